@@ -1,0 +1,46 @@
+"""Row kinds and changelog modes (Flink's ``RowKind`` and ``ChangelogMode``), and how changes are held in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import IntEnum
+
+__all__ = ["RowKind", "KIND", "ChangelogMode", "INSERT_ONLY", "UPSERT", "RETRACT", "column", "columns"]
+
+KIND = "kind"
+"""Name of the Int8 column that carries the row kind in a frame of changes. A frame without it is insert-only."""
+
+
+class RowKind(IntEnum):
+    """Kind of a change, with Flink's byte values."""
+
+    INSERT = 0
+    UPDATE_BEFORE = 1
+    UPDATE_AFTER = 2
+    DELETE = 3
+
+    @property
+    def short(self) -> str:
+        """``+I``, ``-U``, ``+U`` or ``-D``."""
+        return ("+I", "-U", "+U", "-D")[self]
+
+    @property
+    def is_retraction(self) -> bool:
+        return self in (RowKind.UPDATE_BEFORE, RowKind.DELETE)
+
+
+ChangelogMode = frozenset[RowKind]
+INSERT_ONLY: ChangelogMode = frozenset({RowKind.INSERT})
+UPSERT: ChangelogMode = frozenset({RowKind.INSERT, RowKind.UPDATE_AFTER, RowKind.DELETE})
+RETRACT: ChangelogMode = frozenset(RowKind)
+
+
+def column(index: int) -> str:
+    """Name of field ``index`` in every frame of the runtime: fields are named by position, ``c0``, ``c1``, ..."""
+    return f"c{index}"
+
+
+def columns(count_or_indexes: int | Iterable[int]) -> list[str]:
+    """Names of the first ``n`` fields, or of the given fields."""
+    indexes = range(count_or_indexes) if isinstance(count_or_indexes, int) else count_or_indexes
+    return [column(i) for i in indexes]

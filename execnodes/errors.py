@@ -1,0 +1,176 @@
+"""The one error tree of stateplan.
+
+Every error that bad input can cause is a :class:`StateplanError` with a stable code, the place it was
+found, what was expected there and, where one exists, the nearest valid name. The command line prints
+``str(error)``; a traceback means a bug in stateplan.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+
+__all__ = ["Place", "StateplanError", "SqlError", "PlanError", "CatalogError", "OptionError", "RunError",
+           "DataError", "CheckpointError", "nearest", "find_encoded"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an error was found. Every field is optional; lines and columns count from 1.
+
+    ``source`` is the text the line and column point into; it is used to underline the span.
+    """
+
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+    length: int = 1
+    pointer: str | None = None
+    source: str | None = None
+
+    def __str__(self) -> str:
+        parts = []
+        if self.file:
+            parts.append(self.file)
+        if self.line is not None:
+            parts.append(f"line {self.line}" + (f", column {self.column}" if self.column is not None else ""))
+        if self.pointer is not None:
+            parts.append(f"at {self.pointer or '/'}")
+        return ", ".join(parts)
+
+    def excerpt(self) -> str | None:
+        """The source line with the span underlined, or None when there is no source."""
+        if self.source is None or self.line is None:
+            return None
+        lines = self.source.splitlines() or [""]
+        if not 1 <= self.line <= len(lines):
+            return None
+        text = lines[self.line - 1].replace("\t", " ")
+        out = f"  {text[:400]}"
+        if self.column is not None and self.column <= 400:
+            span = max(1, min(self.length, len(text) - self.column + 1))
+            out += "\n  " + " " * (self.column - 1) + "^" * span
+        return out
+
+
+class StateplanError(Exception):
+    """Root of all errors caused by input, configuration or environment.
+
+    Args:
+        code: stable code, a family prefix and three digits, such as ``PLAN012``.
+        message: what is wrong, one sentence without a full stop.
+        place: where.
+        expected: what would have been right there.
+        hint: what to do, or the nearest valid name.
+    """
+
+    family = "ERR"
+
+    def __init__(self, code: str, message: str, *, place: Place | None = None, expected: str | None = None,
+                 hint: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.place = place
+        self.expected = expected
+        self.hint = hint
+
+    def __str__(self) -> str:
+        lines = [f"[{self.code}] {self.message}"]
+        if self.place is not None:
+            where = str(self.place)
+            if where:
+                lines.append(f"  --> {where}")
+            excerpt = self.place.excerpt()
+            if excerpt:
+                lines.append(excerpt)
+        if self.expected:
+            lines.append(f"  expected: {self.expected}")
+        if self.hint:
+            lines.append(f"  hint: {self.hint}")
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, object]:
+        """The error as JSON-ready data, for ``--format json``."""
+        place = {k: v for k, v in asdict(self.place).items() if v is not None and k != "source"} if self.place else None
+        return {"code": self.code, "message": self.message, "place": place, "expected": self.expected, "hint": self.hint}
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (type(self), self.code, self.message, self.place, self.expected, self.hint))
+
+    def encoded(self) -> str:
+        """One line that survives a trip through Spark's exception text; see :func:`find_encoded`."""
+        return f"<<stateplan:{type(self).__name__}:{json.dumps(self.to_dict())}:stateplan>>"
+
+
+def _rebuild(cls: type[StateplanError], code: str, message: str, place: Place | None, expected: str | None,
+             hint: str | None) -> StateplanError:
+    return cls(code, message, place=place, expected=expected, hint=hint)
+
+
+class SqlError(StateplanError):
+    """SQL text that cannot be parsed, bound or planned (codes ``SQL...``). Correct the statement."""
+
+    family = "SQL"
+
+
+class PlanError(StateplanError):
+    """A plan file that cannot be read or written, or whose content is not valid (codes ``PLAN...``)."""
+
+    family = "PLAN"
+
+
+class CatalogError(StateplanError):
+    """Something named in SQL or in a plan is not in the catalog, or differs from it (codes ``CAT...``)."""
+
+    family = "CAT"
+
+
+class OptionError(StateplanError):
+    """An unknown or malformed option of a table, a session or the command line (codes ``OPT...``)."""
+
+    family = "OPT"
+
+
+class DataError(StateplanError):
+    """Input data that does not fit the table's schema and format (codes ``DATA...``)."""
+
+    family = "DATA"
+
+
+class RunError(StateplanError):
+    """A job that cannot be started or that failed while running (codes ``RUN...``)."""
+
+    family = "RUN"
+
+
+class CheckpointError(RunError):
+    """A checkpoint that does not fit the plan, or is damaged (codes ``CKPT...``)."""
+
+    family = "CKPT"
+
+
+def nearest(name: str, candidates: Iterable[str]) -> str | None:
+    """A hint naming the closest candidate(s) to ``name``, or None when nothing is close."""
+    pool = list(dict.fromkeys(candidates))
+    folded = {c.lower(): c for c in pool}
+    hits = difflib.get_close_matches(name.lower(), list(folded), n=3, cutoff=0.6)
+    if not hits:
+        return None
+    return "did you mean " + " or ".join(f"'{folded[h]}'" for h in hits) + "?"
+
+
+def find_encoded(text: str) -> StateplanError | None:
+    """The first error encoded in ``text`` by :meth:`StateplanError.encoded`, rebuilt; None when there is none."""
+    match = re.search(r"<<stateplan:(\w+):(\{.*?\}):stateplan>>", text, re.S)
+    if not match:
+        return None
+    classes = {c.__name__: c for c in (SqlError, PlanError, CatalogError, OptionError, DataError, RunError,
+                                       CheckpointError)}
+    data = json.loads(match.group(2))
+    place = Place(**data["place"]) if data["place"] else None
+    cls = classes.get(match.group(1), StateplanError)
+    return cls(data["code"], data["message"], place=place, expected=data["expected"], hint=data["hint"])

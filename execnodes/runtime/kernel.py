@@ -1,0 +1,89 @@
+"""What a stateful operator is to the runtime: pure functions over frames.
+
+A *frame of changes* is a ``polars.DataFrame`` with the fields of the row as ``c0, c1, ...`` (see
+:func:`execnodes.changelog.column`) and, unless the stream is insert-only, the row kind as Int8 column
+``kind``. Row order is arrival order; for one key it is the order in which the changes happened.
+
+A *state frame* holds rows of one :class:`StateTable`: its columns, plus the last-access time ``@t``
+(Int64, milliseconds).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+import polars as pl
+
+__all__ = ["ACCESS_TIME", "StateTable", "Step", "Kernel"]
+
+ACCESS_TIME = "@t"
+"""Column of a state frame: when the row was last accessed, in milliseconds since the epoch."""
+
+
+@dataclass(frozen=True)
+class StateTable:
+    """One physical table of keyed state.
+
+    A stateful input (a ``state`` entry of the plan) may need several tables, for example the accumulators of a
+    group aggregate and the values seen by a DISTINCT call; all live under the TTL of that entry.
+
+    Attributes:
+        name: unique within the operator; starts with the state name of the plan.
+        slot: index of the plan's ``state`` entry whose TTL rules this table.
+        lookup: columns by whose values the runtime fetches rows.
+        identity: columns that identify a row (a superset of ``lookup``): writing a row replaces the row with the
+            same identity. NULL equals NULL.
+        schema: name to Polars type of every column but ``@t``; contains ``lookup`` and ``identity``.
+    """
+
+    name: str
+    slot: int
+    lookup: tuple[str, ...]
+    identity: tuple[str, ...]
+    schema: dict[str, pl.DataType] = field(hash=False)
+
+
+@dataclass
+class Step:
+    """What one micro-batch of one key group gives.
+
+    Attributes:
+        output: frame of changes; for one key in the order in which they happen.
+        upserts: per state table, rows to write: all columns of its schema and ``@t``; None for nothing.
+        deletes: per state table, identity columns of rows to remove; None for nothing. A row is never in both.
+    """
+
+    output: pl.DataFrame
+    upserts: list[pl.DataFrame | None]
+    deletes: list[pl.DataFrame | None]
+
+
+@runtime_checkable
+class Kernel(Protocol):
+    """A stateful operator, picklable, without any state of its own."""
+
+    @property
+    def tables(self) -> tuple[StateTable, ...]:
+        """The state tables, in a fixed order."""
+        ...
+
+    def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+        """Per state table, the rows whose state is needed: a frame holding its ``lookup`` columns (repeats
+        allowed, the runtime makes them unique), or None for no lookup. ``inputs`` has one frame of changes per
+        input of the operator; any but not all may be empty."""
+        ...
+
+    def process(self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int,
+                ttl: Sequence[int]) -> Step:
+        """One micro-batch.
+
+        Args:
+            inputs: as for :meth:`keys`.
+            state: per state table, the live rows for these keys: not deleted, and not expired, that is
+                ``ttl == 0 or @t + ttl > now``.
+            now: the micro-batch's time, milliseconds.
+            ttl: per ``state`` entry of the plan, milliseconds; 0 is never.
+        """
+        ...
