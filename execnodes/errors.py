@@ -45,14 +45,16 @@ class Place:
         """The source line with the span underlined, or None when there is no source."""
         if self.source is None or self.line is None:
             return None
-        lines = self.source.splitlines() or [""]
+        lines = re.split(r"\r\n|\r|\n", self.source)
         if not 1 <= self.line <= len(lines):
             return None
-        text = lines[self.line - 1].replace("\t", " ")
-        out = f"  {text[:400]}"
-        if self.column is not None and self.column <= 400:
-            span = max(1, min(self.length, len(text) - self.column + 1))
-            out += "\n  " + " " * (self.column - 1) + "^" * span
+        text = re.sub(r"[\x00-\x1f\x7f-\x9f]", " ", lines[self.line - 1])
+        # Of a long line (a plan on one line, say) the part around the column.
+        start = 0 if self.column is None or self.column <= 300 else self.column - 101
+        out = f"  {text[start:start + 400]}"
+        if self.column is not None:
+            span = max(1, min(self.length, len(text) - self.column + 1, 400 - (self.column - 1 - start)))
+            out += "\n  " + " " * (self.column - 1 - start) + "^" * span
         return out
 
 

@@ -1,0 +1,50 @@
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+UV := uv==0.13.8
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help setup demo test check bench lock clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## Make .venv with everything pinned in requirements.lock and the command .venv/bin/stateplan
+	@:
+
+$(STAMP): requirements.lock pyproject.toml
+	@python=$$(PYTHON="$(PYTHON)" sh scripts/preflight.sh) || exit 1; \
+	test -x $(BIN)/python || { echo "making $(VENV) with $$python"; $$python -m venv --clear $(VENV) || exit 1; }; \
+	echo "installing the packages of requirements.lock (PySpark alone is 450 MB; a few minutes the first time)"; \
+	$(BIN)/python -m pip install -qq --require-hashes -r requirements.lock && \
+	$(BIN)/python -m pip install -qq --no-deps --no-build-isolation --editable . && \
+	touch $@ && echo "ready: $(BIN)/stateplan --help"
+
+demo: setup ## Compile, edit and run the two FLIP-292 examples, and show each operator obeying its own TTL
+	@$(BIN)/python examples/demo.py
+
+test: setup check ## Run the linters, the type checker and every test
+	@$(BIN)/python -m pytest
+
+check: setup ## Run ruff and mypy
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+
+bench: setup ## Run the benchmark next to Flink 2.3 and write docs/benchmarks.md (half an hour and more)
+	@$(BIN)/python -m benchmarks.run
+
+lock: ## Pin the newest versions that pyproject.toml allows into requirements.lock
+	@python=$$(PYTHON="$(PYTHON)" sh scripts/preflight.sh) || exit 1; \
+	test -x build/lock/bin/uv || { $$python -m venv build/lock && build/lock/bin/pip install --quiet "$(UV)"; } || exit 1; \
+	echo 'setuptools>=77' | build/lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra dev \
+		--generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' \
+		--output-file requirements.lock pyproject.toml -
+
+clean: ## Remove what the other targets made, .venv included
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse metastore_db \
+		derby.log artifacts benchmarks/data benchmarks/flink/dist benchmarks/flink/classes examples/data examples/out
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

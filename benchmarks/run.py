@@ -1,0 +1,188 @@
+"""``make bench``: the same queries on the same files on stateplan and on Flink 2.3, and the table of ratios.
+
+For every query each engine gets a process of its own, one run over a quarter of the input to warm up, and then the
+measured runs; the median counts. stateplan's time is the whole statement until the job has ended, Flink's is the net
+run time that its job reports, without planning and start. Memory is the peak of all processes of the engine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import re
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks import engines, generate
+from benchmarks.memory import PeakMemory
+
+HERE = Path(__file__).parent
+REPORT = HERE.parent / "docs" / "benchmarks.md"
+MARKERS = ("<!-- measured: begin -->", "<!-- measured: end -->")
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query, whether it also reads logistics, and the ratio to Flink it has to reach."""
+
+    name: str
+    title: str
+    joins: bool
+    target: float
+
+
+QUERIES = (
+    Query("filter", "stateless filter", False, 0.8),
+    Query("dedup", "keep-first deduplication", False, 1.3),
+    Query("product_stats", "FLIP-292 example 1: deduplication, then aggregation", False, 1.3),
+    Query("order_tracking", "FLIP-292 example 2: inner join of orders and logistics", True, 1.5),
+)
+
+
+@dataclass
+class Measured:
+    """What the runs of one query on one engine gave."""
+
+    engine: str
+    rows: int
+    seconds: list[float] = field(default_factory=list)
+    peak: int = 0
+    note: str = ""
+    failure: str | None = None
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.seconds)
+
+    @property
+    def speed(self) -> float:
+        return self.rows / self.median
+
+
+def script(query: Query, data: Path, source_options: str, folder: Path) -> Path:
+    """The query's statements with the input folder filled in, as a file."""
+    text = "\n----\n".join((HERE / "queries" / f"{n}.sql").read_text().strip() for n in ("tables", query.name))
+    path = folder / f"{query.name}-{data.name}.sql"
+    path.write_text(text.replace("${DATA}", str(data)).replace("${SOURCE_OPTIONS}", source_options))
+    return path
+
+
+def measure(query: Query, start: Callable[[], engines.Engine], data: Path, warm: Path, rows: int, runs: int,
+            folder: Path) -> Measured:
+    """One engine, one query: warm up, then ``runs`` runs."""
+    engine = start()
+    result = Measured(engine.name, rows)
+    try:
+        with PeakMemory(engine.pid) as peak:
+            engine.run(script(query, warm, engine.source_options, folder))
+            for _ in range(runs):
+                run = engine.run(script(query, data, engine.source_options, folder))
+                result.seconds.append(run.wall if engine.name == "stateplan" else run.net)
+                result.note = run.note
+        result.peak = peak.bytes
+    except engines.Failed as failure:
+        result.failure = str(failure)
+    finally:
+        engine.stop()
+    return result
+
+
+def machine() -> str:
+    """The machine in one sentence."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return (f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, {memory:.0f} GiB memory, "
+            f"Python {platform.python_version()}")
+
+
+def tables(results: Sequence[tuple[Query, list[Measured]]]) -> str:
+    """The Markdown tables: ratios first, then every engine of every query."""
+    summary = ["| query | rows | stateplan, rows/s | best Flink, rows/s | best Flink is | ratio | wanted | "
+               "stateplan, peak GiB |", "|---|--:|--:|--:|---|--:|--:|--:|"]
+    detail = ["| query | engine | median, s | runs, s | rows/s | peak GiB | |", "|---|---|--:|---|--:|--:|---|"]
+    for query, measured in results:
+        fine = [m for m in measured if m.failure is None]
+        ours = next((m for m in fine if m.engine == "stateplan"), None)
+        best = max((m for m in fine if m.engine != "stateplan"), key=lambda m: m.speed, default=None)
+        cells = [f"{m.speed:,.0f}" if m else "" for m in (ours, best)]
+        ratio = f"{ours.speed / best.speed:.2f}" if ours and best else ""
+        summary.append(f"| {query.title} | {measured[0].rows:,} | {cells[0]} | {cells[1]} | "
+                       f"{best.engine.removeprefix('Flink, ') if best else ''} | {ratio} | {query.target} | "
+                       f"{ours.peak / 2**30 if ours else 0:.1f} |")
+        for m in measured:
+            if m.failure is not None:
+                detail.append(f"| {query.name} | {m.engine} | | | | | failed: {m.failure[:200]} |")
+                continue
+            runs = ", ".join(f"{s:.2f}" for s in m.seconds)
+            detail.append(f"| {query.name} | {m.engine} | {m.median:.2f} | {runs} | {m.speed:,.0f} | "
+                          f"{m.peak / 2**30:.1f} | {m.note} |")
+    return "\n".join([*summary, "", *detail])
+
+
+def write_report(text: str) -> None:
+    """Puts ``text`` between the markers of the report and leaves the rest of it alone."""
+    report = REPORT.read_text(encoding="utf-8")
+    begin, end = (re.escape(m) for m in MARKERS)
+    body = f"{MARKERS[0]}\n{text}\n{MARKERS[1]}"
+    REPORT.write_text(re.sub(f"{begin}.*?{end}", lambda _: body, report, flags=re.S), encoding="utf-8")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the benchmark; 1 when a run failed or a query missed its ratio."""
+    names = [q.name for q in QUERIES]
+    parser = argparse.ArgumentParser(prog="benchmarks.run", description=__doc__)
+    parser.add_argument("--orders", type=int, default=generate.ORDERS)
+    parser.add_argument("--logistics", type=int, default=generate.LOGISTICS)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--queries", default=",".join(names), help=f"of {', '.join(names)}")
+    parser.add_argument("--engines", default="stateplan,flink", help="of stateplan, flink")
+    parser.add_argument("--no-report", action="store_true", help="do not write docs/benchmarks.md")
+    args = parser.parse_args(argv)
+    unknown = set(args.queries.split(",")) - set(names)
+    if unknown:
+        parser.error(f"unknown query {unknown.pop()}; one of {', '.join(names)}")
+
+    data = HERE / "data" / f"{args.orders}-{args.logistics}"
+    warm = HERE / "data" / f"{args.orders // 4}-{args.logistics // 4}"
+    for folder, share in ((data, 1), (warm, 4)):
+        generate.generate(folder, args.orders // share, args.logistics // share)
+
+    starts: list[Callable[[], engines.Engine]] = [engines.stateplan] if "stateplan" in args.engines else []
+    skipped = "not asked for"
+    if "flink" in args.engines:
+        skipped = engines.flink_setup() or ""
+        if skipped:
+            print(f"without Flink: {skipped}", file=sys.stderr)
+        else:
+            starts += [lambda b=b, m=m: engines.flink(b, m)  # type: ignore[misc]
+                       for b in ("hashmap", "rocksdb") for m in (False, True)]
+
+    results = []
+    with tempfile.TemporaryDirectory(prefix="stateplan-bench-") as folder:
+        for query in QUERIES:
+            if query.name not in args.queries.split(","):
+                continue
+            rows = args.orders + (args.logistics if query.joins else 0)
+            measured = []
+            for start in starts:
+                one = measure(query, start, data.resolve(), warm.resolve(), rows, args.runs, Path(folder))
+                measured.append(one)
+                print(f"{query.name:15} {one.engine:28} " + (one.failure or
+                      f"{one.median:8.2f} s {one.speed:12,.0f} rows/s {one.peak / 2**30:6.1f} GiB"), flush=True)
+            results.append((query, measured))
+
+    text = (f"{args.orders:,} orders, {args.logistics:,} logistics records, newline-delimited JSON in 8 files each; "
+            f"parallelism 2; {args.runs} runs in a warm process, medians. {machine()}.\n"
+            + (f"\nWithout Flink: {skipped}.\n" if skipped else "") + "\n" + tables(results))
+    print("\n" + text)
+    if not args.no_report:
+        write_report(text)
+    return int(any(m.failure for _, measured in results for m in measured))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

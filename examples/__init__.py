@@ -1,0 +1,1 @@
+"""The two examples of FLIP-292, and a demonstration of them."""

@@ -1,0 +1,7 @@
+-- FLIP-292, example 2: orders wait for their logistics records for days, logistics records wait for
+-- their orders a day at most. One stateful operator with two states: left and right.
+
+INSERT INTO order_tracking
+SELECT o.order_id, o.user_id, o.product_id, o.num, l.target
+FROM orders AS o
+JOIN logistics AS l ON o.order_id = l.order_id;

@@ -1,0 +1,30 @@
+-- The tables of example 2 over recorded arrivals: the field "@at" of every line says when it arrives.
+-- The result goes to standard output, one line per change.
+
+CREATE TABLE orders (
+  order_id   BIGINT,
+  user_id    BIGINT,
+  product_id BIGINT,
+  num        INT
+) WITH (
+  'connector' = 'replay',
+  'path' = 'examples/data/replay/orders.json',
+  'format' = 'json'
+);
+
+CREATE TABLE logistics (
+  order_id BIGINT,
+  target   STRING
+) WITH (
+  'connector' = 'replay',
+  'path' = 'examples/data/replay/logistics.json',
+  'format' = 'json'
+);
+
+CREATE TABLE order_tracking (
+  order_id   BIGINT,
+  user_id    BIGINT,
+  product_id BIGINT,
+  num        INT,
+  target     STRING
+) WITH ('connector' = 'print');

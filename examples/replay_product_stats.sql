@@ -1,0 +1,22 @@
+-- The tables of example 1 over recorded arrivals: the field "@at" of every line says when it arrives.
+-- The result goes to standard output, one line per change.
+
+CREATE TABLE orders (
+  order_id   BIGINT,
+  user_id    BIGINT,
+  product_id BIGINT,
+  num        INT,
+  arrived AS PROCTIME()
+) WITH (
+  'connector' = 'replay',
+  'path' = 'examples/data/replay/redelivered_orders.json',
+  'format' = 'json'
+);
+
+CREATE TABLE product_stats (
+  product_id BIGINT,
+  buyers     BIGINT,
+  orders     BIGINT,
+  items      INT,
+  PRIMARY KEY (product_id) NOT ENFORCED
+) WITH ('connector' = 'print');

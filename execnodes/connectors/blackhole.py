@@ -1,0 +1,9 @@
+"""The ``blackhole`` connector: takes every change and does nothing with it. It has no options."""
+
+from __future__ import annotations
+
+from execnodes.connectors.options import Connector, Role
+
+__all__ = ["CONNECTOR"]
+
+CONNECTOR = Connector("blackhole", "Takes every change and does nothing with it.", (), roles=(Role.SINK,))

@@ -1,0 +1,111 @@
+"""What a format's reader and writer are to the runtime, and what they share."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from execnodes.changelog import KIND, column
+from execnodes.connectors.files import filesystem_of
+from execnodes.errors import CatalogError
+from execnodes.types import LogicalType
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["Decoder", "Encoder", "Fields", "frame_schema", "with_metadata", "METADATA", "check_types"]
+
+Fields = Sequence[tuple[str, LogicalType]]
+
+
+@runtime_checkable
+class Decoder(Protocol):
+    """Reads files of one table. Made in the driver, pickled, used in workers."""
+
+    def read(self, path: str) -> Iterator[pl.DataFrame]:
+        """The rows of one file, in file order, in frames of bounded size.
+
+        Frames have the projected columns, then the metadata columns, as ``c0, c1, ...`` with exactly the types of
+        :meth:`LogicalType.polars`; formats with changes add ``kind``. A frame without any column has ``kind`` too,
+        so that its rows can be counted.
+
+        Raises:
+            DataError: DATA1xx, naming file, line and column of what cannot be read.
+        """
+        ...
+
+
+@runtime_checkable
+class Encoder(Protocol):
+    """Writes files of one table. Made in the driver, pickled, used in workers."""
+
+    @property
+    def extension(self) -> str:
+        """Ending of the files, without the dot."""
+        ...
+
+    def encode(self, df: pl.DataFrame) -> bytes:
+        """The bytes of one file holding the rows of ``df`` (``c0..cn``; ``kind`` where the format has changes).
+
+        Raises:
+            DataError: DATA2xx, for a value that the format cannot hold.
+        """
+        ...
+
+
+METADATA: dict[str, str] = {"file.path": "path", "file.name": "name", "file.size": "size",
+                            "file.modification-time": "mtime"}
+"""Metadata keys of files."""
+
+
+def frame_schema(fields: Fields, projection: Sequence[int], metadata: Sequence[str] = (),
+                 changes: bool = False) -> dict[str, pl.DataType]:
+    """Column name to type of the frames a decoder gives."""
+    import polars as pl
+
+    schema: dict[str, pl.DataType] = {column(i): fields[f][1].polars() for i, f in enumerate(projection)}
+    types: dict[str, pl.DataType] = {"file.path": pl.String(), "file.name": pl.String(), "file.size": pl.Int64(),
+                                     "file.modification-time": pl.Datetime("ms", "UTC")}
+    for key in metadata:
+        schema[column(len(schema))] = types[key]
+    if changes or not schema:
+        schema[KIND] = pl.Int8()
+    return schema
+
+
+def with_metadata(df: pl.DataFrame, path: str, width: int, metadata: Sequence[str]) -> pl.DataFrame:
+    """``df`` with the metadata columns of its file after the first ``width`` columns."""
+    import polars as pl
+
+    if not metadata:
+        return df
+    fs, inner = filesystem_of(path)
+    info: dict[str, Any] = fs.info(inner)
+    modified = fs.modified(inner)
+    values = {"file.path": pl.lit(path, pl.String), "file.name": pl.lit(posixpath.basename(inner), pl.String),
+              "file.size": pl.lit(int(info["size"]), pl.Int64),
+              "file.modification-time": pl.lit(int(modified.timestamp() * 1000), pl.Int64).cast(
+                  pl.Datetime("ms", "UTC"))}
+    return df.with_columns(values[key].alias(column(width + i)) for i, key in enumerate(metadata))
+
+
+def check_types(fields: Fields, unsupported: frozenset[str], format_name: str) -> None:
+    """Checks that a format can hold every column.
+
+    Raises:
+        CatalogError: CAT102, naming the column and its type.
+    """
+    for name, declared in fields:
+        bad = _find(declared, unsupported)
+        if bad is not None:
+            raise CatalogError("CAT102", f"the format '{format_name}' cannot hold the column '{name}' of type "
+                                         f"{declared.summary()}" + (f": {bad.summary()} is in it" if bad is not declared
+                                                                    else ""))
+
+
+def _find(declared: LogicalType, roots: frozenset[str]) -> LogicalType | None:
+    if declared.root in roots:
+        return declared
+    parts = [*declared.children, *(f.type for f in declared.fields)]
+    return next((hit for p in parts if (hit := _find(p, roots)) is not None), None)

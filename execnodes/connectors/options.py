@@ -1,0 +1,301 @@
+"""Options of table connectors and formats: one row of a table per option, with Flink's keys, types and defaults.
+
+Source: Flink's ``ConfigOption`` and the parsing rules of its ``ConfigurationUtils`` and ``TimeUtils``/``MemorySize``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from execnodes.changelog import ChangelogMode
+from execnodes.errors import OptionError, Place, StateplanError, nearest
+
+__all__ = ["OptionType", "Role", "Option", "parse_value", "parse_memory_size", "OptionValues", "Format",
+           "Connector"]
+
+
+class OptionType(Enum):
+    """How the text of an option is read; the value is Flink's name for it in its documentation."""
+
+    STRING = "String"
+    BOOLEAN = "Boolean"
+    INTEGER = "Integer"
+    LONG = "Long"
+    FLOAT = "Float"
+    DURATION = "Duration"
+    MEMORY_SIZE = "MemorySize"
+    ENUM = "Enum"
+    CHARACTER = "Character"
+    REGEX = "Regex"
+
+
+class Role(Enum):
+    """What a table is used as. An option marked with a role is accepted in both but only means something in one."""
+
+    SOURCE = "source"
+    SINK = "sink"
+    BOTH = "source and sink"
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option.
+
+    Attributes:
+        key: the key without a format prefix; ``#`` stands for a column name.
+        type: how its text is read.
+        description: one or two sentences for the documentation.
+        default: the parsed default, or None for no default.
+        required: whether a table must have it.
+        role: where it means something.
+        values: accepted words of an ENUM, in the spelling of the documentation.
+        exact: whether the words of an ENUM must be spelled exactly.
+        minimum: smallest number accepted.
+        no_effect: why setting it changes nothing here, for options that Flink has and this runtime accepts.
+        refused: why a value other than the default cannot be honoured, for options that must not be ignored.
+    """
+
+    key: str
+    type: OptionType
+    description: str
+    default: Any = None
+    required: bool = False
+    role: Role = Role.BOTH
+    values: tuple[str, ...] = ()
+    exact: bool = False
+    minimum: int | None = None
+    no_effect: str | None = None
+    refused: str | None = None
+
+    @property
+    def expectation(self) -> str:
+        """What a value must look like, for error messages."""
+        if self.type is OptionType.ENUM:
+            return " or ".join(f"'{v}'" for v in self.values)
+        text = _EXPECTATIONS[self.type]
+        if self.minimum is not None and self.type in (OptionType.INTEGER, OptionType.LONG):
+            text += f", at least {self.minimum}"
+        return text
+
+
+_EXPECTATIONS = {
+    OptionType.STRING: "a text",
+    OptionType.BOOLEAN: "'true' or 'false'",
+    OptionType.INTEGER: "a whole number of at most 32 bits",
+    OptionType.LONG: "a whole number of at most 64 bits",
+    OptionType.FLOAT: "a number",
+    OptionType.DURATION: "a duration such as '10 s', '5 min' or '1 h'",
+    OptionType.MEMORY_SIZE: "a size such as '64 kb', '128 mb' or '1 gb'",
+    OptionType.CHARACTER: "a single character (Java escapes such as '\\t' are understood)",
+    OptionType.REGEX: "a regular expression",
+}
+
+_UNITS = {
+    **dict.fromkeys(("", "b", "bytes"), 1),
+    **dict.fromkeys(("k", "kb", "kibibytes"), 1 << 10),
+    **dict.fromkeys(("m", "mb", "mebibytes"), 1 << 20),
+    **dict.fromkeys(("g", "gb", "gibibytes"), 1 << 30),
+    **dict.fromkeys(("t", "tb", "tebibytes"), 1 << 40),
+}
+
+
+def parse_memory_size(text: str) -> int:
+    """Bytes of a memory size in Flink's ``MemorySize`` grammar: digits, optional unit.
+
+    Raises:
+        ValueError: when the text is not a size.
+    """
+    match = re.fullmatch(r"\s*([0-9]+)\s*([a-zA-Z]*)\s*", text)
+    if not match or match.group(2).lower() not in _UNITS:
+        raise ValueError(text)
+    size = int(match.group(1)) * _UNITS[match.group(2).lower()]
+    if size >= 1 << 63:
+        raise ValueError(text)
+    return size
+
+
+def _boolean(text: str) -> bool:
+    word = text.upper()
+    if word not in ("TRUE", "FALSE"):
+        raise ValueError(text)
+    return word == "TRUE"
+
+
+def _integer(bits: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if not re.fullmatch(r"[+-]?[0-9]+", text):
+            raise ValueError(text)
+        value = int(text)
+        if not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
+            raise ValueError(text)
+        return value
+
+    return read
+
+
+def _float(text: str) -> float:
+    if not re.fullmatch(r"\s*[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?\s*", text):
+        raise ValueError(text)
+    return float(text.strip().rstrip("fFdD"))
+
+
+def _duration(text: str) -> int:
+    from execnodes.ttl import parse_ttl
+
+    try:
+        return parse_ttl(text)
+    except StateplanError as error:
+        raise ValueError(error.message) from error
+
+
+_ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r"}
+
+
+def _unescape(text: str) -> str:
+    """Java escapes (``\\t``, ``\\u0001``) resolved; a backslash before anything else is dropped."""
+
+    def one(match: re.Match[str]) -> str:
+        body = match.group(1)
+        if body[0] == "u":
+            return chr(int(body.lstrip("u+"), 16))
+        if body[0] in "01234567":
+            return chr(int(body, 8))
+        return _ESCAPES.get(body, body)
+
+    return re.sub(r"\\(u+\+?[0-9a-fA-F]{4}|[0-3]?[0-7]{1,2}|.)", one, text, flags=re.S) if len(text) > 1 else text
+
+
+def _character(text: str) -> str:
+    value = _unescape(text)
+    if len(value) != 1:
+        raise ValueError(text)
+    return value
+
+
+def _regex(text: str) -> str:
+    re.compile(text)
+    return text
+
+
+_READERS: dict[OptionType, Callable[[str], Any]] = {
+    OptionType.STRING: str,
+    OptionType.BOOLEAN: _boolean,
+    OptionType.INTEGER: _integer(32),
+    OptionType.LONG: _integer(64),
+    OptionType.FLOAT: _float,
+    OptionType.DURATION: _duration,
+    OptionType.MEMORY_SIZE: parse_memory_size,
+    OptionType.CHARACTER: _character,
+    OptionType.REGEX: _regex,
+}
+
+
+def parse_value(option: Option, text: str, key: str | None = None, place: Place | None = None) -> Any:
+    """The value of ``option`` written as ``text``: durations in ms, sizes in bytes, enums in the table's spelling.
+
+    Args:
+        option: the row of the table.
+        text: what the user wrote.
+        key: the key the user wrote (with prefix or column name); the option's key when absent.
+        place: where the user wrote it.
+
+    Raises:
+        OptionError: OPT105, when the text is not a value of the option.
+    """
+    name = key or option.key
+    value: Any
+    if option.type is OptionType.ENUM:
+        folded = {v if option.exact else v.lower(): v for v in option.values}
+        value = folded.get(text if option.exact else text.lower())
+        if value is None:
+            raise OptionError("OPT105", f"'{text}' is not a value of the option '{name}'", place=place,
+                              expected=option.expectation, hint=nearest(text, option.values))
+        return value
+    try:
+        value = _READERS[option.type](text)
+    except (ValueError, re.error) as error:
+        reason = f": {error}" if isinstance(error, re.error) or (
+            option.type is OptionType.DURATION and str(error) != text) else ""
+        raise OptionError("OPT105", f"'{text}' is not a value of the option '{name}'{reason}", place=place,
+                          expected=option.expectation) from error
+    if option.minimum is not None and value < option.minimum:
+        raise OptionError("OPT105", f"'{text}' is not a value of the option '{name}': it is too small", place=place,
+                          expected=option.expectation if option.type is not OptionType.DURATION
+                          else f"a duration of at least {option.minimum} ms")
+    return value
+
+
+@dataclass(frozen=True)
+class OptionValues:
+    """The parsed options of a table: those written, and the defaults of the rest."""
+
+    values: Mapping[str, Any]
+
+    def __getitem__(self, key: str) -> Any:
+        return self.values[key]
+
+    @classmethod
+    def read(cls, table: tuple[Option, ...], options: Mapping[str, str], prefix: str = "") -> OptionValues:
+        """Values of every option of ``table``, read from ``options`` under ``prefix``.
+
+        Raises:
+            OptionError: OPT105, for a value that cannot be read.
+        """
+        values = {o.key: parse_value(o, options[prefix + o.key], prefix + o.key) if prefix + o.key in options
+                  else o.default for o in table}
+        return cls(values)
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format: how the bytes of a file are rows.
+
+    Attributes:
+        name: Flink's identifier.
+        description: one paragraph for the documentation.
+        options: its options; in a table they are written ``<name>.<key>``.
+        source_changes: row kinds it reads; None when it cannot read.
+        sink_changes: row kinds it writes; None when it cannot write.
+        extension: ending of the files it writes, without the dot.
+    """
+
+    name: str
+    description: str
+    options: tuple[Option, ...]
+    source_changes: ChangelogMode | None
+    sink_changes: ChangelogMode | None
+    extension: str
+
+
+@dataclass(frozen=True)
+class Connector:
+    """A connector: where rows come from or go to.
+
+    Attributes:
+        name: Flink's identifier.
+        description: one paragraph for the documentation.
+        options: its options, without ``connector`` and ``format``.
+        roles: what its tables can be used as.
+        source_formats: formats its sources read; empty when it has no ``format`` option.
+        sink_formats: formats its sinks write; empty when it has no ``format`` option.
+        abilities: names of the push-downs its sources take, as the plan writes them.
+        metadata: metadata key to type text of what its sources can read.
+    """
+
+    name: str
+    description: str
+    options: tuple[Option, ...]
+    roles: tuple[Role, ...]
+    source_formats: tuple[str, ...] = ()
+    sink_formats: tuple[str, ...] = ()
+    abilities: frozenset[str] = frozenset()
+    metadata: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """Every format of the connector, whatever the role."""
+        return tuple(dict.fromkeys(self.source_formats + self.sink_formats))

@@ -1,0 +1,230 @@
+"""The table of connectors and formats, and the checks of a table's options.
+
+Importing this loads no engine: decoders and encoders import theirs when they are made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from execnodes.changelog import RETRACT, ChangelogMode
+from execnodes.connectors import blackhole, datagen, filesystem, print, replay  # noqa: A004 - Flink's names
+from execnodes.connectors.formats import csv, debezium_json, json, parquet
+from execnodes.connectors.options import Connector, Format, Option, Role, parse_value
+from execnodes.errors import CatalogError, OptionError, Place, nearest
+from execnodes.types import LogicalType, parse_type
+
+if TYPE_CHECKING:
+    from execnodes.connectors.formats.base import Decoder, Encoder
+
+__all__ = ["CONNECTORS", "FORMATS", "find_connector", "find_format", "validate_table", "source_changelog_mode",
+           "sink_changelog_mode", "supports_projection", "source_abilities", "metadata_columns", "is_bounded",
+           "option_value", "make_decoder", "make_encoder"]
+
+_FORMAT_MODULES: dict[str, ModuleType] = {m.FORMAT.name: m for m in (json, csv, parquet, debezium_json)}
+
+CONNECTORS: dict[str, Connector] = {m.CONNECTOR.name: m.CONNECTOR
+                                    for m in (filesystem, datagen, print, blackhole, replay)}
+"""Connector name to its row."""
+
+FORMATS: dict[str, Format] = {name: m.FORMAT for name, m in _FORMAT_MODULES.items()}
+"""Format name to its row."""
+
+Fields = Sequence[tuple[str, LogicalType]]
+
+
+def _listing(names: Sequence[str]) -> str:
+    return ", ".join(f"'{n}'" for n in names)
+
+
+def _role(role: Role | str) -> Role:
+    return role if isinstance(role, Role) else Role(role)
+
+
+def find_connector(options: Mapping[str, str], place: Place | None = None) -> Connector:
+    """The connector of a table.
+
+    Raises:
+        OptionError: OPT101, no ``connector`` option; OPT102, unknown connector.
+    """
+    name = options.get("connector")
+    if name is None:
+        raise OptionError("OPT101", "the table has no option 'connector'", place=place,
+                          expected="'connector' = one of " + _listing(list(CONNECTORS)),
+                          hint=_near_key("connector", options))
+    connector = CONNECTORS.get(name)
+    if connector is None:
+        raise OptionError("OPT102", f"unknown connector '{name}'", place=place,
+                          expected="one of " + _listing(list(CONNECTORS)), hint=nearest(name, CONNECTORS))
+    return connector
+
+
+def find_format(options: Mapping[str, str], role: Role | str, place: Place | None = None) -> Format | None:
+    """The format of a table in a role; None for a connector that has no formats.
+
+    Raises:
+        OptionError: OPT101, no ``format`` option; OPT103, unknown format, or one the connector does not take.
+    """
+    connector = find_connector(options, place)
+    if not connector.formats:
+        return None
+    names = connector.source_formats if _role(role) is Role.SOURCE else connector.sink_formats
+    name = options.get("format")
+    if name is None:
+        raise OptionError("OPT101", f"the table has no option 'format', which the connector '{connector.name}' needs",
+                          place=place, expected="'format' = one of " + _listing(names),
+                          hint=_near_key("format", options))
+    if name not in names:
+        what = f"unknown format '{name}'" if name not in FORMATS else (
+            f"the connector '{connector.name}' has no format '{name}'")
+        raise OptionError("OPT103", what, place=place, expected="one of " + _listing(names), hint=nearest(name, names))
+    return FORMATS[name]
+
+
+def _near_key(key: str, options: Mapping[str, str]) -> str | None:
+    """A hint when one of the written keys looks like the missing one."""
+    hint = nearest(key, options)
+    return f"the table has {hint.removeprefix('did you mean ').removesuffix('?')}" if hint else None
+
+
+def _match(key: str, table: Mapping[str, Option]) -> Option | None:
+    """The row for a written key; ``fields.a.b.kind`` matches ``fields.#.kind``."""
+    if key in table:
+        return table[key]
+    if key.startswith("fields.") and key.count(".") >= 2:
+        return table.get("fields.#." + key.rsplit(".", 1)[1])
+    return None
+
+
+def _known(options: Mapping[str, str], connector: Connector, fmt: Format | None) -> dict[str, Option]:
+    known = {o.key: o for o in connector.options}
+    if fmt is not None:
+        known |= {f"{fmt.name}.{o.key}": o for o in fmt.options}
+    return known
+
+
+def validate_table(options: Mapping[str, str], role: Role | str, place: Place | None = None,
+                   schema: Fields | None = None) -> tuple[str, ...]:
+    """Checks the options of a table that is about to be used.
+
+    Args:
+        options: the table's options as written.
+        role: what it is used as: ``source`` or ``sink``.
+        place: where the table, or its use, is written.
+        schema: name and type of the physical columns, to check what depends on them; None to leave that out.
+
+    Returns:
+        Notes for the user: options that are accepted but change nothing here, each with its reason.
+
+    Raises:
+        OptionError: OPT101 missing option, OPT102 unknown connector, OPT103 unknown format, OPT104 unknown option,
+            OPT105 malformed value, OPT106 options that exclude each other, OPT107 a value that this runtime cannot
+            honour, OPT108 an option of a column that the schema does not have or that does not fit its type.
+        CatalogError: CAT101, the connector cannot be used in this role; CAT102, a column type that the connector or
+            its format cannot hold.
+    """
+    connector = find_connector(options, place)
+    wanted = _role(role)
+    if wanted not in connector.roles:
+        able = [c.name for c in CONNECTORS.values() if wanted in c.roles]
+        verb, other = ("read", "write to") if wanted is Role.SOURCE else ("written to", "read")
+        raise CatalogError("CAT101", f"a table of connector '{connector.name}' cannot be {verb}", place=place,
+                           expected=f"a connector that is a {wanted.value}: " + _listing(able),
+                           hint=f"'{connector.name}' is only a {connector.roles[0].value}: {other} it instead")
+    fmt = find_format(options, wanted, place)
+    known = _known(options, connector, fmt)
+    notes = []
+    for key, text in options.items():
+        if key == "connector" or (key == "format" and fmt is not None):
+            continue
+        option = _match(key, known)
+        if option is None:
+            names = sorted([*known, *(("format",) if fmt else ())])
+            owner = f"connector '{connector.name}'" + (f" with format '{fmt.name}'" if fmt else "")
+            raise OptionError("OPT104", f"unknown option '{key}' of {owner}", place=place,
+                              expected="one of " + ", ".join(names) if names else "no options",
+                              hint=nearest(key, names))
+        value = parse_value(option, text, key, place)
+        if option.refused and value != option.default:
+            raise OptionError("OPT107", f"the option '{key}' = '{text}' cannot be honoured: {option.refused}",
+                              place=place, hint="leave the option out")
+        if option.no_effect:
+            notes.append(f"the option '{key}' changes nothing here: {option.no_effect}")
+    for key, option in known.items():
+        if option.required and key not in options:
+            raise OptionError("OPT101", f"the table has no option '{key}', which the connector '{connector.name}' needs",
+                              place=place, expected=f"'{key}' = {option.expectation}", hint=_near_key(key, options))
+    return tuple(notes)
+
+
+def source_changelog_mode(options: Mapping[str, str]) -> ChangelogMode:
+    """The row kinds a table gives when it is read."""
+    from execnodes.changelog import INSERT_ONLY
+
+    fmt = find_format(options, Role.SOURCE)
+    return INSERT_ONLY if fmt is None or fmt.source_changes is None else fmt.source_changes
+
+
+def sink_changelog_mode(options: Mapping[str, str]) -> ChangelogMode:
+    """The row kinds a table takes when it is written to."""
+    fmt = find_format(options, Role.SINK)
+    return RETRACT if fmt is None or fmt.sink_changes is None else fmt.sink_changes
+
+
+def source_abilities(options: Mapping[str, str]) -> frozenset[str]:
+    """The push-downs the source takes, as the plan names them (``ProjectPushDown``, ``FilterPushDown``, ...)."""
+    return find_connector(options).abilities
+
+
+def supports_projection(options: Mapping[str, str]) -> bool:
+    """Whether the planner may have the source read only some of its columns."""
+    return "ProjectPushDown" in source_abilities(options)
+
+
+def metadata_columns(options: Mapping[str, str]) -> dict[str, LogicalType]:
+    """Metadata key to type of what the source can read besides its columns."""
+    return {key: parse_type(text) for key, text in find_connector(options).metadata}
+
+
+def is_bounded(options: Mapping[str, str]) -> bool:
+    """Whether a source ends by itself."""
+    name = find_connector(options).name
+    if name == "filesystem":
+        return "source.monitor-interval" not in options
+    if name == "datagen":
+        return "number-of-rows" in options or any(
+            v == "sequence" for k, v in options.items() if k.startswith("fields.") and k.endswith(".kind"))
+    return True
+
+
+def option_value(options: Mapping[str, str], key: str) -> object:
+    """The parsed value of a connector or format option of a table, or its default when it is not written."""
+    connector = find_connector(options)
+    known = {o.key: o for o in connector.options}
+    for name in connector.formats:
+        known |= {f"{name}.{o.key}": o for o in FORMATS[name].options}
+    option = _match(key, known)
+    if option is None:
+        raise OptionError("OPT104", f"unknown option '{key}' of connector '{connector.name}'")
+    return parse_value(option, options[key], key) if key in options else option.default
+
+
+def make_decoder(options: Mapping[str, str], fields: Fields, projection: Sequence[int],
+                 metadata: Sequence[str] = ()) -> Decoder:
+    """The decoder of a table's format; arguments as in :func:`execnodes.connectors.formats.json.make_decoder`."""
+    fmt = find_format(options, Role.SOURCE)
+    if fmt is None:
+        raise OptionError("OPT103", f"a table of connector '{options['connector']}' has no format")
+    decoder: Decoder = _FORMAT_MODULES[fmt.name].make_decoder(options, fields, projection, metadata)
+    return decoder
+
+
+def make_encoder(options: Mapping[str, str], fields: Fields) -> Encoder:
+    """The encoder of a table's format."""
+    fmt = find_format(options, Role.SINK)
+    if fmt is None:
+        raise OptionError("OPT103", f"a table of connector '{options['connector']}' has no format")
+    encoder: Encoder = _FORMAT_MODULES[fmt.name].make_encoder(options, fields)
+    return encoder

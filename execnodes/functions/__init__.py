@@ -1,0 +1,40 @@
+"""The function table: every scalar and aggregate function of Flink SQL, its plan identity, type rule and rendering.
+
+What the planner uses (all of it importable from here, none of it imports polars until a function is rendered):
+
+Building row expressions
+    ``make_call(name, operands, place=None) -> Rex``
+        The call of a function or operator by its SQL name (any case): ``"+"``, ``"||"``, ``"AND"``, ``"IS NOT NULL"``,
+        ``"NOT LIKE"``, ``"BETWEEN"``, ``"CASE"``, ``"COALESCE"``, ``"UPPER"``, ... Checks operand count and types, inserts
+        the CASTs that Flink inserts, infers the result type. Raises SqlError SQL200 (unknown function, nearest name),
+        SQL201 (declared but not supported yet), SQL202 (operand count), SQL203 (operand types), each at ``place``.
+        CASE takes (condition, value)... and the ELSE value last, always (a missing ELSE is ``null_literal()``); the
+        simple form ``CASE x WHEN a`` is the planner's rewrite to ``x = a``. ``BETWEEN`` takes (value, low, high),
+        ``IN`` is :func:`make_in`, ``NOT`` one operand. n-ary AND / OR may be given flat or nested: they are flattened.
+        Unit arguments (EXTRACT, FLOOR TO, TIMESTAMPADD, TIMESTAMPDIFF) are ``unit_literal("DAY")``, TRIM's first operand
+        is ``trim_flag("BOTH")``.
+    ``cast_rex(rex, target, place=None, *, try_cast=False) -> Rex``
+        CAST or TRY_CAST; no call when the type is the same apart from nullability, a folded literal where Flink folds.
+        ``target``'s own nullability is ignored. Raises SqlError SQL204 for a pair of types that cannot be cast.
+    ``make_in(value, items, place=None, *, negated=False) -> Rex``
+    ``coerce_operands(name, operands) -> list[Rex]``
+        The operands with the CASTs :func:`make_call` would insert.
+    ``least_restrictive(types) -> LogicalType | None``
+        The type that CASE, COALESCE, UNION, comparisons and IN give to operands of these types; None where there is none.
+
+Constants, typed as Flink types them
+    ``string_literal("abc")`` CHAR(3) NOT NULL, ``number_literal("1")`` INT / BIGINT / DECIMAL(p, 0) NOT NULL,
+    ``number_literal("1.50")`` DECIMAL(3, 2) NOT NULL, ``number_literal("1e0")`` DOUBLE NOT NULL,
+    ``boolean_literal(True)``, ``null_literal(type=NULL)``, ``binary_literal("0aff")`` BINARY(2) NOT NULL,
+    ``date_literal("2024-01-31")``, ``time_literal("10:00:00")``, ``timestamp_literal("2024-01-31 10:00:00.5")``,
+    ``interval_literal("1 02", "DAY", "HOUR", precision=None)``, ``unit_literal("DAY")``, ``trim_flag("BOTH")``.
+
+Looking up
+    ``find_scalar(name) -> ScalarFunction | None`` (``.infer(types) -> LogicalType``, ``.supported``, ``.reason``),
+    ``names() -> list[str]``, ``find_aggregate(name) -> AggregateFunction | None`` (``.infer(types, ...)``),
+    ``is_aggregate(name) -> bool``, ``is_known(name) -> bool``, ``support_matrix()``.
+
+Simplifying
+    ``simplify(rex) -> Rex``: constant folding and Flink's form of conditions (SEARCH, pushed NOT, CAST of literals), so
+    that a plan says what Flink's would.
+"""

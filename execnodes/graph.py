@@ -1,0 +1,383 @@
+"""The exec graph: the nodes of a plan, their edges, and what must hold between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import heapify, heappop, heappush
+from typing import Any
+
+from execnodes.errors import Place, PlanError, nearest
+from execnodes.nodes.base import ExecNode, FieldRef
+from execnodes.registry import PlanWarning, node_from_json
+from execnodes.types import LogicalType
+from execnodes.validation import escape
+
+__all__ = ["FLINK_VERSION", "FLINK_VERSIONS", "ExecGraph"]
+
+FLINK_VERSION = "2.3"
+"""The Flink version whose plans are written here."""
+
+FLINK_VERSIONS = (*(f"1.{minor}" for minor in range(3, 21)), "2.0", "2.1", "2.2", "2.3")
+"""Versions a plan may name (Flink's ``FlinkVersion``)."""
+
+_TOP = ("flinkVersion", "nodes", "edges")
+_EDGE = {"source", "target", "shuffle", "shuffleMode"}
+_SINK = "stream-exec-sink"
+
+
+class ExecGraph:
+    """Nodes and edges of a plan.
+
+    Args:
+        flink_version: the Flink version whose format the plan has, such as ``2.3``.
+        nodes: in any order; kept in an order where inputs come before their consumers, as given where possible.
+        edges: (source id, target id); the order of the edges into a node is the order of its inputs.
+        warnings: findings of reading the plan.
+
+    Raises:
+        PlanError: PLAN036 (an id twice), PLAN037 (an edge to a missing node), PLAN039 (a cycle).
+    """
+
+    def __init__(
+        self,
+        flink_version: str,
+        nodes: Iterable[ExecNode],
+        edges: Iterable[tuple[int, int]],
+        warnings: Sequence[PlanWarning] = (),
+    ) -> None:
+        given = tuple(nodes)
+        self.flink_version = flink_version
+        self.edges: tuple[tuple[int, int], ...] = tuple((source, target) for source, target in edges)
+        self.warnings: tuple[PlanWarning, ...] = tuple(warnings)
+        self._by_id: dict[int, ExecNode] = {}
+        self._position = {node.id: position for position, node in enumerate(given)}
+        for position, node in enumerate(given):
+            if node.id in self._by_id:
+                raise _error(
+                    "PLAN036",
+                    f"the id {node.id} is used by two nodes, {self._by_id[node.id].title} and {node.title}",
+                    f"/nodes/{position}/id",
+                    "a different id for each node",
+                )
+            self._by_id[node.id] = node
+        self._inputs: dict[int, list[int]] = {node.id: [] for node in given}
+        self._consumers: dict[int, list[int]] = {node.id: [] for node in given}
+        for position, edge in enumerate(self.edges):
+            for key, end in zip(("source", "target"), edge, strict=True):
+                if end not in self._by_id:
+                    raise _error(
+                        "PLAN037",
+                        f"the edge {edge[0]} -> {edge[1]} names the node {end}, which is not in the plan",
+                        f"/edges/{position}/{key}",
+                        "the id of a node: " + _some(self._by_id),
+                    )
+            self._inputs[edge[1]].append(edge[0])
+            self._consumers[edge[0]].append(edge[1])
+        self.nodes: tuple[ExecNode, ...] = self._sorted(given)
+
+    def __repr__(self) -> str:
+        return f"ExecGraph({len(self.nodes)} nodes, {len(self.edges)} edges)"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ExecGraph) and self.to_json() == other.to_json()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def sinks(self) -> tuple[ExecNode, ...]:
+        """The nodes that write, in order."""
+        return tuple(node for node in self.nodes if node.name == _SINK)
+
+    def node(self, node_id: int) -> ExecNode:
+        """The node with this id.
+
+        Raises:
+            PlanError: PLAN037, when there is none.
+        """
+        found = self._by_id.get(node_id)
+        if found is None:
+            raise PlanError(
+                "PLAN037", f"the plan has no node {node_id}", expected="one of " + _some(self._by_id)
+            )
+        return found
+
+    def inputs(self, node: ExecNode | int) -> tuple[ExecNode, ...]:
+        """The nodes that feed ``node``, in the order of its inputs; one may appear twice."""
+        return tuple(self._by_id[i] for i in self._inputs[node if isinstance(node, int) else node.id])
+
+    def consumers(self, node: ExecNode | int) -> tuple[ExecNode, ...]:
+        """The nodes that ``node`` feeds, in the order of the edges; one may appear twice."""
+        return tuple(self._by_id[i] for i in self._consumers[node if isinstance(node, int) else node.id])
+
+    def input_types(self, node: ExecNode | int) -> tuple[LogicalType, ...]:
+        """The ROW types of the inputs of ``node``."""
+        return tuple(source.output_type for source in self.inputs(node))
+
+    def describe(self, node: ExecNode | int) -> str:
+        """What the node does, in words, with the names of its input fields."""
+        found = self.node(node) if isinstance(node, int) else node
+        return found.describe(self.input_types(found))
+
+    def position(self, node: ExecNode | int) -> int:
+        """Index of the node in ``nodes`` of the JSON."""
+        return self._position[node if isinstance(node, int) else node.id]
+
+    def pointer(self, node: ExecNode | int) -> str:
+        """JSON pointer of the node."""
+        return f"/nodes/{self.position(node)}"
+
+    def replace(self, nodes: Iterable[ExecNode]) -> ExecGraph:
+        """The same graph with these nodes instead of the ones with the same ids."""
+        new = {node.id: node for node in nodes}
+        return ExecGraph(
+            self.flink_version, (new.get(node.id, node) for node in self._listed()), self.edges, self.warnings
+        )
+
+    def _listed(self) -> list[ExecNode]:
+        return sorted(self.nodes, key=lambda node: self._position[node.id])
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan as Flink writes it."""
+        return {
+            "flinkVersion": self.flink_version,
+            "nodes": [node.to_json() for node in self._listed()],
+            "edges": [
+                {
+                    "source": source,
+                    "target": target,
+                    "shuffle": {"type": "FORWARD"},
+                    "shuffleMode": "PIPELINED",
+                }
+                for source, target in self.edges
+            ],
+        }
+
+    @classmethod
+    def from_json(cls, data: Any, *, strict_unknown: bool = True) -> ExecGraph:
+        """The graph of a parsed plan, validated.
+
+        Args:
+            data: the plan's JSON.
+            strict_unknown: refuse unknown keys in nodes; else they are kept and reported as ``warnings``.
+
+        Raises:
+            PlanError: with the JSON pointer of what is wrong as its place.
+        """
+        version, raw_nodes, raw_edges = _top_level(data)
+        warnings: list[PlanWarning] = []
+        nodes = []
+        for position, raw in enumerate(raw_nodes):
+            node, found = node_from_json(raw, f"/nodes/{position}", strict_unknown)
+            nodes.append(node)
+            warnings.extend(found)
+        edges = [_edge(raw, position, strict_unknown, warnings) for position, raw in enumerate(raw_edges)]
+        graph = cls(version, nodes, edges, warnings)
+        graph.validate()
+        return graph
+
+    def validate(self) -> None:
+        """Checks what a complete plan must have.
+
+        Raises:
+            PlanError: PLAN038 (a node that reaches no sink), PLAN047 (wrong number of inputs), PLAN048 (no sink),
+                PLAN049 (a field that the input does not have), PLAN064 (an output of the wrong width).
+        """
+        if not self.sinks:
+            raise _error("PLAN048", "the plan has no sink", "/nodes", f"a node of type {_SINK}_2")
+        for node in self.nodes:
+            self._check_inputs(node)
+        reached, open_ids = set[int](), [sink.id for sink in self.sinks]
+        while open_ids:
+            current = open_ids.pop()
+            if current not in reached:
+                reached.add(current)
+                open_ids.extend(self._inputs[current])
+        for node in self.nodes:
+            if node.id not in reached:
+                raise _error(
+                    "PLAN038",
+                    f"no sink reads the node {node.id} ({node.title})",
+                    self.pointer(node),
+                    "an edge from it to a node that leads to a sink",
+                )
+            self._check_fields(node)
+
+    def _check_inputs(self, node: ExecNode) -> None:
+        have, want = len(self._inputs[node.id]), node.input_count
+        if have != want if want is not None else have == 0:
+            raise _error(
+                "PLAN047",
+                f"the node {node.id} ({node.title}) has {_count(have, 'input')}",
+                self.pointer(node),
+                "one or more edges to it" if want is None else f"{_count(want, 'edge')} to it",
+            )
+        if node.input_properties and len(node.input_properties) != have:
+            raise _error(
+                "PLAN047",
+                f"the node {node.id} ({node.title}) has {_count(have, 'input')} and "
+                f"{len(node.input_properties)} inputProperties",
+                self.pointer(node) + "/inputProperties",
+                "one per input",
+            )
+
+    def _check_fields(self, node: ExecNode) -> None:
+        types = self.input_types(node)
+        widths = [len(row.fields) for row in types]
+        for ref in node.field_refs():
+            width = sum(widths) if ref.input is None else widths[ref.input]
+            if ref.field >= width:
+                raise self._bad_ref(node, ref, width)
+        out, want = len(node.output_type.fields), node.output_width(types)
+        if want is not None and out != want:
+            raise _error(
+                "PLAN064",
+                f"the outputType of node {node.id} ({node.title}) has {_count(out, 'field')}",
+                self.pointer(node) + "/outputType",
+                _count(want, "field"),
+            )
+
+    def _bad_ref(self, node: ExecNode, ref: FieldRef, width: int) -> PlanError:
+        side = (
+            ""
+            if len(self._inputs[node.id]) == 1
+            else " of both inputs"
+            if ref.input is None
+            else f" of input {ref.input}"
+        )
+        return _error(
+            "PLAN049",
+            f"the node {node.id} ({node.title}) refers to field {ref.field}{side}, which has "
+            f"{_count(width, 'field')}",
+            self.pointer(node) + ref.pointer,
+            f"a number from 0 to {width - 1}" if width else "no field, as the input has none",
+        )
+
+    def _sorted(self, given: Sequence[ExecNode]) -> tuple[ExecNode, ...]:
+        """Inputs before consumers; nodes keep their order where that already holds."""
+        waiting = {node.id: len(self._inputs[node.id]) for node in given}
+        ready = [self._position[i] for i, count in waiting.items() if not count]
+        heapify(ready)
+        out: list[ExecNode] = []
+        while ready:
+            node = given[heappop(ready)]
+            out.append(node)
+            for consumer in self._consumers[node.id]:
+                waiting[consumer] -= 1
+                if not waiting[consumer]:
+                    heappush(ready, self._position[consumer])
+        if len(out) < len(given):
+            cycle = self._cycle({i for i, count in waiting.items() if count})
+            names = " -> ".join(f"{i} ({self._by_id[i].title})" for i in (*cycle, cycle[0]))
+            raise _error(
+                "PLAN039",
+                f"the nodes {names} form a cycle",
+                f"/edges/{self._edge_on(cycle)}",
+                "a plan without cycles",
+            )
+        return tuple(out)
+
+    def _cycle(self, left: set[int]) -> list[int]:
+        """One cycle among nodes that could not be sorted, in the direction of the edges."""
+        path: list[int] = []
+        current = min(left)
+        while current not in path:
+            path.append(current)
+            current = next(i for i in self._inputs[current] if i in left)
+        return path[path.index(current) :][::-1]
+
+    def _edge_on(self, cycle: Sequence[int]) -> int:
+        return self.edges.index((cycle[-1], cycle[0]))
+
+
+def _error(code: str, message: str, pointer: str, expected: str) -> PlanError:
+    return PlanError(code, message, place=Place(pointer=pointer), expected=expected)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
+
+
+def _some(ids: Iterable[int]) -> str:
+    listed = sorted(ids)
+    return (
+        ", ".join(map(str, listed[:20])) + (", ..." if len(listed) > 20 else "")
+        or "none, as the plan has no nodes"
+    )
+
+
+def _top_level(data: Any) -> tuple[str, list[Any], list[Any]]:
+    if not isinstance(data, dict):
+        raise _error("PLAN065", "the plan is not a JSON object", "", "an object with " + ", ".join(_TOP))
+    for key in data:
+        if key not in _TOP:
+            raise PlanError(
+                "PLAN045",
+                f"unknown key '{key:.80}'",
+                place=Place(pointer=f"/{escape(key)}"),
+                expected="one of " + ", ".join(_TOP),
+                hint=nearest(key, _TOP),
+            )
+    for key, kind, name in zip(
+        _TOP, (str, list, list), ('a text such as "2.3"', "a list", "a list"), strict=True
+    ):
+        if key not in data:
+            raise _error("PLAN041", f'the key "{key}" is missing', "", f'"{key}"')
+        if not isinstance(data[key], kind):
+            raise _error("PLAN040", f'"{key}" is {data[key]!r:.60}', f"/{key}", name)
+    if data["flinkVersion"] not in FLINK_VERSIONS:
+        raise PlanError(
+            "PLAN066",
+            f"unknown Flink version {data['flinkVersion']!r:.40}",
+            place=Place(pointer="/flinkVersion"),
+            expected="one of " + ", ".join(FLINK_VERSIONS),
+            hint=nearest(data["flinkVersion"], FLINK_VERSIONS),
+        )
+    if not data["nodes"]:
+        raise _error("PLAN048", "the plan has no nodes", "/nodes", "at least a source and a sink")
+    return data["flinkVersion"], data["nodes"], data["edges"]
+
+
+def _edge(raw: Any, position: int, strict: bool, warnings: list[PlanWarning]) -> tuple[int, int]:
+    pointer = f"/edges/{position}"
+    if not isinstance(raw, dict):
+        raise _error("PLAN040", f"an edge is {raw!r:.60}", pointer, 'an object with "source" and "target"')
+    for key in ("source", "target"):
+        if key not in raw:
+            raise _error("PLAN041", f'the key "{key}" is missing', pointer, f'"{key}"')
+        if not isinstance(raw[key], int) or isinstance(raw[key], bool):
+            raise _error(
+                "PLAN040", f"the {key} of an edge is {raw[key]!r:.60}", f"{pointer}/{key}", "the id of a node"
+            )
+    for key in raw:
+        if key not in _EDGE:
+            if strict:
+                raise PlanError(
+                    "PLAN045",
+                    f"unknown key '{key:.80}'",
+                    place=Place(pointer=f"{pointer}/{escape(key)}"),
+                    expected="one of " + ", ".join(sorted(_EDGE)),
+                    hint=nearest(key, _EDGE),
+                )
+            warnings.append(
+                PlanWarning(f"{pointer}/{escape(key)}", f"unknown key '{key}'", nearest(key, _EDGE))
+            )
+    _only(raw, "shuffle", {"type": "FORWARD"}, pointer)
+    _only(raw, "shuffleMode", "PIPELINED", pointer)
+    return raw["source"], raw["target"]
+
+
+def _only(raw: dict[str, Any], key: str, value: Any, pointer: str) -> None:
+    if raw.get(key, value) != value:
+        raise _error(
+            "PLAN067",
+            f"the {key} of an edge is {raw[key]!r:.60}",
+            f"{pointer}/{key}",
+            f"{value!r}; rows are spread by exchange nodes".replace("'", '"'),
+        )
+
+
+def iter_states(graph: ExecGraph) -> Iterator[tuple[ExecNode, int, str]]:
+    """(node, index, state name) of every state in the plan, whether or not it has an entry."""
+    for node in graph.nodes:
+        for index, name in enumerate(node.state_names):
+            yield node, index, name

@@ -1,0 +1,206 @@
+"""Base of everything a plan's JSON holds: frozen, typed, forbidding, written in Flink's key order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Annotated, Any, ClassVar
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    WithJsonSchema,
+)
+from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
+
+from execnodes.errors import StateplanError
+from execnodes.rex import Rex, rex_from_json
+from execnodes.types import LogicalType, parse_type, type_from_json
+
+__all__ = [
+    "ALWAYS",
+    "NULL_IS_EMPTY",
+    "Flag",
+    "Index",
+    "JsonObject",
+    "OptionText",
+    "PlanModel",
+    "RexField",
+    "RowTypeField",
+    "Text",
+    "TypeField",
+    "custom_error",
+    "to_json",
+]
+
+
+class _Always:
+    """Marks a field that Flink writes even when it is null or empty."""
+
+
+ALWAYS = _Always()
+
+
+def to_json(value: Any) -> Any:
+    """``value`` of a model's field as JSON-ready data."""
+    if isinstance(value, (PlanModel, LogicalType, Rex)):
+        return value.to_json()
+    if isinstance(value, tuple):
+        return [to_json(v) for v in value]
+    if isinstance(value, Mapping):
+        return {k: to_json(v) for k, v in value.items()}
+    return value
+
+
+class PlanModel(BaseModel):
+    """One JSON object of a plan. Attributes are snake case, keys camel case; unknown keys are refused.
+
+    ``to_json`` writes the keys in the order of declaration. A field with a default is left out while it has that
+    value, unless it is called ``type`` or annotated with :data:`ALWAYS`.
+    """
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_by_alias=True,
+        arbitrary_types_allowed=True,
+        defer_build=True,
+        protected_namespaces=(),
+        loc_by_alias=True,
+    )
+
+    _layout: ClassVar[tuple[tuple[str, str, bool, Any], ...] | None] = None
+
+    @classmethod
+    def layout(cls) -> tuple[tuple[str, str, bool, Any], ...]:
+        """(attribute, key, whether it is always written, default) of each field, in the order they are written."""
+        known = cls.__dict__.get("_layout")
+        if known is None:
+            known = tuple(
+                (
+                    name,
+                    info.alias or name,
+                    name == "type" or info.is_required() or ALWAYS in info.metadata,
+                    info.default,
+                )
+                for name, info in cls.model_fields.items()
+            )
+            cls._layout = known
+        return known
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON object, keys in Flink's order."""
+        out: dict[str, Any] = {}
+        for name, key, always, default in self.layout():
+            value = getattr(self, name)
+            if always or value != default:
+                out[key] = to_json(value)
+        return out
+
+
+def custom_error(error: StateplanError, pointer: str = "") -> PydanticCustomError:
+    """``error`` as an error pydantic collects together with its place; ``pointer`` goes on from that place."""
+    return PydanticCustomError(
+        "stateplan",
+        "{message}",
+        {
+            "code": error.code,
+            "message": error.message,
+            "expected": error.expected,
+            "hint": error.hint,
+            "pointer": pointer,
+        },
+    )
+
+
+_parse_text = lru_cache(maxsize=4096)(parse_type)
+
+
+def _read_type(value: Any) -> LogicalType:
+    if isinstance(value, LogicalType):
+        return value
+    try:
+        return _parse_text(value) if isinstance(value, str) else type_from_json(value)
+    except StateplanError as error:
+        raise custom_error(error) from None
+
+
+def _read_row(value: Any) -> LogicalType:
+    read = _read_type(value)
+    if read.root != "ROW":
+        raise custom_error(StateplanError("PLAN043", f"the type is {read.summary()}", expected="a ROW type"))
+    return read
+
+
+def _read_rex(value: Any) -> Rex:
+    if isinstance(value, Rex):
+        return value
+    try:
+        return rex_from_json(value)
+    except StateplanError as error:
+        raise custom_error(error, _failing_operand(value)) from None
+
+
+def _failing_operand(value: Any) -> str:
+    """Pointer from the expression ``value`` to the innermost operand that cannot be read."""
+    if not isinstance(value, dict):
+        return ""
+    operands = value.get("operands")
+    parts = [(f"/operands/{i}", v) for i, v in enumerate(operands)] if isinstance(operands, list) else []
+    if value.get("kind") == "FIELD_ACCESS":
+        parts.append(("/expr", value.get("expr")))
+    for pointer, part in parts:
+        try:
+            rex_from_json(part)
+        except StateplanError:
+            return pointer + _failing_operand(part)
+    return ""
+
+
+NULL_IS_EMPTY = BeforeValidator(lambda value: () if value is None else value)
+"""Marks a list that Flink reads as empty when it is null."""
+
+
+def _read_option(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int) else value
+
+
+_TYPE_SCHEMA = WithJsonSchema({"type": ["string", "object"], "title": "LogicalType"})
+_write = PlainSerializer(lambda value: value.to_json())
+
+TypeField = Annotated[LogicalType, PlainValidator(_read_type), _write, _TYPE_SCHEMA]
+"""A logical type, as text or object."""
+
+RowTypeField = Annotated[LogicalType, PlainValidator(_read_row), _write, _TYPE_SCHEMA]
+"""A ROW type, as text or object."""
+
+RexField = Annotated[
+    Rex,
+    PlainValidator(_read_rex),
+    _write,
+    WithJsonSchema({"type": "object", "title": "RexNode", "required": ["kind"]}),
+]
+"""A row expression."""
+
+Index = Annotated[int, Field(strict=True, ge=0)]
+"""A field's position, from 0."""
+
+Flag = Annotated[bool, Field(strict=True)]
+"""true or false; a text or number is refused."""
+
+Text = Annotated[str, Field(strict=True)]
+"""A text; a number is refused."""
+
+OptionText = Annotated[str, BeforeValidator(_read_option), Field(strict=True)]
+"""The text of an option's value; Flink also reads a JSON number or boolean there."""
+
+JsonObject = dict[str, Any]

@@ -1,0 +1,285 @@
+"""What all exec nodes share: identity, configuration, inputs, state, and how they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self
+
+from pydantic import Field, PrivateAttr, model_validator
+
+from execnodes.errors import PlanError, nearest
+from execnodes.model import (
+    ALWAYS,
+    NULL_IS_EMPTY,
+    Index,
+    JsonObject,
+    OptionText,
+    PlanModel,
+    RowTypeField,
+    Text,
+    custom_error,
+    to_json,
+)
+from execnodes.specs import InputProperty, StateMetadata
+from execnodes.ttl import NEVER, parse_ttl
+from execnodes.types import LogicalType
+from execnodes.validation import escape
+
+if TYPE_CHECKING:
+    from execnodes.runtime.operators import Stateful, Stateless
+
+__all__ = ["STATE_TTL", "ExecNode", "FieldRef", "StateList", "StatefulNode"]
+
+STATE_TTL = "table.exec.state.ttl"
+"""The option that gives the TTL of states a plan says nothing about."""
+
+StateList = Annotated[tuple[StateMetadata, ...], NULL_IS_EMPTY]
+
+_HEAD = ("id", "type", "configuration")
+_TAIL = ("input_properties", "output_type", "description", "stateplan")
+
+
+class FieldRef(NamedTuple):
+    """A field of the inputs that a node refers to.
+
+    ``input`` is the position of the input; None counts ``field`` over all inputs' fields joined together.
+    """
+
+    pointer: str
+    field: int
+    input: int | None = 0
+
+
+class ExecNode(PlanModel):
+    """An operator of a plan. Subclasses add the fields of their type, in Flink's order.
+
+    Attributes:
+        id: unique in the plan; edges refer to it.
+        type: ``NAME_VERSION``.
+        configuration: options frozen when the plan was compiled; they win over the session's.
+        input_properties: one per input.
+        output_type: ROW of the node's output.
+        description: free text for people.
+        stateplan: our additions, such as ``uid``; Flink ignores them.
+    """
+
+    NAME: ClassVar[str] = ""
+    VERSION: ClassVar[int] = 0
+    STATE_NAMES: ClassVar[tuple[str, ...]] = ()
+    """Names of the states, in order of their index."""
+    INPUTS: ClassVar[int | None] = 1
+    """Number of inputs; None for one or more."""
+    ORDERED_INPUTS: ClassVar[bool] = True
+    """Whether exchanging the inputs changes what the operator means."""
+    COSMETIC: ClassVar[frozenset[str]] = frozenset()
+    """Attributes that may change without changing what the state of this operator means."""
+
+    id: Index
+    type: Text = ""
+    configuration: dict[str, OptionText] | None = None
+    input_properties: Annotated[tuple[InputProperty, ...], NULL_IS_EMPTY] = ()
+    output_type: RowTypeField
+    description: Annotated[Text, ALWAYS] = ""
+    stateplan: JsonObject | None = Field(default=None)
+
+    _unknown: tuple[tuple[tuple[str | int, ...], Any], ...] = PrivateAttr(default=())
+
+    @classmethod
+    def type_name(cls) -> str:
+        """``NAME_VERSION``, the value of ``type`` in the plan."""
+        return f"{cls.NAME}_{cls.VERSION}"
+
+    @classmethod
+    def layout(cls) -> tuple[tuple[str, str, bool, Any], ...]:
+        """As :meth:`PlanModel.layout`, the fields of the type between the common ones."""
+        known = cls.__dict__.get("_layout")
+        if known is None:
+            fields = {entry[0]: entry for entry in super().layout()}
+            own = [name for name in fields if name not in _HEAD and name not in _TAIL]
+            known = tuple(fields[name] for name in (*_HEAD, *own, *_TAIL))
+            cls._layout = known
+        return known
+
+    @classmethod
+    def own_fields(cls) -> tuple[str, ...]:
+        """Attributes that only this type of node has."""
+        return tuple(name for name in cls.model_fields if name not in _HEAD and name not in _TAIL)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_type(cls, data: Any) -> Any:
+        if isinstance(data, dict) and cls.NAME and "type" not in data:
+            return {**data, "type": cls.type_name()}
+        return data
+
+    @model_validator(mode="after")
+    def _type_matches(self) -> Self:
+        if self.NAME and self.type != self.type_name():
+            raise custom_error(
+                PlanError("PLAN042", f"the type of the node is {self.type!r:.80}", expected=self.type_name()),
+                "/type",
+            )
+        return self
+
+    def to_json(self) -> dict[str, Any]:
+        """The node as Flink 2.3 writes it, our additions last, unknown keys that were kept put back."""
+        out = super().to_json()
+        for path, value in self._unknown:
+            target: Any = out
+            for step in path[:-1]:
+                inside = isinstance(step, int) and isinstance(target, list) and step < len(target)
+                target = target[step] if inside or (isinstance(target, dict) and step in target) else None
+            if isinstance(target, dict):
+                target[path[-1]] = value
+        return out
+
+    def keep_unknown(self, kept: Iterable[tuple[tuple[str | int, ...], Any]]) -> Self:
+        """This node with (path, value) pairs of unknown keys that :meth:`to_json` puts back."""
+        node = self.model_copy()
+        node._unknown = tuple(kept)
+        return node
+
+    def replace(self, **changes: Any) -> Self:
+        """This node with other values for the given attributes; they are not validated again."""
+        return self.model_copy(update=changes)
+
+    @property
+    def unknown_keys(self) -> tuple[str, ...]:
+        """Pointers, relative to the node, of keys this version does not know; they are kept."""
+        return tuple("".join(f"/{escape(step)}" for step in path) for path, _ in self._unknown)
+
+    @property
+    def name(self) -> str:
+        """The type without its version."""
+        return self.type.rpartition("_")[0]
+
+    @property
+    def input_count(self) -> int | None:
+        """How many inputs the node has; None for one or more."""
+        return self.INPUTS
+
+    @property
+    def title(self) -> str:
+        """The name in people's words: ``stream-exec-group-aggregate`` is ``group-aggregate``."""
+        return self.name.removeprefix("stream-exec-") or self.type
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """Names of the states this node keeps, in order of their index; empty for a node without TTL."""
+        return self.STATE_NAMES
+
+    @property
+    def states(self) -> tuple[StateMetadata, ...]:
+        """The plan's state entries by index; empty when the plan has none."""
+        return ()
+
+    def ttls(self, session: Mapping[str, str] | None = None) -> tuple[int, ...]:
+        """TTL in milliseconds of each state: the plan's entry, else the node's configuration, else ``session``.
+
+        Raises:
+            PlanError: PLAN05x, when an option that decides is not a duration.
+        """
+        if self.states:
+            return tuple(entry.ttl for entry in self.states)
+        for options in (self.configuration, session):
+            if options and STATE_TTL in options:
+                return (parse_ttl(options[STATE_TTL]),) * len(self.state_names)
+        return (NEVER,) * len(self.state_names)
+
+    def field_refs(self) -> Iterator[FieldRef]:
+        """The input fields this node refers to, with the pointer of each reference relative to the node."""
+        for position, prop in enumerate(self.input_properties):
+            for k, key in enumerate(prop.required_distribution.keys):
+                yield FieldRef(f"/inputProperties/{position}/requiredDistribution/keys/{k}", key, position)
+
+    def output_width(self, inputs: Sequence[LogicalType]) -> int | None:
+        """How many fields the output must have, given the ROW types of the inputs; None when anything goes."""
+        return None
+
+    def meaning(self) -> dict[str, Any]:
+        """What the operator computes, for the fingerprint: its own fields without states and cosmetic ones."""
+        own = set(self.own_fields()) - self.COSMETIC - {"state"}
+        return {
+            key: to_json(getattr(self, name))
+            for name, key, _, default in self.layout()
+            if name in own and getattr(self, name) != default
+        }
+
+    def translate(self, inputs: Sequence[LogicalType]) -> Stateless | Stateful:
+        """What runs for this node, given the ROW types of its inputs.
+
+        Raises:
+            PlanError: PLAN070, when this version of stateplan cannot run the node.
+        """
+        raise self.not_supported(self.title)
+
+    def not_supported(self, what: str) -> PlanError:
+        """The error for something this version of stateplan cannot run: ``what``, in words."""
+        return PlanError("PLAN070", f"{what} is not supported yet, used by node {self.id}: {self.description or self.type}",
+                         hint="stateplan can show, edit and compare this plan, but not run it")
+
+    def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
+        """What the operator does, in words, with the field names of ``inputs`` (the ROW types of its inputs)."""
+        raise NotImplementedError
+
+
+class StatefulNode(ExecNode):
+    """A node that keeps state with a TTL per entry of ``state``."""
+
+    def _entries(self) -> tuple[StateMetadata, ...]:
+        return getattr(self, "state", ())
+
+    @property
+    def states(self) -> tuple[StateMetadata, ...]:
+        """The plan's state entries by index; empty when the plan has none."""
+        return tuple(sorted(self._entries(), key=lambda entry: entry.index))
+
+    @model_validator(mode="after")
+    def _state_is_complete(self) -> Self:
+        entries, names = self._entries(), self.state_names
+        if entries and names:
+            check_states(entries, names, self.title)
+        return self
+
+
+def check_states(entries: Sequence[StateMetadata], names: Sequence[str], title: str) -> None:
+    """Whether there is one entry per state, with indexes 0, 1, ... in any order.
+
+    Raises:
+        PydanticCustomError: PLAN061 (number of entries), PLAN062 (an index twice), PLAN063 (an index out of range).
+    """
+    slots = ", ".join(f"{i} {name}" for i, name in enumerate(names))
+    expected = f"{len(names)} {'entry' if len(names) == 1 else 'entries'} for {title}: {slots}"
+    if len(entries) != len(names):
+        raise custom_error(
+            PlanError(
+                "PLAN061",
+                f"the state of {title} has {len(entries)} {'entry' if len(entries) == 1 else 'entries'}",
+                expected=expected,
+                hint="without any entries the TTL of the configuration applies",
+            ),
+            "/state",
+        )
+    seen: dict[int, int] = {}
+    for position, entry in enumerate(entries):
+        if entry.index in seen:
+            raise custom_error(
+                PlanError(
+                    "PLAN062",
+                    f"two state entries of {title} have the index {entry.index}",
+                    expected=expected,
+                    hint="an entry without index has the index 0",
+                ),
+                f"/state/{position}/index",
+            )
+        if entry.index >= len(names):
+            raise custom_error(
+                PlanError(
+                    "PLAN063",
+                    f"a state entry of {title} has the index {entry.index}",
+                    expected=expected,
+                    hint=nearest(entry.name, names),
+                ),
+                f"/state/{position}/index",
+            )
+        seen[entry.index] = position

@@ -1,0 +1,61 @@
+"""Projection and filter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from execnodes.model import ALWAYS, RexField
+from execnodes.nodes.base import ExecNode, FieldRef
+from execnodes.registry import exec_node
+from execnodes.rex import InputRef, input_refs
+from execnodes.support import joined_names, rex_text
+from execnodes.types import LogicalType
+
+if TYPE_CHECKING:
+    from execnodes.runtime.operators import Stateless
+
+__all__ = ["Calc"]
+
+
+@exec_node
+class Calc(ExecNode):
+    """Keeps the rows that meet the condition and computes the output fields from each.
+
+    .. code-block:: sql
+
+        INSERT INTO big_orders SELECT id, UPPER(product) AS product FROM orders WHERE amount > 100
+    """
+
+    NAME: ClassVar[str] = "stream-exec-calc"
+    VERSION: ClassVar[int] = 1
+
+    projection: tuple[RexField, ...]
+    condition: Annotated[RexField | None, ALWAYS] = None
+
+    def field_refs(self) -> Iterator[FieldRef]:
+        yield from super().field_refs()
+        for position, rex in enumerate(self.projection):
+            yield from (FieldRef(f"/projection/{position}", index) for index in input_refs(rex))
+        if self.condition is not None:
+            yield from (FieldRef("/condition", index) for index in input_refs(self.condition))
+
+    def output_width(self, inputs: Sequence[LogicalType]) -> int | None:
+        return len(self.projection)
+
+    def translate(self, inputs: Sequence[LogicalType]) -> Stateless:
+        from execnodes.runtime.calc import CalcTransform
+        from execnodes.runtime.operators import Stateless
+
+        return Stateless((CalcTransform(self.projection, self.condition),))
+
+    def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
+        names = joined_names(inputs)
+        fields = []
+        for rex, out in zip(self.projection, self.output_type.fields, strict=False):
+            text = rex_text(rex, names)
+            fields.append(text if isinstance(rex, InputRef) and text == out.name else f"{text} AS {out.name}")
+        kept = (
+            f"keeps rows where {rex_text(self.condition, names)} and " if self.condition is not None else ""
+        )
+        return f"{kept}computes {', '.join(fields)}"

@@ -1,0 +1,64 @@
+"""First or last row per key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from execnodes.model import Flag, Index
+from execnodes.nodes.base import FieldRef, StatefulNode, StateList
+from execnodes.registry import exec_node
+from execnodes.support import joined_names, names_text
+from execnodes.types import LogicalType
+
+if TYPE_CHECKING:
+    from execnodes.runtime.operators import Stateful
+
+__all__ = ["Deduplicate"]
+
+
+@exec_node
+class Deduplicate(StatefulNode):
+    """Keeps the first or the last row of each key, by processing or event time.
+
+    Made from the ROW_NUMBER pattern over a time attribute:
+
+    .. code-block:: sql
+
+        SELECT id, product FROM (
+          SELECT *, ROW_NUMBER() OVER (PARTITION BY id ORDER BY proctime ASC) AS n FROM orders
+        ) WHERE n = 1
+    """
+
+    NAME: ClassVar[str] = "stream-exec-deduplicate"
+    VERSION: ClassVar[int] = 1
+    STATE_NAMES: ClassVar[tuple[str, ...]] = ("deduplicateState",)
+    COSMETIC: ClassVar[frozenset[str]] = frozenset({"generate_update_before", "output_insert_only"})
+
+    unique_keys: tuple[Index, ...]
+    is_rowtime: Flag
+    keep_last_row: Flag
+    output_insert_only: Flag | None = None
+    generate_update_before: Flag
+    state: StateList = ()
+
+    def field_refs(self) -> Iterator[FieldRef]:
+        yield from super().field_refs()
+        yield from (FieldRef(f"/uniqueKeys/{k}", key) for k, key in enumerate(self.unique_keys))
+
+    def output_width(self, inputs: Sequence[LogicalType]) -> int | None:
+        return len(inputs[0].fields)
+
+    def translate(self, inputs: Sequence[LogicalType]) -> Stateful:
+        from execnodes.runtime.kernels.deduplicate import DeduplicateKernel
+        from execnodes.runtime.operators import Stateful
+
+        if self.is_rowtime:
+            raise self.not_supported("deduplication by event time")
+        kernel = DeduplicateKernel(inputs[0], self.unique_keys, self.keep_last_row, self.generate_update_before)
+        return Stateful(kernel, (self.unique_keys,))
+
+    def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
+        which, clock = "last" if self.keep_last_row else "first", "event" if self.is_rowtime else "processing"
+        keys = names_text(self.unique_keys, joined_names(inputs))
+        return f"keeps the {which} row by {clock} time" + (f" of each {keys}" if keys else "")

@@ -1,0 +1,60 @@
+"""Redistribution of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from execnodes.model import to_json
+from execnodes.nodes.base import ExecNode
+from execnodes.registry import exec_node
+from execnodes.specs import RequiredDistribution
+from execnodes.support import joined_names, names_text
+from execnodes.types import LogicalType
+
+if TYPE_CHECKING:
+    from execnodes.runtime.operators import Stateless
+
+__all__ = ["Exchange"]
+
+
+@exec_node
+class Exchange(ExecNode):
+    """Sends rows with equal keys to the same task; all rows to one task when there are no keys.
+
+    Made in front of every operator that keeps state by key, here of the GROUP BY:
+
+    .. code-block:: sql
+
+        INSERT INTO totals SELECT product, SUM(amount) FROM orders GROUP BY product
+    """
+
+    NAME: ClassVar[str] = "stream-exec-exchange"
+    VERSION: ClassVar[int] = 1
+
+    @property
+    def distribution(self) -> RequiredDistribution:
+        """How the rows are spread: the distribution required of the only input."""
+        return (
+            self.input_properties[0].required_distribution
+            if self.input_properties
+            else RequiredDistribution(type="ANY")
+        )
+
+    def output_width(self, inputs: Sequence[LogicalType]) -> int | None:
+        return len(inputs[0].fields)
+
+    def meaning(self) -> dict[str, object]:
+        return {"distribution": to_json(self.distribution)}
+
+    def translate(self, inputs: Sequence[LogicalType]) -> Stateless:
+        from execnodes.runtime.operators import Stateless
+
+        return Stateless()
+
+    def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
+        if self.distribution.type == "HASH":
+            return f"sends rows with the same {names_text(self.distribution.keys, joined_names(inputs))} to the same task"
+        if self.distribution.type == "SINGLETON":
+            return "sends all rows to one task"
+        return f"spreads rows ({self.distribution.type.lower()})"

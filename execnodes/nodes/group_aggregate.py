@@ -1,0 +1,89 @@
+"""GROUP BY without windows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from pydantic import model_validator
+
+from execnodes.errors import PlanError
+from execnodes.model import Flag, Index, custom_error
+from execnodes.nodes.base import FieldRef, StatefulNode, StateList
+from execnodes.registry import exec_node
+from execnodes.specs import AggCall
+from execnodes.support import agg_text, joined_names, names_text
+from execnodes.types import LogicalType
+
+if TYPE_CHECKING:
+    from execnodes.runtime.operators import Stateful
+
+__all__ = ["GroupAggregate"]
+
+
+@exec_node
+class GroupAggregate(StatefulNode):
+    """Aggregates the rows of each group and emits the group's new result whenever it changes.
+
+    .. code-block:: sql
+
+        INSERT INTO totals SELECT product, COUNT(*), SUM(amount) FROM orders GROUP BY product
+    """
+
+    NAME: ClassVar[str] = "stream-exec-group-aggregate"
+    VERSION: ClassVar[int] = 1
+    STATE_NAMES: ClassVar[tuple[str, ...]] = ("groupAggregateState",)
+    COSMETIC: ClassVar[frozenset[str]] = frozenset({"generate_update_before"})
+
+    grouping: tuple[Index, ...]
+    agg_calls: tuple[AggCall, ...]
+    agg_call_need_retractions: tuple[Flag, ...]
+    generate_update_before: Flag
+    need_retraction: Flag
+    state: StateList = ()
+
+    @model_validator(mode="after")
+    def _flag_per_call(self) -> Self:
+        if len(self.agg_calls) != len(self.agg_call_need_retractions):
+            raise custom_error(
+                PlanError(
+                    "PLAN044",
+                    f"group-aggregate has {len(self.agg_calls)} aggCalls and "
+                    f"{len(self.agg_call_need_retractions)} aggCallNeedRetractions",
+                    expected="as many of each",
+                ),
+                "/aggCallNeedRetractions",
+            )
+        return self
+
+    def field_refs(self) -> Iterator[FieldRef]:
+        yield from super().field_refs()
+        yield from (FieldRef(f"/grouping/{k}", key) for k, key in enumerate(self.grouping))
+        for position, call in enumerate(self.agg_calls):
+            pointer = f"/aggCalls/{position}"
+            yield from (FieldRef(f"{pointer}/argList/{k}", index) for k, index in enumerate(call.arg_list))
+            if call.filter_arg >= 0:
+                yield FieldRef(f"{pointer}/filterArg", call.filter_arg)
+
+    def output_width(self, inputs: Sequence[LogicalType]) -> int | None:
+        return len(self.grouping) + len(self.agg_calls)
+
+    def meaning(self) -> dict[str, Any]:
+        out = super().meaning()
+        for call in out["aggCalls"]:
+            del call["name"]
+        return out
+
+    def translate(self, inputs: Sequence[LogicalType]) -> Stateful:
+        from execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
+        from execnodes.runtime.operators import Stateful
+
+        kernel = GroupAggregateKernel(inputs[0], self.grouping, self.agg_calls, self.agg_call_need_retractions,
+                                      self.generate_update_before, self.need_retraction)
+        return Stateful(kernel, (self.grouping,))
+
+    def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
+        names = joined_names(inputs)
+        calls = ", ".join(agg_text(call, names) for call in self.agg_calls) or "the distinct values"
+        keys = names_text(self.grouping, names)
+        return f"keeps {calls} of " + (f"each {keys}" if keys else "all rows")

@@ -1,0 +1,95 @@
+"""Regular joins of two streams."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from execnodes.model import NULL_IS_EMPTY, Index
+from execnodes.nodes.base import FieldRef, StatefulNode, StateList
+from execnodes.registry import exec_node
+from execnodes.rex import input_refs
+from execnodes.specs import JoinSpec
+from execnodes.support import field_names, joined_names, names_text, rex_text
+from execnodes.types import LogicalType
+
+if TYPE_CHECKING:
+    from execnodes.runtime.operators import Stateful
+
+__all__ = ["Join"]
+
+UpsertKeys = Annotated[tuple[tuple[Index, ...], ...], NULL_IS_EMPTY]
+
+_WORDS = {
+    "INNER": "joins",
+    "LEFT": "left outer joins",
+    "RIGHT": "right outer joins",
+    "FULL": "full outer joins",
+    "SEMI": "keeps left rows that have a match, joining",
+    "ANTI": "keeps left rows without a match, joining",
+}
+
+
+@exec_node
+class Join(StatefulNode):
+    """Joins two streams on equal keys and any further condition, keeping the rows of both sides.
+
+    .. code-block:: sql
+
+        INSERT INTO shipped SELECT o.id, l.target FROM orders AS o JOIN logistics AS l ON o.id = l.order_id
+    """
+
+    NAME: ClassVar[str] = "stream-exec-join"
+    VERSION: ClassVar[int] = 1
+    STATE_NAMES: ClassVar[tuple[str, ...]] = ("leftState", "rightState")
+    INPUTS: ClassVar[int | None] = 2
+
+    join_spec: JoinSpec
+    left_upsert_keys: UpsertKeys = ()
+    right_upsert_keys: UpsertKeys = ()
+    state: StateList = ()
+
+    def field_refs(self) -> Iterator[FieldRef]:
+        yield from super().field_refs()
+        spec = self.join_spec
+        for side, (key, keys) in enumerate((("leftKeys", spec.left_keys), ("rightKeys", spec.right_keys))):
+            yield from (FieldRef(f"/joinSpec/{key}/{k}", index, side) for k, index in enumerate(keys))
+        for side, (key, sets) in enumerate(
+            (("leftUpsertKeys", self.left_upsert_keys), ("rightUpsertKeys", self.right_upsert_keys))
+        ):
+            yield from (
+                FieldRef(f"/{key}/{i}/{k}", index, side)
+                for i, keys in enumerate(sets)
+                for k, index in enumerate(keys)
+            )
+        if spec.non_equi_condition is not None:
+            yield from (
+                FieldRef("/joinSpec/nonEquiCondition", index, None)
+                for index in input_refs(spec.non_equi_condition)
+            )
+
+    def output_width(self, inputs: Sequence[LogicalType]) -> int | None:
+        left, right = (len(row.fields) for row in inputs)
+        return left if self.join_spec.join_type in ("SEMI", "ANTI") else left + right
+
+    def translate(self, inputs: Sequence[LogicalType]) -> Stateful:
+        from execnodes.runtime.kernels.join import JoinKernel
+        from execnodes.runtime.operators import Stateful
+
+        if self.join_spec.join_type != "INNER":
+            raise self.not_supported(f"a {self.join_spec.join_type} join")
+        kernel = JoinKernel(inputs[0], inputs[1], self.join_spec, self.left_upsert_keys, self.right_upsert_keys)
+        return Stateful(kernel, (self.join_spec.left_keys, self.join_spec.right_keys))
+
+    def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
+        spec = self.join_spec
+        left, right = (field_names(row) for row in inputs) if len(inputs) == 2 else ((), ())
+        conditions = [
+            f"left.{names_text([a], left)} = right.{names_text([b], right)}"
+            for a, b in zip(spec.left_keys, spec.right_keys, strict=True)
+        ]
+        if spec.non_equi_condition is not None:
+            conditions.append(rex_text(spec.non_equi_condition, joined_names(inputs)))
+        return f"{_WORDS[spec.join_type]} left and right" + (
+            f" on {' and '.join(conditions)}" if conditions else ", every row with every row"
+        )

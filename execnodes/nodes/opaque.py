@@ -1,0 +1,82 @@
+"""Nodes of Flink that do not run here yet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+from pydantic import ConfigDict, ModelWrapValidatorHandler, PrivateAttr, model_validator
+
+from execnodes.flink import FLINK_NODES
+from execnodes.model import to_json
+from execnodes.nodes.base import StatefulNode, StateList
+from execnodes.types import LogicalType
+from execnodes.validation import escape
+
+__all__ = ["OpaqueNode"]
+
+
+class OpaqueNode(StatefulNode):
+    """A node that Flink has and that can be shown, edited and compared here, but not run.
+
+    Its own fields are kept as JSON, in the order they were read; its state entries are checked as those of any
+    other node.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    state: StateList = ()
+
+    _keys: tuple[str, ...] = PrivateAttr(default=())
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _remember_order(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        node = handler(data)
+        if isinstance(data, dict):
+            node._keys = tuple(data)
+        return node
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The node's own fields as JSON."""
+        return dict(self.model_extra or {})
+
+    @property
+    def unknown_keys(self) -> tuple[str, ...]:
+        """Pointers of keys that this node does not have in Flink 2.3; they are kept."""
+        known = FLINK_NODES[self.name].fields
+        return (*super().unknown_keys, *(f"/{escape(key)}" for key in self.fields if key not in known))
+
+    @property
+    def input_count(self) -> int | None:
+        return FLINK_NODES[self.name].inputs
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        names = FLINK_NODES[self.name].states
+        if names and names[0].endswith("*"):
+            return tuple(names[0].replace("*", str(i)) for i in range(len(self.input_properties)))
+        if self.name == "stream-exec-lookup-join" and self.fields.get("requireUpsertMaterialize") is not True:
+            return ()
+        return names
+
+    def to_json(self) -> dict[str, Any]:
+        """The node with its keys in the order they were read."""
+        common = {
+            key: to_json(getattr(self, name))
+            for name, key, _, default in self.layout()
+            if key in self._keys or getattr(self, name) != default
+        }
+        out = {
+            **self.fields,
+            **common,
+            **({"state": [s.to_json() for s in self.state]} if self.state else {}),
+        }
+        return {key: out[key] for key in dict.fromkeys((*self._keys, *out)) if key in out}
+
+    def meaning(self) -> dict[str, Any]:
+        return {key: value for key, value in self.fields.items() if key != "generateUpdateBefore"}
+
+    def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
+        return f"{FLINK_NODES[self.name].about} (not supported yet)"

@@ -1,0 +1,41 @@
+"""UNION ALL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from execnodes.nodes.base import ExecNode
+from execnodes.registry import exec_node
+from execnodes.types import LogicalType
+
+if TYPE_CHECKING:
+    from execnodes.runtime.operators import Stateless
+
+__all__ = ["Union"]
+
+
+@exec_node
+class Union(ExecNode):
+    """Passes on the rows of all its inputs.
+
+    .. code-block:: sql
+
+        INSERT INTO all_orders SELECT id, amount FROM web_orders UNION ALL SELECT id, amount FROM shop_orders
+    """
+
+    NAME: ClassVar[str] = "stream-exec-union"
+    VERSION: ClassVar[int] = 1
+    INPUTS: ClassVar[int | None] = None
+    ORDERED_INPUTS: ClassVar[bool] = False
+
+    def output_width(self, inputs: Sequence[LogicalType]) -> int | None:
+        return len(inputs[0].fields)
+
+    def translate(self, inputs: Sequence[LogicalType]) -> Stateless:
+        from execnodes.runtime.operators import Stateless
+
+        return Stateless()
+
+    def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
+        return f"passes on the rows of its {len(inputs) or len(self.input_properties)} inputs"

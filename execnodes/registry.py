@@ -1,0 +1,214 @@
+"""The table of exec nodes: (name, version) to class, and reading a node from its JSON.
+
+A node file declares its class with :func:`exec_node`; the files of ``execnodes.nodes`` are found by themselves.
+Node types that Flink has and that do not run here yet load as :class:`~execnodes.nodes.opaque.OpaqueNode`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from execnodes.errors import Place, PlanError, nearest
+from execnodes.flink import FLINK_NODES, PREFIX
+from execnodes.validation import PlanWarning, escape, validate
+
+if TYPE_CHECKING:
+    from execnodes.nodes.base import ExecNode
+
+__all__ = [
+    "PlanWarning",
+    "exec_node",
+    "lookup",
+    "node_class",
+    "node_from_json",
+    "registered",
+    "require_supported",
+    "split_type",
+]
+
+_N = TypeVar("_N", bound="ExecNode")
+_NAME = re.compile(r"stream-exec-[a-z]+(-[a-z]+)*")
+_TABLE: dict[tuple[str, int], type[ExecNode]] = {}
+
+
+def exec_node(cls: type[_N]) -> type[_N]:
+    """Class decorator: puts a node into the table.
+
+    Raises:
+        TypeError: for a class without name, version, docstring or a SQL example in it, or whose (name, version) is
+            taken. These are mistakes in the code, found when it is imported.
+    """
+    name, version, doc = cls.NAME, cls.VERSION, cls.__dict__.get("__doc__") or ""
+    if not _NAME.fullmatch(name) or version < 1:
+        raise TypeError(f"{cls.__name__} needs a NAME such as 'stream-exec-calc' and a VERSION from 1")
+    if ".. code-block:: sql" not in doc:
+        raise TypeError(f"{cls.__name__} needs a docstring with an example in SQL")
+    taken = _TABLE.get((name, version))
+    if taken is not None:
+        raise TypeError(f"{cls.__name__}: {name}_{version} is already {taken.__name__}")
+    _TABLE[name, version] = cls
+    return cls
+
+
+@cache
+def registered() -> Mapping[tuple[str, int], type[ExecNode]]:
+    """All nodes that run here, by name and version, sorted."""
+    import execnodes.nodes as package
+
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{package.__name__}.{module.name}")
+    return dict(sorted(_TABLE.items()))
+
+
+def split_type(text: str) -> tuple[str, int]:
+    """Name and version of a node's ``type``.
+
+    Raises:
+        PlanError: PLAN032, when the version is missing or not a number.
+    """
+    name, mark, version = text.rpartition("_")
+    if not mark or not version.isdecimal() or not version.isascii() or len(version) > 6:
+        known = _versions(name or version)
+        raise PlanError(
+            "PLAN032",
+            f"the node type {text!r:.100} has no version",
+            expected="NAME_VERSION",
+            hint="write " + " or ".join(f"'{name or version}_{v}'" for v in known)
+            if known
+            else nearest(text, _type_names()),
+        )
+    return name, int(version)
+
+
+def lookup(name: str, version: int) -> type[ExecNode] | None:
+    """The class of a node type; None when Flink has that node but it does not run here yet.
+
+    Raises:
+        PlanError: PLAN033 (unknown version, naming the known ones) or PLAN034 (unknown name, with the nearest).
+    """
+    known = registered().get((name, version))
+    if known is not None:
+        return known
+    versions = _versions(name)
+    if version in versions:
+        return None
+    if versions:
+        raise PlanError(
+            "PLAN033",
+            f"{name} has no version {version}",
+            expected="version " + " or ".join(map(str, versions)),
+        )
+    hint = nearest(f"{name}_{version}", _type_names())
+    if name.startswith("batch-exec-"):
+        hint = "this is a plan of Flink's batch mode; compile the query in streaming mode"
+    raise PlanError(
+        "PLAN034",
+        f"unknown node type '{name:.80}_{version}'",
+        hint=hint,
+        expected=f"a node type of Flink 2.3, such as {PREFIX}calc_1",
+    )
+
+
+def node_class(type_name: str) -> type[ExecNode]:
+    """The class that holds a node of this type: its own, or the one for nodes that do not run here yet.
+
+    Raises:
+        PlanError: PLAN032, PLAN033 or PLAN034.
+    """
+    from execnodes.nodes.opaque import OpaqueNode
+
+    return lookup(*split_type(type_name)) or OpaqueNode
+
+
+def node_from_json(
+    data: Any, pointer: str = "", strict_unknown: bool = True
+) -> tuple[ExecNode, list[PlanWarning]]:
+    """A node from its JSON object.
+
+    Args:
+        data: the parsed JSON.
+        pointer: JSON pointer of the node in the plan; places of errors and warnings start with it.
+        strict_unknown: refuse unknown keys; else they are kept, written back, and returned as warnings.
+
+    Raises:
+        PlanError: with the JSON pointer as its place.
+    """
+    from execnodes.nodes.opaque import OpaqueNode
+
+    node, unknown = validate(_class_of(data, pointer), data, pointer, strict_unknown)
+    warnings = [key.warning for key in unknown]
+    if unknown:
+        node = node.keep_unknown((key.path, key.value) for key in unknown)
+    if isinstance(node, OpaqueNode):
+        known = FLINK_NODES[node.name].fields
+        warnings += [
+            PlanWarning(f"{pointer}/{escape(key)}", f"unknown key '{key}'", nearest(key, known))
+            for key in node.fields
+            if key not in known
+        ]
+        if warnings and strict_unknown:
+            raise PlanError(
+                "PLAN045",
+                warnings[0].message,
+                place=Place(pointer=warnings[0].pointer),
+                expected="one of " + ", ".join(known),
+                hint=warnings[0].hint,
+            )
+    return node, warnings
+
+
+def _class_of(data: Any, pointer: str) -> type[ExecNode]:
+    if not isinstance(data, dict):
+        raise PlanError(
+            "PLAN031", f"a node is {data!r:.60}", place=Place(pointer=pointer), expected="an object"
+        )
+    type_name = data.get("type")
+    if not isinstance(type_name, str):
+        what = 'has no "type"' if "type" not in data else f"has the type {type_name!r:.60}"
+        raise PlanError(
+            "PLAN031",
+            f"a node {what}",
+            place=Place(pointer=pointer),
+            hint=nearest("type", set(data) - {"id"}),
+            expected=f'"type" as a text such as "{PREFIX}calc_1"',
+        )
+    try:
+        return node_class(type_name)
+    except PlanError as error:
+        error.place = Place(pointer=f"{pointer}/type")
+        raise
+
+
+def require_supported(nodes: Iterable[ExecNode]) -> None:
+    """Refuses nodes that can be shown but not run.
+
+    Raises:
+        PlanError: PLAN035, naming the nodes and what they do.
+    """
+    from execnodes.nodes.opaque import OpaqueNode
+
+    missing = [node for node in nodes if isinstance(node, OpaqueNode)]
+    if missing:
+        what = "; ".join(f"{node.title} (node {node.id}: {FLINK_NODES[node.name].about})" for node in missing)
+        raise PlanError(
+            "PLAN035",
+            f"not supported yet: {what}",
+            expected="a plan of the nodes "
+            + ", ".join(sorted({name.removeprefix(PREFIX) for name, _ in registered()})),
+        )
+
+
+def _versions(name: str) -> list[int]:
+    flink = FLINK_NODES.get(name)
+    own = [v for n, v in registered() if n == name]
+    return sorted({*own, *(flink.versions if flink else ())})
+
+
+def _type_names() -> list[str]:
+    own = [f"{name}_{version}" for name, version in registered()]
+    return own + [f"{node.name}_{version}" for node in FLINK_NODES.values() for version in node.versions]

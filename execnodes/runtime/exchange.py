@@ -1,0 +1,66 @@
+"""The columnar exchange: frames of changes, split by key group, travel between workers as Arrow IPC blobs.
+
+Spark sees rows of :data:`BLOB_FIELDS`; a row of the query's data never exists as a row in the JVM.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import polars as pl
+
+from execnodes.runtime.hashing import hash_rows, key_groups
+
+__all__ = ["BLOB_SCHEMA", "MAX_BLOB_ROWS", "encode", "decode", "split"]
+
+BLOB_SCHEMA = "slot INT, input INT, seq STRING, now LONG, count LONG, data BINARY"
+"""Spark schema of the exchange.
+
+slot: Spark grouping key of the receiver (an operator's key group, or a sink); input: the receiver's input;
+seq: the rows of one receiver are in order when its blobs are sorted by this; now: the micro-batch's time, ms;
+count: rows in the blob; data: the frame as an Arrow IPC stream (empty where the receiver only counts).
+"""
+
+MAX_BLOB_ROWS = 1 << 20
+
+_NEWEST = pl.CompatLevel.newest()
+
+
+def encode(frame: pl.DataFrame) -> bytes:
+    """The frame as an Arrow IPC stream."""
+    sink = io.BytesIO()
+    frame.write_ipc_stream(sink, compat_level=_NEWEST)
+    return sink.getvalue()
+
+
+def decode(blobs: Sequence[bytes]) -> pl.DataFrame:
+    """One frame of all blobs, in order. Blobs of one receiver have the same columns, but for ``kind``: where only
+    some have it, the others are insertions."""
+    frames = [pl.read_ipc_stream(blob) for blob in blobs]
+    if len(frames) == 1:
+        return frames[0]
+    if len({tuple(f.columns) for f in frames}) > 1:
+        frames = [f if "kind" in f.columns else f.with_columns(pl.lit(0, dtype=pl.Int8).alias("kind")) for f in frames]
+    return pl.concat(frames, rechunk=True)
+
+
+def split(frame: pl.DataFrame, keys: Sequence[str], groups: int) -> Iterator[tuple[int, pl.DataFrame]]:
+    """(key group, rows of it in their order) for every key group that has rows."""
+    if frame.height == 0:
+        return
+    if groups == 1:
+        yield 0, frame
+        return
+    owner = key_groups(hash_rows(frame, keys), groups)
+    counts = np.bincount(owner, minlength=groups)
+    if counts.max() == frame.height:
+        yield int(owner[0]), frame
+        return
+    ordered = frame[np.argsort(owner, kind="stable")]
+    start = 0
+    for group in np.flatnonzero(counts):
+        size = int(counts[group])
+        yield int(group), ordered.slice(start, size)
+        start += size

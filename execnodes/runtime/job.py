@@ -1,0 +1,236 @@
+"""One plan as one streaming query: start it, watch it, stop it."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from execnodes.errors import RunError, StateplanError, find_encoded
+from execnodes.graph import ExecGraph
+from execnodes.runtime.checkpoint import Checkpoint, RestartCheck
+from execnodes.runtime.jobgraph import JobGraph
+from execnodes.runtime.session import session
+from execnodes.runtime.sinks import SINK_SCHEMA, SinkDriver, write_sinks
+from execnodes.runtime.sources import Sources
+from execnodes.runtime.spark import Shipped, build
+from execnodes.runtime.translate import translate
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+__all__ = ["JobResult", "Progress", "execute"]
+
+
+@dataclass
+class Progress:
+    """Figures of a running job, since it started.
+
+    Attributes:
+        batch: id of the last finished micro-batch, -1 before the first.
+        rows_in: rows read, over all tables.
+        rows_out: rows written, over all sinks.
+        seconds: since the start.
+        operators: per operator uid, its counters (``rows_in``, ``rows_out``, ``state_bytes_written``,
+            ``state_rows_merged``, ``seconds``).
+        sinks: per sink, rows written.
+        batch_seconds: duration of the last finished micro-batch.
+    """
+
+    batch: int = -1
+    rows_in: int = 0
+    rows_out: int = 0
+    seconds: float = 0.0
+    operators: dict[str, dict[str, float]] = field(default_factory=dict)
+    sinks: dict[str, int] = field(default_factory=dict)
+    batch_seconds: float = 0.0
+
+
+OnProgress = Callable[[Progress], None]
+
+
+class JobResult:
+    """A started job.
+
+    Attributes:
+        job_id: Spark's id of the query; the same after a restart from the same checkpoint.
+        bounded: whether the job ends by itself.
+    """
+
+    def __init__(self, query: StreamingQuery, run: _Run, bounded: bool, on_progress: OnProgress | None) -> None:
+        self._query = query
+        self._run = run
+        self._on_progress = on_progress
+        self.job_id = str(query.id)
+        self.bounded = bounded
+        self._closed = False
+
+    @property
+    def progress(self) -> Progress:
+        """The figures so far."""
+        return self._run.progress()
+
+    @property
+    def is_active(self) -> bool:
+        return bool(self._query.isActive)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits until the job has ended, at most ``timeout`` seconds; whether it has.
+
+        Raises:
+            StateplanError: what made the job fail.
+            KeyboardInterrupt: after the job was stopped cleanly.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        try:
+            while True:
+                step = 0.2 if deadline is None else max(0.0, min(0.2, deadline - time.monotonic()))
+                ended = self._await(step)
+                if self._on_progress is not None:
+                    self._on_progress(self.progress)
+                if ended:
+                    self._close()
+                    return True
+                if deadline is not None and time.monotonic() >= deadline:
+                    return False
+        except KeyboardInterrupt:
+            self.stop()
+            raise
+
+    def _await(self, seconds: float) -> bool:
+        from pyspark.errors import StreamingQueryException
+
+        try:
+            return bool(self._query.awaitTermination(seconds))
+        except StreamingQueryException as failure:
+            error = self._run.failure or _explain(str(failure))
+            self._close()
+            raise error from None
+
+    def stop(self) -> None:
+        """Stops the job after the micro-batch in hand; the checkpoint stays usable."""
+        with contextlib.suppress(Exception):
+            self._query.stop()
+        self._close()
+
+    def _close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._run.close()
+
+
+def _explain(text: str) -> StateplanError:
+    """The coded error inside Spark's exception text, or the text's own first lines as RUN001."""
+    found = find_encoded(text)
+    if found is not None:
+        return found
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    cause = next((line for line in reversed(lines) if line.startswith(("Caused by:", "pyspark.errors"))), "")
+    python = [line for line in lines if "Error:" in line or "Exception:" in line]
+    detail = (python[-1] if python else cause or (lines[0] if lines else "no message"))[:500]
+    return RunError("RUN001", f"the job failed: {detail}", hint="--debug shows Spark's whole message")
+
+
+class _Run:
+    """What lives as long as the query."""
+
+    def __init__(self, spark: SparkSession, job: JobGraph, checkpoint: Checkpoint, sinks: SinkDriver) -> None:
+        from execnodes.runtime.counters import new_counters
+
+        self.job = job
+        self.checkpoint = checkpoint
+        self.sinks = sinks
+        self.cache_folder = tempfile.mkdtemp(prefix="stateplan-runs-")
+        self.shipped = Shipped(job, self.cache_folder)
+        self.counters = new_counters(spark)
+        self.started = time.monotonic()
+        self.batch = -1
+        self.batch_seconds = 0.0
+        self.failure: StateplanError | None = None
+
+    def on_batch(self, frame: DataFrame, batch_id: int) -> None:
+        """Runs one micro-batch: Spark's ``foreachBatch``."""
+        started = time.monotonic()
+        try:
+            self.sinks.prepare(batch_id)
+            task = write_sinks(self.sinks.writers, batch_id)
+            reports = [tuple(row) for row in frame.mapInArrow(task, SINK_SCHEMA).collect()]
+            self.sinks.commit(reports, batch_id)
+        except StateplanError as error:
+            self.failure = error
+            raise
+        except OSError as cause:
+            self.failure = RunError("RUN030", f"a sink cannot write: {cause}", expected="a folder that can be written")
+            raise
+        self.batch = batch_id
+        self.batch_seconds = time.monotonic() - started
+
+    def progress(self) -> Progress:
+        operators = {uid: dict(figures) for uid, figures in self.counters.value.items()}
+        names = {s.uid for s in self.job.sources}
+        return Progress(
+            self.batch, int(sum(f.get("rows_in", 0) for uid, f in operators.items() if uid in names)),
+            sum(w.rows for w in self.sinks.written), time.monotonic() - self.started, operators,
+            {s.name: w.rows for s, w in zip(self.sinks.sinks, self.sinks.written, strict=True)}, self.batch_seconds)
+
+    def close(self) -> None:
+        shutil.rmtree(self.cache_folder, ignore_errors=True)
+        self.checkpoint.close()
+
+
+def execute(graph: ExecGraph, options: Mapping[str, str], *, plan_text: str, console: Callable[[str], None] | None = None,
+            on_progress: OnProgress | None = None, check_restart: RestartCheck | None = None) -> JobResult:
+    """Starts a plan as one streaming query.
+
+    Args:
+        graph: the plan.
+        options: session options, by Flink's keys; ``spark.*`` are handed to Spark.
+        plan_text: the plan as it is stored in the checkpoint directory.
+        console: gets notes for the user, a line each.
+        on_progress: called about five times a second while :meth:`JobResult.wait` waits.
+        check_restart: judges whether the plan may go on from the state of the plan that wrote the checkpoint.
+
+    Raises:
+        StateplanError: anything that keeps the plan from starting.
+    """
+    checkpoint = Checkpoint.open(options, plan_text, check_restart)
+    run: _Run | None = None
+    try:
+        job = translate(graph, options, checkpoint.key_groups)
+        sources = Sources(job, options, checkpoint.splits)
+        sources.prepare()
+        bounded = sources.bounded()
+        sinks = SinkDriver.of(job.sinks)
+        spark = session(options)
+        run = _Run(spark, job, checkpoint, sinks)
+        if checkpoint.resumed and console is not None:
+            console(f"continuing from the checkpoint {checkpoint.folder}")
+        frame = build(job, run.shipped, lambda index: sources.frame(spark, index), run.counters.add)
+        writer = frame.writeStream.foreachBatch(run.on_batch).option("checkpointLocation", checkpoint.spark)
+        name = options.get("pipeline.name")
+        if name:
+            writer = writer.queryName(name)
+        writer = writer.trigger(availableNow=True) if bounded else \
+            writer.trigger(processingTime=f"{sources.trigger_interval()} milliseconds")
+        query = _start(writer)
+    except BaseException:
+        if run is not None:
+            run.close()
+        else:
+            checkpoint.close()
+        raise
+    return JobResult(query, run, bounded, on_progress)
+
+
+def _start(writer: Any) -> StreamingQuery:
+    from pyspark.errors import PySparkException
+
+    try:
+        return writer.start()
+    except PySparkException as failure:
+        raise _explain(str(failure)) from None

@@ -1,0 +1,25 @@
+"""What an exec node is translated to: nothing but transforms, or a kernel with the keys of its inputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from execnodes.runtime.jobgraph import Transform
+from execnodes.runtime.kernel import Kernel
+
+__all__ = ["Stateless", "Stateful"]
+
+
+@dataclass(frozen=True)
+class Stateless:
+    """Transforms applied to the rows of every input, in order; none for a node that changes no row."""
+
+    transforms: tuple[Transform, ...] = ()
+
+
+@dataclass(frozen=True)
+class Stateful:
+    """A kernel; ``keys`` are, per input, the fields that decide the key group of a row."""
+
+    kernel: Kernel
+    keys: tuple[tuple[int, ...], ...]

@@ -1,0 +1,197 @@
+"""Sinks: what workers make of the blobs of a micro-batch, and what the driver does with it once per micro-batch."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any, ClassVar, Protocol, TextIO
+
+import polars as pl
+import pyarrow as pa
+
+from execnodes.runtime.exchange import decode
+from execnodes.runtime.hashing import slot_label
+from execnodes.runtime.jobgraph import SinkSpec
+from execnodes.runtime.worker import coded
+
+__all__ = ["SINK_SCHEMA", "write_sinks", "SinkDriver", "Written"]
+
+SINK_SCHEMA = "sink INT, seq STRING, count LONG, data BINARY"
+"""What a worker reports of a sink: rows written, and what its connector's driver part needs (printed lines, file names)."""
+
+
+class SinkWriter(Protocol):
+    """The two halves of a sink connector. Picklable."""
+
+    @property
+    def ordered(self) -> bool:
+        """Whether parts of all workers must be committed in one order; else each worker writes a single part."""
+        ...
+
+    def write(self, frame: pl.DataFrame, batch_id: int, part: str) -> bytes:
+        """In a worker: writes or formats the rows; what it returns goes to :meth:`commit`."""
+        ...
+
+    def prepare(self, batch_id: int) -> None:
+        """On the driver, before a micro-batch: removes what an unfinished attempt at it left behind."""
+        ...
+
+    def commit(self, parts: list[bytes], batch_id: int) -> None:
+        """On the driver, after a micro-batch: makes its rows visible; parts are in order."""
+        ...
+
+
+@dataclass(frozen=True)
+class PrintWriter:
+    """Lines on standard output, as Flink's ``print`` connector writes them."""
+
+    types: tuple[Any, ...]
+    identifier: str | None
+    to_stderr: bool = False
+    ordered: ClassVar[bool] = True
+
+    def write(self, frame: pl.DataFrame, batch_id: int, part: str) -> bytes:
+        from execnodes.connectors.print import format_rows
+
+        return "".join(f"{line}\n" for line in format_rows(frame, self.types, self.identifier)).encode()
+
+    def prepare(self, batch_id: int) -> None:
+        """Nothing is left behind."""
+
+    def commit(self, parts: list[bytes], batch_id: int) -> None:
+        out: TextIO = sys.stderr if self.to_stderr else sys.stdout
+        for part in parts:
+            out.write(part.decode())
+        out.flush()
+
+
+@dataclass(frozen=True)
+class FileWriter:
+    """Files that appear once, whole, and exactly once: staged hidden by workers, renamed by the driver.
+
+    A micro-batch that runs again after a failure first removes all files of its earlier attempt: file names carry
+    the batch id.
+    """
+
+    folder: str
+    uid: str
+    encoder: Any
+    ordered: ClassVar[bool] = False
+
+    def write(self, frame: pl.DataFrame, batch_id: int, part: str) -> bytes:
+        from execnodes.connectors.filesystem import stage
+
+        return str(stage(self.folder, self.uid, batch_id, part, self.encoder.extension, self.encoder.encode(frame))).encode()
+
+    def prepare(self, batch_id: int) -> None:
+        from execnodes.connectors.filesystem import clean
+
+        clean(self.folder, self.uid, batch_id)
+
+    def commit(self, parts: list[bytes], batch_id: int) -> None:
+        from execnodes.connectors.filesystem import commit
+
+        commit(self.folder, [part.decode() for part in parts])
+
+
+@dataclass(frozen=True)
+class NullWriter:
+    """Counts rows and forgets them: ``blackhole``."""
+
+    ordered: ClassVar[bool] = False
+
+    def write(self, frame: pl.DataFrame, batch_id: int, part: str) -> bytes:
+        return b""
+
+    def prepare(self, batch_id: int) -> None:
+        """Nothing is left behind."""
+
+    def commit(self, parts: list[bytes], batch_id: int) -> None:
+        """Nothing to make visible."""
+
+
+def make_writer(sink: SinkSpec) -> SinkWriter:
+    """The writer of a sink's connector."""
+    from execnodes.connectors.registry import make_encoder, option_value
+
+    if sink.connector == "blackhole":
+        return NullWriter()
+    if sink.connector == "print":
+        return PrintWriter(tuple(t for _, t in sink.columns), sink.options.get("print-identifier"),
+                           bool(option_value(sink.options, "standard-error")))
+    return FileWriter(sink.options["path"], sink.uid, make_encoder(sink.options, sink.columns))
+
+
+def write_sinks(writers: tuple[SinkWriter, ...], batch_id: int) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """A function for ``mapInArrow`` over the final blobs of micro-batch ``batch_id``."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        labels = {slot_label(i): i for i in range(len(writers))}
+
+        @coded
+        def rows() -> Iterator[tuple[int, str, int, bytes]]:
+            blobs = sorted((blob for batch in batches for blob in batch.to_pylist()), key=lambda b: (b["slot"], b["seq"]))
+            for label, group in groupby(blobs, key=lambda b: b["slot"]):
+                number = labels[label]
+                writer = writers[number]
+                mine = list(group)
+                if not writer.ordered:
+                    mine = [_merged(mine)]
+                for blob in mine:
+                    data = b""
+                    if blob["data"]:
+                        part = hashlib.sha1(blob["seq"].encode(), usedforsecurity=False).hexdigest()[:12]
+                        data = writer.write(decode(blob["data"] if isinstance(blob["data"], list) else [blob["data"]]), batch_id, part)
+                    yield number, blob["seq"], blob["count"], data
+
+        done = list(rows())
+        if done:
+            types = (pa.int32(), pa.string(), pa.int64(), pa.binary())
+            yield pa.RecordBatch.from_arrays([pa.array(c, t) for c, t in zip(zip(*done, strict=True), types, strict=True)],
+                                             names=["sink", "seq", "count", "data"])
+
+    return run
+
+
+def _merged(blobs: list[dict[str, Any]]) -> dict[str, Any]:
+    data = [b["data"] for b in blobs if b["data"]]
+    return {"seq": blobs[0]["seq"], "count": sum(b["count"] for b in blobs), "data": data}
+
+
+@dataclass
+class Written:
+    """Rows a sink has written since the start."""
+
+    rows: int = 0
+
+
+@dataclass
+class SinkDriver:
+    """The driver's part of all sinks of a job.
+
+    Attributes:
+        written: per sink, in the order of the plan.
+    """
+
+    sinks: tuple[SinkSpec, ...]
+    writers: tuple[SinkWriter, ...]
+    written: list[Written] = field(default_factory=list)
+
+    @staticmethod
+    def of(sinks: tuple[SinkSpec, ...]) -> SinkDriver:
+        return SinkDriver(sinks, tuple(make_writer(s) for s in sinks), [Written() for _ in sinks])
+
+    def prepare(self, batch_id: int) -> None:
+        for writer in self.writers:
+            writer.prepare(batch_id)
+
+    def commit(self, reports: list[tuple[int, str, int, bytes]], batch_id: int) -> None:
+        """Makes a micro-batch visible: reports as in :data:`SINK_SCHEMA`."""
+        for number, writer in enumerate(self.writers):
+            mine = sorted((r for r in reports if r[0] == number), key=lambda r: r[1])
+            writer.commit([bytes(r[3]) for r in mine if r[3]], batch_id)
+            self.written[number].rows += sum(r[2] for r in mine)
+

@@ -1,0 +1,218 @@
+"""Sources: what feeds each connector from Spark, and how a worker reads a split.
+
+Spark's file source decides which files, or which *marker files*, make up a micro-batch, and logs it: a marker is an
+empty file that stands for an instant of the replay clock or a range of generated rows. Contents are read by the
+Python workers alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pyarrow as pa
+
+from execnodes.errors import CheckpointError, OptionError, RunError
+from execnodes.runtime.jobgraph import JobGraph, SourceSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["FileReader", "ReplayReader", "RangeReader", "Sources"]
+
+_FILE_SCHEMA = "path string, modificationTime timestamp, length long, content binary"
+
+_BATCH_BYTES = "128m"
+"""Bytes of files in one micro-batch where the table says nothing else."""
+
+
+class _EachRow:
+    """A reader for which every row of the Spark source is one split."""
+
+    def splits(self, batch: pa.RecordBatch) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = batch.to_pylist()
+        return rows
+
+
+@dataclass(frozen=True)
+class FileReader(_EachRow):
+    """Reads whole files with a format's decoder; ``pattern`` is ``source.path.regex-pattern``."""
+
+    decoder: Any
+    pattern: str | None = None
+
+    def read(self, split: dict[str, Any]) -> Iterator[pl.DataFrame]:
+        path = _plain(split["path"])
+        if self.pattern is None or re.fullmatch(self.pattern, path):
+            yield from self.decoder.read(path)
+
+
+@dataclass(frozen=True)
+class ReplayReader(_EachRow):
+    """Reads the rows of one instant of a replay table."""
+
+    table: Any
+
+    def read(self, split: dict[str, Any]) -> Iterator[pl.DataFrame]:
+        yield self.table.read_at(split["now"])
+
+
+@dataclass(frozen=True)
+class RangeReader:
+    """Makes a range of rows of a datagen table."""
+
+    generator: Any
+    step: int = 65536
+
+    def splits(self, batch: pa.RecordBatch) -> list[dict[str, Any]]:
+        merged: list[dict[str, Any]] = []
+        for row in sorted(batch.to_pylist(), key=lambda r: r["start"]):
+            if merged and merged[-1]["stop"] == row["start"]:
+                merged[-1]["stop"] = row["stop"]
+            else:
+                merged.append(row)
+        return merged
+
+    def read(self, split: dict[str, Any]) -> Iterator[pl.DataFrame]:
+        for start in range(split["start"], split["stop"], self.step):
+            yield self.generator.rows(start, min(start + self.step, split["stop"]))
+
+
+def _plain(path: str) -> str:
+    """Spark's URI of a local file as a plain path."""
+    if path.startswith("file:"):
+        from urllib.parse import unquote, urlsplit
+
+        return unquote(urlsplit(path).path)
+    return path
+
+
+class Sources:
+    """The Spark frames of splits of a job's sources.
+
+    Args:
+        graph: the job graph.
+        options: session options.
+        markers: local folder for marker files; part of the checkpoint.
+    """
+
+    def __init__(self, graph: JobGraph, options: Mapping[str, str], markers: Path) -> None:
+        self._graph = graph
+        self._options = options
+        self._markers = markers
+        kinds = {s.connector for s in graph.sources}
+        if "replay" in kinds and kinds != {"replay"}:
+            other = next(s for s in graph.sources if s.connector != "replay")
+            raise RunError("RUN020", f"table {other.name} uses connector '{other.connector}' in a plan with replay tables",
+                           expected="all tables of the plan on the replay clock, or none")
+
+    def bounded(self) -> bool:
+        """Whether every source ends."""
+        from execnodes.connectors.registry import is_bounded
+
+        return all(is_bounded(s.options) for s in self._graph.sources)
+
+    def trigger_interval(self) -> int:
+        """Milliseconds between micro-batches of an unbounded job."""
+        from execnodes.ttl import parse_ttl
+
+        given = self._options.get("execution.checkpointing.interval")
+        if given:
+            return parse_ttl(given)
+        monitors = [parse_ttl(s.options["source.monitor-interval"]) for s in self._graph.sources
+                    if "source.monitor-interval" in s.options]
+        return min(monitors, default=1000)
+
+    def prepare(self) -> None:
+        """Checks that input exists and writes the marker files.
+
+        Raises:
+            OptionError: OPT040, a path that does not exist.
+            CheckpointError: CKPT020, an instant that lies before those already played.
+        """
+        for source in self._graph.sources:
+            if source.connector in ("filesystem", "replay"):
+                _require(source)
+        replay = [s for s in self._graph.sources if s.connector == "replay"]
+        if replay:
+            instants = sorted({at for s in replay for at in s.reader.table.instants()})  # type: ignore[attr-defined]
+            self._write_markers("replay", [(f"{at}", 0) for at in instants])
+        for source in self._graph.sources:
+            if source.connector == "datagen" and source.reader.generator.bounded is not None:  # type: ignore[attr-defined]
+                total = source.reader.generator.bounded  # type: ignore[attr-defined]
+                parts = max(1, min(int(self._options.get("parallelism.default", "2")), total))
+                edges = [total * i // parts for i in range(parts + 1)]
+                self._write_markers(f"datagen-{source.uid}", [(f"{a}-{b}", 0) for a, b in zip(edges, edges[1:], strict=False) if a < b])
+
+    def _write_markers(self, name: str, wanted: list[tuple[str, int]]) -> None:
+        """One empty file per entry, in order of their modification times."""
+        import os
+
+        folder = self._markers / name
+        folder.mkdir(parents=True, exist_ok=True)
+        there = sorted(p.name for p in folder.iterdir() if not p.name.startswith("."))
+        known = [n.split("_", 1)[1] for n in there]
+        texts = [t for t, _ in wanted]
+        if known == texts[:len(known)]:
+            fresh = texts[len(known):]
+        else:
+            late = [t for t in texts if t not in set(known)]
+            fresh = [t for t in late if not known or int(t.split("-")[0]) > int(known[-1].split("-")[0])]
+            if len(fresh) < len(late):
+                raise CheckpointError("CKPT020", f"the input has an instant {next(t for t in late if t not in fresh)} before the last one played, {known[-1]}",
+                                      expected="new rows with later \"@at\"", hint="start from an empty checkpoint directory")
+        for n, text in enumerate(fresh, start=len(known)):
+            path = folder / f"{n:010d}_{text}"
+            hidden = folder / f".{path.name}"
+            hidden.touch()
+            os.utime(hidden, (1_000_000_000 + n, 1_000_000_000 + n))
+            hidden.rename(path)
+
+    def frame(self, spark: SparkSession, index: int) -> DataFrame:
+        """The streaming frame of splits of source ``index``: columns of its reader's split, ``seq`` and ``now``."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        source = self._graph.sources[index]
+        order = f"{index:04d}/"
+        if source.connector == "filesystem":
+            reader = spark.readStream.format("binaryFile").schema(_FILE_SCHEMA).option("recursiveFileLookup", "true")
+            limit = source.options.get("source.max-files-per-trigger")
+            if limit:
+                reader = reader.option("maxFilesPerTrigger", limit)
+            else:
+                reader = reader.option("maxBytesPerTrigger", _BATCH_BYTES)
+            return reader.load(source.options["path"]).select(
+                F.col("path"),
+                F.concat(F.lit(order), F.format_string("%016d/", F.unix_millis("modificationTime")), F.col("path")).alias("seq"),
+                F.unix_millis(F.current_timestamp()).alias("now"))
+        if source.connector == "datagen" and source.reader.generator.bounded is None:  # type: ignore[attr-defined]
+            rate = int(source.options.get("rows-per-second", "10000"))
+            rows = max(1, rate * self.trigger_interval() // 1000)
+            return (spark.readStream.format("rate-micro-batch").option("rowsPerBatch", rows)
+                    .option("numPartitions", self._options.get("parallelism.default", "2")).load()
+                    .select(F.col("value").alias("start"), (F.col("value") + 1).alias("stop"),
+                            F.format_string("%s%020d", F.lit(order), F.col("value")).alias("seq"),
+                            F.unix_millis(F.current_timestamp()).alias("now")))
+        name = "replay" if source.connector == "replay" else f"datagen-{source.uid}"
+        frame = (spark.readStream.format("binaryFile").schema(_FILE_SCHEMA)
+                 .option("maxFilesPerTrigger", 1 if source.connector == "replay" else 1_000_000)
+                 .load(str(self._markers / name)))
+        text = F.regexp_extract("path", r"[^/]*_([^/]*)$", 1)
+        seq = F.concat(F.lit(order), F.regexp_extract("path", r"([^/]*)$", 1)).alias("seq")
+        if source.connector == "replay":
+            return frame.select(seq, text.cast("long").alias("now"))
+        return frame.select(F.split(text, "-")[0].cast("long").alias("start"), F.split(text, "-")[1].cast("long").alias("stop"),
+                            seq, F.unix_millis(F.current_timestamp()).alias("now"))
+
+
+def _require(source: SourceSpec) -> None:
+    path = source.options["path"]
+    if "://" in path and not path.startswith("file:"):
+        return
+    if not Path(_plain(path)).exists():
+        raise OptionError("OPT040", f"the path of table {source.name} does not exist: {path}",
+                          expected="a file or folder that can be read")

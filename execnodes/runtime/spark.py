@@ -1,0 +1,161 @@
+"""The job graph as one Structured Streaming query.
+
+What Spark ships to its Python workers is the pickled job graph as bytes: a worker decodes it once per query, when it
+first has rows, and not for every task. (Spark also starts a Python process on the driver for every
+``transformWithState``, only to list its state variables: that one never needs the graph nor the libraries behind it.)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from execnodes.runtime.cache import RunCache
+    from execnodes.runtime.jobgraph import JobGraph
+
+__all__ = ["Shipped", "build"]
+
+Count = Callable[[str, dict[str, float]], None]
+
+_graphs: dict[str, JobGraph] = {}
+_slots: dict[str, dict[int, tuple[int, int]]] = {}
+_caches: dict[str, RunCache] = {}
+
+
+class Shipped:
+    """A job graph on its way to the workers.
+
+    Args:
+        graph: the job graph.
+        cache_folder: of the workers' run cache.
+    """
+
+    def __init__(self, graph: JobGraph, cache_folder: str) -> None:
+        self.payload = pickle.dumps(graph)
+        self.key = hashlib.sha1(self.payload, usedforsecurity=False).hexdigest()
+        self.cache_folder = cache_folder
+
+    def graph(self) -> JobGraph:
+        """The graph, decoded at most once in this process."""
+        if self.key not in _graphs:
+            _graphs.clear()
+            _graphs[self.key] = pickle.loads(self.payload)
+        return _graphs[self.key]
+
+    def slots(self) -> dict[int, tuple[int, int]]:
+        """Spark grouping key -> (operator, key group)."""
+        from execnodes.runtime.worker import unslot
+
+        if self.key not in _slots:
+            _slots.clear()
+            _slots[self.key] = unslot(self.graph())
+        return _slots[self.key]
+
+    def cache(self) -> RunCache:
+        """The run cache of this process."""
+        from execnodes.runtime.cache import RunCache
+
+        if self.cache_folder not in _caches:
+            _caches.clear()
+            _caches[self.cache_folder] = RunCache(self.cache_folder)
+        return _caches[self.cache_folder]
+
+
+class SparkRunStore:
+    """Manifests and runs in the state variables of a ``transformWithState``."""
+
+    def __init__(self, handle: StatefulProcessorHandle) -> None:
+        self._manifest = handle.getValueState("manifest", "text string")
+        self._runs = handle.getMapState("runs", "id string", "data binary")
+
+    def manifest(self) -> str | None:
+        row = self._manifest.get()
+        return None if row is None else row[0]
+
+    def set_manifest(self, text: str) -> None:
+        self._manifest.update((text,))
+
+    def put(self, key: str, data: bytes) -> None:
+        self._runs.updateValue((key,), (data,))
+
+    def get(self, key: str) -> bytes | None:
+        row = self._runs.getValue((key,))
+        return None if row is None else row[0]
+
+    def remove(self, key: str) -> None:
+        self._runs.removeKey((key,))
+
+
+class LevelProcessor(StatefulProcessor):  # type: ignore[misc]
+    """Runs every operator of one level and passes on what is for later ones."""
+
+    def __init__(self, shipped: Shipped, level: int, count: Count | None) -> None:
+        self.shipped = shipped
+        self.level = level
+        self.count = count
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.store = SparkRunStore(handle)
+
+    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
+        import pandas as pd
+
+        from execnodes.runtime.worker import Blob, coded, run_operator
+
+        graph = self.shipped.graph()
+        owner = self.shipped.slots().get(int(key[0]))
+        if owner is None or graph.operators[owner[0]].level != self.level:
+            yield from rows
+            return
+        blobs = [Blob(*values) for frame in rows for values in zip(*(frame[name] for name in Blob._fields), strict=True)]
+        out = list(coded(run_operator)(graph, *owner, blobs, self.store, self.shipped.cache(), self.count))
+        if out:
+            yield pd.DataFrame(out, columns=list(Blob._fields))
+
+    def close(self) -> None:
+        pass
+
+
+def _source_reader(shipped: Shipped, index: int, count: Count | None) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from execnodes.runtime.worker import read_source
+
+        yield from read_source(shipped.graph(), index, count)(batches)
+
+    return run
+
+
+def build(graph: JobGraph, shipped: Shipped, source_frames: Callable[[int], DataFrame], count: Count | None) -> DataFrame:
+    """The chain of sources and levels; its rows are blobs for the sinks.
+
+    Args:
+        source_frames: gives the streaming frame of splits of source number i.
+    """
+    from execnodes.runtime.exchange import BLOB_SCHEMA
+    from execnodes.runtime.jobgraph import ToOperator, targets
+
+    def first_level(index: int) -> int:
+        found = [graph.operators[t.operator].level for t in targets(graph.sources[index].pipeline) if isinstance(t, ToOperator)]
+        return min(found, default=graph.levels + 1)
+
+    chain: DataFrame | None = None
+    for level in range(1, graph.levels + 2):
+        for index in range(len(graph.sources)):
+            if first_level(index) == level:
+                part = source_frames(index).mapInArrow(_source_reader(shipped, index, count), BLOB_SCHEMA)
+                chain = part if chain is None else chain.unionAll(part)
+        if level <= graph.levels:
+            assert chain is not None
+            chain = chain.groupBy("slot").transformWithStateInPandas(
+                LevelProcessor(shipped, level, count), BLOB_SCHEMA, "Append", "None")
+    assert chain is not None
+    return chain

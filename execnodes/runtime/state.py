@@ -1,0 +1,221 @@
+"""The keyed state of one operator in one key group: a manifest of runs, the runs, and one step over them."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, field
+from typing import Protocol
+
+import polars as pl
+
+from execnodes.errors import CheckpointError
+from execnodes.runtime.cache import RunCache
+from execnodes.runtime.kernel import Kernel, StateTable
+from execnodes.runtime.runs import RunInfo, build_run, due_merge, encode_frame, lookup, merge_runs, newest_access, state_schema
+
+__all__ = ["RunStore", "MemoryRunStore", "StepStats", "CHUNK_SIZE", "KeyedState"]
+
+CHUNK_SIZE = 8 << 20
+"""Runs are stored in values of at most so many bytes: larger values halve the throughput of Spark's state API."""
+
+_FORMAT = 1
+
+
+class RunStore(Protocol):
+    """Where manifests and runs live; commits are the owner's (Spark's state store)."""
+
+    def manifest(self) -> str | None: ...
+
+    def set_manifest(self, text: str) -> None: ...
+
+    def put(self, key: str, data: bytes) -> None: ...
+
+    def get(self, key: str) -> bytes | None: ...
+
+    def remove(self, key: str) -> None: ...
+
+
+class MemoryRunStore:
+    """A run store in memory: the twin of Spark's for tests."""
+
+    def __init__(self) -> None:
+        self.text: str | None = None
+        self.values: dict[str, bytes] = {}
+
+    def manifest(self) -> str | None:
+        return self.text
+
+    def set_manifest(self, text: str) -> None:
+        self.text = text
+
+    def put(self, key: str, data: bytes) -> None:
+        self.values[key] = data
+
+    def get(self, key: str) -> bytes | None:
+        return self.values.get(key)
+
+    def remove(self, key: str) -> None:
+        self.values.pop(key, None)
+
+
+@dataclass
+class StepStats:
+    """What one step did to the state.
+
+    Attributes:
+        bytes_written: bytes put into the store, merges included.
+        merged_rows: rows read by merges.
+        expired_runs: runs dropped whole because all their rows had expired.
+        rows: per state table, rows in all its runs after the step (versions and tombstones included).
+    """
+
+    bytes_written: int = 0
+    merged_rows: int = 0
+    expired_runs: int = 0
+    rows: dict[str, int] = field(default_factory=dict)
+
+
+class KeyedState:
+    """State of one operator in one key group.
+
+    Args:
+        store: holds manifest and runs.
+        cache: of decoded runs; correctness does not depend on it.
+        tables: the operator's state tables.
+        place: names operator and key group in errors.
+
+    Raises:
+        CheckpointError: CKPT010 for a damaged manifest, CKPT011 for a missing run, CKPT012 for a damaged run,
+            CKPT013 for a run whose columns are not those of the operator.
+    """
+
+    def __init__(self, store: RunStore, cache: RunCache, tables: Sequence[StateTable], place: str) -> None:
+        self._store = store
+        self._cache = cache
+        self._tables = tuple(tables)
+        self._place = place
+        self._runs = self._read_manifest()
+        self._changed = False
+        self.stats = StepStats()
+
+    def _read_manifest(self) -> dict[str, list[RunInfo]]:
+        text = self._store.manifest()
+        runs: dict[str, list[RunInfo]] = {t.name: [] for t in self._tables}
+        if text is None:
+            return runs
+        try:
+            data = json.loads(text)
+            if data["format"] != _FORMAT:
+                raise CheckpointError("CKPT010", f"the state of {self._place} has format {data['format']}",
+                                      expected=f"format {_FORMAT}", hint="use the version of stateplan that wrote it")
+            for name, entries in data["tables"].items():
+                runs[name] = [RunInfo(*entry) for entry in entries]
+        except (ValueError, KeyError, TypeError) as cause:
+            raise CheckpointError("CKPT010", f"the list of runs of {self._place} cannot be read ({cause})",
+                                  hint="restore the checkpoint directory from a copy, or start from an empty one") from cause
+        return runs
+
+    def _load(self, table: StateTable, info: RunInfo) -> pl.DataFrame:
+        def fetch() -> bytes:
+            parts = []
+            for n in range(info.chunks):
+                part = self._store.get(f"{info.id}/{n}")
+                if part is None:
+                    raise CheckpointError("CKPT011", f"run {info.id} of {table.name} of {self._place} is missing from the state store",
+                                          hint="restore the checkpoint directory from a copy, or start from an empty one")
+                parts.append(part)
+            data = b"".join(parts)
+            if len(data) != info.size:
+                raise CheckpointError("CKPT012", f"run {info.id} of {table.name} of {self._place} has {len(data)} bytes",
+                                      expected=f"{info.size} bytes", hint="restore the checkpoint directory from a copy")
+            return data
+
+        try:
+            frame = self._cache.load(info.id, fetch)
+        except (pl.exceptions.PolarsError, OSError, ValueError) as cause:
+            raise CheckpointError("CKPT012", f"run {info.id} of {table.name} of {self._place} is damaged ({cause})",
+                                  hint="restore the checkpoint directory from a copy") from cause
+        want = state_schema(table)
+        if any(frame.schema.get(name) != dtype for name, dtype in want.items()):
+            raise CheckpointError("CKPT013", f"run {info.id} of {table.name} of {self._place} has columns {dict(frame.schema)}",
+                                  expected=str(want), hint="the checkpoint was written by another plan")
+        return frame
+
+    def lookup(self, table: StateTable, keys: pl.DataFrame | None, now: int, ttl: int) -> pl.DataFrame:
+        """Live rows of ``table`` for ``keys`` (see :func:`execnodes.runtime.runs.lookup`)."""
+        infos = self._runs[table.name]
+        if ttl > 0:
+            kept = next((i for i, r in enumerate(infos) if r.newest > now - ttl), len(infos))
+            if kept:
+                for info in infos[:kept]:
+                    self._drop(info)
+                self.stats.expired_runs += kept
+                self._runs[table.name] = infos = infos[kept:]
+                self._changed = True
+        if keys is None or not infos:
+            return pl.DataFrame(schema=state_schema(table))
+        return lookup(table, [self._load(table, i) for i in infos], keys, now, ttl)
+
+    def write(self, table: StateTable, upserts: pl.DataFrame | None, deletes: pl.DataFrame | None, now: int, ttl: int) -> None:
+        """Records changes to ``table`` as a new run, merged with older ones where that is due."""
+        fresh = build_run(table, upserts, deletes, now)
+        if fresh is None:
+            return
+        infos = self._runs[table.name]
+        start = due_merge([*(i.rows for i in infos), fresh.height])
+        if start is not None:
+            old = infos[start:]
+            self.stats.merged_rows += sum(i.rows for i in old) + fresh.height
+            fresh = merge_runs(table, [*(self._load(table, i) for i in old), fresh], now, ttl, oldest=start == 0)
+            for info in old:
+                self._drop(info)
+            del infos[start:]
+        if fresh.height:
+            infos.append(self._put(fresh))
+        self._changed = True
+
+    def step(self, kernel: Kernel, inputs: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]) -> pl.DataFrame:
+        """Runs one micro-batch through ``kernel`` and records its state changes.
+
+        Args:
+            inputs: one frame of changes per input.
+            now: the micro-batch's time, ms.
+            ttl: per ``state`` entry of the plan, ms.
+
+        Returns:
+            The frame of output changes.
+        """
+        tables = self._tables
+        keys = kernel.keys(inputs)
+        state = [self.lookup(t, k, now, ttl[t.slot]) for t, k in zip(tables, keys, strict=True)]
+        result = kernel.process(inputs, state, now, ttl)
+        for table, upserts, deletes in zip(tables, result.upserts, result.deletes, strict=True):
+            self.write(table, upserts, deletes, now, ttl[table.slot])
+        self.flush()
+        return result.output
+
+    def flush(self) -> None:
+        """Writes the manifest if anything changed."""
+        if self._changed:
+            tables = {name: [astuple(i) for i in infos] for name, infos in self._runs.items()}
+            self._store.set_manifest(json.dumps({"format": _FORMAT, "tables": tables}, separators=(",", ":")))
+            self._changed = False
+        self.stats.rows = {name: sum(i.rows for i in infos) for name, infos in self._runs.items()}
+
+    def _put(self, frame: pl.DataFrame) -> RunInfo:
+        data = encode_frame(frame)
+        run = uuid.uuid4().hex
+        chunks = max(1, -(-len(data) // CHUNK_SIZE))
+        view = memoryview(data)
+        for n in range(chunks):
+            self._store.put(f"{run}/{n}", bytes(view[n * CHUNK_SIZE:(n + 1) * CHUNK_SIZE]) if chunks > 1 else data)
+        self._cache.add(run, data)
+        self.stats.bytes_written += len(data)
+        return RunInfo(run, frame.height, newest_access(frame), len(data), chunks)
+
+    def _drop(self, info: RunInfo) -> None:
+        for n in range(info.chunks):
+            self._store.remove(f"{info.id}/{n}")
+        self._cache.discard(info.id)

@@ -1,0 +1,173 @@
+"""An exec graph as a job graph: scans, stateful operators and sinks, and the stateless pipelines between them.
+
+The key group of a row is decided by the key of the operator that receives it, so an ``exchange`` node needs no
+translation of its own: the plan keeps it because Flink does.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from execnodes.changelog import columns
+from execnodes.errors import PlanError
+from execnodes.fingerprint import assign_uids
+from execnodes.graph import ExecGraph
+from execnodes.nodes.base import ExecNode
+from execnodes.nodes.sink import Sink
+from execnodes.nodes.table_source_scan import TableSourceScan
+from execnodes.runtime.jobgraph import JobGraph, OperatorSpec, Pipeline, SinkSpec, SourceSpec, ToOperator, ToSink, Transform
+from execnodes.runtime.operators import Stateful, Stateless
+from execnodes.runtime.sources import FileReader, RangeReader, ReplayReader
+from execnodes.specs import FilterPushDown, ProjectPushDown, ReadingMetadata
+from execnodes.types import LogicalType
+
+__all__ = ["translate"]
+
+
+def translate(graph: ExecGraph, options: Mapping[str, str], key_groups: int) -> JobGraph:
+    """The job graph of a plan.
+
+    Args:
+        graph: the plan.
+        options: session options; give the TTL of states the plan says nothing about.
+        key_groups: into which keyed state is split.
+
+    Raises:
+        PlanError: PLAN070, a node that cannot be run yet; PLAN071, a table without its options.
+    """
+    return _Translation(assign_uids(graph), options).job(key_groups)
+
+
+@dataclass
+class _Translation:
+    graph: ExecGraph
+    options: Mapping[str, str]
+    operators: dict[int, int] = field(default_factory=dict)
+    sinks: dict[int, int] = field(default_factory=dict)
+    parts: dict[int, Stateful | Stateless] = field(default_factory=dict)
+    levels: dict[int, int] = field(default_factory=dict)
+    consumers: dict[int, list[tuple[ExecNode, int]]] = field(default_factory=dict)
+
+    def job(self, key_groups: int) -> JobGraph:
+        scans: list[TableSourceScan] = []
+        self.consumers = {n.id: [] for n in self.graph.nodes}
+        arrived: Counter[int] = Counter()
+        for source, target in self.graph.edges:
+            self.consumers[source].append((self.graph.node(target), arrived[target]))
+            arrived[target] += 1
+        for node in self.graph.nodes:
+            inputs = self.graph.inputs(node)
+            before = max((self.levels[i.id] for i in inputs), default=0)
+            self.levels[node.id] = before
+            if isinstance(node, TableSourceScan):
+                scans.append(node)
+                continue
+            part = node.translate([i.output_type for i in inputs])
+            self.parts[node.id] = part
+            if isinstance(node, Sink):
+                self.sinks[node.id] = len(self.sinks)
+            elif isinstance(part, Stateful):
+                self.operators[node.id] = len(self.operators)
+                self.levels[node.id] = before + 1
+        return JobGraph(
+            tuple(self.source(scan) for scan in scans),
+            tuple(self.operator(self.graph.node(i)) for i in self.operators),
+            tuple(self.sink(self.graph.node(i)) for i in self.sinks),
+            key_groups)
+
+    def pipeline(self, node: ExecNode, first: tuple[Transform, ...] = ()) -> Pipeline:
+        """What happens to the rows of ``node`` up to the next operators and sinks."""
+        outputs: list[Pipeline | ToOperator | ToSink] = []
+        for consumer, position in self.consumers[node.id]:
+            part = self.parts[consumer.id]
+            if isinstance(part, Stateful):
+                outputs.append(ToOperator(self.operators[consumer.id], position, tuple(columns(part.keys[position]))))
+                continue
+            after = Pipeline((), (ToSink(self.sinks[consumer.id], self.connector(consumer) == "blackhole"),)) \
+                if isinstance(consumer, Sink) else self.pipeline(consumer)
+            merged = Pipeline((*part.transforms, *after.transforms), after.outputs)
+            outputs.extend([merged] if merged.transforms else merged.outputs)
+        if len(outputs) == 1 and isinstance(outputs[0], Pipeline):
+            return Pipeline((*first, *outputs[0].transforms), outputs[0].outputs)
+        return Pipeline(first, tuple(outputs))
+
+    def operator(self, node: ExecNode) -> OperatorSpec:
+        part = self.parts[node.id]
+        assert isinstance(part, Stateful)
+        inputs = self.graph.inputs(node)
+        return OperatorSpec(_uid(node), f"{node.title}[{node.id}]", part.kernel, node.ttls(self.options), len(inputs),
+                            tuple(_schema(i.output_type) for i in inputs), self.pipeline(node), self.levels[node.id])
+
+    def connector(self, node: ExecNode) -> str:
+        table = node.dynamic_table_sink if isinstance(node, Sink) else None
+        return self.table_options(table)["connector"] if table is not None else ""
+
+    def table_options(self, spec: Any) -> dict[str, str]:
+        table = spec.table.resolved_table
+        if table is None or table.options is None:
+            raise PlanError("PLAN071", f"the plan does not say how to reach table {spec.table.summary}",
+                            expected="its options, in the plan or in the catalog", hint="create the table before EXECUTE PLAN")
+        return dict(table.options)
+
+    def source(self, node: TableSourceScan) -> SourceSpec:
+        from execnodes.connectors.registry import make_decoder, validate_table
+
+        spec = node.scan_table_source
+        options = self.table_options(spec)
+        validate_table(options, "source")
+        table = spec.table.resolved_table
+        assert table is not None
+        fields = [(c.name, c.type) for c in table.table_schema.columns if c.kind == "PHYSICAL"]
+        keys = {c.name: c.metadata_key or c.name for c in table.table_schema.columns if c.kind == "METADATA"}
+        projection = list(range(len(fields)))
+        metadata: Sequence[str] = tuple(keys.values())
+        filters: list[Any] = []
+        for ability in spec.abilities:
+            if isinstance(ability, ProjectPushDown):
+                projection = [path[0] for path in ability.projected_fields]
+            elif isinstance(ability, ReadingMetadata):
+                metadata = ability.metadata_keys
+            elif isinstance(ability, FilterPushDown):
+                filters.extend(ability.predicates)
+        connector = options["connector"]
+        reader: Any
+        if connector == "filesystem":
+            reader = FileReader(make_decoder(options, fields, projection, metadata), options.get("source.path.regex-pattern"))
+        elif connector == "replay":
+            from execnodes.connectors.replay import ReplayTable
+
+            reader = ReplayReader(ReplayTable(options, fields, projection))
+        else:
+            from execnodes.connectors.datagen import DatagenGenerator
+
+            reader = RangeReader(DatagenGenerator(options, fields))
+        first: tuple[Transform, ...] = ()
+        if filters:
+            from execnodes.runtime.calc import CalcTransform
+            from execnodes.rex import InputRef
+
+            refs = tuple(InputRef(f.type, i) for i, f in enumerate(node.output_type.fields))
+            first = tuple(CalcTransform(refs, predicate) for predicate in filters)
+        return SourceSpec(_uid(node), spec.table.summary, connector, options, reader, self.pipeline(node, first))
+
+    def sink(self, node: ExecNode) -> SinkSpec:
+        from execnodes.connectors.registry import validate_table
+
+        assert isinstance(node, Sink)
+        options = self.table_options(node.dynamic_table_sink)
+        validate_table(options, "sink")
+        table = node.dynamic_table_sink.table.resolved_table
+        assert table is not None
+        fields = tuple((c.name, c.type) for c in table.table_schema.columns if c.kind == "PHYSICAL")
+        return SinkSpec(_uid(node), node.dynamic_table_sink.table.summary, options["connector"], options, fields)
+
+
+def _uid(node: ExecNode) -> str:
+    return str((node.stateplan or {})["uid"])
+
+
+def _schema(row: LogicalType) -> dict[str, Any]:
+    return {name: f.type.polars() for name, f in zip(columns(len(row.fields)), row.fields, strict=True)}

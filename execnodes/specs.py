@@ -1,0 +1,512 @@
+"""The parts of exec nodes: state metadata, distributions, aggregate calls, joins, tables and abilities.
+
+Source: the classes of the same names in Flink's ``org.apache.flink.table.planner.plan.nodes.exec`` and its ``spec``
+package. Keys are written as Flink 2.3 writes them: what is empty there is left out here. Older plans, which wrote
+empty lists, read the same.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
+
+from execnodes.errors import PlanError, StateplanError
+from execnodes.model import (
+    ALWAYS,
+    NULL_IS_EMPTY,
+    Flag,
+    Index,
+    JsonObject,
+    OptionText,
+    PlanModel,
+    RexField,
+    Text,
+    TypeField,
+    custom_error,
+)
+from execnodes.ttl import format_ttl, parse_ttl
+from execnodes.types import LogicalType
+
+__all__ = [
+    "Ability",
+    "AggCall",
+    "AggregatePushDown",
+    "Bucketing",
+    "ChangelogKind",
+    "Column",
+    "ColumnExpression",
+    "ConflictStrategy",
+    "ContextResolvedTable",
+    "Distribution",
+    "DynamicTableSink",
+    "DynamicTableSource",
+    "FilterPushDown",
+    "InputProperty",
+    "JoinSpec",
+    "JoinType",
+    "LimitPushDown",
+    "Overwrite",
+    "PartitionPushDown",
+    "Partitioning",
+    "PrimaryKey",
+    "ProjectPushDown",
+    "ReadingMetadata",
+    "RequiredDistribution",
+    "ResolvedTable",
+    "SinkAbility",
+    "SourceAbility",
+    "SourceWatermark",
+    "StateMetadata",
+    "TableSchema",
+    "TargetColumnWriting",
+    "WatermarkParams",
+    "WatermarkPushDown",
+    "WatermarkSpec",
+    "WritingMetadata",
+    "hash_distribution",
+    "split_identifier",
+]
+
+JoinType = Literal["INNER", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI"]
+ChangelogKind = Literal["INSERT", "UPDATE_BEFORE", "UPDATE_AFTER", "DELETE"]
+
+
+def _read_ttl(value: Any) -> int:
+    try:
+        return parse_ttl(value)
+    except StateplanError as error:
+        raise custom_error(error) from None
+
+
+def _read_state_index(value: Any) -> int:
+    if isinstance(value, str) and value.strip().isdecimal() and value.isascii() and len(value) < 12:
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise custom_error(
+            PlanError(
+                "PLAN060",
+                f"the index of a state entry is {value!r:.40}",
+                expected="a whole number, counted from 0",
+            )
+        )
+    return value
+
+
+def _read_state_name(value: Any) -> str:
+    if not isinstance(value, str):
+        raise custom_error(
+            PlanError(
+                "PLAN058",
+                f"the name of a state entry is {'missing' if value is None else repr(value)[:40]}",
+                expected='a text such as "leftState"',
+            )
+        )
+    return value
+
+
+TtlField = Annotated[
+    int,
+    PlainValidator(_read_ttl),
+    PlainSerializer(format_ttl),
+    WithJsonSchema({"type": ["string", "integer"], "title": "TTL"}),
+]
+
+
+class StateMetadata(PlanModel):
+    """How long one state of a node lives (FLIP-292), and how its age is counted (FLIP-25, not read by Flink).
+
+    ``ttl`` is in milliseconds, 0 for never; the JSON has it as text such as ``1 h``.
+    """
+
+    index: Annotated[
+        int, PlainValidator(_read_state_index), WithJsonSchema({"type": "integer", "minimum": 0}), ALWAYS
+    ] = 0
+    ttl: TtlField
+    name: Annotated[str, PlainValidator(_read_state_name), WithJsonSchema({"type": "string"})]
+    update_type: Literal["OnCreateAndWrite", "OnReadAndWrite"] | None = None
+    visibility: Literal["NeverReturnExpired", "ReturnExpiredIfNotCleanedUp"] | None = None
+    time_characteristic: Literal["ProcessingTime", "EventTime"] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON object, the TTL in the largest unit that divides it."""
+        return {**super().to_json(), "ttl": format_ttl(self.ttl)}
+
+
+class RequiredDistribution(PlanModel):
+    """How a node wants its input spread: by hash of the fields ``keys``, on one task, or as it is."""
+
+    type: Literal["UNKNOWN", "ANY", "SINGLETON", "BROADCAST", "HASH", "KEEP_INPUT_AS_IS"] = Field(default=...)
+    keys: Annotated[tuple[Index, ...], NULL_IS_EMPTY] = ()
+    input_distribution: RequiredDistribution | None = None
+    strict: Flag | None = None
+
+
+class InputProperty(PlanModel):
+    """What a node requires of one input."""
+
+    required_distribution: Annotated[RequiredDistribution, ALWAYS] = RequiredDistribution(type="UNKNOWN")
+    dam_behavior: Annotated[Literal["PIPELINED", "END_INPUT", "BLOCKING"], ALWAYS] = "PIPELINED"
+    priority: Annotated[Index, ALWAYS] = 0
+
+
+def hash_distribution(keys: tuple[int, ...]) -> InputProperty:
+    """Hash distribution by ``keys``; on one task when there are none."""
+    return InputProperty(
+        required_distribution=RequiredDistribution(type="HASH" if keys else "SINGLETON", keys=keys)
+    )
+
+
+class AggCall(PlanModel):
+    """One aggregate function over the fields ``arg_list`` of the input (none for ``COUNT(*)``).
+
+    Exactly one of ``internal_name`` (built-in, ``$NAME$VERSION``), ``system_name`` or ``catalog_name`` identifies
+    the function. ``filter_arg`` is a BOOLEAN field of the input, -1 for none.
+    """
+
+    name: Annotated[Text | None, ALWAYS] = None
+    syntax: Text | None = None
+    internal_name: Text | None = None
+    system_name: Text | None = None
+    catalog_name: Text | None = None
+    arg_list: Annotated[tuple[Index, ...], ALWAYS] = ()
+    filter_arg: Annotated[int, Field(strict=True, ge=-1), ALWAYS] = -1
+    distinct: Annotated[Flag, ALWAYS] = False
+    approximate: Annotated[Flag, ALWAYS] = False
+    ignore_nulls: Annotated[Flag, ALWAYS] = False
+    type: TypeField
+
+    @model_validator(mode="after")
+    def _one_function(self) -> AggCall:
+        if sum(n is not None for n in (self.internal_name, self.system_name, self.catalog_name)) != 1:
+            raise custom_error(
+                PlanError(
+                    "PLAN044",
+                    "an aggregate call does not name its function",
+                    expected='one of "internalName", "systemName", "catalogName"',
+                )
+            )
+        return self
+
+    @property
+    def function(self) -> str:
+        """The plain function name: ``$COUNT$1`` is ``COUNT``, ``$$SUM0$1`` is ``$SUM0``."""
+        if self.internal_name is not None:
+            body = self.internal_name[1:]
+            return body.rpartition("$")[0] or body
+        return self.system_name or self.catalog_name or ""
+
+
+class JoinSpec(PlanModel):
+    """Equi-join keys by position, and a further condition over left ++ right.
+
+    ``filter_nulls`` says per key whether a NULL key never matches.
+    """
+
+    join_type: JoinType
+    left_keys: tuple[Index, ...]
+    right_keys: tuple[Index, ...]
+    filter_nulls: tuple[Flag, ...]
+    non_equi_condition: Annotated[RexField | None, ALWAYS] = None
+
+    @model_validator(mode="after")
+    def _same_length(self) -> JoinSpec:
+        if not len(self.left_keys) == len(self.right_keys) == len(self.filter_nulls):
+            raise custom_error(
+                PlanError(
+                    "PLAN044",
+                    f"a join has {len(self.left_keys)} left keys, {len(self.right_keys)} right keys and "
+                    f"{len(self.filter_nulls)} filterNulls",
+                    expected="as many of each",
+                )
+            )
+        return self
+
+
+class ColumnExpression(PlanModel):
+    """An expression of a table's schema: for execution, and as SQL text."""
+
+    rex_node: RexField
+    serializable_string: Text
+
+
+class Column(PlanModel):
+    """A column of a table. Computed columns have an expression, the others a type; ``is_virtual`` metadata columns
+    cannot be written."""
+
+    name: Text
+    comment: Text | None = None
+    kind: Literal["PHYSICAL", "COMPUTED", "METADATA"] = "PHYSICAL"
+    data_type: TypeField | None = None
+    expression: ColumnExpression | None = None
+    metadata_key: Text | None = None
+    is_virtual: Flag | None = None
+
+    @model_validator(mode="after")
+    def _complete(self) -> Column:
+        key, value = (
+            ("expression", self.expression) if self.kind == "COMPUTED" else ("dataType", self.data_type)
+        )
+        if value is None:
+            raise custom_error(
+                PlanError(
+                    "PLAN041",
+                    f"the {self.kind.lower()} column '{self.name}' has no \"{key}\"",
+                    expected=f'"{key}"',
+                )
+            )
+        return self
+
+    @property
+    def type(self) -> LogicalType:
+        """The column's type; that of its expression when it is computed."""
+        if self.data_type is not None:
+            return self.data_type
+        if self.expression is None:
+            raise PlanError("PLAN041", f"the column '{self.name}' has neither type nor expression")
+        return self.expression.rex_node.type
+
+
+class WatermarkSpec(PlanModel):
+    """WATERMARK FOR ``rowtime_attribute`` AS ``expression``."""
+
+    rowtime_attribute: Text
+    expression: ColumnExpression
+
+
+class PrimaryKey(PlanModel):
+    """A PRIMARY KEY NOT ENFORCED."""
+
+    name: Annotated[Text | None, ALWAYS] = None
+    type: Annotated[Literal["PRIMARY_KEY", "UNIQUE_KEY"], ALWAYS] = "PRIMARY_KEY"
+    columns: tuple[Text, ...]
+
+
+class TableSchema(PlanModel):
+    """Columns, watermarks and primary key of a table."""
+
+    columns: tuple[Column, ...]
+    watermark_specs: Annotated[tuple[WatermarkSpec, ...], NULL_IS_EMPTY] = ()
+    primary_key: PrimaryKey | None = None
+
+    def column(self, name: str) -> Column | None:
+        """The column called ``name``, or None."""
+        return next((c for c in self.columns if c.name == name), None)
+
+
+class Distribution(PlanModel):
+    """DISTRIBUTED BY of a table."""
+
+    kind: Literal["UNKNOWN", "HASH", "RANGE"]
+    bucket_count: Index | None = None
+    bucket_keys: Annotated[tuple[Text, ...], ALWAYS] = ()
+
+
+class ResolvedTable(PlanModel):
+    """A table as the catalog knew it when the plan was made. ``options`` is None when the plan was compiled without
+    them (``table.plan.compile.catalog-objects`` = SCHEMA)."""
+
+    table_schema: TableSchema = Field(alias="schema")
+    distribution: Distribution | None = None
+    partition_keys: Annotated[tuple[Text, ...], NULL_IS_EMPTY] = ()
+    comment: Text | None = None
+    options: dict[str, OptionText] | None = None
+
+
+def split_identifier(identifier: str) -> tuple[str, ...]:
+    """The parts of a dotted identifier, without their back quotes."""
+    parts, rest = [], identifier
+    while rest:
+        if rest.startswith("`"):
+            end = rest.find("`", 1)
+            while end >= 0 and rest.startswith("``", end):
+                end = rest.find("`", end + 2)
+            if end < 0:
+                end = len(rest)
+            part, rest = rest[1:end].replace("``", "`"), rest[end + 1 :]
+        else:
+            end = rest.find(".") if "." in rest else len(rest)
+            part, rest = rest[:end], rest[end:]
+        parts.append(part)
+        rest = rest.removeprefix(".")
+    return tuple(parts)
+
+
+class ContextResolvedTable(PlanModel):
+    """A table by its identifier ``\\`c\\`.\\`d\\`.\\`t\\```, with its definition unless the plan was compiled with
+    ``table.plan.compile.catalog-objects`` = IDENTIFIER or the table is temporary."""
+
+    identifier: Text
+    resolved_table: ResolvedTable | None = None
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """Catalog, database and table name."""
+        return split_identifier(self.identifier)
+
+    @property
+    def summary(self) -> str:
+        """The identifier without back quotes, as in messages."""
+        return ".".join(self.path)
+
+
+class ProjectPushDown(PlanModel):
+    """The source produces only these fields; each is a path of positions into the physical columns."""
+
+    type: Literal["ProjectPushDown"] = Field(default="ProjectPushDown")
+    projected_fields: tuple[tuple[Index, ...], ...]
+    produced_type: TypeField
+
+
+class ReadingMetadata(PlanModel):
+    """The source appends these metadata fields to its rows."""
+
+    type: Literal["ReadingMetadata"] = "ReadingMetadata"
+    metadata_keys: tuple[Text, ...]
+    produced_type: TypeField
+
+
+class FilterPushDown(PlanModel):
+    """The source drops rows these predicates refuse; they refer to the produced row."""
+
+    type: Literal["FilterPushDown"] = "FilterPushDown"
+    predicates: tuple[RexField, ...]
+
+
+class LimitPushDown(PlanModel):
+    """The source may stop after this many rows."""
+
+    type: Literal["LimitPushDown"] = "LimitPushDown"
+    limit: Index
+
+
+class PartitionPushDown(PlanModel):
+    """The source reads only these partitions."""
+
+    type: Literal["PartitionPushDown"] = "PartitionPushDown"
+    partitions: tuple[dict[str, Text], ...]
+
+
+class WatermarkParams(PlanModel):
+    """Per-source watermark options, given by hint or table option."""
+
+    emit_strategy: Annotated[Text | None, ALWAYS] = None
+    align_group_name: Annotated[Text | None, ALWAYS] = None
+    align_max_drift: Annotated[JsonObject | Text | int | None, ALWAYS] = None
+    align_update_interval: Annotated[JsonObject | Text | int | None, ALWAYS] = None
+    source_idle_timeout: Annotated[int, ALWAYS] = -1
+
+
+class WatermarkPushDown(PlanModel):
+    """The source makes the watermarks itself."""
+
+    type: Literal["WatermarkPushDown"] = "WatermarkPushDown"
+    watermark_expr: RexField
+    idle_timeout_millis: int
+    produced_type: TypeField
+    watermark_params: WatermarkParams | None = None
+
+
+class SourceWatermark(PlanModel):
+    """The source emits the watermarks of its own system (``SOURCE_WATERMARK()``)."""
+
+    type: Literal["SourceWatermark"] = "SourceWatermark"
+    source_watermark_enabled: Flag
+    produced_type: TypeField
+
+
+class AggregatePushDown(PlanModel):
+    """The source aggregates locally."""
+
+    type: Literal["AggregatePushDown"] = "AggregatePushDown"
+    input_type: TypeField
+    grouping_sets: tuple[tuple[Index, ...], ...]
+    aggregate_calls: tuple[AggCall, ...]
+    produced_type: TypeField
+
+
+class Overwrite(PlanModel):
+    """INSERT OVERWRITE."""
+
+    type: Literal["Overwrite"] = "Overwrite"
+    overwrite: Flag
+
+
+class Partitioning(PlanModel):
+    """INSERT INTO ... PARTITION (...): the static partition."""
+
+    type: Literal["Partitioning"] = "Partitioning"
+    partition: dict[str, Text]
+
+
+class WritingMetadata(PlanModel):
+    """The sink takes these metadata fields after the physical ones."""
+
+    type: Literal["WritingMetadata"] = "WritingMetadata"
+    metadata_keys: tuple[Text, ...]
+    consumed_type: TypeField
+
+
+class Bucketing(PlanModel):
+    """The sink writes buckets."""
+
+    type: Literal["Bucketing"] = "Bucketing"
+
+
+class TargetColumnWriting(PlanModel):
+    """The sink is told which columns the INSERT names."""
+
+    type: Literal["TargetColumnWriting"] = "TargetColumnWriting"
+    target_columns: tuple[tuple[Index, ...], ...]
+
+
+SourceAbility = Annotated[
+    ProjectPushDown
+    | ReadingMetadata
+    | FilterPushDown
+    | LimitPushDown
+    | PartitionPushDown
+    | WatermarkPushDown
+    | SourceWatermark
+    | AggregatePushDown,
+    Field(discriminator="type"),
+]
+SinkAbility = Annotated[
+    Overwrite | Partitioning | WritingMetadata | Bucketing | TargetColumnWriting, Field(discriminator="type")
+]
+Ability = (
+    ProjectPushDown
+    | ReadingMetadata
+    | FilterPushDown
+    | LimitPushDown
+    | PartitionPushDown
+    | WatermarkPushDown
+    | SourceWatermark
+    | AggregatePushDown
+    | Overwrite
+    | Partitioning
+    | WritingMetadata
+    | Bucketing
+    | TargetColumnWriting
+)
+
+
+class DynamicTableSource(PlanModel):
+    """A table read, and what was pushed into its source, in order."""
+
+    table: ContextResolvedTable
+    abilities: Annotated[tuple[SourceAbility, ...], NULL_IS_EMPTY] = ()
+
+
+class DynamicTableSink(PlanModel):
+    """A table written. ``target_columns`` are the columns the INSERT names, None for all."""
+
+    table: ContextResolvedTable
+    abilities: Annotated[tuple[SinkAbility, ...], NULL_IS_EMPTY] = ()
+    target_columns: tuple[tuple[Index, ...], ...] | None = None
+
+
+class ConflictStrategy(PlanModel):
+    """ON CONFLICT DO ERROR, NOTHING or DEDUPLICATE of an INSERT."""
+
+    behavior: Literal["ERROR", "NOTHING", "DEDUPLICATE"]

@@ -1,0 +1,132 @@
+"""Words for people: row expressions, keys and durations as ``plan show`` and ``explain`` print them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from execnodes.rex import Call, CorrelVariable, FieldAccess, InputRef, Literal, PatternInputRef, Rex
+from execnodes.specs import AggCall
+from execnodes.ttl import NEVER, format_ttl
+from execnodes.types import LogicalType
+
+__all__ = ["agg_text", "field_names", "joined_names", "names_text", "rex_text", "ttl_text"]
+
+_POSTFIX: Mapping[str, str] = {
+    "IS NULL": "IS NULL",
+    "IS NOT NULL": "IS NOT NULL",
+    "IS TRUE": "IS TRUE",
+    "IS FALSE": "IS FALSE",
+    "IS NOT TRUE": "IS NOT TRUE",
+    "IS NOT FALSE": "IS NOT FALSE",
+}
+_INFIX = frozenset({"=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "||", "AND", "OR", "LIKE"})
+_BARE = frozenset({"BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL"})
+_MS_UNITS = ((86_400_000, "DAY"), (3_600_000, "HOUR"), (60_000, "MINUTE"), (1_000, "SECOND"))
+
+
+def field_names(row: LogicalType) -> tuple[str, ...]:
+    """The names of a ROW's fields."""
+    return tuple(f.name for f in row.fields)
+
+
+def joined_names(rows: Iterable[LogicalType]) -> tuple[str, ...]:
+    """The names of several inputs' fields, as a join's condition counts them."""
+    return tuple(name for row in rows for name in field_names(row))
+
+
+def _name(index: int, names: Sequence[str]) -> str:
+    return names[index] if 0 <= index < len(names) else f"${index}"
+
+
+def names_text(indexes: Iterable[int], names: Sequence[str]) -> str:
+    """The fields at ``indexes``: ``a, b``. A field without a name is ``$3``."""
+    return ", ".join(_name(i, names) for i in indexes)
+
+
+def ttl_text(ms: int) -> str:
+    """``never expires`` or ``expires after 7 d``."""
+    return "never expires" if ms == NEVER else f"expires after {format_ttl(ms)}"
+
+
+def rex_text(rex: Rex, names: Sequence[str]) -> str:
+    """A row expression as SQL-like text over the input fields ``names``."""
+    if isinstance(rex, (InputRef, PatternInputRef)):
+        return _name(rex.index, names)
+    if isinstance(rex, Literal):
+        return _literal_text(rex)
+    if isinstance(rex, FieldAccess):
+        return f"{rex_text(rex.expr, names)}.{rex.name}"
+    if isinstance(rex, CorrelVariable):
+        return rex.correl
+    if isinstance(rex, Call):
+        return _call_text(rex, [rex_text(o, names) for o in rex.operands])
+    return type(rex).__name__
+
+
+def _call_text(call: Call, operands: list[str]) -> str:
+    name = call.name
+    if name in _POSTFIX and len(operands) == 1:
+        return f"{operands[0]} {_POSTFIX[name]}"
+    if name == "NOT" and len(operands) == 1:
+        return f"NOT {operands[0]}"
+    if name in ("CAST", "TRY_CAST", "REINTERPRET") and len(operands) == 1:
+        return f"{name}({operands[0]} AS {call.type.not_null().summary().removesuffix(' NOT NULL')})"
+    if name == "CASE" and len(operands) % 2:
+        whens = " ".join(f"WHEN {w} THEN {t}" for w, t in zip(operands[:-1:2], operands[1:-1:2], strict=True))
+        return f"CASE {whens} ELSE {operands[-1]} END"
+    if name in _INFIX and len(operands) > 1:
+        return "(" + f" {name} ".join(operands) + ")"
+    return f"{name}({', '.join(operands)})"
+
+
+def _literal_text(literal: Literal) -> str:
+    value, root = literal.value, literal.type.root
+    if literal.sarg is not None:
+        return _sarg_text(literal.sarg)
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if root in _BARE or literal.symbol is not None:
+        return str(value)
+    if root == "INTERVAL_DAY_TIME":
+        return _interval_text(str(value))
+    quoted = "'" + str(value).replace("'", "''") + "'"
+    prefix = {
+        "DATE": "DATE ",
+        "TIME_WITHOUT_TIME_ZONE": "TIME ",
+        "TIMESTAMP_WITHOUT_TIME_ZONE": "TIMESTAMP ",
+    }.get(root, "")
+    return prefix + quoted
+
+
+def _interval_text(value: str) -> str:
+    if not value.lstrip("-").isdecimal():
+        return f"INTERVAL '{value}'"
+    ms = int(value)
+    size, unit = next(((s, u) for s, u in _MS_UNITS if ms % s == 0), (1, "MILLISECOND"))
+    return f"INTERVAL '{ms // size}' {unit}"
+
+
+def _sarg_text(sarg: object) -> str:
+    """The ranges of a SEARCH: ``{1, 2, [5..9)}``."""
+    ranges = sarg.get("ranges") if isinstance(sarg, dict) else None
+    if not isinstance(ranges, list):
+        return "{...}"
+    parts = []
+    for bounds in ranges:
+        low, high = (bounds.get(k) or {} for k in ("lower", "upper"))
+        if low and low.get("value") == high.get("value"):
+            parts.append(f"{low['value']}")
+        else:
+            opening = "[" if low.get("boundType") == "CLOSED" else "("
+            closing = "]" if high.get("boundType") == "CLOSED" else ")"
+            parts.append(f"{opening}{low.get('value', '')}..{high.get('value', '')}{closing}")
+    return "{" + ", ".join(parts) + "}"
+
+
+def agg_text(call: AggCall, names: Sequence[str]) -> str:
+    """An aggregate call as SQL: ``COUNT(DISTINCT a) FILTER (WHERE b)``."""
+    arguments = names_text(call.arg_list, names) or ("*" if call.function == "COUNT" else "")
+    text = f"{call.function}({'DISTINCT ' if call.distinct else ''}{arguments})"
+    return text + (f" FILTER (WHERE {_name(call.filter_arg, names)})" if call.filter_arg >= 0 else "")

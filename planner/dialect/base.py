@@ -1,0 +1,198 @@
+"""What every part of the parser stands on: looking at tokens, demanding one, and saying what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+from sqlglot import exp, parser
+from sqlglot.tokens import Token, TokenType
+
+from execnodes.errors import SqlError, nearest
+from planner.dialect.errors import end_place, place_of_token, shown, unsupported
+from planner.dialect.keywords import KEYWORDS, RESERVED
+
+__all__ = ["ParserBase"]
+
+T = TypeVar("T")
+E = TypeVar("E", bound=exp.Expr)
+
+_MAX_DEPTH = 150
+
+
+class ParserBase(parser.Parser):
+    """Strict helpers over sqlglot's token cursor. Nothing here backtracks: the first error is the error."""
+
+    depth = 0
+
+    if TYPE_CHECKING:  # the cursor of the base class
+        _curr: Token
+        _prev: Token
+        _next: Token
+
+    # looking
+
+    def _is(self, *words: str) -> bool:
+        """Whether the next tokens are these words or signs (names in backquotes are not)."""
+        for offset, word in enumerate(words):
+            token = self._ahead(offset)
+            if token is None or token.token_type in (TokenType.IDENTIFIER, TokenType.STRING) \
+                    or token.text.upper() != word:
+                return False
+        return True
+
+    def _ahead(self, offset: int) -> Token | None:
+        index = self._index + offset
+        return self._tokens[index] if index < len(self._tokens) else None
+
+    def _accept(self, *words: str) -> bool:
+        """Takes these words if they are next."""
+        if self._is(*words):
+            self._advance(len(words))
+            return True
+        return False
+
+    def _accept_any(self, words: Iterable[str]) -> str | None:
+        """Takes one of these words, and returns it in capitals."""
+        for word in words:
+            if self._accept(*word.split(" ")):
+                return word
+        return None
+
+    def _expect(self, *words: str, expected: str | None = None) -> Token:
+        """Takes these words one after another; an error at the first that is not there."""
+        for word in words:
+            if not self._accept(word):
+                raise self._unexpected(expected or word, words=[word])
+        return self._prev
+
+    def _at_end(self) -> bool:
+        return self._index >= len(self._tokens)
+
+    # saying what is wrong
+
+    def _unexpected(self, expected: str, *, words: Iterable[str] = (), token: Token | None = None) -> SqlError:
+        """SQL001 at ``token`` (the next one): not what was ``expected``. ``words`` are keywords that may stand there."""
+        token = token or self._ahead(0)
+        if token is None or (token.token_type == TokenType.SEMICOLON and token is self._ahead(0)):
+            last = self._tokens[self._index - 1] if self._index else None
+            return SqlError("SQL001", "the statement ends too early", place=end_place(self.sql, last),
+                            expected=expected)
+        if token.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
+            hint = None
+        else:
+            hint = nearest(token.text.upper(), words) or self._misspelled_before(token, words)
+        if hint is None and expected.startswith("a name") and token.text.upper() in RESERVED:
+            return self._reserved(token)
+        return SqlError("SQL001", f"unexpected '{shown(token, self.sql)}'", place=place_of_token(token, self.sql),
+                        expected=expected, hint=hint)
+
+    def _misspelled_before(self, token: Token, words: Iterable[str]) -> str | None:
+        """A name just taken as an alias may have been meant as a keyword: ``SELECT a FORM t``."""
+        before = self._tokens[self._index - 1] if self._index and token is self._ahead(0) else None
+        if before is None or before.token_type != TokenType.VAR or len(before.text) < 3:
+            return None
+        hint = nearest(before.text.upper(), words)
+        return f"'{before.text}' before it: {hint}" if hint else None
+
+    def _reserved(self, token: Token) -> SqlError:
+        return SqlError("SQL008", f"'{token.text}' is a reserved word", place=place_of_token(token, self.sql),
+                        expected="a name", hint=f"put it in backquotes: `{token.text}`")
+
+    def _unsupported(self, what: str, token: Token | None = None, hint: str | None = None) -> SqlError:
+        token = token or self._prev
+        return unsupported(what, place_of_token(token, self.sql), hint)
+
+    def raise_error(self, message: str, token: Any = None) -> NoReturn:
+        """Errors of sqlglot's own helpers, in our form."""
+        raise self._unexpected(message, token=token or None)
+
+    # positions
+
+    def _mark(self, node: E, start: Token) -> E:
+        """Gives ``node`` the place from ``start`` to the last token taken."""
+        end = self._prev if self._index else start
+        node.meta.update(line=start.line, col=start.col, start=start.start, end=max(end.end, start.end))
+        return node
+
+    def _deeper(self, parse: Callable[[], T]) -> T:
+        """Runs ``parse`` one level deeper. SqlError SQL009 past 150 levels."""
+        self.depth += 1
+        if self.depth > _MAX_DEPTH:
+            token = self._curr if not self._at_end() else self._prev
+            raise SqlError("SQL009", f"SQL is nested more than {_MAX_DEPTH} levels deep",
+                           place=place_of_token(token, self.sql), hint="split it into views")
+        try:
+            return parse()
+        finally:
+            self.depth -= 1
+
+    # lists and names
+
+    def _csv(self, parse: Callable[[], T]) -> list[T]:
+        items = [parse()]
+        while self._accept(","):
+            items.append(parse())
+        return items
+
+    def _parens(self, parse: Callable[[], T]) -> T:
+        self._expect("(")
+        result = parse()
+        self._expect(")")
+        return result
+
+    def _name_ahead(self, offset: int = 0) -> bool:
+        """Whether the token can be a name as it stands."""
+        token = self._ahead(offset)
+        if token is None:
+            return False
+        if token.token_type == TokenType.IDENTIFIER:
+            return True
+        return _is_word(token) and token.text.upper() not in RESERVED
+
+    def _name(self, expected: str = "a name", words: Iterable[str] = ()) -> exp.Identifier:
+        """A name: backquoted, or a word that is not reserved."""
+        if not self._name_ahead():
+            raise self._unexpected(expected, words=words)
+        token = self._curr
+        self._advance()
+        quoted = token.token_type == TokenType.IDENTIFIER
+        text = token.text if quoted else self.sql[token.start:token.end + 1]
+        node = exp.Identifier(this=text, quoted=quoted)
+        return self._mark(node, token)
+
+    def _path(self, expected: str = "a name", most: int = 3) -> exp.Table:
+        """``[[catalog.]database.]name`` as a Table."""
+        start = self._curr
+        parts = [self._name(expected)]
+        while self._accept("."):
+            if len(parts) == most:
+                raise self._unexpected(f"at most {most} parts in this name", token=self._prev)
+            parts.append(self._name("a name after '.'"))
+        table = exp.Table(**dict(zip(("this", "db", "catalog"), reversed(parts), strict=False)))
+        return self._mark(table, start)
+
+    def _string(self, expected: str) -> exp.Literal:
+        """A text literal."""
+        token = self._curr
+        if self._at_end() or token.token_type != TokenType.STRING:
+            raise self._unexpected(expected)
+        self._advance()
+        return self._mark(exp.Literal(this=token.text, is_string=True), token)
+
+    def _integer(self, expected: str = "a whole number") -> int:
+        token = self._curr
+        if self._at_end() or token.token_type != TokenType.NUMBER or not token.text.isdigit():
+            raise self._unexpected(expected)
+        self._advance()
+        return int(token.text)
+
+
+def _is_word(token: Token) -> bool:
+    return token.token_type not in (TokenType.STRING, TokenType.NUMBER) and (
+        token.text[:1].isalpha() or token.text[:1] == "_") and " " not in token.text
+
+
+def keyword_hint(word: str) -> str | None:
+    """The nearest keyword of Flink SQL."""
+    return nearest(word.upper(), KEYWORDS)

@@ -1,0 +1,57 @@
+"""How the parser says what is wrong: the token, what was expected in its place, the nearest keyword.
+
+Codes of the parser:
+
+========  ==================================================================================
+SQL001    a token that cannot stand there, or a text that ends too early
+SQL002    a statement that does not begin with a known keyword
+SQL003    text, name or comment without its end; a character that SQL has no use for
+SQL004    SQL that Flink has and stateplan does not (what, and where)
+SQL005    a type that does not exist, or a length, precision or scale out of range
+SQL006    a literal whose text does not fit its type
+SQL007    a statement that cannot stand at this place (COMPILE PLAN FOR SELECT)
+SQL008    a reserved word used as a name without backquotes
+SQL009    SQL nested too deeply
+========  ==================================================================================
+"""
+
+from __future__ import annotations
+
+from sqlglot.tokens import Token
+
+from execnodes.errors import Place, SqlError
+
+__all__ = ["place_at", "place_of_token", "shown"]
+
+
+def place_at(source: str, start: int, end: int, file: str | None = None) -> Place:
+    """The place of ``source[start:end]``; where it spans lines, only its first line counts."""
+    start = max(0, min(start, len(source)))
+    line = source.count("\n", 0, start) + 1
+    begin = source.rfind("\n", 0, start) + 1
+    stop = source.find("\n", start)
+    stop = len(source) if stop < 0 else stop
+    return Place(file=file, line=line, column=start - begin + 1, length=max(1, min(end, stop) - start), source=source)
+
+
+def place_of_token(token: Token, source: str) -> Place:
+    """The place of one token."""
+    return place_at(source, token.start, token.end + 1)
+
+
+def end_place(source: str, token: Token | None) -> Place:
+    """The place just behind ``token`` (behind the text's last character when there is none)."""
+    end = token.end + 1 if token is not None else len(source.rstrip())
+    return place_at(source, end, end + 1)
+
+
+def shown(token: Token, source: str) -> str:
+    """The token as it was written, cut to 60 characters."""
+    text = source[token.start:token.end + 1] or token.text
+    text = " ".join(text.split())
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def unsupported(what: str, place: Place | None, hint: str | None = None) -> SqlError:
+    """SQL004."""
+    return SqlError("SQL004", f"{what} is not supported", place=place, hint=hint)

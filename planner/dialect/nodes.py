@@ -1,0 +1,193 @@
+"""Syntax nodes of Flink SQL that sqlglot has no class for.
+
+Queries, INSERT and expressions use sqlglot's own classes (``exp.Select``, ``exp.Insert``, ``exp.Window``...); the
+statements around them, and the parts of CREATE TABLE that only Flink has, are the classes here. Each names its
+parts in ``arg_types`` as sqlglot does: True for a part that must be there. What is not an expression (flags,
+kinds, option texts) is kept as plain text or bool.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from sqlglot import exp
+
+__all__ = ["AlterTable", "AlterView", "ColumnRef", "CompilePlan", "ComputedColumn", "CreateCatalog", "CreateDatabase",
+           "CreateTable", "CreateView", "DescribeTable", "Distribution", "DropObject", "ExecutePlan", "ExecuteStatement",
+           "Explain", "LikeTable", "MetadataColumn", "Option", "PhysicalColumn", "PrimaryKey", "ResetOption",
+           "SetOption", "ShowObjects", "Statement", "StatementSet", "TableArgument", "TypedLiteral", "UseObject",
+           "Watermark"]
+
+
+# expressions
+
+class TypedLiteral(exp.Expression, exp.Condition):
+    """``DATE '2024-01-31'``, ``TIME '12:00:00'``, ``TIMESTAMP '...'``; ``kind`` is the keyword, ``this`` a text literal."""
+
+    arg_types: ClassVar = {"this": True, "kind": True}
+
+
+class TableArgument(exp.Expression):
+    """``TABLE t [PARTITION BY (..)] [ORDER BY ..]`` or ``(query)`` in the arguments of a table function."""
+
+    arg_types: ClassVar = {"this": True, "partition_by": False, "order": False}
+
+
+class ColumnRef(exp.Expression):
+    """A column by name in DDL; ``this`` is an identifier."""
+
+    arg_types: ClassVar = {"this": True}
+
+
+# what CREATE TABLE is made of
+
+class Option(exp.Expression):
+    """``'key' = 'value'``; ``this`` and ``expression`` are text literals."""
+
+    arg_types: ClassVar = {"this": True, "expression": False}
+
+
+class PhysicalColumn(exp.Expression):
+    """``name TYPE [[CONSTRAINT n] PRIMARY KEY NOT ENFORCED] [COMMENT '..']``."""
+
+    arg_types: ClassVar = {"this": True, "kind": True, "primary_key": False, "comment": False}
+
+
+class MetadataColumn(exp.Expression):
+    """``name TYPE METADATA [FROM 'key'] [VIRTUAL] [COMMENT '..']``."""
+
+    arg_types: ClassVar = {"this": True, "kind": True, "key": False, "virtual": False, "comment": False}
+
+
+class ComputedColumn(exp.Expression):
+    """``name AS expression [COMMENT '..']``."""
+
+    arg_types: ClassVar = {"this": True, "expression": True, "comment": False}
+
+
+class Watermark(exp.Expression):
+    """``WATERMARK FOR column AS expression``; ``this`` is a list of identifiers (a path into a row)."""
+
+    arg_types: ClassVar = {"expressions": True, "expression": True}
+
+
+class PrimaryKey(exp.Expression):
+    """``[CONSTRAINT name] PRIMARY KEY (columns) NOT ENFORCED``; without ``expressions`` when written at a column."""
+
+    arg_types: ClassVar = {"this": False, "expressions": False, "enforced": False}
+
+
+class Distribution(exp.Expression):
+    """``DISTRIBUTED [BY [HASH|RANGE] (columns)] [INTO n BUCKETS]``."""
+
+    arg_types: ClassVar = {"kind": False, "expressions": False, "buckets": False}
+
+
+class LikeTable(exp.Expression):
+    """``LIKE t (INCLUDING ALL, ...)``; each of ``expressions`` is a var such as ``INCLUDING OPTIONS``."""
+
+    arg_types: ClassVar = {"this": True, "expressions": False}
+
+
+# statements
+
+class Statement(exp.Expression):
+    """Base of the statements that are not sqlglot's own."""
+
+
+class CreateTable(Statement):
+    arg_types: ClassVar = {"this": True, "columns": False, "watermarks": False, "keys": False, "comment": False,
+                           "distribution": False, "partitioned_by": False, "options": False, "like": False,
+                           "temporary": False, "exists": False, "expression": False}
+
+
+class CreateView(Statement):
+    arg_types: ClassVar = {"this": True, "columns": False, "expression": True, "comment": False, "temporary": False,
+                           "exists": False, "replace": False}
+
+
+class CreateCatalog(Statement):
+    arg_types: ClassVar = {"this": True, "exists": False, "comment": False, "options": False}
+
+
+class CreateDatabase(Statement):
+    arg_types: ClassVar = {"this": True, "exists": False, "comment": False, "options": False}
+
+
+class DropObject(Statement):
+    """``DROP [TEMPORARY] kind [IF EXISTS] this [RESTRICT | CASCADE]``."""
+
+    arg_types: ClassVar = {"this": True, "kind": True, "temporary": False, "exists": False, "cascade": False}
+
+
+class AlterTable(Statement):
+    """``action`` is SET (``options``), RESET (``options`` without values) or RENAME TO (``target``)."""
+
+    arg_types: ClassVar = {"this": True, "exists": False, "action": True, "options": False, "target": False}
+
+
+class AlterView(Statement):
+    """``action`` is RENAME TO (``target``) or AS (``expression``)."""
+
+    arg_types: ClassVar = {"this": True, "action": True, "target": False, "expression": False}
+
+
+class UseObject(Statement):
+    """``USE [CATALOG] this``."""
+
+    arg_types: ClassVar = {"this": True, "kind": True}
+
+
+class ShowObjects(Statement):
+    """``SHOW kind [FROM|IN this] [[NOT] [I]LIKE 'pattern']``; ``kind`` as written, such as ``CREATE TABLE``."""
+
+    arg_types: ClassVar = {"kind": True, "this": False, "preposition": False, "like": False, "operator": False,
+                           "negated": False}
+
+
+class DescribeTable(Statement):
+    """``DESCRIBE this``; ``kind`` is EXTENDED, CATALOG or DATABASE where written."""
+
+    arg_types: ClassVar = {"this": True, "kind": False, "extended": False}
+
+
+class SetOption(Statement):
+    """``SET 'key' = 'value'`` (plain texts), or SET alone."""
+
+    arg_types: ClassVar = {"this": False, "expression": False}
+
+
+class ResetOption(Statement):
+    """``RESET 'key'`` (plain text), or RESET alone."""
+
+    arg_types: ClassVar = {"this": False}
+
+
+class StatementSet(Statement):
+    """``[EXECUTE] STATEMENT SET BEGIN insert; insert; END``."""
+
+    arg_types: ClassVar = {"expressions": True}
+
+
+class ExecuteStatement(Statement):
+    """``EXECUTE insert | query | STATEMENT SET ...``."""
+
+    arg_types: ClassVar = {"this": True}
+
+
+class CompilePlan(Statement):
+    """``COMPILE [AND EXECUTE] PLAN ['path'] [IF NOT EXISTS] FOR insert | STATEMENT SET ...``."""
+
+    arg_types: ClassVar = {"this": True, "path": False, "exists": False, "execute": False}
+
+
+class ExecutePlan(Statement):
+    """``EXECUTE PLAN 'path'``."""
+
+    arg_types: ClassVar = {"path": True}
+
+
+class Explain(Statement):
+    """``EXPLAIN [PLAN FOR | details] statement`` or ``EXPLAIN PLAN 'path'``; ``details`` is a list of texts."""
+
+    arg_types: ClassVar = {"this": False, "path": False, "details": False, "plan_for": False}

@@ -1,0 +1,225 @@
+"""Facts about a whole plan, kept on its first sink node under the key ``stateplan``.
+
+Flink ignores a key it does not know inside a node and refuses one at the top of the plan, so this is where the SQL
+text, its hash and the hashes of the tables' schemas can travel in a plan that still runs on both engines. Every
+node may also carry its ``uid`` there.
+
+Error codes: PLAN080 to PLAN083.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from execnodes.errors import Place, PlanError, nearest
+from execnodes.graph import ExecGraph
+from plans.jsontext import join_pointer
+
+if TYPE_CHECKING:
+    from plans.document import PlanDocument
+
+__all__ = ["FORMAT_VERSION", "PlanFacts", "attach", "facts_of", "is_ours", "normalize_sql", "recorded_schema_hash",
+           "recorded_sql", "same_sql", "schema_hash", "schema_hashes", "sql_hash", "strip_facts"]
+
+FORMAT_VERSION = 1
+"""Version of our additions to the plan. A plan with a later one is refused."""
+
+KEY = "stateplan"
+_SINK = "stream-exec-sink_"
+_NODE_KEYS = ("uid",)
+_FACT_KEYS = ("formatVersion", "sql", "sqlHash", "schemaHashes")
+
+_SQL_TOKEN = re.compile(
+    r"""(?P<blank>\s+ | --[^\n]* | /\*(?!\+).*?\*/)
+      | '(?:[^']|'')*' | `(?:[^`]|``)*` | "(?:[^"]|"")*"
+      | /\*\+ | \*/ | <> | <= | >= | != | \|\| | => | \w+ | .""", re.X | re.S)
+
+
+@dataclass(frozen=True)
+class PlanFacts:
+    """What a plan says about where it came from.
+
+    Attributes:
+        sql: the statement that was compiled, as written; None when it is not known.
+        sql_hash: :func:`sql_hash` of it.
+        schema_hashes: :func:`schema_hash` of every table of the plan, by identifier.
+        format_version: see :data:`FORMAT_VERSION`.
+    """
+
+    sql: str | None = None
+    sql_hash: str | None = None
+    schema_hashes: Mapping[str, str] = field(default_factory=dict)
+    format_version: int = FORMAT_VERSION
+
+    @classmethod
+    def of(cls, sql: str | None, schema_hashes: Mapping[str, str] | None = None) -> PlanFacts:
+        """The facts of a plan compiled from ``sql``."""
+        return cls(sql, None if sql is None else sql_hash(sql), dict(schema_hashes or {}))
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON form; what is not known is left out."""
+        out: dict[str, Any] = {"formatVersion": self.format_version}
+        if self.sql is not None:
+            out["sql"] = self.sql
+        if self.sql_hash is not None:
+            out["sqlHash"] = self.sql_hash
+        if self.schema_hashes:
+            out["schemaHashes"] = dict(sorted(self.schema_hashes.items()))
+        return out
+
+
+def normalize_sql(sql: str) -> str:
+    """``sql`` for comparing: without comments and closing semicolons, tokens one blank apart.
+
+    Literals, quoted names and hints (``/*+ ... */``) are kept; so is upper and lower case.
+    """
+    tokens = [m.group() for m in _SQL_TOKEN.finditer(sql) if m.lastgroup != "blank"]
+    while tokens and tokens[-1] == ";":
+        tokens.pop()
+    return " ".join(tokens)
+
+
+def sql_hash(sql: str) -> str:
+    """Hash of the normalised text, 16 hexadecimal digits."""
+    return _hash(normalize_sql(sql))
+
+
+def same_sql(one: str, other: str) -> bool:
+    """Whether two texts differ at most in blanks, comments and closing semicolons."""
+    return normalize_sql(one) == normalize_sql(other)
+
+
+def schema_hash(schema: Any) -> str:
+    """Hash of a table's columns, key and watermarks, 16 hexadecimal digits. Comments and the key's name do not count.
+
+    Args:
+        schema: the JSON of a plan's ``resolvedTable.schema``.
+    """
+    columns = [{k: v for k, v in column.items() if k != "comment"} for column in schema.get("columns") or ()]
+    key = schema.get("primaryKey") or {}
+    return _hash(json.dumps([columns, key.get("columns"), schema.get("watermarkSpecs") or []], sort_keys=True,
+                            ensure_ascii=False))
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _tables(node: Any) -> list[dict[str, Any]]:
+    specs = (node.get("scanTableSource"), node.get("dynamicTableSink"))
+    return [spec["table"] for spec in specs if isinstance(spec, dict) and isinstance(spec.get("table"), dict)]
+
+
+def schema_hashes(graph: ExecGraph) -> dict[str, str]:
+    """Schema hash by identifier of every source and sink table whose schema the plan holds."""
+    out = {}
+    for node in graph.nodes:
+        for table in _tables(node.to_json()):
+            schema = (table.get("resolvedTable") or {}).get("schema")
+            if schema is not None:
+                out[table["identifier"]] = schema_hash(schema)
+    return out
+
+
+def is_ours(data: Any) -> bool:
+    """Whether the parsed JSON of a plan was written by stateplan: a sink node has our key."""
+    nodes = data.get("nodes") if isinstance(data, dict) else None
+    return isinstance(nodes, list) and any(isinstance(n, dict) and KEY in n and _is_sink(n.get("type")) for n in nodes)
+
+
+def _is_sink(type_name: object) -> bool:
+    return isinstance(type_name, str) and type_name.startswith(_SINK)
+
+
+def attach(graph: ExecGraph, facts: PlanFacts) -> ExecGraph:
+    """``graph`` with the facts on its first sink, in place of any other it had; uids stay.
+
+    Raises:
+        PlanError: PLAN083, for a graph without a sink.
+    """
+    sinks = sorted(graph.sinks, key=graph.position)
+    if not sinks:
+        raise PlanError("PLAN083", "the plan has no sink to keep its facts on", expected="at least one sink node")
+    changed = []
+    for position, sink in enumerate(sinks):
+        kept = {k: v for k, v in (sink.stateplan or {}).items() if k not in _FACT_KEYS}
+        added = kept | facts.to_json() if position == 0 else kept
+        changed.append(sink.replace(stateplan=added or None))
+    return graph.replace(changed)
+
+
+def strip_facts(data: dict[str, Any]) -> dict[str, Any]:
+    """The parsed JSON of a plan without our additions: what Flink would have written."""
+    return {**data, "nodes": [{k: v for k, v in node.items() if k != KEY} for node in data["nodes"]]}
+
+
+def facts_of(graph: ExecGraph, strict: bool = True) -> PlanFacts | None:
+    """The facts of a plan, validated; None when it has none.
+
+    Args:
+        graph: the plan.
+        strict: refuse unknown keys in our additions.
+
+    Raises:
+        PlanError: PLAN080 (a later format), PLAN081 (wrong type of value) or PLAN082 (unknown key), with the JSON
+            pointer as place.
+    """
+    found: PlanFacts | None = None
+    for node in graph.nodes:
+        extra = node.stateplan
+        if extra is None:
+            continue
+        at = f"{graph.pointer(node)}/{KEY}"
+        known = (*_NODE_KEYS, *_FACT_KEYS) if _is_sink(node.type) else _NODE_KEYS
+        unknown = next((k for k in extra if k not in known), None)
+        if unknown is not None and strict:
+            raise PlanError("PLAN082", f"unknown key '{unknown:.80}' among stateplan's additions",
+                            place=Place(pointer=at + join_pointer([unknown])), expected="one of " + ", ".join(known),
+                            hint=nearest(unknown, known))
+        if "uid" in extra:
+            _text(extra["uid"], f"{at}/uid")
+        if _is_sink(node.type) and found is None and any(k in extra for k in _FACT_KEYS):
+            found = _read(extra, at)
+    return found
+
+
+def _text(value: Any, pointer: str) -> str:
+    if not isinstance(value, str):
+        raise PlanError("PLAN081", f"{json.dumps(value)[:60]} is not valid here", place=Place(pointer=pointer),
+                        expected="a text")
+    return value
+
+
+def _read(extra: Mapping[str, Any], at: str) -> PlanFacts:
+    version = extra.get("formatVersion")
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        what = "is missing" if version is None else f"is {json.dumps(version)[:60]}"
+        raise PlanError("PLAN081", f"formatVersion of the plan {what}", expected=str(FORMAT_VERSION),
+                        place=Place(pointer=at if version is None else f"{at}/formatVersion"))
+    if version > FORMAT_VERSION:
+        raise PlanError("PLAN080", f"the plan has format version {str(version)[:20]}, written by a later stateplan",
+                        place=Place(pointer=f"{at}/formatVersion"), expected=f"at most {FORMAT_VERSION}",
+                        hint="upgrade stateplan")
+    hashes = extra.get("schemaHashes", {})
+    if not isinstance(hashes, dict):
+        raise PlanError("PLAN081", f"{json.dumps(hashes)[:60]} is not valid here", expected="an object",
+                        place=Place(pointer=f"{at}/schemaHashes"))
+    for key, value in hashes.items():
+        _text(value, f"{at}/schemaHashes{join_pointer([key])}")
+    sql, digest = (None if extra.get(k) is None else _text(extra[k], f"{at}/{k}") for k in ("sql", "sqlHash"))
+    return PlanFacts(sql, digest, hashes, version)
+
+
+def recorded_sql(document: PlanDocument) -> str | None:
+    """The statement ``document`` was compiled from, or None when it does not say."""
+    return document.facts.sql if document.facts else None
+
+
+def recorded_schema_hash(document: PlanDocument, identifier: str) -> str | None:
+    """The schema hash of a table when ``document`` was compiled, or None when it does not say."""
+    return document.facts.schema_hashes.get(identifier) if document.facts else None

@@ -1,0 +1,127 @@
+"""Writes JSON in the layout of Jackson's ``DefaultPrettyPrinter``, in which Flink writes its plans.
+
+Objects are indented by two blanks a level, lists stay on their line and add no level, ``:`` has a blank on
+both sides, empty ones are ``{ }`` and ``[ ]``, lines end with LF and the text does not end with one. Only
+``"``, backslash and characters below U+0020 are escaped (short forms where JSON has them, else ``\\u001F``).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from execnodes.errors import PlanError
+
+__all__ = ["dumps", "java_double", "quote"]
+
+_ESCAPES = {c: f"\\u{c:04X}" for c in range(0x20)} | {
+    ord('"'): '\\"', ord("\\"): "\\\\", 8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r"}
+_SPECIAL = re.compile(r'["\\\x00-\x1f]')
+
+
+def quote(text: str) -> str:
+    """``text`` as a JSON text with its quotes."""
+    return f'"{text.translate(_ESCAPES)}"' if _SPECIAL.search(text) else f'"{text}"'
+
+
+def java_double(value: float) -> str:
+    """``value`` as Java's ``Double.toString`` writes it: ``1.0``, ``1.0E10``, ``1.0E-5``.
+
+    Raises:
+        PlanError: PLAN014 for NaN and the infinities, which JSON does not have.
+    """
+    if not math.isfinite(value):
+        raise PlanError("PLAN014", f"{value} cannot be written as JSON", expected="a finite number")
+    if value == 0:
+        return "-0.0" if math.copysign(1, value) < 0 else "0.0"
+    sign = "-" if value < 0 else ""
+    mantissa, _, exponent = f"{abs(value)!r}".partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    digits = (whole + fraction).lstrip("0")
+    shift = len(whole) if whole.strip("0") else len(fraction.lstrip("0")) - len(fraction)
+    power = shift + int(exponent or 0)
+    digits = digits.rstrip("0") or "0"
+    if -3 < power <= 7:  # 10^-3 <= value < 10^7
+        padded = "0" * max(0, 1 - power) + digits
+        point = max(1, power)
+        padded = padded.ljust(point + 1, "0")
+        return f"{sign}{padded[:point]}.{padded[point:]}"
+    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{power - 1}"
+
+
+def _scalar(value: Any) -> str | None:
+    if value is None:
+        return "null"
+    if value is True:
+        return "true"
+    if value is False:
+        return "false"
+    if isinstance(value, str):
+        return quote(value)
+    if isinstance(value, int):
+        return int.__repr__(value)
+    if isinstance(value, float):
+        return java_double(value)
+    return None
+
+
+def dumps(value: Any) -> str:
+    """``value`` (dict, list, tuple, str, int, float, bool, None) as JSON text.
+
+    Raises:
+        PlanError: PLAN014 for a number JSON does not have.
+        TypeError: for a value of another type or a key that is not a text.
+    """
+    scalar = _scalar(value)
+    if scalar is not None:
+        return scalar
+    out: list[str] = []
+    # Per open object or list: members still to come, whether an object, closing text, separator, level.
+    stack: list[tuple[Iterator[Any], bool, str, str, int]] = []
+
+    def opened(item: Any, level: int) -> bool:
+        """Writes an empty object or list whole; opens any other and tells so."""
+        if isinstance(item, dict):
+            if not item:
+                out.append("{ }")
+                return False
+            inner = "\n" + "  " * (level + 1)
+            stack.append((iter(item.items()), True, "\n" + "  " * level + "}", "," + inner, level + 1))
+            out.append("{" + inner)
+            return True
+        if isinstance(item, list | tuple):
+            if not item:
+                out.append("[ ]")
+                return False
+            stack.append((iter(item), False, " ]", ", ", level))
+            out.append("[ ")
+            return True
+        raise TypeError(f"cannot write {type(item).__name__} as JSON")
+
+    opened(value, 0)
+    first = True
+    while stack:
+        members, is_object, closing, separator, level = stack[-1]
+        for member in members:
+            if not first:
+                out.append(separator)
+            first = False
+            item = member
+            if is_object:
+                key, item = member
+                if not isinstance(key, str):
+                    raise TypeError(f"a key of a JSON object is {type(key).__name__}, not str")
+                out.append(quote(key) + " : ")
+            text = _scalar(item)
+            if text is not None:
+                out.append(text)
+            elif opened(item, level):
+                first = True
+                break
+        else:
+            out.append(closing)
+            stack.pop()
+            first = False
+    return "".join(out)

@@ -1,0 +1,451 @@
+"""JSON text with positions: where each key and value of a plan file stands, and precise errors for bad text.
+
+The text is parsed by the C parser of the standard library. Positions cost a second, slower reading, which
+happens only when an error has to be placed or an edit has to find its span. Both readers accept the same
+language: RFC 8259 without duplicate keys, without NaN and Infinity, at most :data:`MAX_DEPTH` levels deep,
+numbers of at most :data:`MAX_NUMBER_LENGTH` characters (Jackson's limit) that fit a double when they have a
+fraction or an exponent.
+
+Error codes: PLAN010 to PLAN018.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from itertools import accumulate
+from json import decoder as _decoder
+from typing import Any, NamedTuple, NoReturn
+
+from execnodes.errors import Place, PlanError
+
+__all__ = ["MAX_DEPTH", "MAX_NUMBER_LENGTH", "Location", "SourceMap", "Span", "decode", "join_pointer",
+           "line_column", "loads", "scan", "split_pointer"]
+
+MAX_DEPTH = 500
+MAX_NUMBER_LENGTH = 1000
+
+_scanstring: Callable[[str, int, bool], tuple[str, int]] = _decoder.scanstring  # type: ignore[attr-defined]
+_SPACE = re.compile(r"[ \t\n\r]*")
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_NUMBER_LIKE = re.compile(r"[-+.0-9][-+.\w]*")
+_WORD = re.compile(r"[^\W\d]\w*")
+_NEWLINE = re.compile(r"\r\n|\r|\n")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_TEXT = re.compile(rb'"(?:[^"\\]+|\\.)*"', re.S)
+_CONSTANTS = {"true": True, "false": False, "null": None}
+_OTHER_NUMBERS = ("NaN", "Infinity", "-Infinity", "+Infinity")
+_VALUE = 'a value: an object {, a list [, a text in double quotes, a number, true, false or null'
+
+
+class Span(NamedTuple):
+    """Characters ``start`` to ``end`` (exclusive) of a text, counted from 0."""
+
+    start: int
+    end: int
+
+
+class Location(NamedTuple):
+    """Where a value stands, and its key (quotes included) when it is a member of an object."""
+
+    value: Span
+    key: Span | None
+
+
+def join_pointer(parts: Sequence[str | int]) -> str:
+    """The JSON pointer (RFC 6901) of a path: ``("nodes", 0, "a/b")`` is ``/nodes/0/a~1b``."""
+    return "".join("/" + str(p).replace("~", "~0").replace("/", "~1") for p in parts)
+
+
+def split_pointer(pointer: str) -> list[str]:
+    """The parts of a JSON pointer, unescaped; the empty pointer has none."""
+    return [p.replace("~1", "/").replace("~0", "~") for p in pointer.split("/")[1:]]
+
+
+def line_column(text: str, offset: int) -> tuple[int, int]:
+    """Line and column, from 1, of character ``offset``. Lines end with LF, CRLF or CR."""
+    line, start = 1, 0
+    for match in _NEWLINE.finditer(text, 0, offset):
+        if match.end() <= offset:
+            line, start = line + 1, match.end()
+    return line, offset - start + 1
+
+
+def decode(data: bytes, file: str | None = None) -> tuple[str, bool]:
+    """The text of a file's bytes, and whether they began with a UTF-8 byte order mark (which is taken off).
+
+    Raises:
+        PlanError: PLAN017 for anything but UTF-8, naming the encoding where it can be told.
+    """
+    place = Place(file=file)
+    hint = "save the file as UTF-8"
+    starts = ((b"\xff\xfe\x00\x00", "UTF-32"), (b"\x00\x00\xfe\xff", "UTF-32"), (b"\xff\xfe", "UTF-16"),
+              (b"\xfe\xff", "UTF-16"))
+    for start, name in starts:
+        if data.startswith(start):
+            raise PlanError("PLAN017", f"the file is {name} text", place=place, expected="UTF-8 text",
+                            hint=hint)
+    for start, name in ((b"\x1f\x8b", "gzip"), (b"PK\x03\x04", "zip")):
+        if data.startswith(start):
+            raise PlanError("PLAN017", f"the file is compressed ({name})", place=place, expected="UTF-8 text",
+                            hint="decompress it first")
+    if len(data) >= 4 and data[:4].count(0) >= 2:
+        raise PlanError("PLAN017", "the file is UTF-16 or UTF-32 text", place=place, expected="UTF-8 text",
+                        hint=hint)
+    bom = data.startswith(b"\xef\xbb\xbf")
+    body = data[3:] if bom else data
+    try:
+        return body.decode("utf-8"), bom
+    except UnicodeDecodeError as error:
+        source = body.decode("utf-8", errors="replace")
+        line, column = line_column(source, len(body[:error.start].decode("utf-8")))
+        place = Place(file=file, line=line, column=column, source=source)
+        raise PlanError("PLAN017", f"byte 0x{body[error.start]:02X} is not valid UTF-8", place=place,
+                        expected="UTF-8 text", hint=hint) from None
+
+
+class _RefusedError(Exception):
+    """The quick reader met something the slow one has to explain."""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise _RefusedError
+    return result
+
+
+def _int(text: str) -> int:
+    if len(text) > MAX_NUMBER_LENGTH:
+        raise _RefusedError
+    return int(text)
+
+
+def _float(text: str) -> float:
+    value = float(text)
+    if math.isinf(value) or len(text) > MAX_NUMBER_LENGTH:
+        raise _RefusedError
+    return value
+
+
+def _constant(text: str) -> NoReturn:
+    raise _RefusedError
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_int=_int, parse_float=_float,
+                            parse_constant=_constant)
+_BRACKETS = bytes(1 if b in b"{[" else 2 for b in range(256))
+_NOT_BRACKETS = bytes(b for b in range(256) if b not in b"{[}]")
+
+
+def _depth(text: str) -> int:
+    """How deep valid JSON text is nested."""
+    brackets = _TEXT.sub(b"", text.encode("utf-8")).translate(_BRACKETS, _NOT_BRACKETS)
+    return max(accumulate(1 if b == 1 else -1 for b in brackets), default=0)
+
+
+def loads(text: str, file: str | None = None) -> Any:
+    """The value of JSON text.
+
+    Args:
+        text: the text, without a byte order mark.
+        file: its name, for the place of an error.
+
+    Raises:
+        PlanError: PLAN010 empty, PLAN011 not JSON, PLAN012 truncated, PLAN013 duplicate key, PLAN014 NaN or
+            Infinity, PLAN015 nested too deep, PLAN016 number too large, PLAN017 not Unicode, PLAN018 text
+            after the end; each with line, column and what was expected there.
+    """
+    raw = not text.isascii() and _SURROGATE.search(text)
+    escaped = "\\u" in text and _ESCAPED_SURROGATE.search(text)
+    if not raw and not escaped:
+        try:
+            value = _DECODER.decode(text)
+            if _depth(text) <= MAX_DEPTH:
+                return value
+        except (ValueError, RecursionError, _RefusedError):
+            pass
+    return scan(text, file)[0]
+
+
+class SourceMap:
+    """Positions of everything in one JSON text, found on first use."""
+
+    def __init__(self, text: str, file: str | None = None) -> None:
+        self.text = text
+        self.file = file
+
+    @cached_property
+    def locations(self) -> dict[str, Location]:
+        """JSON pointer to location, for every value of the text.
+
+        Raises:
+            PlanError: as :func:`loads`.
+        """
+        return scan(self.text, self.file)[1]
+
+    def nearest_location(self, pointer: str) -> tuple[str, Location]:
+        """The location of ``pointer``, or of the innermost value around it that exists, with its pointer."""
+        while pointer and pointer not in self.locations:
+            pointer = pointer.rpartition("/")[0]
+        return pointer, self.locations[pointer]
+
+    def place(self, pointer: str, on_key: bool = False) -> Place:
+        """Place of the value at ``pointer`` (of its key, when ``on_key``), first line of it underlined.
+
+        For a value that is not there, the place of the innermost value around it that is.
+        """
+        found, location = self.nearest_location(pointer)
+        missing = found != pointer
+        span = location.key if location.key is not None and (on_key or missing) else location.value
+        line, column = line_column(self.text, span.start)
+        length = 1 if self.text[span.start] in "{[" else span.end - span.start
+        return Place(self.file, line, column, length, pointer, self.text)
+
+
+class _Frame:
+    """One open object or list of the slow reader."""
+
+    __slots__ = ("closer", "count", "key", "pointer", "start", "value")
+
+    def __init__(self, value: Any, pointer: str, start: int) -> None:
+        self.value: Any = value
+        self.closer = "}" if isinstance(value, dict) else "]"
+        self.pointer = pointer
+        self.start = start
+        self.key: Span | None = None
+        self.count = 0
+
+
+def scan(text: str, file: str | None = None) -> tuple[Any, dict[str, Location]]:
+    """The value of JSON text, and where each value in it stands, by JSON pointer.
+
+    Raises:
+        PlanError: as :func:`loads`.
+    """
+    return _Scanner(text, file).run()
+
+
+class _Scanner:
+    """Reads without recursion, so that depth is a limit of ours and not of the interpreter."""
+
+    def __init__(self, text: str, file: str | None) -> None:
+        self.text = text
+        self.file = file
+        self.stack: list[_Frame] = []
+        self.locations: dict[str, Location] = {}
+
+    def run(self) -> tuple[Any, dict[str, Location]]:
+        text = self.text
+        lone = None if text.isascii() else _SURROGATE.search(text)
+        if lone:
+            self.fail("PLAN017", "half of a surrogate pair, not a character", lone.start(), "Unicode text")
+        i = self.skip(0)
+        if i == len(text):
+            what = "the file is empty" if not text else "the file holds nothing but blanks"
+            self.fail("PLAN010", what, 0, "a JSON object")
+        root, i = self.value(i, "", None)
+        while self.stack:
+            i = self.member(self.stack[-1], i)
+        i = self.skip(i)
+        if i < len(text):
+            self.fail("PLAN018", f"{self.what(i)} after the end of the JSON text", i, "the end of the file")
+        return root, self.locations
+
+    def skip(self, i: int) -> int:
+        match = _SPACE.match(self.text, i)
+        return match.end() if match else i
+
+    def member(self, frame: _Frame, i: int) -> int:
+        """Reads the next member of ``frame``, or its end."""
+        text, closer = self.text, frame.closer
+        i = self.skip(i)
+        is_object = closer == "}"
+        first = 'a key in double quotes, or "}"' if is_object else 'a value, or "]"'
+        if text.startswith(closer, i):
+            self.stack.pop()
+            location = self.locations[frame.pointer]
+            self.locations[frame.pointer] = Location(Span(frame.start, i + 1), location.key)
+            return i + 1
+        comma = -1
+        if frame.count:
+            if not text.startswith(",", i):
+                hint = "a comma is missing" if self.starts_value(i) else None
+                self.unexpected(i, f'"," or "{closer}"', hint)
+            comma = i
+            i = self.skip(i + 1)
+            if text.startswith(closer, i):
+                self.fail("PLAN011", f'a comma before "{closer}"', comma, "no comma after the last "
+                          + ("member of an object" if is_object else "entry of a list"))
+        if not is_object:
+            item, end = self.value(i, f"{frame.pointer}/{frame.count}", None, first if comma < 0 else _VALUE)
+            frame.value.append(item)
+            frame.count += 1
+            return end
+        if not text.startswith('"', i):
+            bare = text.startswith("'", i) or _WORD.match(text, i)
+            hint = "keys are written in double quotes" if bare else None
+            self.unexpected(i, first if comma < 0 else "a key in double quotes", hint)
+        key, end = self.string(i)
+        span = Span(i, end)
+        if key in frame.value:
+            pointer = f"{frame.pointer}{join_pointer([key])}"
+            line, column = line_column(text, self.locations[pointer].key.start)  # type: ignore[union-attr]
+            self.fail("PLAN013", f"the key {_quote(key)} appears twice in one object", i, "each key once",
+                      f"it is first at line {line}, column {column}", end - i, pointer)
+        i = self.skip(end)
+        if not text.startswith(":", i):
+            self.unexpected(i, f'":" and the value of {_quote(key)}')
+        member, end = self.value(self.skip(i + 1), f"{frame.pointer}{join_pointer([key])}", span)
+        frame.value[key] = member
+        frame.count += 1
+        return end
+
+    def value(self, i: int, pointer: str, key: Span | None, expected: str = _VALUE) -> tuple[Any, int]:
+        """The value at ``i`` and where it ends; an object or list is opened and read on by :meth:`member`."""
+        text = self.text
+        char = text[i] if i < len(text) else ""
+        result: Any
+        if char in ("{", "["):
+            if len(self.stack) >= MAX_DEPTH:
+                self.fail("PLAN015", f"the JSON text is nested more than {MAX_DEPTH} levels deep", i,
+                          f"at most {MAX_DEPTH} levels", pointer="/".join(pointer.split("/")[:6]) + "/...")
+            result = {} if char == "{" else []
+            self.stack.append(_Frame(result, pointer, i))
+            end = i + 1
+        elif char == '"':
+            result, end = self.string(i)
+        elif char and char in "-0123456789":
+            result, end = self.number(i)
+        else:
+            word = _WORD.match(text, i)
+            if word is None or word.group() not in _CONSTANTS:
+                self.not_a_value(i, word.group() if word else "", expected)
+            result, end = _CONSTANTS[word.group()], word.end()
+        self.locations[pointer] = Location(Span(i, end), key)
+        return result, end
+
+    def string(self, i: int) -> tuple[str, int]:
+        try:
+            value, end = _scanstring(self.text, i + 1, True)
+        except json.JSONDecodeError as error:
+            self.bad_string(i, error)
+        lone = _SURROGATE.search(value)
+        if lone:
+            what = f"a text holds half of a surrogate pair (\\u{ord(lone.group()):04X})"
+            self.fail("PLAN017", what, i, "Unicode text", length=end - i)
+        return value, end
+
+    def bad_string(self, i: int, error: json.JSONDecodeError) -> NoReturn:
+        at = error.pos
+        if error.msg.startswith("Unterminated"):
+            newline = _NEWLINE.search(self.text, i)
+            if newline is None:
+                self.truncated("a text is not closed", i)
+            self.fail("PLAN011", "a text is not closed on its line", i, 'a closing "',
+                      length=newline.start() - i)
+        if error.msg.startswith("Invalid control"):
+            char = self.text[at]
+            if char in "\r\n":
+                self.fail("PLAN011", "a text is not closed on its line", i, 'a closing "', length=at - i)
+            short = {"\t": r"\t"}.get(char, f"\\u{ord(char):04X}")
+            self.fail("PLAN011", f"control character U+{ord(char):04X} in a text", at, f"the escape {short}")
+        if at >= len(self.text) or (len(self.text) - at < 5 and '"' not in self.text[at:]):
+            self.truncated("a text is not closed", i)
+        backslash = self.text.rfind("\\", i, at + 1)
+        at = backslash if backslash >= 0 else at
+        self.fail("PLAN011", f"unknown escape {self.text[at:at + 2]} in a text", at,
+                  r'one of \" \\ \/ \b \f \n \r \t \u followed by four hexadecimal digits', length=2)
+
+    def number(self, i: int) -> tuple[int | float, int]:
+        text = self.text
+        like = _NUMBER_LIKE.match(text, i)
+        word = like.group() if like else text[i]
+        match = _NUMBER.match(text, i)
+        if word in _OTHER_NUMBERS:
+            self.fail("PLAN014", f"{word} is not JSON", i, "a finite number, or a text", length=len(word))
+        if match is None or match.end() != i + len(word):
+            if i + len(word) == len(text) and word[-1] in "-+.eE":
+                self.truncated("a number is not complete", i)
+            hint = "a number has no leading zeros" if re.match(r"-?0\d", word) else None
+            self.fail("PLAN011", f"{word[:60]} is not a number", i, "a number such as 0, -1 or 2.5e3", hint,
+                      len(word))
+        end = match.end()
+        if end - i > MAX_NUMBER_LENGTH:
+            self.fail("PLAN016", f"a number of {end - i} characters", i, f"at most {MAX_NUMBER_LENGTH}")
+        if match.group(1) is None and match.group(2) is None:
+            return int(match.group()), end
+        value = float(match.group())
+        if math.isinf(value):
+            self.fail("PLAN016", f"the number {word[:60]} is too large", i, "at most 1.8e308 in size",
+                      length=len(word))
+        return value, end
+
+    def not_a_value(self, i: int, word: str, expected: str) -> NoReturn:
+        rest = self.text[i:i + 12]
+        for other in _OTHER_NUMBERS:
+            if rest.startswith(other):
+                self.fail("PLAN014", f"{other} is not JSON", i, "a finite number, or a text",
+                          length=len(other))
+        if word and i + len(word) == len(self.text) and any(c.startswith(word) for c in _CONSTANTS):
+            self.truncated(f"the value {word} is not complete", i)
+        lower = {c.lower(): c for c in ("true", "false", "null")}
+        hint = None
+        if word.lower() in lower or word == "None":
+            hint = f"did you mean {lower.get(word.lower(), 'null')}?"
+        elif rest.startswith("'"):
+            hint = "texts are written in double quotes"
+        elif word:
+            hint = "a text stands in double quotes"
+        elif rest.startswith(("+", ".")) and _NUMBER_LIKE.fullmatch(rest[:2]):
+            hint = "a number begins with a digit or a minus"
+        self.unexpected(i, expected, hint, len(word) or 1)
+
+    def starts_value(self, i: int) -> bool:
+        return i < len(self.text) and (self.text[i] in '"{[-' or self.text[i].isalnum())
+
+    def what(self, i: int) -> str:
+        char = self.text[i]
+        if char.isascii() and char.isprintable():
+            word = _WORD.match(self.text, i)
+            return _quote(word.group()) if word else _quote(char) if char != '"' else "a text"
+        import unicodedata
+
+        return f"the character U+{ord(char):04X} ({unicodedata.name(char, 'a control character').lower()})"
+
+    def unexpected(self, i: int, expected: str, hint: str | None = None, length: int = 1) -> NoReturn:
+        if i >= len(self.text):
+            self.truncated("the JSON text ends too early", i, expected)
+        if self.text.startswith(("//", "/*", "#"), i):
+            hint = "JSON has no comments"
+        elif self.text[i] in "\u201c\u201d\u2018\u2019":
+            hint = 'use straight double quotes: "'
+        if self.stack:
+            self.fail("PLAN011", f"{self.what(i)} is not expected here", i, expected, hint, length)
+        what = f"this is not JSON: it begins with {self.what(i)}"
+        self.fail("PLAN011", what, i, "a JSON object {", hint, length)
+
+    def truncated(self, what: str, i: int, expected: str | None = None) -> NoReturn:
+        hint = None
+        if self.stack:
+            frame = self.stack[-1]
+            line, column = line_column(self.text, frame.start)
+            kind = "object" if frame.closer == "}" else "list"
+            hint = f"the {kind} opened at line {line}, column {column} is not closed: is the file truncated?"
+        self.fail("PLAN012", what, min(i, max(0, len(self.text.rstrip()) - 1)), expected or "more text", hint)
+
+    def fail(self, code: str, message: str, i: int, expected: str, hint: str | None = None, length: int = 1,
+             pointer: str | None = None) -> NoReturn:
+        line, column = line_column(self.text, i)
+        where = pointer if pointer is not None else self.stack[-1].pointer if self.stack else None
+        raise PlanError(code, message, expected=expected, hint=hint,
+                        place=Place(self.file, line, column, length, where or None, self.text))
+
+
+def _quote(text: str) -> str:
+    short = text if len(text) <= 60 else text[:57] + "..."
+    return json.dumps(short, ensure_ascii=False)

@@ -1,0 +1,50 @@
+"""Fixtures shared by all tests: hypothesis profiles, the reference material, the Spark session."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).resolve().parent.parent
+
+settings.register_profile("dev", max_examples=40, deadline=None)
+settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True, print_blob=True)
+settings.register_profile("thorough", max_examples=2000, deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") == "true" else "dev"))
+
+
+def shared_folder() -> Path | None:
+    """The folder with Flink's facts and cases: ``STATEPLAN_SHARED``, else ``../shared/flink``, or None."""
+    folder = Path(os.environ.get("STATEPLAN_SHARED") or ROOT.parent / "shared" / "flink")
+    return folder if folder.is_dir() else None
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The reference material (see :func:`shared_folder`). Its absence skips the test, and fails it where
+    ``CI=true``, unless ``STATEPLAN_SHARED=none`` says that it is meant to be absent."""
+    folder = shared_folder()
+    if folder is not None:
+        return folder
+    reason = "no reference material: set STATEPLAN_SHARED to its folder"
+    if os.environ.get("CI") == "true" and os.environ.get("STATEPLAN_SHARED") != "none":
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The one Spark session of the test run. Tests that use it carry ``@pytest.mark.spark``."""
+    from execnodes.runtime.session import session
+
+    running = session({})
+    yield running
+    running.stop()

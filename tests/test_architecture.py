@@ -1,0 +1,118 @@
+"""The rules of the house that a reader relies on: who imports whom, what starts fast, how long a file is."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+LAYERS = ("execnodes", "plans", "planner", "cli")
+"""Each package may import itself and those before it."""
+
+SPARK_FOLDERS = ("execnodes/runtime/", "execnodes/connectors/")
+SPARK_FREE_FOLDERS = ("execnodes/runtime/kernels/", "execnodes/connectors/formats/")
+HEAVY = ("pyspark", "polars", "sqlglot", "pandas", "pyarrow", "numpy")
+
+MAX_LINES = 600
+LONG_FILES: dict[str, str] = {}
+"""File -> why it is one room all the same."""
+
+SKIPPED = {".git", ".venv", "build", "dist", "__pycache__", "data", "out"}
+
+
+def python_files() -> list[Path]:
+    found = []
+    for folder, folders, files in os.walk(ROOT):
+        folders[:] = [f for f in folders if f not in SKIPPED and not f.endswith(".egg-info")]
+        found += [Path(folder, f) for f in files if f.endswith(".py")]
+    return sorted(found)
+
+
+def package_files() -> list[str]:
+    names = (p.relative_to(ROOT).as_posix() for p in python_files())
+    return [n for n in names if n.split("/")[0] in LAYERS]
+
+
+def imports(path: Path) -> Iterator[tuple[int, str]]:
+    """(line, absolute module) of every import statement, those inside functions included."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: write the whole module name"
+            yield node.lineno, node.module or ""
+
+
+def test_imports_point_one_way() -> None:
+    wrong = []
+    for name in package_files():
+        layer = LAYERS.index(name.split("/")[0])
+        for line, module in imports(ROOT / name):
+            top = module.split(".")[0]
+            if top in LAYERS and LAYERS.index(top) > layer:
+                wrong.append(f"{name}:{line} imports {module}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_only_the_runtime_and_connectors_import_pyspark() -> None:
+    wrong = [f"{name}:{line}" for name in package_files() for line, module in imports(ROOT / name)
+             if module.split(".")[0] == "pyspark"
+             and (not name.startswith(SPARK_FOLDERS) or name.startswith(SPARK_FREE_FOLDERS))]
+    assert not wrong, "\n".join(wrong)
+
+
+def loaded_by(code: str) -> list[str]:
+    """The heavy packages that running ``code`` in a fresh interpreter loads."""
+    script = f"import sys\n{code}\nprint(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True,
+                          check=False)
+    assert done.returncode == 0, done.stderr
+    return [m for m in HEAVY if m in done.stderr.splitlines()[-1].split()]
+
+
+def test_import_of_plans_and_cli_is_light() -> None:
+    assert loaded_by("import plans, cli.app") == []
+
+
+@pytest.fixture(scope="module")
+def a_plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from tests.cli.plans import JOIN_PLAN
+
+    path = tmp_path_factory.mktemp("plan") / "plan.json"
+    path.write_text(JOIN_PLAN)
+    return path
+
+
+@pytest.mark.parametrize("command", ["show", "explain"])
+def test_reading_a_plan_loads_nothing_heavy(command: str, a_plan: Path) -> None:
+    code = f"""
+from cli.app import main
+try:
+    main(["plan", {command!r}, {str(a_plan)!r}])
+except SystemExit as e:
+    assert not e.code, e.code
+"""
+    assert loaded_by(code) == []
+
+
+def test_plan_show_takes_under_half_a_second(a_plan: Path) -> None:
+    """Processor time of the whole process, best of three: a busy machine does not count."""
+    best = 60.0
+    for _ in range(3):
+        before = sum(os.times()[2:4])
+        subprocess.run([sys.executable, "-m", "cli", "plan", "show", str(a_plan)], cwd=ROOT, check=True,
+                       stdout=subprocess.DEVNULL)
+        best = min(best, sum(os.times()[2:4]) - before)
+    assert best < 0.5
+
+
+def test_no_file_is_too_long() -> None:
+    lines = {str(p.relative_to(ROOT)): p.read_text(encoding="utf-8").count("\n") for p in python_files()}
+    long = {n: c for n, c in lines.items() if c > MAX_LINES}
+    assert set(long) == set(LONG_FILES), f"over {MAX_LINES} lines: {long}; with a reason: {LONG_FILES}"
