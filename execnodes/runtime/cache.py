@@ -42,7 +42,7 @@ class RunCache:
             return frame
         path = self._path(run)
         if path is not None:
-            with contextlib.suppress(OSError, pa.ArrowInvalid):
+            with contextlib.suppress(OSError, ValueError):
                 return self._remember(run, _map(path))
         return self.add(run, fetch())
 
@@ -55,7 +55,7 @@ class RunCache:
                 temporary.write_bytes(data)
                 temporary.rename(path)
                 return self._remember(run, _map(path))
-            except (OSError, pa.ArrowInvalid):
+            except (OSError, ValueError):
                 temporary.unlink(missing_ok=True)
         return self._remember(run, _decode(pa.py_buffer(data)))
 

@@ -1,0 +1,281 @@
+"""A plan as a document: its text as somebody wrote it, and the exec graph that the text means.
+
+Reading keeps the text, so that loading and writing changes no byte, and editing a TTL changes only that TTL. New
+plans get the layout of Flink's own. Every error names file, line and column.
+
+Error codes of edits: PLAN070 to PLAN073.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from execnodes.errors import Place, PlanError, StateplanError, nearest
+from execnodes.fingerprint import assign_uids, uids
+from execnodes.graph import ExecGraph
+from execnodes.nodes.base import ExecNode
+from execnodes.ttl import format_ttl, parse_ttl
+from plans import facts as plan_facts
+from plans import jackson, storage
+from plans.facts import PlanFacts
+from plans.jsontext import SourceMap, decode, join_pointer, loads
+
+__all__ = ["PlacedWarning", "PlanDocument"]
+
+_ON_KEY = frozenset({"PLAN045", "PLAN082"})
+"""Errors about a key; of others the value is underlined."""
+
+
+@dataclass(frozen=True)
+class PlacedWarning:
+    """Something odd in a plan that does not stop it from being used, and where."""
+
+    message: str
+    place: Place
+    hint: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.place})" + (f"; {self.hint}" if self.hint else "")
+
+
+class PlanDocument:
+    """A plan file.
+
+    Use :meth:`load`, :meth:`parse` or :meth:`from_graph`.
+
+    Attributes:
+        graph: the exec graph, validated.
+        text: the JSON text, without a byte order mark.
+        file: path or URL it came from or was written to, if any.
+        written_by: ``stateplan`` when a sink carries our facts, else ``Flink``.
+        facts: what the plan says about its origin; None when Flink wrote it.
+    """
+
+    def __init__(self, text: str, file: str | None = None, bom: bool = False) -> None:
+        self.text = text
+        self.file = file
+        self._bom = bom
+        self._read()
+
+    def _read(self) -> None:
+        self._source = SourceMap(self.text, self.file and storage.shown(self.file))
+        data = loads(self.text, self._source.file)
+        self.written_by: Literal["stateplan", "Flink"] = "stateplan" if plan_facts.is_ours(data) else "Flink"
+        ours = self.written_by == "stateplan"
+        try:
+            self.graph = ExecGraph.from_json(data, strict_unknown=ours)
+            self.facts: PlanFacts | None = plan_facts.facts_of(self.graph) if ours else None
+        except StateplanError as error:
+            raise self._placed(error) from None
+        except RecursionError:
+            raise PlanError("PLAN015", "a part of the plan is nested too deep to be read",
+                            place=Place(file=self._source.file), expected="a shallower expression or type") from None
+        self.__dict__.pop("warnings", None)
+        self.__dict__.pop("uids", None)
+
+    @classmethod
+    def parse(cls, text: str, file: str | None = None) -> PlanDocument:
+        """A document from its text.
+
+        Args:
+            text: JSON; a byte order mark is kept apart and written back.
+            file: its name, for messages.
+
+        Raises:
+            PlanError: when it is not a valid plan.
+        """
+        bom = text.startswith("\ufeff")
+        return cls(text[1:] if bom else text, file, bom)
+
+    @classmethod
+    def load(cls, url: str) -> PlanDocument:
+        """The plan at a path or URL (see :mod:`plans.storage`).
+
+        Raises:
+            PlanError: when it cannot be read or is not a valid plan.
+        """
+        text, bom = decode(storage.read_bytes(url), storage.shown(url))
+        return cls(text, url, bom)
+
+    @classmethod
+    def from_graph(cls, graph: ExecGraph, facts: PlanFacts | None = None) -> PlanDocument:
+        """A new plan in Flink's layout, with a uid in every node and ``facts`` on its first sink.
+
+        Args:
+            graph: the compiled query.
+            facts: where it came from; schema hashes it lacks are added from the tables in the graph.
+
+        Raises:
+            PlanError: when the graph is not a complete plan.
+        """
+        given = facts or PlanFacts()
+        hashes = {**plan_facts.schema_hashes(graph), **given.schema_hashes}
+        whole = PlanFacts(given.sql, given.sql_hash, hashes, given.format_version)
+        return cls(jackson.dumps(plan_facts.attach(assign_uids(graph), whole).to_json()))
+
+    def _placed(self, error: StateplanError) -> PlanError:
+        """``error`` with file, line and column in place of its JSON pointer."""
+        pointer = error.place.pointer if error.place else None
+        place = self._source.place(pointer or "", error.code in _ON_KEY)
+        return PlanError(error.code, error.message, place=place, expected=error.expected, hint=error.hint)
+
+    def place(self, pointer: str, on_key: bool = False) -> Place:
+        """File, line and column of a JSON pointer into this document; of the key when ``on_key``."""
+        return self._source.place(pointer, on_key)
+
+    @property
+    def data(self) -> bytes:
+        """The bytes of the file."""
+        return (b"\xef\xbb\xbf" if self._bom else b"") + self.text.encode("utf-8")
+
+    @cached_property
+    def warnings(self) -> tuple[PlacedWarning, ...]:
+        """What is odd: keys that Flink 2.3 does not know, SQL text that does not fit its recorded hash."""
+        found = [PlacedWarning(w.message, self.place(w.pointer, on_key=True), w.hint) for w in self.graph.warnings]
+        if self.facts and self.facts.sql is not None and self.facts.sql_hash != plan_facts.sql_hash(self.facts.sql):
+            holder = next(n for n in self.graph.nodes if n.stateplan and "sql" in n.stateplan)
+            found.append(PlacedWarning("the recorded SQL has been edited: it does not fit its hash",
+                                       self.place(f"{self.graph.pointer(holder)}/stateplan/sql")))
+        return tuple(found)
+
+    @cached_property
+    def uids(self) -> Mapping[int, str]:
+        """Node id to uid, computed from what the operators mean, whatever uid the file records."""
+        return uids(self.graph)
+
+    def write(self, url: str, overwrite: bool = False, if_not_exists: bool = False) -> bool:
+        """Writes the text, whole or not at all.
+
+        Args:
+            url: path or URL.
+            overwrite: replace an existing file (Flink's ``table.plan.force-recompile``).
+            if_not_exists: leave an existing file alone.
+
+        Returns:
+            Whether it was written.
+
+        Raises:
+            PlanError: PLAN002 when the file exists and neither is set, else as :func:`plans.storage.write_bytes`.
+        """
+        if if_not_exists and storage.exists(url):
+            return False
+        try:
+            storage.write_bytes(url, self.data, overwrite and not if_not_exists)
+        except PlanError as error:
+            if if_not_exists and error.code == "PLAN002":
+                return False
+            raise
+        if self.file is None:
+            self.file = url
+            self._source.file = storage.shown(url)
+        return True
+
+    def set_ttl(self, node_id: int, index: int | str, ttl: str | int,
+                session: Mapping[str, str] | None = None) -> PlanDocument:
+        """Changes the TTL of one state in the text; every other byte stays.
+
+        A node whose state is not in the plan yet gets one entry per state: this one with ``ttl``, the others with
+        the TTL they have now.
+
+        Args:
+            node_id: id of the node.
+            index: index of the state, or its name.
+            ttl: text in Flink's duration grammar, or milliseconds; 0 for never.
+            session: the session's options, for states that neither the plan nor the node gives a TTL.
+
+        Returns:
+            This document.
+
+        Raises:
+            PlanError: PLAN070 (no such node), PLAN071 (it has no state with a TTL), PLAN072 (less than a
+                millisecond), PLAN073 (no such state), PLAN05x (not a TTL).
+        """
+        node = self._stateful(node_id)
+        slot = _slot(node, index)
+        ms = parse_ttl(ttl)
+        if ms == 0 and isinstance(ttl, str) and any(c in "123456789" for c in ttl):
+            raise PlanError("PLAN072", f"the TTL {ttl.strip()!r} is less than a millisecond, which Flink reads as never",
+                            expected='at least "1 ms", or "0 ms" for never')
+        if node.states:
+            self._replace_ttl(node, slot, format_ttl(ms))
+        else:
+            ttls = [ms if i == slot else now for i, now in enumerate(node.ttls(session))]
+            self._insert_state(node, ttls)
+        self._read()
+        return self
+
+    def _stateful(self, node_id: int) -> ExecNode:
+        slots = {n.id: f"{n.id} ({n.title}: {', '.join(n.state_names)})" for n in self.graph.nodes if n.state_names}
+        listed = "one of " + "; ".join(slots.values()) if slots else "a plan with state; no operator of this one has any"
+        node = next((n for n in self.graph.nodes if n.id == node_id), None)
+        if node is None:
+            raise PlanError("PLAN070", f"the plan has no node {node_id}", place=Place(file=self._source.file),
+                            expected=listed)
+        if not node.state_names:
+            raise PlanError("PLAN071", f"the node {node_id} ({node.title}) keeps no state with a TTL of its own",
+                            place=self.place(self.graph.pointer(node) + "/type"), expected=listed)
+        return node
+
+    def _replace_ttl(self, node: ExecNode, slot: int, ttl: str) -> None:
+        at = self.graph.pointer(node) + "/state"
+        entries = self._value(at)
+        position = next(i for i, entry in enumerate(entries) if int(entry.get("index", 0)) == slot)
+        span = self._source.locations[f"{at}/{position}/ttl"].value
+        self._splice(span.start, span.end, jackson.quote(ttl))
+
+    def _insert_state(self, node: ExecNode, ttls: list[int]) -> None:
+        """Puts a state list where Flink would write it, in the style of the text around it."""
+        at = self.graph.pointer(node)
+        keys = list(self._value(at))
+        entries = [{"index": i, "ttl": format_ttl(ms), "name": name}
+                   for i, (ms, name) in enumerate(zip(ttls, node.state_names, strict=True))]
+        own = self._source.locations.get(f"{at}/state")
+        order = [key for _, key, _, _ in node.layout()]
+        later = [k for k in order[order.index("state") + 1:] if k in keys] if own is None and "state" in order else []
+        anchor = self._source.locations[f"{at}{join_pointer([later[0] if later else keys[-1]])}"]
+        if anchor.key is None:
+            raise AssertionError("a member of an object has a key")
+        before = len(self.text[:anchor.key.start].rstrip(" \t\r\n"))
+        blank = self.text[before:anchor.key.start]
+        colon = self.text[anchor.key.end:anchor.value.start]
+        value = _styled(entries, blank, colon)
+        if own is not None:
+            self._splice(own.value.start, own.value.end, value)
+        elif later:
+            self._splice(anchor.key.start, anchor.key.start, f'"state"{colon}{value},{blank}')
+        else:
+            self._splice(anchor.value.end, anchor.value.end, f',{blank}"state"{colon}{value}')
+
+    def _splice(self, start: int, end: int, new: str) -> None:
+        self.text = self.text[:start] + new + self.text[end:]
+
+    def _value(self, pointer: str) -> Any:
+        span = self._source.locations[pointer].value
+        return json.loads(self.text[span.start:span.end])
+
+
+def _slot(node: ExecNode, index: int | str) -> int:
+    names = node.state_names
+    if isinstance(index, str) and index in names:
+        return names.index(index)
+    if isinstance(index, str) and index.isdecimal() and index.isascii() and len(index) < 10:
+        index = int(index)
+    if isinstance(index, int) and 0 <= index < len(names):
+        return index
+    raise PlanError("PLAN073", f"the node {node.id} ({node.title}) has no state {index!r:.60}",
+                    expected="one of " + ", ".join(f"{i} ({name})" for i, name in enumerate(names)),
+                    hint=nearest(index, names) if isinstance(index, str) else None)
+
+
+def _styled(value: Any, blank: str, colon: str) -> str:
+    """``value`` as JSON text that fits in: on one line or in Jackson's layout, as the text around it is."""
+    if "\n" not in blank and "\r" not in blank:
+        separators = (", " if blank else ",", colon if colon.endswith(" ") else ":")
+        return json.dumps(value, ensure_ascii=False, separators=separators)
+    newline = "\r\n" if "\r\n" in blank else "\n" if "\n" in blank else "\r"
+    indent = blank.rpartition(newline[-1])[2]
+    return jackson.dumps(value).replace(" : ", colon).replace("\n", newline + indent)
