@@ -25,7 +25,7 @@ $(STAMP): requirements.lock pyproject.toml
 	touch $@ && echo "ready: $(BIN)/stateplan --help"
 
 demo: setup ## Compile, edit and run the two FLIP-292 examples, and show each operator obeying its own TTL
-	@$(BIN)/python examples/demo.py
+	@$(BIN)/python -m examples.demo
 
 test: setup check ## Run the linters, the type checker and every test
 	@$(BIN)/python -m pytest

@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Engine", "Failed", "Run", "flink", "flink_setup", "stateplan"]
+__all__ = ["Engine", "EngineError", "Run", "flink", "flink_setup", "stateplan"]
 
 HERE = Path(__file__).parent
 FLINK = HERE / "flink"
@@ -19,7 +19,7 @@ FLINK_OPENS = [f"java.base/{p}" for p in (
     "sun.net.util")]
 
 
-class Failed(Exception):
+class EngineError(Exception):
     """An engine could not be started, or a run of it failed."""
 
 
@@ -50,7 +50,7 @@ class Engine:
         """Runs a script.
 
         Raises:
-            Failed: with the engine's message.
+            EngineError: with the engine's message.
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -62,8 +62,8 @@ class Engine:
                 net, wall, *note = rest.split(" ", 2)
                 return Run(int(net) / 1000, int(wall) / 1000, "".join(note))
             if word == "FAILED":
-                raise Failed(f"{self.name}: {rest}")
-        raise Failed(f"{self.name}: the process ended with {self._process.wait()}")
+                raise EngineError(f"{self.name}: {rest}")
+        raise EngineError(f"{self.name}: the process ended with {self._process.wait()}")
 
     def stop(self) -> None:
         """Ends the process."""

@@ -85,7 +85,7 @@ def measure(query: Query, start: Callable[[], engines.Engine], data: Path, warm:
                 result.seconds.append(run.wall if engine.name == "stateplan" else run.net)
                 result.note = run.note
         result.peak = peak.bytes
-    except engines.Failed as failure:
+    except engines.EngineError as failure:
         result.failure = str(failure)
     finally:
         engine.stop()
@@ -162,14 +162,14 @@ def main(argv: Sequence[str] | None = None) -> int:
                        for b in ("hashmap", "rocksdb") for m in (False, True)]
 
     results = []
-    with tempfile.TemporaryDirectory(prefix="stateplan-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="stateplan-bench-") as scripts:
         for query in QUERIES:
             if query.name not in args.queries.split(","):
                 continue
             rows = args.orders + (args.logistics if query.joins else 0)
             measured = []
             for start in starts:
-                one = measure(query, start, data.resolve(), warm.resolve(), rows, args.runs, Path(folder))
+                one = measure(query, start, data.resolve(), warm.resolve(), rows, args.runs, Path(scripts))
                 measured.append(one)
                 print(f"{query.name:15} {one.engine:28} " + (one.failure or
                       f"{one.median:8.2f} s {one.speed:12,.0f} rows/s {one.peak / 2**30:6.1f} GiB"), flush=True)

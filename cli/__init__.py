@@ -1,0 +1,1 @@
+"""The ``stateplan`` command."""

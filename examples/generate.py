@@ -22,8 +22,8 @@ HOUR = 60 * MINUTE
 DAY = 24 * HOUR
 
 ORDER_INSTANTS = (
-    0, 20 * MINUTE, 50 * MINUTE, 2 * HOUR, 10 * HOUR, 23 * HOUR, 25 * HOUR, DAY + 20 * HOUR,
-    2 * DAY + 12 * HOUR, 3 * DAY + 18 * HOUR, 3 * DAY + 18 * HOUR + 40 * MINUTE, 3 * DAY + 20 * HOUR, 4 * DAY + 6 * HOUR,
+    0, 20 * MINUTE, 50 * MINUTE, 2 * HOUR, 10 * HOUR, 23 * HOUR, 25 * HOUR, DAY + 20 * HOUR, 2 * DAY + 12 * HOUR,
+    3 * DAY + 18 * HOUR, 3 * DAY + 18 * HOUR + 40 * MINUTE, 3 * DAY + 20 * HOUR, 4 * DAY + 6 * HOUR,
     4 * DAY + 20 * HOUR)
 """When rows of the replayed example 1 arrive, after the start of 2024."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import IntEnum
 
-__all__ = ["RowKind", "KIND", "ChangelogMode", "INSERT_ONLY", "UPSERT", "RETRACT", "column", "columns"]
+__all__ = ["INSERT_ONLY", "KIND", "RETRACT", "UPSERT", "ChangelogMode", "RowKind", "column", "columns"]
 
 KIND = "kind"
 """Name of the Int8 column that carries the row kind in a frame of changes. A frame without it is insert-only."""

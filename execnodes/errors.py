@@ -13,8 +13,19 @@ import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
-__all__ = ["Place", "StateplanError", "SqlError", "PlanError", "CatalogError", "OptionError", "RunError",
-           "DataError", "CheckpointError", "nearest", "find_encoded"]
+__all__ = [
+    "CatalogError",
+    "CheckpointError",
+    "DataError",
+    "OptionError",
+    "Place",
+    "PlanError",
+    "RunError",
+    "SqlError",
+    "StateplanError",
+    "find_encoded",
+    "nearest",
+]
 
 
 @dataclass(frozen=True)
@@ -49,9 +60,11 @@ class Place:
         if not 1 <= self.line <= len(lines):
             return None
         text = re.sub(r"[\x00-\x1f\x7f-\x9f]", " ", lines[self.line - 1])
+        if not text.strip():
+            return None
         # Of a long line (a plan on one line, say) the part around the column.
         start = 0 if self.column is None or self.column <= 300 else self.column - 101
-        out = f"  {text[start:start + 400]}"
+        out = f"  {text[start : start + 400]}"
         if self.column is not None:
             span = max(1, min(self.length, len(text) - self.column + 1, 400 - (self.column - 1 - start)))
             out += "\n  " + " " * (self.column - 1 - start) + "^" * span
@@ -71,8 +84,15 @@ class StateplanError(Exception):
 
     family = "ERR"
 
-    def __init__(self, code: str, message: str, *, place: Place | None = None, expected: str | None = None,
-                 hint: str | None = None) -> None:
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        place: Place | None = None,
+        expected: str | None = None,
+        hint: str | None = None,
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
@@ -98,7 +118,13 @@ class StateplanError(Exception):
     def to_dict(self) -> dict[str, object]:
         """The error as JSON-ready data, for ``--format json``."""
         place = {k: v for k, v in asdict(self.place).items() if v is not None and k != "source"} if self.place else None
-        return {"code": self.code, "message": self.message, "place": place, "expected": self.expected, "hint": self.hint}
+        return {
+            "code": self.code,
+            "message": self.message,
+            "place": place,
+            "expected": self.expected,
+            "hint": self.hint,
+        }
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild, (type(self), self.code, self.message, self.place, self.expected, self.hint))
@@ -108,8 +134,9 @@ class StateplanError(Exception):
         return f"<<stateplan:{type(self).__name__}:{json.dumps(self.to_dict())}:stateplan>>"
 
 
-def _rebuild(cls: type[StateplanError], code: str, message: str, place: Place | None, expected: str | None,
-             hint: str | None) -> StateplanError:
+def _rebuild(
+    cls: type[StateplanError], code: str, message: str, place: Place | None, expected: str | None, hint: str | None
+) -> StateplanError:
     return cls(code, message, place=place, expected=expected, hint=hint)
 
 
@@ -170,8 +197,9 @@ def find_encoded(text: str) -> StateplanError | None:
     match = re.search(r"<<stateplan:(\w+):(\{.*?\}):stateplan>>", text, re.S)
     if not match:
         return None
-    classes = {c.__name__: c for c in (SqlError, PlanError, CatalogError, OptionError, DataError, RunError,
-                                       CheckpointError)}
+    classes = {
+        c.__name__: c for c in (SqlError, PlanError, CatalogError, OptionError, DataError, RunError, CheckpointError)
+    }
     data = json.loads(match.group(2))
     place = Place(**data["place"]) if data["place"] else None
     cls = classes.get(match.group(1), StateplanError)

@@ -8,13 +8,14 @@ The *fingerprint* of a node is a hash of what the operator means:
 - the types of its output fields;
 - the fingerprints of its inputs, in order (for a union in any order).
 
-Not in it: ids, descriptions, state entries with their TTLs, configuration, names of output fields, table options and
-comments, and flags that only say which changes are sent on (such as ``generateUpdateBefore``). So the fingerprint
-survives recompilation, renumbering, reordering and any edit of a TTL.
+Not in it: ids, descriptions, state entries with their TTLs, configuration, names of output fields, table
+options and comments, and flags that only say which changes are sent on (such as
+``generateUpdateBefore``). So the fingerprint survives recompilation, renumbering, reordering and any
+edit of a TTL.
 
-The *uid* is the fingerprint, made distinct where a plan computes the same thing twice: such twins are told apart by
-what reads them, and by their order in the plan where that is the same too; the second gets the suffix ``-2``.
-"""
+The *uid* is the fingerprint, made distinct where a plan computes the same thing twice: such twins are
+told apart by what reads them, and by their order in the plan where that is the same too; the second gets
+the suffix ``-2``."""
 
 from __future__ import annotations
 

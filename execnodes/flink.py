@@ -1,8 +1,8 @@
 """The exec nodes of Flink 2.3's streaming plans: names, versions, fields and state names, one row each.
 
-What Flink has and stateplan does not run yet is told apart from what nobody has. Source: the annotations and JSON
-properties of the ``StreamExec*`` classes of the 2.3 planner; versions with the Flink version that introduced them.
-"""
+What Flink has and stateplan does not run yet is told apart from what nobody has. Source: the annotations
+and JSON properties of the ``StreamExec*`` classes of the 2.3 planner; versions with the Flink version
+that introduced them."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ FLINK_NODES: dict[str, FlinkNode] = {node.name: node for node in (
           "joinType functionCall"),
     _node("python-group-aggregate", {1: "1.16"}, 1, "GROUP BY with Python aggregate functions",
           "grouping aggCalls aggCallNeedRetractions generateUpdateBefore needRetraction"),
-    _node("python-group-window-aggregate", {1: "1.16"}, 1, "windowed GROUP BY with Python aggregate functions",
+    _node("python-group-window-aggregate", {1: "1.16"}, 1, "windowed GROUP BY with Python aggregates",
           "grouping aggCalls window namedWindowProperties generateUpdateBefore needRetraction"),
     _node("python-over-aggregate", {1: "1.16"}, 1, "OVER windows with Python aggregate functions",
           "overSpec"),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import json
+from collections.abc import Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any
 
 from execnodes.errors import Place, PlanError, nearest
+from execnodes.model import shown
 from execnodes.nodes.base import ExecNode, FieldRef
 from execnodes.registry import PlanWarning, node_from_json
 from execnodes.types import LogicalType
@@ -30,7 +32,7 @@ class ExecGraph:
 
     Args:
         flink_version: the Flink version whose format the plan has, such as ``2.3``.
-        nodes: in any order; kept in an order where inputs come before their consumers, as given where possible.
+        nodes: in any order; kept with inputs before their consumers, else as given.
         edges: (source id, target id); the order of the edges into a node is the order of its inputs.
         warnings: findings of reading the plan.
 
@@ -179,8 +181,9 @@ class ExecGraph:
         """Checks what a complete plan must have.
 
         Raises:
-            PlanError: PLAN038 (a node that reaches no sink), PLAN047 (wrong number of inputs), PLAN048 (no sink),
-                PLAN049 (a field that the input does not have), PLAN064 (an output of the wrong width).
+            PlanError: PLAN038 (a node that reaches no sink), PLAN047 (wrong number of inputs), PLAN048 (no
+                sink), PLAN049 (a field that the input does not have), PLAN064 (an output of the wrong width),
+                PLAN068 (a type that is not that of the field).
         """
         if not self.sinks:
             raise _error("PLAN048", "the plan has no sink", "/nodes", f"a node of type {_SINK}_2")
@@ -211,7 +214,7 @@ class ExecGraph:
                 self.pointer(node),
                 "one or more edges to it" if want is None else f"{_count(want, 'edge')} to it",
             )
-        if node.input_properties and len(node.input_properties) != have:
+        if len(node.input_properties) != have:
             raise _error(
                 "PLAN047",
                 f"the node {node.id} ({node.title}) has {_count(have, 'input')} and "
@@ -221,33 +224,47 @@ class ExecGraph:
             )
 
     def _check_fields(self, node: ExecNode) -> None:
-        types = self.input_types(node)
-        widths = [len(row.fields) for row in types]
+        rows = [row.fields for row in self.input_types(node)]
+        joined = [f for fields in rows for f in fields]
         for ref in node.field_refs():
-            width = sum(widths) if ref.input is None else widths[ref.input]
-            if ref.field >= width:
-                raise self._bad_ref(node, ref, width)
-        out, want = len(node.output_type.fields), node.output_width(types)
-        if want is not None and out != want:
+            fields = joined if ref.input is None else rows[ref.input]
+            if ref.field >= len(fields):
+                raise self._bad_ref(node, ref, len(fields))
+            if ref.type is not None and ref.type.root != fields[ref.field].type.root:
+                found = fields[ref.field]
+                raise _error(
+                    "PLAN068",
+                    f"the node {node.id} ({node.title}) takes field {ref.field} ({found.name}) "
+                    f"for {ref.type.summary()}",
+                    self.pointer(node) + ref.pointer + "/type",
+                    f"{found.type.summary()}, the type its input gives it",
+                )
+        self._check_output(node)
+
+    def _check_output(self, node: ExecNode) -> None:
+        out, want = node.output_type.fields, node.computed_types(self.input_types(node))
+        pointer = self.pointer(node) + "/outputType"
+        what = f"the outputType of node {node.id} ({node.title}) has"
+        if want is not None and len(out) != len(want):
             raise _error(
-                "PLAN064",
-                f"the outputType of node {node.id} ({node.title}) has {_count(out, 'field')}",
-                self.pointer(node) + "/outputType",
-                _count(want, "field"),
+                "PLAN064", f"{what} {_count(len(out), 'field')}", pointer, _count(len(want), "field")
             )
+        for have, computed in zip(out, want or (), strict=False):
+            if have.type.root != computed.root:
+                raise _error(
+                    "PLAN068",
+                    f"{what} the field {have.name} as {have.type.summary()}",
+                    pointer,
+                    computed.summary(),
+                )
 
     def _bad_ref(self, node: ExecNode, ref: FieldRef, width: int) -> PlanError:
-        side = (
-            ""
-            if len(self._inputs[node.id]) == 1
-            else " of both inputs"
-            if ref.input is None
-            else f" of input {ref.input}"
-        )
+        one = len(self._inputs[node.id]) == 1
+        side = "" if one else " of both inputs" if ref.input is None else f" of input {ref.input}"
         return _error(
             "PLAN049",
-            f"the node {node.id} ({node.title}) refers to field {ref.field}{side}, which has "
-            f"{_count(width, 'field')}",
+            f"the node {node.id} ({node.title}) refers to field {ref.field}{side}, "
+            f"which has {_count(width, 'field')}",
             self.pointer(node) + ref.pointer,
             f"a number from 0 to {width - 1}" if width else "no field, as the input has none",
         )
@@ -323,11 +340,11 @@ def _top_level(data: Any) -> tuple[str, list[Any], list[Any]]:
         if key not in data:
             raise _error("PLAN041", f'the key "{key}" is missing', "", f'"{key}"')
         if not isinstance(data[key], kind):
-            raise _error("PLAN040", f'"{key}" is {data[key]!r:.60}', f"/{key}", name)
+            raise _error("PLAN040", f'"{key}" is {shown(data[key])}', f"/{key}", name)
     if data["flinkVersion"] not in FLINK_VERSIONS:
         raise PlanError(
             "PLAN066",
-            f"unknown Flink version {data['flinkVersion']!r:.40}",
+            f"unknown Flink version {shown(data['flinkVersion'])}",
             place=Place(pointer="/flinkVersion"),
             expected="one of " + ", ".join(FLINK_VERSIONS),
             hint=nearest(data["flinkVersion"], FLINK_VERSIONS),
@@ -340,13 +357,16 @@ def _top_level(data: Any) -> tuple[str, list[Any], list[Any]]:
 def _edge(raw: Any, position: int, strict: bool, warnings: list[PlanWarning]) -> tuple[int, int]:
     pointer = f"/edges/{position}"
     if not isinstance(raw, dict):
-        raise _error("PLAN040", f"an edge is {raw!r:.60}", pointer, 'an object with "source" and "target"')
+        raise _error("PLAN040", f"an edge is {shown(raw)}", pointer, 'an object with "source" and "target"')
     for key in ("source", "target"):
         if key not in raw:
             raise _error("PLAN041", f'the key "{key}" is missing', pointer, f'"{key}"')
         if not isinstance(raw[key], int) or isinstance(raw[key], bool):
             raise _error(
-                "PLAN040", f"the {key} of an edge is {raw[key]!r:.60}", f"{pointer}/{key}", "the id of a node"
+                "PLAN040",
+                f"the {key} of an edge is {shown(raw[key])}",
+                f"{pointer}/{key}",
+                "the id of a node",
             )
     for key in raw:
         if key not in _EDGE:
@@ -370,14 +390,7 @@ def _only(raw: dict[str, Any], key: str, value: Any, pointer: str) -> None:
     if raw.get(key, value) != value:
         raise _error(
             "PLAN067",
-            f"the {key} of an edge is {raw[key]!r:.60}",
+            f"the {key} of an edge is {json.dumps(raw[key])}",
             f"{pointer}/{key}",
-            f"{value!r}; rows are spread by exchange nodes".replace("'", '"'),
+            f"{json.dumps(value)}; rows are spread by exchange nodes",
         )
-
-
-def iter_states(graph: ExecGraph) -> Iterator[tuple[ExecNode, int, str]]:
-    """(node, index, state name) of every state in the plan, whether or not it has an entry."""
-    for node in graph.nodes:
-        for index, name in enumerate(node.state_names):
-            yield node, index, name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar
@@ -35,6 +36,7 @@ __all__ = [
     "Text",
     "TypeField",
     "custom_error",
+    "shown",
     "to_json",
 ]
 
@@ -60,8 +62,8 @@ def to_json(value: Any) -> Any:
 class PlanModel(BaseModel):
     """One JSON object of a plan. Attributes are snake case, keys camel case; unknown keys are refused.
 
-    ``to_json`` writes the keys in the order of declaration. A field with a default is left out while it has that
-    value, unless it is called ``type`` or annotated with :data:`ALWAYS`.
+    ``to_json`` writes the keys in the order of declaration. A field with a default is left out while it has
+    that value, unless it is called ``type`` or annotated with :data:`ALWAYS`.
     """
 
     model_config = ConfigDict(
@@ -80,7 +82,7 @@ class PlanModel(BaseModel):
 
     @classmethod
     def layout(cls) -> tuple[tuple[str, str, bool, Any], ...]:
-        """(attribute, key, whether it is always written, default) of each field, in the order they are written."""
+        """(attribute, key, whether always written, default) of each field, in the order they are written."""
         known = cls.__dict__.get("_layout")
         if known is None:
             known = tuple(
@@ -105,8 +107,18 @@ class PlanModel(BaseModel):
         return out
 
 
+def shown(value: Any) -> str:
+    """A JSON value in a message: as JSON, cut short; just its kind for a list or object."""
+    if isinstance(value, dict):
+        return "an object" if value else "{}"
+    if isinstance(value, list):
+        return "a list" if value else "[]"
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
 def custom_error(error: StateplanError, pointer: str = "") -> PydanticCustomError:
-    """``error`` as an error pydantic collects together with its place; ``pointer`` goes on from that place."""
+    """``error`` as one that pydantic collects with its place; ``pointer`` goes on from that place."""
     return PydanticCustomError(
         "stateplan",
         "{message}",

@@ -1,35 +1,27 @@
 """The table of exec nodes: (name, version) to class, and reading a node from its JSON.
 
-A node file declares its class with :func:`exec_node`; the files of ``execnodes.nodes`` are found by themselves.
-Node types that Flink has and that do not run here yet load as :class:`~execnodes.nodes.opaque.OpaqueNode`.
-"""
+A node file declares its class with :func:`exec_node`; the files of ``execnodes.nodes`` are found by
+themselves. Node types that Flink has and that do not run here yet load as
+:class:`~execnodes.nodes.opaque.OpaqueNode`."""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from execnodes.errors import Place, PlanError, nearest
 from execnodes.flink import FLINK_NODES, PREFIX
+from execnodes.model import shown
 from execnodes.validation import PlanWarning, escape, validate
 
 if TYPE_CHECKING:
     from execnodes.nodes.base import ExecNode
 
-__all__ = [
-    "PlanWarning",
-    "exec_node",
-    "lookup",
-    "node_class",
-    "node_from_json",
-    "registered",
-    "require_supported",
-    "split_type",
-]
+__all__ = ["PlanWarning", "exec_node", "lookup", "node_class", "node_from_json", "registered", "split_type"]
 
 _N = TypeVar("_N", bound="ExecNode")
 _NAME = re.compile(r"stream-exec-[a-z]+(-[a-z]+)*")
@@ -40,8 +32,8 @@ def exec_node(cls: type[_N]) -> type[_N]:
     """Class decorator: puts a node into the table.
 
     Raises:
-        TypeError: for a class without name, version, docstring or a SQL example in it, or whose (name, version) is
-            taken. These are mistakes in the code, found when it is imported.
+        TypeError: for a class without name, version, docstring or a SQL example in it, or whose (name,
+            version) is taken. These are mistakes in the code, found when it is imported.
     """
     name, version, doc = cls.NAME, cls.VERSION, cls.__dict__.get("__doc__") or ""
     if not _NAME.fullmatch(name) or version < 1:
@@ -89,7 +81,7 @@ def lookup(name: str, version: int) -> type[ExecNode] | None:
     """The class of a node type; None when Flink has that node but it does not run here yet.
 
     Raises:
-        PlanError: PLAN033 (unknown version, naming the known ones) or PLAN034 (unknown name, with the nearest).
+        PlanError: PLAN033 (unknown version, with the known ones) or PLAN034 (unknown name, with the nearest).
     """
     known = registered().get((name, version))
     if known is not None:
@@ -165,16 +157,16 @@ def node_from_json(
 def _class_of(data: Any, pointer: str) -> type[ExecNode]:
     if not isinstance(data, dict):
         raise PlanError(
-            "PLAN031", f"a node is {data!r:.60}", place=Place(pointer=pointer), expected="an object"
+            "PLAN031", f"a node is {shown(data)}", place=Place(pointer=pointer), expected="an object"
         )
     type_name = data.get("type")
     if not isinstance(type_name, str):
-        what = 'has no "type"' if "type" not in data else f"has the type {type_name!r:.60}"
+        what = 'has no "type"' if "type" not in data else f"has the type {shown(type_name)}"
         raise PlanError(
             "PLAN031",
             f"a node {what}",
             place=Place(pointer=pointer),
-            hint=nearest("type", set(data) - {"id"}),
+            hint=None if "type" in data else nearest("type", data),
             expected=f'"type" as a text such as "{PREFIX}calc_1"',
         )
     try:
@@ -182,25 +174,6 @@ def _class_of(data: Any, pointer: str) -> type[ExecNode]:
     except PlanError as error:
         error.place = Place(pointer=f"{pointer}/type")
         raise
-
-
-def require_supported(nodes: Iterable[ExecNode]) -> None:
-    """Refuses nodes that can be shown but not run.
-
-    Raises:
-        PlanError: PLAN035, naming the nodes and what they do.
-    """
-    from execnodes.nodes.opaque import OpaqueNode
-
-    missing = [node for node in nodes if isinstance(node, OpaqueNode)]
-    if missing:
-        what = "; ".join(f"{node.title} (node {node.id}: {FLINK_NODES[node.name].about})" for node in missing)
-        raise PlanError(
-            "PLAN035",
-            f"not supported yet: {what}",
-            expected="a plan of the nodes "
-            + ", ".join(sorted({name.removeprefix(PREFIX) for name, _ in registered()})),
-        )
 
 
 def _versions(name: str) -> list[int]:

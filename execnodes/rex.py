@@ -9,8 +9,19 @@ from typing import Any
 from execnodes.errors import StateplanError
 from execnodes.types import BOOLEAN, LogicalType, type_from_json
 
-__all__ = ["Rex", "InputRef", "Literal", "Call", "FieldAccess", "CorrelVariable", "PatternInputRef", "rex_from_json",
-           "input_refs", "shift", "remap"]
+__all__ = [
+    "Call",
+    "CorrelVariable",
+    "FieldAccess",
+    "InputRef",
+    "Literal",
+    "PatternInputRef",
+    "Rex",
+    "input_refs",
+    "remap",
+    "rex_from_json",
+    "shift",
+]
 
 
 @dataclass(frozen=True)
@@ -84,8 +95,12 @@ class Call(Rex):
         out: dict[str, Any] = {"kind": "CALL"}
         if self.syntax is not None:
             out["syntax"] = self.syntax
-        for key, value in (("internalName", self.internal_name), ("systemName", self.system_name),
-                           ("catalogName", self.catalog_name), ("sqlKind", self.sql_kind)):
+        for key, value in (
+            ("internalName", self.internal_name),
+            ("systemName", self.system_name),
+            ("catalogName", self.catalog_name),
+            ("sqlKind", self.sql_kind),
+        ):
             if value is not None:
                 out[key] = value
         if self.operands:
@@ -158,7 +173,10 @@ def rex_from_json(value: Any, depth: int = 0) -> Rex:
         raise _bad(f"unknown kind of row expression: {kind!r:.60}", "one of " + ", ".join(allowed))
     unknown = keys - allowed[kind]
     if unknown:
-        raise _bad(f"unknown key {sorted(unknown)[0]!r} in a row expression of kind {kind}", "one of " + ", ".join(sorted(allowed[kind])))
+        raise _bad(
+            f"unknown key {sorted(unknown)[0]!r} in a row expression of kind {kind}",
+            "one of " + ", ".join(sorted(allowed[kind])),
+        )
     if kind == "FIELD_ACCESS":
         expr = rex_from_json(value.get("expr"), depth + 1)
         name = value.get("name")
@@ -187,8 +205,15 @@ def rex_from_json(value: Any, depth: int = 0) -> Rex:
     for k, v in names.items():
         if v is not None and not isinstance(v, str):
             raise _bad(f"{k} of a call is {v!r:.40}", "a text")
-    return Call(ltype, tuple(rex_from_json(o, depth + 1) for o in operands), names["internalName"], names["syntax"],
-                names["systemName"], names["catalogName"], names["sqlKind"])
+    return Call(
+        ltype,
+        tuple(rex_from_json(o, depth + 1) for o in operands),
+        names["internalName"],
+        names["syntax"],
+        names["systemName"],
+        names["catalogName"],
+        names["sqlKind"],
+    )
 
 
 def input_refs(rex: Rex) -> Iterator[int]:
@@ -207,8 +232,15 @@ def remap(rex: Rex, mapping: dict[int, int] | Any) -> Rex:
     if isinstance(rex, InputRef):
         return InputRef(rex.type, get(rex.index))
     if isinstance(rex, Call):
-        return Call(rex.type, tuple(remap(o, mapping) for o in rex.operands), rex.internal_name, rex.syntax,
-                    rex.system_name, rex.catalog_name, rex.sql_kind)
+        return Call(
+            rex.type,
+            tuple(remap(o, mapping) for o in rex.operands),
+            rex.internal_name,
+            rex.syntax,
+            rex.system_name,
+            rex.catalog_name,
+            rex.sql_kind,
+        )
     if isinstance(rex, FieldAccess):
         return FieldAccess(rex.type, rex.name, remap(rex.expr, mapping))
     return rex

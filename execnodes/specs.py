@@ -1,9 +1,8 @@
 """The parts of exec nodes: state metadata, distributions, aggregate calls, joins, tables and abilities.
 
-Source: the classes of the same names in Flink's ``org.apache.flink.table.planner.plan.nodes.exec`` and its ``spec``
-package. Keys are written as Flink 2.3 writes them: what is empty there is left out here. Older plans, which wrote
-empty lists, read the same.
-"""
+Source: the classes of the same names in Flink's ``org.apache.flink.table.planner.plan.nodes.exec`` and
+its ``spec`` package. Keys are written as Flink 2.3 writes them: what is empty there is left out here.
+Older plans, which wrote empty lists, read the same."""
 
 from __future__ import annotations
 
@@ -24,6 +23,7 @@ from execnodes.model import (
     Text,
     TypeField,
     custom_error,
+    shown,
 )
 from execnodes.ttl import format_ttl, parse_ttl
 from execnodes.types import LogicalType
@@ -86,7 +86,7 @@ def _read_state_index(value: Any) -> int:
         raise custom_error(
             PlanError(
                 "PLAN060",
-                f"the index of a state entry is {value!r:.40}",
+                f"the index of a state entry is {shown(value)}",
                 expected="a whole number, counted from 0",
             )
         )
@@ -98,7 +98,7 @@ def _read_state_name(value: Any) -> str:
         raise custom_error(
             PlanError(
                 "PLAN058",
-                f"the name of a state entry is {'missing' if value is None else repr(value)[:40]}",
+                f"the name of a state entry is {shown(value)}",
                 expected='a text such as "leftState"',
             )
         )
@@ -160,9 +160,8 @@ def hash_distribution(keys: tuple[int, ...]) -> InputProperty:
 class AggCall(PlanModel):
     """One aggregate function over the fields ``arg_list`` of the input (none for ``COUNT(*)``).
 
-    Exactly one of ``internal_name`` (built-in, ``$NAME$VERSION``), ``system_name`` or ``catalog_name`` identifies
-    the function. ``filter_arg`` is a BOOLEAN field of the input, -1 for none.
-    """
+    Exactly one of ``internal_name`` (built-in, ``$NAME$VERSION``), ``system_name`` or ``catalog_name``
+    identifies the function. ``filter_arg`` is a BOOLEAN field of the input, -1 for none."""
 
     name: Annotated[Text | None, ALWAYS] = None
     syntax: Text | None = None
@@ -231,8 +230,10 @@ class ColumnExpression(PlanModel):
 
 
 class Column(PlanModel):
-    """A column of a table. Computed columns have an expression, the others a type; ``is_virtual`` metadata columns
-    cannot be written."""
+    """A column of a table.
+
+    Computed columns have an expression, the others a type; ``is_virtual`` metadata columns cannot be written.
+    """
 
     name: Text
     comment: Text | None = None
@@ -303,8 +304,10 @@ class Distribution(PlanModel):
 
 
 class ResolvedTable(PlanModel):
-    """A table as the catalog knew it when the plan was made. ``options`` is None when the plan was compiled without
-    them (``table.plan.compile.catalog-objects`` = SCHEMA)."""
+    """A table as the catalog knew it when the plan was made.
+
+    ``options`` is None when the plan was compiled with ``table.plan.compile.catalog-objects`` = SCHEMA.
+    """
 
     table_schema: TableSchema = Field(alias="schema")
     distribution: Distribution | None = None
@@ -333,8 +336,11 @@ def split_identifier(identifier: str) -> tuple[str, ...]:
 
 
 class ContextResolvedTable(PlanModel):
-    """A table by its identifier ``\\`c\\`.\\`d\\`.\\`t\\```, with its definition unless the plan was compiled with
-    ``table.plan.compile.catalog-objects`` = IDENTIFIER or the table is temporary."""
+    """A table by its identifier, quoted and with dots.
+
+    The definition is missing when the plan was compiled with ``table.plan.compile.catalog-objects`` =
+    IDENTIFIER, and for a temporary table.
+    """
 
     identifier: Text
     resolved_table: ResolvedTable | None = None

@@ -115,14 +115,22 @@ def _sarg_text(sarg: object) -> str:
         return "{...}"
     parts = []
     for bounds in ranges:
-        low, high = (bounds.get(k) or {} for k in ("lower", "upper"))
-        if low and low.get("value") == high.get("value"):
-            parts.append(f"{low['value']}")
+        low, high = (_bound(bounds, side) for side in ("lower", "upper"))
+        if low is not None and low == high:
+            parts.append(str(low[0]))
         else:
-            opening = "[" if low.get("boundType") == "CLOSED" else "("
-            closing = "]" if high.get("boundType") == "CLOSED" else ")"
-            parts.append(f"{opening}{low.get('value', '')}..{high.get('value', '')}{closing}")
+            opening = "[" if low and low[1] else "("
+            closing = "]" if high and high[1] else ")"
+            parts.append(f"{opening}{low[0] if low else ''}..{high[0] if high else ''}{closing}")
     return "{" + ", ".join(parts) + "}"
+
+
+def _bound(bounds: object, side: str) -> tuple[object, bool] | None:
+    """Value of one end of a range, and whether it belongs to the range; None for an open end."""
+    bound = bounds.get(side) if isinstance(bounds, dict) else None
+    if not isinstance(bound, dict) or "value" not in bound:
+        return None
+    return bound["value"], bound.get("boundType") == "CLOSED"
 
 
 def agg_text(call: AggCall, names: Sequence[str]) -> str:

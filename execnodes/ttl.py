@@ -1,20 +1,20 @@
 """State TTLs: Flink's duration text, read and written.
 
-Grammar and rounding follow ``TimeUtils.parseDuration`` and ``TimeUtils.formatWithHighestUnit`` of Flink 2.3, as
-``StateMetadata`` uses them: whole numbers of one unit, or an ISO-8601 duration; less than a millisecond is
-truncated, and 0 means that state never expires.
-"""
+Grammar and rounding follow ``TimeUtils.parseDuration`` and ``TimeUtils.formatWithHighestUnit`` of Flink
+2.3, as ``StateMetadata`` uses them: whole numbers of one unit, or an ISO-8601 duration; less than a
+millisecond is truncated, and 0 means that state never expires."""
 
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from fractions import Fraction
 from typing import Any
 
 from execnodes.errors import PlanError
 
-__all__ = ["MAX_TTL", "NEVER", "format_ttl", "parse_ttl"]
+__all__ = ["MAX_TTL", "NEVER", "TTL_FORM", "format_ttl", "parse_ttl"]
 
 NEVER = 0
 """The TTL of state that never expires."""
@@ -46,7 +46,7 @@ _FOREIGN = {
 }
 """Units people write that Flink does not know, in days."""
 
-_EXPECTED = (
+TTL_FORM = (
     'a whole number and a unit such as "7 d", "90 min", "1500 ms", an ISO-8601 duration such as "PT1H", '
     'or "0 ms" for never'
 )
@@ -74,10 +74,10 @@ def parse_ttl(value: Any) -> int:
     if isinstance(value, str):
         return _parse_text(value)
     if value is None:
-        raise PlanError("PLAN051", "a state TTL is missing", expected=_EXPECTED)
+        raise PlanError("PLAN051", "a state TTL is missing", expected=TTL_FORM)
     if isinstance(value, int) and not isinstance(value, bool):
         return _bounded(value * _NS_PER_MS, f"{value if abs(value) < 10**40 else 'a longer number'}")
-    raise PlanError("PLAN050", f"a state TTL is {value!r:.60}", expected=_EXPECTED)
+    raise PlanError("PLAN050", f"a state TTL is {json.dumps(value, default=str)[:60]}", expected=TTL_FORM)
 
 
 def format_ttl(ms: int) -> str:
@@ -97,7 +97,7 @@ def format_ttl(ms: int) -> str:
 def _parse_text(text: str) -> int:
     trimmed = text.strip(_JAVA_BLANK)
     if not trimmed:
-        raise PlanError("PLAN052", "a state TTL is blank", expected=_EXPECTED)
+        raise PlanError("PLAN052", "a state TTL is blank", expected=TTL_FORM)
     match = re.match(r"[0-9]*", trimmed)
     digits = match.group() if match else ""
     if not digits:
@@ -127,7 +127,7 @@ def _parse_iso(trimmed: str) -> int:
         if re.match(r"-\s*[0-9]", trimmed):
             code, what = "PLAN054", "is negative"
         raise PlanError(
-            code, f"the TTL {_shorten(trimmed)!r} {what}", expected=_EXPECTED, hint=_sign_hint(trimmed)
+            code, f"the TTL {_shorten(trimmed)!r} {what}", expected=TTL_FORM, hint=_sign_hint(trimmed)
         )
     if len(trimmed) > 4 * _MAX_DIGITS:
         raise _overflow(trimmed)
@@ -142,7 +142,7 @@ def _parse_iso(trimmed: str) -> int:
 
 def _bounded(ns: int, text: str) -> int:
     if ns < 0:
-        raise PlanError("PLAN054", f"the TTL {_shorten(text)!r} is negative", expected=_EXPECTED)
+        raise PlanError("PLAN054", f"the TTL {_shorten(text)!r} is negative", expected=TTL_FORM)
     ms = ns // _NS_PER_MS
     if ms > MAX_TTL:
         raise _overflow(text)

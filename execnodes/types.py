@@ -16,8 +16,24 @@ from execnodes.errors import StateplanError
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["LogicalType", "RowField", "parse_type", "type_from_json", "row_type", "MAX_LENGTH", "BOOLEAN", "TINYINT",
-           "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "STRING", "DATE", "NULL"]
+__all__ = [
+    "BIGINT",
+    "BOOLEAN",
+    "DATE",
+    "DOUBLE",
+    "FLOAT",
+    "INT",
+    "MAX_LENGTH",
+    "NULL",
+    "SMALLINT",
+    "STRING",
+    "TINYINT",
+    "LogicalType",
+    "RowField",
+    "parse_type",
+    "row_type",
+    "type_from_json",
+]
 
 MAX_LENGTH = 2147483647
 
@@ -96,7 +112,9 @@ class LogicalType:
         """Whether the plan writes this type as text (else as an object)."""
         if self.kind is not None or self.extra is not None or self.root == "SYMBOL":
             return False
-        return all(c.is_text for c in self.children) and all(f.type.is_text and f.description is None for f in self.fields)
+        return all(c.is_text for c in self.children) and all(
+            f.type.is_text and f.description is None for f in self.fields
+        )
 
     def __str__(self) -> str:
         """Flink's ``asSerializableString``, for example ``ROW<`a` INT NOT NULL, `b` VARCHAR(2147483647)>``."""
@@ -183,11 +201,22 @@ class LogicalType:
         import polars as pl
 
         simple: dict[str, pl.DataType] = {
-            "BOOLEAN": pl.Boolean(), "TINYINT": pl.Int8(), "SMALLINT": pl.Int16(), "INTEGER": pl.Int32(),
-            "BIGINT": pl.Int64(), "FLOAT": pl.Float32(), "DOUBLE": pl.Float64(), "CHAR": pl.String(),
-            "VARCHAR": pl.String(), "BINARY": pl.Binary(), "VARBINARY": pl.Binary(), "DATE": pl.Date(),
-            "TIME_WITHOUT_TIME_ZONE": pl.Time(), "INTERVAL_DAY_TIME": pl.Duration("ms"),
-            "INTERVAL_YEAR_MONTH": pl.Int32(), "NULL": pl.Null(),
+            "BOOLEAN": pl.Boolean(),
+            "TINYINT": pl.Int8(),
+            "SMALLINT": pl.Int16(),
+            "INTEGER": pl.Int32(),
+            "BIGINT": pl.Int64(),
+            "FLOAT": pl.Float32(),
+            "DOUBLE": pl.Float64(),
+            "CHAR": pl.String(),
+            "VARCHAR": pl.String(),
+            "BINARY": pl.Binary(),
+            "VARBINARY": pl.Binary(),
+            "DATE": pl.Date(),
+            "TIME_WITHOUT_TIME_ZONE": pl.Time(),
+            "INTERVAL_DAY_TIME": pl.Duration("ms"),
+            "INTERVAL_YEAR_MONTH": pl.Int32(),
+            "NULL": pl.Null(),
         }
         if self.root in simple:
             return simple[self.root]
@@ -257,26 +286,32 @@ def type_from_json(value: Any) -> LogicalType:
     if isinstance(value, str):
         return parse_type(value)
     if not isinstance(value, dict) or not isinstance(value.get("type"), str):
-        raise StateplanError("TYPE001", f"not a type: {value!r:.80}", expected='a text such as "INT NOT NULL" or an object with "type"')
+        raise StateplanError(
+            "TYPE001", f"not a type: {value!r:.80}", expected='a text such as "INT NOT NULL" or an object with "type"'
+        )
     root = value["type"]
     nullable = value.get("nullable", True)
     if not isinstance(nullable, bool):
-        raise StateplanError("TYPE001", f"\"nullable\" of a type is {nullable!r:.40}", expected="true or false")
+        raise StateplanError("TYPE001", f'"nullable" of a type is {nullable!r:.40}', expected="true or false")
     if root == "ROW" and isinstance(value.get("fields"), list):
         fields = []
         for f in value["fields"]:
             if not isinstance(f, dict) or not isinstance(f.get("name"), str) or "fieldType" not in f:
-                raise StateplanError("TYPE001", f"not a row field: {f!r:.80}", expected='an object with "name" and "fieldType"')
+                raise StateplanError(
+                    "TYPE001", f"not a row field: {f!r:.80}", expected='an object with "name" and "fieldType"'
+                )
             fields.append(RowField(f["name"], type_from_json(f["fieldType"]), f.get("description")))
         return LogicalType("ROW", nullable, fields=tuple(fields))
     if root in ("ARRAY", "MULTISET") and "elementType" in value:
         return LogicalType(root, nullable, children=(type_from_json(value["elementType"]),))
     if root == "MAP" and "keyType" in value and "valueType" in value:
-        return LogicalType(root, nullable, children=(type_from_json(value["keyType"]), type_from_json(value["valueType"])))
+        return LogicalType(
+            root, nullable, children=(type_from_json(value["keyType"]), type_from_json(value["valueType"]))
+        )
     if root in _KNOWN_OBJECTS and set(value) <= {"type", "nullable", "precision", "kind"}:
         precision = value.get("precision", 6)
         if not isinstance(precision, int) or isinstance(precision, bool):
-            raise StateplanError("TYPE001", f"\"precision\" of a type is {precision!r:.40}", expected="a whole number")
+            raise StateplanError("TYPE001", f'"precision" of a type is {precision!r:.40}', expected="a whole number")
         return LogicalType(root, nullable, precision=precision, kind=value.get("kind"))
     if root in ("RAW", "STRUCTURED_TYPE", "SYMBOL", "DISTINCT_TYPE"):
         return LogicalType(root, nullable, extra=_freeze(value))
@@ -302,8 +337,11 @@ class _TypeParser:
         self.i = 0
 
     def error(self, pos: int) -> StateplanError:
-        return StateplanError("TYPE001", f"cannot read the type {self.text!r:.120} at character {pos + 1}",
-                              expected="a type such as BIGINT, DECIMAL(10, 2), ROW<`a` INT NOT NULL>")
+        return StateplanError(
+            "TYPE001",
+            f"cannot read the type {self.text!r:.120} at character {pos + 1}",
+            expected="a type such as BIGINT, DECIMAL(10, 2), ROW<`a` INT NOT NULL>",
+        )
 
     def fail(self) -> StateplanError:
         return self.error(self.tokens[self.i][1] if self.i < len(self.tokens) else len(self.text))
@@ -318,7 +356,7 @@ class _TypeParser:
         return self.tokens[self.i - 1][0]
 
     def skip(self, *words: str) -> bool:
-        if [t[0].upper() for t in self.tokens[self.i:self.i + len(words)]] == list(words):
+        if [t[0].upper() for t in self.tokens[self.i : self.i + len(words)]] == list(words):
             self.i += len(words)
             return True
         return False
@@ -403,7 +441,9 @@ class _TypeParser:
         while self.peek() in ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND", "TO"):
             self.take()
             self.arguments(0)
-        words = self.text[self.tokens[start][1]:self.tokens[self.i][1] if self.i < len(self.tokens) else len(self.text)]
+        words = self.text[
+            self.tokens[start][1] : self.tokens[self.i][1] if self.i < len(self.tokens) else len(self.text)
+        ]
         resolution = words.strip()
         root = "INTERVAL_YEAR_MONTH" if resolution.upper().startswith(("YEAR", "MONTH")) else "INTERVAL_DAY_TIME"
         if not resolution:

@@ -12,7 +12,8 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from execnodes.errors import Place, PlanError, nearest
-from execnodes.model import PlanModel
+from execnodes.model import PlanModel, shown
+from execnodes.ttl import TTL_FORM
 
 __all__ = ["PlanWarning", "UnknownKey", "escape", "validate"]
 
@@ -59,13 +60,11 @@ _EXPECTED = {
     "greater_than_equal": "a whole number from {ge}",
     "union_tag_not_found": 'an object with "type"',
 }
-_CODES = {
-    "missing": "PLAN041",
-    "extra_forbidden": "PLAN045",
-    "literal_error": "PLAN046",
-    "union_tag_invalid": "PLAN046",
+_MISSING = ("PLAN041", "")
+_MISSING_STATE = {
+    "ttl": ("PLAN051", f'"ttl" with {TTL_FORM}'),
+    "name": ("PLAN058", '"name" with a text such as "leftState"'),
 }
-_MISSING_STATE = {"ttl": "PLAN051", "name": "PLAN058"}
 
 
 def escape(step: str | int) -> str:
@@ -161,49 +160,47 @@ def _known_keys(cls: type[PlanModel], data: Any, path: _Path) -> list[str]:
 
 def _plan_error(cls: type[PlanModel], data: Any, item: ErrorDetails, pointer: str) -> PlanError:
     kind, path, ctx = item["type"], _path(data, item), item.get("ctx", {})
-    place = pointer + _pointer(path)
+    place = Place(pointer=pointer + _pointer(path))
+    last = str(path[-1]) if path else ""
     if kind == "stateplan":
         return PlanError(
             ctx["code"],
             ctx["message"],
-            place=Place(pointer=place + ctx["pointer"]),
+            place=Place(pointer=f"{place.pointer}{ctx['pointer']}"),
             expected=ctx["expected"],
             hint=ctx["hint"],
         )
-    last = str(path[-1]) if path else ""
-    where = Place(pointer=place)
     if kind == "missing":
+        code, expected = _MISSING_STATE.get(last, _MISSING) if "state" in path else _MISSING
         inside = Place(pointer=pointer + _pointer(path[:-1]))
-        code = _MISSING_STATE.get(last, "PLAN041") if "state" in path else "PLAN041"
-        return PlanError(code, f'the key "{last}" is missing', place=inside, expected=f'"{last}"')
+        return PlanError(code, f'the key "{last}" is missing', place=inside, expected=expected or f'"{last}"')
     if kind == "extra_forbidden":
         known = _known_keys(cls, data, path)
         return PlanError(
             "PLAN045",
             f"unknown key '{last:.80}'",
-            place=where,
+            place=place,
             expected="one of " + ", ".join(known),
             hint=nearest(last, known),
         )
+    what = _named(path)
     if kind in ("literal_error", "union_tag_invalid"):
         names = re.findall(r"'([^']*)'", str(ctx.get("expected") or ctx.get("expected_tags") or ""))
         value = ctx.get("tag", item["input"])
         return PlanError(
             "PLAN046",
-            f"{value!r:.80} is not valid here",
-            place=where,
+            f"{what} is {shown(value)}",
+            place=place,
             expected="one of " + ", ".join(names),
             hint=nearest(value, names) if isinstance(value, str) else None,
         )
     expected = _EXPECTED.get(kind, "").format(**ctx) or item["msg"]
-    return PlanError(
-        _CODES.get(kind, "PLAN040"),
-        f"{_shown(item['input'])} is not valid here",
-        place=where,
-        expected=expected,
-    )
+    return PlanError("PLAN040", f"{what} is {shown(item['input'])}", place=place, expected=expected)
 
 
-def _shown(value: Any) -> str:
-    names = {dict: "an object", list: "a list", type(None): "null", bool: str(value).lower()}
-    return names.get(type(value)) or f"{value!r:.60}"
+def _named(path: _Path) -> str:
+    """What the last step of a path is: ``"leftKeys"``, or ``entry 0 of "leftKeys"``."""
+    keys = [step for step in path if isinstance(step, str)]
+    if not keys:
+        return "the node"
+    return f'"{keys[-1]}"' if isinstance(path[-1], str) else f'entry {path[-1]} of "{keys[-1]}"'

@@ -19,8 +19,20 @@ from execnodes.errors import CatalogError, Place, nearest
 from execnodes.rex import Rex
 from execnodes.types import LogicalType, RowField
 
-__all__ = ["DEFAULT_CATALOG", "DEFAULT_DATABASE", "CatalogManager", "CatalogObject", "CatalogTable", "CatalogView",
-           "Column", "Database", "ObjectIdentifier", "TableSchema", "WatermarkSpec", "quote"]
+__all__ = [
+    "DEFAULT_CATALOG",
+    "DEFAULT_DATABASE",
+    "CatalogManager",
+    "CatalogObject",
+    "CatalogTable",
+    "CatalogView",
+    "Column",
+    "Database",
+    "ObjectIdentifier",
+    "TableSchema",
+    "WatermarkSpec",
+    "quote",
+]
 
 DEFAULT_CATALOG = "default_catalog"
 DEFAULT_DATABASE = "default_database"
@@ -112,7 +124,8 @@ class WatermarkSpec:
 class TableSchema:
     """Columns in declared order, with keys and watermarks.
 
-    ``primary_key_name`` is the constraint's name; Flink invents ``PK_<columns joined by _>`` when none is given.
+    ``primary_key_name`` is the constraint's name; Flink invents ``PK_<columns joined by _>`` when none is
+    given.
     """
 
     columns: tuple[Column, ...]
@@ -244,8 +257,12 @@ class CatalogManager:
             CatalogError: CAT001, for none or more than three parts.
         """
         if not 1 <= len(parts) <= 3:
-            raise CatalogError("CAT001", f"a name with {len(parts)} parts", place=place,
-                               expected="table, database.table or catalog.database.table")
+            raise CatalogError(
+                "CAT001",
+                f"a name with {len(parts)} parts",
+                place=place,
+                expected="table, database.table or catalog.database.table",
+            )
         full = [self.current_catalog, self.current_database][: 3 - len(parts)] + list(parts)
         return ObjectIdentifier(*full)
 
@@ -268,9 +285,13 @@ class CatalogManager:
         if len(parts) == 3 or identifier.catalog not in self._catalogs:
             self.require_catalog(identifier.catalog, place)
         self.require_database(identifier.catalog, identifier.database, place)
-        raise CatalogError("CAT002", f"table or view '{identifier.summary}' not found", place=place,
-                           expected=_one_of("a table or view", self._names(identifier)),
-                           hint=nearest(identifier.name, self._names(identifier)) or self._elsewhere(identifier))
+        raise CatalogError(
+            "CAT002",
+            f"table or view '{identifier.summary}' not found",
+            place=place,
+            expected=_one_of("a table or view", self._names(identifier)),
+            hint=nearest(identifier.name, self._names(identifier)) or self._elsewhere(identifier),
+        )
 
     def _permanent(self, identifier: ObjectIdentifier) -> CatalogObject | None:
         database = self._catalogs.get(identifier.catalog, {}).get(identifier.database)
@@ -292,16 +313,26 @@ class CatalogManager:
     def require_catalog(self, name: str, place: Place | None = None) -> None:
         """Raises CatalogError CAT003 when there is no such catalog."""
         if name not in self._catalogs:
-            raise CatalogError("CAT003", f"catalog '{name}' not found", place=place,
-                               expected=_one_of("a catalog", self._catalogs), hint=nearest(name, self._catalogs))
+            raise CatalogError(
+                "CAT003",
+                f"catalog '{name}' not found",
+                place=place,
+                expected=_one_of("a catalog", self._catalogs),
+                hint=nearest(name, self._catalogs),
+            )
 
     def require_database(self, catalog: str, name: str, place: Place | None = None) -> Database:
         """The database. Raises CatalogError CAT003 or CAT004 when it is not there."""
         self.require_catalog(catalog, place)
         databases = self._catalogs[catalog]
         if name not in databases:
-            raise CatalogError("CAT004", f"database '{catalog}.{name}' not found", place=place,
-                               expected=_one_of("a database", databases), hint=nearest(name, databases))
+            raise CatalogError(
+                "CAT004",
+                f"database '{catalog}.{name}' not found",
+                place=place,
+                expected=_one_of("a database", databases),
+                hint=nearest(name, databases),
+            )
         return databases[name]
 
     def list_catalogs(self) -> list[str]:
@@ -312,8 +343,14 @@ class CatalogManager:
         self.require_catalog(catalog, place)
         return sorted(self._catalogs[catalog])
 
-    def create_catalog(self, name: str, *, default_database: str = "default", if_not_exists: bool = False,
-                       place: Place | None = None) -> None:
+    def create_catalog(
+        self,
+        name: str,
+        *,
+        default_database: str = "default",
+        if_not_exists: bool = False,
+        place: Place | None = None,
+    ) -> None:
         """Adds an in-memory catalog. Raises CatalogError CAT005 when the name is taken."""
         if name in self._catalogs:
             if if_not_exists:
@@ -323,19 +360,33 @@ class CatalogManager:
         self._defaults[name] = default_database
 
     def drop_catalog(self, name: str, *, if_exists: bool = False, place: Place | None = None) -> None:
-        """Removes a catalog with all its databases. Raises CatalogError CAT003; CAT006 for the current one."""
+        """Removes a catalog with all its databases.
+
+        Raises CatalogError CAT003; CAT006 for the current one.
+        """
         if name not in self._catalogs and if_exists:
             return
         self.require_catalog(name, place)
         if name == self.current_catalog:
-            raise CatalogError("CAT006", f"catalog '{name}' is in use and cannot be dropped", place=place,
-                               hint="USE CATALOG another one first")
+            raise CatalogError(
+                "CAT006",
+                f"catalog '{name}' is in use and cannot be dropped",
+                place=place,
+                hint="USE CATALOG another one first",
+            )
         del self._catalogs[name]
         del self._defaults[name]
 
-    def create_database(self, catalog: str, name: str, *, comment: str | None = None,
-                        options: Mapping[str, str] | None = None, if_not_exists: bool = False,
-                        place: Place | None = None) -> None:
+    def create_database(
+        self,
+        catalog: str,
+        name: str,
+        *,
+        comment: str | None = None,
+        options: Mapping[str, str] | None = None,
+        if_not_exists: bool = False,
+        place: Place | None = None,
+    ) -> None:
         """Adds a database. Raises CatalogError CAT003, or CAT007 when the name is taken."""
         self.require_catalog(catalog, place)
         if name in self._catalogs[catalog]:
@@ -344,8 +395,15 @@ class CatalogManager:
             raise CatalogError("CAT007", f"database '{catalog}.{name}' already exists", place=place)
         self._catalogs[catalog][name] = Database(name, comment, dict(options or {}))
 
-    def drop_database(self, catalog: str, name: str, *, if_exists: bool = False, cascade: bool = False,
-                      place: Place | None = None) -> None:
+    def drop_database(
+        self,
+        catalog: str,
+        name: str,
+        *,
+        if_exists: bool = False,
+        cascade: bool = False,
+        place: Place | None = None,
+    ) -> None:
         """Removes a database.
 
         Raises:
@@ -355,11 +413,19 @@ class CatalogManager:
             return
         database = self.require_database(catalog, name, place)
         if (catalog, name) == (self.current_catalog, self.current_database):
-            raise CatalogError("CAT009", f"database '{catalog}.{name}' is in use and cannot be dropped", place=place,
-                               hint="USE another one first")
+            raise CatalogError(
+                "CAT009",
+                f"database '{catalog}.{name}' is in use and cannot be dropped",
+                place=place,
+                hint="USE another one first",
+            )
         if database.objects and not cascade:
-            raise CatalogError("CAT008", f"database '{catalog}.{name}' is not empty", place=place,
-                               expected=f"no tables or views, or CASCADE; it has {_listed(database.objects)}")
+            raise CatalogError(
+                "CAT008",
+                f"database '{catalog}.{name}' is not empty",
+                place=place,
+                expected=f"no tables or views, or CASCADE; it has {_listed(database.objects)}",
+            )
         del self._catalogs[catalog][name]
 
     def use_catalog(self, name: str, place: Place | None = None) -> None:
@@ -372,9 +438,13 @@ class CatalogManager:
     def use_database(self, parts: Sequence[str], place: Place | None = None) -> None:
         """Makes ``[catalog.]database`` current. Raises CatalogError CAT001, CAT003, CAT004."""
         if not 1 <= len(parts) <= 2:
-            raise CatalogError("CAT001", f"a database name with {len(parts)} parts", place=place,
-                               expected="database or catalog.database")
-        catalog, name = ([self.current_catalog] + list(parts))[-2:]
+            raise CatalogError(
+                "CAT001",
+                f"a database name with {len(parts)} parts",
+                place=place,
+                expected="database or catalog.database",
+            )
+        catalog, name = [self.current_catalog, *parts][-2:]
         self.require_database(catalog, name, place)
         self.current_catalog, self.current_database = catalog, name
 
@@ -415,8 +485,12 @@ class CatalogManager:
             if if_not_exists:
                 return False
             sort = "temporary " if item.temporary else ""
-            raise CatalogError("CAT010", f"{sort}{taken[identifier].kind.lower()} '{identifier.summary}' already exists",
-                               place=place, hint="use IF NOT EXISTS, another name, or drop it first")
+            raise CatalogError(
+                "CAT010",
+                f"{sort}{taken[identifier].kind.lower()} '{identifier.summary}' already exists",
+                place=place,
+                hint="use IF NOT EXISTS, another name, or drop it first",
+            )
         self._store(item)
         return True
 
@@ -430,8 +504,15 @@ class CatalogManager:
         else:
             self._catalogs[item.identifier.catalog][item.identifier.database].objects[item.identifier.name] = item
 
-    def drop(self, parts: Sequence[str], *, kind: str, temporary: bool = False, if_exists: bool = False,
-             place: Place | None = None) -> bool:
+    def drop(
+        self,
+        parts: Sequence[str],
+        *,
+        kind: str,
+        temporary: bool = False,
+        if_exists: bool = False,
+        place: Place | None = None,
+    ) -> bool:
         """Removes a table (``kind`` TABLE) or view (VIEW); returns whether something was removed.
 
         Raises:
@@ -443,21 +524,37 @@ class CatalogManager:
         item = hidden if temporary else self._permanent(identifier)
         other = {"TABLE": "VIEW", "VIEW": "TABLE"}[kind]
         if hidden is not None and not temporary:
-            raise CatalogError("CAT012", f"a temporary {hidden.kind.lower()} named '{identifier.summary}' hides the "
-                               "permanent one" if item else f"'{identifier.summary}' is a temporary {hidden.kind.lower()}",
-                               place=place, hint=f"DROP TEMPORARY {hidden.kind} {identifier.name}")
+            raise CatalogError(
+                "CAT012",
+                f"a temporary {hidden.kind.lower()} named '{identifier.summary}' hides the permanent one"
+                if item
+                else f"'{identifier.summary}' is a temporary {hidden.kind.lower()}",
+                place=place,
+                hint=f"DROP TEMPORARY {hidden.kind} {identifier.name}",
+            )
         if item is None:
             if if_exists:
                 return False
-            names = sorted(o.identifier.name for o in self.objects(identifier.catalog, identifier.database)
-                           if o.kind == kind and o.temporary == temporary)
+            names = sorted(
+                o.identifier.name
+                for o in self.objects(identifier.catalog, identifier.database)
+                if o.kind == kind and o.temporary == temporary
+            )
             sort = "temporary " if temporary else ""
-            raise CatalogError("CAT002", f"{sort}{kind.lower()} '{identifier.summary}' not found", place=place,
-                               expected=_one_of(f"a {sort}{kind.lower()}", names),
-                               hint=nearest(identifier.name, names))
+            raise CatalogError(
+                "CAT002",
+                f"{sort}{kind.lower()} '{identifier.summary}' not found",
+                place=place,
+                expected=_one_of(f"a {sort}{kind.lower()}", names),
+                hint=nearest(identifier.name, names),
+            )
         if item.kind != kind:
-            raise CatalogError("CAT011", f"'{identifier.summary}' is a {item.kind.lower()}, not a {kind.lower()}",
-                               place=place, hint=f"DROP {'TEMPORARY ' if temporary else ''}{other} {identifier.name}")
+            raise CatalogError(
+                "CAT011",
+                f"'{identifier.summary}' is a {item.kind.lower()}, not a {kind.lower()}",
+                place=place,
+                hint=f"DROP {'TEMPORARY ' if temporary else ''}{other} {identifier.name}",
+            )
         if temporary:
             del self._temporary[identifier]
         else:
@@ -465,12 +562,19 @@ class CatalogManager:
         return True
 
     def rename(self, parts: Sequence[str], new_parts: Sequence[str], place: Place | None = None) -> None:
-        """Renames a permanent table or view within its database. Raises CatalogError CAT002, CAT010, CAT012."""
+        """Renames a permanent table or view within its database.
+
+        Raises CatalogError CAT002, CAT010, CAT012.
+        """
         identifier, new = self.qualify(parts, place), self.qualify(new_parts, place)
         item = self.resolve(parts, place)
         if item.temporary:
-            raise CatalogError("CAT012", f"'{identifier.summary}' is a temporary {item.kind.lower()}, which cannot be "
-                               "renamed", place=place, hint="drop it and create it under the new name")
+            raise CatalogError(
+                "CAT012",
+                f"'{identifier.summary}' is a temporary {item.kind.lower()}, which cannot be renamed",
+                place=place,
+                hint="drop it and create it under the new name",
+            )
         new = ObjectIdentifier(identifier.catalog, identifier.database, new.name)
         if self._permanent(new) is not None:
             raise CatalogError("CAT010", f"{item.kind.lower()} '{new.summary}' already exists", place=place)

@@ -1,7 +1,7 @@
 """A plan as a document: its text as somebody wrote it, and the exec graph that the text means.
 
-Reading keeps the text, so that loading and writing changes no byte, and editing a TTL changes only that TTL. New
-plans get the layout of Flink's own. Every error names file, line and column.
+Reading keeps the text, so that loading and writing changes no byte, and editing a TTL changes only that TTL.
+New plans get the layout of Flink's own. Every error names file, line and column.
 
 Error codes of edits: PLAN070 to PLAN073.
 """
@@ -72,8 +72,12 @@ class PlanDocument:
         except StateplanError as error:
             raise self._placed(error) from None
         except RecursionError:
-            raise PlanError("PLAN015", "a part of the plan is nested too deep to be read",
-                            place=Place(file=self._source.file), expected="a shallower expression or type") from None
+            raise PlanError(
+                "PLAN015",
+                "a part of the plan is nested too deep to be read",
+                place=Place(file=self._source.file),
+                expected="a shallower expression or type",
+            ) from None
         self.__dict__.pop("warnings", None)
         self.__dict__.pop("uids", None)
 
@@ -138,8 +142,12 @@ class PlanDocument:
         found = [PlacedWarning(w.message, self.place(w.pointer, on_key=True), w.hint) for w in self.graph.warnings]
         if self.facts and self.facts.sql is not None and self.facts.sql_hash != plan_facts.sql_hash(self.facts.sql):
             holder = next(n for n in self.graph.nodes if n.stateplan and "sql" in n.stateplan)
-            found.append(PlacedWarning("the recorded SQL has been edited: it does not fit its hash",
-                                       self.place(f"{self.graph.pointer(holder)}/stateplan/sql")))
+            found.append(
+                PlacedWarning(
+                    "the recorded SQL has been edited: it does not fit its hash",
+                    self.place(f"{self.graph.pointer(holder)}/stateplan/sql"),
+                )
+            )
         return tuple(found)
 
     @cached_property
@@ -159,7 +167,7 @@ class PlanDocument:
             Whether it was written.
 
         Raises:
-            PlanError: PLAN002 when the file exists and neither is set, else as :func:`plans.storage.write_bytes`.
+            PlanError: PLAN002 when the file exists and neither is set, else as :func:`storage.write_bytes`.
         """
         if if_not_exists and storage.exists(url):
             return False
@@ -174,12 +182,13 @@ class PlanDocument:
             self._source.file = storage.shown(url)
         return True
 
-    def set_ttl(self, node_id: int, index: int | str, ttl: str | int,
-                session: Mapping[str, str] | None = None) -> PlanDocument:
+    def set_ttl(
+        self, node_id: int, index: int | str, ttl: str | int, session: Mapping[str, str] | None = None
+    ) -> PlanDocument:
         """Changes the TTL of one state in the text; every other byte stays.
 
-        A node whose state is not in the plan yet gets one entry per state: this one with ``ttl``, the others with
-        the TTL they have now.
+        A node whose state is not in the plan yet gets one entry per state: this one with ``ttl``, the others
+        with the TTL they have now.
 
         Args:
             node_id: id of the node.
@@ -198,8 +207,11 @@ class PlanDocument:
         slot = _slot(node, index)
         ms = parse_ttl(ttl)
         if ms == 0 and isinstance(ttl, str) and any(c in "123456789" for c in ttl):
-            raise PlanError("PLAN072", f"the TTL {ttl.strip()!r} is less than a millisecond, which Flink reads as never",
-                            expected='at least "1 ms", or "0 ms" for never')
+            raise PlanError(
+                "PLAN072",
+                f"the TTL {ttl.strip()!r} is less than a millisecond, which Flink reads as never",
+                expected='at least "1 ms", or "0 ms" for never',
+            )
         if node.states:
             self._replace_ttl(node, slot, format_ttl(ms))
         else:
@@ -210,14 +222,24 @@ class PlanDocument:
 
     def _stateful(self, node_id: int) -> ExecNode:
         slots = {n.id: f"{n.id} ({n.title}: {', '.join(n.state_names)})" for n in self.graph.nodes if n.state_names}
-        listed = "one of " + "; ".join(slots.values()) if slots else "a plan with state; no operator of this one has any"
+        listed = (
+            "one of " + "; ".join(slots.values()) if slots else "a plan with state; no operator of this one has any"
+        )
         node = next((n for n in self.graph.nodes if n.id == node_id), None)
         if node is None:
-            raise PlanError("PLAN070", f"the plan has no node {node_id}", place=Place(file=self._source.file),
-                            expected=listed)
+            raise PlanError(
+                "PLAN070",
+                f"the plan has no node {node_id}",
+                place=Place(file=self._source.file),
+                expected=listed,
+            )
         if not node.state_names:
-            raise PlanError("PLAN071", f"the node {node_id} ({node.title}) keeps no state with a TTL of its own",
-                            place=self.place(self.graph.pointer(node) + "/type"), expected=listed)
+            raise PlanError(
+                "PLAN071",
+                f"the node {node_id} ({node.title}) keeps no state with a TTL of its own",
+                place=self.place(self.graph.pointer(node) + "/type"),
+                expected=listed,
+            )
         return node
 
     def _replace_ttl(self, node: ExecNode, slot: int, ttl: str) -> None:
@@ -231,17 +253,19 @@ class PlanDocument:
         """Puts a state list where Flink would write it, in the style of the text around it."""
         at = self.graph.pointer(node)
         keys = list(self._value(at))
-        entries = [{"index": i, "ttl": format_ttl(ms), "name": name}
-                   for i, (ms, name) in enumerate(zip(ttls, node.state_names, strict=True))]
+        entries = [
+            {"index": i, "ttl": format_ttl(ms), "name": name}
+            for i, (ms, name) in enumerate(zip(ttls, node.state_names, strict=True))
+        ]
         own = self._source.locations.get(f"{at}/state")
         order = [key for _, key, _, _ in node.layout()]
-        later = [k for k in order[order.index("state") + 1:] if k in keys] if own is None and "state" in order else []
+        later = [k for k in order[order.index("state") + 1 :] if k in keys] if own is None and "state" in order else []
         anchor = self._source.locations[f"{at}{join_pointer([later[0] if later else keys[-1]])}"]
         if anchor.key is None:
             raise AssertionError("a member of an object has a key")
-        before = len(self.text[:anchor.key.start].rstrip(" \t\r\n"))
-        blank = self.text[before:anchor.key.start]
-        colon = self.text[anchor.key.end:anchor.value.start]
+        before = len(self.text[: anchor.key.start].rstrip(" \t\r\n"))
+        blank = self.text[before : anchor.key.start]
+        colon = self.text[anchor.key.end : anchor.value.start]
         value = _styled(entries, blank, colon)
         if own is not None:
             self._splice(own.value.start, own.value.end, value)
@@ -255,7 +279,7 @@ class PlanDocument:
 
     def _value(self, pointer: str) -> Any:
         span = self._source.locations[pointer].value
-        return json.loads(self.text[span.start:span.end])
+        return json.loads(self.text[span.start : span.end])
 
 
 def _slot(node: ExecNode, index: int | str) -> int:
@@ -266,9 +290,12 @@ def _slot(node: ExecNode, index: int | str) -> int:
         index = int(index)
     if isinstance(index, int) and 0 <= index < len(names):
         return index
-    raise PlanError("PLAN073", f"the node {node.id} ({node.title}) has no state {index!r:.60}",
-                    expected="one of " + ", ".join(f"{i} ({name})" for i, name in enumerate(names)),
-                    hint=nearest(index, names) if isinstance(index, str) else None)
+    raise PlanError(
+        "PLAN073",
+        f"the node {node.id} ({node.title}) has no state {index!r:.60}",
+        expected="one of " + ", ".join(f"{i} ({name})" for i, name in enumerate(names)),
+        hint=nearest(index, names) if isinstance(index, str) else None,
+    )
 
 
 def _styled(value: Any, blank: str, colon: str) -> str:

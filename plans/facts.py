@@ -1,8 +1,8 @@
 """Facts about a whole plan, kept on its first sink node under the key ``stateplan``.
 
-Flink ignores a key it does not know inside a node and refuses one at the top of the plan, so this is where the SQL
-text, its hash and the hashes of the tables' schemas can travel in a plan that still runs on both engines. Every
-node may also carry its ``uid`` there.
+Flink ignores a key it does not know inside a node and refuses one at the top of the plan, so this is where
+the SQL text, its hash and the hashes of the tables' schemas can travel in a plan that still runs on both
+engines. Every node may also carry its ``uid`` there.
 
 Error codes: PLAN080 to PLAN083.
 """
@@ -23,8 +23,21 @@ from plans.jsontext import join_pointer
 if TYPE_CHECKING:
     from plans.document import PlanDocument
 
-__all__ = ["FORMAT_VERSION", "PlanFacts", "attach", "facts_of", "is_ours", "normalize_sql", "recorded_schema_hash",
-           "recorded_sql", "same_sql", "schema_hash", "schema_hashes", "sql_hash", "strip_facts"]
+__all__ = [
+    "FORMAT_VERSION",
+    "PlanFacts",
+    "attach",
+    "facts_of",
+    "is_ours",
+    "normalize_sql",
+    "recorded_schema_hash",
+    "recorded_sql",
+    "same_sql",
+    "schema_hash",
+    "schema_hashes",
+    "sql_hash",
+    "strip_facts",
+]
 
 FORMAT_VERSION = 1
 """Version of our additions to the plan. A plan with a later one is refused."""
@@ -37,7 +50,9 @@ _FACT_KEYS = ("formatVersion", "sql", "sqlHash", "schemaHashes")
 _SQL_TOKEN = re.compile(
     r"""(?P<blank>\s+ | --[^\n]* | /\*(?!\+).*?\*/)
       | '(?:[^']|'')*' | `(?:[^`]|``)*` | "(?:[^"]|"")*"
-      | /\*\+ | \*/ | <> | <= | >= | != | \|\| | => | \w+ | .""", re.X | re.S)
+      | /\*\+ | \*/ | <> | <= | >= | != | \|\| | => | \w+ | .""",
+    re.X | re.S,
+)
 
 
 @dataclass(frozen=True)
@@ -95,15 +110,20 @@ def same_sql(one: str, other: str) -> bool:
 
 
 def schema_hash(schema: Any) -> str:
-    """Hash of a table's columns, key and watermarks, 16 hexadecimal digits. Comments and the key's name do not count.
+    """Hash of a table's columns, key and watermarks, 16 hexadecimal digits; without comments and key names.
 
     Args:
         schema: the JSON of a plan's ``resolvedTable.schema``.
     """
     columns = [{k: v for k, v in column.items() if k != "comment"} for column in schema.get("columns") or ()]
     key = schema.get("primaryKey") or {}
-    return _hash(json.dumps([columns, key.get("columns"), schema.get("watermarkSpecs") or []], sort_keys=True,
-                            ensure_ascii=False))
+    return _hash(
+        json.dumps(
+            [columns, key.get("columns"), schema.get("watermarkSpecs") or []],
+            sort_keys=True,
+            ensure_ascii=False,
+        )
+    )
 
 
 def _hash(text: str) -> str:
@@ -166,8 +186,8 @@ def facts_of(graph: ExecGraph, strict: bool = True) -> PlanFacts | None:
         strict: refuse unknown keys in our additions.
 
     Raises:
-        PlanError: PLAN080 (a later format), PLAN081 (wrong type of value) or PLAN082 (unknown key), with the JSON
-            pointer as place.
+        PlanError: PLAN080 (a later format), PLAN081 (wrong type of value) or PLAN082 (unknown key), with the
+            JSON pointer as place.
     """
     found: PlanFacts | None = None
     for node in graph.nodes:
@@ -178,9 +198,13 @@ def facts_of(graph: ExecGraph, strict: bool = True) -> PlanFacts | None:
         known = (*_NODE_KEYS, *_FACT_KEYS) if _is_sink(node.type) else _NODE_KEYS
         unknown = next((k for k in extra if k not in known), None)
         if unknown is not None and strict:
-            raise PlanError("PLAN082", f"unknown key '{unknown:.80}' among stateplan's additions",
-                            place=Place(pointer=at + join_pointer([unknown])), expected="one of " + ", ".join(known),
-                            hint=nearest(unknown, known))
+            raise PlanError(
+                "PLAN082",
+                f"unknown key '{unknown:.80}' among stateplan's additions",
+                place=Place(pointer=at + join_pointer([unknown])),
+                expected="one of " + ", ".join(known),
+                hint=nearest(unknown, known),
+            )
         if "uid" in extra:
             _text(extra["uid"], f"{at}/uid")
         if _is_sink(node.type) and found is None and any(k in extra for k in _FACT_KEYS):
@@ -190,8 +214,12 @@ def facts_of(graph: ExecGraph, strict: bool = True) -> PlanFacts | None:
 
 def _text(value: Any, pointer: str) -> str:
     if not isinstance(value, str):
-        raise PlanError("PLAN081", f"{json.dumps(value)[:60]} is not valid here", place=Place(pointer=pointer),
-                        expected="a text")
+        raise PlanError(
+            "PLAN081",
+            f"{json.dumps(value)[:60]} is not valid here",
+            place=Place(pointer=pointer),
+            expected="a text",
+        )
     return value
 
 
@@ -199,16 +227,28 @@ def _read(extra: Mapping[str, Any], at: str) -> PlanFacts:
     version = extra.get("formatVersion")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         what = "is missing" if version is None else f"is {json.dumps(version)[:60]}"
-        raise PlanError("PLAN081", f"formatVersion of the plan {what}", expected=str(FORMAT_VERSION),
-                        place=Place(pointer=at if version is None else f"{at}/formatVersion"))
+        raise PlanError(
+            "PLAN081",
+            f"formatVersion of the plan {what}",
+            expected=str(FORMAT_VERSION),
+            place=Place(pointer=at if version is None else f"{at}/formatVersion"),
+        )
     if version > FORMAT_VERSION:
-        raise PlanError("PLAN080", f"the plan has format version {str(version)[:20]}, written by a later stateplan",
-                        place=Place(pointer=f"{at}/formatVersion"), expected=f"at most {FORMAT_VERSION}",
-                        hint="upgrade stateplan")
+        raise PlanError(
+            "PLAN080",
+            f"the plan has format version {str(version)[:20]}, written by a later stateplan",
+            place=Place(pointer=f"{at}/formatVersion"),
+            expected=f"at most {FORMAT_VERSION}",
+            hint="upgrade stateplan",
+        )
     hashes = extra.get("schemaHashes", {})
     if not isinstance(hashes, dict):
-        raise PlanError("PLAN081", f"{json.dumps(hashes)[:60]} is not valid here", expected="an object",
-                        place=Place(pointer=f"{at}/schemaHashes"))
+        raise PlanError(
+            "PLAN081",
+            f"{json.dumps(hashes)[:60]} is not valid here",
+            expected="an object",
+            place=Place(pointer=f"{at}/schemaHashes"),
+        )
     for key, value in hashes.items():
         _text(value, f"{at}/schemaHashes{join_pointer([key])}")
     sql, digest = (None if extra.get(k) is None else _text(extra[k], f"{at}/{k}") for k in ("sql", "sqlHash"))

@@ -17,7 +17,14 @@ from execnodes.errors import PlanError
 __all__ = ["dumps", "java_double", "quote"]
 
 _ESCAPES = {c: f"\\u{c:04X}" for c in range(0x20)} | {
-    ord('"'): '\\"', ord("\\"): "\\\\", 8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r"}
+    ord('"'): '\\"',
+    ord("\\"): "\\\\",
+    8: "\\b",
+    9: "\\t",
+    10: "\\n",
+    12: "\\f",
+    13: "\\r",
+}
 _SPECIAL = re.compile(r'["\\\x00-\x1f]')
 
 

@@ -16,14 +16,24 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from itertools import accumulate
 from json import decoder as _decoder
 from typing import Any, NamedTuple, NoReturn
 
 from execnodes.errors import Place, PlanError
 
-__all__ = ["MAX_DEPTH", "MAX_NUMBER_LENGTH", "Location", "SourceMap", "Span", "decode", "join_pointer",
-           "line_column", "loads", "scan", "split_pointer"]
+__all__ = [
+    "MAX_DEPTH",
+    "MAX_NUMBER_LENGTH",
+    "Location",
+    "SourceMap",
+    "Span",
+    "decode",
+    "join_pointer",
+    "line_column",
+    "loads",
+    "scan",
+    "split_pointer",
+]
 
 MAX_DEPTH = 500
 MAX_NUMBER_LENGTH = 1000
@@ -36,10 +46,9 @@ _WORD = re.compile(r"[^\W\d]\w*")
 _NEWLINE = re.compile(r"\r\n|\r|\n")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-_TEXT = re.compile(rb'"(?:[^"\\]+|\\.)*"', re.S)
 _CONSTANTS = {"true": True, "false": False, "null": None}
 _OTHER_NUMBERS = ("NaN", "Infinity", "-Infinity", "+Infinity")
-_VALUE = 'a value: an object {, a list [, a text in double quotes, a number, true, false or null'
+_VALUE = "a value: an object {, a list [, a text in double quotes, a number, true, false or null"
 
 
 class Span(NamedTuple):
@@ -83,29 +92,41 @@ def decode(data: bytes, file: str | None = None) -> tuple[str, bool]:
     """
     place = Place(file=file)
     hint = "save the file as UTF-8"
-    starts = ((b"\xff\xfe\x00\x00", "UTF-32"), (b"\x00\x00\xfe\xff", "UTF-32"), (b"\xff\xfe", "UTF-16"),
-              (b"\xfe\xff", "UTF-16"))
+    starts = (
+        (b"\xff\xfe\x00\x00", "UTF-32"),
+        (b"\x00\x00\xfe\xff", "UTF-32"),
+        (b"\xff\xfe", "UTF-16"),
+        (b"\xfe\xff", "UTF-16"),
+    )
     for start, name in starts:
         if data.startswith(start):
-            raise PlanError("PLAN017", f"the file is {name} text", place=place, expected="UTF-8 text",
-                            hint=hint)
+            raise PlanError("PLAN017", f"the file is {name} text", place=place, expected="UTF-8 text", hint=hint)
     for start, name in ((b"\x1f\x8b", "gzip"), (b"PK\x03\x04", "zip")):
         if data.startswith(start):
-            raise PlanError("PLAN017", f"the file is compressed ({name})", place=place, expected="UTF-8 text",
-                            hint="decompress it first")
+            raise PlanError(
+                "PLAN017",
+                f"the file is compressed ({name})",
+                place=place,
+                expected="UTF-8 text",
+                hint="decompress it first",
+            )
     if len(data) >= 4 and data[:4].count(0) >= 2:
-        raise PlanError("PLAN017", "the file is UTF-16 or UTF-32 text", place=place, expected="UTF-8 text",
-                        hint=hint)
+        raise PlanError("PLAN017", "the file is UTF-16 or UTF-32 text", place=place, expected="UTF-8 text", hint=hint)
     bom = data.startswith(b"\xef\xbb\xbf")
     body = data[3:] if bom else data
     try:
         return body.decode("utf-8"), bom
     except UnicodeDecodeError as error:
         source = body.decode("utf-8", errors="replace")
-        line, column = line_column(source, len(body[:error.start].decode("utf-8")))
+        line, column = line_column(source, len(body[: error.start].decode("utf-8")))
         place = Place(file=file, line=line, column=column, source=source)
-        raise PlanError("PLAN017", f"byte 0x{body[error.start]:02X} is not valid UTF-8", place=place,
-                        expected="UTF-8 text", hint=hint) from None
+        raise PlanError(
+            "PLAN017",
+            f"byte 0x{body[error.start]:02X} is not valid UTF-8",
+            place=place,
+            expected="UTF-8 text",
+            hint=hint,
+        ) from None
 
 
 class _RefusedError(Exception):
@@ -136,16 +157,21 @@ def _constant(text: str) -> NoReturn:
     raise _RefusedError
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_int=_int, parse_float=_float,
-                            parse_constant=_constant)
-_BRACKETS = bytes(1 if b in b"{[" else 2 for b in range(256))
-_NOT_BRACKETS = bytes(b for b in range(256) if b not in b"{[}]")
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_int=_int, parse_float=_float, parse_constant=_constant)
 
 
-def _depth(text: str) -> int:
-    """How deep valid JSON text is nested."""
-    brackets = _TEXT.sub(b"", text.encode("utf-8")).translate(_BRACKETS, _NOT_BRACKETS)
-    return max(accumulate(1 if b == 1 else -1 for b in brackets), default=0)
+def _depth(value: Any) -> int:
+    """How deep a value is nested."""
+    depth, level = 0, [value] if isinstance(value, dict | list) else []
+    while level:
+        depth += 1
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, dict | list)
+        ]
+    return depth
 
 
 def loads(text: str, file: str | None = None) -> Any:
@@ -165,7 +191,7 @@ def loads(text: str, file: str | None = None) -> Any:
     if not raw and not escaped:
         try:
             value = _DECODER.decode(text)
-            if _depth(text) <= MAX_DEPTH:
+            if _depth(value) <= MAX_DEPTH:
                 return value
         except (ValueError, RecursionError, _RefusedError):
             pass
@@ -279,8 +305,12 @@ class _Scanner:
             comma = i
             i = self.skip(i + 1)
             if text.startswith(closer, i):
-                self.fail("PLAN011", f'a comma before "{closer}"', comma, "no comma after the last "
-                          + ("member of an object" if is_object else "entry of a list"))
+                self.fail(
+                    "PLAN011",
+                    f'a comma before "{closer}"',
+                    comma,
+                    "no comma after the last " + ("member of an object" if is_object else "entry of a list"),
+                )
         if not is_object:
             item, end = self.value(i, f"{frame.pointer}/{frame.count}", None, first if comma < 0 else _VALUE)
             frame.value.append(item)
@@ -295,8 +325,15 @@ class _Scanner:
         if key in frame.value:
             pointer = f"{frame.pointer}{join_pointer([key])}"
             line, column = line_column(text, self.locations[pointer].key.start)  # type: ignore[union-attr]
-            self.fail("PLAN013", f"the key {_quote(key)} appears twice in one object", i, "each key once",
-                      f"it is first at line {line}, column {column}", end - i, pointer)
+            self.fail(
+                "PLAN013",
+                f"the key {_quote(key)} appears twice in one object",
+                i,
+                "each key once",
+                f"it is first at line {line}, column {column}",
+                end - i,
+                pointer,
+            )
         i = self.skip(end)
         if not text.startswith(":", i):
             self.unexpected(i, f'":" and the value of {_quote(key)}')
@@ -312,8 +349,13 @@ class _Scanner:
         result: Any
         if char in ("{", "["):
             if len(self.stack) >= MAX_DEPTH:
-                self.fail("PLAN015", f"the JSON text is nested more than {MAX_DEPTH} levels deep", i,
-                          f"at most {MAX_DEPTH} levels", pointer="/".join(pointer.split("/")[:6]) + "/...")
+                self.fail(
+                    "PLAN015",
+                    f"the JSON text is nested more than {MAX_DEPTH} levels deep",
+                    i,
+                    f"at most {MAX_DEPTH} levels",
+                    pointer="/".join(pointer.split("/")[:6]) + "/...",
+                )
             result = {} if char == "{" else []
             self.stack.append(_Frame(result, pointer, i))
             end = i + 1
@@ -346,8 +388,7 @@ class _Scanner:
             newline = _NEWLINE.search(self.text, i)
             if newline is None:
                 self.truncated("a text is not closed", i)
-            self.fail("PLAN011", "a text is not closed on its line", i, 'a closing "',
-                      length=newline.start() - i)
+            self.fail("PLAN011", "a text is not closed on its line", i, 'a closing "', length=newline.start() - i)
         if error.msg.startswith("Invalid control"):
             char = self.text[at]
             if char in "\r\n":
@@ -358,8 +399,13 @@ class _Scanner:
             self.truncated("a text is not closed", i)
         backslash = self.text.rfind("\\", i, at + 1)
         at = backslash if backslash >= 0 else at
-        self.fail("PLAN011", f"unknown escape {self.text[at:at + 2]} in a text", at,
-                  r'one of \" \\ \/ \b \f \n \r \t \u followed by four hexadecimal digits', length=2)
+        self.fail(
+            "PLAN011",
+            f"unknown escape {self.text[at : at + 2]} in a text",
+            at,
+            r"one of \" \\ \/ \b \f \n \r \t \u followed by four hexadecimal digits",
+            length=2,
+        )
 
     def number(self, i: int) -> tuple[int | float, int]:
         text = self.text
@@ -372,8 +418,14 @@ class _Scanner:
             if i + len(word) == len(text) and word[-1] in "-+.eE":
                 self.truncated("a number is not complete", i)
             hint = "a number has no leading zeros" if re.match(r"-?0\d", word) else None
-            self.fail("PLAN011", f"{word[:60]} is not a number", i, "a number such as 0, -1 or 2.5e3", hint,
-                      len(word))
+            self.fail(
+                "PLAN011",
+                f"{word[:60]} is not a number",
+                i,
+                "a number such as 0, -1 or 2.5e3",
+                hint,
+                len(word),
+            )
         end = match.end()
         if end - i > MAX_NUMBER_LENGTH:
             self.fail("PLAN016", f"a number of {end - i} characters", i, f"at most {MAX_NUMBER_LENGTH}")
@@ -381,16 +433,20 @@ class _Scanner:
             return int(match.group()), end
         value = float(match.group())
         if math.isinf(value):
-            self.fail("PLAN016", f"the number {word[:60]} is too large", i, "at most 1.8e308 in size",
-                      length=len(word))
+            self.fail(
+                "PLAN016",
+                f"the number {word[:60]} is too large",
+                i,
+                "at most 1.8e308 in size",
+                length=len(word),
+            )
         return value, end
 
     def not_a_value(self, i: int, word: str, expected: str) -> NoReturn:
-        rest = self.text[i:i + 12]
+        rest = self.text[i : i + 12]
         for other in _OTHER_NUMBERS:
             if rest.startswith(other):
-                self.fail("PLAN014", f"{other} is not JSON", i, "a finite number, or a text",
-                          length=len(other))
+                self.fail("PLAN014", f"{other} is not JSON", i, "a finite number, or a text", length=len(other))
         if word and i + len(word) == len(self.text) and any(c.startswith(word) for c in _CONSTANTS):
             self.truncated(f"the value {word} is not complete", i)
         lower = {c.lower(): c for c in ("true", "false", "null")}
@@ -438,12 +494,25 @@ class _Scanner:
             hint = f"the {kind} opened at line {line}, column {column} is not closed: is the file truncated?"
         self.fail("PLAN012", what, min(i, max(0, len(self.text.rstrip()) - 1)), expected or "more text", hint)
 
-    def fail(self, code: str, message: str, i: int, expected: str, hint: str | None = None, length: int = 1,
-             pointer: str | None = None) -> NoReturn:
+    def fail(
+        self,
+        code: str,
+        message: str,
+        i: int,
+        expected: str,
+        hint: str | None = None,
+        length: int = 1,
+        pointer: str | None = None,
+    ) -> NoReturn:
         line, column = line_column(self.text, i)
         where = pointer if pointer is not None else self.stack[-1].pointer if self.stack else None
-        raise PlanError(code, message, expected=expected, hint=hint,
-                        place=Place(self.file, line, column, length, where or None, self.text))
+        raise PlanError(
+            code,
+            message,
+            expected=expected,
+            hint=hint,
+            place=Place(self.file, line, column, length, where or None, self.text),
+        )
 
 
 def _quote(text: str) -> str:

@@ -2,8 +2,8 @@
 
 A plain path and ``file:`` URLs go straight to the operating system (``%`` is an ordinary character in them,
 as in Flink's ``Path``); every other scheme goes to the filesystem that fsspec knows for it. A file is written
-whole or not at all: bytes go to a temporary file in the same folder, are synced, and get the name in one step.
-Object stores publish an object only when its upload is complete, so they are written directly.
+whole or not at all: bytes go to a temporary file in the same folder, are synced, and get the name in one
+step. Object stores publish an object only when its upload is complete, so they are written directly.
 
 Error codes: PLAN001 to PLAN008.
 """
@@ -28,11 +28,29 @@ _USER = re.compile(r"(?<=://)[^/@]*@")
 
 _HADOOP = "pyarrow (and Hadoop's native library libhdfs)"
 _PACKAGES = {
-    "s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "oss": "ossfs", "abfs": "adlfs",
-    "abfss": "adlfs", "az": "adlfs", "adl": "adlfs", "hdfs": _HADOOP, "viewfs": _HADOOP,
-    "webhdfs": "requests", "http": "aiohttp", "https": "aiohttp", "sftp": "paramiko", "ssh": "paramiko",
-    "smb": "smbprotocol", "oci": "ocifs", "dropbox": "dropboxdrivefs", "gdrive": "gdrivefs",
-    "hf": "huggingface_hub", "git": "pygit2", "github": "requests",
+    "s3": "s3fs",
+    "s3a": "s3fs",
+    "gs": "gcsfs",
+    "gcs": "gcsfs",
+    "oss": "ossfs",
+    "abfs": "adlfs",
+    "abfss": "adlfs",
+    "az": "adlfs",
+    "adl": "adlfs",
+    "hdfs": _HADOOP,
+    "viewfs": _HADOOP,
+    "webhdfs": "requests",
+    "http": "aiohttp",
+    "https": "aiohttp",
+    "sftp": "paramiko",
+    "ssh": "paramiko",
+    "smb": "smbprotocol",
+    "oci": "ocifs",
+    "dropbox": "dropboxdrivefs",
+    "gdrive": "gdrivefs",
+    "hf": "huggingface_hub",
+    "git": "pygit2",
+    "github": "requests",
 }
 """Package that brings the driver of a scheme."""
 
@@ -50,8 +68,7 @@ def shown(url: str) -> str:
     return _USER.sub("***@", url)
 
 
-def _error(code: str, message: str, url: str, expected: str | None = None,
-           hint: str | None = None) -> PlanError:
+def _error(code: str, message: str, url: str, expected: str | None = None, hint: str | None = None) -> PlanError:
     return PlanError(code, message, place=Place(file=shown(url)), expected=expected, hint=hint)
 
 
@@ -70,13 +87,17 @@ def _local_path(url: str) -> str | None:
         return url
     if scheme.group(1).lower() not in ("file", "local"):
         return None
-    rest = url[scheme.end():]
+    rest = url[scheme.end() :]
     if rest.startswith("//"):
         host, slash, path = rest[2:].partition("/")
         if host not in ("", "localhost"):
-            raise _error("PLAN008", f"the file URL names the host {host!r}", url,
-                         "a local file URL such as file:///plans/plan.json",
-                         f"did you mean 'file:///{host}{slash}{path}'?")
+            raise _error(
+                "PLAN008",
+                f"the file URL names the host {host!r}",
+                url,
+                "a local file URL such as file:///plans/plan.json",
+                f"did you mean 'file:///{host}{slash}{path}'?",
+            )
         rest = slash + path
     if not rest:
         raise _error("PLAN008", "the URL holds no path", url, "a URL such as file:///plans/plan.json")
@@ -95,25 +116,30 @@ def _remote(url: str) -> tuple[Any, str]:
         PlanError: PLAN005 driver not installed, PLAN006 unknown scheme, PLAN007 the driver does not start.
     """
     from fsspec.core import url_to_fs
-    from fsspec.registry import known_implementations
+    from fsspec.registry import known_implementations, registry
 
     match = _SCHEME.match(url)
     scheme = match.group(1).lower() if match else ""
     package = _PACKAGES.get(scheme)
-    known = [*known_implementations, *_PACKAGES]
+    known = [*known_implementations, *registry, *_PACKAGES]
     if "::" not in url and scheme not in known:
         raise _error("PLAN006", f"unknown file scheme {scheme!r}", url, _SCHEMES, nearest(scheme, known))
     try:
         filesystem, path = url_to_fs(url)
     except ImportError as error:
         hint = f"install the package {package}" if package else "install the package it names"
-        raise _error("PLAN005", f"the driver for {scheme}: is not installed ({_first_line(error)})", url,
-                     hint=hint) from None
+        raise _error(
+            "PLAN005", f"the driver for {scheme}: is not installed ({_first_line(error)})", url, hint=hint
+        ) from None
     except ValueError as error:
         raise _error("PLAN006", f"this URL cannot be used: {_first_line(error)}", url) from None
     except Exception as error:
-        raise _error("PLAN007", f"the filesystem of {scheme}: cannot be reached: {_first_line(error)}", url,
-                     hint=f"it needs the package {package}" if package else None) from None
+        raise _error(
+            "PLAN007",
+            f"the filesystem of {scheme}: cannot be reached: {_first_line(error)}",
+            url,
+            hint=f"it needs the package {package}" if package else None,
+        ) from None
     return filesystem, path
 
 
@@ -143,8 +169,12 @@ def _explained(url: str, doing: str) -> Iterator[None]:
         what = f"a part of the path '{name}' is a file, not a directory"
         raise _error("PLAN003", what, url, _A_FILE) from None
     except PermissionError as error:
-        raise _error("PLAN004", f"'{name}' may not be {doing}: {_reason(error)}", url,
-                     hint="check the permissions of the file and its folder") from None
+        raise _error(
+            "PLAN004",
+            f"'{name}' may not be {doing}: {_reason(error)}",
+            url,
+            hint="check the permissions of the file and its folder",
+        ) from None
     except OSError as error:
         if error.errno in (errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL):
             what = f"this path cannot be used: {_reason(error)}"
@@ -210,8 +240,13 @@ def write_bytes(url: str, data: bytes, overwrite: bool = False) -> None:
 
 
 def _taken(url: str) -> PlanError:
-    return _error("PLAN002", f"Cannot overwrite the plan file '{shown(url)}'", url,
-                  "a path where no file is yet", _OVERWRITE_HINT)
+    return _error(
+        "PLAN002",
+        f"Cannot overwrite the plan file '{shown(url)}'",
+        url,
+        "a path where no file is yet",
+        _OVERWRITE_HINT,
+    )
 
 
 def _write_remote(url: str, data: bytes, overwrite: bool) -> None:

@@ -19,6 +19,8 @@ SPARK_FOLDERS = ("execnodes/runtime/", "execnodes/connectors/")
 SPARK_FREE_FOLDERS = ("execnodes/runtime/kernels/", "execnodes/connectors/formats/")
 HEAVY = ("pyspark", "polars", "sqlglot", "pandas", "pyarrow", "numpy")
 
+PLAN = ROOT / "tests" / "cli" / "data" / "join_plan.json"
+
 MAX_LINES = 600
 LONG_FILES: dict[str, str] = {}
 """File -> why it is one room all the same."""
@@ -80,33 +82,24 @@ def test_import_of_plans_and_cli_is_light() -> None:
     assert loaded_by("import plans, cli.app") == []
 
 
-@pytest.fixture(scope="module")
-def a_plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from tests.cli.plans import JOIN_PLAN
-
-    path = tmp_path_factory.mktemp("plan") / "plan.json"
-    path.write_text(JOIN_PLAN)
-    return path
-
-
 @pytest.mark.parametrize("command", ["show", "explain"])
-def test_reading_a_plan_loads_nothing_heavy(command: str, a_plan: Path) -> None:
+def test_reading_a_plan_loads_nothing_heavy(command: str) -> None:
     code = f"""
 from cli.app import main
 try:
-    main(["plan", {command!r}, {str(a_plan)!r}])
+    main(["plan", {command!r}, {str(PLAN)!r}])
 except SystemExit as e:
     assert not e.code, e.code
 """
     assert loaded_by(code) == []
 
 
-def test_plan_show_takes_under_half_a_second(a_plan: Path) -> None:
+def test_plan_show_takes_under_half_a_second() -> None:
     """Processor time of the whole process, best of three: a busy machine does not count."""
     best = 60.0
     for _ in range(3):
         before = sum(os.times()[2:4])
-        subprocess.run([sys.executable, "-m", "cli", "plan", "show", str(a_plan)], cwd=ROOT, check=True,
+        subprocess.run([sys.executable, "-m", "cli", "plan", "show", str(PLAN)], cwd=ROOT, check=True,
                        stdout=subprocess.DEVNULL)
         best = min(best, sum(os.times()[2:4]) - before)
     assert best < 0.5

@@ -1,13 +1,24 @@
 """The ``print`` connector: one line on standard output per change, such as ``+I[1, a]``.
 
+Values are written as Flink writes them: NULL as ``null``, timestamps as ``2024-01-01T00:00``, floating-point numbers
+as ``1.0E10``, lists as ``[a, b]``, maps as ``{k=v}``, nested rows as ``+I[..]``, bytes as signed numbers.
+
 The options are the rows of :data:`CONNECTOR`.
 """
 
 from __future__ import annotations
 
-from execnodes.connectors.options import Connector, Option, OptionType, Role
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-__all__ = ["CONNECTOR"]
+from execnodes.changelog import KIND, RowKind, column
+from execnodes.connectors.options import Connector, Option, OptionType, Role
+from execnodes.types import LogicalType
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["CONNECTOR", "format_rows"]
 
 CONNECTOR = Connector(
     "print", "One line on standard output per change, as Flink prints it.",
@@ -19,3 +30,26 @@ CONNECTOR = Connector(
                no_effect="one writer prints"),
     ),
     roles=(Role.SINK,))
+
+
+def format_rows(df: pl.DataFrame, types: Sequence[LogicalType], identifier: str | None = None) -> list[str]:
+    """The lines of a frame of changes, in row order.
+
+    Args:
+        df: ``c0..cn``; ``kind`` when it is not insert-only.
+        types: of ``c0..cn``.
+        identifier: the option ``print-identifier``; None or empty for none.
+    """
+    import polars as pl
+
+    from execnodes.connectors.java_text import column_text
+
+    prefix = f"{identifier}> " if identifier else ""
+    cells = [column_text(df[column(i)], declared).fill_null("null").alias(column(i))
+             for i, declared in enumerate(types)]
+    body = pl.DataFrame(cells).select(pl.concat_str(pl.all(), separator=", ")).to_series() if cells else pl.Series(
+        [""] * df.height, dtype=pl.String)
+    if KIND not in df.columns:
+        return [f"{prefix}+I[{text}]" for text in body]
+    kinds = [prefix + kind.short for kind in RowKind]
+    return [f"{kinds[kind]}[{text}]" for kind, text in zip(df[KIND], body, strict=True)]

@@ -38,3 +38,43 @@ Simplifying
     ``simplify(rex) -> Rex``: constant folding and Flink's form of conditions (SEARCH, pushed NOT, CAST of literals), so
     that a plan says what Flink's would.
 """
+
+from __future__ import annotations
+
+from execnodes.functions import (  # noqa: F401  the rows of the table
+    arithmetic,
+    collection,
+    comparison,
+    conditional,
+    json,
+    mathematical,
+    temporal,
+    text,
+    unsupported,
+)
+from execnodes.functions.arithmetic import datetime_difference
+from execnodes.functions.builder import coerce_operands, make_call, make_in
+from execnodes.functions.casting import cast_rex
+from execnodes.functions.json import json_value
+from execnodes.functions.literals import (
+    binary_literal,
+    boolean_literal,
+    date_literal,
+    interval_literal,
+    interval_type,
+    null_literal,
+    number_literal,
+    string_literal,
+    symbol,
+    time_literal,
+    timestamp_literal,
+    trim_flag,
+    unit_literal,
+)
+from execnodes.functions.table import ScalarFunction, find_scalar, functions, names
+from execnodes.functions.typerules import castable, common_type, is_implicit, least_restrictive
+
+__all__ = ["ScalarFunction", "binary_literal", "boolean_literal", "cast_rex", "castable", "coerce_operands", "common_type",
+           "date_literal", "datetime_difference", "find_scalar", "functions", "interval_literal", "interval_type",
+           "is_implicit", "json_value", "least_restrictive", "make_call", "make_in", "names", "null_literal",
+           "number_literal", "string_literal", "symbol", "time_literal", "timestamp_literal", "trim_flag", "unit_literal"]

@@ -20,6 +20,7 @@ from execnodes.model import (
     custom_error,
     to_json,
 )
+from execnodes.rex import FieldAccess, InputRef, Rex
 from execnodes.specs import InputProperty, StateMetadata
 from execnodes.ttl import NEVER, parse_ttl
 from execnodes.types import LogicalType
@@ -28,7 +29,7 @@ from execnodes.validation import escape
 if TYPE_CHECKING:
     from execnodes.runtime.operators import Stateful, Stateless
 
-__all__ = ["STATE_TTL", "ExecNode", "FieldRef", "StateList", "StatefulNode"]
+__all__ = ["STATE_TTL", "ExecNode", "FieldRef", "StateList", "StatefulNode", "field_types", "rex_refs"]
 
 STATE_TTL = "table.exec.state.ttl"
 """The option that gives the TTL of states a plan says nothing about."""
@@ -43,11 +44,29 @@ class FieldRef(NamedTuple):
     """A field of the inputs that a node refers to.
 
     ``input`` is the position of the input; None counts ``field`` over all inputs' fields joined together.
+    ``type`` is the type the field is used as, where the plan says so.
     """
 
     pointer: str
     field: int
     input: int | None = 0
+    type: LogicalType | None = None
+
+
+def field_types(row: LogicalType) -> tuple[LogicalType, ...]:
+    """The types of a ROW's fields."""
+    return tuple(f.type for f in row.fields)
+
+
+def rex_refs(rex: Rex, pointer: str, side: int | None = 0) -> Iterator[FieldRef]:
+    """The input references in a row expression at ``pointer``, each with its own pointer."""
+    if isinstance(rex, InputRef):
+        yield FieldRef(pointer, rex.index, side, rex.type)
+    elif isinstance(rex, FieldAccess):
+        yield from rex_refs(rex.expr, f"{pointer}/expr", side)
+    else:
+        for position, operand in enumerate(rex.children):
+            yield from rex_refs(operand, f"{pointer}/operands/{position}", side)
 
 
 class ExecNode(PlanModel):
@@ -136,7 +155,7 @@ class ExecNode(PlanModel):
     def keep_unknown(self, kept: Iterable[tuple[tuple[str | int, ...], Any]]) -> Self:
         """This node with (path, value) pairs of unknown keys that :meth:`to_json` puts back."""
         node = self.model_copy()
-        node._unknown = tuple(kept)
+        node._unknown = tuple(kept)  # noqa: SLF001 - of the same class
         return node
 
     def replace(self, **changes: Any) -> Self:
@@ -174,7 +193,7 @@ class ExecNode(PlanModel):
         return ()
 
     def ttls(self, session: Mapping[str, str] | None = None) -> tuple[int, ...]:
-        """TTL in milliseconds of each state: the plan's entry, else the node's configuration, else ``session``.
+        """TTL of each state in milliseconds: the plan's, else the node's configuration's, else ``session``'s.
 
         Raises:
             PlanError: PLAN05x, when an option that decides is not a duration.
@@ -192,12 +211,15 @@ class ExecNode(PlanModel):
             for k, key in enumerate(prop.required_distribution.keys):
                 yield FieldRef(f"/inputProperties/{position}/requiredDistribution/keys/{k}", key, position)
 
-    def output_width(self, inputs: Sequence[LogicalType]) -> int | None:
-        """How many fields the output must have, given the ROW types of the inputs; None when anything goes."""
+    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
+        """The types of the output fields, given the ROW types of the inputs; None when they are not known.
+
+        Nullability, length and precision may differ from those of ``output_type``.
+        """
         return None
 
     def meaning(self) -> dict[str, Any]:
-        """What the operator computes, for the fingerprint: its own fields without states and cosmetic ones."""
+        """What the operator computes, for the fingerprint: its fields without states and cosmetic ones."""
         own = set(self.own_fields()) - self.COSMETIC - {"state"}
         return {
             key: to_json(getattr(self, name))
@@ -209,17 +231,20 @@ class ExecNode(PlanModel):
         """What runs for this node, given the ROW types of its inputs.
 
         Raises:
-            PlanError: PLAN070, when this version of stateplan cannot run the node.
+            PlanError: PLAN035, when this version of stateplan cannot run the node.
         """
         raise self.not_supported(self.title)
 
     def not_supported(self, what: str) -> PlanError:
         """The error for something this version of stateplan cannot run: ``what``, in words."""
-        return PlanError("PLAN070", f"{what} is not supported yet, used by node {self.id}: {self.description or self.type}",
-                         hint="stateplan can show, edit and compare this plan, but not run it")
+        return PlanError(
+            "PLAN035",
+            f"{what} is not supported yet, used by node {self.id}: {self.description or self.type}",
+            hint="stateplan can show, edit and compare this plan, but not run it",
+        )
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
-        """What the operator does, in words, with the field names of ``inputs`` (the ROW types of its inputs)."""
+        """What the operator does, in words, with the field names of ``inputs``, its inputs' ROWs."""
         raise NotImplementedError
 
 
@@ -246,7 +271,7 @@ def check_states(entries: Sequence[StateMetadata], names: Sequence[str], title: 
     """Whether there is one entry per state, with indexes 0, 1, ... in any order.
 
     Raises:
-        PydanticCustomError: PLAN061 (number of entries), PLAN062 (an index twice), PLAN063 (an index out of range).
+        PydanticCustomError: PLAN061 (number of entries), PLAN062 (an index twice), PLAN063 (index too large).
     """
     slots = ", ".join(f"{i} {name}" for i, name in enumerate(names))
     expected = f"{len(names)} {'entry' if len(names) == 1 else 'entries'} for {title}: {slots}"

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from execnodes.model import ALWAYS, RexField
-from execnodes.nodes.base import ExecNode, FieldRef
+from execnodes.nodes.base import ExecNode, FieldRef, rex_refs
 from execnodes.registry import exec_node
-from execnodes.rex import InputRef, input_refs
+from execnodes.rex import InputRef
 from execnodes.support import joined_names, rex_text
 from execnodes.types import LogicalType
 
@@ -36,12 +36,12 @@ class Calc(ExecNode):
     def field_refs(self) -> Iterator[FieldRef]:
         yield from super().field_refs()
         for position, rex in enumerate(self.projection):
-            yield from (FieldRef(f"/projection/{position}", index) for index in input_refs(rex))
+            yield from rex_refs(rex, f"/projection/{position}")
         if self.condition is not None:
-            yield from (FieldRef("/condition", index) for index in input_refs(self.condition))
+            yield from rex_refs(self.condition, "/condition")
 
-    def output_width(self, inputs: Sequence[LogicalType]) -> int | None:
-        return len(self.projection)
+    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
+        return tuple(rex.type for rex in self.projection)
 
     def translate(self, inputs: Sequence[LogicalType]) -> Stateless:
         from execnodes.runtime.calc import CalcTransform

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from execnodes.model import Flag, Index
-from execnodes.nodes.base import FieldRef, StatefulNode, StateList
+from execnodes.nodes.base import FieldRef, StatefulNode, StateList, field_types
 from execnodes.registry import exec_node
 from execnodes.support import joined_names, names_text
 from execnodes.types import LogicalType
@@ -46,8 +46,8 @@ class Deduplicate(StatefulNode):
         yield from super().field_refs()
         yield from (FieldRef(f"/uniqueKeys/{k}", key) for k, key in enumerate(self.unique_keys))
 
-    def output_width(self, inputs: Sequence[LogicalType]) -> int | None:
-        return len(inputs[0].fields)
+    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
+        return field_types(inputs[0])
 
     def translate(self, inputs: Sequence[LogicalType]) -> Stateful:
         from execnodes.runtime.kernels.deduplicate import DeduplicateKernel
@@ -55,7 +55,9 @@ class Deduplicate(StatefulNode):
 
         if self.is_rowtime:
             raise self.not_supported("deduplication by event time")
-        kernel = DeduplicateKernel(inputs[0], self.unique_keys, self.keep_last_row, self.generate_update_before)
+        kernel = DeduplicateKernel(
+            inputs[0], self.unique_keys, self.keep_last_row, self.generate_update_before
+        )
         return Stateful(kernel, (self.unique_keys,))
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from execnodes.model import to_json
-from execnodes.nodes.base import ExecNode
+from execnodes.nodes.base import ExecNode, field_types
 from execnodes.registry import exec_node
 from execnodes.specs import RequiredDistribution
 from execnodes.support import joined_names, names_text
@@ -41,8 +41,8 @@ class Exchange(ExecNode):
             else RequiredDistribution(type="ANY")
         )
 
-    def output_width(self, inputs: Sequence[LogicalType]) -> int | None:
-        return len(inputs[0].fields)
+    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
+        return field_types(inputs[0])
 
     def meaning(self) -> dict[str, object]:
         return {"distribution": to_json(self.distribution)}
@@ -54,7 +54,8 @@ class Exchange(ExecNode):
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         if self.distribution.type == "HASH":
-            return f"sends rows with the same {names_text(self.distribution.keys, joined_names(inputs))} to the same task"
+            keys = names_text(self.distribution.keys, joined_names(inputs))
+            return f"sends rows with the same {keys} to the same task"
         if self.distribution.type == "SINGLETON":
             return "sends all rows to one task"
         return f"spreads rows ({self.distribution.type.lower()})"

@@ -9,7 +9,7 @@ from pydantic import model_validator
 
 from execnodes.errors import PlanError
 from execnodes.model import Flag, Index, custom_error
-from execnodes.nodes.base import FieldRef, StatefulNode, StateList
+from execnodes.nodes.base import FieldRef, StatefulNode, StateList, field_types
 from execnodes.registry import exec_node
 from execnodes.specs import AggCall
 from execnodes.support import agg_text, joined_names, names_text
@@ -65,8 +65,9 @@ class GroupAggregate(StatefulNode):
             if call.filter_arg >= 0:
                 yield FieldRef(f"{pointer}/filterArg", call.filter_arg)
 
-    def output_width(self, inputs: Sequence[LogicalType]) -> int | None:
-        return len(self.grouping) + len(self.agg_calls)
+    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
+        types = field_types(inputs[0])
+        return (*(types[key] for key in self.grouping), *(call.type for call in self.agg_calls))
 
     def meaning(self) -> dict[str, Any]:
         out = super().meaning()
@@ -78,8 +79,14 @@ class GroupAggregate(StatefulNode):
         from execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
         from execnodes.runtime.operators import Stateful
 
-        kernel = GroupAggregateKernel(inputs[0], self.grouping, self.agg_calls, self.agg_call_need_retractions,
-                                      self.generate_update_before, self.need_retraction)
+        kernel = GroupAggregateKernel(
+            inputs[0],
+            self.grouping,
+            self.agg_calls,
+            self.agg_call_need_retractions,
+            self.generate_update_before,
+            self.need_retraction,
+        )
         return Stateful(kernel, (self.grouping,))
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:

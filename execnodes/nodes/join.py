@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from execnodes.model import NULL_IS_EMPTY, Index
-from execnodes.nodes.base import FieldRef, StatefulNode, StateList
+from execnodes.nodes.base import FieldRef, StatefulNode, StateList, field_types, rex_refs
 from execnodes.registry import exec_node
-from execnodes.rex import input_refs
 from execnodes.specs import JoinSpec
 from execnodes.support import field_names, joined_names, names_text, rex_text
 from execnodes.types import LogicalType
@@ -63,14 +62,11 @@ class Join(StatefulNode):
                 for k, index in enumerate(keys)
             )
         if spec.non_equi_condition is not None:
-            yield from (
-                FieldRef("/joinSpec/nonEquiCondition", index, None)
-                for index in input_refs(spec.non_equi_condition)
-            )
+            yield from rex_refs(spec.non_equi_condition, "/joinSpec/nonEquiCondition", None)
 
-    def output_width(self, inputs: Sequence[LogicalType]) -> int | None:
-        left, right = (len(row.fields) for row in inputs)
-        return left if self.join_spec.join_type in ("SEMI", "ANTI") else left + right
+    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
+        left, right = map(field_types, inputs)
+        return left if self.join_spec.join_type in ("SEMI", "ANTI") else (*left, *right)
 
     def translate(self, inputs: Sequence[LogicalType]) -> Stateful:
         from execnodes.runtime.kernels.join import JoinKernel
@@ -78,7 +74,9 @@ class Join(StatefulNode):
 
         if self.join_spec.join_type != "INNER":
             raise self.not_supported(f"a {self.join_spec.join_type} join")
-        kernel = JoinKernel(inputs[0], inputs[1], self.join_spec, self.left_upsert_keys, self.right_upsert_keys)
+        kernel = JoinKernel(
+            inputs[0], inputs[1], self.join_spec, self.left_upsert_keys, self.right_upsert_keys
+        )
         return Stateful(kernel, (self.join_spec.left_keys, self.join_spec.right_keys))
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import ConfigDict, ModelWrapValidatorHandler, PrivateAttr, model_validator
 
@@ -13,15 +13,17 @@ from execnodes.nodes.base import StatefulNode, StateList
 from execnodes.types import LogicalType
 from execnodes.validation import escape
 
+if TYPE_CHECKING:
+    from execnodes.runtime.operators import Stateful, Stateless
+
 __all__ = ["OpaqueNode"]
 
 
 class OpaqueNode(StatefulNode):
     """A node that Flink has and that can be shown, edited and compared here, but not run.
 
-    Its own fields are kept as JSON, in the order they were read; its state entries are checked as those of any
-    other node.
-    """
+    Its own fields are kept as JSON, in the order they were read; its state entries are checked as those
+    of any other node."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -34,7 +36,7 @@ class OpaqueNode(StatefulNode):
     def _remember_order(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         node = handler(data)
         if isinstance(data, dict):
-            node._keys = tuple(data)
+            node._keys = tuple(data)  # noqa: SLF001 - of the same class
         return node
 
     @property
@@ -77,6 +79,9 @@ class OpaqueNode(StatefulNode):
 
     def meaning(self) -> dict[str, Any]:
         return {key: value for key, value in self.fields.items() if key != "generateUpdateBefore"}
+
+    def translate(self, inputs: Sequence[LogicalType]) -> Stateless | Stateful:
+        raise self.not_supported(f"{self.title} ({FLINK_NODES[self.name].about})")
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         return f"{FLINK_NODES[self.name].about} (not supported yet)"

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from execnodes.model import Flag, Index, to_json
-from execnodes.nodes.base import FieldRef, StatefulNode, StateList
+from execnodes.nodes.base import FieldRef, StatefulNode, StateList, field_types
 from execnodes.nodes.table_source_scan import ability_meaning
 from execnodes.registry import exec_node
 from execnodes.specs import ChangelogKind, ConflictStrategy, DynamicTableSink
-from execnodes.support import joined_names, names_text
+from execnodes.support import joined_names
 from execnodes.types import LogicalType
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ _KINDS = {"INSERT": "+I", "UPDATE_BEFORE": "-U", "UPDATE_AFTER": "+U", "DELETE":
 class Sink(StatefulNode):
     """Writes the changes of a query to a table through its connector.
 
-    With ``requireUpsertMaterialize`` the rows of each primary key are kept in state, so that the table always shows
-    the row that arrived last and has not been deleted.
+    With ``requireUpsertMaterialize`` the rows of each primary key are kept in state, so that the table
+    always shows the row that arrived last and has not been deleted.
 
     .. code-block:: sql
 
@@ -57,8 +57,8 @@ class Sink(StatefulNode):
             FieldRef(f"/inputUpsertKey/{k}", key) for k, key in enumerate(self.input_upsert_key or ())
         )
 
-    def output_width(self, inputs: Sequence[LogicalType]) -> int | None:
-        return len(inputs[0].fields)
+    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
+        return field_types(inputs[0])
 
     def meaning(self) -> dict[str, Any]:
         spec = self.dynamic_table_sink
@@ -84,7 +84,8 @@ class Sink(StatefulNode):
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         names = joined_names(inputs)
         kinds = ", ".join(_KINDS[kind] for kind in self.input_changelog_mode)
-        text = f"writes {names_text(range(len(names)), names) or 'rows'} to {self.dynamic_table_sink.table.summary} as {kinds}"
+        fields, table = ", ".join(names) or "rows", self.dynamic_table_sink.table.summary
+        text = f"writes {fields} to {table} as {kinds}"
         return text + (", keeping the rows of each primary key" if self.require_upsert_materialize else "")
 
 

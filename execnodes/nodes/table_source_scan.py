@@ -27,8 +27,8 @@ class TableSourceScan(ExecNode):
 
     .. code-block:: sql
 
-        CREATE TABLE orders (id BIGINT, product STRING) WITH ('connector' = 'filesystem', 'path' = '/data/orders',
-                                                              'format' = 'json');
+        CREATE TABLE orders (id BIGINT, product STRING)
+        WITH ('connector' = 'filesystem', 'path' = '/data/orders', 'format' = 'json');
         INSERT INTO copies SELECT id FROM orders
     """
 

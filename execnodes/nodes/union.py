@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from execnodes.nodes.base import ExecNode
+from execnodes.nodes.base import ExecNode, field_types
 from execnodes.registry import exec_node
 from execnodes.types import LogicalType
 
@@ -29,8 +29,8 @@ class Union(ExecNode):
     INPUTS: ClassVar[int | None] = None
     ORDERED_INPUTS: ClassVar[bool] = False
 
-    def output_width(self, inputs: Sequence[LogicalType]) -> int | None:
-        return len(inputs[0].fields)
+    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
+        return field_types(inputs[0])
 
     def translate(self, inputs: Sequence[LogicalType]) -> Stateless:
         from execnodes.runtime.operators import Stateless

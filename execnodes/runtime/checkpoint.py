@@ -16,13 +16,13 @@ from pathlib import Path
 
 from execnodes.errors import CheckpointError, StateplanError
 
-__all__ = ["Checkpoint", "DEFAULT_KEY_GROUPS", "RestartCheck"]
+__all__ = ["DEFAULT_KEY_GROUPS", "Checkpoint", "RestartCheck"]
 
 DEFAULT_KEY_GROUPS = 16
 """Key groups of a job that does not set ``pipeline.max-parallelism``."""
 
 RestartCheck = Callable[[str], None]
-"""Given the text of the plan that wrote the checkpoint; raises CheckpointError when the new plan cannot go on from it."""
+"""Given the text of the plan that wrote the checkpoint; raises CheckpointError when the new plan cannot continue."""
 
 _FORMAT = 1
 
@@ -69,29 +69,46 @@ class Checkpoint:
             folder.mkdir(parents=True, exist_ok=True)
             entries = {p.name for p in folder.iterdir()}
         except OSError as cause:
-            raise CheckpointError("CKPT001", f"the checkpoint directory {folder} cannot be used: {cause.strerror}",
-                                  expected="a directory that can be written") from cause
+            raise CheckpointError(
+                "CKPT001",
+                f"the checkpoint directory {folder} cannot be used: {cause.strerror}",
+                expected="a directory that can be written",
+            ) from cause
         facts_file, plan_file = folder / "stateplan.json", folder / "plan.json"
         if not entries:
             _write(facts_file, json.dumps({"format": _FORMAT, "keyGroups": groups}) + "\n")
             _write(plan_file, plan_text)
             return Checkpoint(folder, groups, temporary=False, resumed=False)
         if "stateplan.json" not in entries:
-            raise CheckpointError("CKPT002", f"the directory {folder} is not a checkpoint of stateplan",
-                                  expected="an empty directory, or one that an earlier run wrote",
-                                  hint="set another 'execution.checkpointing.dir'")
+            raise CheckpointError(
+                "CKPT002",
+                f"the directory {folder} is not a checkpoint of stateplan",
+                expected="an empty directory, or one that an earlier run wrote",
+                hint="set another 'execution.checkpointing.dir'",
+            )
         try:
             facts = json.loads(facts_file.read_text())
             stored, version = int(facts["keyGroups"]), facts["format"]
         except (OSError, ValueError, KeyError, TypeError) as cause:
-            raise CheckpointError("CKPT005", f"{facts_file} is damaged ({cause})",
-                                  hint="restore the checkpoint directory from a copy, or start from an empty one") from cause
+            raise CheckpointError(
+                "CKPT005",
+                f"{facts_file} is damaged ({cause})",
+                hint="restore the checkpoint directory from a copy, or start from an empty one",
+            ) from cause
         if version != _FORMAT:
-            raise CheckpointError("CKPT005", f"the checkpoint {folder} has format {version}", expected=f"format {_FORMAT}",
-                                  hint="use the version of stateplan that wrote it")
+            raise CheckpointError(
+                "CKPT005",
+                f"the checkpoint {folder} has format {version}",
+                expected=f"format {_FORMAT}",
+                hint="use the version of stateplan that wrote it",
+            )
         if wanted and int(wanted) > 0 and groups != stored:
-            raise CheckpointError("CKPT004", f"the checkpoint {folder} has {stored} key groups, 'pipeline.max-parallelism' is {groups}",
-                                  expected=f"{stored}, for the whole life of the state", hint="remove the option")
+            raise CheckpointError(
+                "CKPT004",
+                f"the checkpoint {folder} has {stored} key groups, 'pipeline.max-parallelism' is {groups}",
+                expected=f"{stored}, for the whole life of the state",
+                hint="remove the option",
+            )
         if plan_file.exists():
             old = plan_file.read_text()
             if check is not None and old != plan_text:
@@ -100,8 +117,11 @@ class Checkpoint:
                 except CheckpointError:
                     raise
                 except StateplanError as cause:
-                    raise CheckpointError("CKPT005", f"{plan_file} is damaged: {cause.message}",
-                                          hint="restore it from a copy, or start from an empty directory") from cause
+                    raise CheckpointError(
+                        "CKPT005",
+                        f"{plan_file} is damaged: {cause.message}",
+                        hint="restore it from a copy, or start from an empty directory",
+                    ) from cause
         _write(plan_file, plan_text)
         return Checkpoint(folder, stored, temporary=False, resumed=True)
 

@@ -37,7 +37,7 @@ def new_counters(spark: SparkSession) -> Counters:
     """Fresh counters of a job."""
     from pyspark.accumulators import AccumulatorParam
 
-    class FiguresParam(AccumulatorParam[Figures]):
+    class FiguresParam(AccumulatorParam[Figures]):  # type: ignore[misc]
         def zero(self, value: Figures) -> Figures:
             return {}
 

@@ -13,14 +13,14 @@ import polars as pl
 
 from execnodes.runtime.hashing import hash_rows, key_groups
 
-__all__ = ["BLOB_SCHEMA", "MAX_BLOB_ROWS", "encode", "decode", "split"]
+__all__ = ["BLOB_SCHEMA", "MAX_BLOB_ROWS", "decode", "encode", "split"]
 
-BLOB_SCHEMA = "slot INT, input INT, seq STRING, now LONG, count LONG, data BINARY"
+BLOB_SCHEMA = "slot INT, input INT, seq STRING, now LONG, rows LONG, data BINARY"
 """Spark schema of the exchange.
 
 slot: Spark grouping key of the receiver (an operator's key group, or a sink); input: the receiver's input;
 seq: the rows of one receiver are in order when its blobs are sorted by this; now: the micro-batch's time, ms;
-count: rows in the blob; data: the frame as an Arrow IPC stream (empty where the receiver only counts).
+rows: how many the blob has; data: the frame as an Arrow IPC stream (empty where the receiver only counts).
 """
 
 MAX_BLOB_ROWS = 1 << 20

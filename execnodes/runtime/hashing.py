@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-__all__ = ["hash_rows", "key_groups", "slot_label", "SLOT_CYCLE"]
+__all__ = ["SLOT_CYCLE", "hash_rows", "key_groups", "slot_label"]
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -66,7 +66,7 @@ def _hash_bytes(offsets: npt.NDArray[np.int64], data: npt.NDArray[np.uint8]) -> 
             out[active] = _mix((out[active] ^ word) * _GOLDEN)
         position += 8
     for row in np.flatnonzero(lengths > _LONG_TEXT):
-        text = data[offsets[row]:offsets[row + 1]].tobytes()
+        text = data[offsets[row] : offsets[row + 1]].tobytes()
         out[row] = np.frombuffer(hashlib.blake2b(text, digest_size=8).digest(), "<u8")[0]
     return out
 
@@ -101,7 +101,7 @@ def _hash_series(series: pl.Series) -> Hashes:
             text = pl.Series(series.name, [repr(v).encode() for v in series.to_list()], dtype=pl.Binary)
         array = text.fill_null(b"").to_arrow(compat_level=pl.CompatLevel.oldest())
         buffers = array.buffers()
-        offsets = np.frombuffer(buffers[1], np.int64)[array.offset:array.offset + n + 1]
+        offsets = np.frombuffer(buffers[1], np.int64)[array.offset : array.offset + n + 1]
         data = np.frombuffer(buffers[2], np.uint8) if buffers[2] is not None else np.zeros(0, np.uint8)
         out = _hash_bytes(offsets, data)
     if nulls is not None:
@@ -133,6 +133,7 @@ SLOT_CYCLE = 5040
 
 def _murmur3_int(values: npt.NDArray[np.uint32]) -> npt.NDArray[np.int32]:
     """Spark's hash of an INT column (Murmur3_x86_32 of four bytes, seed 42)."""
+
     def rotl(x: npt.NDArray[np.uint32], r: int) -> npt.NDArray[np.uint32]:
         return (x << np.uint32(r)) | (x >> np.uint32(32 - r))
 

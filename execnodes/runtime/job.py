@@ -174,17 +174,29 @@ class _Run:
         operators = {uid: dict(figures) for uid, figures in self.counters.value.items()}
         names = {s.uid for s in self.job.sources}
         return Progress(
-            self.batch, int(sum(f.get("rows_in", 0) for uid, f in operators.items() if uid in names)),
-            sum(w.rows for w in self.sinks.written), time.monotonic() - self.started, operators,
-            {s.name: w.rows for s, w in zip(self.sinks.sinks, self.sinks.written, strict=True)}, self.batch_seconds)
+            self.batch,
+            int(sum(f.get("rows_in", 0) for uid, f in operators.items() if uid in names)),
+            sum(w.rows for w in self.sinks.written),
+            time.monotonic() - self.started,
+            operators,
+            {s.name: w.rows for s, w in zip(self.sinks.sinks, self.sinks.written, strict=True)},
+            self.batch_seconds,
+        )
 
     def close(self) -> None:
         shutil.rmtree(self.cache_folder, ignore_errors=True)
         self.checkpoint.close()
 
 
-def execute(graph: ExecGraph, options: Mapping[str, str], *, plan_text: str, console: Callable[[str], None] | None = None,
-            on_progress: OnProgress | None = None, check_restart: RestartCheck | None = None) -> JobResult:
+def execute(
+    graph: ExecGraph,
+    options: Mapping[str, str],
+    *,
+    plan_text: str,
+    console: Callable[[str], None] | None = None,
+    on_progress: OnProgress | None = None,
+    check_restart: RestartCheck | None = None,
+) -> JobResult:
     """Starts a plan as one streaming query.
 
     Args:
@@ -215,8 +227,11 @@ def execute(graph: ExecGraph, options: Mapping[str, str], *, plan_text: str, con
         name = options.get("pipeline.name")
         if name:
             writer = writer.queryName(name)
-        writer = writer.trigger(availableNow=True) if bounded else \
-            writer.trigger(processingTime=f"{sources.trigger_interval()} milliseconds")
+        writer = (
+            writer.trigger(availableNow=True)
+            if bounded
+            else writer.trigger(processingTime=f"{sources.trigger_interval()} milliseconds")
+        )
         query = _start(writer)
     except BaseException:
         if run is not None:

@@ -17,8 +17,18 @@ import pyarrow as pa
 
 from execnodes.runtime.kernel import Kernel
 
-__all__ = ["Transform", "ToOperator", "ToSink", "Pipeline", "Reader", "SourceSpec", "OperatorSpec", "SinkSpec", "JobGraph",
-           "targets"]
+__all__ = [
+    "JobGraph",
+    "OperatorSpec",
+    "Pipeline",
+    "Reader",
+    "SinkSpec",
+    "SourceSpec",
+    "ToOperator",
+    "ToSink",
+    "Transform",
+    "targets",
+]
 
 
 class Transform(Protocol):

@@ -10,13 +10,13 @@ A *state frame* holds rows of one :class:`StateTable`: its columns, plus the las
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 import polars as pl
 
-__all__ = ["ACCESS_TIME", "StateTable", "Step", "Kernel"]
+__all__ = ["ACCESS_TIME", "Kernel", "StagedKernel", "StateTable", "Step", "fetch_state"]
 
 ACCESS_TIME = "@t"
 """Column of a state frame: when the row was last accessed, in milliseconds since the epoch."""
@@ -75,8 +75,9 @@ class Kernel(Protocol):
         input of the operator; any but not all may be empty."""
         ...
 
-    def process(self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int,
-                ttl: Sequence[int]) -> Step:
+    def process(
+        self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]
+    ) -> Step:
         """One micro-batch.
 
         Args:
@@ -87,3 +88,38 @@ class Kernel(Protocol):
             ttl: per ``state`` entry of the plan, milliseconds; 0 is never.
         """
         ...
+
+
+@runtime_checkable
+class StagedKernel(Kernel, Protocol):
+    """A kernel that can say in two steps what state it needs, so that it rarely needs the large part.
+
+    :meth:`Kernel.keys` alone still asks for all that may be needed; :func:`fetch_state` uses the steps.
+    """
+
+    def first_keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+        """As :meth:`Kernel.keys`, without what only :meth:`more_keys` can tell."""
+        ...
+
+    def more_keys(self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+        """As :meth:`Kernel.keys`, knowing the rows found for :meth:`first_keys`; for a table it was asked about
+        there, None."""
+        ...
+
+
+def fetch_state(
+    kernel: Kernel, inputs: Sequence[pl.DataFrame], lookup: Callable[[StateTable, pl.DataFrame | None], pl.DataFrame]
+) -> list[pl.DataFrame]:
+    """The state that ``kernel`` needs for ``inputs``, one frame per table.
+
+    Args:
+        lookup: the live rows of a table for a frame of keys; no rows for None.
+    """
+    if not isinstance(kernel, StagedKernel):
+        return [lookup(table, keys) for table, keys in zip(kernel.tables, kernel.keys(inputs), strict=True)]
+    state = [lookup(table, keys) for table, keys in zip(kernel.tables, kernel.first_keys(inputs), strict=True)]
+    more = kernel.more_keys(inputs, state)
+    return [
+        found if keys is None else lookup(table, keys)
+        for table, found, keys in zip(kernel.tables, state, more, strict=True)
+    ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from execnodes.runtime.jobgraph import Transform
 from execnodes.runtime.kernel import Kernel
 
-__all__ = ["Stateless", "Stateful"]
+__all__ = ["Stateful", "Stateless"]
 
 
 @dataclass(frozen=True)

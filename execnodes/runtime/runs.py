@@ -23,8 +23,18 @@ import polars as pl
 from execnodes.runtime.hashing import Hashes, hash_rows
 from execnodes.runtime.kernel import ACCESS_TIME, StateTable
 
-__all__ = ["HASH", "TOMBSTONE", "MERGE_FACTOR", "RunInfo", "encode_frame", "build_run", "lookup", "merge_runs", "due_merge",
-           "state_schema"]
+__all__ = [
+    "HASH",
+    "MERGE_FACTOR",
+    "TOMBSTONE",
+    "RunInfo",
+    "build_run",
+    "due_merge",
+    "encode_frame",
+    "lookup",
+    "merge_runs",
+    "state_schema",
+]
 
 HASH = "@h"
 TOMBSTONE = "@x"
@@ -66,7 +76,9 @@ def encode_frame(frame: pl.DataFrame) -> bytes:
     return sink.getvalue()
 
 
-def build_run(table: StateTable, upserts: pl.DataFrame | None, deletes: pl.DataFrame | None, now: int) -> pl.DataFrame | None:
+def build_run(
+    table: StateTable, upserts: pl.DataFrame | None, deletes: pl.DataFrame | None, now: int
+) -> pl.DataFrame | None:
     """The run that records a step's changes to ``table``; None when there are none."""
     parts: list[pl.DataFrame] = []
     order = [*table.schema, ACCESS_TIME]
@@ -75,7 +87,9 @@ def build_run(table: StateTable, upserts: pl.DataFrame | None, deletes: pl.DataF
     dead = 0
     if deletes is not None and deletes.height:
         dead = deletes.height
-        rest = [pl.lit(None, dtype=dtype).alias(name) for name, dtype in table.schema.items() if name not in deletes.columns]
+        rest = [
+            pl.lit(None, dtype=dtype).alias(name) for name, dtype in table.schema.items() if name not in deletes.columns
+        ]
         parts.append(deletes.with_columns(*rest, pl.lit(now, dtype=pl.Int64).alias(ACCESS_TIME)).select(order))
     if not parts:
         return None
@@ -85,7 +99,7 @@ def build_run(table: StateTable, upserts: pl.DataFrame | None, deletes: pl.DataF
     if dead:
         flags[-dead:] = True
     frame = frame.with_columns(pl.Series(HASH, hashes), pl.Series(TOMBSTONE, flags))
-    return frame[np.argsort(hashes, kind="stable")]
+    return frame[np.argsort(hashes)]
 
 
 def _ranges(starts: npt.NDArray[np.int64], stops: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -104,10 +118,7 @@ def _hits(run: pl.DataFrame, wanted: Hashes) -> npt.NDArray[np.int64]:
     n = len(hashes)
     if n == 0 or len(wanted) == 0:
         return np.zeros(0, np.int64)
-    if len(wanted) > n // 2:
-        inside = wanted[(wanted >= hashes[0]) & (wanted <= hashes[-1])]
-    else:
-        inside = wanted
+    inside = wanted[(wanted >= hashes[0]) & (wanted <= hashes[-1])] if len(wanted) > n // 2 else wanted
     low = np.searchsorted(hashes, inside)
     low[low == n] = n - 1
     match = hashes[low] == inside
@@ -177,7 +188,11 @@ def merge_runs(table: StateTable, runs: Sequence[pl.DataFrame], now: int, ttl: i
         if twin.any():
             twin[:-1] |= twin[1:]
             suspects = order[twin]
-            kept = stacked[suspects].with_row_index("@i").unique(subset=_identity(table), keep="first", maintain_order=True)
+            kept = (
+                stacked[suspects]
+                .with_row_index("@i")
+                .unique(subset=_identity(table), keep="first", maintain_order=True)
+            )
             keep = ~twin
             keep[np.flatnonzero(twin)[kept["@i"].to_numpy()]] = True
             order = order[keep]
@@ -203,8 +218,11 @@ def due_merge(rows: Sequence[int]) -> int | None:
     start: int | None = None
     for i in range(len(rows) - 1, -1, -1):
         same = [r for r in rows[i:] if _tier(r) <= _tier(rows[i])]
-        if len(same) == len(rows) - i and len(same) >= MERGE_FACTOR and \
-                sum(1 for r in rows[i:] if _tier(r) == _tier(rows[i])) >= MERGE_FACTOR:
+        if (
+            len(same) == len(rows) - i
+            and len(same) >= MERGE_FACTOR
+            and sum(1 for r in rows[i:] if _tier(r) == _tier(rows[i])) >= MERGE_FACTOR
+        ):
             start = i
     return start
 

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from execnodes.errors import RunError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["session", "FIXED", "DEFAULTS"]
+__all__ = ["DEFAULTS", "FIXED", "session", "spark_log"]
+
+_STREAMING = "org.apache.spark.sql.execution.streaming"
 
 FIXED = {
-    "spark.sql.streaming.stateStore.providerClass":
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    "spark.sql.streaming.stateStore.providerClass": f"{_STREAMING}.state.RocksDBStateStoreProvider",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
 }
 """Settings the runtime depends on."""
@@ -22,39 +32,91 @@ DEFAULTS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "2g",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
     "spark.sql.adaptive.enabled": "false",
-    "spark.sql.streaming.checkpointFileManagerClass":
-        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
+    "spark.sql.streaming.checkpointFileManagerClass": f"{_STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager",
     "spark.log.level": "ERROR",
     "spark.executorEnv.POLARS_MAX_THREADS": "1",
     "spark.executorEnv.OMP_NUM_THREADS": "1",
 }
 """Settings that a user's ``spark.*`` options override."""
 
+_log: Path | None = None
+
+
+def spark_log() -> Path | None:
+    """The file that has what Spark's JVM printed, when this process started it."""
+    return _log
+
 
 def session(options: Mapping[str, str]) -> SparkSession:
     """The running Spark session, or a new local one with ``parallelism.default`` cores.
 
+    What the JVM prints goes to a log file (:func:`spark_log`): standard output belongs to the ``print`` connector.
+
     Args:
         options: session options; ``spark.*`` are handed to Spark.
-    """
-    import os
-    import sys
 
+    Raises:
+        RunError: RUN010, Java is missing; RUN011, Spark does not start.
+    """
+    from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     parallelism = options.get("parallelism.default", "2")
-    builder = SparkSession.builder.appName(options.get("pipeline.name", "stateplan"))
+    settings = {
+        **DEFAULTS,
+        "spark.sql.shuffle.partitions": parallelism,
+        **{k: v for k, v in options.items() if k.startswith("spark.")},
+        **FIXED,
+    }
     running = SparkSession.getActiveSession()
-    if running is None:
-        builder = builder.master(options.get("spark.master", f"local[{parallelism}]"))
-    settings = {**DEFAULTS, "spark.sql.shuffle.partitions": parallelism,
-                **{k: v for k, v in options.items() if k.startswith("spark.")}, **FIXED}
+    if running is not None:
+        for key, value in settings.items():
+            if key.startswith("spark.sql.") and running.conf.isModifiable(key):
+                running.conf.set(key, value)
+        return running
+    if not shutil.which("java") and not os.environ.get("JAVA_HOME"):
+        raise RunError(
+            "RUN010",
+            "Java is not installed",
+            expected="Java 17 or later on the PATH, or JAVA_HOME",
+            hint="on Debian or Ubuntu: apt-get install openjdk-17-jre-headless",
+        )
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(options.get("pipeline.name", "stateplan"))
+    builder = builder.master(options.get("spark.master", f"local[{parallelism}]"))
     for key, value in settings.items():
-        if running is None:
-            builder = builder.config(key, value)
-        elif key.startswith("spark.sql.") and running.conf.isModifiable(key):
-            running.conf.set(key, value)
-    return running if running is not None else builder.getOrCreate()
+        builder = builder.config(key, value)
+    with _output_to_log() as log:
+        try:
+            return builder.getOrCreate()
+        except (PySparkException, OSError) as cause:
+            tail = " / ".join(log.read_text(errors="replace").strip().splitlines()[-3:])
+            raise RunError(
+                "RUN011",
+                f"Spark does not start: {cause} {tail}".strip(),
+                expected="Java 17 or later and enough memory",
+                hint=f"all it printed is in {log}",
+            ) from cause
+
+
+@contextmanager
+def _output_to_log() -> Iterator[Path]:
+    """Gives child processes started inside a log file as standard output and error."""
+    global _log
+    handle, name = tempfile.mkstemp(prefix="stateplan-spark-", suffix=".log")
+    _log = Path(name)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    saved = [(fd, os.dup(fd)) for fd in (1, 2)]
+    try:
+        for fd, _ in saved:
+            os.dup2(handle, fd)
+        yield _log
+    finally:
+        for fd, copy in saved:
+            os.dup2(copy, fd)
+            os.close(copy)
+        os.close(handle)

@@ -17,10 +17,10 @@ from execnodes.runtime.hashing import slot_label
 from execnodes.runtime.jobgraph import SinkSpec
 from execnodes.runtime.worker import coded
 
-__all__ = ["SINK_SCHEMA", "write_sinks", "SinkDriver", "Written"]
+__all__ = ["SINK_SCHEMA", "SinkDriver", "Written", "write_sinks"]
 
-SINK_SCHEMA = "sink INT, seq STRING, count LONG, data BINARY"
-"""What a worker reports of a sink: rows written, and what its connector's driver part needs (printed lines, file names)."""
+SINK_SCHEMA = "sink INT, seq STRING, rows LONG, data BINARY"
+"""What a worker reports of a sink: rows written, and what its driver part needs (printed lines, file names)."""
 
 
 class SinkWriter(Protocol):
@@ -84,7 +84,9 @@ class FileWriter:
     def write(self, frame: pl.DataFrame, batch_id: int, part: str) -> bytes:
         from execnodes.connectors.filesystem import stage
 
-        return str(stage(self.folder, self.uid, batch_id, part, self.encoder.extension, self.encoder.encode(frame))).encode()
+        return str(
+            stage(self.folder, self.uid, batch_id, part, self.encoder.extension, self.encoder.encode(frame))
+        ).encode()
 
     def prepare(self, batch_id: int) -> None:
         from execnodes.connectors.filesystem import clean
@@ -120,12 +122,17 @@ def make_writer(sink: SinkSpec) -> SinkWriter:
     if sink.connector == "blackhole":
         return NullWriter()
     if sink.connector == "print":
-        return PrintWriter(tuple(t for _, t in sink.columns), sink.options.get("print-identifier"),
-                           bool(option_value(sink.options, "standard-error")))
+        return PrintWriter(
+            tuple(t for _, t in sink.columns),
+            sink.options.get("print-identifier"),
+            bool(option_value(sink.options, "standard-error")),
+        )
     return FileWriter(sink.options["path"], sink.uid, make_encoder(sink.options, sink.columns))
 
 
-def write_sinks(writers: tuple[SinkWriter, ...], batch_id: int) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def write_sinks(
+    writers: tuple[SinkWriter, ...], batch_id: int
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """A function for ``mapInArrow`` over the final blobs of micro-batch ``batch_id``."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -133,7 +140,9 @@ def write_sinks(writers: tuple[SinkWriter, ...], batch_id: int) -> Callable[[Ite
 
         @coded
         def rows() -> Iterator[tuple[int, str, int, bytes]]:
-            blobs = sorted((blob for batch in batches for blob in batch.to_pylist()), key=lambda b: (b["slot"], b["seq"]))
+            blobs = sorted(
+                (blob for batch in batches for blob in batch.to_pylist()), key=lambda b: (b["slot"], b["seq"])
+            )
             for label, group in groupby(blobs, key=lambda b: b["slot"]):
                 number = labels[label]
                 writer = writers[number]
@@ -144,21 +153,25 @@ def write_sinks(writers: tuple[SinkWriter, ...], batch_id: int) -> Callable[[Ite
                     data = b""
                     if blob["data"]:
                         part = hashlib.sha1(blob["seq"].encode(), usedforsecurity=False).hexdigest()[:12]
-                        data = writer.write(decode(blob["data"] if isinstance(blob["data"], list) else [blob["data"]]), batch_id, part)
-                    yield number, blob["seq"], blob["count"], data
+                        data = writer.write(
+                            decode(blob["data"] if isinstance(blob["data"], list) else [blob["data"]]), batch_id, part
+                        )
+                    yield number, blob["seq"], blob["rows"], data
 
         done = list(rows())
         if done:
             types = (pa.int32(), pa.string(), pa.int64(), pa.binary())
-            yield pa.RecordBatch.from_arrays([pa.array(c, t) for c, t in zip(zip(*done, strict=True), types, strict=True)],
-                                             names=["sink", "seq", "count", "data"])
+            yield pa.RecordBatch.from_arrays(
+                [pa.array(c, t) for c, t in zip(zip(*done, strict=True), types, strict=True)],
+                names=["sink", "seq", "rows", "data"],
+            )
 
     return run
 
 
 def _merged(blobs: list[dict[str, Any]]) -> dict[str, Any]:
     data = [b["data"] for b in blobs if b["data"]]
-    return {"seq": blobs[0]["seq"], "count": sum(b["count"] for b in blobs), "data": data}
+    return {"seq": blobs[0]["seq"], "rows": sum(b["rows"] for b in blobs), "data": data}
 
 
 @dataclass
@@ -194,4 +207,3 @@ class SinkDriver:
             mine = sorted((r for r in reports if r[0] == number), key=lambda r: r[1])
             writer.commit([bytes(r[3]) for r in mine if r[3]], batch_id)
             self.written[number].rows += sum(r[2] for r in mine)
-

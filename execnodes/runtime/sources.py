@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from execnodes.runtime.jobgraph import JobGraph, SourceSpec
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["FileReader", "ReplayReader", "RangeReader", "Sources"]
+__all__ = ["FileReader", "RangeReader", "ReplayReader", "Sources"]
 
 _FILE_SCHEMA = "path string, modificationTime timestamp, length long, content binary"
 
@@ -107,8 +108,11 @@ class Sources:
         kinds = {s.connector for s in graph.sources}
         if "replay" in kinds and kinds != {"replay"}:
             other = next(s for s in graph.sources if s.connector != "replay")
-            raise RunError("RUN020", f"table {other.name} uses connector '{other.connector}' in a plan with replay tables",
-                           expected="all tables of the plan on the replay clock, or none")
+            raise RunError(
+                "RUN020",
+                f"table {other.name} uses connector '{other.connector}' in a plan with replay tables",
+                expected="all tables of the plan on the replay clock, or none",
+            )
 
     def bounded(self) -> bool:
         """Whether every source ends."""
@@ -123,8 +127,11 @@ class Sources:
         given = self._options.get("execution.checkpointing.interval")
         if given:
             return parse_ttl(given)
-        monitors = [parse_ttl(s.options["source.monitor-interval"]) for s in self._graph.sources
-                    if "source.monitor-interval" in s.options]
+        monitors = [
+            parse_ttl(s.options["source.monitor-interval"])
+            for s in self._graph.sources
+            if "source.monitor-interval" in s.options
+        ]
         return min(monitors, default=1000)
 
     def prepare(self) -> None:
@@ -146,7 +153,7 @@ class Sources:
                 total = source.reader.generator.bounded  # type: ignore[attr-defined]
                 parts = max(1, min(int(self._options.get("parallelism.default", "2")), total))
                 edges = [total * i // parts for i in range(parts + 1)]
-                self._write_markers(f"datagen-{source.uid}", [(f"{a}-{b}", 0) for a, b in zip(edges, edges[1:], strict=False) if a < b])
+                self._write_markers(f"datagen-{source.uid}", [(f"{a}-{b}", 0) for a, b in pairwise(edges) if a < b])
 
     def _write_markers(self, name: str, wanted: list[tuple[str, int]]) -> None:
         """One empty file per entry, in order of their modification times."""
@@ -157,14 +164,19 @@ class Sources:
         there = sorted(p.name for p in folder.iterdir() if not p.name.startswith("."))
         known = [n.split("_", 1)[1] for n in there]
         texts = [t for t, _ in wanted]
-        if known == texts[:len(known)]:
-            fresh = texts[len(known):]
+        if known == texts[: len(known)]:
+            fresh = texts[len(known) :]
         else:
             late = [t for t in texts if t not in set(known)]
             fresh = [t for t in late if not known or int(t.split("-")[0]) > int(known[-1].split("-")[0])]
             if len(fresh) < len(late):
-                raise CheckpointError("CKPT020", f"the input has an instant {next(t for t in late if t not in fresh)} before the last one played, {known[-1]}",
-                                      expected="new rows with later \"@at\"", hint="start from an empty checkpoint directory")
+                raise CheckpointError(
+                    "CKPT020",
+                    f"the input has an instant {next(t for t in late if t not in fresh)} before the last one played, "
+                    f"{known[-1]}",
+                    expected='new rows with later "@at"',
+                    hint="start from an empty checkpoint directory",
+                )
         for n, text in enumerate(fresh, start=len(known)):
             path = folder / f"{n:010d}_{text}"
             hidden = folder / f".{path.name}"
@@ -187,26 +199,43 @@ class Sources:
                 reader = reader.option("maxBytesPerTrigger", _BATCH_BYTES)
             return reader.load(source.options["path"]).select(
                 F.col("path"),
-                F.concat(F.lit(order), F.format_string("%016d/", F.unix_millis("modificationTime")), F.col("path")).alias("seq"),
-                F.unix_millis(F.current_timestamp()).alias("now"))
+                F.concat(
+                    F.lit(order), F.format_string("%016d/", F.unix_millis("modificationTime")), F.col("path")
+                ).alias("seq"),
+                F.unix_millis(F.current_timestamp()).alias("now"),
+            )
         if source.connector == "datagen" and source.reader.generator.bounded is None:  # type: ignore[attr-defined]
             rate = int(source.options.get("rows-per-second", "10000"))
             rows = max(1, rate * self.trigger_interval() // 1000)
-            return (spark.readStream.format("rate-micro-batch").option("rowsPerBatch", rows)
-                    .option("numPartitions", self._options.get("parallelism.default", "2")).load()
-                    .select(F.col("value").alias("start"), (F.col("value") + 1).alias("stop"),
-                            F.format_string("%s%020d", F.lit(order), F.col("value")).alias("seq"),
-                            F.unix_millis(F.current_timestamp()).alias("now")))
+            return (
+                spark.readStream.format("rate-micro-batch")
+                .option("rowsPerBatch", rows)
+                .option("numPartitions", self._options.get("parallelism.default", "2"))
+                .load()
+                .select(
+                    F.col("value").alias("start"),
+                    (F.col("value") + 1).alias("stop"),
+                    F.format_string("%s%020d", F.lit(order), F.col("value")).alias("seq"),
+                    F.unix_millis(F.current_timestamp()).alias("now"),
+                )
+            )
         name = "replay" if source.connector == "replay" else f"datagen-{source.uid}"
-        frame = (spark.readStream.format("binaryFile").schema(_FILE_SCHEMA)
-                 .option("maxFilesPerTrigger", 1 if source.connector == "replay" else 1_000_000)
-                 .load(str(self._markers / name)))
+        frame = (
+            spark.readStream.format("binaryFile")
+            .schema(_FILE_SCHEMA)
+            .option("maxFilesPerTrigger", 1 if source.connector == "replay" else 1_000_000)
+            .load(str(self._markers / name))
+        )
         text = F.regexp_extract("path", r"[^/]*_([^/]*)$", 1)
         seq = F.concat(F.lit(order), F.regexp_extract("path", r"([^/]*)$", 1)).alias("seq")
         if source.connector == "replay":
             return frame.select(seq, text.cast("long").alias("now"))
-        return frame.select(F.split(text, "-")[0].cast("long").alias("start"), F.split(text, "-")[1].cast("long").alias("stop"),
-                            seq, F.unix_millis(F.current_timestamp()).alias("now"))
+        return frame.select(
+            F.split(text, "-")[0].cast("long").alias("start"),
+            F.split(text, "-")[1].cast("long").alias("stop"),
+            seq,
+            F.unix_millis(F.current_timestamp()).alias("now"),
+        )
 
 
 def _require(source: SourceSpec) -> None:
@@ -214,5 +243,8 @@ def _require(source: SourceSpec) -> None:
     if "://" in path and not path.startswith("file:"):
         return
     if not Path(_plain(path)).exists():
-        raise OptionError("OPT040", f"the path of table {source.name} does not exist: {path}",
-                          expected="a file or folder that can be read")
+        raise OptionError(
+            "OPT040",
+            f"the path of table {source.name} does not exist: {path}",
+            expected="a file or folder that can be read",
+        )

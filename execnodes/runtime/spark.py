@@ -116,7 +116,9 @@ class LevelProcessor(StatefulProcessor):  # type: ignore[misc]
         if owner is None or graph.operators[owner[0]].level != self.level:
             yield from rows
             return
-        blobs = [Blob(*values) for frame in rows for values in zip(*(frame[name] for name in Blob._fields), strict=True)]
+        blobs = [
+            Blob(*values) for frame in rows for values in zip(*(frame[name] for name in Blob._fields), strict=True)
+        ]
         out = list(coded(run_operator)(graph, *owner, blobs, self.store, self.shipped.cache(), self.count))
         if out:
             yield pd.DataFrame(out, columns=list(Blob._fields))
@@ -125,7 +127,9 @@ class LevelProcessor(StatefulProcessor):  # type: ignore[misc]
         pass
 
 
-def _source_reader(shipped: Shipped, index: int, count: Count | None) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _source_reader(
+    shipped: Shipped, index: int, count: Count | None
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from execnodes.runtime.worker import read_source
 
@@ -134,7 +138,9 @@ def _source_reader(shipped: Shipped, index: int, count: Count | None) -> Callabl
     return run
 
 
-def build(graph: JobGraph, shipped: Shipped, source_frames: Callable[[int], DataFrame], count: Count | None) -> DataFrame:
+def build(
+    graph: JobGraph, shipped: Shipped, source_frames: Callable[[int], DataFrame], count: Count | None
+) -> DataFrame:
     """The chain of sources and levels; its rows are blobs for the sinks.
 
     Args:
@@ -144,7 +150,11 @@ def build(graph: JobGraph, shipped: Shipped, source_frames: Callable[[int], Data
     from execnodes.runtime.jobgraph import ToOperator, targets
 
     def first_level(index: int) -> int:
-        found = [graph.operators[t.operator].level for t in targets(graph.sources[index].pipeline) if isinstance(t, ToOperator)]
+        found = [
+            graph.operators[t.operator].level
+            for t in targets(graph.sources[index].pipeline)
+            if isinstance(t, ToOperator)
+        ]
         return min(found, default=graph.levels + 1)
 
     chain: DataFrame | None = None
@@ -156,6 +166,7 @@ def build(graph: JobGraph, shipped: Shipped, source_frames: Callable[[int], Data
         if level <= graph.levels:
             assert chain is not None
             chain = chain.groupBy("slot").transformWithStateInPandas(
-                LevelProcessor(shipped, level, count), BLOB_SCHEMA, "Append", "None")
+                LevelProcessor(shipped, level, count), BLOB_SCHEMA, "Append", "None"
+            )
     assert chain is not None
     return chain

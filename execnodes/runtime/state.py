@@ -13,9 +13,18 @@ import polars as pl
 from execnodes.errors import CheckpointError
 from execnodes.runtime.cache import RunCache
 from execnodes.runtime.kernel import Kernel, StateTable
-from execnodes.runtime.runs import RunInfo, build_run, due_merge, encode_frame, lookup, merge_runs, newest_access, state_schema
+from execnodes.runtime.runs import (
+    RunInfo,
+    build_run,
+    due_merge,
+    encode_frame,
+    lookup,
+    merge_runs,
+    newest_access,
+    state_schema,
+)
 
-__all__ = ["RunStore", "MemoryRunStore", "StepStats", "CHUNK_SIZE", "KeyedState"]
+__all__ = ["CHUNK_SIZE", "KeyedState", "MemoryRunStore", "RunStore", "StepStats"]
 
 CHUNK_SIZE = 8 << 20
 """Runs are stored in values of at most so many bytes: larger values halve the throughput of Spark's state API."""
@@ -108,13 +117,20 @@ class KeyedState:
         try:
             data = json.loads(text)
             if data["format"] != _FORMAT:
-                raise CheckpointError("CKPT010", f"the state of {self._place} has format {data['format']}",
-                                      expected=f"format {_FORMAT}", hint="use the version of stateplan that wrote it")
+                raise CheckpointError(
+                    "CKPT010",
+                    f"the state of {self._place} has format {data['format']}",
+                    expected=f"format {_FORMAT}",
+                    hint="use the version of stateplan that wrote it",
+                )
             for name, entries in data["tables"].items():
                 runs[name] = [RunInfo(*entry) for entry in entries]
         except (ValueError, KeyError, TypeError) as cause:
-            raise CheckpointError("CKPT010", f"the list of runs of {self._place} cannot be read ({cause})",
-                                  hint="restore the checkpoint directory from a copy, or start from an empty one") from cause
+            raise CheckpointError(
+                "CKPT010",
+                f"the list of runs of {self._place} cannot be read ({cause})",
+                hint="restore the checkpoint directory from a copy, or start from an empty one",
+            ) from cause
         return runs
 
     def _load(self, table: StateTable, info: RunInfo) -> pl.DataFrame:
@@ -123,24 +139,38 @@ class KeyedState:
             for n in range(info.chunks):
                 part = self._store.get(f"{info.id}/{n}")
                 if part is None:
-                    raise CheckpointError("CKPT011", f"run {info.id} of {table.name} of {self._place} is missing from the state store",
-                                          hint="restore the checkpoint directory from a copy, or start from an empty one")
+                    raise CheckpointError(
+                        "CKPT011",
+                        f"run {info.id} of {table.name} of {self._place} is missing from the state store",
+                        hint="restore the checkpoint directory from a copy, or start from an empty one",
+                    )
                 parts.append(part)
             data = b"".join(parts)
             if len(data) != info.size:
-                raise CheckpointError("CKPT012", f"run {info.id} of {table.name} of {self._place} has {len(data)} bytes",
-                                      expected=f"{info.size} bytes", hint="restore the checkpoint directory from a copy")
+                raise CheckpointError(
+                    "CKPT012",
+                    f"run {info.id} of {table.name} of {self._place} has {len(data)} bytes",
+                    expected=f"{info.size} bytes",
+                    hint="restore the checkpoint directory from a copy",
+                )
             return data
 
         try:
             frame = self._cache.load(info.id, fetch)
         except (pl.exceptions.PolarsError, OSError, ValueError) as cause:
-            raise CheckpointError("CKPT012", f"run {info.id} of {table.name} of {self._place} is damaged ({cause})",
-                                  hint="restore the checkpoint directory from a copy") from cause
+            raise CheckpointError(
+                "CKPT012",
+                f"run {info.id} of {table.name} of {self._place} is damaged ({cause})",
+                hint="restore the checkpoint directory from a copy",
+            ) from cause
         want = state_schema(table)
         if any(frame.schema.get(name) != dtype for name, dtype in want.items()):
-            raise CheckpointError("CKPT013", f"run {info.id} of {table.name} of {self._place} has columns {dict(frame.schema)}",
-                                  expected=str(want), hint="the checkpoint was written by another plan")
+            raise CheckpointError(
+                "CKPT013",
+                f"run {info.id} of {table.name} of {self._place} has columns {dict(frame.schema)}",
+                expected=str(want),
+                hint="the checkpoint was written by another plan",
+            )
         return frame
 
     def lookup(self, table: StateTable, keys: pl.DataFrame | None, now: int, ttl: int) -> pl.DataFrame:
@@ -158,7 +188,9 @@ class KeyedState:
             return pl.DataFrame(schema=state_schema(table))
         return lookup(table, [self._load(table, i) for i in infos], keys, now, ttl)
 
-    def write(self, table: StateTable, upserts: pl.DataFrame | None, deletes: pl.DataFrame | None, now: int, ttl: int) -> None:
+    def write(
+        self, table: StateTable, upserts: pl.DataFrame | None, deletes: pl.DataFrame | None, now: int, ttl: int
+    ) -> None:
         """Records changes to ``table`` as a new run, merged with older ones where that is due."""
         fresh = build_run(table, upserts, deletes, now)
         if fresh is None:
@@ -210,7 +242,7 @@ class KeyedState:
         chunks = max(1, -(-len(data) // CHUNK_SIZE))
         view = memoryview(data)
         for n in range(chunks):
-            self._store.put(f"{run}/{n}", bytes(view[n * CHUNK_SIZE:(n + 1) * CHUNK_SIZE]) if chunks > 1 else data)
+            self._store.put(f"{run}/{n}", bytes(view[n * CHUNK_SIZE : (n + 1) * CHUNK_SIZE]) if chunks > 1 else data)
         self._cache.add(run, data)
         self.stats.bytes_written += len(data)
         return RunInfo(run, frame.height, newest_access(frame), len(data), chunks)

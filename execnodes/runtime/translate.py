@@ -18,7 +18,16 @@ from execnodes.graph import ExecGraph
 from execnodes.nodes.base import ExecNode
 from execnodes.nodes.sink import Sink
 from execnodes.nodes.table_source_scan import TableSourceScan
-from execnodes.runtime.jobgraph import JobGraph, OperatorSpec, Pipeline, SinkSpec, SourceSpec, ToOperator, ToSink, Transform
+from execnodes.runtime.jobgraph import (
+    JobGraph,
+    OperatorSpec,
+    Pipeline,
+    SinkSpec,
+    SourceSpec,
+    ToOperator,
+    ToSink,
+    Transform,
+)
 from execnodes.runtime.operators import Stateful, Stateless
 from execnodes.runtime.sources import FileReader, RangeReader, ReplayReader
 from execnodes.specs import FilterPushDown, ProjectPushDown, ReadingMetadata
@@ -76,7 +85,8 @@ class _Translation:
             tuple(self.source(scan) for scan in scans),
             tuple(self.operator(self.graph.node(i)) for i in self.operators),
             tuple(self.sink(self.graph.node(i)) for i in self.sinks),
-            key_groups)
+            key_groups,
+        )
 
     def pipeline(self, node: ExecNode, first: tuple[Transform, ...] = ()) -> Pipeline:
         """What happens to the rows of ``node`` up to the next operators and sinks."""
@@ -86,8 +96,11 @@ class _Translation:
             if isinstance(part, Stateful):
                 outputs.append(ToOperator(self.operators[consumer.id], position, tuple(columns(part.keys[position]))))
                 continue
-            after = Pipeline((), (ToSink(self.sinks[consumer.id], self.connector(consumer) == "blackhole"),)) \
-                if isinstance(consumer, Sink) else self.pipeline(consumer)
+            after = (
+                Pipeline((), (ToSink(self.sinks[consumer.id], self.connector(consumer) == "blackhole"),))
+                if isinstance(consumer, Sink)
+                else self.pipeline(consumer)
+            )
             merged = Pipeline((*part.transforms, *after.transforms), after.outputs)
             outputs.extend([merged] if merged.transforms else merged.outputs)
         if len(outputs) == 1 and isinstance(outputs[0], Pipeline):
@@ -98,8 +111,16 @@ class _Translation:
         part = self.parts[node.id]
         assert isinstance(part, Stateful)
         inputs = self.graph.inputs(node)
-        return OperatorSpec(_uid(node), f"{node.title}[{node.id}]", part.kernel, node.ttls(self.options), len(inputs),
-                            tuple(_schema(i.output_type) for i in inputs), self.pipeline(node), self.levels[node.id])
+        return OperatorSpec(
+            _uid(node),
+            f"{node.title}[{node.id}]",
+            part.kernel,
+            node.ttls(self.options),
+            len(inputs),
+            tuple(_schema(i.output_type) for i in inputs),
+            self.pipeline(node),
+            self.levels[node.id],
+        )
 
     def connector(self, node: ExecNode) -> str:
         table = node.dynamic_table_sink if isinstance(node, Sink) else None
@@ -108,8 +129,12 @@ class _Translation:
     def table_options(self, spec: Any) -> dict[str, str]:
         table = spec.table.resolved_table
         if table is None or table.options is None:
-            raise PlanError("PLAN071", f"the plan does not say how to reach table {spec.table.summary}",
-                            expected="its options, in the plan or in the catalog", hint="create the table before EXECUTE PLAN")
+            raise PlanError(
+                "PLAN071",
+                f"the plan does not say how to reach table {spec.table.summary}",
+                expected="its options, in the plan or in the catalog",
+                hint="create the table before EXECUTE PLAN",
+            )
         return dict(table.options)
 
     def source(self, node: TableSourceScan) -> SourceSpec:
@@ -135,7 +160,9 @@ class _Translation:
         connector = options["connector"]
         reader: Any
         if connector == "filesystem":
-            reader = FileReader(make_decoder(options, fields, projection, metadata), options.get("source.path.regex-pattern"))
+            reader = FileReader(
+                make_decoder(options, fields, projection, metadata), options.get("source.path.regex-pattern")
+            )
         elif connector == "replay":
             from execnodes.connectors.replay import ReplayTable
 
@@ -146,8 +173,8 @@ class _Translation:
             reader = RangeReader(DatagenGenerator(options, fields))
         first: tuple[Transform, ...] = ()
         if filters:
-            from execnodes.runtime.calc import CalcTransform
             from execnodes.rex import InputRef
+            from execnodes.runtime.calc import CalcTransform
 
             refs = tuple(InputRef(f.type, i) for i, f in enumerate(node.output_type.fields))
             first = tuple(CalcTransform(refs, predicate) for predicate in filters)

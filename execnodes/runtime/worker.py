@@ -6,7 +6,7 @@ import functools
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import NamedTuple, ParamSpec, TypeVar
 
 import polars as pl
 import pyarrow as pa
@@ -18,7 +18,7 @@ from execnodes.runtime.hashing import slot_label
 from execnodes.runtime.jobgraph import JobGraph, OperatorSpec, Pipeline, ToOperator, ToSink
 from execnodes.runtime.state import KeyedState, RunStore
 
-__all__ = ["Blob", "WorkerError", "deliver", "read_source", "run_operator", "coded", "blob_batch"]
+__all__ = ["Blob", "WorkerError", "blob_batch", "coded", "deliver", "read_source", "run_operator"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -34,7 +34,7 @@ class Blob(NamedTuple):
     input: int
     seq: str
     now: int
-    count: int
+    rows: int
     data: bytes
 
 
@@ -81,11 +81,15 @@ def deliver(graph: JobGraph, pipeline: Pipeline, frame: pl.DataFrame, now: int, 
 def blob_batch(blobs: list[Blob]) -> pa.RecordBatch:
     """Blobs as one Arrow batch of the exchange's schema."""
     types = (pa.int32(), pa.int32(), pa.string(), pa.int64(), pa.int64(), pa.binary())
-    return pa.RecordBatch.from_arrays([pa.array(column, t) for column, t in zip(zip(*blobs, strict=True), types, strict=True)],
-                                      names=list(Blob._fields))
+    return pa.RecordBatch.from_arrays(
+        [pa.array(column, t) for column, t in zip(zip(*blobs, strict=True), types, strict=True)],
+        names=list(Blob._fields),
+    )
 
 
-def read_source(graph: JobGraph, index: int, count: Count | None) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def read_source(
+    graph: JobGraph, index: int, count: Count | None
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """A function for ``mapInArrow`` that turns the splits of source ``index`` into blobs.
 
     A split is a row of the Spark source; it has ``now`` (ms) and ``seq``, a text that orders the splits.
@@ -109,8 +113,9 @@ def read_source(graph: JobGraph, index: int, count: Count | None) -> Callable[[I
     return run
 
 
-def run_operator(graph: JobGraph, operator: int, group: int, blobs: list[Blob], store: RunStore, cache: RunCache,
-                 count: Count | None) -> Iterator[Blob]:
+def run_operator(
+    graph: JobGraph, operator: int, group: int, blobs: list[Blob], store: RunStore, cache: RunCache, count: Count | None
+) -> Iterator[Blob]:
     """One micro-batch of one key group of a stateful operator."""
     spec: OperatorSpec = graph.operators[operator]
     started = time.perf_counter()
@@ -124,12 +129,18 @@ def run_operator(graph: JobGraph, operator: int, group: int, blobs: list[Blob], 
     output = state.step(spec.kernel, inputs, now, spec.ttl)
     yield from deliver(graph, spec.pipeline, output, now, f"{operator:04d}\0{group:06d}")
     if count:
-        count(spec.uid, {"rows_in": sum(f.height for f in inputs), "rows_out": output.height,
-                         "state_bytes_written": state.stats.bytes_written, "state_rows_merged": state.stats.merged_rows,
-                         "seconds": time.perf_counter() - started})
+        count(
+            spec.uid,
+            {
+                "rows_in": sum(f.height for f in inputs),
+                "rows_out": output.height,
+                "state_bytes_written": state.stats.bytes_written,
+                "state_rows_merged": state.stats.merged_rows,
+                "seconds": time.perf_counter() - started,
+            },
+        )
 
 
 def unslot(graph: JobGraph) -> dict[int, tuple[int, int]]:
     """Spark grouping key -> (operator, key group), for every slot of every operator."""
     return {slot_label(graph.slot(o, g)): (o, g) for o in range(len(graph.operators)) for g in range(graph.key_groups)}
-

@@ -4,9 +4,9 @@
     >>> statements[0].sql(dialect="flink")
     'SELECT a FROM t'
 
-What the trees look like: queries.py (queries, INSERT, hints), expressions.py (expressions, calls), types.py (types),
-nodes.py (all other statements). Each node carries where it stands in the text: ``meta["start"]`` and ``meta["end"]``
-(both inclusive), see :mod:`planner.positions`.
+What the trees look like: queries.py (queries, INSERT, hints), expressions.py (expressions, calls), types.py
+(types), nodes.py (all other statements). Each node carries where it stands in the text: ``meta["start"]`` and
+``meta["end"]`` (both inclusive), see :mod:`planner.positions`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,22 @@ from __future__ import annotations
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect, NormalizationStrategy
 
-from planner.dialect.expressions import function_name
+from planner.dialect.calls import function_name
 from planner.dialect.generator import FlinkGenerator
 from planner.dialect.parser import FlinkParser
 from planner.dialect.tokenizer import FlinkTokenizer, scan
 from planner.dialect.types import data_type, logical_type
 
-__all__ = ["Flink", "data_type", "function_name", "logical_type", "parse", "parse_expression", "parse_query", "to_sql"]
+__all__ = [
+    "Flink",
+    "data_type",
+    "function_name",
+    "logical_type",
+    "parse",
+    "parse_expression",
+    "parse_query",
+    "to_sql",
+]
 
 
 class Flink(Dialect):

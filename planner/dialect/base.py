@@ -6,18 +6,67 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from sqlglot import exp, parser
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from execnodes.errors import SqlError, nearest
 from planner.dialect.errors import end_place, place_of_token, shown, unsupported
-from planner.dialect.keywords import KEYWORDS, RESERVED
+from planner.dialect.keywords import KEYWORDS, RESERVED, words
 
 __all__ = ["ParserBase"]
 
 T = TypeVar("T")
 E = TypeVar("E", bound=exp.Expr)
 
-_MAX_DEPTH = 150
+_MAX_DEPTH = 50
+
+_STRUCTURE = words("""
+    FROM WHERE GROUP ORDER HAVING SELECT ON AND OR NOT THEN WHEN ELSE END UNION EXCEPT INTERSECT AS JOIN INNER LEFT RIGHT
+    FULL CROSS LIMIT WINDOW INTO BY SET IS IN LIKE BETWEEN USING OFFSET VALUES WITH CASE DISTINCT ALL INSERT CREATE TABLE
+""")
+
+_WORDS = frozenset(
+    {
+        TokenType.VAR,
+        TokenType.IDENTIFIER,
+        TokenType.STRING,
+        TokenType.NUMBER,
+        TokenType.HEX_STRING,
+        TokenType.NATIONAL_STRING,
+        TokenType.UNICODE_STRING,
+    }
+)
+_SIGNS = frozenset(
+    (
+        "(",
+        ")",
+        "[",
+        "]",
+        ",",
+        ".",
+        ";",
+        ":",
+        "=",
+        "<>",
+        "<",
+        "<=",
+        ">",
+        ">=",
+        "+",
+        "-",
+        "*",
+        "/",
+        "%",
+        "||",
+        "=>",
+        "->",
+        "/*+",
+        "*/",
+    )
+)
+_NO_SQL = {
+    '"': ("double quotes quote nothing in Flink SQL", "backquotes around a name, single quotes around a text"),
+    "!=": ("'!=' is not an operator of Flink SQL", "<>"),
+}
 
 
 class ParserBase(parser.Parser):
@@ -36,14 +85,25 @@ class ParserBase(parser.Parser):
         """Whether the next tokens are these words or signs (names in backquotes are not)."""
         for offset, word in enumerate(words):
             token = self._ahead(offset)
-            if token is None or token.token_type in (TokenType.IDENTIFIER, TokenType.STRING) \
-                    or token.text.upper() != word:
+            if (
+                token is None
+                or token.token_type in (TokenType.IDENTIFIER, TokenType.STRING)
+                or token.text.upper() != word
+            ):
                 return False
         return True
 
     def _ahead(self, offset: int) -> Token | None:
         index = self._index + offset
         return self._tokens[index] if index < len(self._tokens) else None
+
+    def _word_at(self, offset: int) -> str:
+        """The word or sign ``offset`` tokens ahead in capitals; nothing for a text, a name in backquotes,
+        the end."""
+        token = self._ahead(offset)
+        if token is None or token.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
+            return ""
+        return token.text.upper()
 
     def _accept(self, *words: str) -> bool:
         """Takes these words if they are next."""
@@ -72,32 +132,56 @@ class ParserBase(parser.Parser):
     # saying what is wrong
 
     def _unexpected(self, expected: str, *, words: Iterable[str] = (), token: Token | None = None) -> SqlError:
-        """SQL001 at ``token`` (the next one): not what was ``expected``. ``words`` are keywords that may stand there."""
+        """SQL001 at ``token`` (the next one): not what was ``expected``.
+
+        ``words`` are keywords that may stand there.
+        """
         token = token or self._ahead(0)
         if token is None or (token.token_type == TokenType.SEMICOLON and token is self._ahead(0)):
             last = self._tokens[self._index - 1] if self._index else None
-            return SqlError("SQL001", "the statement ends too early", place=end_place(self.sql, last),
-                            expected=expected)
+            return SqlError(
+                "SQL001", "the statement ends too early", place=end_place(self.sql, last), expected=expected
+            )
+        if token.token_type not in _WORDS and token.text not in _SIGNS:
+            what, instead = _NO_SQL.get(token.text, (f"unexpected character '{shown(token, self.sql):.10}'", expected))
+            return SqlError("SQL003", what, place=place_of_token(token, self.sql), expected=instead)
         if token.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
             hint = None
         else:
-            hint = nearest(token.text.upper(), words) or self._misspelled_before(token, words)
-        if hint is None and expected.startswith("a name") and token.text.upper() in RESERVED:
+            near = nearest(token.text.upper(), words) if len(token.text) > 2 else None
+            hint = near or self._misspelled_before(token, words)
+        if hint is None and expected.startswith("a name") and self._quotable(token):
             return self._reserved(token)
-        return SqlError("SQL001", f"unexpected '{shown(token, self.sql)}'", place=place_of_token(token, self.sql),
-                        expected=expected, hint=hint)
+        return SqlError(
+            "SQL001",
+            f"unexpected '{shown(token, self.sql)}'",
+            place=place_of_token(token, self.sql),
+            expected=expected,
+            hint=hint,
+        )
 
     def _misspelled_before(self, token: Token, words: Iterable[str]) -> str | None:
         """A name just taken as an alias may have been meant as a keyword: ``SELECT a FORM t``."""
         before = self._tokens[self._index - 1] if self._index and token is self._ahead(0) else None
-        if before is None or before.token_type != TokenType.VAR or len(before.text) < 3:
+        if before is None or before.token_type != TokenType.VAR or before.text.upper() in KEYWORDS:
             return None
         hint = nearest(before.text.upper(), words)
         return f"'{before.text}' before it: {hint}" if hint else None
 
+    @staticmethod
+    def _quotable(token: Token) -> bool:
+        """Whether the word is reserved, and not one that is rather misplaced than meant as a name."""
+        word = token.text.upper()
+        return token.token_type == TokenType.VAR and word in RESERVED and word not in _STRUCTURE
+
     def _reserved(self, token: Token) -> SqlError:
-        return SqlError("SQL008", f"'{token.text}' is a reserved word", place=place_of_token(token, self.sql),
-                        expected="a name", hint=f"put it in backquotes: `{token.text}`")
+        return SqlError(
+            "SQL008",
+            f"'{token.text}' is a reserved word",
+            place=place_of_token(token, self.sql),
+            expected="a name",
+            hint=f"put it in backquotes: `{token.text}`",
+        )
 
     def _unsupported(self, what: str, token: Token | None = None, hint: str | None = None) -> SqlError:
         token = token or self._prev
@@ -120,8 +204,12 @@ class ParserBase(parser.Parser):
         self.depth += 1
         if self.depth > _MAX_DEPTH:
             token = self._curr if not self._at_end() else self._prev
-            raise SqlError("SQL009", f"SQL is nested more than {_MAX_DEPTH} levels deep",
-                           place=place_of_token(token, self.sql), hint="split it into views")
+            raise SqlError(
+                "SQL009",
+                f"SQL is nested more than {_MAX_DEPTH} levels deep",
+                place=place_of_token(token, self.sql),
+                hint="split it into views",
+            )
         try:
             return parse()
         finally:
@@ -157,7 +245,7 @@ class ParserBase(parser.Parser):
         token = self._curr
         self._advance()
         quoted = token.token_type == TokenType.IDENTIFIER
-        text = token.text if quoted else self.sql[token.start:token.end + 1]
+        text = token.text if quoted else self.sql[token.start : token.end + 1]
         node = exp.Identifier(this=text, quoted=quoted)
         return self._mark(node, token)
 
@@ -189,10 +277,8 @@ class ParserBase(parser.Parser):
 
 
 def _is_word(token: Token) -> bool:
-    return token.token_type not in (TokenType.STRING, TokenType.NUMBER) and (
-        token.text[:1].isalpha() or token.text[:1] == "_") and " " not in token.text
-
-
-def keyword_hint(word: str) -> str | None:
-    """The nearest keyword of Flink SQL."""
-    return nearest(word.upper(), KEYWORDS)
+    return (
+        token.token_type not in (TokenType.STRING, TokenType.NUMBER)
+        and (token.text[:1].isalpha() or token.text[:1] in "_$")
+        and " " not in token.text
+    )

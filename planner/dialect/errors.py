@@ -17,7 +17,7 @@ SQL009    SQL nested too deeply
 
 from __future__ import annotations
 
-from sqlglot.tokens import Token
+from sqlglot.tokenizer_core import Token
 
 from execnodes.errors import Place, SqlError
 
@@ -47,7 +47,7 @@ def end_place(source: str, token: Token | None) -> Place:
 
 def shown(token: Token, source: str) -> str:
     """The token as it was written, cut to 60 characters."""
-    text = source[token.start:token.end + 1] or token.text
+    text = source[token.start : token.end + 1] or token.text
     text = " ".join(text.split())
     return text if len(text) <= 60 else text[:57] + "..."
 
@@ -55,3 +55,8 @@ def shown(token: Token, source: str) -> str:
 def unsupported(what: str, place: Place | None, hint: str | None = None) -> SqlError:
     """SQL004."""
     return SqlError("SQL004", f"{what} is not supported", place=place, hint=hint)
+
+
+def too_deep(source: str, file: str | None = None) -> SqlError:
+    """SQL009, without a place: the text is deeper than anything that walks its tree can go."""
+    return SqlError("SQL009", "SQL is nested too deeply", place=Place(file=file), hint="split it into views")

@@ -14,7 +14,10 @@ _TIME = r"(?P<h>\d{1,2}):(?P<mi>\d{1,2}):(?P<s>\d{1,2})(?:\.(?P<f>\d{1,9})0*)?"
 _FORMS = {
     "DATE": (re.compile(_DATE), "yyyy-MM-dd"),
     "TIME": (re.compile(_TIME), "HH:mm:ss, with up to nine digits of a second after a point"),
-    "TIMESTAMP": (re.compile(rf"{_DATE} {_TIME}"), "yyyy-MM-dd HH:mm:ss, with up to nine digits of a second after a point"),
+    "TIMESTAMP": (
+        re.compile(rf"{_DATE}(?: {_TIME})?"),
+        "yyyy-MM-dd HH:mm:ss, with up to nine digits of a second after a point",
+    ),
 }
 
 # What the text of an interval looks like, from its first to its last unit.
@@ -23,18 +26,24 @@ _PART = {"DAY": r"\d+", "HOUR": r"\d+", "MINUTE": r"\d+", "SECOND": r"\d+(?:\.\d
 _JOIN = {"HOUR": " ", "MINUTE": ":", "SECOND": ":"}
 
 
-def check_temporal(kind: str, text: str, place: Place) -> None:
-    """Raises SqlError SQL006 when ``text`` is not a DATE, TIME or TIMESTAMP literal's."""
+def check_temporal(kind: str, text: str, place: Place) -> str:
+    """The text of a DATE, TIME or TIMESTAMP literal with all its digits: ``2024-1-2`` is ``2024-01-02``.
+
+    Raises:
+        SqlError: SQL006, when the text is not a literal's of this kind.
+    """
     form, expected = _FORMS[kind]
     match = form.fullmatch(text.strip())
     if match:
         found = match.groupdict()
         try:
+            parts = []
             if kind != "TIME":
-                datetime.date(int(found["y"]), int(found["m"]), int(found["d"]))
+                parts.append(str(datetime.date(int(found["y"]), int(found["m"]), int(found["d"]))))
             if kind != "DATE":
-                datetime.time(int(found["h"]), int(found["mi"]), int(found["s"]))
-            return
+                clock = datetime.time(int(found["h"] or 0), int(found["mi"] or 0), int(found["s"] or 0))
+                parts.append(str(clock) + (f".{found['f']}" if found["f"] else ""))
+            return " ".join(parts)
         except ValueError:
             pass
     raise SqlError("SQL006", f"'{text:.60}' is not a {kind}", place=place, expected=expected)
@@ -51,7 +60,7 @@ def check_interval(text: str, qualifier: str, place: Place) -> None:
     else:
         form, expected = _PART[first] if first != "SECOND" else "", "a text such as "
         example = "1"
-        for unit in _UNITS[_UNITS.index(first) + 1:_UNITS.index(last) + 1]:
+        for unit in _UNITS[_UNITS.index(first) + 1 : _UNITS.index(last) + 1]:
             form += _JOIN[unit] + _PART[unit]
             example += _JOIN[unit] + "02"
         expected += f"'{example}'"

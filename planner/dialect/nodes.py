@@ -1,9 +1,9 @@
 """Syntax nodes of Flink SQL that sqlglot has no class for.
 
-Queries, INSERT and expressions use sqlglot's own classes (``exp.Select``, ``exp.Insert``, ``exp.Window``...); the
-statements around them, and the parts of CREATE TABLE that only Flink has, are the classes here. Each names its
-parts in ``arg_types`` as sqlglot does: True for a part that must be there. What is not an expression (flags,
-kinds, option texts) is kept as plain text or bool.
+Queries, INSERT and expressions use sqlglot's own classes (``exp.Select``, ``exp.Insert``, ``exp.Window``...);
+the statements around them, and the parts of CREATE TABLE that only Flink has, are the classes here. Each
+names its parts in ``arg_types`` as sqlglot does: True for a part that must be there. What is not an
+expression (flags, kinds, option texts) is kept as plain text or bool.
 """
 
 from __future__ import annotations
@@ -12,17 +12,44 @@ from typing import ClassVar
 
 from sqlglot import exp
 
-__all__ = ["AlterTable", "AlterView", "ColumnRef", "CompilePlan", "ComputedColumn", "CreateCatalog", "CreateDatabase",
-           "CreateTable", "CreateView", "DescribeTable", "Distribution", "DropObject", "ExecutePlan", "ExecuteStatement",
-           "Explain", "LikeTable", "MetadataColumn", "Option", "PhysicalColumn", "PrimaryKey", "ResetOption",
-           "SetOption", "ShowObjects", "Statement", "StatementSet", "TableArgument", "TypedLiteral", "UseObject",
-           "Watermark"]
+__all__ = [
+    "AlterTable",
+    "AlterView",
+    "CompilePlan",
+    "ComputedColumn",
+    "CreateCatalog",
+    "CreateDatabase",
+    "CreateTable",
+    "CreateView",
+    "DescribeTable",
+    "Distribution",
+    "DropObject",
+    "ExecutePlan",
+    "ExecuteStatement",
+    "Explain",
+    "LikeTable",
+    "MetadataColumn",
+    "Option",
+    "PhysicalColumn",
+    "PrimaryKey",
+    "ResetOption",
+    "SetOption",
+    "ShowObjects",
+    "Statement",
+    "StatementSet",
+    "TableArgument",
+    "TypedLiteral",
+    "UseObject",
+    "Watermark",
+]
 
 
 # expressions
 
+
 class TypedLiteral(exp.Expression, exp.Condition):
-    """``DATE '2024-01-31'``, ``TIME '12:00:00'``, ``TIMESTAMP '...'``; ``kind`` is the keyword, ``this`` a text literal."""
+    """``DATE '2024-01-31'``, ``TIME '12:00:00'``, ``TIMESTAMP '...'``; ``kind`` is the keyword, ``this``
+    a text literal."""
 
     arg_types: ClassVar = {"this": True, "kind": True}
 
@@ -33,13 +60,8 @@ class TableArgument(exp.Expression):
     arg_types: ClassVar = {"this": True, "partition_by": False, "order": False}
 
 
-class ColumnRef(exp.Expression):
-    """A column by name in DDL; ``this`` is an identifier."""
-
-    arg_types: ClassVar = {"this": True}
-
-
 # what CREATE TABLE is made of
+
 
 class Option(exp.Expression):
     """``'key' = 'value'``; ``this`` and ``expression`` are text literals."""
@@ -72,7 +94,8 @@ class Watermark(exp.Expression):
 
 
 class PrimaryKey(exp.Expression):
-    """``[CONSTRAINT name] PRIMARY KEY (columns) NOT ENFORCED``; without ``expressions`` when written at a column."""
+    """``[CONSTRAINT name] PRIMARY KEY (columns) NOT ENFORCED``; without ``expressions`` when written at a
+    column."""
 
     arg_types: ClassVar = {"this": False, "expressions": False, "enforced": False}
 
@@ -91,19 +114,38 @@ class LikeTable(exp.Expression):
 
 # statements
 
+
 class Statement(exp.Expression):
     """Base of the statements that are not sqlglot's own."""
 
 
 class CreateTable(Statement):
-    arg_types: ClassVar = {"this": True, "columns": False, "watermarks": False, "keys": False, "comment": False,
-                           "distribution": False, "partitioned_by": False, "options": False, "like": False,
-                           "temporary": False, "exists": False, "expression": False}
+    arg_types: ClassVar = {
+        "this": True,
+        "columns": False,
+        "watermarks": False,
+        "keys": False,
+        "comment": False,
+        "distribution": False,
+        "partitioned_by": False,
+        "options": False,
+        "like": False,
+        "temporary": False,
+        "exists": False,
+        "expression": False,
+    }
 
 
 class CreateView(Statement):
-    arg_types: ClassVar = {"this": True, "columns": False, "expression": True, "comment": False, "temporary": False,
-                           "exists": False, "replace": False}
+    arg_types: ClassVar = {
+        "this": True,
+        "columns": False,
+        "expression": True,
+        "comment": False,
+        "temporary": False,
+        "exists": False,
+        "replace": False,
+    }
 
 
 class CreateCatalog(Statement):
@@ -139,10 +181,17 @@ class UseObject(Statement):
 
 
 class ShowObjects(Statement):
-    """``SHOW kind [FROM|IN this] [[NOT] [I]LIKE 'pattern']``; ``kind`` as written, such as ``CREATE TABLE``."""
+    """``SHOW kind [FROM|IN this] [[NOT] [I]LIKE 'pattern']``; ``kind`` as written, such as ``CREATE
+    TABLE``."""
 
-    arg_types: ClassVar = {"kind": True, "this": False, "preposition": False, "like": False, "operator": False,
-                           "negated": False}
+    arg_types: ClassVar = {
+        "kind": True,
+        "this": False,
+        "preposition": False,
+        "like": False,
+        "operator": False,
+        "negated": False,
+    }
 
 
 class DescribeTable(Statement):
@@ -188,6 +237,7 @@ class ExecutePlan(Statement):
 
 
 class Explain(Statement):
-    """``EXPLAIN [PLAN FOR | details] statement`` or ``EXPLAIN PLAN 'path'``; ``details`` is a list of texts."""
+    """``EXPLAIN [PLAN FOR | details] statement`` or ``EXPLAIN PLAN 'path'``; ``details`` is a list of
+    texts."""
 
     arg_types: ClassVar = {"this": False, "path": False, "details": False, "plan_for": False}

@@ -1,21 +1,25 @@
-"""The part of the parser that reads queries: SELECT, VALUES, WITH, set operations, table references, hints, INSERT.
+"""The part of the parser that reads queries: SELECT, VALUES, WITH, set operations, table references, hints,
+INSERT.
 
-Trees are sqlglot's: ``exp.Select`` (``hint``, ``distinct``, ``expressions``, ``from_``, ``joins``, ``where``, ``group``,
-``having``, ``windows``, ``order``, ``limit``, ``offset``, ``with_``), ``exp.Union`` / ``Intersect`` / ``Except``
-(``distinct`` is False for ALL), ``exp.Values`` (rows are ``exp.Tuple``). Table references:
+Trees are sqlglot's: ``exp.Select`` (``hint``, ``distinct``, ``expressions``, ``from_``, ``joins``, ``where``,
+``group``, ``having``, ``windows``, ``order``, ``limit``, ``offset``, ``with_``), ``exp.Union`` /
+``Intersect`` / ``Except`` (``distinct`` is False for ALL), ``exp.Values`` (rows are ``exp.Tuple``). Table
+references:
 
 - ``exp.Table`` with ``alias``, ``hints`` (a list of ``exp.Hint``), ``version`` (FOR SYSTEM_TIME AS OF);
 - ``exp.Subquery`` around a query, with ``alias``;
-- ``exp.TableFromRows`` around the call of a table function, ``TABLE(f(..))`` or ``f(..)`` alike, with ``alias``;
+- ``exp.TableFromRows`` around the call of a table function, ``TABLE(f(..))`` or ``f(..)`` alike, with
+  ``alias``;
 - ``exp.Unnest`` with ``alias`` (``offset`` True for WITH ORDINALITY);
 - ``exp.Lateral`` around the last three where LATERAL is written, with ``alias``.
 
-A join is an ``exp.Join`` in ``joins``: ``side`` LEFT, RIGHT or FULL, ``kind`` INNER, CROSS or nothing, ``method``
-NATURAL, ``on`` or ``using``; a comma is a join without any of these. Parentheses around joins are not read.
+A join is an ``exp.Join`` in ``joins``: ``side`` LEFT, RIGHT or FULL, ``kind`` INNER, CROSS or nothing,
+``method`` NATURAL, ``on`` or ``using``; a comma is a join without any of these. Parentheses around joins are
+not read.
 
-A hint is ``exp.Hint`` whose ``expressions`` are ``exp.Anonymous`` (``STATE_TTL``, ``OPTIONS``...); their arguments are
-``exp.EQ`` of two text literals (or of an ``exp.Identifier`` and a text literal, where the key is written without
-quotes), or a single literal or identifier.
+A hint is ``exp.Hint`` whose ``expressions`` are ``exp.Anonymous`` (``STATE_TTL``, ``OPTIONS``...); their
+arguments are ``exp.EQ`` of two text literals (or of an ``exp.Identifier`` and a text literal, where the key
+is written without quotes), or a single literal or identifier.
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ from __future__ import annotations
 from typing import Any
 
 from sqlglot import exp
-from sqlglot.tokens import TokenType
+from sqlglot.tokenizer_core import TokenType
 
 from planner.dialect import nodes
 from planner.dialect.expressions import ExpressionParser
@@ -31,12 +35,44 @@ from planner.dialect.tokenizer import HINT_END
 
 __all__ = ["QueryParser"]
 
-_AFTER_TABLE = ("JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL", "ON", "USING", "WHERE", "GROUP", "HAVING",
-                "WINDOW", "ORDER", "LIMIT", "OFFSET", "FETCH", "UNION", "INTERSECT", "EXCEPT", "AS", "FOR")
+_AFTER_TABLE = (
+    "JOIN",
+    "INNER",
+    "LEFT",
+    "RIGHT",
+    "FULL",
+    "CROSS",
+    "NATURAL",
+    "ON",
+    "USING",
+    "WHERE",
+    "GROUP",
+    "HAVING",
+    "WINDOW",
+    "ORDER",
+    "LIMIT",
+    "OFFSET",
+    "FETCH",
+    "UNION",
+    "INTERSECT",
+    "EXCEPT",
+    "AS",
+    "FOR",
+)
 
 # What may follow a query, by the words it starts with, and is not supported.
-_REFUSED_CLAUSES = {"QUALIFY": "QUALIFY", "PIVOT": "PIVOT", "UNPIVOT": "UNPIVOT", "TABLESAMPLE": "TABLESAMPLE",
-                    "MATCH_RECOGNIZE": "MATCH_RECOGNIZE"}
+_REFUSED_CLAUSES = {
+    "QUALIFY": "QUALIFY",
+    "PIVOT": "PIVOT",
+    "UNPIVOT": "UNPIVOT",
+    "TABLESAMPLE": "TABLESAMPLE",
+    "MATCH_RECOGNIZE": "MATCH_RECOGNIZE",
+}
+_GROUP_KEYS: dict[type[exp.Expr], str] = {
+    exp.GroupingSets: "grouping_sets",
+    exp.Cube: "cube",
+    exp.Rollup: "rollup",
+}
 _CONFLICT = ("DEDUPLICATE", "NOTHING", "ERROR")
 
 
@@ -52,12 +88,6 @@ class QueryParser(ExpressionParser):
         word = self._word_at(offset)
         return word in ("SELECT", "WITH", "VALUES") or (word == "TABLE" and self._word_at(offset + 1) != "(")
 
-    def _word_at(self, offset: int) -> str:
-        token = self._ahead(offset)
-        if token is None or token.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
-            return ""
-        return token.text.upper()
-
     def _query(self) -> exp.Expr:
         """A whole query: WITH, set operations, ORDER BY, LIMIT."""
         return self._deeper(self._whole_query)
@@ -68,9 +98,12 @@ class QueryParser(ExpressionParser):
         query = self._set_operation()
         changes: dict[str, Any] = {"order": self._order_by()}
         changes |= self._limits()
-        if any(query.args.get(key) for key, value in changes.items() if value is not None) \
-                or (with_ is not None and query.args.get("with_")):
-            query = self._mark(exp.Select(expressions=[exp.Star()], from_=exp.From(this=exp.Subquery(this=query))), start)
+        if any(query.args.get(key) for key, value in changes.items() if value is not None) or (
+            with_ is not None and query.args.get("with_")
+        ):
+            query = self._mark(
+                exp.Select(expressions=[exp.Star()], from_=exp.From(this=exp.Subquery(this=query))), start
+            )
         for key, value in changes.items():
             if value is not None:
                 self._hold(query, key)
@@ -103,7 +136,7 @@ class QueryParser(ExpressionParser):
 
     def _set_operation(self) -> exp.Expr:
         start, left = self._curr, self._intersection()
-        while word := self._accept_any(("UNION", "EXCEPT", "MINUS")):
+        while word := self._accept_any(("UNION", "EXCEPT")):
             kind = exp.Union if word == "UNION" else exp.Except
             distinct = self._accept_any(("ALL", "DISTINCT")) != "ALL"
             left = self._mark(kind(this=left, expression=self._intersection(), distinct=distinct), start)
@@ -137,9 +170,8 @@ class QueryParser(ExpressionParser):
 
     def _values_row(self) -> exp.Tuple:
         start = self._curr
-        if self._accept("ROW"):
-            if not self._is("("):
-                raise self._unexpected("(")
+        if self._accept("ROW") and not self._is("("):
+            raise self._unexpected("(")
         if self._is("(") and not self._query_ahead():
             self._advance()
             items = self._csv(self._argument)
@@ -180,8 +212,9 @@ class QueryParser(ExpressionParser):
             select.set("windows", self._csv(self._named_window))
         self._refuse_clause()
         if not self._ends_query():
-            raise self._unexpected("WHERE, GROUP BY, HAVING, ORDER BY, LIMIT or the end of the query",
-                                   words=_AFTER_TABLE)
+            raise self._unexpected(
+                "WHERE, GROUP BY, HAVING, ORDER BY, LIMIT or the end of the query", words=_AFTER_TABLE
+            )
         return self._mark(select, start)
 
     def _refuse_clause(self) -> None:
@@ -191,8 +224,22 @@ class QueryParser(ExpressionParser):
 
     def _ends_query(self) -> bool:
         return self._at_end() or self._word_at(0) in (
-            ")", ";", "UNION", "INTERSECT", "EXCEPT", "MINUS", "ORDER", "LIMIT", "OFFSET", "FETCH", "WHERE", "GROUP",
-            "HAVING", "WINDOW", "ON", *_REFUSED_CLAUSES)
+            ")",
+            ";",
+            "UNION",
+            "INTERSECT",
+            "EXCEPT",
+            "ORDER",
+            "LIMIT",
+            "OFFSET",
+            "FETCH",
+            "WHERE",
+            "GROUP",
+            "HAVING",
+            "WINDOW",
+            "ON",
+            *_REFUSED_CLAUSES,
+        )
 
     def _select_item(self) -> exp.Expr:
         start = self._curr
@@ -221,9 +268,7 @@ class QueryParser(ExpressionParser):
         self._accept("ALL")
         group = exp.Group()
         for item in self._csv(self._group_item):
-            key = {exp.GroupingSets: "grouping_sets", exp.Cube: "cube", exp.Rollup: "rollup"}.get(
-                type(item), "expressions")  # type: ignore[call-overload]
-            group.append(key, item)
+            group.append(_GROUP_KEYS.get(type(item), "expressions"), item)
         return self._mark(group, start)
 
     def _group_item(self) -> exp.Expr:
@@ -400,8 +445,10 @@ class QueryParser(ExpressionParser):
             on = self._expression()
         elif not bare and self._accept("USING"):
             using = self._parens(lambda: self._csv(self._name))
-        return self._mark(exp.Join(this=table, method="NATURAL" if natural else None, side=side, kind=kind, on=on,
-                                   using=using), start)
+        return self._mark(
+            exp.Join(this=table, method="NATURAL" if natural else None, side=side, kind=kind, on=on, using=using),
+            start,
+        )
 
     def _table_argument(self) -> nodes.TableArgument:
         start = self._curr
@@ -423,18 +470,15 @@ class QueryParser(ExpressionParser):
         if self._at_end() or start.token_type != TokenType.HINT:
             return None
         self._advance()
-        items: list[exp.Expr] = []
-        while self._curr.token_type != HINT_END or self._at_end():
-            items.append(self._hint_item())
-            self._accept(",")
-        if not items:
-            raise self._unexpected("a hint, such as STATE_TTL('t' = '1 d')")
+        items = self._csv(self._hint_item)
+        if self._at_end() or self._curr.token_type != HINT_END:
+            raise self._unexpected(", or */")
         self._advance()
         return self._mark(exp.Hint(expressions=items), start)
 
     def _hint_item(self) -> exp.Anonymous:
         start = self._curr
-        name = self._name("a name of a hint, such as STATE_TTL or OPTIONS, or */")
+        name = self._name("a name of a hint, such as STATE_TTL or OPTIONS")
         arguments: list[exp.Expr] = []
         if self._accept("("):
             if not self._is(")"):
@@ -470,7 +514,6 @@ class QueryParser(ExpressionParser):
         overwrite = self._accept("OVERWRITE")
         if not overwrite:
             self._expect("INTO", expected="INTO or OVERWRITE")
-        self._accept("TABLE")
         table_start = self._curr
         table = self._path("a name of a table")
         hints = []
@@ -486,11 +529,21 @@ class QueryParser(ExpressionParser):
         if partition is None and self._is("PARTITION"):
             partition = self._partition()
         if not self._query_ahead() and not self._is("TABLE"):
-            raise self._unexpected("a query: SELECT, VALUES, WITH or (", words=("SELECT", "VALUES", "WITH", "PARTITION"))
+            raise self._unexpected(
+                "a query: SELECT, VALUES, WITH or (", words=("SELECT", "VALUES", "WITH", "PARTITION")
+            )
         query = self._query()
         conflict = self._conflict() if self._is("ON") else None
-        return self._mark(exp.Insert(this=target, partition=partition, overwrite=overwrite or None, expression=query,
-                                     conflict=conflict), start)
+        return self._mark(
+            exp.Insert(
+                this=target,
+                partition=partition,
+                overwrite=overwrite or None,
+                expression=query,
+                conflict=conflict,
+            ),
+            start,
+        )
 
     def _partition(self) -> exp.Partition:
         start = self._curr

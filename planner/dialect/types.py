@@ -19,10 +19,17 @@ __all__ = ["TypeParser", "data_type", "logical_type"]
 
 # Types that are one word (and its synonyms), nothing in parentheses.
 _PLAIN: dict[str, LogicalType] = {
-    "BOOLEAN": LogicalType("BOOLEAN"), "TINYINT": LogicalType("TINYINT"), "SMALLINT": LogicalType("SMALLINT"),
-    "INT": LogicalType("INTEGER"), "INTEGER": LogicalType("INTEGER"), "BIGINT": LogicalType("BIGINT"),
-    "FLOAT": LogicalType("FLOAT"), "DOUBLE": LogicalType("DOUBLE"), "DATE": LogicalType("DATE"),
-    "STRING": LogicalType("VARCHAR", length=MAX_LENGTH), "BYTES": LogicalType("VARBINARY", length=MAX_LENGTH),
+    "BOOLEAN": LogicalType("BOOLEAN"),
+    "TINYINT": LogicalType("TINYINT"),
+    "SMALLINT": LogicalType("SMALLINT"),
+    "INT": LogicalType("INTEGER"),
+    "INTEGER": LogicalType("INTEGER"),
+    "BIGINT": LogicalType("BIGINT"),
+    "FLOAT": LogicalType("FLOAT"),
+    "DOUBLE": LogicalType("DOUBLE"),
+    "DATE": LogicalType("DATE"),
+    "STRING": LogicalType("VARCHAR", length=MAX_LENGTH),
+    "BYTES": LogicalType("VARBINARY", length=MAX_LENGTH),
     "NULL": LogicalType("NULL"),
 }
 
@@ -42,20 +49,39 @@ _VARYING = {"CHAR": "VARCHAR", "CHARACTER": "VARCHAR", "BINARY": "VARBINARY"}
 
 # sqlglot's name of each root, for tools that look at exp.DataType.this.
 _DTYPE: dict[str, exp.DType] = {
-    "BOOLEAN": exp.DType.BOOLEAN, "TINYINT": exp.DType.TINYINT, "SMALLINT": exp.DType.SMALLINT,
-    "INTEGER": exp.DType.INT, "BIGINT": exp.DType.BIGINT, "FLOAT": exp.DType.FLOAT, "DOUBLE": exp.DType.DOUBLE,
-    "DECIMAL": exp.DType.DECIMAL, "CHAR": exp.DType.CHAR, "VARCHAR": exp.DType.VARCHAR, "BINARY": exp.DType.BINARY,
-    "VARBINARY": exp.DType.VARBINARY, "DATE": exp.DType.DATE, "TIME_WITHOUT_TIME_ZONE": exp.DType.TIME,
-    "TIMESTAMP_WITHOUT_TIME_ZONE": exp.DType.TIMESTAMPNTZ, "TIMESTAMP_WITH_LOCAL_TIME_ZONE": exp.DType.TIMESTAMPLTZ,
-    "INTERVAL_DAY_TIME": exp.DType.INTERVAL, "INTERVAL_YEAR_MONTH": exp.DType.INTERVAL, "ARRAY": exp.DType.ARRAY,
-    "MAP": exp.DType.MAP, "ROW": exp.DType.STRUCT, "NULL": exp.DType.NULL,
+    "BOOLEAN": exp.DType.BOOLEAN,
+    "TINYINT": exp.DType.TINYINT,
+    "SMALLINT": exp.DType.SMALLINT,
+    "INTEGER": exp.DType.INT,
+    "BIGINT": exp.DType.BIGINT,
+    "FLOAT": exp.DType.FLOAT,
+    "DOUBLE": exp.DType.DOUBLE,
+    "DECIMAL": exp.DType.DECIMAL,
+    "CHAR": exp.DType.CHAR,
+    "VARCHAR": exp.DType.VARCHAR,
+    "BINARY": exp.DType.BINARY,
+    "VARBINARY": exp.DType.VARBINARY,
+    "DATE": exp.DType.DATE,
+    "TIME_WITHOUT_TIME_ZONE": exp.DType.TIME,
+    "TIMESTAMP_WITHOUT_TIME_ZONE": exp.DType.TIMESTAMPNTZ,
+    "TIMESTAMP_WITH_LOCAL_TIME_ZONE": exp.DType.TIMESTAMPLTZ,
+    "INTERVAL_DAY_TIME": exp.DType.INTERVAL,
+    "INTERVAL_YEAR_MONTH": exp.DType.INTERVAL,
+    "ARRAY": exp.DType.ARRAY,
+    "MAP": exp.DType.MAP,
+    "ROW": exp.DType.STRUCT,
+    "NULL": exp.DType.NULL,
 }
 
 _OTHERS = ("DECIMAL", "NUMERIC", "DEC", "ARRAY", "MAP", "MULTISET", "ROW", "INTERVAL")
 TYPE_NAMES = (*_PLAIN, *_SIZED, *_OTHERS)
 
-_NOT_HERE = {"RAW": "the type RAW", "STRUCTURED": "the type STRUCTURED", "VARIANT": "the type VARIANT",
-             "BITMAP": "the type BITMAP"}
+_NOT_HERE = {
+    "RAW": "the type RAW",
+    "STRUCTURED": "the type STRUCTURED",
+    "VARIANT": "the type VARIANT",
+    "BITMAP": "the type BITMAP",
+}
 
 UNITS_YEAR_MONTH = ("YEAR", "QUARTER", "MONTH")
 UNITS_DAY_TIME = ("WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
@@ -105,9 +131,16 @@ class TypeParser(ParserBase):
             raise self._unsupported(_NOT_HERE[word], token)
         reader: Callable[[], LogicalType] | None = None
         if not quoted:
-            reader = {"ARRAY": self._collection, "MULTISET": self._collection, "MAP": self._map, "ROW": self._row,
-                      "DECIMAL": self._decimal, "DEC": self._decimal, "NUMERIC": self._decimal,
-                      "INTERVAL": self._interval_type}.get(word)
+            reader = {
+                "ARRAY": self._collection,
+                "MULTISET": self._collection,
+                "MAP": self._map,
+                "ROW": self._row,
+                "DECIMAL": self._decimal,
+                "DEC": self._decimal,
+                "NUMERIC": self._decimal,
+                "INTERVAL": self._interval_type,
+            }.get(word)
         if reader is not None:
             return reader()
         if not quoted and word in _PLAIN:
@@ -120,16 +153,25 @@ class TypeParser(ParserBase):
         if not self._name_ahead() and not word[:1].isalpha():
             raise self._unexpected("a type", words=TYPE_NAMES)
         from execnodes.errors import nearest
-        raise SqlError("SQL005", f"unknown type '{token.text}'", place=place_of_token(token, self.sql),
-                       expected="one of Flink's types, such as BIGINT, STRING, DECIMAL(10, 2), TIMESTAMP(3)",
-                       hint=nearest(word, TYPE_NAMES))
+
+        raise SqlError(
+            "SQL005",
+            f"unknown type '{token.text}'",
+            place=place_of_token(token, self.sql),
+            expected="one of Flink's types, such as BIGINT, STRING, DECIMAL(10, 2), TIMESTAMP(3)",
+            hint=nearest(word, TYPE_NAMES),
+        )
 
     def _number(self, what: str, low: int, high: int) -> int:
         token = self._curr
         value = self._integer(f"the {what}, a whole number")
         if not low <= value <= high:
-            raise SqlError("SQL005", f"{what} {value} is out of range", place=place_of_token(token, self.sql),
-                           expected=f"{low} to {high}")
+            raise SqlError(
+                "SQL005",
+                f"{what} {value} is out of range",
+                place=place_of_token(token, self.sql),
+                expected=f"{low} to {high}",
+            )
         return value
 
     def _sized(self, word: str) -> LogicalType:
@@ -143,8 +185,11 @@ class TypeParser(ParserBase):
             if self._accept("WITH", "LOCAL", "TIME", "ZONE") and word == "TIMESTAMP":
                 root = "TIMESTAMP_WITH_LOCAL_TIME_ZONE"
             elif self._is("WITH", "TIME", "ZONE"):
-                raise self._unsupported(f"the type {word} WITH TIME ZONE", token,
-                                        "use TIMESTAMP_LTZ (TIMESTAMP WITH LOCAL TIME ZONE)")
+                raise self._unsupported(
+                    f"the type {word} WITH TIME ZONE",
+                    token,
+                    "use TIMESTAMP_LTZ (TIMESTAMP WITH LOCAL TIME ZONE)",
+                )
             else:
                 self._accept("WITHOUT", "TIME", "ZONE")
         return LogicalType(root, length=value) if field == "length" else LogicalType(root, precision=value)
@@ -212,9 +257,12 @@ class TypeParser(ParserBase):
             last = self._unit()
             family = UNITS_YEAR_MONTH if first in UNITS_YEAR_MONTH else UNITS_DAY_TIME
             if last not in family or family.index(last) <= family.index(first):
-                raise SqlError("SQL006", f"no interval goes from {first} to {last}",
-                               place=place_of_token(self._prev, self.sql), expected="YEAR TO MONTH, DAY TO SECOND or "
-                               "another pair from larger to smaller")
+                raise SqlError(
+                    "SQL006",
+                    f"no interval goes from {first} to {last}",
+                    place=place_of_token(self._prev, self.sql),
+                    expected="YEAR TO MONTH, DAY TO SECOND or another pair from larger to smaller",
+                )
             if last == "SECOND" and self._is("("):
                 fraction = self._parens(lambda: self._number("fraction of SECOND", 0, 9))
             text += f" TO {last}" + (f"({fraction})" if fraction is not None else "")

@@ -43,7 +43,7 @@ BAD = [
     ("[1 2]", "PLAN011", 1, 4, "a comma is missing"),
     ("{'a': 1}", "PLAN011", 1, 2, "keys are written in double quotes"),
     ("{a: 1}", "PLAN011", 1, 2, "keys are written in double quotes"),
-    ('{"a": \'x\'}', "PLAN011", 1, 7, "texts are written in double quotes"),
+    ("{\"a\": 'x'}", "PLAN011", 1, 7, "texts are written in double quotes"),
     ('{"a": 1 h}', "PLAN011", 1, 9, '"," or "}"'),
     ('{"a": True}', "PLAN011", 1, 7, "did you mean true?"),
     ('{"a": None}', "PLAN011", 1, 7, "did you mean null?"),
@@ -56,8 +56,8 @@ BAD = [
     ('{"a": +1}', "PLAN011", 1, 7, "begins with a digit or a minus"),
     ('{"a": .5}', "PLAN011", 1, 7, "begins with a digit or a minus"),
     ('{"a": 1} // end', "PLAN018", 1, 10, "after the end"),
-    ('{"a": 1}}', "PLAN018", 1, 9, 'the end of the file'),
-    ('{"a": 1}{"a": 1}', "PLAN018", 1, 9, 'after the end'),
+    ('{"a": 1}}', "PLAN018", 1, 9, "the end of the file"),
+    ('{"a": 1}{"a": 1}', "PLAN018", 1, 9, "after the end"),
     ('{// x\n"a": 1}', "PLAN011", 1, 2, "JSON has no comments"),
     ('{"a": 1, # x\n"b": 2}', "PLAN011", 1, 10, "JSON has no comments"),
     ('{\n  "a": 1,\n  "b": 2,\n  "a": 3\n}', "PLAN013", 4, 3, "it is first at line 2, column 3"),
@@ -100,7 +100,7 @@ def test_the_place_is_underlined_in_a_plan_on_one_line() -> None:
         loads(text)
     excerpt = caught.value.place.excerpt().splitlines()
     assert len(excerpt) == 2
-    assert excerpt[0][excerpt[1].index("^"):].startswith("nope")
+    assert excerpt[0][excerpt[1].index("^") :].startswith("nope")
 
 
 def test_depth_limit_does_not_depend_on_the_stack() -> None:
@@ -113,10 +113,16 @@ def test_depth_limit_does_not_depend_on_the_stack() -> None:
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(st.characters(codec="utf-8")),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(st.characters(codec="utf-8")), inner, max_size=4),
-    max_leaves=20)
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(st.characters(codec="utf-8")), inner, max_size=4)
+    ),
+    max_leaves=20,
+)
 
 
 @given(JSON, st.sampled_from([None, 2]), st.booleans())
@@ -130,9 +136,9 @@ def test_both_readers_agree_with_the_standard_library(value: object, indent: int
         target = value
         for part in split_pointer(pointer):
             target = target[int(part)] if isinstance(target, list) else target[part]
-        assert json.loads(text[location.value.start:location.value.end]) == target
+        assert json.loads(text[location.value.start : location.value.end]) == target
         if location.key is not None:
-            assert json.loads(text[location.key.start:location.key.end]) == split_pointer(pointer)[-1]
+            assert json.loads(text[location.key.start : location.key.end]) == split_pointer(pointer)[-1]
 
 
 @given(st.text('{}[]",:\\ntrue0-1.eE+/ \n', max_size=30))
@@ -172,10 +178,17 @@ def test_a_missing_member_is_placed_at_the_key_of_the_object_around_it() -> None
     assert (place.line, place.column, place.pointer) == (3, 16, "/nodes/0/state/0/name")
 
 
-@pytest.mark.parametrize(("data", "part"), [
-    ("{}".encode("utf-16"), "UTF-16"), ("{}".encode("utf-16-le"), "UTF-16"), ("{}".encode("utf-32"), "UTF-32"),
-    ("{ }".encode("utf-16-be"), "UTF-16"), (b"\x1f\x8b\x08\x00", "gzip"), (b"PK\x03\x04....", "zip"),
-])
+@pytest.mark.parametrize(
+    ("data", "part"),
+    [
+        ("{}".encode("utf-16"), "UTF-16"),
+        ("{}".encode("utf-16-le"), "UTF-16"),
+        ("{}".encode("utf-32"), "UTF-32"),
+        ("{ }".encode("utf-16-be"), "UTF-16"),
+        (b"\x1f\x8b\x08\x00", "gzip"),
+        (b"PK\x03\x04....", "zip"),
+    ],
+)
 def test_other_encodings_are_named(data: bytes, part: str) -> None:
     with pytest.raises(PlanError, match=part) as caught:
         decode(data, "plan.json")
@@ -185,7 +198,7 @@ def test_other_encodings_are_named(data: bytes, part: str) -> None:
 
 def test_a_byte_that_is_not_utf8_is_placed() -> None:
     with pytest.raises(PlanError, match="byte 0xE9") as caught:
-        decode('{\n  "ä": "'.encode() + b"caf\xe9\"}", "plan.json")
+        decode('{\n  "ä": "'.encode() + b'caf\xe9"}', "plan.json")
     assert (caught.value.place.line, caught.value.place.column) == (2, 12)
 
 

@@ -12,10 +12,14 @@ from execnodes.runtime.hashing import SLOT_CYCLE, hash_rows, key_groups, slot_la
 
 
 def test_frozen_values() -> None:
-    frame = pl.DataFrame({
-        "i": [0, 1, -1, None], "s": ["", "abc", "abcdefghi", None], "f": [0.0, 1.5, float("nan"), None],
-        "d": pl.Series(["1.50", "2.00", "0.01", None]).cast(pl.Decimal(10, 2)),
-    })
+    frame = pl.DataFrame(
+        {
+            "i": [0, 1, -1, None],
+            "s": ["", "abc", "abcdefghi", None],
+            "f": [0.0, 1.5, float("nan"), None],
+            "d": pl.Series(["1.50", "2.00", "0.01", None]).cast(pl.Decimal(10, 2)),
+        }
+    )
     assert {name: hash_rows(frame, [name]).tolist() for name in frame.columns} == FROZEN
     assert hash_rows(frame, ["i", "s"]).tolist() == FROZEN_PAIR
     assert hash_rows(frame, []).tolist() == [2685821657736338717] * 4

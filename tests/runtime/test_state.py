@@ -30,8 +30,7 @@ class Reference:
     rows: dict[tuple[object, ...], tuple[int, int]] = field(default_factory=dict)
 
     def live(self, keys: set[object], now: int, ttl: int) -> set[tuple[object, ...]]:
-        return {(*i, *row) for i, row in self.rows.items()
-                if i[0] in keys and (ttl == 0 or row[1] + ttl > now)}
+        return {(*i, *row) for i, row in self.rows.items() if i[0] in keys and (ttl == 0 or row[1] + ttl > now)}
 
 
 def rows(table: StateTable, values: list[tuple[object, ...]], now: int) -> pl.DataFrame:
@@ -44,11 +43,20 @@ def found(frame: pl.DataFrame, keys: set[object]) -> set[tuple[object, ...]]:
     return set(listed)
 
 
-@given(st.lists(st.tuples(
-    st.lists(st.tuples(KEYS, ENTRIES, st.integers(0, 99)), max_size=8),
-    st.lists(st.tuples(KEYS, ENTRIES), max_size=4),
-    st.integers(1, 400)), max_size=40), st.sampled_from([0, 300, 1000]))
-def test_like_a_dict(steps: list[tuple[list[tuple[object, str, int]], list[tuple[object, str]], int]], ttl: int) -> None:
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(st.tuples(KEYS, ENTRIES, st.integers(0, 99)), max_size=8),
+            st.lists(st.tuples(KEYS, ENTRIES), max_size=4),
+            st.integers(1, 400),
+        ),
+        max_size=40,
+    ),
+    st.sampled_from([0, 300, 1000]),
+)
+def test_like_a_dict(
+    steps: list[tuple[list[tuple[object, str, int]], list[tuple[object, str]], int]], ttl: int
+) -> None:
     store, cache, reference, now = MemoryRunStore(), RunCache(None), Reference(), 0
     for upserts, deletes, wait in steps:
         now += wait
@@ -58,8 +66,13 @@ def test_like_a_dict(steps: list[tuple[list[tuple[object, str, int]], list[tuple
         assert found(state.lookup(MANY, asked, now, ttl), keys) == reference.live(keys, now, ttl)
         new = {(u[0], u[1]): u[2] for u in upserts}
         gone = {d for d in deletes if d not in new}
-        state.write(MANY, rows(MANY, [(*i, v) for i, v in new.items()], now),
-                    pl.DataFrame(list(gone), schema={"k": pl.Int64, "e": pl.String}, orient="row"), now, ttl)
+        state.write(
+            MANY,
+            rows(MANY, [(*i, v) for i, v in new.items()], now),
+            pl.DataFrame(list(gone), schema={"k": pl.Int64, "e": pl.String}, orient="row"),
+            now,
+            ttl,
+        )
         state.flush()
         reference.rows.update({i: (v, now) for i, v in new.items()})
         for identity in gone:
@@ -70,7 +83,9 @@ def test_like_a_dict(steps: list[tuple[list[tuple[object, str, int]], list[tuple
 def _runs(store: MemoryRunStore) -> list[str]:
     import json
 
-    return [] if store.text is None else [e[0] for entries in json.loads(store.text)["tables"].values() for e in entries]
+    return (
+        [] if store.text is None else [e[0] for entries in json.loads(store.text)["tables"].values() for e in entries]
+    )
 
 
 def _write(store: MemoryRunStore, cache: RunCache, first: int, count: int, now: int, ttl: int = 0) -> KeyedState:
@@ -128,9 +143,17 @@ def test_expired_runs_are_dropped_unread() -> None:
     assert store.values == {}
 
 
-@pytest.mark.parametrize(("sizes", "start"), [
-    ([], None), ([10] * 7, None), ([10] * 8, 0), ([10_000, *[10] * 8], 1), ([3_000] * 7 + [400] * 7 + [10] * 7, None),
-    ([5, 10_000] + [10] * 7, None)])
+@pytest.mark.parametrize(
+    ("sizes", "start"),
+    [
+        ([], None),
+        ([10] * 7, None),
+        ([10] * 8, 0),
+        ([10_000, *[10] * 8], 1),
+        ([3_000] * 7 + [400] * 7 + [10] * 7, None),
+        ([5, 10_000] + [10] * 7, None),
+    ],
+)
 def test_due_merge(sizes: list[int], start: int | None) -> None:
     assert due_merge(sizes) == start
 
@@ -150,8 +173,17 @@ def test_cached_run_files_are_shared_and_replaceable(tmp_path: Path) -> None:
     assert KeyedState(store, RunCache(str(tmp_path)), [POINT], "test").lookup(POINT, asked, 2, 0).height == 1
 
 
-@pytest.mark.parametrize(("damage", "code"), [("missing", "CKPT011"), ("short", "CKPT012"), ("garbage", "CKPT012"),
-                                              ("manifest", "CKPT010"), ("format", "CKPT010"), ("columns", "CKPT013")])
+@pytest.mark.parametrize(
+    ("damage", "code"),
+    [
+        ("missing", "CKPT011"),
+        ("short", "CKPT012"),
+        ("garbage", "CKPT012"),
+        ("manifest", "CKPT010"),
+        ("format", "CKPT010"),
+        ("columns", "CKPT013"),
+    ],
+)
 def test_damage_is_named(damage: str, code: str) -> None:
     store = MemoryRunStore()
     _write(store, RunCache(None), 0, 10, now=1)
@@ -171,6 +203,7 @@ def test_damage_is_named(damage: str, code: str) -> None:
         table = StateTable("point", 0, ("k",), ("k",), {"k": pl.String(), "v": pl.Int64()})
     with pytest.raises(CheckpointError) as error:
         KeyedState(store, RunCache(None), [table], "dedup[3], key group 2").lookup(
-            table, pl.DataFrame({"k": [3]}).cast({"k": table.schema["k"]}), 2, 0)
+            table, pl.DataFrame({"k": [3]}).cast({"k": table.schema["k"]}), 2, 0
+        )
     assert error.value.code == code
     assert "dedup[3], key group 2" in error.value.message

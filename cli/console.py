@@ -1,0 +1,263 @@
+"""Everything the user sees goes through a :class:`Console`: results to standard output, the rest to standard error.
+
+:class:`PlainConsole` writes to pipes and files, :class:`TerminalConsole` adds a live progress line,
+:class:`JsonConsole` writes one JSON object per result, :class:`CaptureConsole` is for tests.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import sys
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TextIO
+
+from cli.tableau import render
+from execnodes.errors import StateplanError
+
+if TYPE_CHECKING:
+    from execnodes.runtime.job import Progress
+
+__all__ = ["CaptureConsole", "Console", "JsonConsole", "PlainConsole", "TerminalConsole", "make_console",
+           "progress_text"]
+
+
+def progress_text(progress: Progress) -> str:
+    """The figures of a job on one line."""
+    batch = f"batch {progress.batch} ({progress.batch_seconds:.1f} s)" if progress.batch >= 0 else "no batch yet"
+    return (f"{batch} | {progress.rows_in:,} rows in | {progress.rows_out:,} rows out | "
+            f"{progress.seconds:.1f} s")
+
+
+class Console(ABC):
+    """Where text for the user goes."""
+
+    @abstractmethod
+    def show(self, text: str, data: Any) -> None:
+        """A result: ``text`` for people, ``data`` (JSON-ready) for programs."""
+
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+        """A result of rows."""
+        self.show(render(columns, rows), {"columns": list(columns), "rows": [list(r) for r in rows]})
+
+    @abstractmethod
+    def note(self, text: str) -> None:
+        """Something good to know."""
+
+    @abstractmethod
+    def warning(self, text: str) -> None:
+        """Something that may be wrong."""
+
+    @abstractmethod
+    def error(self, error: StateplanError) -> None:
+        """What went wrong."""
+
+    @abstractmethod
+    def status(self, text: str) -> None:
+        """What is being waited for; leaves nothing behind."""
+
+    @abstractmethod
+    def progress(self, progress: Progress) -> None:
+        """The figures of a running job; called several times a second."""
+
+    @abstractmethod
+    def finished(self, progress: Progress, outcome: str = "finished") -> None:
+        """The last figures of a job."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Leaves the terminal as it was."""
+
+
+class PlainConsole(Console):
+    """Text for pipes and files. A running job gives a line every ``every`` seconds.
+
+    Args:
+        quiet: leave out notes and progress; results, warnings and errors stay.
+        out: results; standard output of the moment by default.
+        err: everything else; standard error of the moment by default.
+        every: seconds between lines of progress.
+    """
+
+    def __init__(self, quiet: bool = False, out: TextIO | None = None, err: TextIO | None = None,
+                 every: float = 5.0) -> None:
+        self.quiet = quiet
+        self._out = out
+        self._err = err
+        self._every = every
+        self._last = 0.0
+
+    @property
+    def out(self) -> TextIO:
+        return self._out or sys.stdout
+
+    @property
+    def err(self) -> TextIO:
+        return self._err or sys.stderr
+
+    def _aside(self, text: str) -> None:
+        self.err.write(f"{text}\n")
+        self.err.flush()
+
+    def show(self, text: str, data: Any) -> None:
+        self.out.write(text if text.endswith("\n") or not text else f"{text}\n")
+        self.out.flush()
+
+    def note(self, text: str) -> None:
+        if not self.quiet:
+            self._aside(text)
+
+    def warning(self, text: str) -> None:
+        self._aside(f"warning: {text}")
+
+    def error(self, error: StateplanError) -> None:
+        self._aside(f"error: {error}")
+
+    def status(self, text: str) -> None:
+        self._last = time.monotonic()
+
+    def progress(self, progress: Progress) -> None:
+        now = time.monotonic()
+        if now - self._last >= self._every:
+            self._last = now
+            self.note(progress_text(progress))
+
+    def finished(self, progress: Progress, outcome: str = "finished") -> None:
+        self.note(f"{outcome}: {progress_text(progress)}")
+
+    def close(self) -> None:
+        self.err.flush()
+
+
+class _Above(io.TextIOBase):
+    """Standard output that takes the live line away before it is written to."""
+
+    def __init__(self, console: TerminalConsole, stream: TextIO) -> None:
+        self._console = console
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        self._console.erase()
+        return self._stream.write(text)
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+class TerminalConsole(PlainConsole):
+    """Text for a person at a terminal, with one line that is rewritten while a job runs."""
+
+    def __init__(self, quiet: bool = False, out: TextIO | None = None, err: TextIO | None = None) -> None:
+        super().__init__(quiet, out, err, every=0.2)
+        self._lock = threading.Lock()
+        self._live = ""
+        self._stdout: TextIO | None = None
+
+    def erase(self) -> None:
+        """Takes the live line away."""
+        with self._lock:
+            if self._live:
+                self._live = ""
+                self.err.write("\r\033[K")
+                self.err.flush()
+
+    def _draw(self, text: str) -> None:
+        if self.quiet:
+            return
+        if self._stdout is None:
+            self._stdout = sys.stdout
+            sys.stdout = _Above(self, sys.stdout)
+        with self._lock:
+            self._live = text[:shutil.get_terminal_size().columns - 1]
+            self.err.write(f"\r\033[K{self._live}")
+            self.err.flush()
+
+    def close(self) -> None:
+        self.erase()
+        if self._stdout is not None:
+            sys.stdout = self._stdout
+            self._stdout = None
+
+    def show(self, text: str, data: Any) -> None:
+        self.erase()
+        super().show(text, data)
+
+    def _aside(self, text: str) -> None:
+        self.erase()
+        super()._aside(text)
+
+    def error(self, error: StateplanError) -> None:
+        self.close()
+        super().error(error)
+
+    def status(self, text: str) -> None:
+        self._draw(f"{text} ...")
+
+    def progress(self, progress: Progress) -> None:
+        now = time.monotonic()
+        if now - self._last >= self._every:
+            self._last = now
+            self._draw(progress_text(progress))
+
+    def finished(self, progress: Progress, outcome: str = "finished") -> None:
+        self.close()
+        super().finished(progress, outcome)
+
+
+class JsonConsole(PlainConsole):
+    """One JSON object per line: results on standard output, an error as ``{"error": ...}`` on standard error."""
+
+    def show(self, text: str, data: Any) -> None:
+        self.out.write(json.dumps(data, ensure_ascii=False, default=str) + "\n")
+        self.out.flush()
+
+    def error(self, error: StateplanError) -> None:
+        self._aside(json.dumps({"error": error.to_dict()}, ensure_ascii=False))
+
+    def warning(self, text: str) -> None:
+        self._aside(json.dumps({"warning": text}, ensure_ascii=False))
+
+    def note(self, text: str) -> None:
+        if not self.quiet:
+            self._aside(json.dumps({"note": text}, ensure_ascii=False))
+
+
+class CaptureConsole(PlainConsole):
+    """Keeps what it is given, for tests: text in ``out`` and ``err``, and the calls themselves."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        super().__init__(quiet, io.StringIO(), io.StringIO(), every=0.0)
+        self.results: list[Any] = []
+        self.errors: list[StateplanError] = []
+
+    @property
+    def text(self) -> str:
+        """What went to standard output."""
+        return self.out.getvalue()  # type: ignore[attr-defined, no-any-return]
+
+    @property
+    def asides(self) -> str:
+        """What went to standard error."""
+        return self.err.getvalue()  # type: ignore[attr-defined, no-any-return]
+
+    def show(self, text: str, data: Any) -> None:
+        self.results.append(data)
+        super().show(text, data)
+
+    def error(self, error: StateplanError) -> None:
+        self.errors.append(error)
+        super().error(error)
+
+
+def make_console(output: str, quiet: bool) -> Console:
+    """The console for ``--format text`` or ``json`` and for where the output goes."""
+    if output == "json":
+        return JsonConsole(quiet)
+    return TerminalConsole(quiet) if sys.stderr.isatty() else PlainConsole(quiet)

@@ -1,0 +1,147 @@
+"""Rows of the function table: arithmetic on numbers, dates, times and intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from execnodes.errors import Place, SqlError
+from execnodes.functions.table import ScalarFunction, argument, register
+from execnodes.functions.typerules import (
+    decimal_divide,
+    decimal_modulo,
+    decimal_plus,
+    decimal_times,
+    family,
+    least_restrictive,
+)
+from execnodes.rex import Call, Rex
+from execnodes.types import LogicalType
+
+__all__ = ["datetime_difference"]
+
+
+def _any_nullable(operands: Sequence[Rex]) -> bool:
+    return any(o.type.nullable for o in operands)
+
+
+def _numeric(operands: Sequence[Rex], decimal_rule) -> LogicalType:  # type: ignore[no-untyped-def]
+    a, b = (o.type for o in operands)
+    exact = a.root not in ("FLOAT", "DOUBLE") and b.root not in ("FLOAT", "DOUBLE")
+    result: LogicalType
+    if exact and "DECIMAL" in (a.root, b.root):
+        result = decimal_rule(a, b)
+    else:
+        merged = least_restrictive([a, b])
+        assert merged is not None
+        result = merged
+    return result.as_nullable(_any_nullable(operands))
+
+
+def _modulo(operands: Sequence[Rex]) -> LogicalType:
+    a, b = (o.type for o in operands)
+    if "DECIMAL" in (a.root, b.root):
+        return decimal_modulo(a, b).as_nullable(_any_nullable(operands))
+    return b.as_nullable(_any_nullable(operands))
+
+
+def _is_datetime(rex: Rex) -> bool:
+    return rex.type.is_timestamp or rex.type.root in ("DATE", "TIME_WITHOUT_TIME_ZONE")
+
+
+def _is_interval(rex: Rex) -> bool:
+    return rex.type.root.startswith("INTERVAL")
+
+
+def _wrong(name: str, operands: Sequence[Rex], place: Place | None) -> SqlError:
+    shown = ", ".join(o.type.summary() for o in operands)
+    return SqlError("SQL203", f"{name} cannot be applied to ({shown})", place=place,
+                    expected="two numbers, a date or time and an interval, or two intervals of one kind")
+
+
+def _plain(name: str, operands: Sequence[Rex], t: LogicalType, syntax: str = "BINARY") -> Call:
+    return Call(t, tuple(operands), f"${name}$1", syntax)
+
+
+def _interval_merge(a: LogicalType, b: LogicalType) -> LogicalType:
+    """``DAY(2)`` and ``HOUR`` give ``DAY(2) TO HOUR``."""
+    order = ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")
+    parts = [p for t in (a, b) for p in (t.resolution or "").split(" TO ")]
+    ranked = sorted(parts, key=lambda p: order.index(p.split("(")[0].strip()))
+    first, last = ranked[0], ranked[-1]
+    same = first.split("(")[0] == last.split("(")[0]
+    return LogicalType(a.root, resolution=first if same else f"{first} TO {last}")
+
+
+def _plus(operands: Sequence[Rex], place: Place | None) -> Rex:
+    a, b = operands
+    nullable = _any_nullable(operands)
+    if family(a.type) == family(b.type) == "NUMERIC":
+        return _plain("+", operands, _numeric(operands, decimal_plus))
+    if _is_interval(a) and _is_datetime(b):
+        a, b = b, a
+    if _is_datetime(a) and _is_interval(b):
+        zoned = a.type.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE"
+        return _plain("+", (a, b), _shifted(a.type).as_nullable(nullable), "BINARY" if zoned else "SPECIAL")
+    if _is_interval(a) and a.type.root == b.type.root:
+        return _plain("+", operands, _interval_merge(a.type, b.type).as_nullable(nullable))
+    raise _wrong("+", operands, place)
+
+
+def _shifted(t: LogicalType) -> LogicalType:
+    """The type of a date or time moved by an interval: a time attribute becomes an ordinary timestamp."""
+    return LogicalType(t.root, t.nullable, precision=t.precision) if t.kind else t
+
+
+def _minus(operands: Sequence[Rex], place: Place | None) -> Rex:
+    a, b = operands
+    nullable = _any_nullable(operands)
+    if family(a.type) == family(b.type) == "NUMERIC":
+        return _plain("-", operands, _numeric(operands, decimal_plus))
+    if _is_datetime(a) and _is_interval(b):
+        zoned = a.type.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE"
+        return _plain("-", operands, _shifted(a.type).as_nullable(nullable), "BINARY" if zoned else "SPECIAL")
+    if _is_interval(a) and a.type.root == b.type.root:
+        return _plain("-", operands, _interval_merge(a.type, b.type).as_nullable(nullable))
+    if _is_datetime(a) and _is_datetime(b):
+        raise SqlError("SQL203", "the difference of two dates or times needs a unit", place=place,
+                       hint="write (a - b) DAY TO SECOND, or TIMESTAMPDIFF(SECOND, b, a)")
+    raise _wrong("-", operands, place)
+
+
+def datetime_difference(a: Rex, b: Rex, interval: LogicalType, place: Place | None = None) -> Rex:
+    """``(a - b) DAY TO SECOND``: the call of minus whose type is ``interval``. Raises SqlError SQL203."""
+    if not (_is_datetime(a) and _is_datetime(b)):
+        raise _wrong("-", (a, b), place)
+    return _plain("-", (a, b), interval.as_nullable(_any_nullable((a, b))), "SPECIAL")
+
+
+def _times(operands: Sequence[Rex], place: Place | None) -> Rex:
+    a, b = operands
+    if family(a.type) == family(b.type) == "NUMERIC":
+        return _plain("*", operands, _numeric(operands, decimal_times))
+    if _is_interval(b) and family(a.type) == "NUMERIC":
+        a, b = b, a
+    if _is_interval(a) and family(b.type) == "NUMERIC":
+        return _plain("*", (a, b), a.type.as_nullable(_any_nullable(operands)))
+    raise _wrong("*", operands, place)
+
+
+def _slash(operands: Sequence[Rex]) -> LogicalType:
+    return _numeric(operands, decimal_divide)
+
+
+def _unary_plus(operands: Sequence[Rex], place: Place | None) -> Rex:
+    return operands[0]
+
+
+_MOVABLE = "NUMERIC|DATETIME|INTERVAL"
+
+register([
+    ScalarFunction("+", (_MOVABLE, _MOVABLE), argument(0), rewrite=_plus),
+    ScalarFunction("-", (_MOVABLE, _MOVABLE), argument(0), rewrite=_minus),
+    ScalarFunction("*", ("NUMERIC|INTERVAL", "NUMERIC|INTERVAL"), argument(0), rewrite=_times),
+    ScalarFunction("/", ("NUMERIC", "NUMERIC"), _slash, syntax="BINARY"),
+    ScalarFunction("MOD", ("EXACT", "EXACT"), _modulo, aliases=("%",)),
+    ScalarFunction("NEGATE", ("NUMERIC|INTERVAL",), argument(0), plan="-", syntax="PREFIX"),
+    ScalarFunction("UNARY +", ("NUMERIC|INTERVAL",), argument(0), rewrite=_unary_plus),
+])

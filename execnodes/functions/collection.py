@@ -1,0 +1,154 @@
+"""Rows of the function table: ARRAY, MAP and ROW."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from execnodes.errors import SqlError
+from execnodes.functions.casting import cast_rex
+from execnodes.functions.coercion import to_least_restrictive
+from execnodes.functions.literals import null_literal
+from execnodes.functions.table import ScalarFunction, argument, fixed, register
+from execnodes.functions.typerules import common_type, least_restrictive, same_type
+from execnodes.rex import Literal, Rex
+from execnodes.types import BOOLEAN, INT, STRING, LogicalType, RowField
+
+__all__: list[str] = []
+
+
+def _array(element: LogicalType, nullable: bool) -> LogicalType:
+    return LogicalType("ARRAY", nullable, children=(element,))
+
+
+def _any_nullable(operands: Sequence[Rex]) -> bool:
+    return any(o.type.nullable for o in operands)
+
+
+def _array_of(operands: Sequence[Rex]) -> LogicalType:
+    element = least_restrictive([o.type for o in operands])
+    if element is None:
+        raise SqlError("SQL203", "the elements of ARRAY have no common type")
+    return _array(element, False)
+
+
+def _map_operands(operands: Sequence[Rex]) -> list[Rex]:
+    keys, values = to_least_restrictive(operands[0::2]), to_least_restrictive(operands[1::2])
+    return [x for pair in zip(keys, values, strict=True) for x in pair]
+
+
+def _map_of(operands: Sequence[Rex]) -> LogicalType:
+    if len(operands) % 2:
+        raise SqlError("SQL202", "MAP takes (key, value) pairs")
+    sides = [least_restrictive([o.type for o in operands[i::2]]) for i in (0, 1)]
+    key, value = sides
+    if key is None or value is None:
+        raise SqlError("SQL203", "the keys or the values of MAP have no common type")
+    return LogicalType("MAP", False, children=(key, value))
+
+
+def _row_of(operands: Sequence[Rex]) -> LogicalType:
+    return LogicalType("ROW", False, fields=tuple(RowField(f"EXPR${i}", o.type) for i, o in enumerate(operands)))
+
+
+def _item(operands: Sequence[Rex]) -> LogicalType:
+    return operands[0].type.children[-1].as_nullable()
+
+
+def _item_operands(operands: Sequence[Rex]) -> Sequence[Rex]:
+    container, index = operands
+    if container.type.root == "ARRAY" and not index.type.is_integer:
+        raise SqlError("SQL203", f"the index of an array is {index.type.summary()}", expected="an INTEGER from 1")
+    first = isinstance(index, Literal) and isinstance(index.value, int) and index.value < 1
+    if container.type.root == "ARRAY" and first:
+        raise SqlError("SQL203", "the index of an array counts from 1")
+    return operands
+
+
+def _element(operands: Sequence[Rex]) -> LogicalType:
+    t = operands[0].type
+    return t.children[0].as_nullable(t.nullable or t.children[0].nullable)
+
+
+def _with_element(operands: Sequence[Rex]) -> Sequence[Rex]:
+    """(array, element): the element is cast to the array's element type, an untyped NULL takes it."""
+    array, element, *rest = operands
+    inner = array.type.children[0]
+    if element.type.root == "NULL":
+        return [array, null_literal(inner), *rest]
+    if not same_type(inner, element.type) and not (inner.is_string and element.type.is_string):
+        element = cast_rex(element, inner)
+    return [array, element, *rest]
+
+
+def _appended(operands: Sequence[Rex]) -> LogicalType:
+    inner = operands[0].type.children[0]
+    return _array(inner.as_nullable(inner.nullable or operands[1].type.nullable), operands[0].type.nullable
+                  or operands[1].type.root == "NULL" or (operands[1].type.nullable and not inner.nullable))
+
+
+def _merged(operands: Sequence[Rex]) -> LogicalType:
+    inner = common_type([o.type.children[0] for o in operands])
+    if inner is None:
+        raise SqlError("SQL203", "the arrays have no common element type")
+    return _array(inner, _any_nullable(operands))
+
+
+def _extreme(operands: Sequence[Rex]) -> LogicalType:
+    return operands[0].type.children[0].as_nullable()
+
+
+def _from_arrays(operands: Sequence[Rex]) -> LogicalType:
+    return LogicalType("MAP", _any_nullable(operands), children=tuple(o.type.children[0] for o in operands))
+
+
+def _part(index: int):  # type: ignore[no-untyped-def]
+    def rule(operands: Sequence[Rex]) -> LogicalType:
+        return _array(operands[0].type.children[index], operands[0].type.nullable)
+    return rule
+
+
+def _entries(operands: Sequence[Rex]) -> LogicalType:
+    key, value = operands[0].type.children
+    entry = LogicalType("ROW", fields=(RowField("key", key), RowField("value", value)))
+    return _array(entry, operands[0].type.nullable)
+
+
+def _map_union(operands: Sequence[Rex]) -> LogicalType:
+    merged = common_type([o.type for o in operands])
+    if merged is None:
+        raise SqlError("SQL203", "the maps have no common type")
+    return merged
+
+
+_A, _I = "ARRAY", "INTEGER"
+
+register([
+    ScalarFunction("ARRAY", ("ANY",), _array_of, variadic=True, syntax="SPECIAL", coerce=to_least_restrictive, nulls=True),
+    ScalarFunction("MAP", ("ANY", "ANY"), _map_of, variadic=True, syntax="SPECIAL", coerce=_map_operands, nulls=True),
+    ScalarFunction("ROW", ("ANY",), _row_of, variadic=True, syntax="SPECIAL"),
+    ScalarFunction("ITEM", ("ARRAY|MAP", "ANY"), _item, syntax="SPECIAL", coerce=_item_operands),
+    ScalarFunction("CARDINALITY", ("ARRAY|MAP|MULTISET",), fixed(INT)),
+    ScalarFunction("ELEMENT", (_A,), _element),
+    ScalarFunction("ARRAY_CONTAINS", (_A, "ANY"), lambda ops: BOOLEAN.as_nullable(ops[0].type.nullable),
+                   coerce=_with_element, nulls=True),
+    ScalarFunction("ARRAY_POSITION", (_A, "ANY"), fixed(INT), coerce=_with_element, nulls=True),
+    ScalarFunction("ARRAY_APPEND", (_A, "ANY"), _appended, coerce=_with_element, nulls=True),
+    ScalarFunction("ARRAY_PREPEND", (_A, "ANY"), _appended, coerce=_with_element, nulls=True),
+    ScalarFunction("ARRAY_REMOVE", (_A, "ANY"), lambda ops: ops[0].type, coerce=_with_element, nulls=True),
+    ScalarFunction("ARRAY_DISTINCT", (_A,), argument(0)),
+    ScalarFunction("ARRAY_REVERSE", (_A,), argument(0)),
+    ScalarFunction("ARRAY_SORT", (_A, "BOOLEAN", "BOOLEAN"), argument(0), optional=2),
+    ScalarFunction("ARRAY_SLICE", (_A, _I, _I), argument(0), optional=1),
+    ScalarFunction("ARRAY_UNION", (_A, _A), _merged),
+    ScalarFunction("ARRAY_CONCAT", (_A,), _merged, variadic=True),
+    ScalarFunction("ARRAY_EXCEPT", (_A, _A), lambda ops: ops[0].type.as_nullable(_any_nullable(ops))),
+    ScalarFunction("ARRAY_INTERSECT", (_A, _A), _merged),
+    ScalarFunction("ARRAY_MAX", (_A,), _extreme),
+    ScalarFunction("ARRAY_MIN", (_A,), _extreme),
+    ScalarFunction("ARRAY_JOIN", (_A, "CHARACTER", "CHARACTER"), fixed(STRING), optional=1),
+    ScalarFunction("MAP_KEYS", ("MAP",), _part(0)),
+    ScalarFunction("MAP_VALUES", ("MAP",), _part(1)),
+    ScalarFunction("MAP_ENTRIES", ("MAP",), _entries),
+    ScalarFunction("MAP_FROM_ARRAYS", (_A, _A), _from_arrays),
+    ScalarFunction("MAP_UNION", ("MAP", "MAP"), _map_union, variadic=True),
+])

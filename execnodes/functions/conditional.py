@@ -1,0 +1,101 @@
+"""Rows of the function table: CASE, COALESCE, IF and their kin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from execnodes.errors import Place, SqlError
+from execnodes.functions.casting import cast_rex
+from execnodes.functions.coercion import case_operands, equal_operands, to_common
+from execnodes.functions.literals import null_literal
+from execnodes.functions.table import ScalarFunction, argument, register
+from execnodes.functions.typerules import common_type, least_restrictive
+from execnodes.rex import Call, Literal, Rex
+from execnodes.types import BOOLEAN, LogicalType
+
+__all__: list[str] = []
+
+
+def _mixing(name: str, types: Sequence[LogicalType]) -> SqlError:
+    return SqlError("SQL203", f"the values of {name} have no common type: " + ", ".join(t.summary() for t in types),
+                    hint="CAST them to one type")
+
+
+def _case_type(operands: Sequence[Rex]) -> LogicalType:
+    values = [*operands[1:-1:2], operands[-1]]
+    merged = least_restrictive([v.type for v in values])
+    if merged is None:
+        raise _mixing("CASE", [v.type for v in values])
+    return merged
+
+
+def _case(operands: Sequence[Rex], place: Place | None) -> Rex:
+    if len(operands) % 2 == 0:
+        raise SqlError("SQL202", "CASE takes (condition, value) pairs and an ELSE value", place=place)
+    for condition in operands[:-1:2]:
+        if condition.type.root != "BOOLEAN":
+            raise SqlError("SQL203", f"a WHEN of CASE is {condition.type.summary()}", place=place, expected="a BOOLEAN")
+    values = [*operands[1:-1:2], operands[-1]]
+    if all(isinstance(v, Literal) and v.type.root == "NULL" for v in values):
+        raise SqlError("SQL203", "all values of CASE are NULL", place=place, hint="CAST one of them")
+    try:
+        target = _case_type(operands)
+    except SqlError as error:
+        error.place = place
+        raise
+    return Call(target, tuple(case_operands(operands)), "$CASE$1", "SPECIAL")
+
+
+def _common(operands: Sequence[Rex], name: str) -> LogicalType:
+    merged = common_type([o.type for o in operands])
+    if merged is None:
+        raise _mixing(name, [o.type for o in operands])
+    return merged
+
+
+def _coalesce_type(operands: Sequence[Rex]) -> LogicalType:
+    return _common(operands, "COALESCE").as_nullable(all(o.type.nullable for o in operands))
+
+
+def _ifnull_type(operands: Sequence[Rex]) -> LogicalType:
+    return _common(operands, "IFNULL").as_nullable(operands[1].type.nullable if operands[0].type.nullable else False)
+
+
+def _if_type(operands: Sequence[Rex]) -> LogicalType:
+    merged = least_restrictive([o.type for o in operands[1:]])
+    if merged is None:
+        raise _mixing("IF", [o.type for o in operands[1:]])
+    return merged.as_nullable()
+
+
+def _extreme_type(operands: Sequence[Rex]) -> LogicalType:
+    return _common(operands, "GREATEST").as_nullable(any(o.type.nullable for o in operands))
+
+
+def _nullif(operands: Sequence[Rex], place: Place | None) -> Rex:
+    a, b = operands
+    if isinstance(b, Literal) and b.type.root == "NULL":
+        return a
+    sides = equal_operands((a, b))
+    if sides is None:
+        raise SqlError("SQL203", f"NULLIF cannot compare {a.type.summary()} with {b.type.summary()}", place=place)
+    equal = Call(BOOLEAN.as_nullable(any(s.type.nullable for s in sides)), tuple(sides), "$=$1", "BINARY")
+    return Call(a.type.as_nullable(), (equal, null_literal(a.type), a), "$CASE$1", "SPECIAL")
+
+
+def _try_cast(operands: Sequence[Rex], place: Place | None) -> Rex:
+    return cast_rex(operands[0], operands[1].type, place, try_cast=True)
+
+
+register([
+    ScalarFunction("CASE", ("BOOLEAN", "ANY", "ANY"), _case_type, variadic=True, syntax="SPECIAL", rewrite=_case, nulls=True),
+    ScalarFunction("COALESCE", ("ANY",), _coalesce_type, variadic=True, coerce=to_common, nulls=True),
+    ScalarFunction("IFNULL", ("ANY", "ANY"), _ifnull_type, coerce=to_common, nulls=True),
+    ScalarFunction("IF", ("BOOLEAN", "ANY", "ANY"), _if_type),
+    ScalarFunction("NULLIF", ("ANY", "ANY"), argument(0, True), rewrite=_nullif, nulls=True),
+    ScalarFunction("GREATEST", ("ANY",), _extreme_type, variadic=True),
+    ScalarFunction("LEAST", ("ANY",), _extreme_type, variadic=True),
+    ScalarFunction("CAST", ("ANY", "ANY"), argument(1), syntax="SPECIAL", nulls=True,
+                   rewrite=lambda operands, place: cast_rex(operands[0], operands[1].type, place)),
+    ScalarFunction("TRY_CAST", ("ANY", "ANY"), argument(1, True), syntax="SPECIAL", rewrite=_try_cast, nulls=True),
+])

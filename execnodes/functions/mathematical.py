@@ -1,0 +1,63 @@
+"""Rows of the function table: mathematics, and numbers written in other bases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from execnodes.errors import Place
+from execnodes.functions.table import ScalarFunction, argument, fixed, forced_nullable, register
+from execnodes.functions.typerules import decimal, decimal_round, varbinary
+from execnodes.rex import Call, Literal, Rex
+from execnodes.types import DOUBLE, STRING, LogicalType
+
+__all__: list[str] = []
+
+_DOUBLE = fixed(DOUBLE)
+_ONE_ARGUMENT = ("LN", "LOG10", "LOG2", "EXP", "SIN", "COS", "TAN", "COT", "ASIN", "ACOS", "ATAN", "SINH", "COSH", "TANH",
+                 "DEGREES", "RADIANS")
+
+
+def _whole(operands: Sequence[Rex]) -> LogicalType:
+    """FLOOR and CEIL: DECIMAL loses its fraction; dates and times keep their type, but not as a time attribute."""
+    t = operands[0].type
+    nullable = t.nullable
+    if t.root == "DECIMAL":
+        return decimal(t.precision or 10, 0, nullable)
+    return LogicalType(t.root, nullable, precision=t.precision) if t.kind else t
+
+
+def _rounded(operands: Sequence[Rex]) -> LogicalType:
+    t = operands[0].type
+    nullable = any(o.type.nullable for o in operands)
+    if t.root != "DECIMAL":
+        return t.as_nullable(nullable)
+    if len(operands) == 1:
+        return decimal_round(t, 0).as_nullable(nullable)
+    places = operands[1]
+    known = isinstance(places, Literal) and isinstance(places.value, int)
+    return (decimal_round(t, places.value) if known else t).as_nullable(nullable)  # type: ignore[attr-defined]
+
+
+def _sqrt(operands: Sequence[Rex], place: Place | None) -> Rex:
+    half = Literal(decimal(2, 1, nullable=False), "0.5")
+    return Call(DOUBLE.as_nullable(operands[0].type.nullable), (operands[0], half), "$POWER$1")
+
+
+register([
+    ScalarFunction("ABS", ("NUMERIC",), argument(0)),
+    ScalarFunction("SIGN", ("NUMERIC",), argument(0)),
+    ScalarFunction("CEIL", ("NUMERIC|DATETIME", "SYMBOL"), _whole, optional=1, aliases=("CEILING",)),
+    ScalarFunction("FLOOR", ("NUMERIC|DATETIME", "SYMBOL"), _whole, optional=1),
+    ScalarFunction("ROUND", ("NUMERIC", "INTEGER"), _rounded, optional=1),
+    ScalarFunction("TRUNCATE", ("NUMERIC", "INTEGER"), _rounded, optional=1),
+    ScalarFunction("POWER", ("NUMERIC", "NUMERIC"), _DOUBLE),
+    ScalarFunction("SQRT", ("NUMERIC",), _DOUBLE, rewrite=_sqrt),
+    ScalarFunction("LOG", ("NUMERIC", "NUMERIC"), _DOUBLE, optional=1),
+    *(ScalarFunction(name, ("NUMERIC",), _DOUBLE) for name in _ONE_ARGUMENT),
+    ScalarFunction("ATAN2", ("NUMERIC", "NUMERIC"), _DOUBLE),
+    ScalarFunction("PI", (), fixed(DOUBLE, False)),
+    ScalarFunction("E", (), fixed(DOUBLE, False)),
+    ScalarFunction("BIN", ("INTEGER",), fixed(STRING)),
+    ScalarFunction("HEX", ("INTEGER|CHARACTER",), fixed(STRING)),
+    ScalarFunction("UNHEX", ("CHARACTER",), forced_nullable(varbinary())),
+])

@@ -1,0 +1,178 @@
+"""Rendering row expressions as Polars expressions: the renderer, and the registry of how each function is rendered.
+
+A rendered expression never raises for a row that Flink would not fail on: what can fail gives NULL there and records
+a :class:`Check`, whose condition is only true on rows that Flink would evaluate (the branch of a CASE that is taken, the
+right side of an AND whose left is not FALSE). :mod:`execnodes.runtime.calc` evaluates the checks with the values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import polars as pl
+
+from execnodes.changelog import column
+from execnodes.errors import RunError
+from execnodes.functions.render.constants import constant
+from execnodes.rex import Call, FieldAccess, InputRef, Literal, Rex
+from execnodes.types import LogicalType
+
+__all__ = ["Renderer", "Check", "renders", "RENDERERS", "rowwise", "NOW", "is_rendered"]
+
+NOW = "@now"
+"""Column with the micro-batch's time in epoch milliseconds (Int64), present when an expression needs it."""
+
+Render = Callable[["Renderer", Call], pl.Expr]
+F = TypeVar("F", bound=Render)
+
+RENDERERS: dict[str, Render] = {}
+"""Plan name of a function (``UPPER`` of ``$UPPER$1``) to its rendering."""
+
+
+def renders(*names: str) -> Callable[[F], F]:
+    """Registers a rendering for the functions with these plan names."""
+    def register(render: F) -> F:
+        for name in names:
+            if name in RENDERERS:
+                raise ValueError(f"{name} is rendered twice")
+            RENDERERS[name] = render
+        return render
+    return register
+
+
+def is_rendered(name: str) -> bool:
+    """Whether a function with this plan name can be run."""
+    return name in RENDERERS
+
+
+@dataclass(frozen=True)
+class Check:
+    """A condition that fails the job where it is TRUE.
+
+    Attributes:
+        condition: BOOLEAN expression.
+        function: what fails, for the message: ``CAST to INT``.
+        values: the operands to show.
+        problem: why, for the message: ``is not a number``.
+    """
+
+    condition: pl.Expr
+    function: str
+    values: tuple[pl.Expr, ...]
+    problem: str
+
+
+class Renderer:
+    """Renders expressions over one input row type.
+
+    Args:
+        time_zone: the session's ``table.local-time-zone``, an IANA name.
+
+    Attributes:
+        checks: the checks of everything rendered so far.
+        uses_now: whether a rendered expression reads the column :data:`NOW`.
+    """
+
+    def __init__(self, time_zone: str = "UTC") -> None:
+        self.time_zone = time_zone
+        self.checks: list[Check] = []
+        self.uses_now = False
+        self._guards: list[pl.Expr] = []
+
+    def expr(self, rex: Rex) -> pl.Expr:
+        """The Polars expression of ``rex``; its dtype is ``rex.type.polars()``.
+
+        Raises:
+            RunError: RUN301, for a function or expression that cannot be run.
+        """
+        if isinstance(rex, InputRef):
+            return pl.col(column(rex.index))
+        if isinstance(rex, Literal):
+            return self.literal(rex.type, constant(rex))
+        if isinstance(rex, Call):
+            render = RENDERERS.get(rex.name) if rex.internal_name else None
+            if render is None:
+                raise RunError("RUN301", f"the function {rex.name} cannot be run", hint="it is not supported yet")
+            return render(self, rex)
+        if isinstance(rex, FieldAccess):
+            row = self.expr(rex.expr)
+            return pl.when(row.is_not_null()).then(row.struct.field(rex.name))
+        raise RunError("RUN301", f"an expression of kind {type(rex).__name__} cannot be run")
+
+    def args(self, call: Call) -> list[pl.Expr]:
+        """All operands rendered."""
+        return [self.expr(o) for o in call.operands]
+
+    def literal(self, t: LogicalType, value: Any) -> pl.Expr:
+        """A constant of type ``t``."""
+        return pl.lit(value, dtype=t.polars())
+
+    def now(self) -> pl.Expr:
+        """The micro-batch's time, epoch milliseconds as Int64."""
+        self.uses_now = True
+        return pl.col(NOW)
+
+    @contextmanager
+    def guard(self, condition: pl.Expr) -> Iterator[None]:
+        """Within, checks only count on rows where ``condition`` is TRUE."""
+        self._guards.append(condition)
+        try:
+            yield
+        finally:
+            self._guards.pop()
+
+    def fail_where(self, condition: pl.Expr, function: str, problem: str, *values: pl.Expr) -> None:
+        """Records that a row on which ``condition`` is TRUE fails the job."""
+        for outer in reversed(self._guards):
+            condition = outer & condition
+        self.checks.append(Check(condition, function, values, problem))
+
+    def strict(self, result: pl.Expr, function: str, problem: str, *values: pl.Expr) -> pl.Expr:
+        """``result``, failing where it is NULL although no operand is."""
+        known = result.is_null()
+        for value in values:
+            known = known & value.is_not_null()
+        self.fail_where(known, function, problem, *values)
+        return result
+
+
+def rowwise(function: Callable[..., Any], exprs: Sequence[pl.Expr], dtype: pl.DataType | type[pl.DataType], *,
+            nulls: bool = False) -> pl.Expr:
+    """``function`` applied to each row's values in Python, for what has no vectorised form.
+
+    Equal rows of a frame are computed once. Without ``nulls`` a NULL operand gives NULL and the function is not called;
+    an unhashable operand must be a list or dict.
+    """
+    def run(series: Sequence[pl.Series]) -> pl.Series:
+        height = min((len(s) for s in series if len(s) != 1), default=1)
+        lists = [s.to_list() if len(s) == height else s.to_list() * height for s in series]
+        known: dict[Any, Any] = {}
+        out: list[Any] = []
+        for row in zip(*lists, strict=True):
+            if not nulls and None in row:
+                out.append(None)
+                continue
+            try:
+                if row in known:
+                    out.append(known[row])
+                    continue
+                known[row] = value = function(*row)
+            except TypeError:
+                if _hashable(row):
+                    raise
+                value = function(*row)
+            out.append(value)
+        return pl.Series(out, dtype=dtype, strict=False)
+
+    return pl.map_batches(list(exprs), run, return_dtype=dtype, is_elementwise=True)
+
+
+def _hashable(row: tuple[Any, ...]) -> bool:
+    try:
+        hash(row)
+    except TypeError:
+        return False
+    return True

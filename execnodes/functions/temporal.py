@@ -1,0 +1,127 @@
+"""Rows of the function table: dates, times, timestamps and the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from execnodes.errors import Place, SqlError
+from execnodes.functions.literals import interval_type
+from execnodes.functions.table import ScalarFunction, fixed, forced_nullable, register
+from execnodes.functions.typerules import time, timestamp, timestamp_ltz
+from execnodes.rex import Call, Literal, Rex
+from execnodes.types import BIGINT, DATE, INT, STRING, LogicalType
+
+__all__: list[str] = []
+
+_PROCTIME = LogicalType("TIMESTAMP_WITH_LOCAL_TIME_ZONE", nullable=False, precision=3, kind="PROCTIME")
+
+_MILLIS = {"DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1_000}
+_ADD_UNITS = {
+    "YEAR": ("YEAR", 12), "QUARTER": ("MONTH", 3), "MONTH": ("MONTH", 1), "WEEK": ("DAY", 7 * _MILLIS["DAY"]),
+    "DAY": ("DAY", _MILLIS["DAY"]), "HOUR": ("HOUR", _MILLIS["HOUR"]), "MINUTE": ("MINUTE", _MILLIS["MINUTE"]),
+    "SECOND": ("SECOND", _MILLIS["SECOND"]), "MILLISECOND": ("SECOND", 1),
+}
+"""Unit of TIMESTAMPADD to the interval it is written as and the value of one unit."""
+
+
+def _unit(operand: Rex, name: str, supported: Sequence[str], place: Place | None) -> str:
+    unit = str(operand.value) if isinstance(operand, Literal) else ""
+    if unit not in supported:
+        raise SqlError("SQL203", f"{name} cannot take the unit {unit}", place=place, expected=", ".join(supported))
+    return unit
+
+
+def _add(operands: Sequence[Rex], place: Place | None) -> Rex:
+    unit = _unit(operands[0], "TIMESTAMPADD", tuple(_ADD_UNITS), place)
+    count, value = operands[1], operands[2]
+    base, size = _ADD_UNITS[unit]
+    interval = interval_type(base)
+    step: Rex
+    if isinstance(count, Literal) and isinstance(count.value, int):
+        step = Literal(interval, str(count.value * size))
+    else:
+        one = Literal(interval, str(size))
+        step = Call(interval.as_nullable(count.type.nullable), (one, count), "$*$1", "BINARY")
+    result = value.type
+    if result.root == "DATE" and base in ("HOUR", "MINUTE", "SECOND"):
+        result = timestamp(6)
+    elif result.kind:
+        result = LogicalType(result.root, precision=result.precision)
+    nullable = value.type.nullable or count.type.nullable
+    return Call(result.as_nullable(nullable), (value, step), "$+$1", "SPECIAL")
+
+
+_DIFF_UNITS = {
+    "YEAR": ("YEAR", 12), "QUARTER": ("MONTH", 3), "MONTH": ("MONTH", 1), "WEEK": ("SECOND", 1000),
+    "DAY": ("DAY", _MILLIS["DAY"]), "HOUR": ("HOUR", _MILLIS["HOUR"]), "MINUTE": ("MINUTE", _MILLIS["MINUTE"]),
+    "SECOND": ("SECOND", 1000),
+}
+
+
+def _int(value: int) -> Literal:
+    return Literal(INT.not_null(), value)
+
+
+def _divide(t: LogicalType, value: Rex, by: int) -> Call:
+    return Call(t, (value, _int(by)), "$/INT$1", "BINARY")
+
+
+def _diff(operands: Sequence[Rex], place: Place | None) -> Rex:
+    unit = _unit(operands[0], "TIMESTAMPDIFF", tuple(_DIFF_UNITS), place)
+    start, end = operands[1], operands[2]
+    roots = {start.type.root, end.type.root}
+    if "TIMESTAMP_WITH_LOCAL_TIME_ZONE" in roots and len(roots) > 1:
+        raise SqlError("SQL203", "TIMESTAMPDIFF of a TIMESTAMP_LTZ needs two TIMESTAMP_LTZ", place=place,
+                       hint="CAST one of them")
+    nullable = start.type.nullable or end.type.nullable
+    base, size = _DIFF_UNITS[unit]
+    difference = Call(interval_type(base).as_nullable(nullable), (end, start), "$-$1", "SPECIAL")
+    big, small = BIGINT.as_nullable(nullable), INT.as_nullable(nullable)
+    raw = Call(big, (difference,), "$REINTERPRET$1", "SPECIAL")
+    whole = raw if unit in ("MONTH", "QUARTER") else _divide(big, raw, size)
+    result = Call(small, (whole,), "$CAST$1", "SPECIAL")
+    if unit == "QUARTER":
+        return _divide(small, result, 3)
+    return _divide(small, result, 7 * 86_400) if unit == "WEEK" else result
+
+
+def _extract(unit: str):  # type: ignore[no-untyped-def]
+    from execnodes.functions.literals import unit_literal
+
+    flag = unit_literal(unit)
+
+    def rewrite(operands: Sequence[Rex], place: Place | None) -> Rex:
+        return Call(BIGINT.as_nullable(operands[0].type.nullable), (flag, operands[0]), "$EXTRACT$1")
+    return rewrite
+
+
+_SHORT = {"YEAR": "YEAR", "QUARTER": "QUARTER", "MONTH": "MONTH", "WEEK": "WEEK", "DAYOFYEAR": "DOY", "DAYOFMONTH": "DAY",
+          "DAYOFWEEK": "DOW", "HOUR": "HOUR", "MINUTE": "MINUTE", "SECOND": "SECOND"}
+_MOMENT = "DATE|TIMESTAMP|TIME"
+_LTZ3 = timestamp_ltz(3)
+_C = "CHARACTER"
+
+register([
+    ScalarFunction("EXTRACT", ("SYMBOL", "DATETIME|INTERVAL"), fixed(BIGINT)),
+    *(ScalarFunction(name, ("DATETIME",), fixed(BIGINT), rewrite=_extract(unit)) for name, unit in _SHORT.items()),
+    ScalarFunction("TIMESTAMPADD", ("SYMBOL", "INTEGER", _MOMENT), fixed(STRING), rewrite=_add),
+    ScalarFunction("TIMESTAMPDIFF", ("SYMBOL", "DATE|TIMESTAMP", "DATE|TIMESTAMP"), fixed(INT), rewrite=_diff),
+    ScalarFunction("/INT", ("INTEGER", "INTEGER"), fixed(BIGINT), syntax="BINARY"),
+    ScalarFunction("REINTERPRET", ("INTERVAL",), fixed(BIGINT), syntax="SPECIAL"),
+    ScalarFunction("DATE_FORMAT", ("TIMESTAMP|CHARACTER", _C), forced_nullable(STRING)),
+    ScalarFunction("TO_DATE", (_C, _C), forced_nullable(DATE), optional=1),
+    ScalarFunction("TO_TIMESTAMP", (_C, _C), forced_nullable(timestamp(3)), optional=1),
+    ScalarFunction("TO_TIMESTAMP_LTZ", ("NUMERIC|CHARACTER", "INTEGER|CHARACTER", _C), forced_nullable(_LTZ3), optional=2),
+    ScalarFunction("FROM_UNIXTIME", ("INTEGER", _C), forced_nullable(STRING), optional=1),
+    ScalarFunction("UNIX_TIMESTAMP", (_C, _C), fixed(BIGINT), optional=2, dynamic=True),
+    ScalarFunction("CONVERT_TZ", (_C, _C, _C), forced_nullable(STRING)),
+    ScalarFunction("CURRENT_DATE", (), fixed(DATE, False), syntax="FUNCTION_ID", dynamic=True),
+    ScalarFunction("CURRENT_TIME", (), fixed(time(0), False), syntax="FUNCTION_ID", dynamic=True),
+    ScalarFunction("LOCALTIME", (), fixed(time(0), False), syntax="FUNCTION_ID", dynamic=True),
+    ScalarFunction("CURRENT_TIMESTAMP", (), fixed(_LTZ3, False), syntax="FUNCTION_ID", dynamic=True),
+    ScalarFunction("LOCALTIMESTAMP", (), fixed(timestamp(3), False), syntax="FUNCTION_ID", dynamic=True),
+    ScalarFunction("NOW", (), fixed(_LTZ3, False), dynamic=True),
+    ScalarFunction("CURRENT_ROW_TIMESTAMP", (), fixed(_LTZ3, False), dynamic=True),
+    ScalarFunction("PROCTIME", (), fixed(_PROCTIME, False), dynamic=True),
+    ScalarFunction("PROCTIME_MATERIALIZE", ("TIMESTAMP",), fixed(_LTZ3), dynamic=True),
+])

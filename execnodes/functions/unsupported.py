@@ -1,0 +1,37 @@
+"""Rows of the function table: functions that Flink has and that cannot be used here yet, each with the reason."""
+
+from __future__ import annotations
+
+from execnodes.functions.table import ScalarFunction, fixed, register
+from execnodes.types import STRING
+
+__all__: list[str] = []
+
+_RANDOM = "its value differs when a micro-batch is run again after a failure"
+_BITMAP = "the BITMAP type is not available"
+_VARIANT = "the VARIANT type is not available"
+_STRUCTURED = "structured types are not available"
+_WATERMARK = "event time is not available yet"
+
+_REASONS = {
+    "RAND": _RANDOM, "RAND_INTEGER": _RANDOM, "UUID": _RANDOM,
+    **{f"BITMAP_{name}": _BITMAP for name in ("AND", "ANDNOT", "BUILD", "CARDINALITY", "FROM_BYTES", "OR", "TO_ARRAY",
+                                              "TO_BYTES", "TO_STRING", "XOR")},
+    "PARSE_JSON": _VARIANT, "TRY_PARSE_JSON": _VARIANT, "JSON": "only as an argument of JSON_OBJECT and JSON_ARRAY in Flink",
+    "OBJECT_OF": _STRUCTURED, "OBJECT_UPDATE": _STRUCTURED,
+    "CURRENT_WATERMARK": _WATERMARK, "SOURCE_WATERMARK": _WATERMARK,
+    "STREAMRECORD_TIMESTAMP": _WATERMARK,
+    "PRINTF": "Java's format strings are not implemented",
+    "CURRENT_DATABASE": "a plan does not record the session's current database",
+    "OVERLAPS": "write the comparison of the two intervals' ends out",
+    "GROUPING": "GROUPING SETS are not available yet", "GROUPING_ID": "GROUPING SETS are not available yet",
+    "GROUP_ID": "GROUPING SETS are not available yet",
+    **{name: "windows are not available yet" for name in
+       ("TUMBLE", "TUMBLE_START", "TUMBLE_END", "TUMBLE_ROWTIME", "TUMBLE_PROCTIME", "HOP", "HOP_START", "HOP_END",
+        "HOP_ROWTIME", "HOP_PROCTIME", "SESSION", "SESSION_START", "SESSION_END", "SESSION_ROWTIME", "SESSION_PROCTIME")},
+    **{name: "MATCH_RECOGNIZE is not available yet" for name in ("MATCH_PROCTIME", "MATCH_ROWTIME", "CLASSIFIER")},
+    "ML_PREDICT": "models are not available", "AGG_DECIMAL_PLUS": "internal to Flink",
+    "AGG_DECIMAL_MINUS": "internal to Flink",
+}
+
+register(ScalarFunction(name, (), fixed(STRING), reason=reason) for name, reason in _REASONS.items())

@@ -1,0 +1,135 @@
+"""Deduplicate by processing time: the first or the last row of every key.
+
+Source of the semantics: Flink's ``ProcTimeDeduplicateKeepFirstRowFunction`` and
+``ProcTimeDeduplicateKeepLastRowFunction``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+
+from execnodes.changelog import KIND, RowKind, columns
+from execnodes.errors import RunError
+from execnodes.runtime.kernel import StateTable, Step
+from execnodes.runtime.kernels._net import (
+    Bools,
+    FrozenKernel,
+    Ints,
+    equal,
+    first_of_each,
+    ids_of,
+    is_retraction,
+    lookup_frame,
+    positions,
+    stamped,
+    state_columns,
+    with_kind,
+)
+from execnodes.types import LogicalType
+
+__all__ = ["DeduplicateKernel"]
+
+
+@dataclass(frozen=True)
+class DeduplicateKernel(FrozenKernel):
+    """Keeps the first or the last row per key, in order of arrival.
+
+    Keep-first: +I of the first row of a key that is not in the state. The state holds the key alone; later rows do not
+    refresh it, so the key comes again once the TTL has passed since its first row.
+
+    Keep-last: of the rows of one key in a micro-batch only the last counts. +I when the key is new, else -U of the row
+    before and +U; every row refreshes the key. When the row equals the one before, nothing is emitted with TTL 0, and
+    -U and +U as usual with a TTL (so that operators behind are refreshed too). Processing-time attributes are neither
+    compared nor kept: a retracted row has NULL there.
+
+    Attributes:
+        input_type: ROW type of the input.
+        key_fields: fields of the key.
+        keep_last: keep the last row, not the first.
+        generate_update_before: emit -U.
+    """
+
+    input_type: LogicalType
+    key_fields: tuple[int, ...]
+    keep_last: bool
+    generate_update_before: bool
+
+    @cached_property
+    def _key_columns(self) -> list[str]:
+        return columns(self.key_fields)
+
+    @cached_property
+    def _kept(self) -> dict[str, pl.DataType]:
+        """The columns that are compared and kept."""
+        schema = state_columns(self.input_type)
+        if not self.keep_last:
+            return {name: schema[name] for name in self._key_columns}
+        clocks = {f"c{i}" for i, f in enumerate(self.input_type.fields) if f.type.kind == "PROCTIME"}
+        return {name: dtype for name, dtype in schema.items() if name not in clocks or name in self._key_columns}
+
+    @cached_property
+    def tables(self) -> tuple[StateTable, ...]:
+        key = tuple(self._key_columns)
+        return (StateTable("deduplicateState", 0, key, key, self._kept),)
+
+    def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+        return [lookup_frame(inputs[0], self._key_columns)]
+
+    def process(self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int,
+                ttl: Sequence[int]) -> Step:
+        """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`.
+
+        Raises:
+            RunError: RUN061, when the input is not insert-only.
+        """
+        frame = inputs[0]
+        if KIND in frame.columns:
+            if is_retraction(frame) is not None or (frame[KIND] == RowKind.UPDATE_AFTER).any():
+                raise RunError("RUN061", "Deduplicate by processing time got a change that is not an insertion",
+                               expected="an insert-only input")
+            frame = frame.drop(KIND)
+        if self.keep_last:
+            return self._last(frame, state[0], now, ttl[0])
+        first = first_of_each(frame, self._key_columns, state[0])
+        output = frame if len(first) == frame.height else frame[first]
+        upserts = stamped(output[self._key_columns], now) if output.height else None
+        return Step(output, [upserts], [None])
+
+    def _last(self, frame: pl.DataFrame, state: pl.DataFrame, now: int, ttl: int) -> Step:
+        ids, (before, codes) = ids_of((state, frame), self._key_columns)
+        last = positions(codes, ids.count)
+        rows = np.sort(last[last >= 0])
+        new = frame[rows]
+        old = positions(before, ids.count)[codes[rows]]
+        upserts = stamped(new[list(self._kept)], now) if new.height else None
+        if ttl == 0:
+            changed = np.flatnonzero(~self._same(new, state, old))
+            if len(changed) < len(old):
+                new, old = new[changed], old[changed]
+        known = np.flatnonzero(old >= 0)
+        kinds = np.zeros(len(old), np.int8)
+        kinds[known] = RowKind.UPDATE_AFTER
+        output = with_kind(new, kinds)
+        if self.generate_update_before and len(known):
+            before_image = state[old[known]].hstack(
+                [pl.Series(name, [None], dtype=dtype).new_from_index(0, len(known))
+                 for name, dtype in new.schema.items() if name not in self._kept])
+            place = np.concatenate([2 * known, 2 * np.arange(len(old)) + 1])
+            gone = with_kind(before_image, np.full(len(known), RowKind.UPDATE_BEFORE, np.int8))
+            output = pl.concat([gone[output.columns], output])[np.argsort(place)]
+        return Step(output, [upserts], [None])
+
+    def _same(self, new: pl.DataFrame, state: pl.DataFrame, old: Ints) -> Bools:
+        """Whether each row equals the one kept before it (row ``old`` of the state, -1 for none)."""
+        rows = np.flatnonzero(old >= 0)
+        same = np.zeros(len(old), bool)
+        if len(rows):
+            names = [name for name in self._kept if name not in self._key_columns]
+            now, then = new[names][rows], state[names][old[rows]]
+            same[rows] = np.logical_and.reduce([np.ones(len(rows), bool), *(equal(now[n], then[n]) for n in names)])
+        return same

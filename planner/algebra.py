@@ -1,0 +1,366 @@
+"""The relational algebra between SQL and the exec graph: frozen nodes with typed fields.
+
+The shapes are Calcite's and Flink's: what the binder makes is Flink's logical plan, what the passes leave is its
+physical plan. Fields are known by position; names are carried along because plans show them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from execnodes.errors import Place
+from execnodes.rex import InputRef, Literal, Rex
+from execnodes.types import LogicalType, row_type
+from planner.catalog import CatalogTable
+
+__all__ = ["Ability", "AggCall", "Aggregate", "Calc", "Exchange", "Field", "Filter", "FilterAbility", "Join", "Project",
+           "ProjectAbility", "Rank", "Rel", "RelField", "Scan", "Sink", "TtlHint", "Union", "Values", "Window",
+           "field_names", "fields_of", "identity", "is_identity", "refs_to", "rel_type", "replace_inputs", "transform_up",
+           "unique_names", "walk"]
+
+Field: TypeAlias = tuple[str, LogicalType]
+
+
+@dataclass(frozen=True)
+class Rel:
+    """A relational expression."""
+
+    @property
+    def inputs(self) -> tuple[Rel, ...]:
+        return ()
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """Name and type of every field of its rows."""
+        raise NotImplementedError
+
+    @property
+    def width(self) -> int:
+        return len(self.fields)
+
+
+@dataclass(frozen=True)
+class TtlHint:
+    """A STATE_TTL hint that reached an operator: state lifetimes in milliseconds by input name."""
+
+    lifetimes: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class ProjectAbility:
+    """The source reads only some fields: positions of physical columns, and metadata keys."""
+
+    physical: tuple[int, ...]
+    metadata: tuple[str, ...]
+    projects: bool = True
+    """Whether the projection was pushed; without it only metadata is read."""
+
+
+@dataclass(frozen=True)
+class FilterAbility:
+    """Predicates over the row the source produced before its projection."""
+
+    predicates: tuple[Rex, ...]
+
+
+Ability: TypeAlias = ProjectAbility | FilterAbility
+
+
+@dataclass(frozen=True)
+class Scan(Rel):
+    """Reading a table: its physical columns, then its metadata columns, less what is not read.
+
+    ``names`` are the columns' own names (not the metadata keys).
+    """
+
+    table: CatalogTable
+    names: tuple[str, ...]
+    types: tuple[LogicalType, ...]
+    projection: ProjectAbility | None = None
+    predicates: tuple[Rex, ...] | None = None
+    place: Place | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return tuple(zip(self.names, self.types, strict=True))
+
+
+@dataclass(frozen=True)
+class Values(Rel):
+    """Constant rows; none of them is the empty relation."""
+
+    row: tuple[Field, ...]
+    tuples: tuple[tuple[Literal, ...], ...] = ()
+    place: Place | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.row
+
+
+@dataclass(frozen=True)
+class _Single(Rel):
+    input: Rel
+
+    @property
+    def inputs(self) -> tuple[Rel, ...]:
+        return (self.input,)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.input.fields
+
+
+@dataclass(frozen=True)
+class Filter(_Single):
+    """Rows for which ``condition`` is TRUE."""
+
+    condition: Rex
+
+
+@dataclass(frozen=True)
+class Project(_Single):
+    """One expression per output field."""
+
+    exprs: tuple[Rex, ...]
+    names: tuple[str, ...]
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return tuple((n, e.type) for n, e in zip(self.names, self.exprs, strict=True))
+
+
+@dataclass(frozen=True)
+class Calc(_Single):
+    """Projection with an optional condition over the input."""
+
+    exprs: tuple[Rex, ...]
+    names: tuple[str, ...]
+    condition: Rex | None = None
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return tuple((n, e.type) for n, e in zip(self.names, self.exprs, strict=True))
+
+
+@dataclass(frozen=True)
+class Join(Rel):
+    """A join; ``condition`` is over left ++ right."""
+
+    left: Rel
+    right: Rel
+    condition: Rex
+    join_type: str = "INNER"
+    left_ttl: int | None = None
+    right_ttl: int | None = None
+    names: tuple[str, ...] = ()
+    place: Place | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def inputs(self) -> tuple[Rel, ...]:
+        return (self.left, self.right)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        right = () if self.join_type in ("SEMI", "ANTI") else self.right.fields
+        left = self.left.fields
+        if self.join_type in ("RIGHT", "FULL"):
+            left = tuple((n, t.as_nullable()) for n, t in left)
+        if self.join_type in ("LEFT", "FULL"):
+            right = tuple((n, t.as_nullable()) for n, t in right)
+        names = unique_names([n for n, _ in (*left, *right)])
+        return tuple((n, t) for n, (_, t) in zip(names, (*left, *right), strict=True))
+
+
+@dataclass(frozen=True)
+class AggCall:
+    """One aggregate function call; ``name`` is None until the output field gets one."""
+
+    function: str
+    args: tuple[int, ...]
+    type: LogicalType
+    name: str | None = None
+    distinct: bool = False
+    filter: int = -1
+    internal_name: str = ""
+    syntax: str | None = None
+
+
+@dataclass(frozen=True)
+class Aggregate(_Single):
+    """Groups by the fields ``group``; output is the group fields, then the calls."""
+
+    group: tuple[int, ...]
+    calls: tuple[AggCall, ...]
+    ttl: int | None = None
+    place: Place | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        names: list[str] = []
+        base = [self.input.fields[g] for g in self.group]
+        for name, _ in base:
+            names.append(_fresh(name, names))
+        for i, c in enumerate(self.calls):
+            name = c.name if c.name is not None else f"$f{len(self.group) + i}"
+            names.append(_fresh(name, names))
+        types = [t for _, t in base] + [c.type for c in self.calls]
+        return tuple(zip(names, types, strict=True))
+
+
+def _fresh(name: str, taken: Sequence[str]) -> str:
+    candidate, n = name, 0
+    while candidate in taken:
+        candidate = f"{name}_{n}"
+        n += 1
+    return candidate
+
+
+@dataclass(frozen=True)
+class Union(Rel):
+    """All rows of the inputs; without duplicates unless ``all``."""
+
+    sources: tuple[Rel, ...]
+    all: bool = True
+
+    @property
+    def inputs(self) -> tuple[Rel, ...]:
+        return self.sources
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        from execnodes.functions.typerules import least_restrictive
+
+        out = []
+        for column in zip(*(s.fields for s in self.sources), strict=True):
+            merged = least_restrictive([t for _, t in column])
+            out.append((column[0][0], merged or column[0][1]))
+        return tuple(out)
+
+
+@dataclass(frozen=True)
+class Window(_Single):
+    """Rows with one window function's value appended.
+
+    ``order`` holds (field, ascending, nulls last).
+    """
+
+    function: str
+    partition: tuple[int, ...]
+    order: tuple[tuple[int, bool, bool], ...]
+    type: LogicalType
+    name: str
+    place: Place | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return (*self.input.fields, (self.name, self.type))
+
+
+@dataclass(frozen=True)
+class Rank(_Single):
+    """The first rows of each partition: ``start`` to ``end``, from 1."""
+
+    partition: tuple[int, ...]
+    order: tuple[tuple[int, bool, bool], ...]
+    start: int
+    end: int
+    rank_name: str | None = None
+    place: Place | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        from execnodes.types import BIGINT
+
+        extra = () if self.rank_name is None else ((self.rank_name, BIGINT.not_null()),)
+        return (*self.input.fields, *extra)
+
+
+@dataclass(frozen=True)
+class Exchange(_Single):
+    """Rows spread by hash of ``keys``; all to one task when there are none."""
+
+    keys: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Sink(_Single):
+    """Writing a table. ``targets`` are the positions of the INSERT's column list, None when it has none."""
+
+    table: CatalogTable
+    targets: tuple[int, ...] | None = None
+    conflict: str | None = None
+    place: Place | None = field(default=None, compare=False, repr=False)
+
+
+def fields_of(rel: Rel) -> list[Field]:
+    return list(rel.fields)
+
+
+def field_names(rel: Rel) -> list[str]:
+    return [n for n, _ in rel.fields]
+
+
+def rel_type(rel: Rel) -> LogicalType:
+    """The row type of the relation."""
+    return row_type(list(rel.fields))
+
+
+def refs_to(rel: Rel, indexes: Iterable[int] | None = None) -> list[Rex]:
+    """Input references to the given (or all) fields."""
+    fields = rel.fields
+    return [InputRef(fields[i][1], i) for i in (range(len(fields)) if indexes is None else indexes)]
+
+
+def identity(rel: Rel) -> Project:
+    """The projection of all fields as they are."""
+    return Project(rel, tuple(refs_to(rel)), tuple(field_names(rel)))
+
+
+def is_identity(exprs: Sequence[Rex], rel: Rel) -> bool:
+    """Whether ``exprs`` are all fields of ``rel``, in order."""
+    return len(exprs) == rel.width and all(isinstance(e, InputRef) and e.index == i for i, e in enumerate(exprs))
+
+
+def unique_names(names: Sequence[str]) -> list[str]:
+    """``names`` with repeated ones numbered: a, a0, a1 (Calcite's ``SqlValidatorUtil.uniquify``)."""
+    used: set[str] = set()
+    out: list[str] = []
+    originals = list(names)
+    for name in originals:
+        candidate, n = name, 0
+        while candidate in used:
+            candidate = f"{name}{n}"
+            n += 1
+        used.add(candidate)
+        out.append(candidate)
+    return out
+
+
+def replace_inputs(rel: Rel, inputs: Sequence[Rel]) -> Rel:
+    """``rel`` over other inputs; itself when they are the same objects."""
+    if len(inputs) == len(rel.inputs) and all(a is b for a, b in zip(inputs, rel.inputs, strict=True)):
+        return rel
+    if isinstance(rel, _Single):
+        return replace(rel, input=inputs[0])
+    if isinstance(rel, Join):
+        return replace(rel, left=inputs[0], right=inputs[1])
+    if isinstance(rel, Union):
+        return replace(rel, sources=tuple(inputs))
+    return rel
+
+
+def transform_up(rel: Rel, change: object) -> Rel:
+    """``rel`` rebuilt from its leaves, ``change`` applied to every node after its inputs."""
+    rebuilt = replace_inputs(rel, [transform_up(i, change) for i in rel.inputs])
+    result = change(rebuilt)  # type: ignore[operator]
+    return result if isinstance(result, Rel) else rebuilt
+
+
+def walk(rel: Rel) -> Iterator[Rel]:
+    """``rel`` and all below, top first."""
+    yield rel
+    for i in rel.inputs:
+        yield from walk(i)

@@ -1,0 +1,348 @@
+"""The part of the parser that reads calls of functions: arguments, FILTER, OVER, and calls with words inside.
+
+**Every function call is** ``exp.Anonymous``: ``this`` is the name as written, ``expressions`` the arguments
+in the order of the plain call form. So ``SUBSTRING(x FROM 2 FOR 3)`` and ``SUBSTRING(x, 2, 3)`` are the same
+tree, ``COUNT(*)`` has one ``exp.Star``, ``COUNT(DISTINCT a)`` one ``exp.Distinct``, words that are symbols
+(``EXTRACT(YEAR FROM t)``, ``TRIM(BOTH ..)``) are ``exp.Var``, named arguments ``exp.Kwarg``. Around a call
+may stand ``exp.Filter``, ``exp.WithinGroup``, ``exp.IgnoreNulls`` and, outermost, ``exp.Window`` (OVER).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
+
+from planner.dialect import nodes
+from planner.dialect.types import TypeParser
+
+__all__ = ["NO_PARENTHESES", "CallParser", "function_name"]
+
+#: Functions that are called without parentheses.
+NO_PARENTHESES = frozenset(
+    {
+        "CURRENT_DATE",
+        "CURRENT_TIME",
+        "CURRENT_TIMESTAMP",
+        "LOCALTIME",
+        "LOCALTIMESTAMP",
+        "CURRENT_CATALOG",
+        "CURRENT_USER",
+        "SESSION_USER",
+        "USER",
+    }
+)
+
+_EXTRACT_UNITS = (
+    "YEAR",
+    "QUARTER",
+    "MONTH",
+    "WEEK",
+    "DAY",
+    "DOY",
+    "DOW",
+    "ISODOW",
+    "ISOYEAR",
+    "HOUR",
+    "MINUTE",
+    "SECOND",
+    "MILLISECOND",
+    "MICROSECOND",
+    "NANOSECOND",
+    "EPOCH",
+    "DECADE",
+    "CENTURY",
+    "MILLENNIUM",
+)
+_ADD_UNITS = (
+    "YEAR",
+    "QUARTER",
+    "MONTH",
+    "WEEK",
+    "DAY",
+    "HOUR",
+    "MINUTE",
+    "SECOND",
+    "MILLISECOND",
+    "MICROSECOND",
+    "NANOSECOND",
+    "SQL_TSI_YEAR",
+    "SQL_TSI_QUARTER",
+    "SQL_TSI_MONTH",
+    "SQL_TSI_WEEK",
+    "SQL_TSI_DAY",
+    "SQL_TSI_HOUR",
+    "SQL_TSI_MINUTE",
+    "SQL_TSI_SECOND",
+)
+
+
+def function_name(call: exp.Expr) -> str:
+    """The name of a call (``exp.Anonymous``) in capitals, as the function tables key it."""
+    return call.name.upper()
+
+
+class CallParser(TypeParser):
+    """The part of the parser that reads calls of functions."""
+
+    def _query(self) -> exp.Expr:  # in queries.py
+        raise NotImplementedError
+
+    def _query_ahead(self) -> bool:  # in queries.py
+        raise NotImplementedError
+
+    def _order_by(self) -> exp.Order | None:  # in queries.py
+        raise NotImplementedError
+
+    def _table_argument(self) -> nodes.TableArgument:  # in queries.py
+        raise NotImplementedError
+
+    def _expression(self) -> exp.Expr:  # in expressions.py
+        raise NotImplementedError
+
+    def _sum(self) -> exp.Expr:  # in expressions.py
+        raise NotImplementedError
+
+    def _constant(self) -> exp.Expr:  # in expressions.py
+        raise NotImplementedError
+
+    def _call(self, start: Token, parts: list[exp.Identifier] | None = None) -> exp.Expr:
+        name = ".".join(p.name for p in parts) if parts else start.text
+        word = name.upper()
+        last = self._prev
+        special = self._SPECIAL.get(word) if not parts or len(parts) == 1 else None
+        self._expect("(")
+        arguments = special(self) if special else self._arguments()
+        self._expect(")", expected=", or )")
+        node = exp.Anonymous(
+            this=parts[0] if parts and len(parts) == 1 and parts[0].quoted else name, expressions=arguments
+        )
+        node.meta.update(line=start.line, col=start.col, start=start.start, end=last.end)
+        return self._after_call(node, start)
+
+    def _arguments(self) -> list[exp.Expr]:
+        if self._is(")"):
+            return []
+        if self._is("*"):
+            return [self._constant()]
+        start = self._curr
+        if self._accept("DISTINCT"):
+            values = self._csv(self._expression)
+            return [self._mark(exp.Distinct(expressions=values), start)]
+        self._accept("ALL")
+        return self._csv(self._argument)
+
+    def _argument(self) -> exp.Expr:
+        start = self._curr
+        after = self._ahead(1)
+        if after is not None and after.token_type == TokenType.FARROW:
+            name = self._name("a name of an argument")
+            self._advance()
+            return self._mark(exp.Kwarg(this=name, expression=self._argument()), start)
+        if self._is("TABLE"):
+            return self._table_argument()
+        if self._is("DEFAULT"):
+            self._advance()
+            return self._mark(exp.Var(this="DEFAULT"), start)
+        if self._query_ahead() and not self._is("("):
+            return self._mark(exp.Subquery(this=self._query()), start)
+        return self._expression()
+
+    def _after_call(self, node: exp.Expr, start: Token) -> exp.Expr:
+        if self._accept("WITHIN", "GROUP"):
+            self._expect("(")
+            order = self._order_by()
+            if order is None:
+                raise self._unexpected("ORDER BY")
+            self._expect(")")
+            node = self._mark(exp.WithinGroup(this=node, expression=order), start)
+        if self._is("FILTER", "("):
+            self._advance(2)
+            self._expect("WHERE")
+            where_token = self._prev
+            where = self._mark(exp.Where(this=self._expression()), where_token)
+            self._expect(")")
+            node = self._mark(exp.Filter(this=node, expression=where), start)
+        for words, kind in ((("IGNORE", "NULLS"), exp.IgnoreNulls), (("RESPECT", "NULLS"), exp.RespectNulls)):
+            if self._accept(*words):
+                node = self._mark(kind(this=node), start)
+        if self._accept("OVER"):
+            if self._is("("):
+                node = self._window(node, start)
+            else:
+                node = self._mark(exp.Window(this=node, alias=self._name("a window's name or ("), over="OVER"), start)
+        return node
+
+    def _window(self, this: exp.Expr | None, start: Token) -> exp.Window:
+        self._expect("(")
+        base = self._name() if self._name_ahead() else None
+        partition = self._csv(self._expression) if self._accept("PARTITION", "BY") else []
+        order = self._order_by()
+        spec = self._frame() if self._is("ROWS") or self._is("RANGE") else None
+        self._expect(")", expected="PARTITION BY, ORDER BY, ROWS, RANGE or )")
+        return self._mark(
+            exp.Window(
+                this=this,
+                partition_by=partition or None,
+                order=order,
+                spec=spec,
+                alias=base,
+                over="OVER" if this is not None else None,
+            ),
+            start,
+        )
+
+    def _frame(self) -> exp.WindowSpec:
+        start = self._curr
+        kind = self._accept_any(("ROWS", "RANGE"))
+        if self._accept("BETWEEN"):
+            first = self._bound()
+            self._expect("AND")
+            last = self._bound()
+            node = exp.WindowSpec(kind=kind, start=first[0], start_side=first[1], end=last[0], end_side=last[1])
+        else:
+            first = self._bound()
+            node = exp.WindowSpec(kind=kind, start=first[0], start_side=first[1])
+        return self._mark(node, start)
+
+    def _bound(self) -> tuple[str | exp.Expr, str | None]:
+        if self._accept("CURRENT", "ROW"):
+            return "CURRENT ROW", None
+        value: str | exp.Expr = "UNBOUNDED" if self._accept("UNBOUNDED") else self._sum()
+        side = self._accept_any(("PRECEDING", "FOLLOWING"))
+        if side is None:
+            raise self._unexpected("PRECEDING or FOLLOWING", words=("PRECEDING", "FOLLOWING"))
+        return value, side
+
+    # calls with words inside
+
+    def _symbol(self, words: tuple[str, ...], expected: str) -> exp.Var:
+        token = self._curr
+        word = self._accept_any(words)
+        if word is None:
+            raise self._unexpected(expected, words=words)
+        return self._mark(exp.Var(this=word), token)
+
+    def _extract_arguments(self) -> list[exp.Expr]:
+        unit = self._symbol(_EXTRACT_UNITS, "a unit: " + ", ".join(_EXTRACT_UNITS))
+        self._expect("FROM")
+        return [unit, self._expression()]
+
+    def _trim_arguments(self) -> list[exp.Expr]:
+        """[flag, characters, text] for the form with FROM; [text] without."""
+        token = self._curr
+        flag = self._accept_any(("BOTH", "LEADING", "TRAILING"))
+        symbol = self._mark(exp.Var(this=flag or "BOTH"), token)
+        if flag is None:
+            first = self._expression()
+            if not self._accept("FROM"):
+                return [first]
+            return [symbol, first, self._expression()]
+        if self._accept("FROM"):
+            return [symbol, self._mark(exp.Literal(this=" ", is_string=True), token), self._expression()]
+        characters = self._expression()
+        self._expect("FROM")
+        return [symbol, characters, self._expression()]
+
+    def _substring_arguments(self) -> list[exp.Expr]:
+        found = [self._expression()]
+        for word in ("FROM", "FOR"):
+            if self._accept(",") or self._accept(word):
+                found.append(self._expression())
+        return found
+
+    def _overlay_arguments(self) -> list[exp.Expr]:
+        found = [self._expression()]
+        for word in ("PLACING", "FROM"):
+            self._expect(word)
+            found.append(self._expression())
+        if self._accept("FOR"):
+            found.append(self._expression())
+        return found
+
+    def _position_arguments(self) -> list[exp.Expr]:
+        found = [self._sum()]
+        self._expect("IN")
+        found.append(self._sum())
+        if self._accept("FROM"):
+            found.append(self._expression())
+        return found
+
+    def _rounding_arguments(self) -> list[exp.Expr]:
+        found = [self._expression()]
+        if self._accept("TO"):
+            found.append(self._symbol(_EXTRACT_UNITS, "a unit: " + ", ".join(_EXTRACT_UNITS)))
+        else:
+            while self._accept(","):
+                found.append(self._expression())
+        return found
+
+    def _unit_first_arguments(self) -> list[exp.Expr]:
+        found: list[exp.Expr] = [self._symbol(_ADD_UNITS, "a unit: " + ", ".join(_ADD_UNITS[:9]))]
+        while self._accept(","):
+            found.append(self._expression())
+        return found
+
+    def _json_arguments(self) -> list[exp.Expr]:
+        """Arguments of the JSON functions; their trailing clauses (RETURNING, ON EMPTY...) become one
+        ``exp.Var`` each."""
+        found: list[exp.Expr] = []
+        if not self._is(")") and not self._is("NULL", "ON") and not self._is("ABSENT", "ON"):
+            found = self._csv(self._json_argument)
+        while not self._at_end() and not self._is(")"):
+            found.append(self._json_clause())
+        return found
+
+    def _json_argument(self) -> exp.Expr:
+        start = self._curr
+        named = self._accept("KEY")
+        key = self._expression()
+        if self._accept("VALUE"):
+            return self._mark(exp.JSONKeyValue(this=key, expression=self._expression()), start)
+        if named:
+            raise self._unexpected("VALUE")
+        return key
+
+    def _json_clause(self) -> exp.Var:
+        start = self._curr
+        if self._accept("RETURNING"):
+            return self._mark(exp.Var(this=f"RETURNING {self._logical_type()}"), start)
+        words = []
+        while not self._at_end() and not self._is(")") and not self._is("RETURNING"):
+            token = self._curr
+            words.append(
+                self.sql[token.start : token.end + 1] if token.token_type == TokenType.STRING else token.text.upper()
+            )
+            self._advance()
+            if len(words) >= 2 and words[-1] in ("EMPTY", "ERROR", "NULL", "WRAPPER") and "ON" in (words[-2], words[0]):
+                break
+            if words[-1] == "WRAPPER":
+                break
+        return self._mark(exp.Var(this=" ".join(words)), start)
+
+    _SPECIAL: ClassVar[dict[str, Callable[[CallParser], list[exp.Expr]]]] = {
+        "EXTRACT": _extract_arguments,
+        "TRIM": _trim_arguments,
+        "SUBSTRING": _substring_arguments,
+        "OVERLAY": _overlay_arguments,
+        "POSITION": _position_arguments,
+        "CEIL": _rounding_arguments,
+        "CEILING": _rounding_arguments,
+        "FLOOR": _rounding_arguments,
+        "TIMESTAMPADD": _unit_first_arguments,
+        "TIMESTAMPDIFF": _unit_first_arguments,
+        **dict.fromkeys(
+            (
+                "JSON_VALUE",
+                "JSON_QUERY",
+                "JSON_EXISTS",
+                "JSON_OBJECT",
+                "JSON_ARRAY",
+                "JSON_OBJECTAGG",
+                "JSON_ARRAYAGG",
+            ),
+            _json_arguments,
+        ),
+    }

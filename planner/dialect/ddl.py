@@ -1,0 +1,341 @@
+"""The part of the parser that reads CREATE, DROP and ALTER."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlglot import exp
+
+from execnodes.errors import SqlError
+from planner.dialect import nodes
+from planner.dialect.errors import place_of_token
+from planner.dialect.queries import QueryParser
+
+__all__ = ["DdlParser"]
+
+_CREATABLE = ("TABLE", "VIEW", "CATALOG", "DATABASE")
+_LIKE_WHAT = (
+    "ALL",
+    "CONSTRAINTS",
+    "DISTRIBUTION",
+    "GENERATED",
+    "METADATA",
+    "OPTIONS",
+    "PARTITIONS",
+    "WATERMARKS",
+)
+_LIKE_HOW = ("INCLUDING", "EXCLUDING", "OVERWRITING")
+# OVERWRITING does not go with what can only be there or not.
+_NO_OVERWRITING = ("ALL", "CONSTRAINTS", "DISTRIBUTION", "PARTITIONS")
+
+# What Flink can create, drop or alter and stateplan cannot.
+_NOT_HERE = {
+    "FUNCTION": "user-defined functions are",
+    "TEMPORARY FUNCTION": "user-defined functions are",
+    "SYSTEM FUNCTION": "user-defined functions are",
+    "MODEL": "models are",
+    "MATERIALIZED TABLE": "materialized tables are",
+    "CONNECTION": "connections are",
+}
+
+
+class DdlParser(QueryParser):
+    """The part of the parser that reads CREATE, DROP and ALTER."""
+
+    def _if_not_exists(self) -> bool:
+        if not self._is("IF"):
+            return False
+        self._expect("IF", "NOT", "EXISTS")
+        return True
+
+    def _if_exists(self) -> bool:
+        if not self._is("IF"):
+            return False
+        self._expect("IF", "EXISTS")
+        return True
+
+    def _refuse_object(self, verb: str) -> None:
+        for words, what in _NOT_HERE.items():
+            if self._is(*words.split(" ")):
+                raise SqlError(
+                    "SQL004",
+                    f"{verb} {words}: {what} not supported",
+                    place=place_of_token(self._curr, self.sql),
+                    expected=", ".join(_CREATABLE),
+                )
+
+    def _create(self) -> exp.Expr:
+        start = self._curr
+        self._advance()
+        replace = self._accept("OR", "REPLACE")
+        temporary = self._accept("TEMPORARY")
+        self._refuse_object("CREATE")
+        if self._is("VIEW"):
+            return self._mark(self._create_view(temporary, replace), start)
+        if replace:
+            raise self._unsupported("CREATE OR REPLACE", self._curr, "drop it first")
+        if self._is("TABLE"):
+            return self._mark(self._create_table(temporary), start)
+        if not temporary and self._is("CATALOG"):
+            return self._mark(self._create_container(nodes.CreateCatalog, 1), start)
+        if not temporary and self._is("DATABASE"):
+            return self._mark(self._create_container(nodes.CreateDatabase, 2), start)
+        expected = ("TABLE", "VIEW") if temporary else (*_CREATABLE, "TEMPORARY")
+        raise self._unexpected(", ".join(expected[:-1]) + f" or {expected[-1]}", words=expected)
+
+    def _create_container(self, kind: type[nodes.Statement], most: int) -> nodes.Statement:
+        self._advance()
+        exists = self._if_not_exists()
+        name = self._path("a name", most)
+        comment = self._comment()
+        options = self._options() if self._is("WITH") else None
+        return kind(this=name, exists=exists, comment=comment, options=options)
+
+    def _comment(self) -> exp.Literal | None:
+        return self._string("a text in single quotes") if self._accept("COMMENT") else None
+
+    def _create_view(self, temporary: bool, replace: bool) -> nodes.CreateView:
+        self._advance()
+        exists = self._if_not_exists()
+        name = self._path("a name of a view")
+        columns = self._parens(lambda: self._csv(lambda: self._name("a name of a column"))) if self._is("(") else None
+        comment = self._comment()
+        self._expect("AS")
+        return nodes.CreateView(
+            this=name,
+            columns=columns,
+            comment=comment,
+            expression=self._query(),
+            temporary=temporary,
+            exists=exists,
+            replace=replace,
+        )
+
+    # CREATE TABLE
+
+    def _create_table(self, temporary: bool) -> nodes.CreateTable:
+        self._advance()
+        exists = self._if_not_exists()
+        parts: dict[str, Any] = {
+            "this": self._path("a name of a table"),
+            "temporary": temporary,
+            "exists": exists,
+        }
+        if self._is("("):
+            parts |= self._elements()
+        parts["comment"] = self._comment()
+        if self._is("DISTRIBUTED"):
+            parts["distribution"] = self._distribution()
+        if self._is("PARTITIONED"):
+            self._expect("PARTITIONED", "BY")
+            parts["partitioned_by"] = self._parens(
+                lambda: [] if self._is(")") else self._csv(lambda: self._name("a name of a column"))
+            )
+        parts["options"] = self._options() if self._is("WITH") else None
+        if self._is("LIKE"):
+            parts["like"] = self._like()
+        elif self._is("AS"):
+            raise self._unsupported("CREATE TABLE ... AS", self._curr, "use CREATE TABLE, then INSERT INTO")
+        elif not self._at_end() and not self._is(";"):
+            raise self._unexpected(
+                "COMMENT, PARTITIONED BY, WITH, LIKE or the end of the statement",
+                words=("COMMENT", "PARTITIONED", "DISTRIBUTED", "WITH", "LIKE"),
+            )
+        return nodes.CreateTable(**parts)
+
+    def _elements(self) -> dict[str, list[exp.Expr]]:
+        found: dict[str, list[exp.Expr]] = {"columns": [], "watermarks": [], "keys": []}
+        self._expect("(")
+        while True:
+            self._element(found)
+            if not self._accept(","):
+                break
+        self._expect(")", expected=", or )")
+        return found
+
+    def _element(self, found: dict[str, list[exp.Expr]]) -> None:
+        if self._is("WATERMARK", "FOR"):
+            found["watermarks"].append(self._watermark())
+        elif self._is("PRIMARY", "KEY") or self._is("CONSTRAINT") or self._is("UNIQUE"):
+            found["keys"].append(self._table_key())
+        else:
+            column = self._column()
+            found["columns"].append(column)
+
+    def _watermark(self) -> nodes.Watermark:
+        start = self._curr
+        self._advance(2)
+        path = [self._name("a name of a column")]
+        while self._accept("."):
+            path.append(self._name("a name of a field"))
+        self._expect("AS")
+        return self._mark(nodes.Watermark(expressions=path, expression=self._expression()), start)
+
+    def _table_key(self) -> nodes.PrimaryKey:
+        start = self._curr
+        name = self._name("a name of the constraint") if self._accept("CONSTRAINT") else None
+        self._refuse_unique()
+        self._expect("PRIMARY", "KEY")
+        columns = self._parens(lambda: self._csv(lambda: self._name("a name of a column")))
+        return self._mark(nodes.PrimaryKey(this=name, expressions=columns, enforced=self._enforced(start)), start)
+
+    def _refuse_unique(self) -> None:
+        if self._is("UNIQUE"):
+            raise self._unsupported("UNIQUE", self._curr, "Flink, too, has only PRIMARY KEY ... NOT ENFORCED")
+
+    def _enforced(self, start: Any) -> bool:
+        if self._accept("NOT", "ENFORCED"):
+            return False
+        if self._accept("ENFORCED") or self._is(",") or self._is(")") or self._is("COMMENT"):
+            raise SqlError(
+                "SQL004",
+                "an enforced PRIMARY KEY is not supported",
+                expected="NOT ENFORCED after it: nothing checks that keys are unique",
+                place=place_of_token(self._prev, self.sql),
+            )
+        raise self._unexpected("NOT ENFORCED", words=("NOT", "ENFORCED"))
+
+    def _column(self) -> exp.Expr:
+        start = self._curr
+        words = ("WATERMARK", "PRIMARY", "CONSTRAINT")
+        name = self._name("a name of a column, WATERMARK FOR, PRIMARY KEY or CONSTRAINT", words)
+        if self._accept("AS"):
+            expression = self._expression()
+            return self._mark(nodes.ComputedColumn(this=name, expression=expression, comment=self._comment()), start)
+        kind = self._flink_type()
+        if self._accept("METADATA"):
+            key = self._string("a key in single quotes") if self._accept("FROM") else None
+            virtual = self._accept("VIRTUAL")
+            return self._mark(
+                nodes.MetadataColumn(this=name, kind=kind, key=key, virtual=virtual, comment=self._comment()),
+                start,
+            )
+        key_node = None
+        if self._is("CONSTRAINT") or self._is("PRIMARY", "KEY") or self._is("UNIQUE"):
+            key_start = self._curr
+            constraint = self._name("a name of the constraint") if self._accept("CONSTRAINT") else None
+            self._refuse_unique()
+            self._expect("PRIMARY", "KEY")
+            key_node = self._mark(nodes.PrimaryKey(this=constraint, enforced=self._enforced(key_start)), key_start)
+        comment = self._comment()
+        if not self._is(",") and not self._is(")"):
+            raise self._unexpected(
+                ", or ) after the column",
+                words=("METADATA", "PRIMARY", "COMMENT", "NOT", "NULL", "AS", "CONSTRAINT"),
+            )
+        return self._mark(nodes.PhysicalColumn(this=name, kind=kind, primary_key=key_node, comment=comment), start)
+
+    def _distribution(self) -> nodes.Distribution:
+        start = self._curr
+        self._advance()
+        kind, columns, buckets = None, None, None
+        if self._accept("BY"):
+            kind = self._accept_any(("HASH", "RANGE"))
+            columns = self._parens(lambda: self._csv(lambda: self._name("a name of a column")))
+        if self._accept("INTO"):
+            buckets = self._integer("the number of buckets")
+            self._expect("BUCKETS")
+        if columns is None and buckets is None:
+            raise self._unexpected("BY (columns) or INTO n BUCKETS", words=("BY", "INTO"))
+        return self._mark(nodes.Distribution(kind=kind, expressions=columns, buckets=buckets), start)
+
+    def _options(self) -> list[nodes.Option]:
+        self._expect("WITH")
+        return self._parens(lambda: [] if self._is(")") else self._csv(self._option))
+
+    def _option(self) -> nodes.Option:
+        start = self._curr
+        key = self._string("an option's key in single quotes")
+        self._expect("=")
+        return self._mark(nodes.Option(this=key, expression=self._string("an option's value in single quotes")), start)
+
+    def _like(self) -> nodes.LikeTable:
+        start = self._curr
+        self._advance()
+        table = self._path("a name of a table")
+        options = None
+        if self._accept("("):
+            options = []
+            while not self._is(")"):
+                options.append(self._like_option())
+            self._expect(")")
+        return self._mark(nodes.LikeTable(this=table, expressions=options), start)
+
+    def _like_option(self) -> exp.Var:
+        start = self._curr
+        how = self._accept_any(_LIKE_HOW)
+        if how is None:
+            raise self._unexpected("INCLUDING, EXCLUDING or OVERWRITING", words=_LIKE_HOW)
+        token = self._curr
+        what = self._accept_any(_LIKE_WHAT)
+        allowed = [w for w in _LIKE_WHAT if how != "OVERWRITING" or w not in _NO_OVERWRITING]
+        if what is None:
+            raise self._unexpected(" or ".join([", ".join(allowed[:-1]), allowed[-1]]), words=allowed)
+        if what not in allowed:
+            raise SqlError(
+                "SQL001",
+                f"OVERWRITING {what} makes no sense",
+                place=place_of_token(token, self.sql),
+                expected=", ".join(allowed) + f" after {how}",
+            )
+        return self._mark(exp.Var(this=f"{how} {what}"), start)
+
+    # DROP, ALTER
+
+    def _drop(self) -> exp.Expr:
+        start = self._curr
+        self._advance()
+        temporary = self._accept("TEMPORARY")
+        self._refuse_object("DROP")
+        kinds = ("TABLE", "VIEW") if temporary else _CREATABLE
+        kind = self._accept_any(kinds)
+        if kind is None:
+            raise self._unexpected(", ".join(kinds[:-1]) + f" or {kinds[-1]}", words=kinds)
+        exists = self._if_exists()
+        most = {"CATALOG": 1, "DATABASE": 2}.get(kind, 3)
+        name = self._path(f"a name of a {kind.lower()}", most)
+        cascade = None
+        if kind == "DATABASE":
+            cascade = self._accept_any(("RESTRICT", "CASCADE"))
+        return self._mark(
+            nodes.DropObject(this=name, kind=kind, temporary=temporary, exists=exists, cascade=cascade), start
+        )
+
+    def _alter(self) -> exp.Expr:
+        start = self._curr
+        self._advance()
+        self._refuse_object("ALTER")
+        kind = self._accept_any(("TABLE", "VIEW"))
+        if kind is None:
+            if self._is("DATABASE") or self._is("CATALOG"):
+                raise self._unsupported(f"ALTER {self._curr.text.upper()}", self._curr)
+            raise self._unexpected("TABLE or VIEW", words=("TABLE", "VIEW"))
+        exists = self._if_exists() if kind == "TABLE" else False
+        name = self._path(f"a name of a {kind.lower()}")
+        actions = ("SET", "RESET", "RENAME TO") if kind == "TABLE" else ("RENAME TO", "AS")
+        token = self._curr
+        action = self._accept_any(actions)
+        if action is None:
+            if kind == "TABLE" and self._word_at(0) in ("ADD", "MODIFY", "DROP", "RENAME"):
+                raise self._unsupported(
+                    f"ALTER TABLE ... {token.text.upper()}", token, "drop the table and create it anew"
+                )
+            raise self._unexpected(
+                ", ".join(actions[:-1]) + f" or {actions[-1]}", words=("SET", "RESET", "RENAME", "AS")
+            )
+        target = self._path("a name") if action == "RENAME TO" else None
+        if kind == "VIEW":
+            query = self._query() if action == "AS" else None
+            return self._mark(nodes.AlterView(this=name, action=action, target=target, expression=query), start)
+        options = None
+        if action == "SET":
+            options = self._parens(lambda: self._csv(self._option))
+        elif action == "RESET":
+            options = self._parens(lambda: self._csv(self._option_key))
+        return self._mark(
+            nodes.AlterTable(this=name, exists=exists, action=action, options=options, target=target), start
+        )
+
+    def _option_key(self) -> nodes.Option:
+        start = self._curr
+        return self._mark(nodes.Option(this=self._string("an option's key in single quotes")), start)

@@ -1,0 +1,395 @@
+"""Syntax trees back to text: one row of a table for each class of node that sqlglot writes differently."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from sqlglot import exp
+from sqlglot.generator import Generator
+
+from planner.dialect import nodes
+from planner.dialect.calls import NO_PARENTHESES
+from planner.dialect.keywords import RESERVED
+
+__all__ = ["FlinkGenerator"]
+
+# Calls that are written with words between their arguments.
+_SPECIAL: dict[str, tuple[str, ...]] = {
+    "EXTRACT": ("{0} FROM {1}",),
+    "TRIM": ("{0}", "{0} FROM {1}", "{0} {1} FROM {2}"),
+    "POSITION": ("{0} IN {1}", "{0} IN {1} FROM {2}"),
+    "OVERLAY": ("{0} PLACING {1} FROM {2}", "{0} PLACING {1} FROM {2} FOR {3}"),
+}
+_ROUNDING = ("CEIL", "CEILING", "FLOOR")
+
+
+class FlinkGenerator(Generator):
+    """Flink SQL from trees, on one line; names keep their quotes, and get them where they are reserved."""
+
+    RESERVED_KEYWORDS: ClassVar[set[str]] = {word.lower() for word in RESERVED}
+
+    def _words(self, *parts: Any) -> str:
+        """The parts that are there, with blanks between."""
+        return " ".join(p if isinstance(p, str) else self.sql(p) for p in parts if p)
+
+    def _list(self, items: list[Any] | None) -> str:
+        return "(" + ", ".join(self.sql(i) for i in items or ()) + ")"
+
+    # expressions
+
+    def anonymous_sql(self, expression: exp.Anonymous) -> str:
+        name = self.sql(expression, "this") if isinstance(expression.this, exp.Expr) else str(expression.this)
+        word = name.upper()
+        arguments = [self.sql(a) for a in expression.expressions]
+        if expression.meta.get("brackets"):
+            return f"{name}[{', '.join(arguments)}]"
+        if not arguments and word in NO_PARENTHESES:
+            return name
+        if word in _ROUNDING and len(arguments) == 2 and isinstance(expression.expressions[1], exp.Var):
+            return f"{name}({arguments[0]} TO {arguments[1]})"
+        form = next((f for f in _SPECIAL.get(word, ()) if f.count("{") == len(arguments)), None)
+        if form:
+            return f"{name}({form.format(*arguments)})"
+        if word.startswith("JSON_"):
+            plain = [
+                a for a, node in zip(arguments, expression.expressions, strict=True) if not isinstance(node, exp.Var)
+            ]
+            clauses = [
+                a for a, node in zip(arguments, expression.expressions, strict=True) if isinstance(node, exp.Var)
+            ]
+            return f"{name}({' '.join(p for p in (', '.join(plain), *clauses) if p)})"
+        return f"{name}({', '.join(arguments)})"
+
+    def datatype_sql(self, expression: exp.DataType) -> str:
+        kind = expression.args.get("kind")
+        return str(kind) if kind else super().datatype_sql(expression)
+
+    def interval_sql(self, expression: exp.Interval) -> str:
+        return f"INTERVAL {self.sql(expression, 'this')} {self.sql(expression, 'unit')}"
+
+    def ordered_sql(self, expression: exp.Ordered) -> str:
+        descending = bool(expression.args.get("desc"))
+        nulls_first = bool(expression.args.get("nulls_first"))
+        nulls = "" if nulls_first == (not descending) else f" NULLS {'FIRST' if nulls_first else 'LAST'}"
+        return f"{self.sql(expression, 'this')}{' DESC' if descending else ''}{nulls}"
+
+    def is_sql(self, expression: exp.Is) -> str:
+        return f"{self.sql(expression, 'this')} IS {self.sql(expression, 'expression')}"
+
+    def not_sql(self, expression: exp.Not) -> str:
+        inner = expression.this
+        if isinstance(inner, exp.Is):
+            return f"{self.sql(inner, 'this')} IS NOT {self.sql(inner, 'expression')}"
+        if isinstance(inner, (exp.In, exp.Between, exp.Like, exp.SimilarTo)):
+            left = self.sql(inner, "this")
+            return f"{left} NOT{self.sql(inner)[len(left) :]}"
+        if isinstance(inner, exp.Escape) and isinstance(inner.this, (exp.Like, exp.SimilarTo)):
+            left = self.sql(inner.this, "this")
+            return f"{left} NOT{self.sql(inner)[len(left) :]}"
+        return f"NOT {self.sql(inner)}"
+
+    def neg_sql(self, expression: exp.Neg) -> str:
+        inner = expression.this
+        if isinstance(inner, exp.Interval):
+            return f"INTERVAL -{self.sql(inner)[len('INTERVAL ') :]}"
+        text = self.sql(inner)
+        return f"- {text}" if text.startswith("-") else f"-{text}"
+
+    def div_sql(self, expression: exp.Div) -> str:
+        return self.binary(expression, "/")
+
+    def dpipe_sql(self, expression: exp.DPipe) -> str:
+        return self.binary(expression, "||")
+
+    def bracket_sql(self, expression: exp.Bracket) -> str:
+        return f"{self.sql(expression, 'this')}[{self.expressions(expression, flat=True)}]"
+
+    def hexstring_sql(self, expression: exp.HexString, *_: Any) -> str:
+        return f"X'{expression.this}'"
+
+    def kwarg_sql(self, expression: exp.Kwarg) -> str:
+        return f"{self.sql(expression, 'this')} => {self.sql(expression, 'expression')}"
+
+    def jsonkeyvalue_sql(self, expression: exp.JSONKeyValue) -> str:
+        return f"KEY {self.sql(expression, 'this')} VALUE {self.sql(expression, 'expression')}"
+
+    def exists_sql(self, expression: exp.Exists) -> str:
+        return f"EXISTS({self.sql(expression, 'this')})"
+
+    def any_sql(self, expression: exp.Any) -> str:
+        return f"ANY {self.sql(expression, 'this')}"
+
+    def all_sql(self, expression: exp.All) -> str:
+        return f"ALL {self.sql(expression, 'this')}"
+
+    def typedliteral_sql(self, expression: nodes.TypedLiteral) -> str:
+        return f"{expression.args['kind']} {self.sql(expression, 'this')}"
+
+    def tableargument_sql(self, expression: nodes.TableArgument) -> str:
+        partition = expression.args.get("partition_by")
+        return self._words(
+            "TABLE",
+            expression.this,
+            "PARTITION BY " + self._list(partition) if partition else "",
+            self.sql(expression, "order").strip(),
+        )
+
+    # queries
+
+    def values_sql(self, expression: exp.Values, values_as_table: bool = True) -> str:
+        rows = ", ".join(self.sql(row) for row in expression.expressions)
+        return f"VALUES {rows}" + "".join(self.sql(expression, key) for key in ("order", "limit", "offset"))
+
+    def tablefromrows_sql(self, expression: exp.TableFromRows) -> str:
+        return self._words(f"TABLE({self.sql(expression, 'this')})", self._alias(expression))
+
+    def unnest_sql(self, expression: exp.Unnest) -> str:
+        return self._words(
+            f"UNNEST{self._list(expression.expressions)}",
+            "WITH ORDINALITY" if expression.args.get("offset") else "",
+            self._alias(expression),
+        )
+
+    def lateral_sql(self, expression: exp.Lateral) -> str:
+        return self._words("LATERAL", expression.this, self._alias(expression))
+
+    def _alias(self, expression: exp.Expr) -> str:
+        alias = expression.args.get("alias")
+        return f"AS {self.sql(alias)}" if alias else ""
+
+    def table_sql(self, expression: exp.Table, sep: str = " AS ") -> str:
+        name = ".".join(self.sql(p) for p in expression.parts)
+        return self._words(
+            name,
+            *(expression.args.get("hints") or ()),
+            expression.args.get("version"),
+            self._alias(expression),
+        )
+
+    def version_sql(self, expression: exp.Version) -> str:
+        return f"FOR SYSTEM_TIME AS OF {self.sql(expression, 'expression')}"
+
+    def hint_sql(self, expression: exp.Hint, *_: Any) -> str:
+        text = "/*+ " + ", ".join(self.sql(i) for i in expression.expressions) + " */"
+        return f" {text}" if isinstance(expression.parent, exp.Select) else text
+
+    def join_sql(self, expression: exp.Join, join_op: str | None = None) -> str:
+        words = [expression.args.get(k) for k in ("method", "side", "kind")]
+        on, using = expression.args.get("on"), expression.args.get("using")
+        if not any(words) and on is None and not using:
+            # A plain JOIN without a condition is the same cross product as a comma.
+            return f", {self.sql(expression, 'this')}"
+        return " " + self._words(
+            *words,
+            "JOIN",
+            expression.this,
+            f"ON {self.sql(on)}" if on is not None else "",
+            f"USING {self._list(using)}" if using else "",
+        )
+
+    def insert_sql(self, expression: exp.Insert) -> str:
+        target = expression.this
+        columns = target.expressions if isinstance(target, exp.Schema) else None
+        table = target.this if isinstance(target, exp.Schema) else target
+        return self._words(
+            "INSERT OVERWRITE" if expression.args.get("overwrite") else "INSERT INTO",
+            table,
+            expression.args.get("partition"),
+            self._list(columns) if columns else "",
+            expression.expression,
+            expression.args.get("conflict"),
+        )
+
+    def partition_sql(self, expression: exp.Partition) -> str:
+        return f"PARTITION {self._list(expression.expressions)}"
+
+    def onconflict_sql(self, expression: exp.OnConflict) -> str:
+        return f"ON CONFLICT DO {self.sql(expression, 'action')}"
+
+    # DDL
+
+    def option_sql(self, expression: nodes.Option) -> str:
+        value = expression.args.get("expression")
+        return self.sql(expression, "this") + (f" = {self.sql(value)}" if value is not None else "")
+
+    def physicalcolumn_sql(self, e: nodes.PhysicalColumn) -> str:
+        return self._words(e.this, e.args["kind"], e.args.get("primary_key"), self._comment(e))
+
+    def metadatacolumn_sql(self, e: nodes.MetadataColumn) -> str:
+        key = e.args.get("key")
+        return self._words(
+            e.this,
+            e.args["kind"],
+            "METADATA",
+            f"FROM {self.sql(key)}" if key else "",
+            "VIRTUAL" if e.args.get("virtual") else "",
+            self._comment(e),
+        )
+
+    def computedcolumn_sql(self, e: nodes.ComputedColumn) -> str:
+        return self._words(e.this, "AS", e.expression, self._comment(e))
+
+    def watermark_sql(self, e: nodes.Watermark) -> str:
+        return f"WATERMARK FOR {'.'.join(self.sql(p) for p in e.expressions)} AS {self.sql(e, 'expression')}"
+
+    def primarykey_sql(self, e: exp.Expr) -> str:
+        return self._words(
+            f"CONSTRAINT {self.sql(e, 'this')}" if e.this else "",
+            "PRIMARY KEY",
+            self._list(e.expressions) if e.expressions else "",
+            "NOT ENFORCED",
+        )
+
+    def distribution_sql(self, e: nodes.Distribution) -> str:
+        columns, buckets = e.args.get("expressions"), e.args.get("buckets")
+        by = self._words("BY", e.args.get("kind"), self._list(columns)) if columns else ""
+        return self._words("DISTRIBUTED", by, f"INTO {buckets} BUCKETS" if buckets is not None else "")
+
+    def liketable_sql(self, e: nodes.LikeTable) -> str:
+        options = e.args.get("expressions")
+        return self._words("LIKE", e.this, f"({' '.join(self.sql(o) for o in options)})" if options is not None else "")
+
+    def _comment(self, e: exp.Expr) -> str:
+        comment = e.args.get("comment")
+        return f"COMMENT {self.sql(comment)}" if comment else ""
+
+    def _with(self, e: exp.Expr) -> str:
+        options = e.args.get("options")
+        return f"WITH {self._list(options)}" if options is not None else ""
+
+    def createtable_sql(self, e: nodes.CreateTable) -> str:
+        elements = [
+            *(e.args.get("columns") or ()),
+            *(e.args.get("watermarks") or ()),
+            *(e.args.get("keys") or ()),
+        ]
+        partitioned = e.args.get("partitioned_by")
+        return self._words(
+            "CREATE TEMPORARY TABLE" if e.args.get("temporary") else "CREATE TABLE",
+            self._if_not_exists(e),
+            e.this,
+            self._list(elements) if elements or e.args.get("columns") is not None else "",
+            self._comment(e),
+            e.args.get("distribution"),
+            f"PARTITIONED BY {self._list(partitioned)}" if partitioned is not None else "",
+            self._with(e),
+            e.args.get("like"),
+        )
+
+    def _if_not_exists(self, e: exp.Expr) -> str:
+        return "IF NOT EXISTS" if e.args.get("exists") else ""
+
+    def createview_sql(self, e: nodes.CreateView) -> str:
+        columns = e.args.get("columns")
+        return self._words(
+            "CREATE",
+            "OR REPLACE" if e.args.get("replace") else "",
+            "TEMPORARY" if e.args.get("temporary") else "",
+            "VIEW",
+            self._if_not_exists(e),
+            e.this,
+            self._list(columns) if columns else "",
+            self._comment(e),
+            "AS",
+            e.expression,
+        )
+
+    def createcatalog_sql(self, e: nodes.CreateCatalog) -> str:
+        return self._words("CREATE CATALOG", self._if_not_exists(e), e.this, self._comment(e), self._with(e))
+
+    def createdatabase_sql(self, e: nodes.CreateDatabase) -> str:
+        return self._words("CREATE DATABASE", self._if_not_exists(e), e.this, self._comment(e), self._with(e))
+
+    def dropobject_sql(self, e: nodes.DropObject) -> str:
+        return self._words(
+            "DROP",
+            "TEMPORARY" if e.args.get("temporary") else "",
+            e.args["kind"],
+            "IF EXISTS" if e.args.get("exists") else "",
+            e.this,
+            e.args.get("cascade"),
+        )
+
+    def altertable_sql(self, e: nodes.AlterTable) -> str:
+        options = e.args.get("options")
+        return self._words(
+            "ALTER TABLE",
+            "IF EXISTS" if e.args.get("exists") else "",
+            e.this,
+            e.args["action"],
+            self._list(options) if options is not None else "",
+            e.args.get("target"),
+        )
+
+    def alterview_sql(self, e: nodes.AlterView) -> str:
+        return self._words("ALTER VIEW", e.this, e.args["action"], e.args.get("target"), e.args.get("expression"))
+
+    # session
+
+    def useobject_sql(self, e: nodes.UseObject) -> str:
+        return self._words("USE", "CATALOG" if e.args["kind"] == "CATALOG" else "", e.this)
+
+    def showobjects_sql(self, e: nodes.ShowObjects) -> str:
+        return self._words(
+            "SHOW",
+            e.args["kind"],
+            e.args.get("preposition"),
+            e.args.get("this"),
+            "NOT" if e.args.get("negated") else "",
+            e.args.get("operator"),
+            e.args.get("like"),
+        )
+
+    def describetable_sql(self, e: nodes.DescribeTable) -> str:
+        return self._words("DESCRIBE", e.args.get("kind"), "EXTENDED" if e.args.get("extended") else "", e.this)
+
+    def setoption_sql(self, e: nodes.SetOption) -> str:
+        return f"SET {self.sql(e, 'this')} = {self.sql(e, 'expression')}" if e.args.get("this") else "SET"
+
+    def resetoption_sql(self, e: nodes.ResetOption) -> str:
+        return self._words("RESET", e.args.get("this"))
+
+    def statementset_sql(self, e: nodes.StatementSet) -> str:
+        return self._words("STATEMENT SET BEGIN", *(self.sql(i) + ";" for i in e.expressions), "END")
+
+    def executestatement_sql(self, e: nodes.ExecuteStatement) -> str:
+        return self._words("EXECUTE", e.this)
+
+    def compileplan_sql(self, e: nodes.CompilePlan) -> str:
+        return self._words(
+            "COMPILE",
+            "AND EXECUTE" if e.args.get("execute") else "",
+            "PLAN",
+            e.args.get("path"),
+            self._if_not_exists(e),
+            "FOR",
+            e.this,
+        )
+
+    def executeplan_sql(self, e: nodes.ExecutePlan) -> str:
+        return f"EXECUTE PLAN {self.sql(e, 'path')}"
+
+    def explain_sql(self, e: nodes.Explain) -> str:
+        path = e.args.get("path")
+        if path:
+            return f"EXPLAIN PLAN {self.sql(path)}"
+        return self._words(
+            "EXPLAIN",
+            "PLAN FOR" if e.args.get("plan_for") else "",
+            ", ".join(e.args.get("details") or ()),
+            e.this,
+        )
+
+
+_Writer = Callable[[FlinkGenerator, Any], str]
+
+#: One writer for each class of nodes.py, found by name (``CreateTable`` is written by ``createtable_sql``).
+_OURS: dict[type[exp.Expr], _Writer] = {
+    getattr(nodes, name): getattr(FlinkGenerator, f"{name.lower()}_sql")
+    for name in nodes.__all__
+    if name != "Statement"
+}
+FlinkGenerator.TRANSFORMS = {**Generator.TRANSFORMS, **_OURS}
+for _class in (exp.Interval, exp.HexString, exp.Version):
+    FlinkGenerator.TRANSFORMS.pop(_class, None)

@@ -1,0 +1,390 @@
+"""The parser: scripts into statements, each by its first words, and the statements around queries and DDL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, TypeVar
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
+
+from execnodes.errors import SqlError, nearest
+from planner.dialect import nodes
+from planner.dialect.ddl import DdlParser
+from planner.dialect.errors import place_of_token, shown, too_deep
+
+__all__ = ["FlinkParser"]
+
+T = TypeVar("T")
+
+_SHOW = (
+    "CATALOGS",
+    "CURRENT CATALOG",
+    "DATABASES",
+    "CURRENT DATABASE",
+    "TABLES",
+    "VIEWS",
+    "FUNCTIONS",
+    "COLUMNS",
+    "CREATE TABLE",
+    "CREATE VIEW",
+)
+_SHOW_NEEDS_NAME = ("COLUMNS", "CREATE TABLE", "CREATE VIEW")
+_SHOW_LIKE = ("CATALOGS", "DATABASES", "TABLES", "VIEWS", "FUNCTIONS", "COLUMNS")
+_DETAILS = ("ESTIMATED_COST", "CHANGELOG_MODE", "PLAN_ADVICE", "JSON_EXECUTION_PLAN")
+
+# Statements of Flink (or its SQL client) that stateplan does not have.
+_NOT_HERE: dict[str, str] = {
+    "DELETE": "DELETE",
+    "UPDATE": "UPDATE",
+    "MERGE": "MERGE",
+    "TRUNCATE": "TRUNCATE TABLE",
+    "UPSERT": "UPSERT INTO",
+    "CALL": "CALL",
+    "ANALYZE": "ANALYZE TABLE",
+    "LOAD": "LOAD MODULE",
+    "UNLOAD": "UNLOAD MODULE",
+    "ADD": "ADD JAR",
+    "REMOVE": "REMOVE JAR",
+    "STOP": "STOP JOB",
+    "GRANT": "GRANT",
+    "REVOKE": "REVOKE",
+}
+
+
+class FlinkParser(DdlParser):
+    """Parser of Flink SQL. One instance parses one text at a time."""
+
+    # entry points
+
+    def script(self, tokens: Sequence[Token], text: str, file: str | None = None) -> list[exp.Expr]:
+        """The statements of a script. Raises SqlError."""
+        return self._run(tokens, text, file, FlinkParser._script)
+
+    def one(self, tokens: Sequence[Token], text: str, read: Callable[[FlinkParser], T], file: str | None = None) -> T:
+        """What ``read`` reads, which must be all there is. Raises SqlError."""
+
+        def whole(parser: FlinkParser) -> T:
+            result = read(parser)
+            if not parser._at_end():
+                raise parser._unexpected("the end")
+            return result
+
+        return self._run(tokens, text, file, whole)
+
+    def query(self) -> exp.Expr:
+        return self._query()
+
+    def scalar(self) -> exp.Expr:
+        return self._expression()
+
+    def _run(self, tokens: Sequence[Token], text: str, file: str | None, read: Callable[[FlinkParser], T]) -> T:
+        self.reset()
+        self.depth = 0
+        self.sql = text
+        self._tokens = list(tokens)
+        self._tokens_size = len(self._tokens)
+        self._index = -1
+        self._advance()
+        try:
+            return read(self)
+        except RecursionError:
+            raise too_deep(text) from None
+        except SqlError as error:
+            if file is not None and error.place is not None and error.place.file is None:
+                error.place = replace(error.place, file=file)
+            raise
+
+    def _parse(
+        self, parse_method: Callable[[Any], exp.Expr | None], raw_tokens: list[Token], sql: str | None = None
+    ) -> list[exp.Expr | None]:
+        """sqlglot's entry point (``sqlglot.parse``, ``parse_one``): any text that this dialect's
+        tokenizer read."""
+        if parse_method.__name__ == "_parse_statement":
+            return list(self.script(raw_tokens, sql or ""))
+        return [self.one(raw_tokens, sql or "", FlinkParser.scalar)]
+
+    def _parse_statement(self) -> exp.Expr:
+        return self._statement()
+
+    # statements
+
+    def _script(self) -> list[exp.Expr]:
+        found: list[exp.Expr] = []
+        while True:
+            while self._accept(";"):
+                pass
+            if self._at_end():
+                return found
+            found.append(self._statement())
+            if not self._at_end() and not self._is(";"):
+                raise self._unexpected("; or the end of the statement")
+
+    def _statement(self) -> exp.Expr:
+        token, word = self._curr, self._word_at(0)
+        reader = self._STATEMENTS.get(word)
+        if reader is not None:
+            return reader(self)
+        if word in _NOT_HERE:
+            raise self._unsupported(_NOT_HERE[word], token)
+        raise SqlError(
+            "SQL002",
+            f"no statement begins with '{shown(token, self.sql)}'",
+            place=place_of_token(token, self.sql),
+            expected=", ".join(sorted(w for w in self._STATEMENTS if w.isalpha())),
+            hint=nearest(word, self._STATEMENTS) if word else None,
+        )
+
+    def _query_statement(self) -> exp.Expr:
+        return self._query()
+
+    def _use(self) -> nodes.UseObject:
+        start = self._curr
+        self._advance()
+        if self._is("MODULES"):
+            raise self._unsupported("USE MODULES", self._curr)
+        kind = "CATALOG" if self._accept("CATALOG") else "DATABASE"
+        most = 1 if kind == "CATALOG" else 2
+        return self._mark(nodes.UseObject(this=self._path(f"a name of a {kind.lower()}", most), kind=kind), start)
+
+    def _show(self) -> nodes.ShowObjects:
+        start = self._curr
+        self._advance()
+        scope = self._accept_any(("USER", "TEMPORARY")) if self._word_at(1) in ("FUNCTIONS", "TABLES") else None
+        kind = self._accept_any(_SHOW)
+        if kind is None or scope == "TEMPORARY":
+            raise self._unexpected("one of " + ", ".join(_SHOW), words={w for k in _SHOW for w in (k, *k.split())})
+        parts: dict[str, Any] = {"kind": f"{scope} {kind}" if scope else kind}
+        if kind in _SHOW_NEEDS_NAME:
+            if kind == "COLUMNS":
+                parts["preposition"] = self._preposition(required=True)
+            parts["this"] = self._path("a name of a table" if "VIEW" not in kind else "a name of a view")
+        elif kind in ("TABLES", "VIEWS", "DATABASES", "FUNCTIONS") and (word := self._preposition()):
+            parts["preposition"] = word
+            parts["this"] = self._path("a name of a database", 1 if kind == "DATABASES" else 2)
+        if kind in _SHOW_LIKE:
+            negated = self._is("NOT")
+            if negated:
+                self._advance()
+            operator = self._accept_any(("LIKE", "ILIKE"))
+            if operator is None and negated:
+                raise self._unexpected("LIKE or ILIKE", words=("LIKE", "ILIKE"))
+            if operator is not None:
+                parts |= {
+                    "negated": negated,
+                    "operator": operator,
+                    "like": self._string("a pattern in single quotes"),
+                }
+        return self._mark(nodes.ShowObjects(**parts), start)
+
+    def _preposition(self, required: bool = False) -> str | None:
+        word = self._accept_any(("FROM", "IN"))
+        if word is None and required:
+            raise self._unexpected("FROM or IN", words=("FROM", "IN"))
+        return word
+
+    def _describe(self) -> nodes.DescribeTable:
+        start = self._curr
+        self._advance()
+        kind = self._accept_any(("CATALOG", "DATABASE", "FUNCTION", "MODEL", "JOB")) if self._name_ahead(1) else None
+        if kind in ("FUNCTION", "MODEL", "JOB"):
+            raise self._unsupported(f"DESCRIBE {kind}")
+        extended = self._accept("EXTENDED")
+        most = {"CATALOG": 1, "DATABASE": 2}.get(kind or "", 3)
+        return self._mark(
+            nodes.DescribeTable(this=self._path("a name of a table or view", most), kind=kind, extended=extended),
+            start,
+        )
+
+    # SET, RESET: the key may be written without quotes, and the value too when it has no blanks
+
+    def _set(self) -> nodes.SetOption:
+        start = self._curr
+        self._advance()
+        if self._at_end() or self._is(";"):
+            return self._mark(nodes.SetOption(), start)
+        key = self._bare_text("an option's key", stop="=")
+        self._expect("=")
+        value = self._bare_text("an option's value", stop=None)
+        return self._mark(nodes.SetOption(this=key, expression=value), start)
+
+    def _reset(self) -> nodes.ResetOption:
+        start = self._curr
+        self._advance()
+        if self._at_end() or self._is(";"):
+            return self._mark(nodes.ResetOption(), start)
+        return self._mark(nodes.ResetOption(this=self._bare_text("an option's key", stop=None)), start)
+
+    def _bare_text(self, expected: str, stop: str | None) -> exp.Literal:
+        """A text literal, or the characters up to a blank, ``;`` or ``stop``."""
+        token = self._curr
+        if self._at_end() or self._is(";") or (stop is not None and self._is(stop)):
+            raise self._unexpected(expected)
+        if token.token_type == TokenType.STRING:
+            return self._string(expected)
+        end = token
+        self._advance()
+        while (
+            not self._at_end()
+            and self._curr.start == end.end + 1
+            and not self._is(";")
+            and not (stop is not None and self._is(stop))
+        ):
+            end = self._curr
+            self._advance()
+        text = self.sql[token.start : end.end + 1]
+        if "'" in text or "`" in text:
+            raise self._unexpected(f"{expected} in single quotes", token=token)
+        return self._mark(exp.Literal(this=text, is_string=True), token)
+
+    # statement sets, plans, EXPLAIN
+
+    def _execute(self) -> exp.Expr:
+        start = self._curr
+        self._advance()
+        if self._accept("PLAN"):
+            return self._mark(nodes.ExecutePlan(path=self._string("the plan's path in single quotes")), start)
+        if self._is("STATEMENT"):
+            return self._mark(nodes.ExecuteStatement(this=self._statement_set()), start)
+        if self._is("INSERT"):
+            return self._mark(nodes.ExecuteStatement(this=self._insert()), start)
+        if self._query_ahead():
+            return self._mark(nodes.ExecuteStatement(this=self._query()), start)
+        raise self._unexpected(
+            "PLAN 'path', STATEMENT SET, INSERT or a query", words=("PLAN", "STATEMENT", "INSERT", "SELECT")
+        )
+
+    def _begin_statement_set(self) -> exp.Expr:
+        if self._is("BEGIN", "STATEMENT"):
+            raise self._unsupported(
+                "BEGIN STATEMENT SET",
+                self._curr,
+                "write EXECUTE STATEMENT SET BEGIN ...; END, in one statement",
+            )
+        raise self._unexpected("a statement", words=self._STATEMENTS)
+
+    def _bare_statement_set(self) -> exp.Expr:
+        return self._statement_set()
+
+    def _statement_set(self) -> nodes.StatementSet:
+        start = self._curr
+        self._expect("STATEMENT", "SET")
+        self._expect("BEGIN")
+        inserts: list[exp.Expr] = []
+        while not self._is("END"):
+            if not self._is("INSERT"):
+                if not self._at_end() and (self._query_ahead() or self._word_at(0) in self._STATEMENTS):
+                    raise SqlError(
+                        "SQL007",
+                        f"'{self._word_at(0)}' cannot stand in a statement set",
+                        place=place_of_token(self._curr, self.sql),
+                        expected="INSERT statements, then END",
+                    )
+                raise self._unexpected("INSERT or END", words=("INSERT", "END"))
+            inserts.append(self._insert())
+            self._expect(";", expected="; after the INSERT")
+        if not inserts:
+            raise self._unexpected("INSERT", words=("INSERT",))
+        self._advance()
+        return self._mark(nodes.StatementSet(expressions=inserts), start)
+
+    def _compile(self) -> nodes.CompilePlan:
+        start = self._curr
+        self._advance()
+        execute = self._accept("AND")
+        if execute:
+            self._expect("EXECUTE")
+        self._expect("PLAN")
+        if self._is("IF"):
+            raise self._unexpected("the plan's path in single quotes; IF NOT EXISTS comes after it")
+        path: exp.Literal | None = None
+        if not self._is("FOR") or execute:
+            path = self._string("the plan's path in single quotes" + ("" if execute else " or FOR"))
+        if_token = self._curr
+        exists = self._if_not_exists()
+        if exists and (execute or path is None):
+            raise SqlError(
+                "SQL007",
+                "IF NOT EXISTS cannot stand here",
+                place=place_of_token(if_token, self.sql),
+                expected="FOR",
+                hint="COMPILE AND EXECUTE PLAN runs the file when it exists" if execute else None,
+            )
+        self._expect("FOR", expected="FOR" if exists or execute else "IF NOT EXISTS or FOR")
+        return self._mark(
+            nodes.CompilePlan(this=self._compiled("after FOR"), path=path, exists=exists, execute=execute),
+            start,
+        )
+
+    def _compiled(self, where: str) -> exp.Expr:
+        if self._is("INSERT"):
+            return self._insert()
+        if self._is("STATEMENT"):
+            return self._statement_set()
+        expected = "INSERT or STATEMENT SET"
+        if not self._at_end() and (self._word_at(0) in self._STATEMENTS or self._query_ahead()):
+            raise SqlError(
+                "SQL007",
+                f"'{self._word_at(0)}' cannot stand {where}",
+                expected=expected,
+                place=place_of_token(self._curr, self.sql),
+                hint="STATEMENT SET without EXECUTE" if self._is("EXECUTE", "STATEMENT") else None,
+            )
+        raise self._unexpected(expected, words=("INSERT", "STATEMENT"))
+
+    def _explain(self) -> nodes.Explain:
+        start = self._curr
+        self._advance()
+        if self._is("PLAN") and (after := self._ahead(1)) is not None and after.token_type == TokenType.STRING:
+            self._advance()
+            return self._mark(nodes.Explain(path=self._string("the plan's path")), start)
+        plan_for = self._accept("PLAN", "FOR")
+        if not plan_for and self._is("PLAN"):
+            self._advance()
+            raise self._unexpected("FOR or the plan's path in single quotes", words=("FOR",))
+        details: list[str] = []
+        while not plan_for and (word := self._accept_any(_DETAILS)):
+            details.append(word)
+            if not self._accept(","):
+                break
+        if details and self._prev.text == ",":
+            raise self._unexpected("one of " + ", ".join(_DETAILS), words=_DETAILS)
+        if self._is("EXECUTE", "STATEMENT"):
+            self._advance()
+        if self._query_ahead():
+            this = self._query()
+        elif self._is("INSERT") or self._is("STATEMENT"):
+            this = self._compiled("after EXPLAIN")
+        elif not self._at_end() and self._word_at(0) in self._STATEMENTS:
+            raise SqlError(
+                "SQL007",
+                f"'{self._word_at(0)}' cannot be explained",
+                place=place_of_token(self._curr, self.sql),
+                expected="a query, INSERT, STATEMENT SET or PLAN 'path'",
+            )
+        else:
+            raise self._unexpected(
+                "a query, INSERT, STATEMENT SET, PLAN 'path' or one of " + ", ".join(_DETAILS),
+                words=("SELECT", "INSERT", "STATEMENT", "PLAN", *_DETAILS),
+            )
+        return self._mark(nodes.Explain(this=this, details=details or None, plan_for=plan_for), start)
+
+    _STATEMENTS: ClassVar[dict[str, Callable[[FlinkParser], exp.Expr]]] = {
+        **dict.fromkeys(("SELECT", "WITH", "VALUES", "(", "TABLE"), _query_statement),
+        "INSERT": lambda self: self._insert(),
+        "CREATE": lambda self: self._create(),
+        "DROP": lambda self: self._drop(),
+        "ALTER": lambda self: self._alter(),
+        "USE": _use,
+        "SHOW": _show,
+        "DESCRIBE": _describe,
+        "DESC": _describe,
+        "SET": _set,
+        "RESET": _reset,
+        "EXECUTE": _execute,
+        "STATEMENT": _bare_statement_set,
+        "BEGIN": _begin_statement_set,
+        "COMPILE": _compile,
+        "EXPLAIN": _explain,
+    }

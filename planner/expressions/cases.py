@@ -1,0 +1,91 @@
+"""CASE: its branches, and the boolean ones written with AND and OR."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from execnodes.rex import Rex
+from execnodes.types import LogicalType
+from planner.expressions.ops import (
+    FALSE,
+    TRUE,
+    and_,
+    call,
+    is_always_false,
+    is_always_true,
+    is_null_literal,
+    kind,
+    not_,
+    or_,
+    test,
+)
+from planner.expressions.sarg import NullAs
+
+__all__ = ["Branch", "boolean_case", "branches_of", "case_operands", "push_into_cases"]
+
+
+@dataclass(frozen=True)
+class Branch:
+    """WHEN ``condition`` THEN ``value``; the ELSE is a branch with condition TRUE."""
+
+    condition: Rex
+    value: Rex
+
+
+def branches_of(rex: Rex) -> list[Branch]:
+    """The branches of a CASE call, ELSE last."""
+    operands = rex.children
+    out = [Branch(operands[i], operands[i + 1]) for i in range(0, len(operands) - 1, 2)]
+    return [*out, Branch(TRUE, operands[-1])]
+
+
+def case_operands(branches: Sequence[Branch]) -> list[Rex]:
+    """The operands of a CASE with these branches; the last one is the ELSE."""
+    return [o for b in branches[:-1] for o in (b.condition, b.value)] + [branches[-1].value]
+
+
+def boolean_case(branches: Sequence[Branch], unknown_as: NullAs, type: LogicalType) -> Rex | None:  # noqa: A002
+    """A CASE of booleans without CASE, or None where that cannot be done."""
+    values = [b.value for b in branches]
+    if not any(is_always_true(v) or is_always_false(v) or is_null_literal(v) for v in values) and unknown_as != "FALSE":
+        return None
+    terms: list[Rex] = []
+    not_terms: list[Rex] = []
+    for b in branches:
+        if is_always_true(b.condition):
+            terms.append(and_([*not_terms, b.value]))
+            break
+        condition = test("IS TRUE", b.condition) if b.condition.type.nullable else b.condition
+        if not is_always_false(b.value):
+            terms.append(and_([*not_terms, condition, b.value]))
+        not_terms.append(test("IS NOT TRUE", b.condition) if b.condition.type.nullable else not_(b.condition))
+    return or_(terms) if terms else FALSE
+
+
+def push_into_cases(rex: Rex) -> Rex:
+    """``rex`` with predicates over one CASE moved into its branches."""
+    if kind(rex) != "CASE" and len(rex.children) and rex.type.root == "BOOLEAN" and kind(rex) not in ("AND", "OR", "NOT"):
+        cases = [i for i, c in enumerate(rex.children) if kind(c) == "CASE"]
+        others_constant = all(kind(c) == "LITERAL" for i, c in enumerate(rex.children) if i not in cases)
+        if len(cases) == 1 and others_constant and rex.children[cases[0]].type.root != "BOOLEAN":
+            return _pushed(rex, cases[0])
+    if not rex.children:
+        return rex
+    from planner.expressions.ops import with_operands
+
+    return with_operands(rex, [push_into_cases(c) for c in rex.children])
+
+
+def _pushed(rex: Rex, position: int) -> Rex:
+    from planner.expressions.ops import with_operands
+
+    operands = []
+    inner = rex.children[position]
+    last = len(inner.children) - 1
+    for i, c in enumerate(inner.children):
+        if i % 2 == 1 or i == last:
+            c = with_operands(rex, [c if k == position else o for k, o in enumerate(rex.children)])
+        operands.append(c)
+    nullable = any(o.type.nullable for i, o in enumerate(operands) if i % 2 == 1 or i == last)
+    return call("CASE", operands, rex.type.as_nullable(nullable))

@@ -1,0 +1,20 @@
+"""Constant folding: casts of constants, and calls of deterministic functions over constants."""
+
+from __future__ import annotations
+
+from execnodes.functions.casting import fold_cast
+from execnodes.rex import Literal, Rex
+from execnodes.types import LogicalType
+from planner.expressions.ops import call, same_type
+
+__all__ = ["cast_literal"]
+
+
+def cast_literal(literal: Literal, target: LogicalType) -> Rex:
+    """``CAST(literal AS target)`` as a constant where Flink makes one; the constant is NOT NULL unless it is NULL."""
+    if literal.value is None and literal.sarg is None:
+        return Literal(target.as_nullable(), None)
+    if same_type(literal.type, target):
+        return Literal(target.not_null(), literal.value, literal.symbol, literal.sarg)
+    folded = fold_cast(literal, target)
+    return call("CAST", (literal,), target) if folded is None else folded

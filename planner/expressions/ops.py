@@ -1,0 +1,232 @@
+"""Building, taking apart and comparing row expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from execnodes.rex import Call, FieldAccess, InputRef, Literal, Rex, input_refs, remap, shift
+from execnodes.types import BOOLEAN, LogicalType
+
+__all__ = ["COMPARISONS", "FALSE", "MIRRORED", "NEGATED", "TRUE", "Over", "and_", "call", "cast", "compare",
+           "conjunctions", "contains_call", "disjunctions", "input_refs", "is_always_false", "is_always_true",
+           "is_deterministic", "is_dynamic", "is_null_literal", "kind", "not_", "or_", "refs", "remap", "rewrite", "same_type",
+           "shift", "substitute", "test", "unwrap_cast", "walk", "with_operands", "with_type"]
+
+TRUE = Literal(BOOLEAN.not_null(), True)
+FALSE = Literal(BOOLEAN.not_null(), False)
+
+COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
+MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+NEGATED = {
+    "=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">",
+    "IS NULL": "IS NOT NULL", "IS NOT NULL": "IS NULL", "IS TRUE": "IS NOT TRUE", "IS NOT TRUE": "IS TRUE",
+    "IS FALSE": "IS NOT FALSE", "IS NOT FALSE": "IS FALSE",
+}
+"""``NOT (a op b)`` is ``a NEGATED[op] b``."""
+
+_SYNTAX = {
+    **dict.fromkeys((*COMPARISONS, "AND", "OR", "+", "-", "*", "/"), "BINARY"), "NOT": "PREFIX",
+    **dict.fromkeys(("IS NULL", "IS NOT NULL", "IS TRUE", "IS FALSE", "IS NOT TRUE", "IS NOT FALSE"), "POSTFIX"),
+    "CAST": "SPECIAL", "CASE": "SPECIAL", "SEARCH": "INTERNAL", "REINTERPRET": "SPECIAL",
+}
+_TESTS = ("IS NULL", "IS NOT NULL", "IS TRUE", "IS FALSE", "IS NOT TRUE", "IS NOT FALSE")
+
+
+@dataclass(frozen=True)
+class Over(Rex):
+    """A window function: ROW_NUMBER and the like over a partition and an order.
+
+    ``order`` holds (expression, ascending, nulls last). It never reaches a plan: passes turn it into a node.
+    """
+
+    function: str = ""
+    operands: tuple[Rex, ...] = ()
+    partition: tuple[Rex, ...] = ()
+    order: tuple[tuple[Rex, bool, bool], ...] = ()
+
+    @property
+    def children(self) -> tuple[Rex, ...]:
+        return (*self.operands, *self.partition, *(o[0] for o in self.order))
+
+
+def kind(rex: Rex) -> str:
+    """The function name of a call (``=``, ``AND``, ``CAST``); ``REF``, ``LITERAL``, ... of anything else."""
+    if isinstance(rex, Call):
+        return rex.name
+    if isinstance(rex, InputRef):
+        return "REF"
+    if isinstance(rex, Literal):
+        return "LITERAL"
+    return type(rex).__name__.upper()
+
+
+def call(name: str, operands: Iterable[Rex], type: LogicalType) -> Call:  # noqa: A002
+    """A call of one of the operators that the planner makes itself."""
+    return Call(type, tuple(operands), internal_name=f"${name}$1", syntax=_SYNTAX.get(name))
+
+
+def _boolean(operands: Sequence[Rex]) -> LogicalType:
+    return BOOLEAN.as_nullable(any(o.type.nullable for o in operands))
+
+
+def compare(name: str, left: Rex, right: Rex) -> Call:
+    """``left name right``; no casts are added."""
+    return call(name, (left, right), _boolean((left, right)))
+
+
+def test(name: str, operand: Rex) -> Call:
+    """``operand IS NULL`` and the like."""
+    return call(name, (operand,), BOOLEAN.not_null())
+
+
+def not_(rex: Rex) -> Rex:
+    """``NOT rex``, as a call."""
+    return call("NOT", (rex,), _boolean((rex,)))
+
+
+def cast(rex: Rex, target: LogicalType) -> Rex:
+    """``CAST(rex AS target)``, also where only nullability differs; ``rex`` itself when the types are equal."""
+    return rex if rex.type == target else call("CAST", (rex,), target)
+
+
+def conjunctions(rex: Rex | None) -> list[Rex]:
+    """The operands of nested ANDs; nothing for None and TRUE."""
+    if rex is None or is_always_true(rex):
+        return []
+    if kind(rex) == "AND":
+        return [c for o in rex.children for c in conjunctions(o)]
+    return [rex]
+
+
+def disjunctions(rex: Rex) -> list[Rex]:
+    """The operands of nested ORs; nothing for FALSE."""
+    if is_always_false(rex):
+        return []
+    if kind(rex) == "OR":
+        return [c for o in rex.children for c in disjunctions(o)]
+    return [rex]
+
+
+def and_(terms: Iterable[Rex | None]) -> Rex:
+    """The conjunction, flat and without duplicates; TRUE for none, FALSE as soon as one is."""
+    out: list[Rex] = []
+    for term in terms:
+        for c in conjunctions(term):
+            if is_always_false(c):
+                return FALSE
+            if c not in out:
+                out.append(c)
+    if not out:
+        return TRUE
+    return out[0] if len(out) == 1 else call("AND", out, _boolean(out))
+
+
+def or_(terms: Iterable[Rex]) -> Rex:
+    """The disjunction, flat and without duplicates; FALSE for none, TRUE as soon as one is."""
+    out: list[Rex] = []
+    for term in terms:
+        for d in disjunctions(term):
+            if is_always_true(d):
+                return TRUE
+            if d not in out:
+                out.append(d)
+    if not out:
+        return FALSE
+    return out[0] if len(out) == 1 else call("OR", out, _boolean(out))
+
+
+def is_always_true(rex: Rex) -> bool:
+    return isinstance(rex, Literal) and rex.value is True
+
+
+def is_always_false(rex: Rex) -> bool:
+    return isinstance(rex, Literal) and rex.value is False
+
+
+def is_null_literal(rex: Rex) -> bool:
+    return isinstance(rex, Literal) and rex.value is None and rex.sarg is None
+
+
+def is_test(rex: Rex) -> bool:
+    return kind(rex) in _TESTS
+
+
+def same_type(a: LogicalType, b: LogicalType) -> bool:
+    """Whether the types are equal apart from nullability."""
+    return a.as_nullable() == b.as_nullable()
+
+
+def unwrap_cast(rex: Rex) -> Rex:
+    """What is inside casts."""
+    while kind(rex) == "CAST":
+        rex = rex.children[0]
+    return rex
+
+
+def walk(rex: Rex) -> Iterator[Rex]:
+    """``rex`` and everything in it, outside first."""
+    yield rex
+    for child in rex.children:
+        yield from walk(child)
+
+
+def refs(*expressions: Rex | None) -> list[int]:
+    """Positions of the referenced fields, each once, in order of appearance."""
+    return list(dict.fromkeys(i for e in expressions if e is not None for i in input_refs(e)))
+
+
+def with_operands(rex: Rex, operands: Sequence[Rex]) -> Rex:
+    """``rex`` over other operands, type kept."""
+    if isinstance(rex, Call):
+        return rex if tuple(operands) == rex.operands else replace(rex, operands=tuple(operands))
+    if isinstance(rex, FieldAccess):
+        return replace(rex, expr=operands[0])
+    if isinstance(rex, Over):
+        n, p = len(rex.operands), len(rex.partition)
+        order = tuple((e, asc, last) for e, (_, asc, last) in zip(operands[n + p:], rex.order, strict=True))
+        return replace(rex, operands=tuple(operands[:n]), partition=tuple(operands[n:n + p]), order=order)
+    return rex
+
+
+def rewrite(rex: Rex, change: Callable[[Rex], Rex | None]) -> Rex:
+    """``rex`` with ``change`` applied outside in; what ``change`` returns None for is taken apart further."""
+    changed = change(rex)
+    if changed is not None:
+        return changed
+    if not rex.children:
+        return rex
+    return with_operands(rex, [rewrite(c, change) for c in rex.children])
+
+
+def substitute(rex: Rex, fields: Sequence[Rex] | Mapping[int, Rex]) -> Rex:
+    """``rex`` with each input reference replaced by the expression of that field."""
+    def change(e: Rex) -> Rex | None:
+        return fields[e.index] if isinstance(e, InputRef) else None
+    return rewrite(rex, change)
+
+
+def contains_call(rex: Rex, *names: str) -> bool:
+    """Whether a call of one of these functions is in it."""
+    return any(kind(e) in names for e in walk(rex))
+
+
+_NON_DETERMINISTIC = frozenset({"PROCTIME", "RAND", "RAND_INTEGER", "UUID", "CURRENT_TIMESTAMP", "NOW", "LOCALTIMESTAMP",
+                                "LOCALTIME", "CURRENT_TIME", "CURRENT_DATE", "CURRENT_ROW_TIMESTAMP", "UNIX_TIMESTAMP",
+                                "SOURCE_WATERMARK", "CURRENT_WATERMARK"})
+"""Flink's functions that are not deterministic, or deterministic only within one query (in streams: neither)."""
+
+
+def is_deterministic(rex: Rex) -> bool:
+    """Whether equal input always gives an equal value."""
+    return not any(isinstance(e, Over) or kind(e) in _NON_DETERMINISTIC for e in walk(rex))
+
+
+def is_dynamic(rex: Rex) -> bool:
+    """Whether the value depends on the time of execution."""
+    return any(kind(e) in _NON_DETERMINISTIC for e in walk(rex))
+
+
+def with_type(rex: Rex, target: LogicalType) -> Rex:
+    """``rex`` made to have exactly ``target``: a CAST where the types differ in anything."""
+    return rex if rex.type == target else call("CAST", (rex,), target)

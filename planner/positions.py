@@ -1,0 +1,48 @@
+"""Where a syntax node stands in the text it came from.
+
+The dialect marks every node with ``meta["start"]`` and ``meta["end"]``: offsets of its first and last character in
+the whole script. A call is marked with its name only, so that an unknown function is underlined, not its arguments.
+A node that was built and not read has no mark of its own; then the marks below it count, then those above it.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from execnodes.errors import Place
+from planner.dialect.errors import place_at
+
+__all__ = ["place_of", "span_of", "text_of"]
+
+
+def span_of(node: exp.Expr) -> tuple[int, int] | None:
+    """Offsets of the first character and behind the last one; None for a node without any mark around it."""
+    own = _mark(node)
+    if own is not None:
+        return own
+    below = [mark for child in node.walk() if (mark := _mark(child)) is not None]
+    if below:
+        return min(start for start, _ in below), max(end for _, end in below)
+    parent = node.parent
+    while parent is not None:
+        if (mark := _mark(parent)) is not None:
+            return mark
+        parent = parent.parent
+    return None
+
+
+def _mark(node: exp.Expr) -> tuple[int, int] | None:
+    start, end = node.meta.get("start"), node.meta.get("end")
+    return (start, end + 1) if isinstance(start, int) and isinstance(end, int) else None
+
+
+def place_of(node: exp.Expr, source: str, file: str | None = None) -> Place:
+    """The place of ``node`` in ``source``, the whole text it was read from; only the file where it has no mark."""
+    span = span_of(node)
+    return Place(file=file) if span is None else place_at(source, *span, file)
+
+
+def text_of(node: exp.Expr, source: str) -> str:
+    """What was written for ``node``; nothing where it has no mark."""
+    span = span_of(node)
+    return source[slice(*span)] if span else ""

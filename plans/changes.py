@@ -1,0 +1,177 @@
+"""The fields in which two versions of one operator differ, and of what kind each difference is."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from execnodes.nodes.base import STATE_TTL, ExecNode
+from execnodes.rex import rex_from_json
+from execnodes.specs import AggCall
+from execnodes.support import agg_text, rex_text
+from plans.jsontext import join_pointer, split_pointer
+from plans.states import node_states
+
+__all__ = ["Change", "Kind", "node_changes"]
+
+Kind = Literal["words", "ttl", "tuning", "other"]
+"""Of a change: only words for people; how long state lives; how the work is done; anything else."""
+
+_SOURCE, _SINK = "/scanTableSource", "/dynamicTableSink"
+_RULES: tuple[tuple[str, Kind], ...] = (
+    (r"/description", "words"),
+    (r"/outputType/names", "words"),
+    (r"/aggCalls/\d+/name", "words"),
+    (rf"({_SOURCE}|{_SINK})/table/resolvedTable/comment", "words"),
+    (rf"({_SOURCE}|{_SINK})/table/resolvedTable/schema/columns/\d+/comment", "words"),
+    (rf"({_SOURCE}|{_SINK})/table/resolvedTable/schema/primaryKey/name", "words"),
+    (rf"{_SOURCE}/table/resolvedTable/schema/.*/serializableString", "words"),
+    (r"/state/\d+/(ttl|updateType|visibility)", "ttl"),
+    (rf"/configuration/{re.escape(STATE_TTL)}", "ttl"),
+    (r"/configuration/table\.exec\.mini-batch\..*", "tuning"),
+    (r"/inputProperties/\d+/(damBehavior|priority)", "tuning"),
+    (rf"{_SOURCE}/table/resolvedTable/options/source\.monitor-interval", "tuning"),
+    (rf"{_SOURCE}/table/resolvedTable/options/(.*\.)?(ignore-parse-errors|fail-on-missing-field)", "tuning"),
+)
+"""The kind of change that a field makes, where it is not ``other``. Names of fields are words: the runtime counts fields."""
+
+_KINDS = tuple((re.compile(pattern), kind) for pattern, kind in _RULES)
+
+_POSITION = re.compile(rf"{_SOURCE}/table/(identifier|resolvedTable/options/.*)|/type/name")
+"""Fields of a source on which it depends what a position in it means."""
+
+_SAME_VERSIONS = frozenset({"sink", "table-source-scan"})
+"""Operators whose versions differ in nothing."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One field that differs: its JSON pointer in the node and its name for people; None where it is absent."""
+
+    pointer: str
+    field: str
+    before: str | None
+    after: str | None
+    kind: Kind
+
+    @property
+    def moves_source(self) -> bool:
+        """Whether a source's position before the change means nothing after it."""
+        return self.kind == "other" and _POSITION.fullmatch(self.pointer) is not None
+
+    def __str__(self) -> str:
+        return f"{self.field}: {'nothing' if self.before is None else self.before} -> " + (
+            "nothing" if self.after is None else self.after
+        )
+
+
+def node_changes(old: ExecNode, new: ExecNode, names: tuple[Sequence[str], Sequence[str]]) -> Iterator[Change]:
+    """The fields in which two nodes differ; ids and uids are left out.
+
+    Args:
+        old, new: the nodes.
+        names: of the input fields of each, for expressions.
+    """
+    for pointer, before, after in _differences(_fields(old), _fields(new)):
+        kind = next((kind for pattern, kind in _KINDS if pattern.fullmatch(pointer)), "other")
+        if pointer == "/type/version" and new.title in _SAME_VERSIONS:
+            kind = "words"
+        yield Change(pointer, _label(pointer, new), _shown(before, names[0]), _shown(after, names[1]), kind)
+
+
+def _fields(node: ExecNode) -> dict[str, Any]:
+    """The node's JSON as it is compared: without ids, uids and states, the output's names apart from its types."""
+    data = {k: v for k, v in node.to_json().items() if k not in ("id", "stateplan", "state", "type")}
+    data["type"] = {"name": node.name, "version": node.type.rpartition("_")[2]}
+    row = node.output_type
+    data["outputType"] = {"names": [f.name for f in row.fields], "types": [f.type.to_json() for f in row.fields]}
+    data["state"] = [
+        {
+            "name": s.name,
+            "ttl": s.ttl_text if s.source != "none" else "the session's TTL",
+            "updateType": s.update_type,
+            "visibility": s.visibility,
+            "timeCharacteristic": s.time_characteristic,
+        }
+        for s in node_states(node, "")
+    ]
+    return data
+
+
+_ABSENT = object()
+_REX = frozenset({"INPUT_REF", "LITERAL", "CALL", "FIELD_ACCESS", "CORREL_VARIABLE", "PATTERN_INPUT_REF"})
+
+
+def _is_rex(value: Any) -> bool:
+    return isinstance(value, dict) and value.get("kind") in _REX
+
+
+def _differences(old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
+    """(JSON pointer, before, after) of what differs: the innermost values, whole expressions, lists of other length."""
+    stack: list[tuple[Any, Any, str]] = [(old, new, "")]
+    while stack:
+        before, after, at = stack.pop()
+        both = isinstance(before, dict) and isinstance(after, dict) and not _is_rex(before)
+        if both and ("argList" not in before or _unnamed(before) == _unnamed(after)):
+            for key in reversed(list(dict.fromkeys((*before, *after)))):
+                stack.append((before.get(key, _ABSENT), after.get(key, _ABSENT), at + join_pointer([key])))
+        elif at != "/outputType/names" and _same_length(before, after):
+            stack.extend((before[i], after[i], f"{at}/{i}") for i in range(len(before) - 1, -1, -1))
+        elif type(before) is not type(after) or before != after:
+            yield at, before, after
+
+
+def _unnamed(call: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in call.items() if k != "name"}
+
+
+def _same_length(before: Any, after: Any) -> bool:
+    return isinstance(before, list) and isinstance(after, list) and len(before) == len(after)
+
+
+_LABELS = (
+    (re.compile(r"/(?:scanTableSource|dynamicTableSink)/table/resolvedTable/options/(.*)"), "option {}"),
+    (re.compile(r"/(?:scanTableSource|dynamicTableSink)/table/resolvedTable/schema/(.*)"), "table {}"),
+    (re.compile(r"/(?:scanTableSource|dynamicTableSink)/(.*)"), "{}"),
+    (re.compile(r"/configuration/(.*)"), "configuration {}"),
+    (re.compile(r"/outputType/(.*)"), "output {}"),
+)
+
+
+def _label(pointer: str, node: ExecNode) -> str:
+    state = re.fullmatch(r"/state/(\d+)/(.*)", pointer)
+    if state:
+        name = node.state_names[int(state.group(1))] if int(state.group(1)) < len(node.state_names) else "state"
+        return name if state.group(2) == "ttl" else f"{name} {state.group(2)}"
+    for pattern, label in _LABELS:
+        match = pattern.fullmatch(pointer)
+        if match:
+            return label.format(_dotted("/" + match.group(1)))
+    return _dotted(pointer)
+
+
+def _dotted(pointer: str) -> str:
+    return "".join(f"[{p}]" if p.isdecimal() else f".{p}" for p in split_pointer(pointer)).removeprefix(".")
+
+
+def _shown(value: Any, names: Sequence[str]) -> str | None:
+    """A value for people, at most 120 characters; None when it is absent."""
+    if value is _ABSENT:
+        return None
+    text = _words(value, names)
+    return text if len(text) <= 120 else text[:117] + "..."
+
+
+def _words(value: Any, names: Sequence[str]) -> str:
+    if isinstance(value, str):
+        return value if value else "''"
+    if isinstance(value, list):
+        return "[" + ", ".join(_words(v, names) for v in value) + "]"
+    if _is_rex(value):
+        return rex_text(rex_from_json(value), names)
+    if isinstance(value, dict) and "argList" in value:
+        return agg_text(AggCall.model_validate(value), names)
+    return json.dumps(value, ensure_ascii=False)

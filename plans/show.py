@@ -1,0 +1,252 @@
+"""``plan show``: every operator of a plan with what it does, its keys, its changes and its states."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from execnodes.changelog import INSERT_ONLY, ChangelogMode, RowKind
+from execnodes.graph import ExecGraph
+from execnodes.nodes.base import ExecNode
+from execnodes.support import field_names, names_text
+from plans.document import PlanDocument
+from plans.states import StateView, node_states, table
+
+__all__ = ["OperatorView", "PlanView", "changelog_modes", "show", "to_json", "to_text"]
+
+WIDTH = 100
+
+_KEYS: tuple[tuple[tuple[str, ...], int], ...] = (
+    (("uniqueKeys",), 0),
+    (("grouping",), 0),
+    (("partialAggGrouping",), 0),
+    (("partition", "fields"), 0),
+    (("partitionSpec", "fields"), 0),
+    (("partitionKeys",), 0),
+    (("joinSpec", "leftKeys"), 0),
+    (("joinSpec", "rightKeys"), 1),
+    (("inputProperties", "requiredDistribution", "keys"), 0),
+)
+"""Where nodes have the keys they work by, and of which input these are fields."""
+
+_PASS_ON = frozenset({"calc", "exchange", "watermark-assigner", "mini-batch-assigner", "expand"})
+"""Operators with one input that emit the kinds of changes they get."""
+
+
+@dataclass(frozen=True)
+class OperatorView:
+    """One operator.
+
+    Attributes:
+        id, uid, type: its identity.
+        name: the type in people's words.
+        summary: what it does.
+        inputs: ids of the operators that feed it.
+        keys: names of the fields it works by, per input that has keys.
+        changes: the kinds of changes it emits (a sink: that it gets), where that can be told; else None.
+        states: its states.
+    """
+
+    id: int
+    uid: str
+    type: str
+    name: str
+    summary: str
+    inputs: tuple[int, ...]
+    keys: tuple[tuple[str, ...], ...]
+    changes: ChangelogMode | None
+    states: tuple[StateView, ...]
+
+    @property
+    def changes_text(self) -> str | None:
+        """``+I -U +U -D``, or None."""
+        return None if self.changes is None else " ".join(k.short for k in RowKind if k in self.changes)
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON-ready data."""
+        return {
+            "id": self.id,
+            "uid": self.uid,
+            "type": self.type,
+            "summary": self.summary,
+            "inputs": list(self.inputs),
+            "keys": [list(k) for k in self.keys],
+            "changelogMode": None if self.changes is None else [k.short for k in RowKind if k in self.changes],
+            "state": [s.to_json() for s in self.states],
+        }
+
+
+@dataclass(frozen=True)
+class PlanView:
+    """A whole plan; ``file`` and ``sql`` are None when not known."""
+
+    file: str | None
+    flink_version: str
+    written_by: str
+    sql: str | None
+    operators: tuple[OperatorView, ...]
+    warnings: tuple[str, ...]
+
+
+def show(document: PlanDocument, session: Mapping[str, str] | None = None) -> PlanView:
+    """What there is to see of a plan.
+
+    Args:
+        document: the plan.
+        session: options of the session, for states whose TTL neither the plan nor the node says.
+
+    Raises:
+        PlanError: PLAN05x, when an option that decides about a TTL is not a duration.
+    """
+    graph = document.graph
+    modes = changelog_modes(graph)
+    operators = tuple(
+        OperatorView(
+            node.id,
+            document.uids[node.id],
+            node.type,
+            node.title,
+            graph.describe(node),
+            tuple(source.id for source in graph.inputs(node)),
+            _keys(graph, node),
+            modes.get(node.id),
+            node_states(node, document.uids[node.id], session),
+        )
+        for node in graph.nodes
+    )
+    warnings = tuple(map(str, document.warnings))
+    sql = document.facts.sql if document.facts else None
+    return PlanView(document.file, graph.flink_version, document.written_by, sql, operators, warnings)
+
+
+def _keys(graph: ExecGraph, node: ExecNode) -> tuple[tuple[str, ...], ...]:
+    data, types = node.to_json(), graph.input_types(node)
+    found = []
+    for path, side in _KEYS:
+        value: Any = data
+        for step in path:
+            value = (
+                value.get(step) if isinstance(value, dict) else value[0] if isinstance(value, list) and value else None
+            )
+        if isinstance(value, list) and value and side < len(types):
+            names = field_names(types[side])
+            found.append(tuple(names_text([i], names) for i in value if isinstance(i, int)))
+    return tuple(found)
+
+
+def changelog_modes(graph: ExecGraph) -> dict[int, ChangelogMode]:
+    """The kinds of changes each operator emits (each sink: that it gets), by id, where that can be told.
+
+    Sinks say what they get, aggregations and deduplications what they emit and partly what they need;
+    operators that only pass on changes say what their neighbours do.
+    """
+    out: dict[int, ChangelogMode] = {}
+    for node in reversed(graph.nodes):
+        own = _emits(node)
+        if own is not None:
+            out[node.id] = own
+        needed = [m for m in (_takes(reader, out) for reader in graph.consumers(node)) if m is not None]
+        if node.id not in out and needed:
+            out[node.id] = needed[0]
+    for node in graph.nodes:
+        if node.id not in out and node.title in _PASS_ON:
+            known = out.get(graph.inputs(node)[0].id)
+            if known is not None:
+                out[node.id] = known
+    return out
+
+
+def _emits(node: ExecNode) -> ChangelogMode | None:
+    """What an operator emits by its own fields."""
+    data = node.to_json()
+    if node.title == "sink":
+        return frozenset(RowKind[kind] for kind in data.get("inputChangelogMode", ()))
+    if node.title == "deduplicate":
+        first = not data.get("keepLastRow") and not data.get("isRowtime")
+        return INSERT_ONLY if first or data.get("outputInsertOnly") else None
+    if node.title == "group-aggregate":
+        kinds = {RowKind.INSERT, RowKind.UPDATE_AFTER}
+        kinds |= {RowKind.UPDATE_BEFORE} if data.get("generateUpdateBefore") else set()
+        return frozenset(kinds | ({RowKind.DELETE} if data.get("needRetraction") else set()))
+    return None
+
+
+def _takes(reader: ExecNode, known: Mapping[int, ChangelogMode]) -> ChangelogMode | None:
+    """What an operator takes from an input, as far as it says."""
+    if reader.title == "sink" or reader.title in _PASS_ON:
+        return known.get(reader.id)
+    if reader.title == "deduplicate" or reader.to_json().get("needRetraction") is False:
+        return INSERT_ONLY
+    return None
+
+
+def to_json(view: PlanView) -> dict[str, Any]:
+    """The view as JSON-ready data."""
+    return {
+        "file": view.file,
+        "flinkVersion": view.flink_version,
+        "writtenBy": view.written_by,
+        "sql": view.sql,
+        "operators": [operator.to_json() for operator in view.operators],
+        "warnings": list(view.warnings),
+    }
+
+
+def to_text(view: PlanView, width: int = WIDTH) -> str:
+    """The view as text of at most ``width`` columns, where words are not longer."""
+    stateful = sum(1 for operator in view.operators if operator.states)
+    head = f"{view.file or 'plan'}: written by {view.written_by}"
+    head += f" for Flink {view.flink_version}" if view.written_by != "Flink" else f" {view.flink_version}"
+    head += f", {_count(len(view.operators), 'operator')}, {stateful or 'none'} with state"
+    lines = [head, ""]
+    for operator in view.operators:
+        lines += [*_operator_lines(operator, width), ""]
+    for warning in view.warnings:
+        lines += _wrap(f"warning: {warning}", width, "")
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _operator_lines(operator: OperatorView, width: int) -> list[str]:
+    lines = [f"[{operator.id}] {operator.name}  ({operator.type}, uid {operator.uid})"]
+    lines += _wrap(operator.summary, width, "    ")
+    facts = []
+    if operator.inputs:
+        facts.append(f"{'input' if len(operator.inputs) == 1 else 'inputs'} {', '.join(map(str, operator.inputs))}")
+    if operator.keys:
+        facts.append("keys " + " = ".join(", ".join(keys) for keys in operator.keys))
+    if operator.changes_text:
+        facts.append(f"{'gets' if operator.name == 'sink' else 'emits'} {operator.changes_text}")
+    if facts:
+        lines += _wrap("; ".join(facts), width, "    ")
+    rows = [
+        (
+            f"state {s.index}",
+            s.name,
+            s.ttl_text,
+            f"from the {s.source_text}" if s.source != "none" else s.source_text,
+            _details(s),
+        )
+        for s in operator.states
+    ]
+    return lines + [line.rstrip() for line in table(rows, "    ").splitlines()]
+
+
+def _details(state: StateView) -> str:
+    return ", ".join(x for x in (state.update_type, state.visibility, state.time_characteristic) if x)
+
+
+def _wrap(text: str, width: int, indent: str) -> list[str]:
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

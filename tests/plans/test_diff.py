@@ -1,0 +1,275 @@
+"""Restart verdicts: each kind of change alone, on plans that Flink compiled."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from plans.diff import PlanDiff, compare, to_json, to_text
+from plans.document import PlanDocument
+from plans.jackson import dumps
+from tests.plans.conftest import DATA
+
+Plan = dict[str, Any]
+Edit = Callable[[Plan], None]
+
+
+def load(name: str) -> Plan:
+    return json.loads((DATA / name / "plan.json").read_text())
+
+
+def changed(name: str, edit: Edit | None = None, before: Edit | None = None) -> PlanDiff:
+    old, new = load(name), load(name)
+    for plan, change in ((old, before), (new, before), (new, edit)):
+        if change:
+            change(plan)
+    return compare(PlanDocument.parse(dumps(old)), PlanDocument.parse(dumps(new)))
+
+
+def node(plan: Plan, kind: str) -> Plan:
+    return next(n for n in plan["nodes"] if n["type"].startswith(f"stream-exec-{kind}_"))
+
+
+def last(plan: Plan, kind: str) -> Plan:
+    return [n for n in plan["nodes"] if n["type"].startswith(f"stream-exec-{kind}_")][-1]
+
+
+def options(n: Plan) -> Plan:
+    return n.get("scanTableSource", n.get("dynamicTableSink"))["table"]["resolvedTable"]["options"]
+
+
+def put(get: Callable[[Plan], Plan], **values: Any) -> Edit:
+    return lambda plan: get(plan).update(values)
+
+
+def option(kind: str, key: str, value: str) -> Edit:
+    return lambda plan: options(node(plan, kind)).__setitem__(key, value)
+
+
+def renumber(plan: Plan) -> None:
+    for n in plan["nodes"]:
+        n["id"] += 100
+    for e in plan["edges"]:
+        e["source"] += 100
+        e["target"] += 100
+
+
+def rename_output(plan: Plan) -> None:
+    for n in plan["nodes"]:
+        n["outputType"] = n["outputType"].replace("`product_id`", "`p`")
+
+
+def insert_calc(plan: Plan, before: Plan) -> None:
+    """Puts a filter in front of a node."""
+    edge = next(e for e in plan["edges"] if e["target"] == before["id"])
+    source = next(n for n in plan["nodes"] if n["id"] == edge["source"])
+    new = json.loads(json.dumps(node(plan, "calc")))
+    first = {"kind": "INPUT_REF", "inputIndex": 0, "type": "BIGINT"}
+    new |= {
+        "id": 99,
+        "outputType": source["outputType"],
+        "projection": [
+            {"kind": "INPUT_REF", "inputIndex": i, "type": "BIGINT"} for i in range(source["outputType"].count("` "))
+        ],
+        "condition": {
+            "kind": "CALL",
+            "internalName": "$IS NOT NULL$1",
+            "operands": [first],
+            "type": "BOOLEAN NOT NULL",
+        },
+    }
+    plan["nodes"].append(new)
+    plan["edges"].append({**edge, "target": 99})
+    edge["source"] = 99
+
+
+def swap_join_inputs(plan: Plan) -> None:
+    join = node(plan, "join")["id"]
+    left, right = [e for e in plan["edges"] if e["target"] == join]
+    left["source"], right["source"] = right["source"], left["source"]
+
+
+IDENTICAL: dict[str, tuple[str, Edit | None]] = {
+    "nothing": ("dedup", None),
+    "description": ("dedup", put(lambda p: node(p, "deduplicate"), description="x")),
+    "ids": ("dedup", renumber),
+    "a field's name": ("dedup", rename_output),
+    "an aggregate's name": ("dedup", lambda p: node(p, "group-aggregate")["aggCalls"][0].update(name="n")),
+    "a comment": ("dedup", lambda p: node(p, "table-source-scan")["scanTableSource"]["table"]["resolvedTable"].update(
+        comment="orders")),
+    "version of source": ("dedup", put(lambda p: node(p, "table-source-scan"), type="stream-exec-table-source-scan_1")),
+    "version of Flink": ("dedup", lambda p: p.update(flinkVersion="2.2")),
+    "order of edges": ("dedup", lambda p: p["edges"].reverse()),
+}  # fmt: skip
+
+TTL_ONLY: dict[str, tuple[str, Edit]] = {
+    "one": ("join", lambda p: node(p, "join")["state"][1].update(ttl="7 d")),
+    "never": ("dedup", lambda p: node(p, "deduplicate")["state"][0].update(ttl="0 ms")),
+    "entry removed": ("dedup", lambda p: node(p, "deduplicate").pop("state") and None),
+    "by configuration": ("dedup", lambda p: (node(p, "deduplicate").update(state=None), node(p, "deduplicate")[
+        "configuration"].update({"table.exec.state.ttl": "2 d"})) and None),
+    "what refreshes": ("dedup", lambda p: node(p, "deduplicate")["state"][0].update(updateType="OnReadAndWrite")),
+}  # fmt: skip
+
+STATELESS: dict[str, tuple[str, Edit]] = {
+    "sink option": ("dedup", option("sink", "print-identifier", "x")),
+    "sink table": ("dedup", lambda p: node(p, "sink")["dynamicTableSink"]["table"].update(identifier="`a`.`b`.`c`")),
+    "sink enforcer": ("dedup", lambda p: node(p, "sink")["configuration"].update(
+        {"table.exec.sink.not-null-enforcer": "DROP"})),
+    "mini-batch": ("dedup", lambda p: node(p, "group-aggregate")["configuration"].update(
+        {"table.exec.mini-batch.size": "7"})),
+    "monitor interval": ("dedup", option("table-source-scan", "source.monitor-interval", "10 s")),
+    "skip bad rows": ("dedup", option("table-source-scan", "json.ignore-parse-errors", "true")),
+    "calc behind": ("dedup", lambda p: last(p, "calc")["projection"].__setitem__(0, {
+        "kind": "LITERAL", "value": "x", "type": "VARCHAR(2147483647) NOT NULL"})),
+    "filter behind": ("dedup", lambda p: insert_calc(p, node(p, "sink"))),
+    "and a ttl": ("dedup", lambda p: (option("sink", "x", "y")(p), node(p, "deduplicate")["state"][0].update(
+        ttl="7 d")) and None),
+}  # fmt: skip
+
+TRUE = {"kind": "LITERAL", "value": True, "type": "BOOLEAN NOT NULL"}
+
+INCOMPATIBLE: dict[str, tuple[str, Edit, str]] = {
+    "dedup key": ("dedup", put(lambda p: node(p, "deduplicate"), uniqueKeys=[1]),
+                  "deduplicate[4]: uniqueKeys[0]: 0 -> 1"),
+    "keep last": ("dedup", put(lambda p: node(p, "deduplicate"), keepLastRow=True),
+                  "deduplicate[4]: keepLastRow: false -> true"),
+    "sends -U": ("dedup", put(lambda p: node(p, "group-aggregate"), generateUpdateBefore=False),
+                 "group-aggregate[7]: generateUpdateBefore: true -> false"),
+    "aggregate": ("dedup", lambda p: node(p, "group-aggregate")["aggCalls"][2].update(internalName="$MAX$1"),
+                  "group-aggregate[7]: aggCalls[2]: SUM(num) -> MAX(num)"),
+    "join type": ("join", lambda p: node(p, "join")["joinSpec"].update(joinType="LEFT"),
+                  "join[5]: joinSpec.joinType: INNER -> LEFT"),
+    "join condition": ("join", lambda p: node(p, "join")["joinSpec"].update(nonEquiCondition=None),
+                       "join[5]: joinSpec.nonEquiCondition: (product <> t) -> null"),
+    "join sides": ("join", swap_join_inputs, "join[5]: what it reads has changed"),
+    "state name": ("join", lambda p: node(p, "join")["state"][0].update(name="other"), "state"),
+    "clock": ("join", lambda p: node(p, "join")["state"][0].update(timeCharacteristic="EventTime"),
+              "leftState timeCharacteristic: null -> EventTime"),
+    "calc in front": ("dedup", put(lambda p: node(p, "calc"), condition=TRUE),
+                      "calc[2]: condition: null -> TRUE (it feeds the state of deduplicate[4])"),
+    "cause": ("dedup", put(lambda p: node(p, "calc"), condition=TRUE),
+              "group-aggregate[7]: what it reads has changed: calc[2] condition: null -> TRUE"),
+    "new in front": ("dedup", lambda p: insert_calc(p, node(p, "exchange")),
+                     "calc[99]: it is new and feeds the state of deduplicate[4]"),
+    "option of calc": ("dedup", put(lambda p: node(p, "calc"), configuration={"table.local-time-zone": "UTC"}),
+                       "(it feeds the state of deduplicate[4])"),
+    "path": ("dedup", option("table-source-scan", "path", "/other"), "option path: ${DIR}/orders.json -> /other"),
+    "path, no state": ("limit", option("table-source-scan", "path", "/other"), "option path"),
+    "table": ("dedup", lambda p: node(p, "table-source-scan")["scanTableSource"]["table"].update(
+        identifier="`c`.`d`.`e`"), "table.identifier"),
+    "type in front": ("join", lambda p: node(p, "table-source-scan").update(
+        outputType="ROW<`order_id` BIGINT, `k` BIGINT NOT NULL, `product` VARCHAR(2147483647)>"), "output types[1]"),
+    "materializer": ("sink_materializer", put(lambda p: node(p, "sink"), inputUpsertKey=[0, 1]), "sink[3]: inputUpsertKey"),
+    "version of join": ("join", put(lambda p: node(p, "exchange"), priority=1), ""),
+}  # fmt: skip
+del INCOMPATIBLE["version of join"]
+
+
+@pytest.mark.parametrize("what", IDENTICAL)
+def test_identical(what: str) -> None:
+    diff = changed(*IDENTICAL[what])
+    assert (diff.verdict, diff.may_restart, diff.all_reasons) == ("identical", True, ()), to_text(diff)
+
+
+@pytest.mark.parametrize("what", TTL_ONLY)
+def test_ttl_only(what: str) -> None:
+    diff = changed(*TTL_ONLY[what])
+    assert (diff.verdict, diff.may_restart, diff.all_reasons) == ("ttl-only", True, ()), to_text(diff)
+    assert len(diff.ttl_changes) >= 1
+
+
+@pytest.mark.parametrize("what", STATELESS)
+def test_stateless(what: str) -> None:
+    diff = changed(*STATELESS[what])
+    assert (diff.verdict, diff.may_restart, diff.all_reasons) == ("stateless", True, ()), to_text(diff)
+
+
+@pytest.mark.parametrize("what", INCOMPATIBLE)
+def test_incompatible(what: str) -> None:
+    name, edit, reason = INCOMPATIBLE[what]
+    diff = changed(name, edit)
+    assert (diff.verdict, diff.may_restart) == ("incompatible", False)
+    assert any(reason in r for r in diff.all_reasons), to_text(diff)
+    assert all(len(r) < 600 for r in diff.all_reasons)
+
+
+def test_the_uid_in_the_file_is_not_believed() -> None:
+    def record(plan: Plan) -> None:
+        for n in plan["nodes"]:
+            n["stateplan"] = {"uid": f"u{n['id']}", **({"formatVersion": 1} if "sink" in n["type"] else {})}
+
+    diff = changed("dedup", put(lambda p: node(p, "deduplicate"), keepLastRow=True), before=record)
+    assert diff.verdict == "incompatible"
+    assert changed("dedup", before=record).verdict == "identical"
+
+
+def test_a_sink_less_is_stateless_and_a_state_less_is_not() -> None:
+    def drop(*kept_sinks: int) -> Edit:
+        def edit(plan: Plan) -> None:
+            keep = set(kept_sinks)
+            for e in reversed(plan["edges"]):
+                if e["target"] in keep:
+                    keep.add(e["source"])
+            for _ in plan["edges"]:
+                keep |= {e["source"] for e in plan["edges"] if e["target"] in keep}
+            plan["nodes"] = [n for n in plan["nodes"] if n["id"] in keep]
+            plan["edges"] = [e for e in plan["edges"] if e["target"] in keep]
+
+        return edit
+
+    diff = changed("two_sinks", drop(10))
+    assert diff.verdict == "stateless"
+    assert [str(o.old) for o in diff.operators if o.new is None] == ["calc[4]", "sink[5]"]
+    diff = changed("two_sinks", drop(5))
+    assert diff.verdict == "incompatible"
+    assert "group-aggregate[8]: it is gone, and the checkpoint has its state" in diff.all_reasons
+    back = compare(*(PlanDocument.parse(dumps(p)) for p in (_edited("two_sinks", drop(5)), load("two_sinks"))))
+    assert "group-aggregate[8]: it is new and keeps state, of which the checkpoint has none" in back.all_reasons
+
+
+def _edited(name: str, edit: Edit) -> Plan:
+    plan = load(name)
+    edit(plan)
+    return plan
+
+
+def test_sources_in_another_order_are_refused() -> None:
+    def swap(plan: Plan) -> None:
+        nodes = plan["nodes"]
+        nodes[0], nodes[2] = nodes[2], nodes[0]
+
+    diff = changed("join", swap)
+    assert diff.verdict == "incompatible"
+    assert diff.reasons == (
+        "the sources come in another order: table-source-scan[1], table-source-scan[3] -> "
+        "table-source-scan[3], table-source-scan[1]",
+    )
+
+
+def test_every_plan_is_identical_with_itself_and_its_json_form(flink_plan) -> None:
+    document = PlanDocument.load(str(flink_plan))
+    diff = compare(document, PlanDocument.parse(dumps(document.graph.to_json())))
+    assert diff.verdict == "identical"
+    assert not any(o.changes for o in diff.operators)
+
+
+def test_text_and_json() -> None:
+    diff = changed("join", lambda p: node(p, "join")["state"][1].update(ttl="7 d"))
+    assert to_text(diff) == (
+        "ttl-only: only TTLs differ; the state is judged by the new ones\n\n"
+        "join[5]  ttl-only\n  rightState: ttl 1 h -> ttl 7 d\n"
+    )
+    data = json.loads(json.dumps(to_json(diff)))
+    assert data["mayRestart"] is True
+    assert data["operators"][4]["changes"][0]["field"] == "rightState"
+    diff = changed("dedup", put(lambda p: node(p, "calc"), condition=TRUE))
+    assert to_text(diff).splitlines()[:4] == [
+        "incompatible: the new plan cannot go on with the state of the old one",
+        "",
+        "calc[2]  incompatible",
+        "  condition: null -> TRUE (it feeds the state of deduplicate[4])",
+    ]

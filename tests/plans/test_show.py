@@ -1,0 +1,109 @@
+"""What ``plan show`` says of a plan."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from execnodes.changelog import RowKind
+from plans.document import PlanDocument
+from plans.show import changelog_modes, show, to_json, to_text
+from tests.plans.conftest import DATA
+
+_FLINK = {"I": RowKind.INSERT, "UB": RowKind.UPDATE_BEFORE, "UA": RowKind.UPDATE_AFTER, "D": RowKind.DELETE}
+
+
+def load(name: str) -> PlanDocument:
+    return PlanDocument.load(str(DATA / name / "plan.json"))
+
+
+def test_changes_are_those_flink_infers(shared: Path) -> None:
+    """Compared wherever the physical plan of EXPLAIN has the shape of the plan file."""
+    compared = 0
+    for case in sorted(shared.glob("cases/*")):
+        sections = re.split(r"^== (.*) ==$", (case / "explain.txt").read_text(), flags=re.M)
+        physical = next(s for s in sections if "changelogMode=" in s).split("\n\n")[0].strip().splitlines()
+        graph = PlanDocument.load(str(case / "plan.json")).graph
+        if len(graph.sinks) > 1 or len(physical) != len(graph.nodes):
+            continue
+        order, stack = [], [graph.sinks[0]]
+        while stack:
+            order.append(stack.pop())
+            stack.extend(reversed(graph.inputs(order[-1])))
+        modes = changelog_modes(graph)
+        for node, line in zip(order, physical, strict=True):
+            if node.id in modes and node.title != "sink":
+                expected = {_FLINK[k] for k in re.search(r"changelogMode=\[([A-Z,]*)\]", line).group(1).split(",")}
+                assert modes[node.id] == expected, (case.name, line)
+                compared += 1
+    assert compared > 100
+
+
+def test_every_plan_is_shown_within_100_columns(flink_plan: Path) -> None:
+    document = PlanDocument.load(str(flink_plan))
+    document.file = "plan.json"
+    text = to_text(show(document))
+    long = [line for line in text.splitlines() if len(line) > 100 and " " in line.strip()]
+    assert not long
+    for node in document.graph.nodes:
+        assert f"[{node.id}] {node.title}  ({node.type}, uid " in text
+        for name in node.state_names:
+            assert name in text
+
+
+def test_text() -> None:
+    document = load("join")
+    document.set_ttl(5, "leftState", "7 d").set_ttl(5, 1, 0)
+    document.file = "p.json"
+    lines = to_text(show(document)).splitlines()
+    assert lines[0] == "p.json: written by Flink 2.3, 7 operators, 1 with state"
+    at = next(i for i, line in enumerate(lines) if line.startswith("[5] join"))
+    assert lines[at + 1 : at + 6] == [
+        "    joins left and right on left.k = right.k and (product <> t)",
+        "    inputs 2, 4; keys k = k; emits +I",
+        "    state 0  leftState   ttl 7 d        from the plan",
+        "    state 1  rightState  never expires  from the plan",
+        "",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("configuration", "session", "expected"),
+    [
+        ("", {}, "never expires  no TTL given anywhere"),
+        ("", {"table.exec.state.ttl": "36 h"}, "ttl 36 h  from the session option table.exec.state.ttl"),
+        ('"configuration" : { "table.exec.state.ttl" : "90 min" },', {"table.exec.state.ttl": "36 h"},
+         "ttl 90 min  from the node configuration"),
+    ],
+)  # fmt: skip
+def test_where_a_ttl_comes_from(join_text: str, configuration: str, session: dict[str, str], expected: str) -> None:
+    start = join_text.index('    "state" : [')
+    end = join_text.index('    "inputProperties"', start)
+    text = (join_text[:start] + join_text[end:]).replace('"joinSpec"', configuration + '"joinSpec"')
+    assert f"state 0  leftState   {expected}" in to_text(show(PlanDocument.parse(text), session))
+
+
+def test_what_else_a_state_entry_says_is_shown(join_text: str) -> None:
+    text = join_text.replace('"name" : "leftState"', '"name" : "leftState", "updateType" : "OnReadAndWrite"')
+    assert "OnReadAndWrite" in to_text(show(PlanDocument.parse(text)))
+
+
+def test_json() -> None:
+    view = json.loads(json.dumps(to_json(show(load("dedup")))))
+    operator = next(o for o in view["operators"] if o["type"] == "stream-exec-deduplicate_1")
+    assert operator["keys"] == [["order_id"]]
+    assert operator["changelogMode"] == ["+I"]
+    assert operator["state"][0] == {
+        "id": operator["id"], "operator": "deduplicate", "uid": operator["uid"], "index": 0,
+        "name": "deduplicateState", "ttl": "1 h", "ttl_ms": 3_600_000, "source": "plan",
+    }  # fmt: skip
+
+
+def test_warnings_are_shown_with_their_place(join_text: str) -> None:
+    text = join_text.replace('"joinSpec" : {', '"joinSpek" : 1,\n    "joinSpec" : {')
+    shown = to_text(show(PlanDocument.parse(text, "p.json")))
+    assert "warning: unknown key 'joinSpek' (p.json, line 87, column 5" in shown
+    assert "did you mean\n'joinSpec'" in shown

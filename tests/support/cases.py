@@ -1,0 +1,90 @@
+"""The golden cases: scripts and input, with what Flink 2.3 made of them, played on the replay clock."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["IN_SCOPE", "Case", "replay_script"]
+
+IN_SCOPE = (
+    "dedup_keep_first_proctime",
+    "dedup_keep_last_proctime",
+    "group_agg_retract",
+    "join_inner_append",
+    "join_inner_hint_ttl",
+    "join_inner_pk",
+    "nottl_dedup_keep_last",
+    "statement_set_two_sinks",
+    "ttl_dedup_keep_first",
+    "ttl_group_agg",
+    "ttl_join_left_short",
+    "union_distinct_agg",
+    "withttl_group_agg",
+)
+"""Cases that use only operators this version runs."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A golden case in ``folder``."""
+
+    folder: Path
+
+    def text(self, name: str) -> str:
+        return (self.folder / name).read_text()
+
+    @property
+    def script(self) -> str:
+        """The SQL as it was given to Flink, in the case's own folder."""
+        return self.text("script.sql").replace("${DIR}", str(self.folder))
+
+    @property
+    def plan(self) -> str:
+        return self.text("plan.json").replace("${DIR}", str(self.folder))
+
+    @property
+    def materialized(self) -> list[str]:
+        return self.text("materialized.txt").splitlines()
+
+
+_TABLE = re.compile(r"CREATE TABLE (\w+)[^;]*?'path'='\$\{DIR\}/(\w+\.json)'[^;]*;", re.S)
+
+
+def arrivals(case: Case) -> dict[str, list[tuple[int, str]]]:
+    """Input file -> (instant in ms, line): rows 20 ms apart, in turn over the tables or as ``order.txt`` says."""
+    tables = dict(_TABLE.findall(case.text("script.sql")))
+    lines = {t: iter(case.text(f).splitlines()) for t, f in tables.items()}
+    out: dict[str, list[tuple[int, str]]] = {f: [] for f in tables.values()}
+    now = 1_000
+    order = case.folder / "order.txt"
+    if order.exists():
+        for entry in order.read_text().split("\n"):
+            if entry.startswith("sleep "):
+                now += int(entry.removeprefix("sleep "))
+            elif entry.strip():
+                out[tables[entry.strip()]].append((now, next(lines[entry.strip()])))
+                now += 20
+    live = dict(lines)
+    while live:
+        for table in list(live):
+            line = next(live[table], None)
+            if line is None:
+                del live[table]
+            else:
+                out[tables[table]].append((now, line))
+                now += 20
+    return out
+
+
+def replay_script(case: Case, folder: Path, step: int = 1) -> str:
+    """The case's script reading from replay tables written to ``folder``; ``step`` rows arrive at one instant."""
+    times = sorted({at for rows in arrivals(case).values() for at, _ in rows})
+    instant = {at: times[i - i % step] for i, at in enumerate(times)}
+    for name, rows in arrivals(case).items():
+        text = "".join(json.dumps({**json.loads(line), "@at": instant[at]}) + "\n" for at, line in rows)
+        (folder / name).write_text(text)
+    script = case.text("script.sql").replace("${DIR}", str(folder))
+    return re.sub(r"'connector'\s*=\s*'filesystem'", "'connector'='replay'", script)
