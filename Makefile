@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 UV := uv==0.13.8
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test check bench lock clean
+.PHONY: help setup demo test check bench docs lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ check: setup ## Run ruff and mypy
 
 bench: setup ## Run the benchmark next to Flink 2.3 and write docs/benchmarks.md (half an hour and more)
 	@$(BIN)/python -m benchmarks.run
+
+docs: setup ## Bring the generated parts of the documentation up to date
+	@$(BIN)/python -m scripts.docs
 
 lock: ## Pin the newest versions that pyproject.toml allows into requirements.lock
 	@python=$$(PYTHON="$(PYTHON)" sh scripts/preflight.sh) || exit 1; \

@@ -83,6 +83,11 @@ def run(output: Format, quiet: bool, debug: bool, work: Callable[[Console], None
         # the interpreter would complain when it flushes standard output at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = ExitCode.BROKEN_PIPE
+    except Exception as bug:
+        console.bug(bug)
+        code = ExitCode.BUG
+        if debug:
+            raise
     finally:
         console.close()
         signal.signal(signal.SIGTERM, previous)
@@ -189,14 +194,5 @@ def plan_execute(
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """The entry point of the command."""
-    try:
-        app(args=args, standalone_mode=True)
-    except StateplanError:
-        raise  # --debug
-    except Exception as bug:
-        if os.environ.get("STATEPLAN_DEBUG") == "1" or "--debug" in (args or sys.argv):
-            raise
-        text = f"{type(bug).__name__}: {bug}".splitlines()[0][:300]
-        print(f"error: this is a bug in stateplan: {text} (--debug shows where)", file=sys.stderr)
-        sys.exit(ExitCode.BUG)
+    app(args=args)
     sys.exit(ExitCode.OK)

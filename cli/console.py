@@ -16,8 +16,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
-from cli.tableau import render
 from execnodes.errors import StateplanError
+from planner.tableau import render
 
 if TYPE_CHECKING:
     from execnodes.runtime.job import Progress
@@ -55,6 +55,11 @@ class Console(ABC):
     @abstractmethod
     def error(self, error: StateplanError) -> None:
         """What went wrong."""
+
+    def bug(self, error: Exception) -> None:
+        """An exception that nobody expected."""
+        what = f"{type(error).__name__}: {error}".splitlines()[0][:300]
+        self.error(StateplanError("BUG000", f"this is a bug in stateplan: {what}", hint="--debug shows where"))
 
     @abstractmethod
     def status(self, text: str) -> None:

@@ -390,7 +390,7 @@ def _only(raw: dict[str, Any], key: str, value: Any, pointer: str) -> None:
     if raw.get(key, value) != value:
         raise _error(
             "PLAN067",
-            f"the {key} of an edge is {json.dumps(raw[key])}",
+            f"the {key} of an edge is {json.dumps(raw[key])[:60]}",
             f"{pointer}/{key}",
             f"{json.dumps(value)}; rows are spread by exchange nodes",
         )

@@ -271,6 +271,10 @@ class CatalogManager:
         identifier = self.qualify(parts, place)
         return self._temporary.get(identifier) or self._permanent(identifier)
 
+    def lookup(self, identifier: ObjectIdentifier, temporary: bool) -> CatalogObject | None:
+        """The temporary or the permanent object of this name, hidden or not; None when there is none."""
+        return self._temporary.get(identifier) if temporary else self._permanent(identifier)
+
     def resolve(self, parts: Sequence[str], place: Place | None = None) -> CatalogObject:
         """The table or view that ``parts`` name.
 

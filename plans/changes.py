@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from pydantic import ValidationError
+
+from execnodes.errors import StateplanError
 from execnodes.nodes.base import STATE_TTL, ExecNode
 from execnodes.rex import rex_from_json
 from execnodes.specs import AggCall
@@ -28,7 +32,7 @@ _RULES: tuple[tuple[str, Kind], ...] = (
     (rf"({_SOURCE}|{_SINK})/table/resolvedTable/comment", "words"),
     (rf"({_SOURCE}|{_SINK})/table/resolvedTable/schema/columns/\d+/comment", "words"),
     (rf"({_SOURCE}|{_SINK})/table/resolvedTable/schema/primaryKey/name", "words"),
-    (rf"{_SOURCE}/table/resolvedTable/schema/.*/serializableString", "words"),
+    (rf"{_SOURCE}/table/resolvedTable/schema/.*", "tuning"),
     (r"/state/\d+/(ttl|updateType|visibility)", "ttl"),
     (rf"/configuration/{re.escape(STATE_TTL)}", "ttl"),
     (r"/configuration/table\.exec\.mini-batch\..*", "tuning"),
@@ -36,7 +40,11 @@ _RULES: tuple[tuple[str, Kind], ...] = (
     (rf"{_SOURCE}/table/resolvedTable/options/source\.monitor-interval", "tuning"),
     (rf"{_SOURCE}/table/resolvedTable/options/(.*\.)?(ignore-parse-errors|fail-on-missing-field)", "tuning"),
 )
-"""The kind of change that a field makes, where it is not ``other``. Names of fields are words: the runtime counts fields."""
+"""The kind of change that a field makes, where it is not ``other``.
+
+Names of fields are words, as the runtime counts fields; but those of a source say which columns it reads. The other
+columns of its table do not count.
+"""
 
 _KINDS = tuple((re.compile(pattern), kind) for pattern, kind in _RULES)
 
@@ -76,9 +84,11 @@ def node_changes(old: ExecNode, new: ExecNode, names: tuple[Sequence[str], Seque
         names: of the input fields of each, for expressions.
     """
     for pointer, before, after in _differences(_fields(old), _fields(new)):
-        kind = next((kind for pattern, kind in _KINDS if pattern.fullmatch(pointer)), "other")
+        kind: Kind = next((kind for pattern, kind in _KINDS if pattern.fullmatch(pointer)), "other")
         if pointer == "/type/version" and new.title in _SAME_VERSIONS:
             kind = "words"
+        elif pointer == "/outputType/names" and new.input_count == 0:
+            kind = "other"
         yield Change(pointer, _label(pointer, new), _shown(before, names[0]), _shown(after, names[1]), kind)
 
 
@@ -106,7 +116,8 @@ _REX = frozenset({"INPUT_REF", "LITERAL", "CALL", "FIELD_ACCESS", "CORREL_VARIAB
 
 
 def _is_rex(value: Any) -> bool:
-    return isinstance(value, dict) and value.get("kind") in _REX
+    kind = value.get("kind") if isinstance(value, dict) else None
+    return isinstance(kind, str) and kind in _REX
 
 
 def _differences(old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
@@ -170,8 +181,9 @@ def _words(value: Any, names: Sequence[str]) -> str:
         return value if value else "''"
     if isinstance(value, list):
         return "[" + ", ".join(_words(v, names) for v in value) + "]"
-    if _is_rex(value):
-        return rex_text(rex_from_json(value), names)
-    if isinstance(value, dict) and "argList" in value:
-        return agg_text(AggCall.model_validate(value), names)
+    with contextlib.suppress(StateplanError, ValidationError):  # JSON that a node keeps unread only looks like one
+        if _is_rex(value):
+            return rex_text(rex_from_json(value), names)
+        if isinstance(value, dict) and "argList" in value:
+            return agg_text(AggCall.model_validate(value), names)
     return json.dumps(value, ensure_ascii=False)

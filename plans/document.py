@@ -148,7 +148,7 @@ class PlanDocument:
                     self.place(f"{self.graph.pointer(holder)}/stateplan/sql"),
                 )
             )
-        return tuple(found)
+        return tuple(sorted(found, key=lambda warning: (warning.place.line or 0, warning.place.column or 0)))
 
     @cached_property
     def uids(self) -> Mapping[int, str]:

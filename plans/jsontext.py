@@ -221,16 +221,17 @@ class SourceMap:
         return pointer, self.locations[pointer]
 
     def place(self, pointer: str, on_key: bool = False) -> Place:
-        """Place of the value at ``pointer`` (of its key, when ``on_key``), first line of it underlined.
+        """Place of the value at ``pointer``; of its key when ``on_key``, or when it is an object or a list.
 
         For a value that is not there, the place of the innermost value around it that is.
         """
         found, location = self.nearest_location(pointer)
-        missing = found != pointer
-        span = location.key if location.key is not None and (on_key or missing) else location.value
+        span = location.value
+        compound = self.text[span.start] in "{["
+        if location.key is not None and (on_key or compound or found != pointer):
+            span, compound = location.key, False
         line, column = line_column(self.text, span.start)
-        length = 1 if self.text[span.start] in "{[" else span.end - span.start
-        return Place(self.file, line, column, length, pointer, self.text)
+        return Place(self.file, line, column, 1 if compound else span.end - span.start, pointer, self.text)
 
 
 class _Frame:

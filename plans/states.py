@@ -90,6 +90,8 @@ def node_states(node: ExecNode, uid: str, session: Mapping[str, str] | None = No
     Raises:
         PlanError: PLAN05x, when an option that decides about a TTL is not a duration.
     """
+    if not node.state_names:  # Flink ignores entries of a node that keeps none
+        return ()
     source = _source(node, session)
     views = []
     for index, (name, ttl) in enumerate(zip(node.state_names, node.ttls(session), strict=True)):

@@ -264,6 +264,11 @@ class StatefulNode(ExecNode):
         entries, names = self._entries(), self.state_names
         if entries and names:
             check_states(entries, names, self.title)
+        if self.configuration and STATE_TTL in self.configuration:
+            try:
+                parse_ttl(self.configuration[STATE_TTL])
+            except PlanError as error:
+                raise custom_error(error, f"/configuration/{STATE_TTL}") from None
         return self
 
 

@@ -85,6 +85,8 @@ def session(options: Mapping[str, str]) -> SparkSession:
             hint="on Debian or Ubuntu: apt-get install openjdk-17-jre-headless",
         )
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    packages = [str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH", "")]
+    settings.setdefault("spark.executorEnv.PYTHONPATH", os.pathsep.join(filter(None, packages)))
     builder = SparkSession.builder.appName(options.get("pipeline.name", "stateplan"))
     builder = builder.master(options.get("spark.master", f"local[{parallelism}]"))
     for key, value in settings.items():

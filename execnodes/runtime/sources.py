@@ -27,7 +27,7 @@ __all__ = ["FileReader", "RangeReader", "ReplayReader", "Sources"]
 
 _FILE_SCHEMA = "path string, modificationTime timestamp, length long, content binary"
 
-_BATCH_BYTES = "128m"
+_BATCH_BYTES = 128 << 20
 """Bytes of files in one micro-batch where the table says nothing else."""
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from execnodes.changelog import columns
-from execnodes.errors import PlanError
+from execnodes.errors import RunError
 from execnodes.fingerprint import assign_uids
 from execnodes.graph import ExecGraph
 from execnodes.nodes.base import ExecNode
@@ -45,7 +45,8 @@ def translate(graph: ExecGraph, options: Mapping[str, str], key_groups: int) -> 
         key_groups: into which keyed state is split.
 
     Raises:
-        PlanError: PLAN070, a node that cannot be run yet; PLAN071, a table without its options.
+        PlanError: PLAN035, a node that cannot be run yet.
+        RunError: RUN021, a table without its options.
     """
     return _Translation(assign_uids(graph), options).job(key_groups)
 
@@ -129,8 +130,8 @@ class _Translation:
     def table_options(self, spec: Any) -> dict[str, str]:
         table = spec.table.resolved_table
         if table is None or table.options is None:
-            raise PlanError(
-                "PLAN071",
+            raise RunError(
+                "RUN021",
                 f"the plan does not say how to reach table {spec.table.summary}",
                 expected="its options, in the plan or in the catalog",
                 hint="create the table before EXECUTE PLAN",

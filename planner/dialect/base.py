@@ -20,8 +20,9 @@ E = TypeVar("E", bound=exp.Expr)
 _MAX_DEPTH = 50
 
 _STRUCTURE = words("""
-    FROM WHERE GROUP ORDER HAVING SELECT ON AND OR NOT THEN WHEN ELSE END UNION EXCEPT INTERSECT AS JOIN INNER LEFT RIGHT
-    FULL CROSS LIMIT WINDOW INTO BY SET IS IN LIKE BETWEEN USING OFFSET VALUES WITH CASE DISTINCT ALL INSERT CREATE TABLE
+    FROM WHERE GROUP ORDER HAVING SELECT ON AND OR NOT THEN WHEN ELSE END UNION EXCEPT INTERSECT AS JOIN INNER
+    LEFT RIGHT FULL CROSS LIMIT WINDOW INTO BY SET IS IN LIKE BETWEEN USING OFFSET VALUES WITH CASE DISTINCT ALL
+    INSERT CREATE TABLE
 """)
 
 _WORDS = frozenset(
@@ -64,7 +65,10 @@ _SIGNS = frozenset(
     )
 )
 _NO_SQL = {
-    '"': ("double quotes quote nothing in Flink SQL", "backquotes around a name, single quotes around a text"),
+    '"': (
+        "double quotes quote nothing in Flink SQL",
+        "backquotes around a name, single quotes around a text",
+    ),
     "!=": ("'!=' is not an operator of Flink SQL", "<>"),
 }
 

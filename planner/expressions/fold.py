@@ -7,7 +7,7 @@ from execnodes.rex import Literal, Rex
 from execnodes.types import LogicalType
 from planner.expressions.ops import call, same_type
 
-__all__ = ["cast_literal"]
+__all__ = ["cast_literal", "evaluate"]
 
 
 def cast_literal(literal: Literal, target: LogicalType) -> Rex:
@@ -18,3 +18,12 @@ def cast_literal(literal: Literal, target: LogicalType) -> Rex:
         return Literal(target.not_null(), literal.value, literal.symbol, literal.sarg)
     folded = fold_cast(literal, target)
     return call("CAST", (literal,), target) if folded is None else folded
+
+
+def evaluate(rex: Rex) -> Literal | None:
+    """The constant that ``rex``, which holds no references, is; None where it is left to be computed."""
+    if isinstance(rex, Literal):
+        return rex
+    from planner.expressions.evaluate import evaluate_constant
+
+    return evaluate_constant(rex)

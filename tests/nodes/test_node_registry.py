@@ -134,6 +134,16 @@ def test_nodes_do_not_accept_another_type() -> None:
         Calc.model_validate({**data, "type": "stream-exec-join_1"})
 
 
+def test_nodes_describe_their_json() -> None:
+    """A JSON Schema can be made of every node: its keys are those that are written."""
+    for cls in registered().values():
+        schema = cls.model_json_schema(by_alias=True)
+        assert list(schema["properties"]) and set(schema["properties"]) == {
+            key for _, key, _, _ in cls.layout()
+        }
+        assert schema["additionalProperties"] is False
+
+
 def test_errors_start_at_the_given_pointer() -> None:
     with pytest.raises(PlanError) as caught:
         node_from_json({"id": 1, "type": "stream-exec-nothing_1"}, "/nodes/7")

@@ -75,10 +75,13 @@ def test_text() -> None:
     [
         ("", {}, "never expires  no TTL given anywhere"),
         ("", {"table.exec.state.ttl": "36 h"}, "ttl 36 h  from the session option table.exec.state.ttl"),
-        ('"configuration" : { "table.exec.state.ttl" : "90 min" },', {"table.exec.state.ttl": "36 h"},
-         "ttl 90 min  from the node configuration"),
+        (
+            '"configuration" : { "table.exec.state.ttl" : "90 min" },',
+            {"table.exec.state.ttl": "36 h"},
+            "ttl 90 min  from the node configuration",
+        ),
     ],
-)  # fmt: skip
+)
 def test_where_a_ttl_comes_from(join_text: str, configuration: str, session: dict[str, str], expected: str) -> None:
     start = join_text.index('    "state" : [')
     end = join_text.index('    "inputProperties"', start)
@@ -97,9 +100,15 @@ def test_json() -> None:
     assert operator["keys"] == [["order_id"]]
     assert operator["changelogMode"] == ["+I"]
     assert operator["state"][0] == {
-        "id": operator["id"], "operator": "deduplicate", "uid": operator["uid"], "index": 0,
-        "name": "deduplicateState", "ttl": "1 h", "ttl_ms": 3_600_000, "source": "plan",
-    }  # fmt: skip
+        "id": operator["id"],
+        "operator": "deduplicate",
+        "uid": operator["uid"],
+        "index": 0,
+        "name": "deduplicateState",
+        "ttl": "1 h",
+        "ttl_ms": 3_600_000,
+        "source": "plan",
+    }
 
 
 def test_warnings_are_shown_with_their_place(join_text: str) -> None:

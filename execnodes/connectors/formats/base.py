@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from execnodes.changelog import KIND, column
-from execnodes.connectors.files import filesystem_of
+from execnodes.connectors.files import filesystem_of, local_path
 from execnodes.errors import CatalogError
 from execnodes.types import LogicalType
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Decoder", "Encoder", "Fields", "frame_schema", "with_metadata", "METADATA", "check_types"]
+__all__ = ["Decoder", "Encoder", "Fields", "frame_schema", "with_metadata", "check_types", "check_map_keys"]
 
 Fields = Sequence[tuple[str, LogicalType]]
 
@@ -54,11 +54,6 @@ class Encoder(Protocol):
         ...
 
 
-METADATA: dict[str, str] = {"file.path": "path", "file.name": "name", "file.size": "size",
-                            "file.modification-time": "mtime"}
-"""Metadata keys of files."""
-
-
 def frame_schema(fields: Fields, projection: Sequence[int], metadata: Sequence[str] = (),
                  changes: bool = False) -> dict[str, pl.DataType]:
     """Column name to type of the frames a decoder gives."""
@@ -83,7 +78,7 @@ def with_metadata(df: pl.DataFrame, path: str, width: int, metadata: Sequence[st
     fs, inner = filesystem_of(path)
     info: dict[str, Any] = fs.info(inner)
     modified = fs.modified(inner)
-    values = {"file.path": pl.lit(path, pl.String), "file.name": pl.lit(posixpath.basename(inner), pl.String),
+    values = {"file.path": pl.lit(inner if local_path(path) is not None else path, pl.String), "file.name": pl.lit(posixpath.basename(inner), pl.String),
               "file.size": pl.lit(int(info["size"]), pl.Int64),
               "file.modification-time": pl.lit(int(modified.timestamp() * 1000), pl.Int64).cast(
                   pl.Datetime("ms", "UTC"))}
@@ -97,15 +92,27 @@ def check_types(fields: Fields, unsupported: frozenset[str], format_name: str) -
         CatalogError: CAT102, naming the column and its type.
     """
     for name, declared in fields:
-        bad = _find(declared, unsupported)
+        bad = next((part for part in _parts(declared) if part.root in unsupported), None)
         if bad is not None:
             raise CatalogError("CAT102", f"the format '{format_name}' cannot hold the column '{name}' of type "
                                          f"{declared.summary()}" + (f": {bad.summary()} is in it" if bad is not declared
                                                                     else ""))
 
 
-def _find(declared: LogicalType, roots: frozenset[str]) -> LogicalType | None:
-    if declared.root in roots:
-        return declared
-    parts = [*declared.children, *(f.type for f in declared.fields)]
-    return next((hit for p in parts if (hit := _find(p, roots)) is not None), None)
+def check_map_keys(fields: Fields, format_name: str) -> None:
+    """Checks that the keys of maps are text, which JSON needs.
+
+    Raises:
+        CatalogError: CAT102, naming the column and the map.
+    """
+    for name, declared in fields:
+        for part in _parts(declared):
+            if part.root in ("MAP", "MULTISET") and not part.children[0].is_string:
+                raise CatalogError("CAT102", f"the format '{format_name}' cannot hold the column '{name}' of type "
+                                             f"{declared.summary()}", expected="a map whose keys are text")
+
+
+def _parts(declared: LogicalType) -> Iterator[LogicalType]:
+    yield declared
+    for inner in (*declared.children, *(f.type for f in declared.fields)):
+        yield from _parts(inner)

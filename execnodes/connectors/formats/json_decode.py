@@ -22,8 +22,9 @@ import pyarrow.json
 from execnodes.changelog import KIND, columns
 from execnodes.connectors.files import line_chunks
 from execnodes.connectors.formats import json as json_format
-from execnodes.connectors.formats.base import Fields, check_types, frame_schema, with_metadata
-from execnodes.connectors.formats.json_rows import RowReader
+from execnodes.connectors.formats.base import Fields, check_map_keys, check_types, frame_schema, with_metadata
+from execnodes.connectors.formats.json_rows import BadEvent, RowReader
+from execnodes.connectors.formats.strict import strict_bytes, strict_date, strict_time, strict_timestamp
 from execnodes.connectors.formats.values import build_series
 from execnodes.connectors.options import OptionValues
 from execnodes.types import LogicalType
@@ -45,13 +46,6 @@ _ARROW: dict[str, Callable[[], Any]] = {
     "INTERVAL_YEAR_MONTH": pa.int32, "INTERVAL_DAY_TIME": pa.int64,
 }
 
-_DAY = "(?:0[1-9]|[12][0-9]|3[01])"
-_YEAR_MONTH = {"ns": "(?:1[789][0-9]{2}|2[01][0-9]{2})-(?:0[1-9]|1[0-2])"}
-_ANY_YEAR_MONTH = "(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])-(?:0[1-9]|1[0-2])"
-_CLOCK = "(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
-_FRACTION = r"(?:\.[0-9]{1,9})?"
-
-
 def _arrow_type(declared: LogicalType, decimal: Callable[[int, int], Any] = pa.decimal256) -> Any:
     """The Arrow type to read a column as; None when Arrow cannot read it (maps).
 
@@ -71,36 +65,17 @@ def _arrow_type(declared: LogicalType, decimal: Callable[[int, int], Any] = pa.d
     return None
 
 
-def _checked(expr: pl.Expr, pattern: str) -> pl.Expr:
-    """``expr`` where it matches, an unreadable text where it does not, so that strict parsing fails there."""
-    return pl.when(expr.is_null() | expr.str.contains(f"^{pattern}$")).then(expr).otherwise(pl.lit("?"))
-
-
-def _timestamp(expr: pl.Expr, declared: LogicalType, standard: str) -> pl.Expr:
-    unit = declared.time_unit()
-    separator = " " if standard == "SQL" else "T"
-    zone = "Z" if declared.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE" else ""
-    month = _YEAR_MONTH.get(unit, _ANY_YEAR_MONTH)
-    text = _checked(expr, f"{month}-{_DAY}{separator}{_CLOCK}{_FRACTION}{zone}")
-    if zone:
-        text = text.str.strip_suffix(zone)
-    parsed = text.str.to_datetime(f"%Y-%m-%d{separator}%H:%M:%S%.f", time_unit=unit, strict=True, exact=True)
-    return parsed.dt.replace_time_zone("UTC") if zone else parsed
-
-
 def _convert(expr: pl.Expr, declared: LogicalType, standard: str) -> pl.Expr | None:
     """What turns a column as Arrow read it into the column's type; None for nothing to do."""
     root = declared.root
     if declared.is_timestamp:
-        return _timestamp(expr, declared, standard)
+        return strict_timestamp(expr, declared, standard)
     if root == "DATE":
-        return _checked(expr, f"{_ANY_YEAR_MONTH}-{_DAY}").str.to_date("%Y-%m-%d", strict=True)
+        return strict_date(expr)
     if root == "TIME_WITHOUT_TIME_ZONE":
-        parsed = _checked(expr, _CLOCK + _FRACTION).str.to_time("%H:%M:%S%.f", strict=True)
-        return (parsed.to_physical() // 1_000_000 * 1_000_000).cast(pl.Time())
+        return strict_time(expr)
     if root in ("BINARY", "VARBINARY"):
-        return _checked(expr, "(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?").str.decode(
-            "base64", strict=True)
+        return strict_bytes(expr)
     if root == "INTERVAL_DAY_TIME":
         return expr.cast(pl.Duration("ms"))
     if root == "ARRAY":
@@ -177,7 +152,7 @@ class ArrowLines:
                 df = df.with_columns(self.conversions)
             except pl.exceptions.PolarsError:
                 return None
-        return df.cast(self.schema) if df.schema != self.schema else df
+        return df.cast(pl.Schema(self.schema)) if df.schema != self.schema else df
 
 
 _CONSTANT = re.compile(rb"[:\[,][ \t\r]*-?(?:NaN|Inf)")
@@ -222,6 +197,9 @@ class LineDecoder:
         standard: ``SQL`` or ``ISO-8601``.
         fail_on_missing: whether a missing field is an error.
         ignore_errors: whether what cannot be read is skipped.
+        tree: as in :class:`RowReader`.
+        check_frame: whether every row of a frame of the strict reader is good; None for no check.
+        check_row: as ``check`` in :class:`RowReader`.
     """
 
     fields: Fields
@@ -229,6 +207,9 @@ class LineDecoder:
     standard: str
     fail_on_missing: bool
     ignore_errors: bool
+    tree: bool = False
+    check_frame: Callable[[pl.DataFrame], bool] | None = None
+    check_row: Callable[[list[Any]], BadEvent | None] | None = None
     _readers: tuple[ArrowLines, RowReader] | None = field(default=None, init=False, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -237,18 +218,19 @@ class LineDecoder:
     def readers(self) -> tuple[ArrowLines, RowReader]:
         if self._readers is None:
             self._readers = (ArrowLines(self.fields, self.standard, self.fail_on_missing),
-                             RowReader(self.fields, self.fail_on_missing, self.ignore_errors, self.standard))
+                             RowReader(self.fields, self.fail_on_missing, self.ignore_errors, self.standard, self.tree,
+                                       self.check_row))
         return self._readers
 
     def decode(self, piece: bytes, first_line: int, file: str | None) -> Iterator[pl.DataFrame]:
         """The rows of some whole lines, in order, without ``kind``.
 
         Raises:
-            DataError: DATA111 to DATA113.
+            DataError: DATA111 to DATA114.
         """
         fast, slow = self.readers()
         df = fast.read(piece)
-        if df is not None:
+        if df is not None and (self.check_frame is None or self.check_frame(df)):
             yield df
             return
         cut = piece.rfind(b"\n", 0, len(piece) // 2) + 1 if len(piece) > _SMALL_PIECE and fast.usable else 0
@@ -260,6 +242,14 @@ class LineDecoder:
         rows = slow.rows(lines, first_line, file, self.format_name)
         while batch := list(itertools.islice(rows, 50_000)):
             yield self.frame(batch)
+
+    def decode_file(self, path: str) -> Iterator[pl.DataFrame]:
+        """The rows of a file, one frame per piece of it, without those that are empty."""
+        for first_line, piece in line_chunks(path):
+            parts = list(self.decode(piece, first_line, path))
+            df = parts[0] if len(parts) == 1 else pl.concat(parts) if parts else None
+            if df is not None and df.height:
+                yield df
 
     def frame(self, rows: list[list[Any]]) -> pl.DataFrame:
         """Rows of raw values as a frame."""
@@ -286,16 +276,13 @@ class JsonDecoder:
         values = OptionValues.read(json_format.FORMAT.options, options, "json.")
         wanted = [fields[i] for i in projection]
         check_types(wanted, UNSUPPORTED, "json")
+        check_map_keys(wanted, "json")
         lines = LineDecoder(wanted, "json", values["timestamp-format.standard"], values["fail-on-missing-field"],
                             values["ignore-parse-errors"])
         return cls(lines, tuple(metadata), KIND in frame_schema(fields, projection, metadata))
 
     def read(self, path: str) -> Iterator[pl.DataFrame]:
         """The rows of one file."""
-        for first_line, piece in line_chunks(path):
-            parts = list(self.lines.decode(piece, first_line, path))
-            df = parts[0] if len(parts) == 1 else pl.concat(parts) if parts else None
-            if df is None or not df.height:
-                continue
+        for df in self.lines.decode_file(path):
             df = with_metadata(df, path, len(self.lines.fields), self.metadata)
             yield pl.DataFrame({KIND: pl.zeros(df.height, pl.Int8, eager=True)}) if self.with_kind else df

@@ -16,6 +16,7 @@ import binascii
 import json
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -37,7 +38,7 @@ from execnodes.connectors.formats.values import (
 from execnodes.errors import DataError, Place
 from execnodes.types import LogicalType
 
-__all__ = ["Number", "FieldError", "NotJson", "RowReader", "parse_objects", "excerpt"]
+__all__ = ["Number", "FieldError", "NotJson", "BadEvent", "RowReader", "parse_objects", "excerpt"]
 
 _MISSING = object()
 
@@ -85,8 +86,16 @@ _DECODER = json.JSONDecoder(parse_int=Number, parse_float=Number, parse_constant
 _NON_SPACE = re.compile(r"[^ \t\r\n]")
 
 
-def parse_objects(line: bytes) -> list[dict[str, Any]]:
-    """The objects of a line: one, or those of a top-level list. An empty line has none.
+@dataclass(frozen=True)
+class BadEvent:
+    """What is wrong with a change event, and what it should be."""
+
+    reason: str
+    expected: str
+
+
+def parse_objects(line: bytes, lists: bool = True) -> list[dict[str, Any]]:
+    """The objects of a line: one, or with ``lists`` those of a top-level list. An empty line has none.
 
     What follows the first value is ignored, as in Flink.
 
@@ -110,7 +119,7 @@ def parse_objects(line: bytes) -> list[dict[str, Any]]:
         raise NotJson("nested too deeply") from error
     except ValueError as error:
         raise NotJson(str(error)) from error
-    rows = value if isinstance(value, list) else [value]
+    rows = value if isinstance(value, list) and lists else [value]
     for row in rows:
         if not isinstance(row, dict):
             raise NotJson("not a JSON object", start.start() + 1)
@@ -181,6 +190,10 @@ def _text(value: Any) -> str:
     return _well_formed(_scalar_text(value))
 
 
+def _text_of_tree(value: Any) -> str:
+    return _tree_text(value) if isinstance(value, Number) else _text(value)
+
+
 def _float(value: Any) -> float:
     if isinstance(value, bool):
         raise ValueError(value)
@@ -199,6 +212,10 @@ def _bytes(value: Any) -> bytes:
         raise ValueError(value) from error
 
 
+def _bytes_of_tree(value: Any) -> bytes | None:
+    return _bytes(value) if isinstance(value, str) and not isinstance(value, Number) else None
+
+
 def _string_only(parse: Callable[[str], Any]) -> Converter:
     def convert(value: Any) -> Any:
         return parse(_scalar_text(value))
@@ -214,9 +231,15 @@ class RowReader:
         fail_on_missing: whether a field that is not there is an error.
         ignore_errors: whether a value that does not fit gives NULL instead of an error.
         standard: ``SQL`` or ``ISO-8601``, how timestamps are written.
+        tree: whether to do what Flink's other reader does, which the formats of change events use: numbers become
+            text as Java prints them (1.10 as 1.1), bytes that are not text become NULL, and a line has one object.
+        check: tells what is wrong with a row of raw values that can be read; None for nothing.
     """
 
-    def __init__(self, fields: Fields, fail_on_missing: bool, ignore_errors: bool, standard: str) -> None:
+    def __init__(self, fields: Fields, fail_on_missing: bool, ignore_errors: bool, standard: str,
+                 tree: bool = False, check: Callable[[list[Any]], BadEvent | None] | None = None) -> None:
+        self.tree = tree
+        self.check = check
         self.names = [name for name, _ in fields]
         self.types = [declared for _, declared in fields]
         self.fail_on_missing = fail_on_missing
@@ -230,7 +253,7 @@ class RowReader:
         Raises:
             FieldError: for a value that does not fit, or a missing one that must be there.
         """
-        row = []
+        row: list[Any] = []
         for name, declared, convert in zip(self.names, self.types, self.converters, strict=True):
             field = value.get(name, _MISSING)
             if field is _MISSING:
@@ -245,23 +268,30 @@ class RowReader:
         """Raw values of the rows of some lines.
 
         Raises:
-            DataError: DATA111 a line that is not JSON, DATA112 a value that does not fit, DATA113 a missing field;
-                none of them with ``ignore_errors``.
+            DataError: DATA111 a line that is not JSON, DATA112 a value that does not fit, DATA113 a missing field,
+                DATA114 a row that ``check`` refuses; none of them with ``ignore_errors``.
         """
         for number, line in enumerate(lines, first_line):
             try:
-                objects = parse_objects(line)
+                objects = parse_objects(line, lists=not self.tree)
             except NotJson as error:
                 if self.ignore_errors:
                     continue
                 raise not_json(error, line, number, file, format_name) from error
             for value in objects:
                 try:
-                    yield self.row(value)
+                    row = self.row(value)
                 except FieldError as error:
                     if self.ignore_errors:
                         continue
                     raise field_error(error, line, number, file, format_name, self.standard) from error
+                bad = self.check(row) if self.check is not None else None
+                if bad is None:
+                    yield row
+                elif not self.ignore_errors:
+                    raise DataError("DATA114", f"not a change event: {bad.reason}",
+                                    place=Place(file=file, line=number), expected=bad.expected,
+                                    hint=_hint(line, format_name))
 
     def _nullable(self, declared: LogicalType, path: tuple[str, ...]) -> Converter:
         convert = self._converter(declared, path)
@@ -287,9 +317,10 @@ class RowReader:
         root = declared.root
         if root in INTEGER_BITS:
             return _integer(INTEGER_BITS[root], whole_only=root in ("TINYINT", "SMALLINT"))
+        text, data = (_text_of_tree, _bytes_of_tree) if self.tree else (_text, _bytes)
         simple: dict[str, Converter] = {
-            "BOOLEAN": _boolean, "CHAR": _text, "VARCHAR": _text, "FLOAT": _float, "DOUBLE": _float,
-            "BINARY": _bytes, "VARBINARY": _bytes, "DATE": _string_only(parse_date),
+            "BOOLEAN": _boolean, "CHAR": text, "VARCHAR": text, "FLOAT": _float, "DOUBLE": _float,
+            "BINARY": data, "VARBINARY": data, "DATE": _string_only(parse_date),
             "TIME_WITHOUT_TIME_ZONE": _string_only(parse_time), "NULL": lambda value: None,
         }
         if root in simple:
@@ -360,7 +391,7 @@ def excerpt(line: bytes, limit: int = 200) -> str:
 
 
 def _hint(line: bytes, format_name: str) -> str:
-    return f"the line is: {excerpt(line)}\n  hint: '{format_name}.ignore-parse-errors' = 'true' skips such input"
+    return f"'{format_name}.ignore-parse-errors' = 'true' skips such input; the line is: {excerpt(line)}"
 
 
 def not_json(error: NotJson, line: bytes, number: int, file: str | None, format_name: str) -> DataError:

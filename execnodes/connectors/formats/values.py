@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 __all__ = ["INTEGER_BITS", "parse_integer", "parse_float", "parse_boolean", "fit_decimal", "parse_decimal",
-           "parse_date", "parse_time", "timestamp_parser", "raw_dtype", "describe", "java_trim", "build_series"]
+           "parse_date", "parse_time", "parse_iso_time", "timestamp_parser", "raw_dtype", "describe", "java_trim", "build_series"]
 
 INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INTEGER": 32, "BIGINT": 64, "INTERVAL_YEAR_MONTH": 32,
                 "INTERVAL_DAY_TIME": 64}
@@ -137,6 +137,14 @@ def _nanos(match: re.Match[str] | None, text: str) -> int:
 def parse_time(text: str) -> int:
     """Nanoseconds of the day of ``HH:mm:ss[.fraction]``, cut to milliseconds as Flink does."""
     return _nanos(_TIME.fullmatch(text), text) % (86400 * 10 ** 9) // 10 ** 6 * 10 ** 6
+
+
+def parse_iso_time(text: str) -> int:
+    """Nanoseconds of the day of ``HH:mm[:ss[.fraction]]``, as ``LocalTime.parse`` reads it."""
+    nanos = _nanos(_ISO_TIME.fullmatch(text), text)
+    if nanos >= 86400 * 10 ** 9:
+        raise ValueError(text)
+    return nanos
 
 
 def timestamp_parser(declared: LogicalType, standard: str) -> Callable[[str], int]:

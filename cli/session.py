@@ -1,0 +1,140 @@
+"""Statements and plans, run for the command line: results to the console, jobs waited for."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from cli.console import Console
+from execnodes.errors import Place, SqlError
+from planner.dialect import nodes
+from planner.environment import PlanReference, TableEnvironment
+from planner.results import ResultKind, TableResult
+from planner.script import ScriptStatement, read_script
+
+if TYPE_CHECKING:
+    from execnodes.runtime.job import JobResult
+    from plans.document import PlanDocument
+
+__all__ = ["Session", "read_text"]
+
+_QUERIES = (exp.Insert, exp.Query, nodes.StatementSet, nodes.ExecuteStatement)
+_STARTS_JOB = (*_QUERIES, nodes.ExecutePlan)
+
+
+def read_text(path: str) -> str:
+    """The text of a script; ``-`` is standard input.
+
+    Raises:
+        SqlError: SQL401, when it cannot be read.
+    """
+    try:
+        return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8-sig")
+    except (OSError, ValueError) as cause:
+        reason = cause.strerror if isinstance(cause, OSError) else "it is not UTF-8 text"
+        raise SqlError("SQL401", f"the script cannot be read: {reason}", place=Place(file=path),
+                       expected="a file with SQL statements") from cause
+
+
+class Session:
+    """A session of the command line.
+
+    Args:
+        console: where everything goes.
+        options: set before anything runs.
+        init: a script to run first.
+    """
+
+    def __init__(self, console: Console, options: Mapping[str, str], init: str | None = None) -> None:
+        self._console = console
+        self._environment = TableEnvironment.create(options, console=console.note, on_progress=console.progress)
+        if init is not None:
+            self.run_script(read_text(init), init)
+
+    def run_script(self, text: str, file: str | None = None, acknowledge: bool = False) -> None:
+        """Runs the statements of a script; the first error ends it.
+
+        Args:
+            text: the script. It is parsed as a whole before anything runs.
+            file: its name, for messages.
+            acknowledge: say OK after statements without a result.
+        """
+        for statement in read_script(text, file):
+            self._run(statement, acknowledge)
+
+    def _run(self, statement: ScriptStatement, acknowledge: bool = False) -> None:
+        node = statement.node
+        if isinstance(node, _STARTS_JOB) or (isinstance(node, nodes.CompilePlan) and node.args.get("execute")):
+            self._console.status("starting")
+        self._report(self._environment.execute_statement(statement), acknowledge)
+
+    def _report(self, result: TableResult, acknowledge: bool = False) -> None:
+        for note in result.notes:
+            self._console.note(note)
+        if result.job is not None:
+            self._wait(result.job)
+        elif result.kind is ResultKind.SUCCESS:
+            if acknowledge:
+                self._console.note("OK")
+        elif len(result.columns) == 1 and len(result.rows) == 1 and "\n" in str(result.rows[0][0]):
+            text = str(result.rows[0][0])
+            self._console.show(text, {"columns": list(result.columns), "rows": [[text]]})
+        else:
+            self._console.table(result.columns, result.rows)
+
+    def _wait(self, job: JobResult) -> None:
+        try:
+            job.wait()
+        except KeyboardInterrupt:
+            self._console.finished(job.progress, "stopped")
+            raise
+        self._console.finished(job.progress)
+
+    def compile(self, file: str, target: str, if_not_exists: bool = False, overwrite: bool = False) -> None:
+        """Compiles the query of a script into the plan ``target``; its other statements are run before.
+
+        Raises:
+            SqlError: SQL402, when the script has no query or more than one.
+            PlanError: PLAN002, when the plan exists and is neither left alone nor replaced.
+        """
+        from plans import storage
+        from plans.document import PlanDocument
+
+        statements = read_script(read_text(file), file)
+        query = _the_query(statements, file)
+        if if_not_exists and storage.exists(target):
+            self._console.note(f"the plan {target} exists already: left as it is")
+            return
+        for statement in statements:
+            if statement is not query:
+                self._run(statement)
+        force = overwrite or bool(self._environment.get_config().value("table.plan.force-recompile"))
+        compiled = self._environment.execute_statement(
+            ScriptStatement(nodes.CompilePlan(this=query.node), query.text, query.source, query.file))
+        document = PlanDocument.parse(str(compiled.rows[0][0]))
+        document.write(target, overwrite=force, if_not_exists=if_not_exists)
+        self._console.note(f"wrote {target}: {_counts(document)}")
+
+    def execute_plan(self, plan: str) -> None:
+        """Runs a plan until it ends or is interrupted."""
+        self._console.status("starting")
+        self._report(self._environment.load_plan(PlanReference.from_file(plan)).execute())
+
+
+def _the_query(statements: Sequence[ScriptStatement], file: str) -> ScriptStatement:
+    found = [s for s in statements if isinstance(s.node, _QUERIES)]
+    if len(found) == 1:
+        return found[0]
+    raise SqlError("SQL402", f"the script has {len(found) or 'no'} queries, a plan holds one",
+                   place=found[1].place if found else Place(file=file), expected="one INSERT or STATEMENT SET",
+                   hint="put several INSERTs into STATEMENT SET BEGIN ... END" if found else None)
+
+
+def _counts(document: PlanDocument) -> str:
+    operators = len(document.graph.nodes)
+    states = sum(len(node.states) for node in document.graph.nodes)
+    return f"{operators} operators, {states or 'no'} state{'' if states == 1 else 's'}"

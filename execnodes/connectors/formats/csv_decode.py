@@ -1,0 +1,192 @@
+"""The vectorised CSV reader.
+
+A piece of text in which every record is plainly well formed is split by Polars into columns of text, which are then
+turned into values by strict expressions. Whatever does not fit goes to the record reader
+(:mod:`execnodes.connectors.formats.csv_rows`); where there are no quotes, only the lines around it.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from execnodes.changelog import KIND, columns
+from execnodes.connectors.files import line_chunks
+from execnodes.connectors.formats import csv as csv_format
+from execnodes.connectors.formats.base import Fields, check_types, frame_schema, with_metadata
+from execnodes.connectors.formats.csv_rows import CsvLayout, CsvRows
+from execnodes.connectors.formats.strict import strict_value
+from execnodes.connectors.formats.values import build_series
+from execnodes.connectors.options import OptionValues
+from execnodes.errors import DataError, Place
+from execnodes.types import LogicalType
+
+__all__ = ["CsvDecoder", "UNSUPPORTED"]
+
+UNSUPPORTED = frozenset({"RAW", "SYMBOL", "STRUCTURED_TYPE", "TIMESTAMP_WITH_TIME_ZONE", "DISTINCT_TYPE", "MAP",
+                         "MULTISET", "INTERVAL_DAY_TIME", "INTERVAL_YEAR_MONTH"})
+"""Type roots that CSV cannot hold."""
+
+_SMALL_PIECE = 16 << 10
+_TEXT_ROOTS = frozenset({"CHAR", "VARCHAR"})
+
+
+class _FastText:
+    """The strict reader: pieces of text to frames, or a refusal."""
+
+    def __init__(self, fields: Fields, projection: list[int], layout: CsvLayout) -> None:
+        self.layout = layout
+        self.width = len(fields)
+        self.projection = projection
+        self.names = columns(self.width)
+        self.schema = {f"c{k}": fields[i][1].polars() for k, i in enumerate(projection)}
+        conversions = [self._value(pl.col(f"c{i}"), fields[i][1]) for i in projection]
+        self.usable = layout.escape is None and not layout.comments and not layout.trim and layout.delimiter < "\x7f" \
+            and (layout.quote is None or layout.quote < "\x7f") and all(c is not None for c in conversions) \
+            and bool(projection) and not layout.ignore_extra
+        self.conversions = [c.alias(f"c{k}") for k, c in enumerate(conversions) if c is not None]
+        if layout.quote is not None:
+            quote, delimiter = re.escape(layout.quote), re.escape(layout.delimiter)
+            cell = rf'(?:{quote}(?:[^{quote}]|{quote}{quote})*{quote}|[^{quote}{delimiter}\r\n]*)'
+            self.shape = rf"\A(?:{cell}(?:{delimiter}{cell}){{{self.width - 1}}}\n)*\z"
+
+    def _value(self, expr: pl.Expr, declared: LogicalType) -> pl.Expr | None:
+        nulls = [text for text in (self.layout.null_literal, "" if self.layout.empty_is_null else None)
+                 if text is not None]
+        for text in nulls:
+            expr = pl.when(expr == text).then(None).otherwise(expr)
+        return strict_value(expr, declared, "SQL")
+
+    def read(self, piece: bytes) -> pl.DataFrame | None:
+        """The rows of some whole lines, or None when the record reader must look at them."""
+        if not self.usable:
+            return None
+        if b"\r" in piece:
+            piece = piece.replace(b"\r\n", b"\n")
+            if b"\r" in piece or (self.layout.quote and self.layout.quote.encode() in piece):
+                return None
+        try:
+            text = piece.decode()
+        except UnicodeDecodeError:
+            return None
+        quote = self.layout.quote if self.layout.quote and self.layout.quote in text else None
+        if quote is None:
+            if not self._even(piece):
+                return None
+        elif self.layout.trailing_delimiter and self.width == 1 or not pl.Series([text]).str.contains(self.shape).item():
+            return None
+        try:
+            df = pl.read_csv(io.BytesIO(piece), has_header=False, separator=self.layout.delimiter, quote_char=quote,
+                             schema=dict.fromkeys(self.names, pl.String), empty_string_is_null=False)
+            return df.select(self.conversions).cast(pl.Schema(self.schema))
+        except pl.exceptions.PolarsError:
+            return None
+
+    def _even(self, piece: bytes) -> bool:
+        """Whether every line has as many fields as the table, and none is empty."""
+        data = np.frombuffer(piece, np.uint8)
+        ends = np.flatnonzero(data == 10)
+        marks = np.flatnonzero(data == ord(self.layout.delimiter))
+        counts = np.diff(np.searchsorted(marks, ends), prepend=0)
+        return bool((counts == self.width - 1).all() and (self.width > 1 or (np.diff(ends, prepend=-1) > 1).all()))
+
+
+@dataclass
+class CsvDecoder:
+    """Decoder of the ``csv`` format; see :class:`execnodes.connectors.formats.base.Decoder`."""
+
+    fields: Fields
+    projection: list[int]
+    metadata: tuple[str, ...]
+    layout: CsvLayout
+    with_kind: bool
+    _readers: tuple[_FastText, CsvRows] | None = field(default=None, init=False, repr=False, compare=False)
+
+    @classmethod
+    def make(cls, options: Mapping[str, str], fields: Fields, projection: Sequence[int],
+             metadata: Sequence[str] = ()) -> CsvDecoder:
+        """See :func:`execnodes.connectors.formats.csv.make_decoder`."""
+        values = OptionValues.read(csv_format.FORMAT.options, options, "csv.")
+        check_types(fields, UNSUPPORTED, "csv")
+        return cls(list(fields), list(projection), tuple(metadata), CsvLayout.of(values),
+                   KIND in frame_schema(fields, projection, metadata))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_readers": None}
+
+    def readers(self) -> tuple[_FastText, CsvRows]:
+        if self._readers is None:
+            self._readers = (_FastText(self.fields, self.projection, self.layout),
+                             CsvRows(self.fields, self.projection, self.layout))
+        return self._readers
+
+    def read(self, path: str) -> Iterator[pl.DataFrame]:
+        """The rows of one file."""
+        for first_line, piece in self._pieces(path):
+            parts = [df for df in self.decode(piece, first_line, path) if df.height]
+            if not parts:
+                continue
+            df = with_metadata(pl.concat(parts), path, len(self.projection), self.metadata)
+            yield pl.DataFrame({KIND: pl.zeros(df.height, pl.Int8, eager=True)}) if self.with_kind else df
+
+    def _pieces(self, path: str) -> Iterator[tuple[int, bytes]]:
+        """Pieces of whole records: a piece that ends inside of a quoted field is joined with the next."""
+        quote = self.layout.quote.encode() if self.layout.quote else None
+        held, held_line, quotes = b"", 1, 0
+        for line, chunk in line_chunks(path):
+            if line == 1 and chunk.startswith(b"\xef\xbb\xbf"):
+                chunk = chunk[3:]
+            if quote is None:
+                yield line, chunk
+                continue
+            held_line = held_line if held else line
+            held, quotes = held + chunk, quotes + chunk.count(quote)
+            if quotes % 2 == 0:
+                yield held_line, held
+                held, quotes = b"", 0
+        if held:
+            yield held_line, held
+
+    def decode(self, piece: bytes, first_line: int, file: str | None) -> Iterator[pl.DataFrame]:
+        """The rows of some whole lines, in order.
+
+        Raises:
+            DataError: DATA121 to DATA124.
+        """
+        fast, slow = self.readers()
+        df = fast.read(piece)
+        if df is not None:
+            yield df
+            return
+        plain = self.layout.quote is None or self.layout.quote.encode() not in piece
+        cut = piece.rfind(b"\n", 0, len(piece) // 2) + 1 if len(piece) > _SMALL_PIECE and plain and fast.usable else 0
+        if cut:
+            yield from self.decode(piece[:cut], first_line, file)
+            yield from self.decode(piece[cut:], first_line + piece.count(b"\n", 0, cut), file)
+            return
+        rows = slow.rows(self._text(piece, first_line, file), first_line, file)
+        while batch := list(itertools.islice(rows, 50_000)):
+            yield self._frame(batch)
+
+    def _text(self, piece: bytes, first_line: int, file: str | None) -> str:
+        try:
+            return piece.decode()
+        except UnicodeDecodeError as error:
+            if self.layout.ignore_errors:
+                return piece.decode("utf-8", "replace")
+            raise DataError("DATA124", f"the text is not UTF-8 (byte 0x{piece[error.start]:02x})",
+                            place=Place(file=file, line=first_line + piece.count(b"\n", 0, error.start)),
+                            expected="a file in UTF-8") from error
+
+    def _frame(self, rows: list[list[Any]]) -> pl.DataFrame:
+        if not self.projection:
+            return pl.DataFrame(height=len(rows))
+        return pl.DataFrame([build_series(f"c{k}", list(values), self.fields[i][1]) for k, (i, values)
+                             in enumerate(zip(self.projection, zip(*rows, strict=True), strict=True))])

@@ -1,0 +1,84 @@
+"""Text columns to values by vectors, strictly: what is not exactly right raises instead of being guessed at.
+
+These expressions accept a part of what the parsers in :mod:`execnodes.connectors.formats.values` accept, with the
+same results; a reader that sees them fail asks those.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from execnodes.connectors.formats.values import INTEGER_BITS
+from execnodes.types import LogicalType
+
+__all__ = ["checked", "strict_timestamp", "strict_date", "strict_time", "strict_bytes", "strict_value"]
+
+_DAY = "(?:0[1-9]|[12][0-9]|3[01])"
+_MONTHS = {"ns": "(?:1[789][0-9]{2}|2[01][0-9]{2})-(?:0[1-9]|1[0-2])"}
+_ANY_MONTH = "(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])-(?:0[1-9]|1[0-2])"
+_CLOCK = "(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
+_FRACTION = r"(?:\.[0-9]{1,9})?"
+_BASE64 = "(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?"
+
+
+def checked(expr: pl.Expr, pattern: str) -> pl.Expr:
+    """``expr`` where it matches, an unreadable text where it does not, so that strict parsing fails there."""
+    return pl.when(expr.is_null() | expr.str.contains(rf"\A{pattern}\z")).then(expr).otherwise(pl.lit("?"))
+
+
+def strict_timestamp(expr: pl.Expr, declared: LogicalType, standard: str) -> pl.Expr:
+    """``yyyy-MM-dd HH:mm:ss[.fraction]`` (``T`` for ISO-8601; TIMESTAMP_LTZ with ``Z``), cut to the type's unit."""
+    unit = declared.time_unit()
+    separator = " " if standard == "SQL" else "T"
+    zone = "Z" if declared.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE" else ""
+    text = checked(expr, f"{_MONTHS.get(unit, _ANY_MONTH)}-{_DAY}{separator}{_CLOCK}{_FRACTION}{zone}")
+    if zone:
+        text = text.str.strip_suffix(zone)
+    parsed = text.str.to_datetime(f"%Y-%m-%d{separator}%H:%M:%S%.f", time_unit=unit, strict=True, exact=True)
+    return parsed.dt.replace_time_zone("UTC") if zone else parsed
+
+
+def strict_date(expr: pl.Expr) -> pl.Expr:
+    """``yyyy-MM-dd``."""
+    return checked(expr, f"{_ANY_MONTH}-{_DAY}").str.to_date("%Y-%m-%d", strict=True)
+
+
+def strict_time(expr: pl.Expr, digits: int = 3) -> pl.Expr:
+    """``HH:mm:ss[.fraction]``, cut to ``digits`` digits of the second."""
+    unit = 10 ** (9 - digits)
+    return (checked(expr, _CLOCK + _FRACTION).str.to_time("%H:%M:%S%.f", strict=True).to_physical()
+            // unit * unit).cast(pl.Time())
+
+
+def strict_bytes(expr: pl.Expr) -> pl.Expr:
+    """Base64 with padding."""
+    return checked(expr, _BASE64).str.decode("base64", strict=True)
+
+
+def strict_value(expr: pl.Expr, declared: LogicalType, standard: str) -> pl.Expr | None:
+    """The values of a column of text; None for a type that has no strict expression."""
+    root = declared.root
+    if declared.is_string:
+        return expr
+    if root in INTEGER_BITS:
+        return checked(expr, "-?[0-9]{1,19}").str.to_integer(strict=True, dtype=pl.Int64).cast(
+            declared.polars(), strict=True)
+    if root == "BOOLEAN":
+        lowered = expr.str.to_lowercase()
+        return checked(lowered, "(?:true|false)") == "true"
+    if root == "DOUBLE":
+        return checked(expr, r"-?[0-9]{1,15}(?:\.[0-9]{1,15})?").cast(pl.Float64, strict=True)
+    if root == "DECIMAL":
+        whole, scale = (declared.precision or 10) - (declared.scale or 0), declared.scale or 0
+        digits = rf"-?(?:0|[1-9][0-9]{{0,{max(whole - 1, 0)}}})" if whole else "-?0"
+        fraction = rf"(?:\.[0-9]{{1,{scale}}})?" if scale else ""
+        return checked(expr, digits + fraction).cast(declared.polars(), strict=True)
+    if root == "DATE":
+        return strict_date(expr)
+    if root == "TIME_WITHOUT_TIME_ZONE":
+        return strict_time(expr, min(declared.precision or 0, 3))
+    if declared.is_timestamp:
+        return strict_timestamp(expr, declared, standard)
+    if root in ("BINARY", "VARBINARY"):
+        return strict_bytes(expr)
+    return None

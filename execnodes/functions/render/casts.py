@@ -1,0 +1,274 @@
+"""How CAST and TRY_CAST run: Flink's cast rules over Polars expressions.
+
+A cast is a table entry by (source family, target family). What cannot be cast on a row gives NULL; for CAST from a
+character string that is an error, recorded as a check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import polars as pl
+
+from execnodes.errors import RunError
+from execnodes.functions.render import decimals
+from execnodes.functions.render.base import Renderer
+from execnodes.functions.render.moments import DAY, floor_div, from_local_millis, local_millis, per_milli, sub_millis
+from execnodes.functions.render.parsing import (
+    parse_boolean,
+    parse_date,
+    parse_decimal,
+    parse_double,
+    parse_integer,
+    parse_time,
+    parse_timestamp,
+)
+from execnodes.functions.render.printing import fit, to_text
+from execnodes.functions.typerules import as_decimal, family, same_type
+from execnodes.rex import Call
+from execnodes.types import INT, LogicalType
+
+__all__ = ["cast_call", "cast_value", "cast_or_fail", "convert", "to_number"]
+
+_APPROXIMATE = ("FLOAT", "DOUBLE")
+_EXACT_SCALE = 22
+"""10**22 is the largest power of ten that a DOUBLE holds exactly."""
+
+
+def _decimal_to_double(e: pl.Expr, t: LogicalType) -> pl.Expr:
+    precision, scale = as_decimal(t)
+    if precision <= 15 and scale <= _EXACT_SCALE:
+        return decimals.unscaled(e, t).cast(pl.Float64) / pl.lit(float(10**scale))
+    return e.cast(pl.String).cast(pl.Float64)
+
+
+def to_number(e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
+    """A number as another numeric type: integers wrap around, doubles truncate and saturate as in Java, DECIMAL rounds
+    HALF_UP and is NULL where it overflows."""
+    if target.root == "DECIMAL":
+        if source.root in _APPROXIMATE:
+            return decimals.double_to_decimal(e.cast(pl.Float64), target)
+        return decimals.to_decimal(e, source, target)
+    if source.root == target.root:
+        return e
+    if source.root == "DECIMAL":
+        if target.is_integer:
+            return decimals.whole(e, source, "down").cast(target.polars(), wrap_numerical=True)
+        return _decimal_to_double(e, source).cast(target.polars())
+    if source.root in _APPROXIMATE and target.root in ("TINYINT", "SMALLINT"):
+        e = e.cast(pl.Int32, wrap_numerical=True)
+    return e.cast(target.polars(), wrap_numerical=target.is_integer)
+
+
+def convert(e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
+    """An implicit conversion that cannot fail: between numbers, lengths, precisions; the parts of nested types."""
+    if same_type(source, target):
+        return e
+    if source.root == "NULL":
+        return e.cast(target.polars())
+    if family(source) == family(target) == "NUMERIC":
+        return to_number(e, source, target)
+    if source.is_timestamp and target.is_timestamp and source.root == target.root:
+        return e.dt.cast_time_unit(target.time_unit())
+    wanted = target.polars()
+    return e if source.polars() == wanted else e.cast(wanted)
+
+
+Cast = Callable[[Renderer, pl.Expr, LogicalType, LogicalType], pl.Expr]
+
+
+def _number_to_number(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
+    return to_number(e, source, target)
+
+
+def _number_to_boolean(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
+    return decimals.unscaled(e, source) != 0 if source.root == "DECIMAL" else e != 0
+
+
+def _boolean_to_number(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
+    return to_number(e.cast(pl.Int32), INT, target)
+
+
+def _text_to_text(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
+    return fit(e, target, known=source.length)
+
+
+def _any_to_text(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
+    return fit(to_text(r, e, source), target)
+
+
+def _text_to_number(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
+    if target.root == "DECIMAL":
+        return parse_decimal(e, target)
+    if target.root in _APPROXIMATE:
+        return parse_double(e).cast(target.polars())
+    return parse_integer(e, target)
+
+
+def _text_to_moment(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
+    return parse_timestamp(r, e, target)
+
+
+def _bytes_to_bytes(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
+    length = target.length or 1
+    if source.root == target.root == "VARBINARY" and (source.length or 1) <= length:
+        return e
+    cut = e.bin.head(length)
+    if target.root == "VARBINARY":
+        return cut
+    def pad(s: pl.Series) -> pl.Series:
+        return pl.Series([None if v is None else v.ljust(length, b"\0") for v in s.to_list()], dtype=pl.Binary)
+    return cut.map_batches(pad, return_dtype=pl.Binary, is_elementwise=True)
+
+
+def _text_to_bytes(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
+    wide = LogicalType("VARBINARY", length=2**31 - 1)
+    return _bytes_to_bytes(r, e.cast(pl.Binary), wide, target)
+
+
+def truncated_day(e: pl.Expr, t: LogicalType) -> pl.Expr:
+    """The day number (Int64) of a TIMESTAMP as Flink computes it: truncating, not flooring."""
+    millis = floor_div(e.to_physical(), per_milli(t)) if per_milli(t) > 1 else e.to_physical()
+    return millis.truncdiv(pl.lit(DAY, dtype=pl.Int64))
+
+
+def _moment_to_date(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
+    if source.root == "TIMESTAMP_WITHOUT_TIME_ZONE":
+        return truncated_day(e, source).cast(pl.Int32).cast(pl.Date)
+    return from_local_millis(r, local_millis(r, e, source), target)
+
+
+def _at_precision(millis: pl.Expr, precision: int) -> pl.Expr:
+    step = pl.lit(10 ** (3 - precision), dtype=pl.Int64)
+    return millis.truncdiv(step) * step
+
+
+def _moment_to_time(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
+    millis = local_millis(r, e, source)
+    if source.root == "TIMESTAMP_WITHOUT_TIME_ZONE":
+        millis = pl.max_horizontal(millis - millis.truncdiv(pl.lit(DAY, dtype=pl.Int64)) * DAY, pl.lit(0, dtype=pl.Int64))
+    if (target.precision or 0) < 3:
+        millis = _at_precision(millis, target.precision or 0)
+    return from_local_millis(r, millis, target)
+
+
+def _time_to_time(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
+    return e if (target.precision or 0) >= (source.precision or 0) else _moment_to_time(r, e, source, target)
+
+
+def _to_moment(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
+    """DATE, TIME or a timestamp as a timestamp; digits below the target's precision are cut off."""
+    if source.is_timestamp and source.root == target.root and (source.precision or 0) <= (target.precision or 0):
+        return e.dt.cast_time_unit(target.time_unit())
+    precision = target.precision if target.precision is not None else 6
+    millis = local_millis(r, e, source)
+    if precision < 3:
+        millis = _at_precision(millis, precision)
+    rest = sub_millis(e, source) if source.is_timestamp and precision > 3 else None
+    if rest is not None:
+        have, want = per_milli(source), per_milli(target)
+        rest = rest * (want // have) if want >= have else floor_div(rest, have // want)
+        below = 10 ** max((6 if want == 1000 else 9) - precision, 0)
+        rest = floor_div(rest, below) * below if below > 1 else rest
+    return from_local_millis(r, millis, target, rest)
+
+
+def _same(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
+    return e
+
+
+def _list_to_list(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
+    element = cast_value(r, pl.element(), source.children[0], target.children[0])
+    return e.list.eval(element)
+
+
+def _map_to_map(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
+    entry = pl.element()
+    key, value = (cast_value(r, entry.struct.field(n), s, t) for n, s, t in
+                  zip(("key", "value"), source.children, target.children, strict=True))
+    return e.list.eval(pl.struct(key=key, value=value))
+
+
+def _row_to_row(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
+    fields = {g.name: cast_value(r, e.struct.field(f.name), f.type, g.type)
+              for f, g in zip(source.fields, target.fields, strict=True)}
+    return pl.when(e.is_not_null()).then(pl.struct(**fields))
+
+
+def _text_to(parse: Callable[[pl.Expr], pl.Expr]) -> Cast:
+    return lambda r, e, source, target: parse(e)
+
+
+_MOMENTS = ("DATE", "TIME", "TIMESTAMP")
+_CASTS: dict[tuple[str, str], Cast] = {
+    ("NUMERIC", "NUMERIC"): _number_to_number,
+    ("NUMERIC", "BOOLEAN"): _number_to_boolean,
+    ("BOOLEAN", "NUMERIC"): _boolean_to_number,
+    ("BOOLEAN", "BOOLEAN"): _same,
+    ("CHARACTER", "CHARACTER"): _text_to_text,
+    ("CHARACTER", "NUMERIC"): _text_to_number,
+    ("CHARACTER", "BOOLEAN"): _text_to(parse_boolean),
+    ("CHARACTER", "DATE"): _text_to(parse_date),
+    ("CHARACTER", "TIME"): lambda r, e, source, target: parse_time(e, target),
+    ("CHARACTER", "TIMESTAMP"): _text_to_moment,
+    ("CHARACTER", "BINARY"): _text_to_bytes,
+    ("BINARY", "BINARY"): _bytes_to_bytes,
+    ("TIMESTAMP", "DATE"): _moment_to_date,
+    ("TIMESTAMP", "TIME"): _moment_to_time,
+    ("DATE", "DATE"): _same,
+    ("TIME", "TIME"): _time_to_time,
+    **{(source, "TIMESTAMP"): _to_moment for source in _MOMENTS},
+    **{(root, root): _same for root in ("INTERVAL_DAY_TIME", "INTERVAL_YEAR_MONTH")},
+    ("ARRAY", "ARRAY"): _list_to_list,
+    ("MULTISET", "MULTISET"): _list_to_list,
+    ("MAP", "MAP"): _map_to_map,
+    ("ROW", "ROW"): _row_to_row,
+}
+
+
+def cast_value(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
+    """TRY_CAST: NULL where the value cannot be cast.
+
+    Raises:
+        RunError: RUN302, for a pair of types without a cast.
+    """
+    if source.root == "NULL":
+        return e.cast(target.polars())
+    cast = _CASTS.get((family(source), family(target)))
+    if cast is None and target.is_string:
+        cast = _any_to_text
+    if cast is None:
+        raise RunError("RUN302", f"a {source.summary()} cannot be cast to {target.summary()}")
+    return cast(r, e, source, target)
+
+
+def _can_fail(source: LogicalType, target: LogicalType) -> bool:
+    return source.is_string and family(target) not in ("CHARACTER", "BINARY") and target.root != "DECIMAL"
+
+
+def cast_or_fail(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
+    """CAST: as :func:`cast_value`, and text that cannot be cast fails the job."""
+    result = cast_value(r, e, source, target)
+    problem = f"is not a valid {target.as_nullable().summary()}"
+    if _can_fail(source, target):
+        return r.strict(result, "CAST", problem, e)
+    if source.is_string and target.root == "DECIMAL":
+        invalid = parse_double(e).is_null() & e.is_not_null()
+        r.fail_where(invalid, "CAST", problem, e)
+    if source.root == target.root == "ARRAY" and _can_fail(source.children[0], target.children[0]):
+        lost = result.list.eval(pl.element().is_null()).list.sum() > e.list.eval(pl.element().is_null()).list.sum()
+        r.fail_where(lost, "CAST", f"has an element that {problem}", e)
+    return result
+
+
+def cast_call(r: Renderer, call: Call) -> pl.Expr:
+    """A CAST or TRY_CAST call. An inner CAST of a NOT NULL value to a nullable type is free."""
+    operand = call.operands[0]
+    e = r.expr(operand)
+    if same_type(operand.type, call.type):
+        return e
+    if call.name == "TRY_CAST":
+        return cast_value(r, e, operand.type, call.type)
+    return cast_or_fail(r, e, operand.type, call.type)
+
+

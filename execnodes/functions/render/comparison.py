@@ -1,0 +1,229 @@
+"""How comparisons and three-valued logic run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import polars as pl
+
+from execnodes.errors import PlanError
+from execnodes.functions.render import decimals
+from execnodes.functions.render.base import Renderer, renders, rowwise
+from execnodes.functions.render.casts import cast_or_fail, convert
+from execnodes.functions.render.constants import plan_value
+from execnodes.functions.typerules import as_decimal, family, timestamp_ltz
+from execnodes.rex import Call, Literal, Rex
+from execnodes.types import DOUBLE, FLOAT, LogicalType
+
+__all__ = ["compare"]
+
+_APPROXIMATE = ("FLOAT", "DOUBLE")
+
+
+def _numeric_sides(a: pl.Expr, ta: LogicalType, b: pl.Expr, tb: LogicalType) -> tuple[pl.Expr, pl.Expr, bool]:
+    """Both sides as numbers of one type, and whether NaN has to be looked after."""
+    roots = {ta.root, tb.root}
+    if roots & set(_APPROXIMATE):
+        target = FLOAT if roots <= {"FLOAT", "TINYINT", "SMALLINT", "INTEGER", "BIGINT"} else DOUBLE
+        return convert(a, ta, target), convert(b, tb, target), True
+    if "DECIMAL" not in roots:
+        return a, b, False
+    (p1, s1), (p2, s2) = as_decimal(ta), as_decimal(tb)
+    scale = max(s1, s2)
+    x, y = decimals.unscaled(a, ta), decimals.unscaled(b, tb)
+    if max(p1 + scale - s1, p2 + scale - s2) <= 38:
+        x, y = (e * pl.lit(10 ** (scale - s), dtype=pl.Int128) if scale > s else e for e, s in ((x, s1), (y, s2)))
+        return x, y, False
+    sign = rowwise(lambda m, n: _sign(m * 10 ** (scale - s1) - n * 10 ** (scale - s2)), [x, y], pl.Int8)
+    return sign, pl.lit(0, dtype=pl.Int8), False
+
+
+def _sign(value: int) -> int:
+    return (value > 0) - (value < 0)
+
+
+_UNITS = ("ms", "us", "ns")
+
+
+def _sides(r: Renderer, a: Rex, b: Rex) -> tuple[pl.Expr, pl.Expr, bool]:
+    return _typed_sides(r, r.expr(a), a.type, r.expr(b), b.type)
+
+
+def _typed_sides(r: Renderer, a: pl.Expr, ta: LogicalType, b: pl.Expr, tb: LogicalType) -> tuple[pl.Expr, pl.Expr, bool]:
+    if ta.root == "NULL" or tb.root == "NULL":
+        return a, b, False
+    fa, fb = family(ta), family(tb)
+    if fa == fb == "NUMERIC":
+        return _numeric_sides(a, ta, b, tb)
+    if fa == "CHARACTER" and fb != "CHARACTER":
+        return cast_or_fail(r, a, ta, tb), b, False
+    if fb == "CHARACTER" and fa != "CHARACTER":
+        return a, cast_or_fail(r, b, tb, ta), False
+    if fa == fb == "TIMESTAMP":
+        if ta.root != tb.root:
+            zoned = timestamp_ltz(max(ta.precision or 0, tb.precision or 0))
+            a, b = cast_or_fail(r, a, ta, zoned), cast_or_fail(r, b, tb, zoned)
+            return a, b, False
+        unit = max((ta.time_unit(), tb.time_unit()), key=_UNITS.index)
+        return a.dt.cast_time_unit(unit), b.dt.cast_time_unit(unit), False
+    return a, b, False
+
+
+def _nan(e: pl.Expr) -> pl.Expr:
+    return e.is_nan()
+
+
+def compare(name: str, a: pl.Expr, b: pl.Expr, *, floating: bool) -> pl.Expr:
+    """``a <name> b`` with NULL where a side is; ``floating`` for sides that may be NaN, which equals nothing."""
+    plain = {"=": a == b, "<>": a != b, "<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[name]
+    if not floating:
+        return plain
+    unordered = _nan(a) | _nan(b)
+    return plain | unordered if name == "<>" else plain & ~unordered
+
+
+def _comparison(name: str) -> None:
+    @renders(name)
+    def render(r: Renderer, call: Call) -> pl.Expr:
+        left, right = call.operands
+        a, b, floating = _sides(r, left, right)
+        return compare(name, a, b, floating=floating)
+
+
+for _name in ("=", "<>", "<", "<=", ">", ">="):
+    _comparison(_name)
+
+
+def _junction(r: Renderer, operands: Sequence[Rex], stop: bool) -> list[pl.Expr]:
+    """The operands rendered; each only counts for errors where none before it is ``stop``."""
+    out: list[pl.Expr] = []
+    with ExitStack() as stack:
+        for operand in operands:
+            e = r.expr(operand)
+            out.append(e)
+            stack.enter_context(r.guard((~e if stop else e).fill_null(True)))
+    return out
+
+
+@renders("AND")
+def conjunction(r: Renderer, call: Call) -> pl.Expr:
+    first, *rest = _junction(r, call.operands, False)
+    for e in rest:
+        first = first & e
+    return first
+
+
+@renders("OR")
+def disjunction(r: Renderer, call: Call) -> pl.Expr:
+    first, *rest = _junction(r, call.operands, True)
+    for e in rest:
+        first = first | e
+    return first
+
+
+@renders("NOT")
+def negation(r: Renderer, call: Call) -> pl.Expr:
+    return ~r.expr(call.operands[0])
+
+
+@renders("IS NULL")
+def is_null(r: Renderer, call: Call) -> pl.Expr:
+    return r.expr(call.operands[0]).is_null()
+
+
+@renders("IS NOT NULL")
+def is_not_null(r: Renderer, call: Call) -> pl.Expr:
+    return r.expr(call.operands[0]).is_not_null()
+
+
+@renders("IS TRUE")
+def is_true(r: Renderer, call: Call) -> pl.Expr:
+    return r.expr(call.operands[0]).fill_null(False)
+
+
+@renders("IS NOT TRUE")
+def is_not_true(r: Renderer, call: Call) -> pl.Expr:
+    return ~r.expr(call.operands[0]).fill_null(False)
+
+
+@renders("IS FALSE")
+def is_false(r: Renderer, call: Call) -> pl.Expr:
+    return ~r.expr(call.operands[0]).fill_null(True)
+
+
+@renders("IS NOT FALSE")
+def is_not_false(r: Renderer, call: Call) -> pl.Expr:
+    return r.expr(call.operands[0]).fill_null(True)
+
+
+@renders("SEARCH")
+def search(r: Renderer, call: Call) -> pl.Expr:
+    """A value in a set of ranges (Calcite's ``Sarg``)."""
+    operand, literal = call.operands
+    if not isinstance(literal, Literal) or not isinstance(literal.sarg, dict):
+        raise PlanError("PLAN031", "SEARCH without a search argument")
+    value = r.expr(operand)
+    result = _ranges(r, value, operand.type, literal)
+    null_as = literal.sarg.get("nullAs", "UNKNOWN")
+    result = pl.when(value.is_not_null()).then(result)
+    return result if null_as == "UNKNOWN" else result.fill_null(null_as == "TRUE")
+
+
+def _bounds(entry: dict[str, Any]) -> tuple[Any, Any]:
+    return entry.get("lower"), entry.get("upper")
+
+
+def _ranges(r: Renderer, value: pl.Expr, t: LogicalType, literal: Literal) -> pl.Expr:
+    ranges = [_bounds(x) for x in literal.sarg.get("ranges", [])]
+    points = [lo["value"] for lo, hi in ranges if lo and hi and lo == hi and lo.get("boundType") == "CLOSED"]
+    if ranges and len(points) == len(ranges):
+        return _among(r, value, t, literal.type, points)
+    holes = _holes(ranges)
+    if holes is not None:
+        return ~_among(r, value, t, literal.type, holes)
+    result: pl.Expr | None = None
+    for lower, upper in ranges:
+        part: pl.Expr | None = None
+        for bound, names in ((lower, (">", ">=")), (upper, ("<", "<="))):
+            if bound:
+                name = names[bound.get("boundType") == "CLOSED"]
+                one = _against(r, name, value, t, literal.type, bound["value"])
+                part = one if part is None else part & one
+        part = pl.lit(True) if part is None else part
+        result = part if result is None else result | part
+    return pl.lit(False) if result is None else result
+
+
+def _holes(ranges: list[tuple[Any, Any]]) -> list[Any] | None:
+    """The points left out, where the ranges are all values but these; else None."""
+    if len(ranges) < 2 or ranges[0][0] or ranges[-1][1]:
+        return None
+    out = []
+    for (_, upper), (lower, _) in zip(ranges, ranges[1:], strict=False):
+        if not upper or not lower or upper != lower or upper.get("boundType") != "OPEN":
+            return None
+        out.append(upper["value"])
+    return out
+
+
+def _against(r: Renderer, name: str, value: pl.Expr, t: LogicalType, bound_type: LogicalType, bound: Any) -> pl.Expr:
+    constant = r.literal(bound_type, plan_value(bound_type, bound))
+    a, b, floating = _typed_sides(r, value, t, constant, bound_type)
+    return compare(name, a, b, floating=floating)
+
+
+def _among(r: Renderer, value: pl.Expr, t: LogicalType, point_type: LogicalType, points: list[Any]) -> pl.Expr:
+    same = family(t) == "CHARACTER" or (t.is_integer and point_type.is_integer) or t.root == point_type.root == "DATE"
+    if same and len(points) > 3:
+        values = [plan_value(point_type, p) for p in points]
+        wide = pl.Int64() if t.is_integer else t.polars()
+        return value.cast(wide).is_in(pl.lit(pl.Series(values, dtype=wide)).implode())
+    result: pl.Expr | None = None
+    for point in points:
+        one = _against(r, "=", value, t, point_type, point)
+        result = one if result is None else result | one
+    assert result is not None
+    return result
+

@@ -1,0 +1,131 @@
+"""Arithmetic of dates, times and timestamps, on the integers they are stored as.
+
+Flink computes date parts of a timestamp with Java's truncating division of epoch milliseconds; so does this module:
+the instant one millisecond before the epoch has the date 1970-01-01 in CAST and EXTRACT.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from execnodes.functions.render.base import Renderer
+from execnodes.rex import Call
+from execnodes.types import LogicalType
+
+__all__ = ["DAY", "local_millis", "from_local_millis", "shift", "difference", "sub_millis", "per_milli", "to_utc",
+           "to_local", "add_months", "floor_div"]
+
+DAY = 86_400_000
+
+_PER_MILLI = {"ms": 1, "us": 1_000, "ns": 1_000_000}
+
+
+def per_milli(t: LogicalType) -> int:
+    """How many units of a timestamp's in-memory form make a millisecond."""
+    return _PER_MILLI[t.time_unit()]
+
+
+def floor_div(e: pl.Expr, by: int) -> pl.Expr:
+    return e // pl.lit(by, dtype=pl.Int64)
+
+
+def to_local(e: pl.Expr, t: LogicalType, zone: str) -> pl.Expr:
+    """An instant (Datetime in UTC) as the wall clock of ``zone`` (Datetime without zone)."""
+    return e.dt.convert_time_zone(zone).dt.replace_time_zone(None)
+
+
+def to_utc(e: pl.Expr, t: LogicalType, zone: str) -> pl.Expr:
+    """A wall clock time of ``zone`` as an instant; the earlier of two, and a time that is skipped moves on."""
+    if zone == "UTC":
+        return e.dt.replace_time_zone("UTC")
+    direct = e.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")
+    moved = e.dt.offset_by("1h").dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")
+    return pl.coalesce(direct, moved).dt.convert_time_zone("UTC")
+
+
+def local_millis(r: Renderer, e: pl.Expr, t: LogicalType) -> pl.Expr:
+    """Epoch milliseconds (Int64) of the wall clock: of a DATE its midnight, of a TIME its time on 1970-01-01."""
+    if t.root == "DATE":
+        return e.to_physical().cast(pl.Int64) * DAY
+    if t.root == "TIME_WITHOUT_TIME_ZONE":
+        return floor_div(e.to_physical(), 1_000_000)
+    if t.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE":
+        e = to_local(e, t, r.time_zone) if r.time_zone != "UTC" else e
+    return floor_div(e.to_physical(), per_milli(t)) if per_milli(t) > 1 else e.to_physical()
+
+
+def sub_millis(e: pl.Expr, t: LogicalType) -> pl.Expr | None:
+    """What a timestamp has below its millisecond, in its own unit; None when it cannot have any."""
+    unit = per_milli(t)
+    return None if unit == 1 else e.to_physical() % pl.lit(unit, dtype=pl.Int64)
+
+
+def from_local_millis(r: Renderer, millis: pl.Expr, t: LogicalType, rest: pl.Expr | None = None) -> pl.Expr:
+    """The value of type ``t`` with this wall clock; ``rest`` is in units of ``t``."""
+    if t.root == "DATE":
+        return floor_div(millis, DAY).cast(pl.Int32).cast(pl.Date)
+    if t.root == "TIME_WITHOUT_TIME_ZONE":
+        return ((millis % pl.lit(DAY, dtype=pl.Int64)) * 1_000_000).cast(pl.Time)
+    unit = per_milli(t)
+    physical = millis * unit if unit > 1 else millis
+    if rest is not None:
+        physical = physical + rest
+    moment = physical.cast(pl.Datetime(t.time_unit()))
+    return to_utc(moment, t, r.time_zone) if t.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE" else moment
+
+
+def add_months(date: pl.Expr, months: pl.Expr | int) -> pl.Expr:
+    """A Date (or Datetime) moved by months, to the last day of the month where the day does not exist."""
+    if isinstance(months, int):
+        return date.dt.offset_by(f"{months}mo")
+    return date.dt.offset_by(pl.format("{}mo", months))
+
+
+def _months_of(call: Call) -> int | None:
+    value: Any = getattr(call.operands[1], "value", None)
+    return int(value) if value is not None else None
+
+
+def shift(r: Renderer, call: Call, sign: int) -> pl.Expr:
+    """A date, time or timestamp plus or minus an interval."""
+    value, interval = call.operands
+    moment, t = r.expr(value), value.type
+    if interval.type.root == "INTERVAL_YEAR_MONTH":
+        known = _months_of(call)
+        months = known * sign if known is not None else r.expr(interval) * sign
+        if t.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE":
+            return to_utc(add_months(to_local(moment, t, r.time_zone), months), t, r.time_zone)
+        return add_months(moment, months)
+    amount = r.expr(interval).to_physical() * sign
+    if t.root == "DATE" and call.type.root == "DATE":
+        days = amount.truncdiv(pl.lit(DAY, dtype=pl.Int64))
+        return (moment.to_physical().cast(pl.Int64) + days).cast(pl.Int32).cast(pl.Date)
+    if t.root in ("DATE", "TIME_WITHOUT_TIME_ZONE"):
+        return from_local_millis(r, local_millis(r, moment, t) + amount, call.type)
+    unit = per_milli(t)
+    return (moment.to_physical() + (amount * unit if unit > 1 else amount)).cast(t.polars()).cast(call.type.polars())
+
+
+def difference(r: Renderer, call: Call) -> pl.Expr:
+    """The interval between two dates or timestamps: whole months, or milliseconds."""
+    end, start = call.operands[:2]
+    a, b = (local_millis(r, r.expr(o), o.type) for o in (end, start))
+    if call.type.root == "INTERVAL_DAY_TIME":
+        return (a - b).cast(pl.Duration("ms"))
+    return _whole_months(a, b).cast(pl.Int32)
+
+
+def _whole_months(a: pl.Expr, b: pl.Expr) -> pl.Expr:
+    """Months from b to a as Flink counts them: between the days, one less where the days then meet and the time of
+    day of a is before that of b."""
+    day_a, day_b = ((e // DAY).cast(pl.Int32).cast(pl.Date) for e in (a, b))
+    later, earlier = pl.max_horizontal(day_a, day_b), pl.min_horizontal(day_a, day_b)
+    months = (later.dt.year() - earlier.dt.year()) * 12 + (later.dt.month().cast(pl.Int32)
+                                                           - earlier.dt.month().cast(pl.Int32))
+    wanted = pl.min_horizontal(earlier.dt.day(), later.dt.month_end().dt.day())
+    full = months - (wanted > later.dt.day()).cast(pl.Int32)
+    signed = pl.when(day_a >= day_b).then(full).otherwise(-full)
+    meets = (add_months(day_b, signed) == day_a) & (a % DAY < b % DAY)
+    return pl.when(a.is_not_null() & b.is_not_null()).then(signed - meets.cast(pl.Int32))

@@ -1,0 +1,153 @@
+"""Reading values from character strings as Flink's casts do. Every function gives NULL where the text is no value."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+
+import polars as pl
+
+from execnodes.functions.render.base import Renderer, rowwise
+from execnodes.functions.render.decimals import from_unscaled
+from execnodes.functions.render.moments import to_utc
+from execnodes.functions.typerules import as_decimal
+from execnodes.types import LogicalType
+
+__all__ = ["parse_integer", "parse_double", "parse_decimal", "parse_boolean", "parse_date", "parse_time",
+           "parse_timestamp", "read_date", "read_timestamp"]
+
+_BLANKS = " \t\r\n\f"
+
+
+def parse_integer(e: pl.Expr, t: LogicalType) -> pl.Expr:
+    """A whole number; digits after a point are checked and dropped, blanks around it are too."""
+    text = e.str.strip_chars(_BLANKS)
+    valid = text.str.contains(r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)$")
+    whole = text.str.extract(r"^\+?(-?[0-9]*)")
+    digits = pl.when(whole.is_in(["", "-"])).then(pl.lit("0")).otherwise(whole)
+    return pl.when(valid).then(digits).cast(t.polars(), strict=False)
+
+
+def parse_double(e: pl.Expr) -> pl.Expr:
+    """What Java's ``Double.parseDouble`` reads: a trailing d or f is allowed, NaN and Infinity only spelt so."""
+    text = e.str.strip_chars(_BLANKS)
+    number = text.str.contains(r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?$")
+    special = text.str.contains(r"^[+-]?(NaN|Infinity)$")
+    bare = pl.when(number).then(text.str.replace(r"[dDfF]$", "")).when(special).then(text)
+    return bare.cast(pl.Float64, strict=False)
+
+
+_CONTEXT = Context(prec=200, rounding=ROUND_HALF_UP)
+_DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,9})?", re.ASCII)
+
+
+def parse_decimal(e: pl.Expr, t: LogicalType) -> pl.Expr:
+    """A DECIMAL, HALF_UP; NULL where it has too many digits before the point."""
+    precision, scale = as_decimal(t)
+    unit, limit = Decimal(1).scaleb(-scale), 10**precision
+
+    def read(text: str) -> int | None:
+        text = text.strip(_BLANKS)
+        if not _DECIMAL.fullmatch(text):
+            return None
+        try:
+            value = int(Decimal(text).quantize(unit, context=_CONTEXT).scaleb(scale, context=_CONTEXT))
+        except InvalidOperation:
+            return None
+        return value if abs(value) < limit else None
+
+    return from_unscaled(rowwise(read, [e], pl.Int128()), t, certain=True)
+
+
+_TRUE, _FALSE = ["true", "t", "yes", "y", "1"], ["false", "f", "no", "n", "0"]
+
+
+def parse_boolean(e: pl.Expr) -> pl.Expr:
+    text = e.str.to_lowercase()
+    return pl.when(text.is_in(_TRUE)).then(pl.lit(True)).when(text.is_in(_FALSE)).then(pl.lit(False))
+
+
+def _whole(text: str) -> int:
+    text = text.strip()
+    if not text.isascii() or not text.isdigit():
+        raise ValueError(text)
+    return int(text)
+
+
+def read_date(text: str) -> dt.date | None:
+    """``2024-1-31``, also without day or month, and with a time after a blank, which is dropped."""
+    space = text.find(" ")
+    parts = (text[:space] if space > 0 else text).split("-", 2)
+    try:
+        year, month, day = (_whole(parts[i]) if i < len(parts) else 1 for i in range(3))
+        return dt.date(year, month, day)
+    except ValueError:
+        return None
+
+
+def parse_date(e: pl.Expr) -> pl.Expr:
+    """A DATE; see :func:`read_date`."""
+    usual = e.str.contains(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")
+    fast = pl.when(usual).then(e).str.to_date("%Y-%m-%d", strict=False)
+    return pl.when(usual).then(fast).otherwise(rowwise(read_date, [pl.when(~usual).then(e)], pl.Date()))
+
+
+_TIME = re.compile(r"(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?", re.ASCII)
+
+
+def parse_time(e: pl.Expr, t: LogicalType) -> pl.Expr:
+    """A TIME: ``10:11``, ``10:11:12``, ``10:11:12.123``; digits below the precision are cut off."""
+    precision = t.precision or 0
+
+    def read(text: str) -> dt.time | None:
+        match = _TIME.fullmatch(text.strip())
+        if match is None:
+            return None
+        fraction = (match[4] or "")[:min(precision, 6)].ljust(6, "0")
+        try:
+            return dt.time(int(match[1]), int(match[2]), int(match[3] or 0), int(fraction))
+        except ValueError:
+            return None
+
+    return rowwise(read, [e], pl.Time())
+
+
+_TIMESTAMP = re.compile(r"(\d{4,6})-(\d{1,2})-(\d{1,2})(?: (\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.(\d{1,9}))?)?", re.ASCII)
+_EPOCH = dt.datetime(1970, 1, 1)
+
+
+def read_timestamp(text: str) -> int | None:
+    """``2024-1-31`` or ``2024-1-31 1:2:3.5``: nanoseconds since the epoch."""
+    match = _TIMESTAMP.fullmatch(text)
+    if match is None:
+        return None
+    try:
+        moment = dt.datetime(*(int(g or 0) for g in match.groups()[:6]))  # type: ignore[arg-type]
+    except ValueError:
+        return None
+    delta = moment - _EPOCH
+    return (delta.days * 86_400 + delta.seconds) * 10**9 + int((match[7] or "").ljust(9, "0"))
+
+
+_UNIT_DIGITS = {"ms": 3, "us": 6, "ns": 9}
+
+
+def parse_timestamp(r: Renderer, e: pl.Expr, t: LogicalType) -> pl.Expr:
+    """A TIMESTAMP, or with local time zone a wall clock time of the session's zone; digits below the precision are
+    cut off."""
+    unit = t.time_unit()
+    precision = t.precision if t.precision is not None else 6
+    step, below = 10 ** (9 - _UNIT_DIGITS[unit]), 10 ** (9 - precision)
+
+    def read(text: str) -> int | None:
+        nanos = read_timestamp(text)
+        return None if nanos is None else nanos // below * below // step
+
+    usual = e.str.contains(r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,3})?$")
+    moment = pl.Datetime(unit)
+    slow = rowwise(read, [pl.when(~usual).then(e) if precision >= 3 else e], pl.Int64()).cast(moment)
+    if precision >= 3:
+        fast = pl.when(usual).then(e).str.to_datetime("%Y-%m-%d %H:%M:%S%.f", time_unit=unit, strict=False)
+        slow = pl.when(usual).then(fast).otherwise(slow)
+    return to_utc(slow, t, r.time_zone) if t.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE" else slow

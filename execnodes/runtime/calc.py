@@ -1,0 +1,149 @@
+"""Calc: projection and filter of a frame of changes, as Polars expressions made from the plan's row expressions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import polars as pl
+
+from execnodes.changelog import KIND, column
+from execnodes.errors import DataError
+from execnodes.functions.render import NOW, Check, Renderer
+from execnodes.rex import InputRef, Rex
+from execnodes.types import LogicalType
+
+__all__ = ["CalcTransform", "compile_rex", "evaluate"]
+
+_CHECK = "@check"
+_HEIGHT = "@height"
+
+
+@dataclass(frozen=True)
+class _Compiled:
+    """A list of expressions ready to select: values by output name, checks, and whether NOW is read."""
+
+    values: tuple[pl.Expr, ...]
+    checks: tuple[Check, ...]
+    uses_now: bool
+    identity: bool
+    """Whether all values are input columns."""
+
+
+def _compile(rexes: tuple[Rex, ...], names: tuple[str, ...], time_zone: str) -> _Compiled:
+    renderer = Renderer(time_zone)
+    values = []
+    for rex, name in zip(rexes, names, strict=True):
+        e = renderer.expr(rex)
+        if not isinstance(rex, InputRef):
+            e = e.cast(rex.type.polars())
+        values.append(e.alias(name))
+    return _Compiled(tuple(values), tuple(renderer.checks), renderer.uses_now,
+                     all(isinstance(rex, InputRef) for rex in rexes))
+
+
+def compile_rex(rex: Rex, time_zone: str = "UTC") -> pl.Expr:
+    """The Polars expression of ``rex`` over columns c0, c1, ...; it does not check for errors, and reads the column
+    ``@now`` (Int64 epoch milliseconds) where ``rex`` depends on the clock.
+
+    Raises:
+        RunError: RUN301 or RUN302, for what cannot be run.
+    """
+    return _compile((rex,), ("value",), time_zone).values[0]
+
+
+@dataclass(frozen=True)
+class CalcTransform:
+    """Projection and filter. Picklable; compiled once per process.
+
+    Args:
+        projection: one expression per output field; the output columns are c0, c1, ...
+        condition: rows on which it is not TRUE are dropped; None keeps all.
+        time_zone: the session's ``table.local-time-zone``.
+    """
+
+    projection: tuple[Rex, ...]
+    condition: Rex | None = None
+    time_zone: str = "UTC"
+    _cache: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False, hash=False)
+
+    def __getstate__(self) -> tuple[object, ...]:
+        return self.projection, self.condition, self.time_zone
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        for name, value in zip(("projection", "condition", "time_zone"), state, strict=True):
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "_cache", {})
+
+    @property
+    def schema(self) -> dict[str, pl.DataType]:
+        """Names and Polars types of the output columns, without ``kind``."""
+        return {column(i): rex.type.polars() for i, rex in enumerate(self.projection)}
+
+    def _programs(self) -> tuple[_Compiled | None, _Compiled]:
+        if not self._cache:
+            names = tuple(column(i) for i in range(len(self.projection)))
+            condition = None
+            if self.condition is not None:
+                condition = _compile((self.condition,), ("value",), self.time_zone)
+            self._cache["programs"] = (condition, _compile(self.projection, names, self.time_zone))
+        programs: tuple[_Compiled | None, _Compiled] = self._cache["programs"]
+        return programs
+
+    def __call__(self, frame: pl.DataFrame, now: int) -> pl.DataFrame:
+        """The rows that pass, projected; column ``kind`` is kept.
+
+        Args:
+            frame: columns c0, c1, ... and perhaps ``kind``.
+            now: the micro-batch's time, epoch milliseconds.
+
+        Raises:
+            DataError: DATA301, naming function and value, where Flink would fail the job on a row.
+            RunError: RUN301 or RUN302, for an expression that cannot be run.
+        """
+        condition, projection = self._programs()
+        kind = [KIND] if KIND in frame.columns else []
+        if frame.height == 0:
+            schema = self.schema
+            return pl.DataFrame(schema=schema | {KIND: pl.Int8()} if kind else schema)
+        if projection.uses_now or (condition is not None and condition.uses_now):
+            frame = frame.with_columns(pl.lit(now, dtype=pl.Int64).alias(NOW))
+        if condition is not None:
+            if condition.checks:
+                _verify(frame, condition.checks)
+            frame = frame.filter(condition.values[0])
+        if projection.identity:
+            return frame.select([*projection.values, *kind])
+        extra: list[pl.Expr] = [c.condition.any().alias(f"{_CHECK}{i}") for i, c in enumerate(projection.checks)]
+        height = pl.int_range(pl.len()).alias(_HEIGHT)
+        out = frame.select([*projection.values, *kind, *extra, height])
+        if extra and out.height and any(out[e.meta.output_name()][0] for e in extra):
+            _verify(frame, projection.checks)
+        return out.select([*(column(i) for i in range(len(self.projection))), *kind])
+
+
+def _verify(frame: pl.DataFrame, checks: tuple[Check, ...]) -> None:
+    """Raises DataError for the first check that is TRUE on a row."""
+    for check in checks:
+        shown = [v.alias(f"v{i}") for i, v in enumerate(check.values)]
+        failed = frame.filter(check.condition.fill_null(False))
+        if failed.height:
+            row = failed.head(1).select(shown).row(0) if shown else ()
+            values = ", ".join(_quoted(v) for v in row)
+            raise DataError("DATA301", f"{check.function} failed: {values} {check.problem}" if check.function != "/" else
+                            f"{check.function} failed: {check.problem} of {values}")
+
+
+def _quoted(value: object) -> str:
+    return f"'{value:.60}'" if isinstance(value, str) else "NULL" if value is None else str(value)
+
+
+@lru_cache(maxsize=1)
+def _one_row() -> pl.DataFrame:
+    return pl.DataFrame({"@one": [0]})
+
+
+def evaluate(rex: Rex, now: int = 0, time_zone: str = "UTC") -> Any:
+    """The value of a constant expression, as Polars gives it to Python. Raises as :class:`CalcTransform` does."""
+    return CalcTransform((rex,), None, time_zone)(_one_row(), now).item()

@@ -1,0 +1,233 @@
+"""The values of an argument per group: what DISTINCT calls, and MIN and MAX of a retracting input, have seen.
+
+A table of values has a row per group and value, looked up by both, so that its cost follows the rows of the batch and
+not the size of the group. Calls on the same argument share it, as Flink's distinct views are shared; with retractions
+it counts the rows per value (and filter), without it only says which filters have let the value pass. As in Flink a
+value is refreshed when its row is written: with retractions by every row that has it, without only by its first.
+
+MIN and MAX of a retracting input keep, besides, an order table: the values that are there, looked up by group. It is
+written blindly, and read only for the groups whose extreme value has been retracted in the batch without a better one
+arriving. Reading it costs the number of values of the group, once per batch (Flink: once per such retraction).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from execnodes.runtime.kernel import ACCESS_TIME, StateTable
+from execnodes.runtime.kernels._accumulators import Changes, best_of_each, better
+from execnodes.runtime.kernels._net import Bools, Ints, ids_of, positions, stamped
+
+__all__ = ["VALUE", "ValueChanges", "Values", "extremes", "searched"]
+
+VALUE = "v"
+
+
+@dataclass(frozen=True)
+class ValueChanges:
+    """The values of a table that a batch touches.
+
+    Attributes:
+        pairs: group key and value (column ``v``), in order of first arrival.
+        groups: the group of each.
+        known: whether its row is in the state.
+        old, new: per filter, the rows that have it: before and after.
+    """
+
+    pairs: pl.DataFrame
+    groups: Ints
+    known: Bools
+    old: list[Ints]
+    new: list[Ints]
+
+    def of_call(self, position: int, groups: int) -> Changes:
+        """What a DISTINCT call with the filter at ``position`` sees: values that come and values that go."""
+        change = (self.new[position] > 0).astype(np.int64) - (self.old[position] > 0)
+        rows = np.flatnonzero(change)
+        values = self.pairs[VALUE][rows]
+        signs = change[rows]
+        return Changes(groups, self.groups[rows], values, None if (signs > 0).all() else signs)
+
+
+@dataclass(frozen=True)
+class Values:
+    """The values of one argument.
+
+    Attributes:
+        table: the table of values.
+        order: the order table, if MIN or MAX need it; then there is one filter.
+        keys: columns of the group key.
+        argument: column of the argument.
+        filters: columns of the filters of the calls, None for a call without.
+        retract: whether values may be retracted.
+    """
+
+    table: StateTable
+    order: StateTable | None
+    keys: tuple[str, ...]
+    argument: str
+    filters: tuple[str | None, ...]
+    retract: bool
+
+    @classmethod
+    def of(cls, name: str, keys: tuple[str, ...], argument: str, filters: tuple[str | None, ...], retract: bool,
+           ordered: bool, types: dict[str, pl.DataType]) -> Values:
+        """The tables for the values of ``argument``, which has the state name ``name``."""
+        pair = {**{k: types[k] for k in keys}, VALUE: types[argument]}
+        flags: dict[str, pl.DataType] = {}
+        if retract or len(filters) > 1:
+            flags = {f"n{i}": pl.Int64() if retract else pl.Boolean() for i in range(len(filters))}
+        table = StateTable(name, 0, tuple(pair), tuple(pair), {**pair, **flags})
+        order = StateTable(f"{name}.order", 0, keys, tuple(pair), pair) if ordered else None
+        return cls(table, order, keys, argument, filters, retract)
+
+    def select(self, frame: pl.DataFrame) -> tuple[Ints, list[Bools | None]]:
+        """The rows that a call sees, and which of them pass each filter (None for all)."""
+        passes = [None if f is None else frame[f].fill_null(False).to_numpy() for f in self.filters]
+        keep = None if any(p is None for p in passes) else np.logical_or.reduce([p for p in passes if p is not None])
+        column = frame[self.argument]
+        if column.null_count():
+            there = column.is_not_null().to_numpy()
+            keep = there if keep is None else keep & there
+        if keep is None:
+            return np.arange(frame.height), passes
+        rows = np.flatnonzero(keep)
+        return rows, [None if p is None else p[rows] for p in passes]
+
+    def pairs(self, frame: pl.DataFrame, rows: Ints) -> pl.DataFrame:
+        """Group key and value of the given rows."""
+        out = pl.DataFrame([*(frame[k] for k in self.keys), frame[self.argument].alias(VALUE)])
+        return out if len(rows) == frame.height else out[rows]
+
+    def lookup(self, frame: pl.DataFrame) -> pl.DataFrame | None:
+        """The keys whose rows :meth:`changes` needs."""
+        rows, _ = self.select(frame)
+        return self.pairs(frame, rows) if len(rows) else None
+
+    def changes(self, frame: pl.DataFrame, codes: Ints, signs: Ints | None, state: pl.DataFrame,
+                born: Ints | None) -> ValueChanges:
+        """What the rows of ``frame`` do to the values.
+
+        Args:
+            codes: the group of each row.
+            signs: +1 or -1 per row; None when all accumulate.
+            state: rows of the table.
+            born: per group since when it is there: rows last written before are leftovers of a group that was deleted.
+        """
+        rows, passes = self.select(frame)
+        pairs = self.pairs(frame, rows)
+        ids, (codes_in, codes_state) = ids_of((pairs, state), list(self.table.identity))
+        first = np.sort(ids.first[ids.first < len(rows)])
+        number = np.full(ids.count, -1, np.int64)
+        number[ids.codes[first]] = np.arange(len(first))
+        mine, place = number[codes_in], number[codes_state]
+        groups = codes[rows[first]]
+        found = place >= 0
+        if born is not None:
+            found[found] = state[ACCESS_TIME].to_numpy()[found] >= born[groups[place[found]]]
+        place = place[found]
+        known = np.zeros(len(first), bool)
+        known[place] = True
+        step = None if signs is None else signs[rows]
+        old, new = [], []
+        for i, passed in enumerate(passes):
+            before = np.zeros(len(first), np.int64)
+            name = f"n{i}"
+            before[place] = state[name].to_numpy()[found] if name in self.table.schema else 1
+            old.append(before)
+            new.append(self._counted(before, mine, step, passed))
+        return ValueChanges(pairs if len(first) == len(rows) else pairs[first], groups, known, old, new)
+
+    def _counted(self, before: Ints, codes: Ints, step: Ints | None, passed: Bools | None) -> Ints:
+        if passed is not None:
+            codes, step = codes[passed], None if step is None else step[passed]
+        after = before.copy()
+        if not self.retract:
+            after[codes] = 1
+        elif step is None:
+            after += np.bincount(codes, minlength=len(before))
+        else:
+            np.add.at(after, codes, step)
+        return after
+
+    def writes(self, changes: ValueChanges, now: int) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
+        """Upserts and deletes of the table of values."""
+        there = np.logical_or.reduce([n != 0 for n in changes.new])
+        write = there if self.retract else \
+            np.logical_or.reduce([n != o for n, o in zip(changes.new, changes.old, strict=True)])
+        rows = np.flatnonzero(write)
+        counts = [pl.Series(name, changes.new[i][rows]).cast(self.table.schema[name])
+                  for i, name in enumerate(n for n in self.table.schema if n not in self.table.identity)]
+        gone = np.flatnonzero(changes.known & ~there)
+        return (stamped(_taken(changes.pairs, rows).hstack(counts), now) if len(rows) else None,
+                changes.pairs[gone] if len(gone) else None)
+
+    def of_groups(self, state: pl.DataFrame, group_keys: pl.DataFrame, groups: Ints) -> pl.DataFrame:
+        """Key and value of those rows of the table that belong to the given groups."""
+        rows = state[list(self.table.identity)]
+        if not self.keys:
+            return rows
+        ids, (wanted, owners) = ids_of((group_keys[groups], rows), self.keys)
+        return rows[np.flatnonzero(positions(wanted, ids.count)[owners] >= 0)]
+
+    def order_writes(self, changes: ValueChanges, now: int, refresh: bool) -> \
+            tuple[pl.DataFrame | None, pl.DataFrame | None]:
+        """Upserts and deletes of the order table; with ``refresh`` values that stay are written too."""
+        before, after = changes.old[0] > 0, changes.new[0] > 0
+        rows = np.flatnonzero(after if refresh else after & ~before)
+        gone = np.flatnonzero(before & ~after)
+        return (stamped(_taken(changes.pairs, rows), now) if len(rows) else None,
+                changes.pairs[gone] if len(gone) else None)
+
+
+def _taken(frame: pl.DataFrame, rows: Ints) -> pl.DataFrame:
+    return frame if len(rows) == frame.height else frame[rows]
+
+
+def extremes(changes: ValueChanges, old: pl.Series, groups: int, largest: bool) -> tuple[pl.Series, Bools]:
+    """The extreme value per group from ``old`` and what a batch brings, and for which groups that may be wrong: their
+    extreme went and nothing better came, so the order table has to be asked."""
+    there = np.flatnonzero(changes.new[0] > 0)
+    values = changes.pairs[VALUE]
+    arrived = best_of_each(changes.groups[there], values[there], groups, largest)
+    gone = np.flatnonzero((changes.old[0] > 0) & (changes.new[0] <= 0))
+    was = old[changes.groups[gone]]
+    lost = np.zeros(groups, bool)
+    lost[changes.groups[gone][(values[gone] == was).fill_null(False).to_numpy()]] = True
+    best = better(old, arrived, largest)
+    # Where the old extreme is lost, `best` is right only if it is another, better value.
+    same = (best == old).fill_null(False).to_numpy()
+    return best, lost & same
+
+
+def searched(changes: ValueChanges, order: pl.DataFrame, keys: Sequence[str], group_keys: pl.DataFrame,
+             born: Ints, ask: Bools, largest: bool) -> pl.Series:
+    """The extreme value of the groups ``ask``: of their rows in the order table and of what the batch brings.
+
+    Args:
+        order: rows of the order table.
+        group_keys: the key of each group.
+        born: as for :meth:`Values.changes`.
+    """
+    groups = len(ask)
+    numbers = np.flatnonzero(ask)
+    if keys:
+        ids, (wanted, rows) = ids_of((group_keys[numbers], order), keys)
+        group = np.full(ids.count, -1, np.int64)
+        group[wanted] = numbers
+        owner = group[rows]
+    else:
+        owner = np.zeros(order.height, np.int64)
+    keep = owner >= 0
+    keep[keep] = order[ACCESS_TIME].to_numpy()[keep] >= born[owner[keep]]
+    order, owner = order[np.flatnonzero(keep)], owner[keep]
+    names = [*keys, VALUE]
+    ids, (touched, rest) = ids_of((changes.pairs, order), names)
+    free = np.flatnonzero(positions(touched, ids.count)[rest] < 0)
+    there = np.flatnonzero((changes.new[0] > 0) & ask[changes.groups])
+    values = pl.concat([order[VALUE][free], changes.pairs[VALUE][there]])
+    return best_of_each(np.concatenate([owner[free], changes.groups[there]]), values, groups, largest)

@@ -1,0 +1,401 @@
+"""GROUP BY: aggregates per group, updated by every change.
+
+Source of the semantics: Flink's ``GroupAggFunction``, ``MiniBatchGroupAggFunction``, ``RecordCounter`` and the code
+that ``AggsHandlerCodeGenerator`` and ``DistinctAggCodeGen`` make.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+
+from execnodes.changelog import RowKind, column, columns
+from execnodes.errors import RunError
+from execnodes.runtime.kernel import ACCESS_TIME, StateTable, Step
+from execnodes.runtime.kernels._accumulators import Accumulator, Changes, Fold, TrackedExtreme, accumulator
+from execnodes.runtime.kernels._net import (
+    Bools,
+    FrozenKernel,
+    Ints,
+    equal,
+    ids_of,
+    is_retraction,
+    lookup_frame,
+    positions,
+    ranks,
+    replay,
+    signs,
+    stamped,
+    state_columns,
+    with_kind,
+)
+from execnodes.runtime.kernels._values import ValueChanges, Values, extremes, searched
+from execnodes.specs import AggCall
+from execnodes.types import LogicalType
+
+__all__ = ["GroupAggregateKernel"]
+
+_STATE = "groupAggregateState"
+_ROWS, _BORN = "rows", "born"
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """A batch, sorted out by group. Groups are numbered in order of first arrival.
+
+    Attributes:
+        frame: the rows that count: with retractions, those after the group was last empty.
+        codes: the group of each.
+        signs: +1 or -1 per row; None when all accumulate.
+        first: per group its first row in the batch's own frame.
+        known: per group its row in the state, -1 for none.
+        fresh: per group, whether it starts from nothing.
+        rows: per group, rows accumulated less rows retracted, at the end.
+    """
+
+    frame: pl.DataFrame
+    codes: Ints
+    signs: Ints | None
+    first: Ints
+    known: Ints
+    fresh: Bools
+    rows: Ints
+
+    @property
+    def groups(self) -> int:
+        return len(self.first)
+
+
+@dataclass(frozen=True)
+class GroupAggregateKernel(FrozenKernel):
+    """One row per group: its key, then the result of each call.
+
+    A micro-batch changes a group once: +I for a new group, else -U of the row before and +U; -D when its last row is
+    retracted. A group whose row did not change is not mentioned with TTL 0, and updated as usual with a TTL (so that
+    operators behind are refreshed too). There is no -D on expiry: the next row starts over with +I. Without group key
+    there is one group, which as in Flink has no row before the first input row and none when all are retracted.
+
+    Rows are accounted for one by one: a retraction for a group that is not there is ignored, and a group that was
+    empty in between starts over. The order within one sum of floating-point numbers is the order of arrival.
+
+    State: a table of accumulators, looked up by group; and per argument of DISTINCT calls, and of MIN and MAX over a
+    retracting input, a table of values (see :mod:`execnodes.runtime.kernels._values`). Every row refreshes its group.
+    A value has its own time of access. In an append-only input that is when it was first seen, so that it may expire
+    while its group lives, and is then counted once more: as in Flink.
+
+    Attributes:
+        input_type: ROW type of the input.
+        grouping: fields of the group key.
+        agg_calls: the calls.
+        need_retractions: per call, whether its values may be retracted.
+        generate_update_before: emit -U.
+        need_retraction: whether the input has retractions; then rows per group are counted.
+
+    Raises:
+        RunError: RUN063, for an aggregate function that is not known.
+    """
+
+    input_type: LogicalType
+    grouping: tuple[int, ...]
+    agg_calls: tuple[AggCall, ...]
+    need_retractions: tuple[bool, ...]
+    generate_update_before: bool
+    need_retraction: bool
+
+    def __post_init__(self) -> None:
+        _ = self._accumulators
+
+    # -- what is kept ------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _keys(self) -> tuple[str, ...]:
+        return tuple(columns(self.grouping))
+
+    @cached_property
+    def _accumulators(self) -> list[Accumulator]:
+        return [accumulator(i, call, self.input_type.fields[call.arg_list[0]].type if call.arg_list else None,
+                            retract and self.need_retraction)
+                for i, (call, retract) in enumerate(zip(self.agg_calls, self.need_retractions, strict=True))]
+
+    @cached_property
+    def _values(self) -> list[Values]:
+        return [values for values, _ in self._value_plan]
+
+    @cached_property
+    def _value_plan(self) -> list[tuple[Values, list[tuple[int, int]]]]:
+        """Per table of values the calls that use it, with the position of their filter."""
+        distinct: dict[int, list[int]] = {}
+        tracked: dict[tuple[int, str | None], list[int]] = {}
+        for i, (call, kept) in enumerate(zip(self.agg_calls, self._accumulators, strict=True)):
+            if isinstance(kept, TrackedExtreme):
+                tracked.setdefault((call.arg_list[0], _filter(call)), []).append(i)
+            elif _is_distinct(call):
+                distinct.setdefault(call.arg_list[0], []).append(i)
+        types = state_columns(self.input_type)
+        out = []
+        for argument, calls in distinct.items():
+            filters = tuple(dict.fromkeys(_filter(self.agg_calls[i]) for i in calls))
+            users = [(i, filters.index(_filter(self.agg_calls[i]))) for i in calls]
+            extreme = tracked.pop((argument, filters[0]), []) if len(filters) == 1 else []
+            values = Values.of(f"{_STATE}.distinct{argument}", self._keys, column(argument), filters,
+                               self.need_retraction, bool(extreme), types)
+            out.append((values, users + [(i, 0) for i in extreme]))
+        for (argument, passed), calls in tracked.items():
+            name = f"{_STATE}.values{argument}" + (f".{passed}" if passed else "")
+            values = Values.of(name, self._keys, column(argument), (passed,), True, True, types)
+            out.append((values, [(i, 0) for i in calls]))
+        return out
+
+    @cached_property
+    def _columns(self) -> list[str]:
+        """The columns of the state row of a group, but for key and time."""
+        extra = [_ROWS, _BORN] if self.need_retraction else []
+        return [name for kept in self._accumulators for name in kept.columns] + extra
+
+    @cached_property
+    def _initial(self) -> pl.DataFrame:
+        """The state row of a new group."""
+        schema = {n: self.tables[0].schema[n] for n in self._columns}
+        values = {n: v for kept in self._accumulators for n, v in kept.initial.items()} | {_ROWS: 0, _BORN: 0}
+        return pl.DataFrame({n: pl.Series([values[n]], dtype=t) for n, t in schema.items()})
+
+    @cached_property
+    def tables(self) -> tuple[StateTable, ...]:
+        types = state_columns(self.input_type)
+        schema: dict[str, pl.DataType] = {k: types[k] for k in self._keys}
+        for kept in self._accumulators:
+            schema.update(kept.columns)
+        if self.need_retraction:
+            schema.update({_ROWS: pl.Int64(), _BORN: pl.Int64()})
+        groups = StateTable(_STATE, 0, self._keys, self._keys, schema)
+        orders = [v.order for v in self._values if v.order is not None]
+        return (groups, *(v.table for v in self._values), *orders)
+
+    # -- what is needed ----------------------------------------------------------------------------------------------
+
+    def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+        frame = inputs[0]
+        out = self.first_keys(inputs)
+        retracted = is_retraction(frame)
+        if retracted is not None:
+            rows = np.flatnonzero(retracted)
+            orders = len(self.tables) - 1 - len(self._values)
+            out[len(out) - orders:] = [lookup_frame(frame[rows], self._keys)] * orders
+        return out
+
+    def first_keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+        """As :meth:`keys`, without the order tables."""
+        frame = inputs[0]
+        orders = len(self.tables) - 1 - len(self._values)
+        return [lookup_frame(frame, self._keys), *(v.lookup(frame) for v in self._values), *[None] * orders]
+
+    def more_keys(self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+        """The groups whose extreme value has to be looked for in the order tables."""
+        out: list[pl.DataFrame | None] = [None] * len(self.tables)
+        frame = inputs[0]
+        place = 1 + len(self._values)
+        if place == len(self.tables) or is_retraction(frame) is None:
+            return out
+        batch = self._batch(frame, state[0])
+        before = self._before(batch, state[0])
+        born = before[_BORN].to_numpy()
+        for number, (values, users) in enumerate(self._value_plan):
+            if values.order is None:
+                continue
+            changes = values.changes(batch.frame, batch.codes, batch.signs, state[1 + number], born)
+            asked = np.zeros(batch.groups, bool)
+            for kept in self._tracked(users):
+                asked |= extremes(changes, before[kept.best], batch.groups, kept.largest)[1]
+            if asked.any():
+                out[place] = lookup_frame(frame[batch.first[asked]], self._keys)
+            place += 1
+        return out
+
+    # -- a batch -----------------------------------------------------------------------------------------------------
+
+    def process(self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int,
+                ttl: Sequence[int]) -> Step:
+        """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`.
+
+        Raises:
+            RunError: RUN064, for a retraction in an input that is said to have none.
+        """
+        frame, groups = inputs[0], state[0]
+        upserts: list[pl.DataFrame | None] = [None] * len(self.tables)
+        deletes: list[pl.DataFrame | None] = [None] * len(self.tables)
+        batch = self._batch(frame, groups)
+        before = self._before(batch, groups)
+        born: Ints | None = None
+        if self.need_retraction:
+            born = np.where(batch.fresh, now, before[_BORN].to_numpy())
+        after: dict[str, pl.Series] = {}
+        place = 1 + len(self._values)
+        group_keys = frame[list(self._keys)][batch.first] if self._keys else pl.DataFrame(height=batch.groups)
+        reset = np.flatnonzero(batch.fresh & (batch.known >= 0))
+        for number, (values, users) in enumerate(self._value_plan):
+            changes = values.changes(batch.frame, batch.codes, batch.signs, state[1 + number], born)
+            upserts[1 + number], deletes[1 + number] = values.writes(changes, now)
+            stale = values.of_groups(state[1 + number], group_keys, reset) if len(reset) else None
+            deletes[1 + number] = _also(deletes[1 + number], stale, upserts[1 + number])
+            for i, position in users:
+                kept = self._accumulators[i]
+                if isinstance(kept, Fold):
+                    after.update(_named(kept.update(before, changes.of_call(position, batch.groups))))
+            if values.order is not None and born is not None:
+                for kept in self._tracked(users):
+                    after.update(_named(_tracked(kept, changes, before, values, state[place], group_keys, born)))
+                upserts[place], deletes[place] = values.order_writes(changes, now, ttl[0] > 0)
+                deletes[place] = _also(deletes[place], stale, upserts[place])
+                place += 1
+        seen: dict[tuple[int, str | None], Changes] = {}
+        for call, kept in zip(self.agg_calls, self._accumulators, strict=True):
+            if isinstance(kept, Fold) and not _is_distinct(call):
+                source = (call.arg_list[0] if call.arg_list else -1, _filter(call))
+                if source not in seen:
+                    seen[source] = _seen(batch, *source)
+                after.update(_named(kept.update(before, seen[source])))
+        if born is not None:
+            after[_ROWS], after[_BORN] = pl.Series(_ROWS, batch.rows), pl.Series(_BORN, born)
+        current = pl.DataFrame([after[name] for name in self._columns], height=batch.groups)
+        there = batch.rows > 0
+        rows = np.flatnonzero(there)
+        if len(rows):
+            whole = pl.DataFrame([*group_keys.get_columns(), *current.get_columns()], height=batch.groups)
+            upserts[0] = stamped(whole if len(rows) == batch.groups else whole[rows], now)
+        gone = groups[batch.known[(batch.known >= 0) & ~there]]
+        if gone.height:
+            deletes[0] = gone[list(self._keys) or [ACCESS_TIME]]
+        return Step(self._output(batch, group_keys, groups, current, ttl[0]), upserts, deletes)
+
+    def _batch(self, frame: pl.DataFrame, groups: pl.DataFrame) -> _Batch:
+        ids, (codes, state) = ids_of((frame, groups), self._keys)
+        first = np.sort(ids.first[ids.first < frame.height])
+        number = np.full(ids.count, -1, np.int64)
+        number[ids.codes[first]] = np.arange(len(first))
+        codes = number[codes]
+        known = positions(state, ids.count)[ids.codes[first]]
+        change = signs(frame)
+        if not self.need_retraction:
+            if change is not None:
+                raise RunError("RUN064", "GroupAggregate got a retraction, but its input is said to have none",
+                               expected="insertions only")
+            return _Batch(frame, codes, None, first, known, known < 0, np.ones(len(first), np.int64))
+        rows = np.zeros(len(first), np.int64)
+        old = known >= 0
+        rows[old] = groups[_ROWS].to_numpy()[known[old]]
+        if change is None:
+            return _Batch(frame, codes, None, first, known, ~old, rows + np.bincount(codes, minlength=len(first)))
+        retracted = np.bincount(codes[change < 0], minlength=len(first))
+        risky = (retracted > 0) & (rows <= retracted)
+        fresh = ~old
+        final = rows.copy()
+        np.add.at(final, codes, change)
+        if risky.any():
+            # Only these groups can be empty at some point; what came before that point does not count.
+            part = np.flatnonzero(risky[codes])
+            done, ends = replay(codes[part], change[part], rows)
+            final[risky] = ends[risky]
+            fresh = fresh | (done > 0)
+            keep = np.ones(frame.height, bool)
+            keep[part] = ranks(codes[part]) >= done[codes[part]]
+            kept = np.flatnonzero(keep)
+            frame, codes, change = frame[kept], codes[kept], change[kept]
+        return _Batch(frame, codes, change, first, known, fresh, final)
+
+    def _before(self, batch: _Batch, groups: pl.DataFrame) -> pl.DataFrame:
+        """The state row that each group starts from."""
+        if not self._columns:
+            return pl.DataFrame(height=batch.groups)
+        stacked = pl.concat([groups[self._columns], self._initial])
+        return stacked[np.where(batch.fresh, groups.height, batch.known)]
+
+    def _tracked(self, users: Sequence[tuple[int, int]]) -> list[TrackedExtreme]:
+        kept = [self._accumulators[i] for i, _ in users]
+        return [k for k in kept if isinstance(k, TrackedExtreme)]
+
+    def _output(self, batch: _Batch, keys: pl.DataFrame, groups: pl.DataFrame, current: pl.DataFrame,
+                ttl: int) -> pl.DataFrame:
+        old = batch.known >= 0
+        there = batch.rows > 0
+        known = np.flatnonzero(old)
+        before = self._results(keys[known], groups[batch.known[known]])
+        after = self._results(keys, current)
+        told = old & there
+        if ttl == 0 and len(known):
+            same = np.ones(len(known), bool)
+            for name in before.columns[len(self._keys):]:
+                same &= equal(before[name], after[name][known])
+            told[known[same]] = False
+        new = np.flatnonzero(told | (there & ~old))
+        kinds = np.where(old[new], np.int8(RowKind.UPDATE_AFTER), np.int8(RowKind.INSERT))
+        output = with_kind(_rows(after, new), kinds)
+        left = np.flatnonzero(((told & self.generate_update_before) | ~there)[known])
+        if not len(left):
+            return output
+        kinds = np.where(there[known[left]], np.int8(RowKind.UPDATE_BEFORE), np.int8(RowKind.DELETE))
+        place = np.concatenate([2 * known[left], 2 * new + 1])
+        return pl.concat([with_kind(_rows(before, left), kinds), output])[np.argsort(place)]
+
+    def _results(self, keys: pl.DataFrame, state: pl.DataFrame) -> pl.DataFrame:
+        """The output rows for the given keys and state rows."""
+        series = [*keys.get_columns(), *(kept.value(state) for kept in self._accumulators)]
+        return pl.DataFrame([s.alias(column(i)) for i, s in enumerate(series)])
+
+
+def _is_distinct(call: AggCall) -> bool:
+    """Whether DISTINCT makes a difference: for MIN and MAX it does not."""
+    return call.distinct and call.function not in ("MIN", "MAX")
+
+
+def _filter(call: AggCall) -> str | None:
+    return column(call.filter_arg) if call.filter_arg >= 0 else None
+
+
+def _named(series: Sequence[pl.Series]) -> dict[str, pl.Series]:
+    return {s.name: s for s in series}
+
+
+def _also(deletes: pl.DataFrame | None, stale: pl.DataFrame | None, upserts: pl.DataFrame | None) -> \
+        pl.DataFrame | None:
+    """``deletes`` and those of the ``stale`` rows that are not written."""
+    if stale is None or not stale.height:
+        return deletes
+    if upserts is not None:
+        stale = stale.join(upserts, on=stale.columns, how="anti", nulls_equal=True)
+    return stale if deletes is None else pl.concat([deletes, stale])
+
+
+def _rows(frame: pl.DataFrame, rows: Ints) -> pl.DataFrame:
+    return frame if len(rows) == frame.height else frame[rows]
+
+
+def _seen(batch: _Batch, argument: int, passed: str | None) -> Changes:
+    """What a call sees that is not DISTINCT."""
+    frame = batch.frame
+    keep: Bools | None = None if passed is None else frame[passed].fill_null(False).to_numpy()
+    values = None if argument < 0 else frame[column(argument)]
+    if values is not None and values.null_count():
+        there = values.is_not_null().to_numpy()
+        keep = there if keep is None else keep & there
+    if keep is None:
+        return Changes(batch.groups, batch.codes, values, batch.signs)
+    rows = np.flatnonzero(keep)
+    return Changes(batch.groups, batch.codes[rows], None if values is None else values[rows],
+                   None if batch.signs is None else batch.signs[rows])
+
+
+def _tracked(kept: TrackedExtreme, changes: ValueChanges, before: pl.DataFrame, values: Values, order: pl.DataFrame,
+             group_keys: pl.DataFrame, born: Ints) -> list[pl.Series]:
+    """The columns of MIN or MAX after a batch."""
+    groups = len(born)
+    best, asked = extremes(changes, before[kept.best], groups, kept.largest)
+    if asked.any():
+        found = searched(changes, order, values.keys, group_keys, born, asked, kept.largest)
+        best = found.zip_with(pl.Series(asked), best)
+    arrived = np.zeros(groups, np.int64)
+    np.add.at(arrived, changes.groups, (changes.new[0] > 0).astype(np.int64) - (changes.old[0] > 0))
+    return kept.update(before, best, arrived)

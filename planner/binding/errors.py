@@ -1,0 +1,12 @@
+"""Errors of binding and planning."""
+
+from __future__ import annotations
+
+from execnodes.errors import Place, SqlError
+
+__all__ = ["not_supported"]
+
+
+def not_supported(what: str, place: Place | None, hint: str | None = None) -> SqlError:
+    """SQL150: ``what`` is SQL that Flink plans and stateplan does not yet."""
+    return SqlError("SQL150", f"{what} is not supported yet", place=place, hint=hint)

@@ -1,0 +1,332 @@
+"""Expressions: from syntax trees to row expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from sqlglot import exp
+
+from execnodes.errors import Place, SqlError
+from execnodes.functions import (
+    binary_literal,
+    boolean_literal,
+    cast_rex,
+    date_literal,
+    find_scalar,
+    interval_literal,
+    is_aggregate,
+    make_call,
+    make_in,
+    names,
+    null_literal,
+    number_literal,
+    string_literal,
+    time_literal,
+    timestamp_literal,
+    trim_flag,
+    unit_literal,
+)
+from execnodes.functions.table import unknown_function
+from execnodes.rex import Literal, Rex
+from execnodes.types import BIGINT, BOOLEAN
+from planner.binding.errors import not_supported
+from planner.binding.scope import Scope, field_of
+from planner.dialect import function_name, logical_type, nodes
+from planner.expressions.ops import Over
+from planner.positions import place_of, text_of
+
+__all__ = ["ExpressionBinder"]
+
+_BINARY: dict[type[exp.Expr], str] = {
+    exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=", exp.And: "AND", exp.Or: "OR",
+    exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.DPipe: "||", exp.Like: "LIKE",
+    exp.SimilarTo: "SIMILAR TO", exp.NullSafeEQ: "IS NOT DISTINCT FROM", exp.NullSafeNEQ: "IS DISTINCT FROM",
+}
+_RANKING = ("ROW_NUMBER", "RANK", "DENSE_RANK")
+_WINDOW_ONLY = (*_RANKING, "LAG", "LEAD", "NTILE", "PERCENT_RANK", "CUME_DIST", "NTH_VALUE")
+_TYPED = {"DATE": date_literal, "TIME": time_literal, "TIMESTAMP": timestamp_literal}
+
+
+class ExpressionBinder:
+    """Binds expressions over ``scope``.
+
+    Args:
+        scope: what column names mean.
+        place_name: the clause, for the message about an aggregate that cannot stand in it.
+        windows: whether OVER may be used.
+    """
+
+    def __init__(self, scope: Scope, place_name: str = "an expression", *, windows: bool = False,
+                 named_windows: dict[str, exp.Expr] | None = None) -> None:
+        self.scope = scope
+        self.place_name = place_name
+        self.windows = windows
+        self.named_windows = named_windows or {}
+
+    @property
+    def source(self) -> str:
+        return self.scope.source
+
+    def place(self, node: exp.Expr) -> Place:
+        return place_of(node, self.source)
+
+    def bind(self, node: exp.Expr) -> Rex:
+        """The row expression of ``node``.
+
+        Raises:
+            SqlError: SQL100 to SQL106 for names, SQL150 for what is not supported yet, SQL2xx for functions, types and
+                constants; each with its place.
+        """
+        operator = _BINARY.get(type(node))
+        if operator is not None:
+            return self._binary(operator, node)
+        reader = self._READERS.get(type(node))
+        if reader is None:
+            raise not_supported(f"'{text_of(node, self.source) or type(node).__name__:.60}'", self.place(node))
+        return reader(self, node)
+
+    def condition(self, node: exp.Expr, clause: str) -> Rex:
+        """``node`` as a condition. Raises SqlError SQL103 when it is not BOOLEAN."""
+        rex = self.bind(node)
+        if rex.type.root == "NULL":
+            return Literal(BOOLEAN, None)
+        if rex.type.root != "BOOLEAN":
+            raise SqlError("SQL103", f"the condition of {clause} is of type {rex.type.summary()}", place=self.place(node),
+                           expected="a condition: BOOLEAN")
+        return rex
+
+    def _binary(self, operator: str, node: exp.Expr) -> Rex:
+        if operator in ("AND", "OR"):
+            operands = [self.bind(n) for n in _flat(node, type(node))]
+        else:
+            for side in (node.this, node.expression):
+                if isinstance(side, (exp.Any, exp.All)):
+                    raise not_supported("a comparison with ANY, SOME or ALL", self.place(side))
+            operands = [self.bind(node.this), self.bind(node.expression)]
+        return make_call(operator, operands, self.place(node))
+
+    # names and constants
+
+    def _column(self, node: exp.Expr) -> Rex:
+        if isinstance(node.this, exp.Star):
+            raise SqlError("SQL106", "a star cannot stand inside an expression", place=self.place(node),
+                           expected="a column")
+        return self.scope.column(node)
+
+    def _dot(self, node: exp.Expr) -> Rex:
+        return field_of(self.bind(node.this), node.expression.name, self.place(node.expression))
+
+    def _star(self, node: exp.Expr) -> Rex:
+        raise SqlError("SQL106", "a star cannot stand inside an expression", place=self.place(node), expected="a column")
+
+    def _literal(self, node: exp.Expr) -> Rex:
+        return string_literal(node.name) if node.args.get("is_string") else number_literal(node.name, self.place(node))
+
+    def _typed_literal(self, node: exp.Expr) -> Rex:
+        return _TYPED[node.args["kind"]](node.this.name, self.place(node))
+
+    def _interval(self, node: exp.Expr) -> Rex:
+        unit = node.args["unit"].name.upper()
+        start, _, end = unit.partition(" TO ")
+        start, precision, fraction = _precision(start)
+        return interval_literal(node.this.name, start, _precision(end)[0] or None, precision, fraction, self.place(node))
+
+    def _var(self, node: exp.Expr) -> Rex:
+        if node.name.upper() == "UNKNOWN":
+            return Literal(BOOLEAN, None)
+        raise not_supported(f"'{node.name}'", self.place(node))
+
+    def _negative(self, node: exp.Expr) -> Rex:
+        inner = node.this
+        while isinstance(inner, exp.Paren):
+            inner = inner.this
+        if isinstance(inner, exp.Literal) and not inner.args.get("is_string"):
+            return number_literal("-" + inner.name, self.place(node))
+        return make_call("NEGATE", [self.bind(node.this)], self.place(node))
+
+    # predicates
+
+    def _not(self, node: exp.Expr) -> Rex:
+        inner = node.this
+        if isinstance(inner, exp.Is):
+            return self._is(inner, negated=True)
+        return make_call("NOT", [self.bind(inner)], self.place(node))
+
+    def _is(self, node: exp.Expr, negated: bool = False) -> Rex:
+        what = node.expression
+        word = {exp.Null: "NULL", exp.Boolean: "TRUE" if what.args.get("this") else "FALSE"}.get(type(what), "UNKNOWN")
+        operand = self.bind(node.this)
+        name = f"IS {'NOT ' if negated else ''}{'NULL' if word == 'UNKNOWN' else word}"
+        return make_call(name, [operand], self.place(node))
+
+    def _between(self, node: exp.Expr) -> Rex:
+        name = "BETWEEN SYMMETRIC" if node.args.get("symmetric") else "BETWEEN"
+        return make_call(name, [self.bind(node.args[k]) for k in ("this", "low", "high")], self.place(node))
+
+    def _in(self, node: exp.Expr) -> Rex:
+        if node.args.get("query") is not None:
+            raise not_supported("IN with a subquery", self.place(node.args["query"]), "join with the subquery instead")
+        if isinstance(node.this, exp.Tuple):
+            raise not_supported("IN with rows", self.place(node.this), "write the comparisons with AND and OR")
+        return make_in(self.bind(node.this), [self.bind(e) for e in node.expressions], self.place(node))
+
+    def _escape(self, node: exp.Expr) -> Rex:
+        like = node.this
+        operands = [self.bind(like.this), self.bind(like.expression), self.bind(node.expression)]
+        return make_call(_BINARY[type(like)], operands, self.place(like))
+
+    def _case(self, node: exp.Expr) -> Rex:
+        subject = None if node.this is None else self.bind(node.this)
+        operands: list[Rex] = []
+        for branch in node.args["ifs"]:
+            operands.append(self._when(subject, branch.this))
+            operands.append(self.bind(branch.args["true"]))
+        default = node.args.get("default")
+        operands.append(null_literal() if default is None else self.bind(default))
+        return make_call("CASE", operands, self.place(node))
+
+    def _when(self, subject: Rex | None, node: exp.Expr) -> Rex:
+        if subject is None:
+            return self.condition(node, "WHEN")
+        choices = node.expressions if isinstance(node, exp.Tuple) else [node]
+        tests = [make_call("=", [subject, self.bind(c)], self.place(c)) for c in choices]
+        return tests[0] if len(tests) == 1 else make_call("OR", tests, self.place(node))
+
+    # casts, access, subqueries
+
+    def _cast(self, node: exp.Expr) -> Rex:
+        target = logical_type(node.args["to"])
+        return cast_rex(self.bind(node.this), target, self.place(node), try_cast=isinstance(node, exp.TryCast))
+
+    def _bracket(self, node: exp.Expr) -> Rex:
+        return make_call("ITEM", [self.bind(node.this), self.bind(node.expressions[0])], self.place(node))
+
+    def _subquery(self, node: exp.Expr) -> Rex:
+        raise not_supported("a subquery inside an expression", self.place(node), "join with the subquery instead")
+
+    def _exists(self, node: exp.Expr) -> Rex:
+        raise not_supported("EXISTS", self.place(node), "join with the subquery instead")
+
+    def _tuple(self, node: exp.Expr) -> Rex:
+        return make_call("ROW", [self.bind(e) for e in node.expressions], self.place(node))
+
+    # calls
+
+    def _call(self, node: exp.Expr) -> Rex:
+        name = function_name(node)
+        place = self.place(node)
+        if is_aggregate(name):
+            return self.aggregate(node, None, node)
+        if name in _WINDOW_ONLY:
+            raise SqlError("SQL105", f"{name} needs an OVER clause", place=place,
+                           expected=f"{name}() OVER (PARTITION BY ... ORDER BY ...)")
+        arguments = node.expressions
+        for a in arguments:
+            if isinstance(a, exp.Star):
+                raise SqlError("SQL106", f"{name} cannot be called with a star", place=self.place(a), expected="a value")
+            if isinstance(a, exp.Distinct):
+                raise SqlError("SQL106", f"DISTINCT cannot stand in a call of {name}, which is not an aggregate function",
+                               place=self.place(a))
+            if isinstance(a, (exp.Kwarg, nodes.TableArgument)):
+                raise not_supported("a named or table argument", self.place(a))
+        if find_scalar(name) is None:
+            raise unknown_function(name, names(), place)
+        return make_call(name, self._arguments(name, arguments), place)
+
+    def _arguments(self, name: str, arguments: Sequence[exp.Expr]) -> list[Rex]:
+        bound = [self._argument(name, a) for a in arguments]
+        if name == "TRIM" and len(bound) == 1:
+            return [trim_flag("BOTH"), string_literal(" "), bound[0]]
+        return bound
+
+    def _argument(self, name: str, node: exp.Expr) -> Rex:
+        if isinstance(node, exp.Var):
+            if name == "TRIM":
+                return trim_flag(node.name)
+            if name.startswith("JSON"):
+                raise not_supported(f"{node.name} in a call of {name}", self.place(node))
+            return unit_literal(node.name.removeprefix("SQL_TSI_"), self.place(node))
+        return self.bind(node)
+
+    def aggregate(self, call: exp.Expr, condition: exp.Expr | None, whole: exp.Expr) -> Rex:
+        """An aggregate call: an error here, as only a grouping has them."""
+        name = function_name(call)
+        raise SqlError("SQL104", f"the aggregate function {name} cannot be used in {self.place_name}",
+                       place=self.place(whole), hint="use HAVING, or aggregate in a subquery")
+
+    def _filtered(self, node: exp.Expr) -> Rex:
+        inner = node.this
+        if not isinstance(inner, exp.Anonymous) or not is_aggregate(function_name(inner)):
+            raise SqlError("SQL104", "FILTER can only follow an aggregate function", place=self.place(node))
+        return self.aggregate(inner, node.expression.this, node)
+
+    def _modified(self, node: exp.Expr) -> Rex:
+        what = {exp.WithinGroup: "WITHIN GROUP", exp.IgnoreNulls: "IGNORE NULLS", exp.RespectNulls: "RESPECT NULLS"}
+        raise not_supported(what[type(node)], self.place(node))
+
+    def _over(self, node: exp.Expr) -> Rex:
+        call = node.this
+        if not self.windows:
+            raise SqlError("SQL105", f"OVER cannot be used in {self.place_name}", place=self.place(node),
+                           hint="compute it in a subquery")
+        if not isinstance(call, exp.Anonymous) or function_name(call) not in _RANKING:
+            raise not_supported("an aggregate function with OVER", self.place(node))
+        spec = node
+        if node.args.get("alias") is not None:
+            spec = self._named(node.args["alias"])
+        if function_name(call) != "ROW_NUMBER":
+            raise not_supported(f"{function_name(call)} with OVER", self.place(node))
+        if call.expressions:
+            raise SqlError("SQL105", "ROW_NUMBER takes no operands", place=self.place(call.expressions[0]))
+        partition = tuple(self.bind(e) for e in spec.args.get("partition_by") or ())
+        order = spec.args.get("order")
+        if order is None:
+            raise SqlError("SQL105", "ROW_NUMBER needs ORDER BY in its OVER clause", place=self.place(node),
+                           expected="ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...)")
+        keys = tuple((self.bind(o.this), not o.args.get("desc"), not o.args.get("nulls_first"))
+                     for o in order.expressions)
+        return Over(BIGINT.not_null(), "ROW_NUMBER", (), partition, keys)
+
+    def _named(self, name: exp.Expr) -> exp.Expr:
+        from execnodes.errors import nearest
+
+        window = self.named_windows.get(name.name)
+        if window is None:
+            raise SqlError("SQL105", f"there is no window '{name.name}'", place=self.place(name),
+                           expected="a window of the WINDOW clause", hint=nearest(name.name, self.named_windows))
+        return window
+
+    _READERS: ClassVar[dict[type[exp.Expr], Callable[[ExpressionBinder, exp.Expr], Rex]]] = {
+        exp.Column: _column, exp.Dot: _dot, exp.Star: _star, exp.Literal: _literal, nodes.TypedLiteral: _typed_literal,
+        exp.Interval: _interval, exp.Var: _var, exp.Neg: _negative,
+        exp.Null: lambda self, node: null_literal(),
+        exp.Boolean: lambda self, node: boolean_literal(bool(node.args.get("this"))),
+        exp.HexString: lambda self, node: binary_literal(node.name, self.place(node)),
+        exp.Paren: lambda self, node: self.bind(node.this),
+        exp.Alias: lambda self, node: self.bind(node.this),
+        exp.Not: _not, exp.Is: _is, exp.Between: _between, exp.In: _in, exp.Escape: _escape, exp.Case: _case,
+        exp.Cast: _cast, exp.TryCast: _cast, exp.Bracket: _bracket, exp.Subquery: _subquery, exp.Exists: _exists,
+        exp.Tuple: _tuple, exp.Anonymous: _call, exp.Filter: _filtered, exp.WithinGroup: _modified,
+        exp.IgnoreNulls: _modified, exp.RespectNulls: _modified, exp.Window: _over,
+    }
+
+
+def _flat(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
+    out: list[exp.Expr] = []
+    stack = [node]
+    while stack:
+        n = stack.pop()
+        if type(n) is kind:
+            stack += [n.expression, n.this]
+        else:
+            out.append(n)
+    return out
+
+
+def _precision(unit: str) -> tuple[str, int | None, int | None]:
+    name, _, rest = unit.strip().partition("(")
+    if not rest:
+        return name.strip(), None, None
+    numbers = [int(n) for n in rest.rstrip(") ").split(",")]
+    return name.strip(), numbers[0], numbers[1] if len(numbers) > 1 else None

@@ -1,0 +1,227 @@
+"""GROUP BY and aggregate functions: the projection below the aggregate, the aggregate, and what stands above it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from execnodes.errors import SqlError
+from execnodes.functions import find_aggregate, is_aggregate, make_call
+from execnodes.functions.table import unknown_function
+from execnodes.rex import InputRef, Rex
+from planner.algebra import AggCall, Aggregate, Project, Rel, unique_names
+from planner.binding.errors import not_supported
+from planner.binding.expressions import ExpressionBinder
+from planner.binding.scope import Scope
+from planner.dialect import function_name
+from planner.expressions.normal import equal
+from planner.expressions.ops import kind
+from planner.positions import place_of, text_of
+
+__all__ = ["GroupingBinder", "contains_aggregate"]
+
+
+def contains_aggregate(node: exp.Expr) -> bool:
+    """Whether an aggregate function is called in ``node``, outside of OVER and of subqueries."""
+    if isinstance(node, (exp.Subquery, exp.Exists, exp.Select)):
+        return False
+    if isinstance(node, exp.Window):
+        inner = node.this
+        parts = [*(inner.expressions if isinstance(inner, exp.Anonymous) else []), *(node.args.get("partition_by") or ()),
+                 *([node.args["order"]] if node.args.get("order") is not None else [])]
+        return any(contains_aggregate(p) for p in parts)
+    if isinstance(node, exp.Anonymous) and is_aggregate(function_name(node)):
+        return True
+    return any(contains_aggregate(child) for child in node.iter_expressions())
+
+
+@dataclass
+class _Input:
+    """The projection below the aggregate, as it grows."""
+
+    exprs: list[Rex] = field(default_factory=list)
+    names: list[str | None] = field(default_factory=list)
+
+    def add(self, rex: Rex, name: str | None = None) -> int:
+        for i, e in enumerate(self.exprs):
+            if equal(e, rex) and e.type == rex.type:
+                return i
+        self.exprs.append(rex)
+        self.names.append(name)
+        return len(self.exprs) - 1
+
+
+class GroupingBinder(ExpressionBinder):
+    """Binds the expressions of a grouped SELECT: over its group keys and aggregate calls.
+
+    Args:
+        rel: what is grouped.
+        scope: its columns.
+        keys: the GROUP BY expressions; None for none at all (one group).
+        aliases: output name by select item, to name keys and calls.
+    """
+
+    def __init__(self, rel: Rel, scope: Scope, keys: Sequence[exp.Expr] | None, named_windows: dict[str, exp.Expr],
+                 ) -> None:
+        super().__init__(scope, "this clause", windows=True, named_windows=named_windows)
+        self.rel = rel
+        self.input = _Input()
+        self.calls: list[AggCall] = []
+        self.names: list[tuple[str, Rex | AggCall]] = []
+        self.base = ExpressionBinder(scope, "GROUP BY")
+        self.inside = _Inside(scope)
+        self.keys: list[Rex] = []
+        for node in keys or ():
+            self._key(node)
+        self.group_count = len(self.input.exprs)
+        self._current: str | None = None
+
+    def _key(self, node: exp.Expr) -> None:
+        if contains_aggregate(node):
+            raise SqlError("SQL104", "an aggregate function cannot be used in GROUP BY", place=self.place(node),
+                           hint="aggregate in a subquery, then group by its column")
+        inner = node
+        while isinstance(inner, exp.Paren):
+            inner = inner.this
+        if isinstance(inner, exp.Tuple):
+            for item in inner.expressions:
+                self._key(item)
+            return
+        rex = self.base.bind(inner)
+        self.keys.append(rex)
+        self.input.add(rex)
+
+    # binding above the aggregate
+
+    def select_item(self, node: exp.Expr, name: str) -> Rex:
+        """Binds a select item whose output is called ``name``: a key or call that it is takes the name."""
+        inner = node.this if isinstance(node, exp.Alias) else node
+        rex = self.bind(inner)
+        if isinstance(rex, InputRef):
+            if rex.index < self.group_count:
+                self.input.names[rex.index] = name
+            elif self._is_call(inner):
+                position = rex.index - self.group_count
+                if self._shared(position, inner):
+                    self.calls[position] = replace(self.calls[position], name=name)
+        return rex
+
+    @staticmethod
+    def _is_call(node: exp.Expr) -> bool:
+        while isinstance(node, exp.Paren):
+            node = node.this
+        return isinstance(node, (exp.Anonymous, exp.Filter))
+
+    def _shared(self, position: int, node: exp.Expr) -> bool:
+        """Whether the call may take this item's name: it has none, or was written in the same words."""
+        words = text_of(node, self.source)
+        first = self._words.setdefault(position, words)
+        return self.calls[position].name is None or first == words
+
+    @property
+    def _words(self) -> dict[int, str]:
+        return self.__dict__.setdefault("_call_words", {})  # type: ignore[no-any-return]
+
+    def bind(self, node: exp.Expr) -> Rex:
+        inner = node
+        while isinstance(inner, (exp.Paren, exp.Alias)):
+            inner = inner.this
+        if isinstance(inner, (exp.Anonymous, exp.Filter)) and self._aggregate_ahead(inner):
+            return super().bind(inner)
+        if not contains_aggregate(inner) and not _has_window(inner):
+            rex = self.base.bind(inner)
+            for i, key in enumerate(self.input.exprs[:self.group_count]):
+                if equal(key, rex):
+                    return InputRef(key.type, i)
+        if isinstance(inner, (exp.Column, exp.Dot)):
+            raise SqlError("SQL107", f"the column '{text_of(inner, self.source)}' is not grouped", place=self.place(inner),
+                           expected="a column of GROUP BY, or an aggregate function around it")
+        return super().bind(inner)
+
+    @staticmethod
+    def _aggregate_ahead(node: exp.Expr) -> bool:
+        inner = node.this if isinstance(node, exp.Filter) else node
+        return isinstance(inner, exp.Anonymous) and is_aggregate(function_name(inner))
+
+    def aggregate(self, call: exp.Expr, condition: exp.Expr | None, whole: exp.Expr) -> Rex:
+        name = function_name(call)
+        function = find_aggregate(name)
+        if function is None:
+            raise unknown_function(name, [name], self.place(call))
+        arguments, distinct = list(call.expressions), False
+        if len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):
+            arguments, distinct = arguments[0].expressions, True
+        star = len(arguments) == 1 and isinstance(arguments[0], exp.Star)
+        if star and name != "COUNT":
+            raise SqlError("SQL106", f"{name} cannot be called with a star", place=self.place(arguments[0]),
+                           expected=f"a column: {name}(column)", hint="only COUNT(*) takes a star")
+        operands = [] if star else [self.inside.bind(a) for a in arguments]
+        result = function.infer([o.type for o in operands], self.place(call), grouped=self.group_count > 0,
+                                filtered=condition is not None)
+        if name == "COUNT" and not distinct and operands:
+            operands = [o for o in operands if o.type.nullable]
+        args = tuple(self.input.add(o) for o in operands)
+        where = -1
+        if condition is not None:
+            rex = ExpressionBinder(self.scope, "FILTER").condition(condition, "FILTER")
+            where = self.input.add(make_call("IS TRUE", [rex]) if rex.type.nullable else rex)
+        made = AggCall(function.plan_name, args, result, None, distinct, where, function.internal_name,
+                       "FUNCTION_STAR" if function.plan_name == "COUNT" else function.syntax)
+        for i, c in enumerate(self.calls):
+            if replace(c, name=None) == made:
+                return InputRef(result, self._position(i))
+        self.calls.append(made)
+        return InputRef(result, self._position(len(self.calls) - 1))
+
+    def _position(self, call: int) -> int:
+        return self.group_count + call
+
+    # the relations
+
+    def build(self, ttl: int | None) -> Aggregate:
+        """The aggregate over its projection, once all expressions are bound."""
+        below: Rel = self.rel
+        if self.input.exprs:
+            below = Project(self.rel, tuple(self.input.exprs), tuple(project_names(
+                self.input.exprs, self.input.names, self.rel)))
+        return Aggregate(below, tuple(range(self.group_count)), tuple(self.calls), ttl)
+
+
+class _Inside(ExpressionBinder):
+    """Operands of aggregate functions, which cannot hold another aggregate."""
+
+    def __init__(self, scope: Scope) -> None:
+        super().__init__(scope, "an aggregate function")
+
+    def aggregate(self, call: exp.Expr, condition: exp.Expr | None, whole: exp.Expr) -> Rex:
+        raise SqlError("SQL108", "an aggregate function cannot be nested in another", place=place_of(whole, self.source),
+                       hint="aggregate in a subquery first")
+
+
+def project_names(exprs: Sequence[Rex], names: Sequence[str | None], rel: Rel) -> list[str]:
+    """Names of a projection: given ones, else of the field referred to (through casts), else ``$f`` and the position;
+    repeated ones numbered."""
+    fields = rel.fields
+    out = []
+    for i, (e, n) in enumerate(zip(exprs, names, strict=True)):
+        if n is None:
+            inner = e
+            while kind(inner) == "CAST":
+                inner = inner.children[0]
+            n = fields[inner.index][0] if isinstance(inner, InputRef) else f"$f{i}"
+        out.append(n)
+    return unique_names(out)
+
+
+def _has_window(node: exp.Expr) -> bool:
+    return node.find(exp.Window) is not None
+
+
+def refuse_grouping_sets(group: exp.Expr, source: str) -> None:
+    """Raises SQL150 for GROUPING SETS, ROLLUP and CUBE."""
+    for key, what in (("grouping_sets", "GROUPING SETS"), ("rollup", "ROLLUP"), ("cube", "CUBE")):
+        found = group.args.get(key)
+        if found:
+            raise not_supported(what, place_of(found[0], source), "write a UNION ALL of the groupings")

@@ -1,0 +1,88 @@
+"""STATE_TTL hints: reading them, and which operator of a SELECT takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sqlglot import exp
+
+from execnodes.errors import SqlError, StateplanError, nearest
+from execnodes.ttl import parse_ttl
+from planner.binding.errors import not_supported
+from planner.positions import place_of
+
+__all__ = ["TtlHints"]
+
+_JOIN_HINTS = ("BROADCAST", "SHUFFLE_HASH", "SHUFFLE_MERGE", "NEST_LOOP", "LOOKUP", "MULTI_JOIN")
+_KNOWN = ("STATE_TTL", *_JOIN_HINTS)
+
+
+class TtlHints:
+    """State lifetimes in milliseconds by relation name, of one SELECT.
+
+    Within one STATE_TTL hint the last value of a name wins, over several hints the first.
+    """
+
+    def __init__(self, lifetimes: Mapping[str, int], places: Mapping[str, exp.Expr], source: str) -> None:
+        self.lifetimes = dict(lifetimes)
+        self.places = dict(places)
+        self.source = source
+
+    @classmethod
+    def read(cls, hint: exp.Expr | None, source: str) -> TtlHints:
+        """The hints of ``SELECT /*+ ... */``.
+
+        Raises:
+            SqlError: SQL120 (unknown hint), SQL121 (malformed), SQL122 (a lifetime that cannot be read), SQL150.
+        """
+        merged: dict[str, int] = {}
+        places: dict[str, exp.Expr] = {}
+        for item in hint.expressions if hint is not None else ():
+            name = item.name.upper()
+            if name in _JOIN_HINTS:
+                raise not_supported(f"the hint {name}", place_of(item, source))
+            if name != "STATE_TTL":
+                raise SqlError("SQL120", f"there is no hint '{item.name}'", place=place_of(item, source),
+                               expected="STATE_TTL", hint=nearest(name, _KNOWN))
+            one, where = cls._read_one(item, source)
+            merged = {**one, **merged}
+            places = {**where, **places}
+        return cls(merged, places, source)
+
+    @staticmethod
+    def _read_one(item: exp.Expr, source: str) -> tuple[dict[str, int], dict[str, exp.Expr]]:
+        expected = "STATE_TTL('table' = '1 d', ...)"
+        if not item.expressions:
+            raise SqlError("SQL121", "a STATE_TTL hint without a table", place=place_of(item, source), expected=expected)
+        lifetimes: dict[str, int] = {}
+        places: dict[str, exp.Expr] = {}
+        for argument in item.expressions:
+            if not isinstance(argument, exp.EQ):
+                raise SqlError("SQL121", "a STATE_TTL hint takes pairs of a table and its lifetime",
+                               place=place_of(argument, source), expected=expected)
+            key = argument.this.name
+            try:
+                lifetimes[key] = parse_ttl(argument.expression.name)
+            except StateplanError as error:
+                raise SqlError("SQL122", f"the lifetime of '{key}' cannot be read: {error.message}",
+                               place=place_of(argument.expression, source), expected=error.expected or "such as '1 d'",
+                               hint=error.hint) from None
+            places[key] = argument
+        return lifetimes, places
+
+    def __bool__(self) -> bool:
+        return bool(self.lifetimes)
+
+    def of(self, name: str | None) -> int | None:
+        """The lifetime given for the relation ``name``, or None."""
+        return None if name is None else self.lifetimes.get(name)
+
+    def check(self, names: Sequence[str]) -> None:
+        """Raises SqlError SQL123 for a hint that names none of the SELECT's relations."""
+        for key, node in self.places.items():
+            if key not in names:
+                known = [n for n in names if n]
+                raise SqlError("SQL123", f"the STATE_TTL hint names '{key}', which is no table of this SELECT",
+                               place=place_of(node.this, self.source),
+                               expected="one of " + ", ".join(known) if known else "no hint: there is no table",
+                               hint=nearest(key, known) or "a table with an alias is known by its alias only")

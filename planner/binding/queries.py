@@ -1,0 +1,410 @@
+"""Queries: from syntax trees to relations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from execnodes.errors import Place, SqlError
+from execnodes.functions.typerules import least_restrictive
+from execnodes.rex import InputRef, Literal, Rex
+from execnodes.types import LogicalType
+from planner.algebra import Aggregate, Field, Filter, Join, Project, Rel, Union, identity, is_identity, unique_names
+from planner.binding.errors import not_supported
+from planner.binding.expressions import ExpressionBinder
+from planner.binding.grouping import GroupingBinder, contains_aggregate, project_names, refuse_grouping_sets
+from planner.binding.hints import TtlHints
+from planner.binding.scope import Relation, Scope
+from planner.binding.tables import scan_of
+from planner.catalog import CatalogManager, CatalogView
+from planner.dialect import function_name, nodes
+from planner.expressions.ops import TRUE
+from planner.positions import place_of
+
+__all__ = ["QueryBinder", "Targets"]
+
+
+@dataclass(frozen=True)
+class Targets:
+    """How an INSERT's column list lays out the rows of its query.
+
+    ``positions[i]`` is the query column for sink column ``i``, None where NULL of ``types[i]`` is written.
+    """
+
+    positions: tuple[int | None, ...]
+    types: tuple[LogicalType, ...]
+    count: int
+    place: Place
+
+
+@dataclass
+class _Item:
+    """One item of a select list: a syntax node, or an expression that a star stands for."""
+
+    name: str | None
+    node: exp.Expr | None = None
+    rex: Rex | None = None
+
+
+@dataclass(frozen=True)
+class QueryBinder:
+    """Binds queries against a catalog.
+
+    Args:
+        catalog: where table names are looked up.
+        source: the text that positions of the syntax tree point into.
+        ctes: queries known by name (WITH), innermost last.
+    """
+
+    catalog: CatalogManager
+    source: str
+    ctes: Mapping[str, tuple[exp.Expr, QueryBinder]] = field(default_factory=dict)
+    depth: int = 0
+
+    def place(self, node: exp.Expr) -> Place:
+        return place_of(node, self.source)
+
+    def bind(self, node: exp.Expr, targets: Targets | None = None) -> Rel:
+        """The relation of a query.
+
+        Raises:
+            SqlError: SQL100 to SQL150 and what expressions raise.
+            CatalogError: a table that is not there or cannot be read.
+        """
+        with_ = node.args.get("with_")
+        if with_ is not None:
+            return self._with(with_).bind(_without(node, "with_"), targets)
+        self._refuse_order(node)
+        if isinstance(node, exp.Subquery):
+            return self.bind(node.this, targets)
+        if isinstance(node, exp.Select):
+            return self._select(node, targets)
+        if isinstance(node, exp.Union):
+            return self._union(node, targets)
+        if isinstance(node, (exp.Intersect, exp.Except)):
+            raise not_supported(type(node).__name__.upper(), self.place(node.expression))
+        if isinstance(node, exp.Values):
+            raise not_supported("VALUES", self.place(node), "put the rows into a file and read it as a table")
+        raise not_supported(type(node).__name__, self.place(node))
+
+    def _with(self, with_: exp.Expr) -> QueryBinder:
+        binder = self
+        for cte in with_.expressions:
+            alias = cte.args["alias"]
+            query: exp.Expr = cte.this
+            if alias.args.get("columns"):
+                query = exp.Subquery(this=query, alias=alias)
+                query.meta.update(cte.meta)
+            binder = replace(binder, ctes={**binder.ctes, alias.this.name: (query, binder)})
+        return binder
+
+    def _refuse_order(self, node: exp.Expr) -> None:
+        for key, what in (("order", "ORDER BY"), ("limit", "LIMIT"), ("offset", "OFFSET")):
+            found = node.args.get(key)
+            if found is not None:
+                raise not_supported(what, self.place(found))
+
+    # set operations
+
+    def _union(self, node: exp.Expr, targets: Targets | None) -> Rel:
+        left, right = self.bind(node.this, targets), self.bind(node.expression, targets)
+        if left.width != right.width:
+            raise SqlError("SQL111", f"UNION of queries with {left.width} and {right.width} columns",
+                           place=self.place(node.expression), expected="as many columns on both sides")
+        for i, ((name, a), (_, b)) in enumerate(zip(left.fields, right.fields, strict=True)):
+            if least_restrictive([a, b]) is None:
+                raise SqlError("SQL112", f"column {i + 1} ('{name}') of the UNION is {a.summary()} on one side and "
+                               f"{b.summary()} on the other", place=self.place(node.expression),
+                               expected="types that mix", hint="CAST one side")
+        return Union((left, right), not node.args.get("distinct"))
+
+    # SELECT
+
+    def _select(self, node: exp.Select, targets: Targets | None) -> Rel:
+        from_ = node.args.get("from_")
+        if from_ is None:
+            raise not_supported("a SELECT without FROM", self.place(node))
+        hints = TtlHints.read(node.args.get("hint"), self.source)
+        rel, scope = self._from(from_.this, node.args.get("joins") or [], hints)
+        hints.check([r.name for r in scope.relations])
+        where = node.args.get("where")
+        if where is not None:
+            rel = Filter(rel, ExpressionBinder(scope, "WHERE").condition(where.this, "WHERE"))
+        windows = {w.this.name: w for w in node.args.get("windows") or ()}
+        items = self._laid_out(self._items(node.expressions, scope), targets)
+        only = scope.relations[0].name if len(scope.relations) == 1 else None
+        group, having = node.args.get("group"), node.args.get("having")
+        aggregated = group is not None or having is not None or any(
+            i.node is not None and contains_aggregate(i.node) for i in items)
+        if aggregated:
+            rel = self._grouped(node, rel, scope, items, windows, hints.of(only))
+        else:
+            binder = ExpressionBinder(scope, "SELECT", windows=True, named_windows=windows)
+            exprs = [i.rex if i.rex is not None else binder.bind(_value(i)) for i in items]
+            self._typed(items, exprs)
+            rel = Project(rel, tuple(exprs), tuple(unique_names([i.name or "" for i in items])))
+        if node.args.get("distinct") is not None:
+            rel = self._distinct(rel, hints.of(only), self.place(node.args["distinct"]))
+        return rel
+
+    def _typed(self, items: Sequence[_Item], exprs: Sequence[Rex]) -> None:
+        for item, e in zip(items, exprs, strict=True):
+            if e.type.root == "NULL" and item.node is not None:
+                raise SqlError("SQL109", "a NULL without a type cannot be a column", place=self.place(item.node),
+                               hint="write CAST(NULL AS <type>)")
+
+    def _grouped(self, node: exp.Select, rel: Rel, scope: Scope, items: Sequence[_Item],
+                 windows: dict[str, exp.Expr], ttl: int | None) -> Rel:
+        group = node.args.get("group")
+        if group is not None:
+            refuse_grouping_sets(group, self.source)
+        keys = None if group is None else [self._group_key(k, items) for k in group.expressions]
+        binder = GroupingBinder(rel, scope, keys, windows)
+        exprs = []
+        for item in items:
+            if item.node is None and item.rex is not None:
+                exprs.append(self._grouped_star(binder, item, node))
+            else:
+                exprs.append(binder.select_item(_value(item), item.name or ""))
+        having = node.args.get("having")
+        condition = None
+        if having is not None:
+            binder.place_name = "HAVING"
+            binder.windows = False
+            condition = binder.condition(having.this, "HAVING")
+        self._typed(items, exprs)
+        aggregate: Rel = replace(binder.build(ttl), place=self.place(group if group is not None else node))
+        if condition is not None:
+            aggregate = Filter(aggregate, condition)
+        names = unique_names([i.name or "" for i in items])
+        if is_identity(exprs, aggregate) and names == [n for n, _ in aggregate.fields]:
+            return aggregate
+        return Project(aggregate, tuple(exprs), tuple(names))
+
+    def _grouped_star(self, binder: GroupingBinder, item: _Item, node: exp.Expr) -> Rex:
+        from planner.expressions.normal import equal
+
+        for i, key in enumerate(binder.input.exprs[:binder.group_count]):
+            if item.rex is not None and equal(key, item.rex):
+                binder.input.names[i] = item.name
+                return InputRef(key.type, i)
+        if isinstance(item.rex, Literal):
+            return item.rex
+        raise SqlError("SQL107", f"the column '{item.name}', which the star stands for, is not grouped",
+                       place=self.place(node), expected="columns of GROUP BY, or aggregate functions around them")
+
+    def _group_key(self, key: exp.Expr, items: Sequence[_Item]) -> exp.Expr:
+        if isinstance(key, exp.Literal) and not key.args.get("is_string"):
+            raise SqlError("SQL110", "GROUP BY takes expressions, not positions", place=self.place(key),
+                           hint="repeat the expression of the column")
+        return key
+
+    def _distinct(self, rel: Rel, ttl: int | None, place: Place) -> Rel:
+        """SELECT DISTINCT: columns that repeat an earlier one are grouped only once."""
+        if isinstance(rel, Project):
+            from planner.expressions.normal import equal
+
+            kept: list[int] = []
+            where: list[int] = []
+            for i, e in enumerate(rel.exprs):
+                twin = next((k for k, j in enumerate(kept) if isinstance(e, InputRef) and equal(rel.exprs[j], e)), None)
+                if twin is None:
+                    kept.append(i)
+                    twin = len(kept) - 1
+                where.append(twin)
+            if len(kept) < rel.width:
+                below = Project(rel.input, tuple(rel.exprs[i] for i in kept), tuple(rel.names[i] for i in kept))
+                aggregate = Aggregate(below, tuple(range(len(kept))), (), ttl, place)
+                return Project(aggregate, tuple(InputRef(aggregate.fields[w][1], w) for w in where), rel.names)
+        return Aggregate(rel, tuple(range(rel.width)), (), ttl, place)
+
+    # the select list
+
+    def _items(self, expressions: Sequence[exp.Expr], scope: Scope) -> list[_Item]:
+        items: list[_Item] = []
+        for node in expressions:
+            if isinstance(node, exp.Star):
+                items += [_Item(n, rex=r) for n, r in scope.star()]
+            elif isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
+                items += [_Item(n, rex=r) for n, r in scope.star(node)]
+            elif isinstance(node, exp.Alias):
+                items.append(_Item(node.args["alias"].name, node))
+            else:
+                items.append(_Item(_own_name(node), node))
+        return items
+
+    def _laid_out(self, items: list[_Item], targets: Targets | None) -> list[_Item]:
+        if targets is not None:
+            if len(items) != targets.count:
+                raise SqlError("SQL130", f"the INSERT names {targets.count} columns, its query gives {len(items)}",
+                               place=targets.place, expected="as many of each")
+            items = [replace(items[p]) if p is not None else _Item(None, rex=Literal(t.as_nullable(), None))
+                     for p, t in zip(targets.positions, targets.types, strict=True)]
+        for i, item in enumerate(items):
+            if item.name is None:
+                item.name = f"EXPR${i}"
+        return items
+
+    # FROM
+
+    def _from(self, first: exp.Expr, joins: Sequence[exp.Expr], hints: TtlHints) -> tuple[Rel, Scope]:
+        rel, scope = self._table(first)
+        for join in joins:
+            rel, scope = self._join(rel, scope, join, hints)
+        return rel, scope
+
+    def _join(self, left: Rel, left_scope: Scope, node: exp.Expr, hints: TtlHints) -> tuple[Rel, Scope]:
+        side = node.args.get("side")
+        if side:
+            raise not_supported(f"a {side} JOIN", self.place(node))
+        right, right_scope = self._table(node.this)
+        repeated = next((r for r in right_scope.relations if r.name and left_scope.relation([r.name])), None)
+        if repeated is not None:
+            raise SqlError("SQL113", f"two tables of this FROM are called '{repeated.name}'", place=self.place(node.this),
+                           hint="give one of them another alias")
+        scope = left_scope.joined(right_scope)
+        shell = Join(left, right, TRUE)
+        condition: Rex = TRUE
+        if node.args.get("method") == "NATURAL":
+            names = [n for n, _ in left_scope.star() if any(n == m for m, _ in right_scope.star())]
+            shared = [(n, self.place(node)) for n in names]
+            condition = _all(scope.with_common(left_scope, right_scope, shared, self.place(node)))
+        elif node.args.get("using"):
+            shared = [(n.name, self.place(n)) for n in node.args["using"]]
+            condition = _all(scope.with_common(left_scope, right_scope, shared, self.place(node)))
+        elif node.args.get("on") is not None:
+            condition = ExpressionBinder(scope, "ON").condition(node.args["on"], "ON")
+        elif node.args.get("kind") == "INNER" or (not node.args.get("kind") and _written_join(node, self.source)):
+            raise SqlError("SQL114", "a JOIN needs a condition", place=self.place(node), expected="ON or USING",
+                           hint="write CROSS JOIN to pair every row with every row")
+        left_name = left_scope.relations[0].name if len(left_scope.relations) == 1 else None
+        right_name = right_scope.relations[0].name
+        made = replace(shell, condition=condition, left_ttl=hints.of(left_name), right_ttl=hints.of(right_name),
+                       place=self.place(node))
+        return made, scope
+
+    def _table(self, node: exp.Expr) -> tuple[Rel, Scope]:
+        if isinstance(node, exp.Table):
+            rel, name, path = self._named_table(node)
+        elif isinstance(node, exp.Subquery):
+            rel, name, path = self.bind(_without(node, "alias").this), "", ()
+        elif isinstance(node, exp.Lateral):
+            raise not_supported("LATERAL", self.place(node))
+        elif isinstance(node, exp.Unnest):
+            raise not_supported("UNNEST", self.place(node))
+        elif isinstance(node, exp.TableFromRows):
+            call = node.this
+            raise not_supported(f"the table function {function_name(call)}" if isinstance(call, exp.Anonymous)
+                                else "a table function", self.place(node))
+        else:
+            raise not_supported(type(node).__name__, self.place(node))
+        alias = node.args.get("alias")
+        if alias is not None:
+            name, path = alias.this.name, ()
+            columns = alias.args.get("columns")
+            if columns:
+                if len(columns) != rel.width:
+                    raise SqlError("SQL115", f"'{name}' has {rel.width} columns, {len(columns)} names are given",
+                                   place=self.place(alias), expected=f"{rel.width} names")
+                rel = replace(identity(rel), names=tuple(c.name for c in columns))
+        return rel, Scope.of(self.source, Relation(name, rel.fields, 0, path))
+
+    def _named_table(self, node: exp.Expr) -> tuple[Rel, str, tuple[str, ...]]:
+        parts = [p.name for p in (node.args.get(k) for k in ("catalog", "db", "this")) if p is not None]
+        if node.args.get("version") is not None:
+            raise not_supported("FOR SYSTEM_TIME AS OF", self.place(node.args["version"]))
+        cte = self.ctes.get(parts[0]) if len(parts) == 1 else None
+        if cte is not None:
+            if node.args.get("hints"):
+                raise SqlError("SQL120", "a WITH query takes no hints", place=self.place(node.args["hints"][0]))
+            query, binder = cte
+            if isinstance(query, exp.Subquery) and query.args.get("alias") is not None:
+                return binder._table(query)[0], parts[0], ()
+            return binder.bind(query), parts[0], ()
+        place = self.place(node)
+        found = self.catalog.resolve(parts, place)
+        path = found.identifier.parts
+        if isinstance(found, CatalogView):
+            if node.args.get("hints"):
+                raise SqlError("SQL120", f"'{parts[-1]}' is a view and takes no hints", place=self.place(node.args["hints"][0]))
+            return self._view(found, place), parts[-1], path
+        options = _options_hint(node.args.get("hints") or (), self.source)
+        table = found.with_options(options) if options else found
+        return scan_of(table, place), parts[-1], path
+
+    def _view(self, view: CatalogView, place: Place) -> Rel:
+        if self.depth > 50:
+            raise SqlError("SQL116", f"views are nested too deeply at '{view.identifier.summary}'", place=place)
+        manager = self.catalog
+        current = manager.current_catalog, manager.current_database
+        manager.current_catalog, manager.current_database = view.catalog, view.database
+        try:
+            binder = QueryBinder(manager, view.source or self.source, depth=self.depth + 1)
+            rel = binder.bind(view.query)
+        finally:
+            manager.current_catalog, manager.current_database = current
+        names = view.schema.names
+        if names and len(names) == rel.width and tuple(n for n, _ in rel.fields) != tuple(names):
+            if isinstance(rel, Project):
+                return replace(rel, names=tuple(names))
+            return replace(identity(rel), names=tuple(names))
+        return rel
+
+
+def _value(item: _Item) -> exp.Expr:
+    if item.node is None:
+        raise AssertionError("a select item without a node")
+    return item.node
+
+
+def _own_name(node: exp.Expr) -> str | None:
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if isinstance(node, exp.Column):
+        return str(node.this.name)
+    if isinstance(node, exp.Dot):
+        return str(node.expression.name)
+    if isinstance(node, exp.Anonymous) and not node.expressions and function_name(node) in _BARE:
+        return function_name(node)
+    return None
+
+
+_BARE = frozenset({"CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP"})
+
+
+def _all(conditions: Sequence[Rex]) -> Rex:
+    from planner.expressions.ops import and_
+
+    return and_(conditions)
+
+
+def _without(node: exp.Expr, key: str) -> exp.Expr:
+    copy = node.copy()
+    copy.set(key, None)
+    return copy
+
+
+def _written_join(node: exp.Expr, source: str) -> bool:
+    """Whether the join was written with JOIN, and not with a comma."""
+    start = node.meta.get("start")
+    return isinstance(start, int) and source[start:start + 1] != ","
+
+
+def _options_hint(hints: Sequence[exp.Expr], source: str) -> dict[str, str]:
+    """The options of ``/*+ OPTIONS('key' = 'value') */``. Raises SqlError SQL120 and SQL121."""
+    out: dict[str, str] = {}
+    for hint in hints:
+        for item in hint.expressions:
+            if item.name.upper() != "OPTIONS":
+                raise SqlError("SQL120", f"there is no hint '{item.name}' for a table", place=place_of(item, source),
+                               expected="OPTIONS('key' = 'value')")
+            for pair in item.expressions:
+                if not isinstance(pair, exp.EQ):
+                    raise SqlError("SQL121", "an OPTIONS hint takes pairs of a key and a value",
+                                   place=place_of(pair, source), expected="OPTIONS('key' = 'value')")
+                out[pair.this.name] = pair.expression.name
+    return out
+
+

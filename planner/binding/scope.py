@@ -1,0 +1,191 @@
+"""What a column name can mean at one place of a query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from execnodes.errors import Place, SqlError, nearest
+from execnodes.functions import make_call
+from execnodes.rex import FieldAccess, InputRef, Rex
+from execnodes.types import LogicalType
+from planner.algebra import Field
+from planner.positions import place_of
+
+__all__ = ["Relation", "Scope"]
+
+
+@dataclass(frozen=True)
+class Relation:
+    """One table reference of a FROM clause: the fields from ``offset`` on are known under ``name``.
+
+    ``path`` is the full name of a table written without an alias, which may qualify columns too.
+    """
+
+    name: str
+    fields: tuple[Field, ...]
+    offset: int = 0
+    path: tuple[str, ...] = ()
+
+    def moved(self, by: int) -> Relation:
+        return Relation(self.name, self.fields, self.offset + by, self.path)
+
+
+@dataclass
+class Scope:
+    """The relations of a FROM clause, left to right, and the columns that USING or NATURAL made common.
+
+    ``star`` holds what ``*`` stands for, in order.
+    """
+
+    source: str
+    relations: list[Relation] = field(default_factory=list)
+    common: dict[str, Rex] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, source: str, relation: Relation) -> Scope:
+        return cls(source, [relation])
+
+    @classmethod
+    def of_fields(cls, source: str, fields: Sequence[Field]) -> Scope:
+        """A scope of bare columns."""
+        return cls(source, [Relation("", tuple(fields))])
+
+    @property
+    def width(self) -> int:
+        return sum(len(r.fields) for r in self.relations)
+
+    def joined(self, other: Scope) -> Scope:
+        """Both scopes, ``other`` to the right; common columns of this one stay."""
+        width = self.width
+        return Scope(self.source, [*self.relations, *(r.moved(width) for r in other.relations)], dict(self.common))
+
+    def with_common(self, left: Scope, right: Scope, names: Iterable[tuple[str, Place]], place: Place) -> list[Rex]:
+        """Makes the columns ``names`` common to both sides of a join; returns the equality conditions.
+
+        Raises:
+            SqlError: SQL100 or SQL101, for a name that one side does not have or has twice.
+        """
+        conditions = []
+        for name, where in names:
+            a = left.find(name, where)
+            b = _shifted(right.find(name, where), left.width)
+            conditions.append(make_call("=", [a, b], where))
+            self.common[name] = make_call("COALESCE", [a, b], where)
+        return conditions
+
+    def find(self, name: str, place: Place) -> Rex:
+        """The column of this unqualified name."""
+        if name in self.common:
+            return self.common[name]
+        hits = [(r, i) for r in self.relations for i, (n, _) in enumerate(r.fields) if n == name]
+        if len(hits) == 1:
+            relation, i = hits[0]
+            return InputRef(relation.fields[i][1], relation.offset + i)
+        if hits:
+            owners = " and ".join(f"'{r.name}'" for r, _ in hits)
+            raise SqlError("SQL101", f"the column '{name}' is ambiguous", place=place,
+                           expected="a column of one table", hint=f"it is in {owners}: qualify it with one of them")
+        raise self._unknown(name, place, self.relations)
+
+    def _unknown(self, name: str, place: Place, relations: Sequence[Relation]) -> SqlError:
+        names = [n for r in relations for n, _ in r.fields]
+        shown = ", ".join(dict.fromkeys(names))
+        if len(shown) > 300:
+            shown = shown[:300].rsplit(",", 1)[0] + ", ..."
+        hint = nearest(name, names)
+        if hint is None:
+            elsewhere = [r.name for r in self.relations if r not in relations and any(n == name for n, _ in r.fields)]
+            hint = f"there is a '{elsewhere[0]}.{name}'" if elsewhere else None
+        return SqlError("SQL100", f"there is no column '{name}'", place=place,
+                        expected=f"one of {shown}" if shown else "an expression without columns", hint=hint)
+
+    def relation(self, parts: Sequence[str]) -> Relation | None:
+        """The relation called ``parts``, or None."""
+        if len(parts) == 1:
+            hits = [r for r in self.relations if r.name == parts[0] and parts[0]]
+            return hits[0] if hits else None
+        return next((r for r in self.relations if r.path and r.path[-len(parts):] == tuple(parts)), None)
+
+    def column(self, node: exp.Expr) -> Rex:
+        """The column (or field of a ROW column) that an ``exp.Column`` means.
+
+        Raises:
+            SqlError: SQL100 (unknown), SQL101 (ambiguous), SQL102 (unknown qualifier).
+        """
+        parts = [p for p in (node.args.get(k) for k in ("catalog", "db", "table")) if p is not None]
+        column: exp.Expr = node.this
+        name = column.name
+        if not parts:
+            return self.find(name, place_of(node, self.source))
+        names = [p.name for p in parts]
+        relation = self.relation(names)
+        if relation is not None:
+            for i, (n, t) in enumerate(relation.fields):
+                if n == name:
+                    return InputRef(t, relation.offset + i)
+            raise self._unknown(name, place_of(column, self.source), [relation])
+        nested = self._nested(names, [*parts, column])
+        if nested is not None:
+            return nested
+        place = place_of(parts[0], self.source)
+        known = [r.name for r in self.relations if r.name]
+        raise SqlError("SQL102", f"there is no table '{'.'.join(names)}' here", place=place,
+                       expected="one of " + ", ".join(known) if known else "an unqualified column",
+                       hint=nearest(names[-1], known))
+
+    def _nested(self, names: Sequence[str], nodes: Sequence[exp.Expr]) -> Rex | None:
+        head: Rex | None = None
+        rest: Sequence[exp.Expr] = ()
+        relation = self.relation(names[:1])
+        if relation is not None and len(nodes) > 2:
+            hit = next((i for i, (n, _) in enumerate(relation.fields) if n == nodes[1].name), None)
+            if hit is not None:
+                head, rest = InputRef(relation.fields[hit][1], relation.offset + hit), nodes[2:]
+        if head is None:
+            hits = [(r, i) for r in self.relations for i, (n, _) in enumerate(r.fields) if n == names[0]]
+            if len(hits) != 1:
+                return None
+            relation, i = hits[0]
+            head, rest = InputRef(relation.fields[i][1], relation.offset + i), nodes[1:]
+        for node in rest:
+            head = field_of(head, node.name, place_of(node, self.source))
+        return head
+
+    def star(self, node: exp.Expr | None = None) -> list[tuple[str, Rex]]:
+        """Name and expression of every column that ``*`` or ``t.*`` stands for.
+
+        Raises:
+            SqlError: SQL102, for an unknown qualifier.
+        """
+        if node is not None:
+            parts = [p for p in (node.args.get(k) for k in ("catalog", "db", "table")) if p is not None]
+            relation = self.relation([p.name for p in parts])
+            if relation is None:
+                known = [r.name for r in self.relations if r.name]
+                raise SqlError("SQL102", f"there is no table '{'.'.join(p.name for p in parts)}' here",
+                               place=place_of(parts[0], self.source), expected="one of " + ", ".join(known),
+                               hint=nearest(parts[-1].name, known))
+            return [(n, InputRef(t, relation.offset + i)) for i, (n, t) in enumerate(relation.fields)]
+        out = list(self.common.items())
+        for r in self.relations:
+            out += [(n, InputRef(t, r.offset + i)) for i, (n, t) in enumerate(r.fields) if n not in self.common]
+        return out
+
+
+def field_of(rex: Rex, name: str, place: Place) -> Rex:
+    """Field ``name`` of a ROW. Raises SqlError SQL100."""
+    fields = {f.name: f.type for f in rex.type.fields}
+    if rex.type.root != "ROW" or name not in fields:
+        raise SqlError("SQL100", f"there is no field '{name}' in a value of type {rex.type.summary()}", place=place,
+                       expected="one of " + ", ".join(fields) if fields else "a ROW", hint=nearest(name, fields))
+    t: LogicalType = fields[name]
+    return FieldAccess(t.as_nullable(t.nullable or rex.type.nullable), name, rex)
+
+
+def _shifted(rex: Rex, by: int) -> Rex:
+    from execnodes.rex import shift
+
+    return shift(rex, by)

@@ -1,0 +1,69 @@
+"""Reading a table: the scan, and the projection that computes its columns."""
+
+from __future__ import annotations
+
+from execnodes.connectors.registry import metadata_columns, validate_table
+from execnodes.errors import CatalogError, Place, nearest
+from execnodes.rex import InputRef, Rex
+from execnodes.types import LogicalType
+from planner.algebra import Project, ProjectAbility, Rel, Scan
+from planner.binding.errors import not_supported
+from planner.catalog import CatalogTable
+from planner.expressions.ops import cast, substitute
+
+__all__ = ["scan_of"]
+
+
+def scan_of(table: CatalogTable, place: Place) -> Rel:
+    """All columns of ``table``: its physical and metadata columns scanned, the others computed from them.
+
+    Raises:
+        OptionError, CatalogError: the table's options do not make a source.
+        CatalogError: CAT102, a metadata column that the connector does not have.
+        SqlError: SQL150, a table with a watermark.
+    """
+    schema = table.schema
+    if schema.watermarks:
+        raise not_supported(f"event time (the WATERMARK of '{table.identifier.summary}')", place)
+    validate_table(table.options, "source", place, [(c.name, c.type) for c in schema.physical])
+    physical = list(schema.physical)
+    metadata = [c for c in schema.columns if c.is_metadata]
+    available = metadata_columns(table.options) if metadata else {}
+    keys: list[tuple[str, str, LogicalType]] = []
+    for column in metadata:
+        key = column.metadata_key or column.name
+        if key not in available:
+            raise CatalogError("CAT102", f"the connector '{table.options.get('connector')}' has no metadata '{key}'",
+                               place=place, expected="one of " + ", ".join(available) if available else "no metadata column",
+                               hint=nearest(key, available))
+        keys.append((key, column.name, available[key]))
+    order = list(available)
+    read: list[tuple[str, str, LogicalType]] = []
+    for entry in sorted(keys, key=lambda k: order.index(k[0])):
+        if all(entry[0] != r[0] for r in read):
+            read.append(entry)
+    names = [c.name for c in physical] + [n for _, n, _ in read]
+    types = [c.type for c in physical] + [t for _, _, t in read]
+    ability = ProjectAbility(tuple(range(len(physical))), tuple(k for k, _, _ in read), projects=False) if read else None
+    scan = Scan(table, tuple(names), tuple(types), ability, place=place)
+    if len(physical) == len(schema.columns):
+        return scan
+    columns: list[Rex] = []
+    position = {c.name: i for i, c in enumerate(physical)}
+    meta_position = {k: len(physical) + i for i, (k, _, _) in enumerate(read)}
+    base: list[Rex] = []
+    for column in schema.columns:
+        if column.is_physical:
+            base.append(InputRef(column.type, position[column.name]))
+        elif column.is_metadata:
+            i = meta_position[column.metadata_key or column.name]
+            base.append(cast(InputRef(types[i], i), column.type))
+    stored = iter(base)
+    for column in schema.columns:
+        if column.is_computed:
+            if column.rex is None:
+                raise AssertionError(f"the computed column {column.name} was not bound")
+            columns.append(substitute(column.rex, base))
+        else:
+            columns.append(next(stored))
+    return Project(scan, tuple(columns), schema.names)

@@ -1,0 +1,68 @@
+"""A compiled plan in a session: look at it, write it, run it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from plans.document import PlanDocument
+
+if TYPE_CHECKING:
+    from planner.environment import TableEnvironment
+    from planner.results import TableResult
+
+__all__ = ["CompiledPlan"]
+
+
+class CompiledPlan:
+    """A plan, under PyFlink's names. Made by ``TableEnvironment.compile_plan_sql`` and ``load_plan``.
+
+    Attributes:
+        document: the plan as a document, with its text and its graph.
+    """
+
+    def __init__(self, environment: TableEnvironment, document: PlanDocument) -> None:
+        self._environment = environment
+        self.document = document
+
+    def get_flink_version(self) -> str:
+        """The version of Flink whose format the plan has, such as ``2.3``."""
+        return self.document.graph.flink_version
+
+    def as_json_string(self) -> str:
+        """The plan's text, byte for byte as it was read."""
+        return self.document.text
+
+    def print_json_string(self) -> None:
+        """Writes the plan's text to standard output."""
+        sys.stdout.write(self.document.text + "\n")
+
+    def write_to_file(self, path: str | os.PathLike[str], ignore_if_exists: bool = False) -> bool:
+        """Writes the plan to a path or URL, whole or not at all; returns whether it was written.
+
+        An existing file is replaced only with ``table.plan.force-recompile``.
+
+        Raises:
+            PlanError: PLAN002, the file exists; others when it cannot be written.
+        """
+        overwrite = bool(self._environment.get_config().value("table.plan.force-recompile"))
+        return self.document.write(os.fspath(path), overwrite=overwrite, if_not_exists=ignore_if_exists)
+
+    def explain(self) -> str:
+        """The operators as a tree, and the state each of them keeps, with its TTL."""
+        from plans.explain import explain, to_text
+
+        return to_text(explain(self.document, self._environment.get_config().to_dict()))
+
+    def print_explain(self) -> None:
+        """Writes :meth:`explain` to standard output."""
+        sys.stdout.write(self.explain() + "\n")
+
+    def execute(self) -> TableResult:
+        """Runs the plan; returns once the job has started.
+
+        Raises:
+            StateplanError: when the plan does not fit the session's tables, or the job cannot be started.
+        """
+        return self._environment.run_document(self.document)

@@ -1,0 +1,386 @@
+"""A session: its catalog, its options, and everything that can be done in it. The names are PyFlink's.
+
+    >>> env = TableEnvironment.create()
+    >>> env.execute_sql("CREATE TABLE t (a INT) WITH ('connector' = 'print')").get_result_kind()
+    <ResultKind.SUCCESS: 0>
+
+Nothing here loads an engine until a job is started.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from execnodes.errors import CheckpointError, SqlError, StateplanError
+from planner.catalog import (
+    DEFAULT_CATALOG,
+    DEFAULT_DATABASE,
+    CatalogManager,
+    CatalogTable,
+    CatalogView,
+    Column,
+    ObjectIdentifier,
+    TableSchema,
+)
+from planner.compiled_plan import CompiledPlan
+from planner.config import Configuration, value
+from planner.dialect import nodes
+from planner.dialect.errors import too_deep
+from planner.plan_reference import PlanReference
+from planner.positions import place_of, text_of
+from planner.results import ResultKind, TableResult
+from planner.script import ScriptStatement, read_statement
+from planner.statement_set import StatementSet
+from planner.statements import run_statement
+
+if TYPE_CHECKING:
+    from execnodes.graph import ExecGraph
+    from execnodes.runtime.job import JobResult, OnProgress
+    from execnodes.types import LogicalType
+    from plans.document import PlanDocument
+
+__all__ = ["CompiledPlan", "PlanReference", "StatementSet", "TableEnvironment"]
+
+
+class TableEnvironment:
+    """A session.
+
+    Attributes:
+        catalog: catalogs, databases, tables and views of the session.
+        console: gets notes about running jobs, a line each; None to drop them.
+        on_progress: gets the figures of a running job, about five times a second, while something waits for it.
+    """
+
+    def __init__(
+        self,
+        options: Mapping[str, str] | None = None,
+        *,
+        console: Callable[[str], None] | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        self.catalog = CatalogManager()
+        self.console = console
+        self.on_progress = on_progress
+        self._config = Configuration(options)
+        self._anonymous = itertools.count(1)
+
+    @classmethod
+    def create(
+        cls,
+        options: Mapping[str, str] | None = None,
+        *,
+        console: Callable[[str], None] | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> TableEnvironment:
+        """A new session with these options set.
+
+        Raises:
+            OptionError: OPT001 unknown option, OPT002 a value that cannot be honoured, OPT105 a malformed one.
+        """
+        return cls(options, console=console, on_progress=on_progress)
+
+    def get_config(self) -> Configuration:
+        """The session's options."""
+        return self._config
+
+    # statements
+
+    def execute_sql(self, statement: str) -> TableResult:
+        """Runs one statement. A job that it starts goes on in the background: see :meth:`TableResult.wait`.
+
+        Raises:
+            StateplanError: whatever is wrong with it; then nothing has been changed.
+        """
+        return self.execute_statement(read_statement(statement))
+
+    def execute_statement(self, statement: ScriptStatement) -> TableResult:
+        """Runs one statement of a script. Raises StateplanError, with the place in the script."""
+        try:
+            return run_statement(self, statement)
+        except StateplanError as error:
+            if error.place is not None and error.place.file is None and error.place.source == statement.source:
+                error.place = replace(error.place, file=statement.file)
+            raise
+        except RecursionError:
+            raise too_deep(statement.source, statement.file) from None
+
+    def explain_sql(self, statement: str, *details: str) -> str:
+        """The plan of a query, an INSERT or a statement set, for people. Raises StateplanError."""
+        read = read_statement(statement)
+        result = self.execute_statement(
+            ScriptStatement(nodes.Explain(this=read.node, details=list(details) or None), read.text, read.source)
+        )
+        return str(result.rows[0][0])
+
+    def create_statement_set(self) -> StatementSet:
+        """An empty statement set."""
+        return StatementSet(self)
+
+    # plans
+
+    def compile_plan_sql(self, statement: str) -> CompiledPlan:
+        """The plan of an INSERT or of ``[EXECUTE] STATEMENT SET BEGIN ... END``.
+
+        Raises:
+            SqlError: SQL012, for another statement.
+            StateplanError: whatever is wrong with it.
+        """
+        read = read_statement(statement)
+        try:
+            return CompiledPlan(self, self.compile_document(read.node, read.source))
+        except RecursionError:
+            raise too_deep(read.source) from None
+
+    def load_plan(self, reference: PlanReference) -> CompiledPlan:
+        """A plan from a file or a text. Raises PlanError."""
+        return CompiledPlan(self, reference.load())
+
+    def execute_plan(self, path: str | os.PathLike[str]) -> TableResult:
+        """Runs the plan in a file. Raises StateplanError."""
+        return self.load_plan(PlanReference.from_file(path)).execute()
+
+    def compile_document(self, node: exp.Expr, source: str) -> PlanDocument:
+        """The plan of a statement that was read from ``source``, as a new document. Raises StateplanError."""
+        from planner.tables import reduce_tables
+        from plans.document import PlanDocument
+        from plans.facts import PlanFacts, schema_hashes
+
+        inserts, holder = inserts_of(node, source)
+        graph = self.compile_graph(inserts, source)
+        objects = value(self._config.to_dict(), "table.plan.compile.catalog-objects")
+        facts = PlanFacts.of(text_of(holder, source), schema_hashes(graph))
+        return PlanDocument.from_graph(reduce_tables(graph, self.catalog, objects), facts)
+
+    def compile_graph(self, inserts: Sequence[exp.Insert], source: str) -> ExecGraph:
+        """The exec graph of INSERTs that were read from ``source``. Raises StateplanError."""
+        from planner.compile import compile_inserts
+
+        return compile_inserts(inserts, self.catalog, self._config.to_dict(), source)
+
+    def query_fields(self, query: exp.Expr, source: str) -> list[tuple[str, LogicalType]]:
+        """Name and type of the columns of a query that was read from ``source``. Raises StateplanError."""
+        from planner.compile import query_schema
+
+        return query_schema(query, self.catalog, self._config.to_dict(), source)
+
+    # jobs
+
+    def run_inserts(self, inserts: Sequence[exp.Insert], source: str, statement: str) -> TableResult:
+        """Starts INSERTs that were read from ``source`` as one job. Raises StateplanError."""
+        from planner.tables import complete_tables
+        from plans.document import PlanDocument
+        from plans.facts import PlanFacts
+
+        graph = complete_tables(self.compile_graph(inserts, source), self.catalog)
+        document = PlanDocument.from_graph(graph, PlanFacts())
+        return self._sink_result(self._start(document, graph), [], statement, document)
+
+    def run_query(self, query: exp.Expr, source: str) -> TableResult:
+        """Starts a query whose changes go to standard output. Raises StateplanError."""
+        fields = self.query_fields(query, source)
+        with self._print_sink(query, fields) as insert:
+            result = self.run_inserts([insert], source, "SELECT")
+        names, types = zip(*fields, strict=True)
+        return TableResult(names, types, [], ResultKind.SUCCESS_WITH_CONTENT, result.job, result.notes, "SELECT")
+
+    @contextmanager
+    def _print_sink(self, query: exp.Expr, fields: Sequence[tuple[str, LogicalType]]) -> Iterator[exp.Insert]:
+        """An INSERT of ``query`` into a nameless table that prints its changes, and is there inside the block."""
+        names = _distinct([name for name, _ in fields])
+        columns = tuple(Column(name, _plain(kind)) for name, (_, kind) in zip(names, fields, strict=True))
+        parts = (DEFAULT_CATALOG, DEFAULT_DATABASE, f"*anonymous_print${next(self._anonymous)}*")
+        table = CatalogTable(ObjectIdentifier(*parts), TableSchema(columns), {"connector": "print"}, temporary=True)
+        catalog, database, name = (exp.to_identifier(part, quoted=True) for part in parts)
+        self.catalog.create(table)
+        try:
+            yield exp.Insert(this=exp.Table(this=name, db=database, catalog=catalog), expression=query)
+        finally:
+            self.catalog.drop(parts, kind="TABLE", temporary=True)
+
+    def explain_node(self, node: exp.Expr, source: str, details: Sequence[str] = ()) -> str:
+        """What EXPLAIN shows of a query, an INSERT or a statement set: the operators as a tree, and their states.
+
+        Raises:
+            SqlError: SQL004, for details that need Flink's own planner.
+            StateplanError: whatever is wrong with the statement.
+        """
+        from plans.document import PlanDocument
+        from plans.explain import explain, to_text
+
+        if details:
+            raise SqlError(
+                "SQL004",
+                f"EXPLAIN {details[0]} is not supported",
+                place=place_of(node, source),
+                hint="EXPLAIN alone shows the operators with their states",
+            )
+        options = self._config.to_dict()
+        if not isinstance(node, exp.Query):
+            inserts, _ = inserts_of(node, source)
+            return to_text(explain(PlanDocument.from_graph(self.compile_graph(inserts, source)), options))
+        with self._print_sink(node, self.query_fields(node, source)) as insert:
+            shown = explain(PlanDocument.from_graph(self.compile_graph([insert], source)), options)
+        return to_text(replace(shown, trees=tuple(branch for tree in shown.trees for branch in tree.inputs)))
+
+    def run_document(self, document: PlanDocument) -> TableResult:
+        """Starts the job of a plan, with its tables as the session's catalog has them.
+
+        Raises:
+            CatalogError: CAT050 to CAT054, when plan and catalog do not fit together.
+            StateplanError: when the job cannot be started.
+        """
+        from planner.restore import restore
+
+        restored = restore(document, self.catalog, self._config.to_dict())
+        notes = [str(w) for w in document.warnings] + list(restored.notes)
+        return self._sink_result(self._start(document, restored.graph), notes, "EXECUTE PLAN", document)
+
+    def _start(self, document: PlanDocument, graph: ExecGraph) -> JobResult:
+        from execnodes.runtime.job import execute
+
+        options = self._config.to_dict()
+
+        def check(old_text: str) -> None:
+            _check_restart(old_text, document, options)
+
+        return execute(
+            graph,
+            options,
+            plan_text=document.text,
+            console=self.console,
+            on_progress=self.on_progress,
+            check_restart=check,
+        )
+
+    def _sink_result(self, job: JobResult, notes: Sequence[str], statement: str, document: PlanDocument) -> TableResult:
+        from execnodes.types import BIGINT
+        from planner.tables import table_of
+
+        names = [table.summary for node in document.graph.sinks if (table := table_of(node)) is not None]
+        columns = tuple(_distinct(names))
+        result = TableResult(
+            columns,
+            (BIGINT,) * len(columns),
+            [(-1,) * len(columns)],
+            ResultKind.SUCCESS_WITH_CONTENT,
+            job,
+            tuple(notes),
+            statement,
+        )
+        if self._config.value("table.dml-sync"):
+            result.wait()
+        return result
+
+    # the catalog
+
+    def create_temporary_view(self, path: str, query: str) -> None:
+        """A temporary view over a query. Raises StateplanError."""
+        self.execute_sql(f"CREATE TEMPORARY VIEW {path} AS {query}")
+
+    def drop_temporary_view(self, path: str) -> bool:
+        """Drops a temporary view; returns whether there was one. Raises CatalogError when it is a table."""
+        return self._drop(path, "VIEW")
+
+    def drop_temporary_table(self, path: str) -> bool:
+        """Drops a temporary table; returns whether there was one. Raises CatalogError when it is a view."""
+        return self._drop(path, "TABLE")
+
+    def _drop(self, path: str, kind: str) -> bool:
+        node: Any = read_statement(f"DROP TEMPORARY {kind} IF EXISTS {path}").node
+        from planner.ddl import parts_of
+
+        return self.catalog.drop(parts_of(node.this), kind=kind, temporary=True, if_exists=True)
+
+    def list_catalogs(self) -> list[str]:
+        return self.catalog.list_catalogs()
+
+    def list_databases(self) -> list[str]:
+        return self.catalog.list_databases()
+
+    def list_tables(self) -> list[str]:
+        """Tables and views of the current database."""
+        return self.catalog.list_tables()
+
+    def list_views(self) -> list[str]:
+        return self.catalog.list_views()
+
+    def list_temporary_tables(self) -> list[str]:
+        return [o.identifier.name for o in self.catalog.objects() if o.temporary and isinstance(o, CatalogTable)]
+
+    def list_temporary_views(self) -> list[str]:
+        return [o.identifier.name for o in self.catalog.objects() if o.temporary and isinstance(o, CatalogView)]
+
+    def get_current_catalog(self) -> str:
+        return self.catalog.current_catalog
+
+    def get_current_database(self) -> str:
+        return self.catalog.current_database
+
+    def use_catalog(self, name: str) -> None:
+        """Makes a catalog current. Raises CatalogError CAT003."""
+        self.catalog.use_catalog(name)
+
+    def use_database(self, name: str) -> None:
+        """Makes a database of the current catalog current. Raises CatalogError CAT004."""
+        self.catalog.use_database([name])
+
+
+def inserts_of(node: exp.Expr, source: str) -> tuple[list[exp.Insert], exp.Expr]:
+    """The INSERTs of an INSERT, a statement set or EXECUTE of one of them, and the node whose text is the plan's SQL.
+
+    Raises:
+        SqlError: SQL012, for anything else.
+    """
+    if isinstance(node, nodes.ExecuteStatement):
+        node = node.this
+    if isinstance(node, exp.Insert):
+        return [node], node
+    if isinstance(node, nodes.StatementSet):
+        return list(node.expressions), node
+    raise SqlError(
+        "SQL012",
+        "only INSERT and STATEMENT SET have a plan",
+        place=place_of(node, source),
+        expected="INSERT or STATEMENT SET",
+    )
+
+
+def _plain(kind: LogicalType) -> LogicalType:
+    """The type without the mark of a time attribute, which a sink's column cannot have."""
+    return replace(kind, kind=None)
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """The names, with a number behind those that were there before."""
+    out: list[str] = []
+    for name in names:
+        count = itertools.count(0)
+        candidate = name
+        while candidate in out:
+            candidate = f"{name}{next(count)}"
+        out.append(candidate)
+    return out
+
+
+def _check_restart(old_text: str, document: PlanDocument, options: Mapping[str, str]) -> None:
+    """Raises CheckpointError CKPT003 when ``document`` cannot go on from the state of the plan ``old_text``."""
+    from plans.diff import compare
+    from plans.document import PlanDocument as Document
+
+    diff = compare(Document.parse(old_text), document)
+    if diff.may_restart:
+        return
+    folder = options.get("execution.checkpointing.dir", "")
+    raise CheckpointError(
+        "CKPT003",
+        f"the checkpoint {folder} was written by another plan: " + "; ".join(diff.all_reasons),
+        expected="the same plan, or one that differs only in TTLs",
+        hint="set another 'execution.checkpointing.dir', or run the plan that wrote it",
+    )

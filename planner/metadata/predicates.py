@@ -1,0 +1,116 @@
+"""Predicates that hold for every row of a relation, and the constants they pin down.
+
+Source: Calcite's ``RelMdPredicates`` and ``RexUtil.predicateConstants``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from execnodes.rex import InputRef, Literal, Rex
+from planner.algebra import Aggregate, Calc, Exchange, Filter, Join, Project, Rel, Sink, Union, Window
+from planner.expressions import fold
+from planner.expressions.normal import equal, key, member
+from planner.expressions.ops import (
+    compare,
+    conjunctions,
+    input_refs,
+    is_deterministic,
+    is_null_literal,
+    kind,
+    remap,
+    shift,
+    test,
+)
+
+__all__ = ["constant_map", "predicates_of"]
+
+
+def predicates_of(rel: Rel) -> list[Rex]:
+    """Conditions over the fields of ``rel`` that are TRUE for each of its rows."""
+    if isinstance(rel, Filter):
+        own = [c for c in conjunctions(rel.condition) if is_deterministic(c)]
+        return _distinct([*predicates_of(rel.input), *own])
+    if isinstance(rel, Project):
+        return _through(rel.input, rel.exprs, predicates_of(rel.input))
+    if isinstance(rel, Calc):
+        below = [*predicates_of(rel.input), *(c for c in conjunctions(rel.condition) if is_deterministic(c))]
+        return _through(rel.input, rel.exprs, _distinct(below))
+    if isinstance(rel, Join):
+        width = rel.left.width
+        left = predicates_of(rel.left)
+        right = [shift(p, width) for p in predicates_of(rel.right)]
+        own = [c for c in conjunctions(rel.condition) if is_deterministic(c)]
+        return _distinct([*left, *right, *own]) if rel.join_type == "INNER" else []
+    if isinstance(rel, Aggregate):
+        where = {g: i for i, g in enumerate(rel.group)}
+        return [remap(p, where) for p in predicates_of(rel.input)
+                if rel.group and all(i in where for i in input_refs(p))]
+    if isinstance(rel, Union):
+        first, *rest = [predicates_of(i) for i in rel.inputs]
+        return [p for p in first if all(member(p, other) for other in rest)]
+    if isinstance(rel, (Window, Exchange, Sink)):
+        return predicates_of(rel.input)
+    return []
+
+
+def _distinct(predicates: Iterable[Rex]) -> list[Rex]:
+    out: dict[object, Rex] = {}
+    for p in predicates:
+        out.setdefault(key(p), p)
+    return list(out.values())
+
+
+def _through(below: Rel, exprs: tuple[Rex, ...], predicates: list[Rex]) -> list[Rex]:
+    """``predicates`` over the input, carried over a projection; constants of the projection added."""
+    where: dict[int, int] = {}
+    for i, e in enumerate(exprs):
+        if isinstance(e, InputRef):
+            where.setdefault(e.index, i)
+    out = [remap(p, where) for p in predicates if all(i in where for i in input_refs(p))]
+    for i, e in enumerate(exprs):
+        ref = InputRef(e.type, i)
+        if is_null_literal(e):
+            out.append(test("IS NULL", ref))
+        elif isinstance(e, Literal) and e.value is not None:
+            out.append(compare("=", ref, e))
+        elif kind(e) == "CAST" and isinstance(e.children[0], Literal) and e.children[0].value is not None:
+            out.append(compare("=", ref, e.children[0]))
+    return out
+
+
+def constant_map(predicates: Iterable[Rex]) -> list[tuple[Rex, Literal]]:
+    """Expressions that the predicates fix to one value, with that value."""
+    found: list[tuple[Rex, Literal]] = []
+    excluded: list[Rex] = []
+
+    def add(rex: Rex, value: Literal) -> None:
+        if any(equal(rex, e) for e in excluded):
+            return
+        previous = next((v for r, v in found if equal(r, rex)), None)
+        if previous is None:
+            found.append((rex, value))
+        elif previous != value:
+            excluded.append(rex)
+            found[:] = [(r, v) for r, v in found if not equal(r, rex)]
+
+    for p in predicates:
+        op = kind(p)
+        if op == "IS NULL":
+            add(p.children[0], Literal(p.children[0].type.as_nullable(), None))
+        elif op == "=":
+            left, right = p.children
+            if isinstance(left, Literal):
+                left, right = right, left
+            if not isinstance(right, Literal) or isinstance(left, Literal) or is_null_literal(right):
+                continue
+            if not is_deterministic(left):
+                continue
+            add(left, right)
+            if kind(left) == "CAST":
+                inner = fold.cast_literal(right, left.children[0].type.not_null())
+                if isinstance(inner, Literal):
+                    add(left.children[0], inner)
+    return found
+
+

@@ -1,0 +1,60 @@
+"""Simplifies the conditions of filters and joins.
+
+Source: Flink's ``SimplifyFilterConditionRule`` and ``SimplifyJoinConditionRule``: simplification, then common factors
+of a disjunction pulled out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from execnodes.rex import Rex
+from planner.algebra import Filter, Join, Rel
+from planner.expressions.normal import equal, key
+from planner.expressions.ops import and_, conjunctions, disjunctions, is_always_false, is_always_true, kind, or_
+from planner.expressions.simplify import Simplifier
+
+__all__ = ["pull_factors", "simplify_filter_condition", "simplify_join_condition"]
+
+
+def pull_factors(rex: Rex) -> Rex:
+    """``(a AND b) OR (a AND c)`` as ``a AND (b OR c)``."""
+    if kind(rex) == "AND":
+        return and_(pull_factors(c) for c in conjunctions(rex))
+    if kind(rex) != "OR":
+        return rex
+    operands = disjunctions(rex)
+    factors = _common(operands)
+    if not factors:
+        return or_(operands)
+    keys = {key(f) for f in factors}
+    rest = [and_(c for c in conjunctions(o) if key(c) not in keys) for o in operands]
+    return and_([*factors, or_(rest)])
+
+
+def _common(operands: Sequence[Rex]) -> list[Rex]:
+    first, *others = [conjunctions(o) for o in operands]
+    other_keys = [{key(c) for c in o} for o in others]
+    return [f for f in first if all(key(f) in keys for keys in other_keys)]
+
+
+def _simplified(condition: Rex) -> Rex | None:
+    if is_always_true(condition) or is_always_false(condition):
+        return None
+    new = pull_factors(Simplifier().simplify(condition, "FALSE"))
+    return None if equal(new, condition) else new
+
+
+def simplify_filter_condition(rel: Rel) -> Rel | None:
+    if not isinstance(rel, Filter):
+        return None
+    condition = _simplified(rel.condition)
+    return None if condition is None else replace(rel, condition=condition)
+
+
+def simplify_join_condition(rel: Rel) -> Rel | None:
+    if not isinstance(rel, Join):
+        return None
+    condition = _simplified(rel.condition)
+    return None if condition is None else replace(rel, condition=condition)

@@ -1,0 +1,185 @@
+"""Writes the generated parts of the documentation: ``python -m scripts.docs``; with ``--check`` it only compares.
+
+A generated part stands between ``<!-- generated: NAME -->`` and ``<!-- end -->``; NAME is a function below.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("execnodes", "plans", "planner", "cli")
+_PART = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.S)
+_CODE = re.compile(r"[A-Z]{2,5}[0-9]{3}")
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join("| " + " | ".join(c.replace("|", "\\|").replace("\n", " ") for c in line) + " |\n" for line in lines)
+
+
+# ---- errors ----------------------------------------------------------------------------------------------------
+
+
+def _template(node: ast.expr) -> str | None:
+    """The text of a message with ``...`` where it varies; None for what is not a text."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_template(v) or "..." for v in node.values)
+    if isinstance(node, ast.FormattedValue):
+        return "..."
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        parts = [_template(node.left), _template(node.right)]
+        return "".join(p or "..." for p in parts) if any(parts) else None
+    return None
+
+
+def _raised() -> dict[str, dict[str, None]]:
+    """Code -> the messages written behind it in calls, else in tables, in the order of the source."""
+    trees = [ast.parse(path.read_text(encoding="utf-8"))
+             for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    calls = [node.args for node in nodes if isinstance(node, ast.Call)]
+    tables = [node.elts for node in nodes if isinstance(node, ast.Tuple)]
+    found: dict[str, dict[str, None]] = {}
+    for rows, late in ((calls, False), (tables, True)):
+        new: dict[str, dict[str, None]] = {}
+        for row in rows:
+            for place, part in enumerate(row):
+                if isinstance(part, ast.Constant) and _CODE.fullmatch(str(part.value)):
+                    texts = new.setdefault(str(part.value), {})
+                    message = _template(row[place + 1]) if place + 1 < len(row) else None
+                    if message and not _CODE.fullmatch(message):
+                        texts[message] = None
+        found |= {code: texts for code, texts in new.items() if not (late and found.get(code))}
+    return found
+
+
+def errors() -> str:
+    """Every error code with its messages."""
+    rows = [[f"`{code}`", "; ".join(messages) or "..."] for code, messages in sorted(_raised().items())]
+    return _table(["code", "message"], rows)
+
+
+def exit_codes() -> str:
+    """What the process returns."""
+    from cli.exit_codes import ExitCode
+
+    return _table(["code", "meaning"], [[str(c.value), c.meaning] for c in ExitCode])
+
+
+# ---- tables of the code ----------------------------------------------------------------------------------------
+
+
+def _option_rows(options: Iterable[object]) -> list[list[str]]:
+    from execnodes.connectors.options import Option, OptionType
+
+    rows = []
+    for option in options:
+        assert isinstance(option, Option)
+        shown = str(option.default).lower() if option.type is OptionType.BOOLEAN else str(option.default)
+        unit = " ms" if option.type is OptionType.DURATION else ""
+        default = "required" if option.required else "" if option.default is None else f"`{shown}{unit}`"
+        note = option.description
+        if option.values:
+            note += " One of " + ", ".join(f"`{v}`" for v in option.values) + "."
+        if option.no_effect:
+            note += f" Accepted, without effect: {option.no_effect}."
+        if option.refused:
+            note += f" Only the default: {option.refused}."
+        rows.append([f"`{option.key}`", option.type.value, default, option.role.value, note])
+    return rows
+
+
+def _sections(things: Iterable[object], level: str) -> str:
+    from execnodes.connectors.options import Connector, Format
+
+    out = []
+    for thing in things:
+        assert isinstance(thing, Connector | Format)
+        out.append(f"{level} {thing.name}\n\n{thing.description}\n")
+        if isinstance(thing, Connector):
+            out.append(f"As: {', '.join(r.value for r in thing.roles)}.")
+            if thing.formats:
+                out.append(f" Formats: {', '.join(f'`{f}`' for f in thing.formats)}.")
+            if thing.metadata:
+                out.append(" Metadata: " + ", ".join(f"`{k}` {t}" for k, t in thing.metadata) + ".")
+            out.append("\n")
+        if thing.options:
+            out.append("\n" + _table(["option", "type", "default", "of", ""], _option_rows(thing.options)))
+        out.append("\n")
+    return "".join(out).rstrip("\n") + "\n"
+
+
+def connectors() -> str:
+    """Connectors and their options."""
+    from execnodes.connectors.registry import CONNECTORS
+
+    return _sections(CONNECTORS.values(), "###")
+
+
+def formats() -> str:
+    """Formats and their options; in a table a key is written ``<format>.<key>``."""
+    from execnodes.connectors.registry import FORMATS
+
+    return _sections(FORMATS.values(), "###")
+
+
+def options() -> str:
+    """Options of a session."""
+    from planner.config import OPTIONS
+
+    return _table(["option", "type", "default", ""],
+                  [[row[0], row[1], row[2], row[4]] for row in _option_rows(OPTIONS.values())])
+
+
+def functions() -> str:
+    """Scalar functions and whether they are supported."""
+    from execnodes.functions.table import functions as table
+
+    return _table(["function", "also written", "supported"], [
+        [f"`{f.signature}`", ", ".join(f"`{a}`" for a in f.aliases), "yes" if f.supported else f"no: {f.reason}"]
+        for f in table()])
+
+
+def nodes() -> str:
+    """Operators of a plan."""
+    from execnodes.registry import registered
+
+    return _table(["node", "states"], [[f"`{name}_{version}`", ", ".join(f"`{s}`" for s in cls.STATE_NAMES)]
+                                       for (name, version), cls in registered().items()])
+
+
+PARTS: dict[str, Callable[[], str]] = {f.__name__: f for f in (
+    errors, exit_codes, connectors, formats, options, functions, nodes)}
+
+
+def outdated(write: bool) -> list[Path]:
+    """The pages whose generated parts are not up to date; ``write`` brings them up to date."""
+    found = []
+    for page in sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]):
+        text = page.read_text(encoding="utf-8")
+        fresh = _PART.sub(lambda m: f"{m[1]}\n{PARTS[m[2]]()}\n{m[3]}", text)
+        if fresh != text:
+            found.append(page)
+            if write:
+                page.write_text(fresh, encoding="utf-8")
+    return found
+
+
+def main() -> int:
+    """1 when ``--check`` finds a page out of date."""
+    check = "--check" in sys.argv[1:]
+    pages = outdated(write=not check)
+    for page in pages:
+        print(f"{'out of date' if check else 'wrote'}: {page.relative_to(ROOT)}")
+    return int(check and bool(pages))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

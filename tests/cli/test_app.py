@@ -1,0 +1,153 @@
+"""The command line as its users see it: arguments in, text, files and an exit code out."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from cli import app, plan
+from cli.exit_codes import ExitCode, exit_code
+from execnodes.errors import (
+    CatalogError,
+    CheckpointError,
+    DataError,
+    OptionError,
+    PlanError,
+    RunError,
+    SqlError,
+    StateplanError,
+)
+
+PLAN = str(Path(__file__).parent / "data" / "join_plan.json")
+
+
+@dataclass
+class Answer:
+    code: int
+    out: str
+    err: str
+
+
+Command = Callable[..., Answer]
+
+
+@pytest.fixture
+def stateplan(capfd: pytest.CaptureFixture[str]) -> Command:
+    def command(*args: str) -> Answer:
+        with pytest.raises(SystemExit) as ended:
+            app.main(args)
+        out, err = capfd.readouterr()
+        assert isinstance(ended.value.code, int)
+        return Answer(ended.value.code, out, err)
+
+    return command
+
+
+def test_show(stateplan: Command) -> None:
+    answer = stateplan("plan", "show", PLAN)
+    assert (answer.code, answer.err) == (0, "")
+    assert "state 1  rightState  ttl 1 h" in answer.out
+
+
+def test_show_as_json(stateplan: Command) -> None:
+    shown = json.loads(stateplan("plan", "show", "--format", "json", PLAN).out)
+    states = [s for o in shown["operators"] for s in o["state"]]
+    assert [s["name"] for s in states] == ["leftState", "rightState"]
+
+
+def test_explain(stateplan: Command) -> None:
+    answer = stateplan("plan", "explain", PLAN)
+    assert answer.code == 0
+    assert answer.out.startswith("== Optimized Execution Plan ==\nSink(")
+
+
+def test_a_missing_plan(stateplan: Command, tmp_path: Path) -> None:
+    answer = stateplan("plan", "show", str(tmp_path / "plan.json"))
+    assert (answer.code, answer.out) == (ExitCode.BAD_INPUT, "")
+    assert answer.err.startswith("error: [PLAN001] ")
+
+
+def test_a_broken_plan_as_json(stateplan: Command, tmp_path: Path) -> None:
+    broken = tmp_path / "plan.json"
+    broken.write_text(Path(PLAN).read_text()[:500])
+    answer = stateplan("plan", "explain", "--format", "json", str(broken))
+    assert (answer.code, answer.out) == (ExitCode.BAD_INPUT, "")
+    error = json.loads(answer.err)["error"]
+    assert error["code"].startswith("PLAN")
+    assert error["place"]["file"] == str(broken)
+
+
+@pytest.mark.parametrize("args", [
+    ["plan", "show"], ["plan", "shwo", PLAN], ["--nope"], ["plan", "show", "--format", "xml", PLAN],
+    ["plan", "compile", "-f", "x.sql", "-o", "p.json", "--overwrite", "--if-not-exists"],
+])
+def test_a_wrong_command_line(stateplan: Command, args: list[str]) -> None:
+    answer = stateplan(*args)
+    assert (answer.code, answer.out) == (ExitCode.USAGE, "")
+    assert "Traceback" not in answer.err
+
+
+@pytest.mark.parametrize("pair", ["table.exec.state.ttl", "=1 h", ""])
+def test_an_option_without_key_or_value(stateplan: Command, pair: str) -> None:
+    answer = stateplan("plan", "explain", PLAN, "-D", pair)
+    assert answer.code == ExitCode.BAD_INPUT
+    assert answer.err.startswith("error: [OPT401] ")
+
+
+@pytest.mark.parametrize(("error", "code"), [
+    (SqlError, 3), (PlanError, 3), (CatalogError, 3), (OptionError, 3), (StateplanError, 3), (DataError, 1),
+    (RunError, 1), (CheckpointError, 4),
+])
+def test_exit_codes(error: type[StateplanError], code: int) -> None:
+    assert exit_code(error("X001", "wrong")) == code
+
+
+def test_a_bug_is_one_line(stateplan: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr(plan, "show", broken)
+    answer = stateplan("plan", "show", PLAN)
+    assert answer.code == ExitCode.BUG
+    assert answer.err == ("error: [BUG000] this is a bug in stateplan: ZeroDivisionError: division by zero\n"
+                          "  hint: --debug shows where\n")
+    monkeypatch.setenv("STATEPLAN_DEBUG", "1")
+    with pytest.raises(ZeroDivisionError):
+        app.main(["plan", "show", PLAN])
+
+
+@pytest.mark.parametrize(("sent", "code"), [
+    (KeyboardInterrupt(), ExitCode.INTERRUPTED), (signal.SIGTERM, ExitCode.TERMINATED),
+])
+def test_an_interrupted_command(stateplan: Command, monkeypatch: pytest.MonkeyPatch,
+                                sent: KeyboardInterrupt | signal.Signals, code: ExitCode) -> None:
+    def interrupted(*_: object) -> None:
+        if isinstance(sent, KeyboardInterrupt):
+            raise sent
+        os.kill(os.getpid(), sent)
+
+    monkeypatch.setattr(plan, "show", interrupted)
+    answer = stateplan("plan", "show", PLAN)
+    assert (answer.code, answer.out, answer.err) == (code, "", "")
+
+
+def test_nobody_reads_the_output() -> None:
+    command = f"{sys.executable} -m cli plan show {PLAN} | true; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True,
+                          cwd=Path(__file__).parents[2])
+    assert done.stderr == ""
+    assert int(done.stdout) in (ExitCode.OK, ExitCode.BROKEN_PIPE)
+
+
+def test_version(stateplan: Command) -> None:
+    answer = stateplan("--version")
+    assert answer.code == 0
+    assert answer.out.startswith("stateplan")

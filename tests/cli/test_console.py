@@ -1,0 +1,100 @@
+"""What the consoles write, and where."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+
+import pytest
+
+from cli.console import CaptureConsole, JsonConsole, PlainConsole, TerminalConsole
+from execnodes.errors import Place, SqlError
+from execnodes.runtime.job import Progress
+from planner.tableau import display_width, render
+
+
+def test_a_table_looks_like_flinks() -> None:
+    assert render(["name", "null"], [["orders", True], ["a", False]]) == """\
++--------+-------+
+|   name |  null |
++--------+-------+
+| orders |  TRUE |
+|      a | FALSE |
++--------+-------+
+2 rows in set
+"""
+
+
+def test_one_row_and_none() -> None:
+    assert render(["x"], [[None]]).splitlines()[3:] == ["| <NULL> |", "+--------+", "1 row in set"]
+    assert render(["x"], []) == "Empty set\n"
+
+
+@pytest.mark.parametrize(("value", "shown"), [
+    ("a\nb\tc", "a\\nb\\tc"),
+    ("\x1b[31m", "\\u001b[31m"), ("x" * 101, "x" * 97 + "..."), ("日" * 60, "日" * 48 + "..."),
+])
+def test_a_value_stays_in_its_cell(value: str, shown: str) -> None:
+    assert render(["c"], [[value]]).splitlines()[3].split() == ["|", shown, "|"]
+
+
+def test_wide_characters_keep_the_frame_straight() -> None:
+    lines = render(["city"], [["北京"], ["Zürich"]]).splitlines()
+    assert len({display_width(line) for line in lines[:-1]}) == 1
+
+
+def test_results_and_the_rest_go_different_ways() -> None:
+    out, err = io.StringIO(), io.StringIO()
+    console = PlainConsole(out=out, err=err)
+    console.show("result", None)
+    console.note("note")
+    console.warning("odd")
+    console.error(SqlError("SQL001", "wrong"))
+    assert out.getvalue() == "result\n"
+    assert err.getvalue() == "note\nwarning: odd\nerror: [SQL001] wrong\n"
+
+
+def test_quiet_keeps_warnings_and_errors() -> None:
+    console = CaptureConsole(quiet=True)
+    console.note("note")
+    console.progress(Progress())
+    console.finished(Progress())
+    console.warning("odd")
+    assert console.asides == "warning: odd\n"
+
+
+def test_progress_in_a_pipe_is_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("cli.console.time.monotonic", lambda: now)
+    err = io.StringIO()
+    console = PlainConsole(err=err, every=5)
+    console.status("starting")
+    for _ in range(60):
+        now += 0.2
+        console.progress(Progress(batch=3, rows_in=1234567, rows_out=89, seconds=now, batch_seconds=0.25))
+    lines = err.getvalue().splitlines()
+    assert len(lines) == 2
+    assert lines[0] == f"batch 3 (0.2 s) | 1,234,567 rows in | 89 rows out | {105.0:.1f} s"
+
+
+def test_the_live_line_makes_way_for_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", screen)
+    console = TerminalConsole(err=screen)
+    console.status("starting the job")
+    print("+I[1]")
+    console.finished(Progress(batch=0, rows_in=1, rows_out=1))
+    assert sys.stdout is screen
+    erased = [part for part in screen.getvalue().split("\r\033[K") if part]
+    assert erased == ["starting the job ...", "+I[1]\nfinished: batch 0 (0.0 s) | 1 rows in | 1 rows out | 0.0 s\n"]
+
+
+def test_json_is_one_object_per_line() -> None:
+    out, err = io.StringIO(), io.StringIO()
+    console = JsonConsole(out=out, err=err)
+    console.table(["a"], [[1], ["é"]])
+    console.error(SqlError("SQL001", "wrong", place=Place(file="f.sql", line=2), hint="do"))
+    assert json.loads(out.getvalue()) == {"columns": ["a"], "rows": [[1], ["é"]]}
+    error = json.loads(err.getvalue())["error"]
+    assert (error["code"], error["place"]["line"], error["hint"]) == ("SQL001", 2, "do")

@@ -1,0 +1,59 @@
+"""Plans that Flink 2.3 compiled give here the rows they gave there, whatever the micro-batches."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from execnodes.connectors.print import format_rows
+from execnodes.graph import ExecGraph
+from execnodes.runtime.jobgraph import JobGraph
+from execnodes.runtime.translate import translate
+from tests.support.cases import IN_SCOPE, Case, arrivals
+from tests.support.local import LocalRun, fold
+
+
+def replayed(case: Case, folder: Path, step: int) -> ExecGraph:
+    """Flink's plan of the case, its tables reading replay files written to ``folder``."""
+    times = sorted({at for rows in arrivals(case).values() for at, _ in rows})
+    instant = {at: times[i - i % step] for i, at in enumerate(times)}
+    for name, rows in arrivals(case).items():
+        text = "".join(json.dumps({**json.loads(line), "@at": instant[at]}) + "\n" for at, line in rows)
+        (folder / name).write_text(text)
+    data: dict[str, Any] = json.loads(case.text("plan.json").replace("${DIR}", str(folder)))
+    for node in data["nodes"]:
+        if "scanTableSource" in node:
+            node["scanTableSource"]["table"]["resolvedTable"]["options"]["connector"] = "replay"
+    return ExecGraph.from_json(data, strict_unknown=False)
+
+
+def run(graph: JobGraph) -> list[str]:
+    """The lines that the sinks print."""
+    local, lines = LocalRun(graph), []
+    readers: list[Any] = [s.reader for s in graph.sources]
+    for now in sorted({at for r in readers for at in r.table.instants()}):
+        splits = {i: list(r.read({"now": now})) for i, r in enumerate(readers)}
+        for sink, frames in zip(graph.sinks, local.batch(splits, now), strict=True):
+            for frame in frames:
+                lines += format_rows(frame, [t for _, t in sink.columns], sink.options.get("print-identifier"))
+    return lines
+
+
+@pytest.mark.parametrize("step", [1, 3, 1000])
+@pytest.mark.parametrize("name", IN_SCOPE)
+def test_materialized_like_flink(name: str, step: int, shared: Path, tmp_path: Path) -> None:
+    if step > 1 and name.startswith("ttl_"):
+        pytest.skip("rows that share an instant cannot expire between each other")
+    case = Case(shared / "cases" / name)
+    lines = run(translate(replayed(case, tmp_path, step), {}, key_groups=4))
+    assert fold(lines) == case.materialized
+
+
+@pytest.mark.parametrize("name", [n for n in IN_SCOPE if n != "statement_set_two_sinks"])
+def test_one_row_at_a_time_gives_the_same_changes(name: str, shared: Path, tmp_path: Path) -> None:
+    case = Case(shared / "cases" / name)
+    lines = run(translate(replayed(case, tmp_path, 1), {}, key_groups=4))
+    assert sorted(lines) == sorted(case.text("changelog.txt").splitlines())

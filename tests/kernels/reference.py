@@ -1,0 +1,285 @@
+"""Flink's operators row by row, slow and obvious: what the kernels are compared with.
+
+Written from the behaviour of Flink's functions of the same names, one row at a time, with state in dictionaries.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Generic, TypeVar
+
+from execnodes.changelog import RowKind
+
+Row = tuple[Any, ...]
+Change = tuple[int, Row]
+
+INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = (int(k) for k in RowKind)
+
+V = TypeVar("V")
+
+
+def retracts(kind: int) -> bool:
+    return kind in (UPDATE_BEFORE, DELETE)
+
+
+def fold(changes: Sequence[Change]) -> Counter[Row]:
+    """The rows that are left of a changelog; counts may be negative where it retracts what was never there."""
+    out: Counter[Row] = Counter()
+    for kind, row in changes:
+        out[row] += -1 if retracts(kind) else 1
+    return Counter({row: n for row, n in out.items() if n})
+
+
+def upsert_fold(changes: Sequence[Change], key: Sequence[int]) -> dict[Row, Row]:
+    """The rows that are left in a table with a primary key: -U is ignored."""
+    out: dict[Row, Row] = {}
+    for kind, row in changes:
+        k = tuple(row[i] for i in key)
+        if kind == DELETE:
+            out.pop(k, None)
+        elif kind != UPDATE_BEFORE:
+            out[k] = row
+    return out
+
+
+class Cells(Generic[V]):
+    """State with a TTL: a value is there until ``ttl`` ms have passed since it was written."""
+
+    def __init__(self, ttl: int) -> None:
+        self.ttl = ttl
+        self.cells: dict[Hashable, tuple[V, int]] = {}
+
+    def get(self, key: Hashable, now: int) -> V | None:
+        value, written = self.cells.get(key, (None, 0))
+        return None if value is None or (self.ttl and written + self.ttl <= now) else value
+
+    def put(self, key: Hashable, value: V, now: int) -> None:
+        self.cells[key] = (value, now)
+
+    def remove(self, key: Hashable) -> None:
+        self.cells.pop(key, None)
+
+    def live(self, now: int) -> dict[Hashable, V]:
+        return {k: v for k, (v, t) in self.cells.items() if not self.ttl or t + self.ttl > now}
+
+
+class Deduplicate:
+    """ProcTimeDeduplicateKeepFirstRowFunction, ProcTimeDeduplicateKeepLastRowFunction."""
+
+    def __init__(self, keys: Sequence[int], keep_last: bool, update_before: bool, ttl: int) -> None:
+        self.keys, self.keep_last, self.update_before = keys, keep_last, update_before
+        self.state: Cells[Row] = Cells(ttl)
+
+    def add(self, change: Change, now: int) -> list[Change]:
+        _, row = change
+        key = tuple(row[i] for i in self.keys)
+        before = self.state.get(key, now)
+        if not self.keep_last:
+            if before is not None:
+                return []
+            self.state.put(key, row, now)
+            return [(INSERT, row)]
+        self.state.put(key, row, now)
+        if before is None:
+            return [(INSERT, row)]
+        if before == row and not self.state.ttl:
+            return []
+        return [*([(UPDATE_BEFORE, before)] if self.update_before else []), (UPDATE_AFTER, row)]
+
+
+def wrap(value: int, bits: int) -> int:
+    return (value + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))
+
+
+class Call:
+    """An aggregate call over whole numbers (or, for COUNT, MIN and MAX, anything ordered)."""
+
+    def __init__(self, function: str, argument: int | None, distinct: bool = False, passes: int | None = None,
+                 bits: int = 32) -> None:
+        self.function, self.argument, self.distinct, self.passes, self.bits = function, argument, distinct, passes, bits
+
+    def initial(self) -> list[Any]:
+        return [None, 0]
+
+    def accumulate(self, acc: list[Any], value: Any, sign: int) -> None:
+        """COUNT, SUM, $SUM0, AVG: acc is [sum, count]."""
+        if self.argument is not None and value is None:
+            return
+        acc[1] += sign
+        if self.function in ("SUM", "$SUM0"):
+            acc[0] = wrap((acc[0] or 0) + sign * value, self.bits)
+        elif self.function == "AVG":
+            acc[0] = wrap((acc[0] or 0) + sign * value, 64)
+
+    def better(self, a: Any, b: Any) -> bool:
+        return bool(a < b) if self.function == "MIN" else bool(a > b)
+
+    def value(self, acc: list[Any]) -> Any:
+        total, count = acc
+        if self.function == "COUNT":
+            return count
+        if self.function in ("MIN", "MAX"):
+            return total if count > 0 else None
+        if self.function == "$SUM0":
+            return total or 0
+        if count == 0:
+            return None
+        if self.function == "SUM":
+            return total
+        return wrap(abs(total) // abs(count) * (1 if (total < 0) == (count < 0) else -1), self.bits)
+
+
+class GroupAggregate:
+    """GroupAggFunction with the code generated for its calls. One deliberate difference: when the extreme of a MIN or
+    MAX is retracted, values retracted more often than inserted are not candidates for the next one."""
+
+    def __init__(self, grouping: Sequence[int], calls: Sequence[Call], update_before: bool, need_retraction: bool,
+                 ttl: int) -> None:
+        self.grouping, self.calls, self.update_before, self.retract = grouping, calls, update_before, need_retraction
+        self.ttl = ttl
+        self.state: Cells[dict[str, Any]] = Cells(ttl)
+        self.views: dict[Hashable, Cells[list[int]]] = {}
+
+    def view(self, group: Row, name: Hashable) -> Cells[list[int]]:
+        return self.views.setdefault((group, name), Cells(self.ttl))
+
+    def add(self, change: Change, now: int) -> list[Change]:
+        kind, row = change
+        group = tuple(row[i] for i in self.grouping)
+        sign = -1 if retracts(kind) else 1
+        found = self.state.get(group, now)
+        if found is None and sign < 0:
+            return []
+        state = {"rows": 0, "accs": [c.initial() for c in self.calls]} if found is None else found
+        accs = state["accs"]
+        before = group + tuple(c.value(a) for c, a in zip(self.calls, accs, strict=True))
+        self.change(group, row, sign, accs, now)
+        state["rows"] += sign
+        after = group + tuple(c.value(a) for c, a in zip(self.calls, accs, strict=True))
+        if self.retract and state["rows"] == 0:
+            self.state.remove(group)
+            for key in [k for k in self.views if k[0] == group]:  # type: ignore[index]
+                del self.views[key]
+            return [] if found is None else [(DELETE, before)]
+        self.state.put(group, state, now)
+        if found is None:
+            return [(INSERT, after)]
+        if not self.ttl and before == after:
+            return []
+        return [*([(UPDATE_BEFORE, before)] if self.update_before else []), (UPDATE_AFTER, after)]
+
+    def change(self, group: Row, row: Row, sign: int, accs: list[list[Any]], now: int) -> None:
+        shared: dict[int, list[int]] = {}
+        for i, call in enumerate(self.calls):
+            passes = call.passes is None or row[call.passes] is True
+            if call.distinct and call.function not in ("MIN", "MAX"):
+                shared.setdefault(call.argument or 0, []).append(i)
+            elif passes:
+                value = None if call.argument is None else row[call.argument]
+                if call.function not in ("MIN", "MAX"):
+                    call.accumulate(accs[i], value, sign)
+                elif value is not None and not self.retract:
+                    accs[i][1] += 1
+                    if accs[i][0] is None or call.better(value, accs[i][0]):
+                        accs[i][0] = value
+                elif value is not None:
+                    self.tracked(call, accs[i], self.view(group, ("extreme", i)), value, sign, now)
+        for argument, users in shared.items():
+            self.distinct(group, row, sign, accs, argument, users, now)
+
+    def tracked(self, call: Call, acc: list[Any], view: Cells[list[int]], value: Any, sign: int, now: int) -> None:
+        """MinWithRetractAggFunction, MaxWithRetractAggFunction: acc is [extreme, number of different values]."""
+        if sign > 0 and (acc[1] == 0 or acc[0] is None or call.better(value, acc[0])):
+            acc[0] = value
+        count = (view.get(value, now) or [0])[0] + sign
+        if count == 0:
+            view.remove(value)
+        else:
+            view.put(value, [count], now)
+        if sign > 0 and count == 1:
+            acc[1] += 1
+        elif sign < 0 and count == 0:
+            acc[1] -= 1
+            if acc[1] == 0:
+                acc[0] = None
+            elif value == acc[0]:
+                left: list[Any] = [v for v, n in view.live(now).items() if n[0] > 0]
+                acc[0] = (min(left) if call.function == "MIN" else max(left)) if left else None
+                if not left:
+                    acc[1] = 0
+
+    def distinct(self, group: Row, row: Row, sign: int, accs: list[list[Any]], argument: int, users: list[int],
+                 now: int) -> None:
+        """One distinct view per argument; per user a count (with retractions) or a flag (without)."""
+        passed = [self.calls[i].passes is None or row[self.calls[i].passes] is True for i in users]  # type: ignore[index]
+        if not any(passed):
+            return
+        view, value = self.view(group, ("distinct", argument)), row[argument]
+        counts = list(view.get(value, now) or [0] * len(users))
+        old = list(counts)
+        for n, i in enumerate(users):
+            if not passed[n]:
+                continue
+            if not self.retract:
+                if counts[n] == 0:
+                    counts[n] = 1
+                    self.calls[i].accumulate(accs[i], value, 1)
+                continue
+            counts[n] += sign
+            if counts[n] == (1 if sign > 0 else 0):
+                self.calls[i].accumulate(accs[i], value, sign)
+        if not any(counts):
+            view.remove(value)
+        elif self.retract or counts != old:
+            view.put(value, counts, now)
+
+
+class JoinSide:
+    """JoinRecordStateViews: rows by join key and unique key, or rows with a count."""
+
+    def __init__(self, keys: Sequence[int], unique: Sequence[int] | None, ttl: int) -> None:
+        self.keys, self.unique = keys, unique
+        self.rows: Cells[tuple[Row, int]] = Cells(ttl)
+
+    def add(self, row: Row, sign: int, now: int) -> None:
+        key = self.key(row)
+        if self.unique is not None:
+            identity = (key, tuple(row[i] for i in self.unique))
+            if sign > 0:
+                self.rows.put(identity, (row, 1), now)
+            else:
+                self.rows.remove(identity)
+            return
+        found = self.rows.get((key, row), now)
+        if sign > 0:
+            self.rows.put((key, row), (row, 1 + (found[1] if found else 0)), now)
+        elif found and found[1] > 1:
+            self.rows.put((key, row), (row, found[1] - 1), now)
+        elif found:
+            self.rows.remove((key, row))
+
+    def key(self, row: Row) -> Row:
+        return tuple(row[i] for i in self.keys)
+
+    def matches(self, key: Row, now: int) -> list[Row]:
+        return [row for row, n in self.rows.live(now).values() if self.key(row) == key for _ in range(n)]
+
+
+class Join:
+    """StreamingJoinOperator, inner."""
+
+    def __init__(self, left: JoinSide, right: JoinSide, filter_nulls: Sequence[bool],
+                 condition: Callable[[Row], bool] = lambda row: True) -> None:
+        self.sides, self.filter_nulls, self.condition = (left, right), filter_nulls, condition
+
+    def add(self, side: int, change: Change, now: int) -> list[Change]:
+        kind, row = change
+        own, other = self.sides[side], self.sides[1 - side]
+        key = own.key(row)
+        if any(f and k is None for k, f in zip(key, self.filter_nulls, strict=True)):
+            return []
+        found = other.matches(key, now)
+        own.add(row, -1 if retracts(kind) else 1, now)
+        joined = [row + match if side == 0 else match + row for match in found]
+        return [(kind, out) for out in joined if self.condition(out)]

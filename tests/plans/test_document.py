@@ -1,0 +1,426 @@
+"""Plan documents: what Flink's errors look like here, what is kept as it was, and TTL edits."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from execnodes.errors import PlanError
+from plans.document import PlanDocument
+from plans.facts import PlanFacts
+from plans.jackson import dumps
+from tests.plans.conftest import DATA
+
+Plan = dict[str, Any]
+RIGHT = '"index" : 1,\n      "ttl" : "1 h",\n      "name" : "rightState"'
+
+
+def refuse(text: str, file: str = "plan.json") -> PlanError:
+    with pytest.raises(PlanError) as caught:
+        PlanDocument.parse(text, file)
+    error = caught.value
+    assert error.place is not None
+    assert error.place.file == file
+    assert error.place.line is not None, "an error in a file has a line"
+    assert error.place.column is not None
+    return error
+
+
+def underlined(error: PlanError) -> str:
+    """What the excerpt marks."""
+    excerpt = error.place.excerpt()
+    assert excerpt is not None
+    line, marks = excerpt.splitlines()
+    return line[marks.index("^") : marks.rindex("^") + 1]
+
+
+def right(text: str, new: str) -> str:
+    """The plan with another entry for the join's right state."""
+    assert text.count(RIGHT) == 1
+    return text.replace(RIGHT, new)
+
+
+# FACTS, section 3, "edit / result": the ttl as JSON, the code, what is said.
+BAD_TTLS = [
+    ('"abc"', "PLAN053", "not a duration"),
+    ('"-1 d"', "PLAN054", "negative"),
+    ('"+1 d"', "PLAN053", "write it without the sign: '1 d'"),
+    ('"-PT1H"', "PLAN054", "negative"),
+    ('""', "PLAN052", "blank"),
+    ('"  "', "PLAN052", "blank"),
+    ('"1 week"', "PLAN055", "write '7 d'"),
+    ('"1.5 h"', "PLAN055", "write '90 min'"),
+    ('"5 us"', "PLAN055", "'µs'"),
+    ('"1 parsec"', "PLAN055", "not known"),
+    ('"99999999999999999999 d"', "PLAN056", "too long"),
+    ('"106751991168 d"', "PLAN056", "too long"),
+    ("1" + "0" * 30, "PLAN056", "too long"),
+    ("-1", "PLAN054", "negative"),
+    ("1.5", "PLAN050", "1.5"),
+    ("true", "PLAN050", "true"),
+    ("null", "PLAN051", "missing"),
+]
+
+
+@pytest.mark.parametrize(("ttl", "code", "part"), BAD_TTLS, ids=[t[0][:12] for t in BAD_TTLS])
+def test_bad_ttls(join_text: str, ttl: str, code: str, part: str) -> None:
+    error = refuse(right(join_text, f'"index" : 1,\n      "ttl" : {ttl},\n      "name" : "rightState"'))
+    assert error.code == code
+    assert part in str(error)
+    assert error.place.pointer == "/nodes/4/state/1/ttl"
+    assert underlined(error) == ttl
+    assert error.expected
+
+
+@pytest.mark.parametrize(
+    ("entry", "code", "part", "mark"),
+    [
+        ('"index" : 1, "name" : "rightState"', "PLAN051", "ttl", "{"),
+        ('"index" : 1, "ttl" : "1 h"', "PLAN058", "name", "{"),
+        ('"index" : 1, "ttl" : "1 h", "name" : null', "PLAN058", "name", "null"),
+        ('"index" : -1, "ttl" : "1 h", "name" : "rightState"', "PLAN060", "-1", "-1"),
+        ('"index" : "x", "ttl" : "1 h", "name" : "rightState"', "PLAN060", "x", '"x"'),
+        ('"index" : 0, "ttl" : "1 h", "name" : "rightState"', "PLAN062", "two state entries", "0"),
+        ('"ttl" : "1 h", "name" : "rightState"', "PLAN062", "two state entries", "{"),
+        ('"index" : 2, "ttl" : "1 h", "name" : "rightState"', "PLAN063", "index 2", "2"),
+        (
+            '"index" : 1, "ttl" : "1 h", "name" : "rightState" }, { "ttl" : "1 h", "name" : "x", "index" : 2',
+            "PLAN061",
+            "3 entries",
+            '"state"',
+        ),
+    ],
+    ids=["no ttl", "no name", "null name", "index -1", "index x", "index twice", "no index", "gap", "too long"],
+)
+def test_bad_state_entries(join_text: str, entry: str, code: str, part: str, mark: str) -> None:
+    error = refuse(right(join_text, entry))
+    assert error.code == code
+    assert part in str(error)
+    assert underlined(error) == mark
+    if code in ("PLAN061", "PLAN062", "PLAN063"):
+        assert "0 leftState, 1 rightState" in error.expected
+
+
+def test_too_few_state_entries(join_text: str) -> None:
+    error = refuse(join_text.replace(", {\n      " + RIGHT + "\n    }", ""))
+    assert error.code == "PLAN061"
+    assert underlined(error) == '"state"'
+
+
+def test_state_as_an_object(join_text: str) -> None:
+    start = join_text.index('"state" : [')
+    text = join_text[:start] + '"state" : { "ttl" : "1 h" }' + join_text[join_text.index("} ],", start) + 3 :]
+    error = refuse(text)
+    assert (error.code, error.place.pointer) == ("PLAN040", "/nodes/4/state")
+    assert "a list" in error.expected
+
+
+def test_state_edits_that_flink_accepts(join_text: str) -> None:
+    def ttls(text: str) -> tuple[int, ...]:
+        return PlanDocument.parse(text).graph.node(5).ttls()
+
+    hour = 3_600_000
+    assert ttls(right(join_text, '"index" : 1, "ttl" : "2 h", "name" : "another"')) == (hour, 2 * hour)
+    assert ttls(right(join_text, '"index" : "1", "ttl" : 5, "name" : "rightState"')) == (hour, 5)
+    no_index = join_text.replace(
+        '"index" : 0,\n      "ttl" : "1 h",\n      "name" : "leftState"', '"ttl":"3 h","name":"l"'
+    )
+    assert ttls(no_index) == (3 * hour, hour)
+    swapped = json.loads(join_text)
+    swapped["nodes"][4]["state"] = [{"index": 1, "ttl": "2 h", "name": "r"}, {"index": 0, "ttl": "1 h", "name": "l"}]
+    assert ttls(json.dumps(swapped)) == (hour, 2 * hour)
+    for empty in (None, [], "absent"):
+        plan = json.loads(join_text)
+        plan["nodes"][4]["state"] = empty
+        if empty == "absent":
+            del plan["nodes"][4]["state"]
+        assert ttls(json.dumps(plan)) == (0, 0)
+
+
+def test_state_on_a_node_that_has_none_is_a_warning_in_flinks_plan_and_an_error_in_ours(join_text: str) -> None:
+    plan = json.loads(join_text)
+    plan["nodes"][5]["state"] = [{"index": 0, "ttl": "1 h", "name": "calcState"}]
+    document = PlanDocument.parse(dumps(plan))
+    assert [w.message for w in document.warnings] == ["unknown key 'state'"]
+    plan["nodes"][6]["stateplan"] = {"formatVersion": 1}
+    assert refuse(dumps(plan)).code == "PLAN045"
+
+
+def edited(change: Any) -> str:
+    plan = json.loads((DATA / "join" / "plan.json").read_text())
+    result = change(plan)
+    return dumps(plan if result is None else result)
+
+
+# FACTS, section 3, "Other load errors".
+LOAD_ERRORS: dict[str, tuple[Any, str, str, str | None]] = {
+    "a list": (lambda p: [1, 2], "PLAN065", "not a JSON object", "["),
+    "no nodes": (lambda p: {}, "PLAN041", '"flinkVersion" is missing', "{"),
+    "no edges": (lambda p: p.pop("edges") and None, "PLAN041", '"edges" is missing', "{"),
+    "no flinkVersion": (lambda p: p.pop("flinkVersion") and None, "PLAN041", '"flinkVersion" is missing', "{"),
+    "extra top level key": (lambda p: p.update(node=[]), "PLAN045", "did you mean 'nodes'", '"node"'),
+    "unknown type": (
+        lambda p: p["nodes"][1].update(type="stream-exec-exchnge_1"),
+        "PLAN034",
+        "did you mean 'stream-exec-exchange_1'",
+        '"stream-exec-exchnge_1"',
+    ),
+    "unknown version": (
+        lambda p: p["nodes"][1].update(type="stream-exec-exchange_7"),
+        "PLAN033",
+        "stream-exec-exchange has no version 7",
+        '"stream-exec-exchange_7"',
+    ),
+    "type without version": (
+        lambda p: p["nodes"][1].update(type="stream-exec-exchange"),
+        "PLAN032",
+        "write 'stream-exec-exchange_1'",
+        '"stream-exec-exchange"',
+    ),
+    "batch plan": (
+        lambda p: p["nodes"][1].update(type="batch-exec-exchange_1"),
+        "PLAN034",
+        "batch mode",
+        '"batch-exec-exchange_1"',
+    ),
+    "no type": (lambda p: p["nodes"][1].pop("type") and None, "PLAN031", 'has no "type"', "{"),
+    "flinkVersion 9.9": (lambda p: p.update(flinkVersion="9.9"), "PLAN066", "unknown Flink version", '"9.9"'),
+    "flinkVersion 2.3.0": (lambda p: p.update(flinkVersion="2.3.0"), "PLAN066", "did you mean '2.3'", '"2.3.0"'),
+    "edge to nowhere": (lambda p: p["edges"][2].update(target=99), "PLAN037", "99", "99"),
+    "node removed": (lambda p: p["nodes"].pop(1) and None, "PLAN037", "names the node 2", "2"),
+    "duplicate id": (lambda p: p["nodes"][1].update(id=5), "PLAN036", "the id 5 is used by two nodes", "5"),
+    "edge dropped": (lambda p: p["edges"].pop(2) and None, "PLAN047", "the node 5 (join) has 1 input", None),
+    "cycle": (lambda p: p["edges"].append({"source": 6, "target": 2}), "PLAN039", "form a cycle", None),
+    "wrong type of value": (lambda p: p["nodes"][4]["joinSpec"].update(leftKeys="x"), "PLAN040", "a list", '"x"'),
+    "wrong enum": (
+        lambda p: p["nodes"][4]["joinSpec"].update(joinType="INER"),
+        "PLAN046",
+        "did you mean 'INNER'",
+        '"INER"',
+    ),
+    "missing field": (
+        lambda p: p["nodes"][4]["joinSpec"].pop("leftKeys") and None,
+        "PLAN041",
+        '"leftKeys" is missing',
+        '"joinSpec"',
+    ),
+    "bad type": (lambda p: p["nodes"][0].update(outputType="ROW<`a` INTT>"), "TYPE001", "INTT", '"ROW<`a` INTT>"'),
+    "bad expression": (lambda p: p["nodes"][5]["projection"][1].update(kind="INPUT"), "PLAN030", "INPUT", None),
+    "field out of range": (lambda p: p["nodes"][4]["joinSpec"].update(leftKeys=[9]), "PLAN049", "field 9", None),
+}
+
+
+@pytest.mark.parametrize("case", LOAD_ERRORS)
+def test_load_errors_name_the_place(case: str) -> None:
+    change, code, part, mark = LOAD_ERRORS[case]
+    error = refuse(edited(change))
+    assert error.code == code, str(error)
+    assert part in str(error)
+    if mark is not None:
+        assert underlined(error) == mark
+
+
+def test_known_flink_versions_load() -> None:
+    for version in ("1.15", "1.16", "1.20", "2.0", "2.3"):
+        text = edited(lambda p, version=version: p.update(flinkVersion=version))
+        assert PlanDocument.parse(text).graph.flink_version == version
+
+
+def test_files_that_are_no_plans(tmp_path: Path, join_text: str) -> None:
+    def load(data: bytes | None) -> PlanError:
+        file = tmp_path / f"{uuid.uuid4().hex}.json"
+        if data is not None:
+            file.write_bytes(data)
+        with pytest.raises(PlanError) as caught:
+            PlanDocument.load(str(file))
+        assert caught.value.place.file == str(file)
+        return caught.value
+
+    assert load(None).code == "PLAN001"
+    assert load(b"").code == "PLAN010"
+    assert load(join_text.encode()[:3000]).code == "PLAN012"
+    assert load(b"INSERT INTO s SELECT * FROM t").code == "PLAN011"
+    assert load(join_text.encode("utf-16")).code == "PLAN017"
+    assert load(join_text.encode() + b"}").code == "PLAN018"
+    with pytest.raises(PlanError) as caught:
+        PlanDocument.load(str(tmp_path))
+    assert caught.value.code == "PLAN003"
+
+
+def test_renumbering_a_whole_plan_is_accepted() -> None:
+    assert PlanDocument.load(str(DATA / "reuse_renumbered" / "plan.json")).graph.sinks[0].id == 937
+
+
+def test_loading_and_writing_changes_no_byte(flink_plan: Path, tmp_path: Path) -> None:
+    document = PlanDocument.load(str(flink_plan))
+    assert document.written_by == "Flink"
+    assert document.warnings == ()
+    document.write(str(tmp_path / "plan.json"))
+    assert (tmp_path / "plan.json").read_bytes() == flink_plan.read_bytes()
+
+
+@pytest.mark.parametrize("form", ["crlf", "bom", "compact", "tabs", "newline at the end"])
+def test_other_layouts_are_kept_and_edited_in_their_style(join_text: str, form: str, tmp_path: Path) -> None:
+    data = json.loads(join_text)
+    raw = {
+        "crlf": join_text.replace("\n", "\r\n").encode(),
+        "bom": b"\xef\xbb\xbf" + join_text.encode(),
+        "compact": json.dumps(data, separators=(",", ":")).encode(),
+        "tabs": json.dumps(data, indent="\t").encode(),
+        "newline at the end": join_text.encode() + b"\n",
+    }[form]
+    file = tmp_path / "plan.json"
+    file.write_bytes(raw)
+    document = PlanDocument.load(str(file))
+    assert document.data == raw
+    document.set_ttl(5, 1, "7 d")
+    assert document.data.count(b'"7 d"') == 1
+    assert document.data.replace(b'"7 d"', b'"1 h"') == raw
+    del data["nodes"][4]["state"]
+    bare = {"compact": json.dumps(data, separators=(",", ":")), "tabs": json.dumps(data, indent="\t")}.get(
+        form, dumps(data)
+    )
+    bare = bare.replace("\n", "\r\n") if form == "crlf" else bare
+    document = PlanDocument.parse(bare).set_ttl(5, 0, "1 h", {"table.exec.state.ttl": "1 h"})
+    if form in ("crlf", "bom", "newline at the end"):
+        assert document.text == join_text.replace("\n", "\r\n" if form == "crlf" else "\n")
+    else:
+        assert json.loads(document.text) == json.loads(join_text)
+        assert list(json.loads(document.text)["nodes"][4]) == list(json.loads(join_text)["nodes"][4])
+    assert ("\n" in document.text) == (form != "compact")
+
+
+@pytest.mark.parametrize("absent", ["absent", None, []])
+def test_a_state_entry_is_added_where_flink_writes_it(flink_plan: Path, absent: Any) -> None:
+    text = flink_plan.read_bytes().decode()
+    for node in PlanDocument.parse(text).graph.nodes:
+        if not node.states:
+            continue
+        plan = json.loads(text)
+        raw = next(n for n in plan["nodes"] if n["id"] == node.id)
+        raw["state"] = absent
+        if absent == "absent":
+            del raw["state"]
+        document = PlanDocument.parse(dumps(plan))
+        for index, ttl in enumerate(node.ttls()):
+            document.set_ttl(node.id, index, ttl)
+        assert document.text == text
+
+
+def test_the_other_states_of_a_node_keep_the_ttl_they_have(join_text: str) -> None:
+    plan = json.loads(join_text)
+    del plan["nodes"][4]["state"]
+    assert PlanDocument.parse(dumps(plan)).set_ttl(5, 0, "2 h").graph.node(5).ttls() == (7_200_000, 0)
+    plan["nodes"][4]["configuration"] = {"table.exec.state.ttl": "1 h"}
+    assert PlanDocument.parse(dumps(plan)).set_ttl(5, 0, "2 h").graph.node(5).ttls() == (7_200_000, 3_600_000)
+
+
+@pytest.mark.parametrize(
+    ("ttl", "text"),
+    [("7 d", "7 d"), (0, "0 ms"), (5_400_000, "90 min"), ("PT36H", "36 h"), (" 48 hours ", "2 d"), ("1500", "1500 ms")],
+)
+def test_ttls_are_written_in_the_largest_unit(join_text: str, ttl: str | int, text: str) -> None:
+    changed = PlanDocument.parse(join_text).set_ttl(5, "rightState", ttl).text
+    assert changed == right(join_text, RIGHT.replace("1 h", text))
+
+
+@pytest.mark.parametrize(
+    ("node", "index", "ttl", "code", "part"),
+    [
+        (9, 0, "1 h", "PLAN070", "one of 5 (join: leftState, rightState)"),
+        (6, 0, "1 h", "PLAN071", "the node 6 (calc) keeps no state"),
+        (5, 2, "1 h", "PLAN073", "0 (leftState), 1 (rightState)"),
+        (5, -1, "1 h", "PLAN073", "0 (leftState), 1 (rightState)"),
+        (5, "rigthState", "1 h", "PLAN073", "did you mean 'rightState'"),
+        (5, 0, "1 week", "PLAN055", "write '7 d'"),
+        (5, 0, -1, "PLAN054", "negative"),
+        (5, 0, "10 micros", "PLAN072", "less than a millisecond"),
+    ],
+)
+def test_bad_edits_change_nothing(
+    join_text: str, node: int, index: int | str, ttl: str | int, code: str, part: str
+) -> None:
+    document = PlanDocument.parse(join_text, "plan.json")
+    with pytest.raises(PlanError) as caught:
+        document.set_ttl(node, index, ttl)
+    assert caught.value.code == code
+    assert part in str(caught.value)
+    assert document.text == join_text
+
+
+def test_unknown_keys_are_kept_and_warned_about_in_flinks_plans(join_text: str) -> None:
+    text = join_text.replace('"joinSpec" : {', '"joinSpecs" : {\n      "a" : [ ]\n    },\n    "joinSpec" : {')
+    text = text.replace('"index" : 0,', '"index" : 0,\n      "tttl" : 1,')
+    document = PlanDocument.parse(text, "p.json")
+    assert [(w.message, w.place.pointer) for w in document.warnings] == [
+        ("unknown key 'joinSpecs'", "/nodes/4/joinSpecs"),
+        ("unknown key 'tttl'", "/nodes/4/state/0/tttl"),
+    ]
+    assert "did you mean 'joinSpec'" in str(document.warnings[0])
+    assert document.warnings[0].place.line == 87
+    assert document.text == text
+    assert document.set_ttl(5, 0, "2 h").text == text.replace('"1 h"', '"2 h"', 1)
+
+
+def test_unknown_keys_are_errors_in_our_plans(join_text: str) -> None:
+    text = PlanDocument.from_graph(PlanDocument.parse(join_text).graph).text
+    error = refuse(text.replace('"joinSpec" : {', '"joinSpecs" : 1,\n    "joinSpec" : {'))
+    assert error.code == "PLAN045"
+    assert "did you mean 'joinSpec'" in error.hint
+    assert underlined(error) == '"joinSpecs"'
+
+
+def test_a_new_plan_is_flinks_plan_and_our_additions(flink_plan: Path) -> None:
+    """Without our keys it is byte for byte what Flink wrote."""
+    original = flink_plan.read_bytes().decode()
+    document = PlanDocument.from_graph(PlanDocument.parse(original).graph, PlanFacts.of("INSERT INTO s SELECT 1"))
+    assert document.written_by == "stateplan"
+    plan = json.loads(document.text)
+    for node in plan["nodes"]:
+        assert list(node)[-1] == "stateplan"
+        assert re.fullmatch("[0-9a-f]{12}(-[0-9]+)?", node.pop("stateplan")["uid"])
+    assert dumps(plan) == original
+    assert document.facts.sql == "INSERT INTO s SELECT 1"
+    assert PlanDocument.parse(document.text).text == document.text
+
+
+def test_write(tmp_path: Path, join_text: str) -> None:
+    document = PlanDocument.parse(join_text)
+    file = tmp_path / "deep" / "plan.json"
+    assert document.write(str(file)) is True
+    assert document.file == str(file)
+    changed = PlanDocument.load(str(file)).set_ttl(5, 0, "2 h")
+    with pytest.raises(PlanError, match="Cannot overwrite the plan file"):
+        changed.write(str(file))
+    assert changed.write(str(file), if_not_exists=True) is False
+    assert changed.write(str(file), if_not_exists=True, overwrite=True) is False
+    assert file.read_text() == join_text
+    assert changed.write(str(file), overwrite=True) is True
+    assert file.read_text() == changed.text
+    url = f"memory://{uuid.uuid4().hex}/plan.json"
+    assert document.write(url, if_not_exists=True)
+    assert PlanDocument.load(url).text == join_text
+
+
+def test_a_plan_of_500_nodes_loads_quickly(join_text: str) -> None:
+    plan = json.loads(join_text)
+    big: Plan = {"flinkVersion": "2.3", "nodes": [], "edges": []}
+    for k in range(72):
+        big["nodes"] += [n | {"id": n["id"] + 7 * k, "description": "x" * 1200} for n in plan["nodes"]]
+        big["edges"] += [e | {"source": e["source"] + 7 * k, "target": e["target"] + 7 * k} for e in plan["edges"]]
+    text = dumps(big)
+    assert len(big["nodes"]) > 500
+    assert len(text) > 1_000_000
+    PlanDocument.parse(join_text)
+    best = 9.0
+    for _ in range(4):
+        start = time.process_time()
+        PlanDocument.parse(text)
+        best = min(best, time.process_time() - start)
+    assert best < 0.25

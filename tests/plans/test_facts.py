@@ -1,0 +1,149 @@
+"""Facts of a plan: kept on its sink, read back, refused when they make no sense."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from execnodes.errors import PlanError
+from plans.document import PlanDocument
+from plans.facts import (
+    PlanFacts,
+    normalize_sql,
+    recorded_schema_hash,
+    recorded_sql,
+    same_sql,
+    schema_hash,
+    sql_hash,
+    strip_facts,
+)
+from plans.jackson import dumps
+from tests.plans.conftest import DATA
+
+SQL = "INSERT INTO s\n  SELECT /*+ STATE_TTL('a'='1d') */ `x y`, 'it''s -- no comment' FROM a; -- that is all\n"
+
+
+def ours(name: str = "two_sinks", sql: str | None = SQL) -> PlanDocument:
+    graph = PlanDocument.load(str(DATA / name / "plan.json")).graph
+    return PlanDocument.from_graph(graph, PlanFacts.of(sql) if sql else None)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("SELECT a FROM t", "  SELECT\n\ta  FROM t ;;\n", True),
+        ("SELECT a FROM t", "SELECT a /* why */ FROM t -- because", True),
+        ("SELECT a+b FROM t", "SELECT a + b FROM t", True),
+        ("SELECT 'a  b' FROM t", "SELECT 'a b' FROM t", False),
+        ("SELECT '--' FROM t", "SELECT '' FROM t", False),
+        ("SELECT `a  b` FROM t", "SELECT `a b` FROM t", False),
+        ("SELECT 'it''s' FROM t", "SELECT 'it' 's' FROM t", False),
+        ("SELECT a < = b FROM t", "SELECT a <= b FROM t", False),
+        ("SELECT /*+ STATE_TTL('a'='1d') */ a FROM t", "SELECT /*+ STATE_TTL('a'='2d') */ a FROM t", False),
+        ("SELECT /*+ STATE_TTL('a'='1d') */ a FROM t", "SELECT a FROM t", False),
+        ("SELECT ab FROM t", "SELECT a b FROM t", False),
+        ("SELECT a FROM t", "select a from t", False),
+    ],
+)
+def test_sql_is_compared_without_blanks_and_comments(one: str, other: str, same: bool) -> None:
+    assert same_sql(one, other) is same
+    assert (sql_hash(one) == sql_hash(other)) is same
+
+
+def test_normalizing_is_stable() -> None:
+    assert normalize_sql(normalize_sql(SQL)) == normalize_sql(SQL)
+    assert normalize_sql("SELECT 'unclosed") == "SELECT ' unclosed"
+    assert normalize_sql("; ;") == ""
+
+
+def test_facts_stand_on_the_first_sink_and_uids_on_every_node() -> None:
+    document = ours()
+    nodes = json.loads(document.text)["nodes"]
+    assert [list(n["stateplan"]) for n in nodes if "sink" in n["type"]] == [
+        ["uid", "formatVersion", "sql", "sqlHash", "schemaHashes"],
+        ["uid"],
+    ]
+    assert {n["id"]: n["stateplan"]["uid"] for n in nodes} == document.uids
+    assert recorded_sql(document) == SQL
+    assert document.facts.sql_hash == sql_hash("/* same */" + SQL)
+    assert recorded_schema_hash(document, "`default_catalog`.`default_database`.`src`")
+    assert recorded_schema_hash(document, "`c`.`d`.`nope`") is None
+    assert document.warnings == ()
+
+
+def test_a_plan_without_known_sql_is_ours_too() -> None:
+    document = ours(sql=None)
+    assert document.written_by == "stateplan"
+    assert recorded_sql(document) is None
+    assert document.facts.format_version == 1
+
+
+def test_flinks_plan_has_no_facts() -> None:
+    document = PlanDocument.load(str(DATA / "join" / "plan.json"))
+    assert document.facts is None
+    assert recorded_sql(document) is None
+    assert recorded_schema_hash(document, "x") is None
+
+
+def test_without_our_additions_it_is_flinks_plan() -> None:
+    original = (DATA / "two_sinks" / "plan.json").read_text()
+    assert dumps(strip_facts(json.loads(ours().text))) == original
+
+
+def test_compiling_again_replaces_the_facts() -> None:
+    again = PlanDocument.from_graph(ours().graph, PlanFacts.of("INSERT INTO t SELECT 1"))
+    assert recorded_sql(again) == "INSERT INTO t SELECT 1"
+    assert again.text.count('"sql"') == 1
+
+
+def test_edited_sql_is_a_warning() -> None:
+    text = ours().text.replace("FROM a;", "FROM b;")
+    warnings = PlanDocument.parse(text, "p.json").warnings
+    assert [w.message for w in warnings] == ["the recorded SQL has been edited: it does not fit its hash"]
+    assert warnings[0].place.pointer.endswith("/stateplan/sql")
+
+
+@pytest.mark.parametrize(
+    ("facts", "code", "part"),
+    [
+        ({"formatVersion": 2}, "PLAN080", "later stateplan"),
+        ({"formatVersion": 10**30}, "PLAN080", "later stateplan"),
+        ({"formatVersion": "1"}, "PLAN081", 'is "1"'),
+        ({"formatVersion": True}, "PLAN081", "is true"),
+        ({"sql": "SELECT 1"}, "PLAN081", "is missing"),
+        ({"formatVersion": 1, "sql": 5}, "PLAN081", "a text"),
+        ({"formatVersion": 1, "schemaHashes": []}, "PLAN081", "an object"),
+        ({"formatVersion": 1, "schemaHashes": {"a/b": 1}}, "PLAN081", "/schemaHashes/a~1b"),
+        ({"formatVersion": 1, "uid": 5}, "PLAN081", "a text"),
+        ({"formatVersion": 1, "sqlHahs": "x"}, "PLAN082", "did you mean 'sqlHash'"),
+    ],
+)
+def test_bad_facts(facts: dict[str, Any], code: str, part: str) -> None:
+    plan = json.loads((DATA / "join" / "plan.json").read_text())
+    plan["nodes"][6]["stateplan"] = facts
+    with pytest.raises(PlanError) as caught:
+        PlanDocument.parse(dumps(plan), "p.json")
+    assert caught.value.code == code
+    assert part in str(caught.value)
+    assert caught.value.place.line is not None
+
+
+def test_facts_stand_on_sinks_only() -> None:
+    plan = json.loads(ours("join").text)
+    plan["nodes"][0]["stateplan"]["sql"] = "x"
+    with pytest.raises(PlanError) as caught:
+        PlanDocument.parse(dumps(plan))
+    assert (caught.value.code, caught.value.expected) == ("PLAN082", "one of uid")
+
+
+def test_schema_hashes_ignore_comments_and_names_of_keys() -> None:
+    schema = {"columns": [{"name": "a", "dataType": "INT"}], "primaryKey": {"name": "PK_a", "columns": ["a"]}}
+    told = {
+        "columns": [{"name": "a", "dataType": "INT", "comment": "x"}],
+        "primaryKey": {"name": "k", "columns": ["a"]},
+    }
+    assert schema_hash(schema) == schema_hash(told)
+    assert schema_hash(schema) != schema_hash({"columns": [{"name": "a", "dataType": "BIGINT"}]})
+    assert schema_hash(schema) != schema_hash({"columns": schema["columns"]})
