@@ -78,8 +78,6 @@ class PlanDocument:
                 place=Place(file=self._source.file),
                 expected="a shallower expression or type",
             ) from None
-        self.__dict__.pop("warnings", None)
-        self.__dict__.pop("uids", None)
 
     @classmethod
     def parse(cls, text: str, file: str | None = None) -> PlanDocument:
@@ -213,11 +211,10 @@ class PlanDocument:
                 expected='at least "1 ms", or "0 ms" for never',
             )
         if node.states:
-            self._replace_ttl(node, slot, format_ttl(ms))
+            text = self._with_ttl(node, slot, format_ttl(ms))
         else:
-            ttls = [ms if i == slot else now for i, now in enumerate(node.ttls(session))]
-            self._insert_state(node, ttls)
-        self._read()
+            text = self._with_state(node, [ms if i == slot else now for i, now in enumerate(node.ttls(session))])
+        self.__dict__ = PlanDocument(text, self.file, self._bom).__dict__
         return self
 
     def _stateful(self, node_id: int) -> ExecNode:
@@ -242,15 +239,16 @@ class PlanDocument:
             )
         return node
 
-    def _replace_ttl(self, node: ExecNode, slot: int, ttl: str) -> None:
+    def _with_ttl(self, node: ExecNode, slot: int, ttl: str) -> str:
+        """The text with another TTL in the entry of one state."""
         at = self.graph.pointer(node) + "/state"
         entries = self._value(at)
         position = next(i for i, entry in enumerate(entries) if int(entry.get("index", 0)) == slot)
         span = self._source.locations[f"{at}/{position}/ttl"].value
-        self._splice(span.start, span.end, jackson.quote(ttl))
+        return self._spliced(span.start, span.end, jackson.quote(ttl))
 
-    def _insert_state(self, node: ExecNode, ttls: list[int]) -> None:
-        """Puts a state list where Flink would write it, in the style of the text around it."""
+    def _with_state(self, node: ExecNode, ttls: list[int]) -> str:
+        """The text with a state list where Flink would write it, in the style of the text around it."""
         at = self.graph.pointer(node)
         keys = list(self._value(at))
         entries = [
@@ -268,14 +266,13 @@ class PlanDocument:
         colon = self.text[anchor.key.end : anchor.value.start]
         value = _styled(entries, blank, colon)
         if own is not None:
-            self._splice(own.value.start, own.value.end, value)
-        elif later:
-            self._splice(anchor.key.start, anchor.key.start, f'"state"{colon}{value},{blank}')
-        else:
-            self._splice(anchor.value.end, anchor.value.end, f',{blank}"state"{colon}{value}')
+            return self._spliced(own.value.start, own.value.end, value)
+        if later:
+            return self._spliced(anchor.key.start, anchor.key.start, f'"state"{colon}{value},{blank}')
+        return self._spliced(anchor.value.end, anchor.value.end, f',{blank}"state"{colon}{value}')
 
-    def _splice(self, start: int, end: int, new: str) -> None:
-        self.text = self.text[:start] + new + self.text[end:]
+    def _spliced(self, start: int, end: int, new: str) -> str:
+        return self.text[:start] + new + self.text[end:]
 
     def _value(self, pointer: str) -> Any:
         span = self._source.locations[pointer].value

@@ -37,7 +37,7 @@ class Progress:
         rows_out: rows written, over all sinks.
         seconds: since the start.
         operators: per operator uid, its counters (``rows_in``, ``rows_out``, ``state_bytes_written``,
-            ``state_rows_merged``, ``seconds``).
+            ``state_rows_merged``, ``seconds``, and ``state_bytes`` and ``state_rows``, by how much its runs grew).
         sinks: per sink, rows written.
         batch_seconds: duration of the last finished micro-batch.
     """

@@ -75,12 +75,16 @@ class StepStats:
 
     Attributes:
         bytes_written: bytes put into the store, merges included.
+        bytes_dropped: bytes of runs that are no longer current.
+        rows_change: rows in all runs after the step minus before it (versions and tombstones included).
         merged_rows: rows read by merges.
         expired_runs: runs dropped whole because all their rows had expired.
         rows: per state table, rows in all its runs after the step (versions and tombstones included).
     """
 
     bytes_written: int = 0
+    bytes_dropped: int = 0
+    rows_change: int = 0
     merged_rows: int = 0
     expired_runs: int = 0
     rows: dict[str, int] = field(default_factory=dict)
@@ -245,9 +249,12 @@ class KeyedState:
             self._store.put(f"{run}/{n}", bytes(view[n * CHUNK_SIZE : (n + 1) * CHUNK_SIZE]) if chunks > 1 else data)
         self._cache.add(run, data)
         self.stats.bytes_written += len(data)
+        self.stats.rows_change += frame.height
         return RunInfo(run, frame.height, newest_access(frame), len(data), chunks)
 
     def _drop(self, info: RunInfo) -> None:
         for n in range(info.chunks):
             self._store.remove(f"{info.id}/{n}")
         self._cache.discard(info.id)
+        self.stats.bytes_dropped += info.size
+        self.stats.rows_change -= info.rows

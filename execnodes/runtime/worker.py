@@ -135,6 +135,8 @@ def run_operator(
                 "rows_in": sum(f.height for f in inputs),
                 "rows_out": output.height,
                 "state_bytes_written": state.stats.bytes_written,
+                "state_bytes": state.stats.bytes_written - state.stats.bytes_dropped,
+                "state_rows": state.stats.rows_change,
                 "state_rows_merged": state.stats.merged_rows,
                 "seconds": time.perf_counter() - started,
             },

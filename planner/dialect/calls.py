@@ -308,7 +308,7 @@ class CallParser(TypeParser):
     def _json_clause(self) -> exp.Var:
         start = self._curr
         if self._accept("RETURNING"):
-            return self._mark(exp.Var(this=f"RETURNING {self._logical_type()}"), start)
+            return self._mark(exp.Var(this=f"RETURNING {self._base_type()}"), start)
         words = []
         while not self._at_end() and not self._is(")") and not self._is("RETURNING"):
             token = self._curr

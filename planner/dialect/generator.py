@@ -74,6 +74,11 @@ class FlinkGenerator(Generator):
         nulls = "" if nulls_first == (not descending) else f" NULLS {'FIRST' if nulls_first else 'LAST'}"
         return f"{self.sql(expression, 'this')}{' DESC' if descending else ''}{nulls}"
 
+    def between_sql(self, expression: exp.Between) -> str:
+        symmetric = "SYMMETRIC " if expression.args.get("symmetric") else ""
+        low, high = self.sql(expression, "low"), self.sql(expression, "high")
+        return f"{self.sql(expression, 'this')} BETWEEN {symmetric}{low} AND {high}"
+
     def is_sql(self, expression: exp.Is) -> str:
         return f"{self.sql(expression, 'this')} IS {self.sql(expression, 'expression')}"
 

@@ -287,8 +287,10 @@ class CsvRows:
         return out
 
     def nullable(self, declared: LogicalType) -> Converter:
-        """Text to raw value, with the texts that stand for NULL."""
+        """Text to raw value, with the texts that stand for NULL; in lists and rows they stand for NULL elements."""
         layout, convert = self.layout, self.converter(declared)
+        if declared.root in ("ARRAY", "ROW"):
+            return convert
 
         def read(text: str) -> Any:
             if text == layout.null_literal or (text == "" and layout.empty_is_null):

@@ -64,8 +64,7 @@ def strict_value(expr: pl.Expr, declared: LogicalType, standard: str) -> pl.Expr
         return checked(expr, "-?[0-9]{1,19}").str.to_integer(strict=True, dtype=pl.Int64).cast(
             declared.polars(), strict=True)
     if root == "BOOLEAN":
-        lowered = expr.str.to_lowercase()
-        return checked(lowered, "(?:true|false)") == "true"
+        return expr.str.to_lowercase().replace_strict({"true": True, "false": False}, return_dtype=pl.Boolean)
     if root == "DOUBLE":
         return checked(expr, r"-?[0-9]{1,15}(?:\.[0-9]{1,15})?").cast(pl.Float64, strict=True)
     if root == "DECIMAL":

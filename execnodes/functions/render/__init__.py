@@ -3,7 +3,18 @@
 Import it where expressions are run, not where plans are made: it imports polars.
 """
 
-from execnodes.functions.render import arithmetic, comparison, conditional
-from execnodes.functions.render.base import NOW, Check, Renderer, is_rendered
+from execnodes.functions.render import (  # noqa: F401  the registry is filled by importing them
+    arithmetic,
+    collection,
+    comparison,
+    conditional,
+    digests,
+    json,
+    mathematical,
+    regex,
+    temporal,
+    text,
+)
+from execnodes.functions.render.base import NOW, RENDERERS, Check, Renderer, is_rendered
 
-__all__ = ["NOW", "Check", "Renderer", "arithmetic", "comparison", "conditional", "is_rendered"]
+__all__ = ["NOW", "RENDERERS", "Check", "Renderer", "is_rendered"]

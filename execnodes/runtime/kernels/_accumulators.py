@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from execnodes.errors import RunError, nearest
-from execnodes.runtime.kernels._net import Bools, Ints, positions
+from execnodes.runtime.kernels._net import Bools, Ints, nulls, positions
 from execnodes.specs import AggCall
 from execnodes.types import LogicalType
 
@@ -61,7 +61,7 @@ def aligned(values: pl.Series, rows: Ints) -> pl.Series:
     """``values`` at ``rows``, NULL where a row is -1."""
     if not (rows < 0).any():
         return values[rows]
-    return values.append(values.new_from_index(0, 0).extend_constant(None, 1))[np.where(rows < 0, len(values), rows)]
+    return pl.concat([values, nulls(values.name, values.dtype, 1)])[np.where(rows < 0, len(values), rows)]
 
 
 def best_of_each(codes: Ints, values: pl.Series, groups: int, largest: bool) -> pl.Series:
@@ -252,7 +252,7 @@ class Extreme(Fold):
         sticks = old.is_nan().fill_null(False) | (old.is_null() & start.is_nan().fill_null(False))
         numbers = np.flatnonzero(~values.is_nan().to_numpy())
         best = better(old, best_of_each(codes[numbers], values[numbers], groups, self._largest), self._largest)
-        return start.new_from_index(0, 0).extend_constant(float("nan"), groups).zip_with(sticks, best).alias(self._best)
+        return pl.Series(self._best, np.full(groups, np.nan)).cast(best.dtype).zip_with(sticks, best)
 
     def value(self, state: pl.DataFrame) -> pl.Series:
         return state[self._best]
@@ -318,9 +318,9 @@ def _decimal_average(total: pl.Series, count: Ints, scale: int, result_scale: in
     fraction, left = rest // parts, rest % parts
     fraction = fraction + (left + left >= parts).cast(pl.Int128)
     fits = whole < pl.Series([_DECIMAL_LIMIT // 10 ** shift], dtype=pl.Int128)
-    quotient = whole.zip_with(fits, whole.new_from_index(0, 0).extend_constant(None, len(whole))) * ten + fraction
+    quotient = whole.zip_with(fits, nulls("", pl.Int128(), len(whole))) * ten + fraction
     negative = (sums < 0) != (number < 0)
-    return _unscaled((-quotient).zip_with(negative, quotient), result_scale)
+    return _unscaled((quotient * pl.Series([-1], dtype=pl.Int128)).zip_with(negative, quotient), result_scale)
 
 
 @dataclass(frozen=True)

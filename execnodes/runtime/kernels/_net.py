@@ -27,11 +27,14 @@ __all__ = [
     "KeyIds",
     "equal",
     "first_of_each",
+    "framed",
     "ids_of",
     "is_retraction",
     "key_ids",
     "lookup_frame",
+    "narrow",
     "net_rows",
+    "nulls",
     "positions",
     "ranks",
     "replay",
@@ -248,6 +251,21 @@ def stamped(frame: pl.DataFrame, now: int) -> pl.DataFrame:
 def with_kind(frame: pl.DataFrame, kinds: npt.NDArray[np.int8]) -> pl.DataFrame:
     """The frame, which has no row kinds, with these."""
     return frame.hstack([pl.Series(KIND, kinds, dtype=pl.Int8)])
+
+
+def narrow(frame: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
+    """The given columns; with none, a frame without columns but with as many rows."""
+    return frame[list(columns)] if columns else pl.DataFrame(height=frame.height)
+
+
+def nulls(name: str, dtype: pl.DataType, length: int) -> pl.Series:
+    """A column of NULLs."""
+    return pl.Series(name, [None], dtype=dtype).new_from_index(0, length)
+
+
+def framed(series: Sequence[pl.Series], height: int) -> pl.DataFrame:
+    """A frame of ``height`` rows, also of no columns."""
+    return pl.DataFrame(series) if series else pl.DataFrame(height=height)
 
 
 def lookup_frame(frame: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame | None:

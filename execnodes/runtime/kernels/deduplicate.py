@@ -25,6 +25,8 @@ from execnodes.runtime.kernels._net import (
     ids_of,
     is_retraction,
     lookup_frame,
+    narrow,
+    nulls,
     positions,
     stamped,
     state_columns,
@@ -97,7 +99,7 @@ class DeduplicateKernel(FrozenKernel):
             return self._last(frame, state[0], now, ttl[0])
         first = first_of_each(frame, self._key_columns, state[0])
         output = frame if len(first) == frame.height else frame[first]
-        upserts = stamped(output[self._key_columns], now) if output.height else None
+        upserts = stamped(narrow(output, self._key_columns), now) if output.height else None
         return Step(output, [upserts], [None])
 
     def _last(self, frame: pl.DataFrame, state: pl.DataFrame, now: int, ttl: int) -> Step:
@@ -117,8 +119,7 @@ class DeduplicateKernel(FrozenKernel):
         output = with_kind(new, kinds)
         if self.generate_update_before and len(known):
             before_image = state[old[known]].hstack(
-                [pl.Series(name, [None], dtype=dtype).new_from_index(0, len(known))
-                 for name, dtype in new.schema.items() if name not in self._kept])
+                [nulls(name, dtype, len(known)) for name, dtype in new.schema.items() if name not in self._kept])
             place = np.concatenate([2 * known, 2 * np.arange(len(old)) + 1])
             gone = with_kind(before_image, np.full(len(known), RowKind.UPDATE_BEFORE, np.int8))
             output = pl.concat([gone[output.columns], output])[np.argsort(place)]

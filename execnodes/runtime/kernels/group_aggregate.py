@@ -22,6 +22,7 @@ from execnodes.runtime.kernels._net import (
     FrozenKernel,
     Ints,
     equal,
+    framed,
     ids_of,
     is_retraction,
     lookup_frame,
@@ -234,7 +235,7 @@ class GroupAggregateKernel(FrozenKernel):
             born = np.where(batch.fresh, now, before[_BORN].to_numpy())
         after: dict[str, pl.Series] = {}
         place = 1 + len(self._values)
-        group_keys = frame[list(self._keys)][batch.first] if self._keys else pl.DataFrame(height=batch.groups)
+        group_keys = framed([frame[k][batch.first] for k in self._keys], batch.groups)
         reset = np.flatnonzero(batch.fresh & (batch.known >= 0))
         for number, (values, users) in enumerate(self._value_plan):
             changes = values.changes(batch.frame, batch.codes, batch.signs, state[1 + number], born)
@@ -260,11 +261,11 @@ class GroupAggregateKernel(FrozenKernel):
                 after.update(_named(kept.update(before, seen[source])))
         if born is not None:
             after[_ROWS], after[_BORN] = pl.Series(_ROWS, batch.rows), pl.Series(_BORN, born)
-        current = pl.DataFrame([after[name] for name in self._columns], height=batch.groups)
+        current = framed([after[name] for name in self._columns], batch.groups)
         there = batch.rows > 0
         rows = np.flatnonzero(there)
         if len(rows):
-            whole = pl.DataFrame([*group_keys.get_columns(), *current.get_columns()], height=batch.groups)
+            whole = framed([*group_keys.get_columns(), *current.get_columns()], batch.groups)
             upserts[0] = stamped(whole if len(rows) == batch.groups else whole[rows], now)
         gone = groups[batch.known[(batch.known >= 0) & ~there]]
         if gone.height:

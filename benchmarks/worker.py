@@ -1,0 +1,40 @@
+"""A warm stateplan process: see :mod:`benchmarks.engines` for what goes in and out."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+from execnodes.errors import StateplanError
+from planner.environment import TableEnvironment
+
+OPTIONS = {"parallelism.default": "2", "table.exec.state.ttl": "1 h", "table.local-time-zone": "UTC"}
+
+
+def run(statements: list[str]) -> str:
+    """Runs the statements; the last one is the job."""
+    tables = TableEnvironment.create(OPTIONS)
+    for statement in statements[:-1]:
+        tables.execute_sql(statement)
+    started = time.perf_counter()
+    result = tables.execute_sql(statements[-1])
+    result.wait()
+    wall = time.perf_counter() - started
+    assert result.job is not None
+    progress = result.job.progress
+    return (f"RESULT {progress.seconds * 1000:.0f} {wall * 1000:.0f} {progress.batch + 1} micro-batches, "
+            f"{progress.rows_out:,} rows out")
+
+
+def main() -> None:
+    for line in sys.stdin:
+        try:
+            answer = run(Path(line.strip()).read_text().split("\n----\n"))
+        except StateplanError as error:
+            answer = "FAILED " + str(error).replace("\n", " ")
+        print(answer, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""The CSV writer, in the layout of Flink's (Jackson's) writer.
+
+Numbers and truth values are never quoted. A text is quoted when it is longer than 24 characters or has a character
+that comes before the delimiter or the quote in Unicode, such as a space; quotes in it are doubled.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from execnodes.changelog import column
+from execnodes.connectors.formats import csv as csv_format
+from execnodes.connectors.formats.base import Fields, check_types
+from execnodes.connectors.formats.csv_decode import UNSUPPORTED
+from execnodes.connectors.formats.csv_rows import CsvLayout
+from execnodes.connectors.formats.field_text import column_field, scalar_field
+from execnodes.connectors.formats.json_encode import lines_to_bytes
+from execnodes.connectors.formats.values import raw_dtype
+from execnodes.connectors.options import OptionValues
+from execnodes.types import LogicalType
+
+__all__ = ["CsvEncoder"]
+
+_QUOTE_BEYOND = 24
+_UNQUOTED = frozenset({"BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL"})
+
+
+@dataclass
+class CsvEncoder:
+    """Encoder of the ``csv`` format; see :class:`execnodes.connectors.formats.base.Encoder`."""
+
+    fields: Fields
+    layout: CsvLayout
+    scientific: bool
+
+    @property
+    def extension(self) -> str:
+        return csv_format.FORMAT.extension
+
+    @classmethod
+    def make(cls, options: Mapping[str, str], fields: Fields) -> CsvEncoder:
+        """See :func:`execnodes.connectors.formats.csv.make_encoder`."""
+        values = OptionValues.read(csv_format.FORMAT.options, options, "csv.")
+        check_types(fields, UNSUPPORTED, "csv")
+        return cls(list(fields), CsvLayout.of(values), values["write-bigdecimal-in-scientific-notation"])
+
+    def encode(self, df: pl.DataFrame) -> bytes:
+        """The bytes of one file."""
+        null = self.layout.null_literal or ""
+        cells = [self._column(df[column(i)], declared).fill_null(null).alias(column(i))
+                 for i, (_, declared) in enumerate(self.fields)]
+        return lines_to_bytes(pl.DataFrame(cells).select(
+            pl.concat_str(pl.all(), separator=self.layout.delimiter)).to_series())
+
+    def _column(self, series: pl.Series, declared: LogicalType) -> pl.Series:
+        if declared.root in ("ARRAY", "ROW"):
+            write = self._container(declared)
+            raw = series.cast(raw_dtype(declared)).to_list()
+            text = pl.Series([None if v is None else write(v) for v in raw], dtype=pl.String)
+        elif declared.root == "DECIMAL" and not self.scientific:
+            text = series.cast(pl.String)
+            if declared.scale:
+                text = text.str.strip_chars_end("0").str.strip_suffix(".")
+        else:
+            text = column_field(series, declared, "SQL", scientific=True)
+        return text if declared.root in _UNQUOTED or self.layout.quote is None else self._quoted(text)
+
+    def _quoted(self, text: pl.Series) -> pl.Series:
+        quote, escape = self.layout.quote or "", self.layout.escape
+        safe = max(ord(self.layout.delimiter), ord(quote), ord("\r"))
+        unsafe = rf"[\x{{0}}-\x{{{safe:x}}}{re.escape(escape) if escape else ''}]"
+        cell = pl.col("t")
+        body = cell.str.replace_all(escape, escape * 2, literal=True) if escape else cell
+        body = body.str.replace_all(quote, quote * 2, literal=True)
+        return text.to_frame("t").select(
+            pl.when((cell.str.len_chars() > _QUOTE_BEYOND) | cell.str.contains(unsafe))
+            .then(pl.lit(quote) + body + pl.lit(quote)).otherwise(cell)).to_series()
+
+    def _container(self, declared: LogicalType) -> Callable[[Any], str]:
+        null, separator = self.layout.null_literal or "", self.layout.elements
+        if declared.root == "ARRAY":
+            element = declared.children[0]
+            return lambda value: separator.join(null if v is None else self._element(v, element) for v in value)
+        inner = declared.fields
+        return lambda value: separator.join(
+            null if value[f.name] is None else self._element(value[f.name], f.type) for f in inner)
+
+    def _element(self, value: Any, declared: LogicalType) -> str:
+        if declared.root in ("ARRAY", "ROW"):
+            return self._container(declared)(value)
+        return scalar_field(value, declared, "SQL", self.scientific)

@@ -1,0 +1,172 @@
+"""Parquet files through Arrow: the reader of projected columns, and the writer."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from execnodes.changelog import KIND, column
+from execnodes.connectors.files import filesystem_of, local_path
+from execnodes.connectors.formats import parquet as parquet_format
+from execnodes.connectors.formats.base import Fields, check_types, frame_schema, with_metadata
+from execnodes.connectors.formats.json_decode import UNSUPPORTED
+from execnodes.connectors.options import OptionValues
+from execnodes.errors import DataError, Place
+from execnodes.types import INT, LogicalType
+
+__all__ = ["ParquetDecoder", "ParquetEncoder"]
+
+_BATCH_ROWS = 250_000
+
+_ACCEPTED: dict[str, tuple[str, ...]] = {
+    "BOOLEAN": ("bool",), "TINYINT": ("int8", "int32"), "SMALLINT": ("int8", "int16", "int32"),
+    "INTEGER": ("int8", "int16", "int32"), "BIGINT": ("int8", "int16", "int32", "int64"),
+    "FLOAT": ("float",), "DOUBLE": ("float", "double"), "CHAR": ("string", "large_string"),
+    "VARCHAR": ("string", "large_string"), "BINARY": ("binary", "large_binary", "fixed_size_binary"),
+    "VARBINARY": ("binary", "large_binary", "fixed_size_binary"), "DATE": ("date32",), "DECIMAL": ("decimal",),
+    "TIME_WITHOUT_TIME_ZONE": ("time32", "time64"), "TIMESTAMP_WITHOUT_TIME_ZONE": ("timestamp",),
+    "TIMESTAMP_WITH_LOCAL_TIME_ZONE": ("timestamp",), "ARRAY": ("list", "large_list"),
+    "MAP": ("map", "list"), "MULTISET": ("map", "list"), "ROW": ("struct",), "INTERVAL_YEAR_MONTH": ("int32",),
+    "INTERVAL_DAY_TIME": ("int64", "duration"),
+}
+
+
+def _fits(declared: LogicalType, found: Any) -> bool:
+    """Whether every value of an Arrow type of a file is a value of the column's type."""
+    text = str(found)
+    if not text.startswith(_ACCEPTED.get(declared.root, ())):
+        return False
+    if declared.root == "DECIMAL":
+        whole = (declared.precision or 10) - (declared.scale or 0)
+        return bool(found.scale <= (declared.scale or 0) and found.precision - found.scale <= whole)
+    if declared.root == "ARRAY":
+        return _fits(declared.children[0], found.value_type)
+    if declared.root in ("MAP", "MULTISET") and text.startswith("map"):
+        value = declared.children[1] if declared.root == "MAP" else INT
+        return _fits(declared.children[0], found.key_type) and _fits(value, found.item_type)
+    if declared.root == "ROW":
+        inner = {found.field(i).name: found.field(i).type for i in range(found.num_fields)}
+        return all(f.name in inner and _fits(f.type, inner[f.name]) for f in declared.fields)
+    return True
+
+
+def _cast(series: pl.Series, declared: LogicalType) -> pl.Series:
+    """A column as Arrow gave it in the column's own type; timestamps are cut, not rounded."""
+    wanted = declared.polars()
+    if isinstance(series.dtype, pl.Datetime) and isinstance(wanted, pl.Datetime):
+        series = series.dt.replace_time_zone(None).dt.replace_time_zone(wanted.time_zone)
+    return series if series.dtype == wanted else series.cast(wanted)
+
+
+@dataclass
+class ParquetDecoder:
+    """Decoder of the ``parquet`` format; see :class:`execnodes.connectors.formats.base.Decoder`."""
+
+    wanted: list[tuple[str, LogicalType]]
+    metadata: tuple[str, ...]
+    with_kind: bool
+
+    @classmethod
+    def make(cls, options: Mapping[str, str], fields: Fields, projection: Sequence[int],
+             metadata: Sequence[str] = ()) -> ParquetDecoder:
+        """See :func:`execnodes.connectors.formats.parquet.make_decoder`."""
+        OptionValues.read(parquet_format.FORMAT.options, options, "parquet.")
+        wanted = [fields[i] for i in projection]
+        check_types(wanted, UNSUPPORTED, "parquet")
+        return cls(wanted, tuple(metadata), KIND in frame_schema(fields, projection, metadata))
+
+    def read(self, path: str) -> Iterator[pl.DataFrame]:
+        """The rows of one file."""
+        try:
+            local = local_path(path)
+            if local is not None:
+                with pa.OSFile(local, "rb") as source:
+                    yield from self._read(source, path)
+            else:
+                fs, inner = filesystem_of(path)
+                with fs.open(inner, "rb") as source:
+                    yield from self._read(source, path)
+        except (pa.ArrowInvalid, OSError) as error:
+            code, what = ("DATA102", "open") if isinstance(error, FileNotFoundError) else ("DATA131", "read")
+            reason = str(error).splitlines()[0]
+            raise DataError(code, f"cannot {what} the Parquet file: {reason}", place=Place(file=path),
+                            expected="a Parquet file") from error
+
+    def _read(self, source: Any, path: str) -> Iterator[pl.DataFrame]:
+        file = pq.ParquetFile(source)
+        schema = file.schema_arrow
+        present = [name for name, _ in self.wanted if schema.get_field_index(name) >= 0]
+        for name, declared in self.wanted:
+            if name in present and not _fits(declared, schema.field(name).type):
+                raise DataError("DATA132", f"the column '{name}' is {schema.field(name).type} in the file and "
+                                           f"{declared.summary()} in the table", place=Place(file=path),
+                                expected=f"a column whose values are all values of {declared.summary()}")
+        for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=present, use_threads=False):
+            if not batch.num_rows:
+                continue
+            read = pl.DataFrame(pl.from_arrow(pa.table(batch))) if present else pl.DataFrame(height=batch.num_rows)
+            data = {column(i): _cast(read[name], declared) if name in present
+                    else pl.Series([None], dtype=declared.polars()).extend_constant(None, batch.num_rows - 1)
+                    for i, (name, declared) in enumerate(self.wanted)}
+            df = with_metadata(pl.DataFrame(data) if data else read, path, len(self.wanted), self.metadata)
+            yield pl.DataFrame({KIND: pl.zeros(df.height, pl.Int8, eager=True)}) if self.with_kind else df
+
+
+def _arrow_array(array: Any, declared: LogicalType) -> Any:
+    """The array written for a column as Polars gives it to Arrow: maps as maps, lists and texts with 32-bit offsets."""
+    root = declared.root
+    mask = array.is_null() if array.null_count else None
+    if root in ("MAP", "MULTISET"):
+        entries = array.values
+        value_type = declared.children[1] if root == "MAP" else INT
+        return pa.MapArray.from_arrays(array.offsets.cast(pa.int32()),
+                                       _arrow_array(entries.field(0), declared.children[0]),
+                                       _arrow_array(entries.field(1), value_type), mask=mask)
+    if root == "ARRAY":
+        return pa.ListArray.from_arrays(array.offsets.cast(pa.int32()),
+                                        _arrow_array(array.values, declared.children[0]), mask=mask)
+    if root == "ROW":
+        return pa.StructArray.from_arrays([_arrow_array(array.field(i), f.type) for i, f in enumerate(declared.fields)],
+                                          names=[f.name for f in declared.fields], mask=mask)
+    if declared.is_string:
+        return array.cast(pa.string())
+    if root in ("BINARY", "VARBINARY"):
+        return array.cast(pa.binary())
+    if root == "INTERVAL_DAY_TIME":
+        return array.cast(pa.int64())
+    return array
+
+
+@dataclass
+class ParquetEncoder:
+    """Encoder of the ``parquet`` format; see :class:`execnodes.connectors.formats.base.Encoder`."""
+
+    fields: list[tuple[str, LogicalType]]
+    compression: str
+
+    @property
+    def extension(self) -> str:
+        return parquet_format.FORMAT.extension
+
+    @classmethod
+    def make(cls, options: Mapping[str, str], fields: Fields) -> ParquetEncoder:
+        """See :func:`execnodes.connectors.formats.parquet.make_encoder`."""
+        values = OptionValues.read(parquet_format.FORMAT.options, options, "parquet.")
+        check_types(fields, UNSUPPORTED, "parquet")
+        return cls(list(fields), values["compression"])
+
+    def encode(self, df: pl.DataFrame) -> bytes:
+        """The bytes of one file."""
+        arrays = [_arrow_array(df[column(i)].rechunk().to_arrow(), declared)
+                  for i, (_, declared) in enumerate(self.fields)]
+        table = pa.table(arrays, names=[name for name, _ in self.fields])
+        out = io.BytesIO()
+        codec = "none" if self.compression == "uncompressed" else self.compression
+        pq.write_table(table, out, compression=codec)
+        return out.getvalue()

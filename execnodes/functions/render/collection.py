@@ -1,0 +1,261 @@
+"""How ARRAY, MAP and ROW functions run. A MAP is held as a list of (key, value) structs in insertion order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import polars as pl
+
+from execnodes.functions.render.base import Renderer, renders, rowwise
+from execnodes.functions.render.casts import convert
+from execnodes.rex import Call, Literal, Rex
+from execnodes.types import LogicalType
+
+__all__: list[str] = []
+
+
+def _known(*exprs: pl.Expr) -> Any:
+    known = exprs[0].is_not_null()
+    for e in exprs[1:]:
+        known = known & e.is_not_null()
+    return pl.when(known)
+
+
+@renders("ARRAY")
+def array(r: Renderer, call: Call) -> pl.Expr:
+    inner = call.type.children[0]
+    return pl.concat_list([convert(r.expr(o), o.type, inner).cast(inner.polars()) for o in call.operands])
+
+
+@renders("MAP")
+def map_(r: Renderer, call: Call) -> pl.Expr:
+    key, value = call.type.children
+    entries = [pl.struct(key=convert(r.expr(k), k.type, key).cast(key.polars()),
+                         value=convert(r.expr(v), v.type, value).cast(value.polars()))
+               for k, v in zip(call.operands[0::2], call.operands[1::2], strict=True)]
+    return _last_wins(pl.concat_list(entries), call.type)
+
+
+def _last_wins(e: pl.Expr, t: LogicalType) -> pl.Expr:
+    """A later entry replaces an earlier one with the same key, in its place."""
+    def run(s: pl.Series) -> pl.Series:
+        duplicates = s.list.eval(pl.element().struct.field("key").is_duplicated()).list.any()
+        if not duplicates.any():
+            return s
+        rows = [None if v is None else [{"key": k, "value": x} for k, x in {i["key"]: i["value"] for i in v}.items()]
+                for v in s.to_list()]
+        return pl.Series(rows, dtype=s.dtype)
+    return e.map_batches(run, return_dtype=t.polars(), is_elementwise=True)
+
+
+@renders("ROW")
+def row(r: Renderer, call: Call) -> pl.Expr:
+    return pl.struct(**{f.name: convert(r.expr(o), o.type, f.type)
+                        for f, o in zip(call.type.fields, call.operands, strict=True)})
+
+
+@renders("ITEM")
+def item(r: Renderer, call: Call) -> pl.Expr:
+    container, index = call.operands
+    e, at = r.expr(container), r.expr(index)
+    if container.type.root == "ARRAY":
+        position = at.cast(pl.Int64)
+        return pl.when(position >= 1).then(e.list.get(position - 1, null_on_oob=True))
+    return _map_value(e, container.type, at, index)
+
+
+def _map_value(e: pl.Expr, t: LogicalType, key: pl.Expr, rex: Rex) -> pl.Expr:
+    if isinstance(rex, Literal):
+        entry = pl.element()
+        hit = e.list.eval(pl.when(entry.struct.field("key") == key).then(entry.struct.field("value")).filter(
+            entry.struct.field("key") == key))
+        return hit.list.get(0, null_on_oob=True)
+
+    def find(entries: list[dict[str, Any]], wanted: Any) -> Any:
+        return next((x["value"] for x in entries if x["key"] == wanted), None)
+
+    return rowwise(find, [e, key], t.children[1].polars())
+
+
+@renders("CARDINALITY")
+def cardinality(r: Renderer, call: Call) -> pl.Expr:
+    return r.expr(call.operands[0]).list.len().cast(pl.Int32)
+
+
+@renders("ELEMENT")
+def element(r: Renderer, call: Call) -> pl.Expr:
+    e = r.expr(call.operands[0])
+    r.fail_where(e.list.len() > 1, "ELEMENT", "has more than one element", e)
+    return e.list.get(0, null_on_oob=True)
+
+
+def _element_operand(r: Renderer, call: Call) -> tuple[pl.Expr, pl.Expr]:
+    inner = call.operands[0].type.children[0]
+    return r.expr(call.operands[0]), convert(r.expr(call.operands[1]), call.operands[1].type, inner)
+
+
+@renders("ARRAY_CONTAINS")
+def contains(r: Renderer, call: Call) -> pl.Expr:
+    e, value = _element_operand(r, call)
+    return _known(e).then(e.list.contains(value, nulls_equal=True))
+
+
+@renders("ARRAY_POSITION")
+def position(r: Renderer, call: Call) -> pl.Expr:
+    def find(items: list[Any], value: Any) -> int:
+        return items.index(value) + 1 if value in items else 0
+    return rowwise(find, list(_element_operand(r, call)), pl.Int32)
+
+
+def _on_lists(call: Call, function: Callable[..., Any], exprs: list[pl.Expr], *, nulls: bool = False) -> pl.Expr:
+    return rowwise(function, exprs, call.type.polars(), nulls=nulls)
+
+
+@renders("ARRAY_APPEND")
+def append(r: Renderer, call: Call) -> pl.Expr:
+    e, value = _element_operand(r, call)
+    return _known(e).then(pl.concat_list([e, value.cast(call.type.children[0].polars())]))
+
+
+@renders("ARRAY_PREPEND")
+def prepend(r: Renderer, call: Call) -> pl.Expr:
+    e, value = _element_operand(r, call)
+    return _known(e).then(pl.concat_list([value.cast(call.type.children[0].polars()), e]))
+
+
+@renders("ARRAY_REMOVE")
+def remove(r: Renderer, call: Call) -> pl.Expr:
+    def one(items: list[Any] | None, value: Any) -> list[Any] | None:
+        return None if items is None else [x for x in items if x != value]
+    return _on_lists(call, one, list(_element_operand(r, call)), nulls=True)
+
+
+def _distinct(items: list[Any]) -> list[Any]:
+    out: list[Any] = []
+    for x in items:
+        if x not in out:
+            out.append(x)
+    return out
+
+
+@renders("ARRAY_DISTINCT")
+def distinct(r: Renderer, call: Call) -> pl.Expr:
+    return r.expr(call.operands[0]).list.unique(maintain_order=True)
+
+
+@renders("ARRAY_REVERSE")
+def reverse(r: Renderer, call: Call) -> pl.Expr:
+    return r.expr(call.operands[0]).list.reverse()
+
+
+@renders("ARRAY_SORT")
+def sort(r: Renderer, call: Call) -> pl.Expr:
+    """Ascending unless told; NULL first when ascending and last when descending unless told."""
+    e, *flags = r.args(call)
+    known = [o.value if isinstance(o, Literal) else None for o in call.operands[1:]]
+    if len(known) == len(flags) and None not in known:
+        ascending = known[0] if known else True
+        nulls_first = known[1] if len(known) > 1 else ascending
+        return e.list.sort(descending=not ascending, nulls_last=not nulls_first)
+
+    def one(items: list[Any], ascending: bool, nulls_first: bool | None = None) -> list[Any]:
+        first = ascending if nulls_first is None else nulls_first
+        values = sorted((x for x in items if x is not None), reverse=not ascending)
+        nulls: list[Any] = [None] * (len(items) - len(values))
+        return nulls + values if first else values + nulls
+    return _on_lists(call, one, [e, *flags])
+
+
+@renders("ARRAY_SLICE")
+def slice_(r: Renderer, call: Call) -> pl.Expr:
+    def one(items: list[Any], start: int, end: int | None = None) -> list[Any]:
+        size = len(items)
+        last = size if end is None else end
+        first = 1 if start == 0 else start + size + 1 if start < 0 else start
+        last = 1 if last == 0 and end is not None else last + size + 1 if last < 0 else last
+        first = max(first, 1)
+        return items[first - 1:last] if first <= size and last >= first else []
+    return _on_lists(call, one, r.args(call))
+
+
+def _merged(r: Renderer, call: Call) -> list[pl.Expr]:
+    return [convert(r.expr(o), o.type, call.type) for o in call.operands]
+
+
+@renders("ARRAY_CONCAT")
+def concat(r: Renderer, call: Call) -> pl.Expr:
+    parts = _merged(r, call)
+    return _known(*parts).then(pl.concat_list(parts))
+
+
+@renders("ARRAY_UNION")
+def union(r: Renderer, call: Call) -> pl.Expr:
+    parts = _merged(r, call)
+    return _known(*parts).then(pl.concat_list(parts).list.unique(maintain_order=True))
+
+
+@renders("ARRAY_EXCEPT")
+def except_(r: Renderer, call: Call) -> pl.Expr:
+    def one(a: list[Any], b: list[Any]) -> list[Any]:
+        left = list(b)
+        out = []
+        for x in a:
+            if x in left:
+                continue
+            out.append(x)
+        return _distinct(out)
+    return _on_lists(call, one, r.args(call))
+
+
+@renders("ARRAY_INTERSECT")
+def intersect(r: Renderer, call: Call) -> pl.Expr:
+    return _on_lists(call, lambda a, b: _distinct([x for x in a if x in b]), _merged(r, call))
+
+
+@renders("ARRAY_MAX")
+def maximum(r: Renderer, call: Call) -> pl.Expr:
+    return r.expr(call.operands[0]).list.max()
+
+
+@renders("ARRAY_MIN")
+def minimum(r: Renderer, call: Call) -> pl.Expr:
+    return r.expr(call.operands[0]).list.min()
+
+
+@renders("ARRAY_JOIN")
+def join(r: Renderer, call: Call) -> pl.Expr:
+    def one(items: list[str | None], between: str, null: str | None = None) -> str:
+        shown = (null if x is None else x for x in items)
+        return between.join(x for x in shown if x is not None)
+    return rowwise(one, r.args(call), pl.String)
+
+
+def _field(name: str) -> Callable[[Renderer, Call], pl.Expr]:
+    return lambda r, call: r.expr(call.operands[0]).list.eval(pl.element().struct.field(name))
+
+
+renders("MAP_KEYS")(_field("key"))
+renders("MAP_VALUES")(_field("value"))
+
+
+@renders("MAP_ENTRIES")
+def entries(r: Renderer, call: Call) -> pl.Expr:
+    return r.expr(call.operands[0])
+
+
+@renders("MAP_FROM_ARRAYS")
+def from_arrays(r: Renderer, call: Call) -> pl.Expr:
+    keys, values = r.args(call)
+    r.fail_where(keys.list.len() != values.list.len(), "MAP_FROM_ARRAYS", "have different lengths", keys, values)
+
+    def one(k: list[Any], v: list[Any]) -> list[dict[str, Any]]:
+        return [{"key": a, "value": b} for a, b in dict(zip(k, v, strict=False)).items()]
+
+    return _on_lists(call, one, [keys, values])
+
+
+@renders("MAP_UNION")
+def map_union(r: Renderer, call: Call) -> pl.Expr:
+    parts = _merged(r, call)
+    return _known(*parts).then(_last_wins(pl.concat_list(parts), call.type))

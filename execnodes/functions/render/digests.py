@@ -1,0 +1,215 @@
+"""How digests, encodings, URLs and HASH_CODE run."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import struct
+from collections.abc import Callable
+from urllib.parse import quote, unquote_to_bytes
+
+import numpy as np
+import polars as pl
+
+from execnodes.errors import RunError
+from execnodes.functions.render.base import Renderer, renders, rowwise
+from execnodes.functions.render.decimals import scale_of, unscaled
+from execnodes.rex import Call
+from execnodes.types import LogicalType
+
+__all__ = ["java_string_hash"]
+
+_DIGESTS = {"MD5": "md5", "SHA1": "sha1", "SHA224": "sha224", "SHA256": "sha256", "SHA384": "sha384", "SHA512": "sha512"}
+
+
+def _digest(name: str, algorithm: str) -> None:
+    @renders(name)
+    def render(r: Renderer, call: Call) -> pl.Expr:
+        return rowwise(lambda text: hashlib.new(algorithm, text.encode()).hexdigest(), r.args(call), pl.String)
+
+
+for _name, _algorithm in _DIGESTS.items():
+    _digest(_name, _algorithm)
+
+
+@renders("SHA2")
+def sha2(r: Renderer, call: Call) -> pl.Expr:
+    text, bits = r.args(call)
+    known = bits.is_in([224, 256, 384, 512])
+    r.fail_where(text.is_not_null() & ~known, "SHA2", "is not a length of SHA-2 (224, 256, 384, 512)", bits)
+
+    def one(value: str, length: int) -> str | None:
+        return hashlib.new(f"sha{length}", value.encode()).hexdigest() if length in (224, 256, 384, 512) else None
+
+    return rowwise(one, [text, bits], pl.String)
+
+
+@renders("TO_BASE64")
+def to_base64(r: Renderer, call: Call) -> pl.Expr:
+    return r.expr(call.operands[0]).cast(pl.Binary).bin.encode("base64")
+
+
+def _from_base64(text: str) -> str | None:
+    try:
+        return base64.b64decode(text + "=" * (-len(text) % 4 if "=" not in text else 0), validate=True).decode(
+            "utf-8", "replace")
+    except (binascii.Error, ValueError):
+        return None
+
+
+@renders("FROM_BASE64")
+def from_base64(r: Renderer, call: Call) -> pl.Expr:
+    text = r.expr(call.operands[0])
+    return r.strict(rowwise(_from_base64, [text], pl.String), "FROM_BASE64", "is not Base64", text)
+
+
+_CHARSETS: dict[str, tuple[str, bytes]] = {
+    "UTF-8": ("utf-8", b""), "UTF8": ("utf-8", b""), "US-ASCII": ("ascii", b""), "ASCII": ("ascii", b""),
+    "ISO-8859-1": ("latin-1", b""), "UTF-16BE": ("utf-16-be", b""), "UTF-16LE": ("utf-16-le", b""),
+    "UTF-16": ("utf-16-be", b"\xfe\xff"),
+}
+
+
+def _charset(name: str) -> tuple[str, bytes]:
+    found = _CHARSETS.get(name.upper())
+    if found is None:
+        raise RunError("RUN303", f"the character set {name!r:.40} is not known", expected=", ".join(_CHARSETS))
+    return found
+
+
+@renders("ENCODE")
+def encode(r: Renderer, call: Call) -> pl.Expr:
+    def one(text: str, charset: str) -> bytes:
+        codec, mark = _charset(charset)
+        return mark + text.encode(codec, "replace")
+    return rowwise(one, r.args(call), pl.Binary)
+
+
+@renders("DECODE")
+def decode(r: Renderer, call: Call) -> pl.Expr:
+    def one(data: bytes, charset: str) -> str:
+        codec, mark = _charset(charset)
+        if mark and data[:2] == b"\xff\xfe":
+            codec, data = "utf-16-le", data[2:]
+        elif mark and data.startswith(mark):
+            data = data[2:]
+        return data.decode(codec, "replace")
+    return rowwise(one, r.args(call), pl.String)
+
+
+@renders("URL_ENCODE")
+def url_encode(r: Renderer, call: Call) -> pl.Expr:
+    def one(text: str) -> str:
+        return quote(text, safe="* ").replace(" ", "+").replace("~", "%7E")
+    return rowwise(one, r.args(call), pl.String)
+
+
+def _url_decode(text: str) -> str | None:
+    pieces = text.split("%")
+    if any(len(p) < 2 or not all(c in "0123456789abcdefABCDEF" for c in p[:2]) for p in pieces[1:]):
+        return None
+    return unquote_to_bytes(text.replace("+", " ")).decode("utf-8", "replace")
+
+
+@renders("URL_DECODE")
+def url_decode(r: Renderer, call: Call) -> pl.Expr:
+    return rowwise(_url_decode, r.args(call), pl.String)
+
+
+def _parse_url(url: str, part: str, key: str | None = None) -> str | None:
+    scheme, colon, rest = url.partition(":")
+    if not colon or not scheme.isalnum():
+        return None
+    rest, hash_mark, reference = rest.partition("#")
+    authority = None
+    if rest.startswith("//"):
+        end = min((i for i in (rest.find(c, 2) for c in "/?") if i >= 0), default=len(rest))
+        authority, rest = rest[2:end], rest[end:]
+    path, question, query = rest.partition("?")
+    user, at, host = (authority or "").rpartition("@")
+    parts = {
+        "HOST": host.partition(":")[0] if authority else None, "PATH": path, "QUERY": query if question else None,
+        "REF": reference if hash_mark else None, "PROTOCOL": scheme.lower(),
+        "FILE": path + question + query, "AUTHORITY": authority or None, "USERINFO": user if at else None,
+    }
+    if key is None:
+        return parts.get(part)
+    if part != "QUERY" or not question:
+        return None
+    return next((p.partition("=")[2] for p in query.split("&") if p.partition("=")[0] == key), None)
+
+
+@renders("PARSE_URL")
+def parse_url(r: Renderer, call: Call) -> pl.Expr:
+    return rowwise(_parse_url, r.args(call), pl.String)
+
+
+def java_string_hash(texts: pl.Series) -> np.ndarray:  # type: ignore[type-arg]
+    """``String.hashCode`` (over UTF-16 units) of each text as int32; 0 for NULL."""
+    units = [np.frombuffer((t or "").encode("utf-16-le", "surrogatepass"), dtype="<u2") for t in texts.to_list()]
+    lengths = np.array([len(u) for u in units], dtype=np.int64)
+    starts = np.concatenate(([0], np.cumsum(lengths)[:-1])) if len(units) else np.zeros(0, dtype=np.int64)
+    data = np.concatenate(units).astype(np.uint32) if len(units) else np.zeros(0, dtype=np.uint32)
+    hashes = np.zeros(len(units), dtype=np.uint32)
+    rows = np.flatnonzero(lengths > 0)
+    position = 0
+    while len(rows):
+        hashes[rows] = hashes[rows] * np.uint32(31) + data[starts[rows] + position]
+        position += 1
+        rows = rows[lengths[rows] > position]
+    return hashes.view(np.int32)
+
+
+def _fold(bits: pl.Expr) -> pl.Expr:
+    """The two halves of a 64-bit integer, exclusive-or'ed."""
+    high = (bits // pl.lit(2**32, dtype=pl.Int64)).cast(pl.Int32, wrap_numerical=True)
+    return bits.cast(pl.Int32, wrap_numerical=True).xor(high)
+
+
+def _int32(value: int) -> int:
+    return (value + 2**31) % 2**32 - 2**31
+
+
+def _decimal_hash(value: int, scale: int) -> int:
+    """``BigDecimal.hashCode``."""
+    words, magnitude = [], abs(value)
+    while magnitude:
+        words.append(magnitude & 0xFFFFFFFF)
+        magnitude >>= 32
+    h = 0
+    for word in reversed(words):
+        h = (h * 31 + word) & 0xFFFFFFFF
+    return _int32(31 * (-h if value < 0 else h) + scale)
+
+
+def _text_hash(e: pl.Expr, t: LogicalType) -> pl.Expr:
+    def run(s: pl.Series) -> pl.Series:
+        hashes = pl.Series(java_string_hash(s), dtype=pl.Int32)
+        return hashes if s.null_count() == 0 else pl.select(pl.when(s.is_not_null()).then(hashes)).to_series()
+    return e.map_batches(run, return_dtype=pl.Int32, is_elementwise=True)
+
+
+def _double_hash(e: pl.Expr, t: LogicalType) -> pl.Expr:
+    return _fold(e.reinterpret(dtype=pl.Int64))
+
+
+_HASHES: dict[str, Callable[[pl.Expr, LogicalType], pl.Expr]] = {
+    "BOOLEAN": lambda e, t: pl.when(e).then(pl.lit(1231, dtype=pl.Int32)).when(~e).then(pl.lit(1237, dtype=pl.Int32)),
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER"), lambda e, t: e.cast(pl.Int32)),
+    "BIGINT": lambda e, t: _fold(e),
+    "FLOAT": lambda e, t: rowwise(lambda v: struct.unpack(">i", struct.pack(">f", v))[0], [e], pl.Int32),
+    "DOUBLE": _double_hash,
+    "DECIMAL": lambda e, t: rowwise(lambda v: _decimal_hash(v, scale_of(t)), [unscaled(e, t)], pl.Int32),
+    "CHAR": _text_hash, "VARCHAR": _text_hash,
+    "DATE": lambda e, t: e.to_physical(),
+}
+
+
+@renders("HASH_CODE")
+def hash_code(r: Renderer, call: Call) -> pl.Expr:
+    operand = call.operands[0]
+    hashing = _HASHES.get(operand.type.root)
+    if hashing is None:
+        raise RunError("RUN301", f"HASH_CODE of {operand.type.summary()} cannot be run")
+    return hashing(r.expr(operand), operand.type)

@@ -1,0 +1,238 @@
+"""Java's date patterns (``DateTimeFormatter``, ``SimpleDateFormat``): formatting with Polars, parsing text."""
+
+from __future__ import annotations
+
+import calendar
+import datetime as dt
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+import polars as pl
+
+from execnodes.errors import RunError
+
+__all__ = ["format_moment", "parse_strict", "parse_lenient", "tokens"]
+
+
+@dataclass(frozen=True)
+class Token:
+    """``count`` times the pattern letter ``letter``, or literal ``text`` where the letter is empty."""
+
+    letter: str
+    count: int
+    text: str = ""
+
+
+def tokens(pattern: str) -> list[Token]:
+    """A pattern taken apart. Raises RunError RUN303 for a quote that is not closed."""
+    out: list[Token] = []
+    i = 0
+    while i < len(pattern):
+        c = pattern[i]
+        if c == "'":
+            if pattern[i:i + 2] == "''":
+                out.append(Token("", 0, "'"))
+                i += 2
+                continue
+            end = i + 1
+            while True:
+                end = pattern.find("'", end)
+                if end < 0:
+                    raise RunError("RUN303", f"the date pattern {pattern!r:.60} has a quote that is not closed")
+                if pattern[end:end + 2] != "''":
+                    break
+                end += 2
+            out.append(Token("", 0, pattern[i + 1:end].replace("''", "'")))
+            i = end + 1
+        elif c.isascii() and c.isalpha():
+            count = len(pattern[i:]) - len(pattern[i:].lstrip(c))
+            out.append(Token(c, count))
+            i += count
+        else:
+            out.append(Token("", 0, c))
+            i += 1
+    return out
+
+
+_CHRONO: dict[str, tuple[str, ...]] = {
+    "M": ("%-m", "%m", "%b", "%B"), "L": ("%-m", "%m", "%b", "%B"), "d": ("%-d", "%d"), "H": ("%-H", "%H"),
+    "h": ("%-I", "%I"), "m": ("%-M", "%M"), "s": ("%-S", "%S"), "D": ("%-j", "%j", "%j"), "a": ("%p",),
+    "E": ("%a", "%a", "%a", "%A"),
+}
+"""Pattern letter to chrono's format by count."""
+
+
+def _unknown(pattern: str, letter: str) -> RunError:
+    known = "".join(sorted(set(_CHRONO) | set("yuSQ")))
+    return RunError("RUN303", f"the letter {letter!r} of the date pattern {pattern!r:.60} is not supported",
+                    expected=f"letters of {known}, other text in quotes")
+
+
+@lru_cache(maxsize=256)
+def _parts(pattern: str) -> tuple[Token | str, ...]:
+    """Runs that chrono can write as one format, and single tokens that it cannot."""
+    out: list[Token | str] = []
+    for token in tokens(pattern):
+        if not token.letter:
+            piece: str | None = token.text.replace("%", "%%")
+        elif token.letter in _CHRONO:
+            forms = _CHRONO[token.letter]
+            if token.count > len(forms):
+                raise _unknown(pattern, token.letter)
+            piece = forms[token.count - 1]
+        elif token.letter in "yu" and token.count == 2:
+            piece = "%y"
+        elif token.letter in "yuSQ":
+            piece = None
+        else:
+            raise _unknown(pattern, token.letter)
+        if piece is None:
+            out.append(token)
+        elif out and isinstance(out[-1], str):
+            out[-1] += piece
+        else:
+            out.append(piece)
+    return tuple(out)
+
+
+def _single(e: pl.Expr, token: Token) -> pl.Expr:
+    if token.letter == "S":
+        nanos = e.dt.nanosecond().cast(pl.String).str.zfill(9)
+        return nanos.str.head(token.count) if token.count <= 9 else nanos.str.pad_end(token.count, "0")
+    if token.letter == "Q":
+        quarter = e.dt.quarter().cast(pl.String)
+        return quarter.str.zfill(token.count) if token.count <= 2 else pl.format("Q{}", quarter)
+    return e.dt.year().cast(pl.String).str.zfill(token.count)
+
+
+def format_moment(e: pl.Expr, pattern: str) -> pl.Expr:
+    """A Datetime without zone, written by a constant Java pattern.
+
+    Raises:
+        RunError: RUN303, for a letter that is not supported.
+    """
+    parts = [e.dt.to_string(p) if isinstance(p, str) else _single(e, p) for p in _parts(pattern)]
+    if not parts:
+        return pl.when(e.is_not_null()).then(pl.lit(""))
+    return parts[0] if len(parts) == 1 else pl.concat_str(parts)
+
+
+_MONTHS = {name.lower(): i for i, name in enumerate(calendar.month_name) if name}
+_SHORT = {name.lower(): i for i, name in enumerate(calendar.month_abbr) if name}
+_NUMERIC = set("yuMdHhmsSD")
+
+
+@lru_cache(maxsize=256)
+def _reader(pattern: str, lenient: bool) -> tuple[re.Pattern[str], tuple[Token, ...]]:
+    """A regular expression with one group per pattern letter run."""
+    found = tokens(pattern)
+    regex, fields = "", []
+    for i, token in enumerate(found):
+        if not token.letter:
+            regex += re.escape(token.text)
+            continue
+        adjacent = i + 1 < len(found) and found[i + 1].letter in _NUMERIC
+        fields.append(token)
+        if token.letter in "ML" and token.count >= 3:
+            regex += r"([A-Za-z]+)"
+        elif token.letter in ("a", "E"):
+            regex += r"([A-Za-z]+)"
+        elif token.letter not in _NUMERIC:
+            raise _unknown(pattern, token.letter)
+        elif adjacent or (not lenient and token.count > 1) or (token.letter == "S" and not lenient):
+            regex += rf"(\d{{{token.count}}})"
+        else:
+            regex += r"(-?\d+)" if lenient else r"(\d{1,19})"
+    return re.compile(regex + ("" if lenient else r"\Z"), re.ASCII), tuple(fields)
+
+
+@dataclass
+class _Fields:
+    year: int = 1970
+    month: int = 1
+    day: int = 1
+    hour: int = 0
+    minute: int = 0
+    second: int = 0
+    nano: int = 0
+    half: int | None = None
+    day_of_year: int | None = None
+
+
+def _read_field(fields: _Fields, token: Token, text: str, lenient: bool) -> None:
+    letter = token.letter
+    if letter in "yu":
+        fields.year = int(text) + (2000 if token.count == 2 and len(text) == 2 else 0)
+    elif letter in "ML":
+        fields.month = int(text) if token.count < 3 else (_SHORT | _MONTHS)[text.lower()]
+    elif letter == "d":
+        fields.day = int(text)
+    elif letter == "D":
+        fields.day_of_year = int(text)
+    elif letter in "Hh":
+        fields.hour = int(text)
+        if letter == "h" and fields.half is None:
+            fields.half = 0
+    elif letter == "a":
+        fields.half = {"am": 0, "pm": 12}[text.lower()]
+    elif letter == "m":
+        fields.minute = int(text)
+    elif letter == "s":
+        fields.second = int(text)
+    elif letter == "S":
+        fields.nano = int(text) * 10**6 if lenient else int(text.ljust(9, "0")[:9])
+
+
+def _fields(text: str, pattern: str, lenient: bool) -> _Fields | None:
+    regex, order = _reader(pattern, lenient)
+    match = regex.match(text)
+    if match is None:
+        return None
+    fields = _Fields()
+    try:
+        for token, value in zip(order, match.groups(), strict=True):
+            _read_field(fields, token, value, lenient)
+    except (KeyError, ValueError):
+        return None
+    if fields.half is not None:
+        fields.hour = fields.hour % 12 + fields.half
+    return fields
+
+
+_EPOCH_DAY = dt.date(1970, 1, 1)
+
+
+def parse_strict(text: str, pattern: str) -> int | None:
+    """Nanoseconds since the epoch of a wall clock text, as ``DateTimeFormatter`` reads it: the whole text, each field in
+    its width and range; fields that the pattern lacks are those of 1970-01-01 00:00:00. None where it does not fit."""
+    fields = _fields(text, pattern, False)
+    if fields is None:
+        return None
+    try:
+        day = dt.date(fields.year, fields.month, min(fields.day, calendar.monthrange(fields.year, fields.month)[1])
+                      if 1 <= fields.day <= 31 else 0)
+        if fields.day_of_year is not None:
+            day = dt.date(fields.year, 1, 1) + dt.timedelta(days=fields.day_of_year - 1)
+        dt.time(fields.hour, fields.minute, fields.second)
+    except ValueError:
+        return None
+    seconds = (day - _EPOCH_DAY).days * 86_400 + fields.hour * 3600 + fields.minute * 60 + fields.second
+    return seconds * 10**9 + fields.nano
+
+
+def parse_lenient(text: str, pattern: str) -> int | None:
+    """Milliseconds since the epoch of a wall clock text, as ``SimpleDateFormat`` reads it: a prefix of the text, fields of
+    any width, and values out of range carried over."""
+    fields = _fields(text, pattern, True)
+    if fields is None:
+        return None
+    month = fields.year * 12 + fields.month - 1
+    try:
+        day = (dt.date(month // 12, month % 12 + 1, 1) - _EPOCH_DAY).days + fields.day - 1
+    except ValueError:
+        return None
+    if fields.day_of_year is not None:
+        day = (dt.date(fields.year, 1, 1) - _EPOCH_DAY).days + fields.day_of_year - 1
+    seconds = day * 86_400 + fields.hour * 3600 + fields.minute * 60 + fields.second
+    return seconds * 1000 + fields.nano // 10**6

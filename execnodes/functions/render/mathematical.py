@@ -1,0 +1,262 @@
+"""How mathematical functions run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
+
+import polars as pl
+
+from execnodes.functions.render import decimals
+from execnodes.functions.render.base import Renderer, renders, rowwise
+from execnodes.functions.render.casts import to_number
+from execnodes.functions.render.rounding_time import round_moment
+from execnodes.functions.typerules import as_decimal
+from execnodes.rex import Call, Literal
+from execnodes.types import DOUBLE, LogicalType
+
+__all__: list[str] = []
+
+
+def _doubles(r: Renderer, call: Call) -> list[pl.Expr]:
+    return [to_number(r.expr(o), o.type, DOUBLE) for o in call.operands]
+
+
+_UNARY: dict[str, Callable[[pl.Expr], pl.Expr]] = {
+    "LN": lambda x: _log(x),
+    "LOG10": lambda x: pl.when(x >= 0).then(x.log10()).otherwise(_nan_or_null(x)),
+    "LOG2": lambda x: _log(x) / pl.lit(math.log(2)),
+    "EXP": lambda x: x.exp(),
+    "SIN": lambda x: x.sin(), "COS": lambda x: x.cos(), "TAN": lambda x: x.tan(),
+    "COT": lambda x: pl.lit(1.0) / x.tan(),
+    "ASIN": lambda x: x.arcsin(), "ACOS": lambda x: x.arccos(), "ATAN": lambda x: x.arctan(),
+    "SINH": lambda x: x.sinh(), "COSH": lambda x: x.cosh(), "TANH": lambda x: x.tanh(),
+    "DEGREES": lambda x: x * pl.lit(180.0 / math.pi), "RADIANS": lambda x: x * pl.lit(math.pi / 180.0),
+}
+
+
+def _nan_or_null(x: pl.Expr) -> pl.Expr:
+    return pl.when(x.is_not_null()).then(pl.lit(math.nan))
+
+
+def _log(x: pl.Expr) -> pl.Expr:
+    return pl.when(x >= 0).then(x.log()).otherwise(_nan_or_null(x))
+
+
+def _unary(name: str, function: Callable[[pl.Expr], pl.Expr]) -> None:
+    @renders(name)
+    def render(r: Renderer, call: Call) -> pl.Expr:
+        return function(_doubles(r, call)[0])
+
+
+for _name, _function in _UNARY.items():
+    _unary(_name, _function)
+
+
+@renders("LOG")
+def log(r: Renderer, call: Call) -> pl.Expr:
+    values = _doubles(r, call)
+    return _log(values[0]) if len(values) == 1 else _log(values[1]) / _log(values[0])
+
+
+@renders("POWER")
+def power(r: Renderer, call: Call) -> pl.Expr:
+    x, y = _doubles(r, call)
+    exponent = call.operands[1]
+    if isinstance(exponent, Literal) and str(exponent.value) == "0.5":
+        return x.sqrt()
+    return x.pow(y)
+
+
+@renders("ATAN2")
+def atan2(r: Renderer, call: Call) -> pl.Expr:
+    return pl.arctan2(*_doubles(r, call))
+
+
+@renders("PI")
+def pi(r: Renderer, call: Call) -> pl.Expr:
+    return pl.lit(math.pi)
+
+
+@renders("E")
+def e(r: Renderer, call: Call) -> pl.Expr:
+    return pl.lit(math.e)
+
+
+@renders("ABS")
+def absolute(r: Renderer, call: Call) -> pl.Expr:
+    value = r.expr(call.operands[0])
+    if call.type.root == "DECIMAL":
+        return decimals.from_unscaled(decimals.unscaled(value, call.type).abs(), call.type, certain=True)
+    return value.abs()
+
+
+@renders("SIGN")
+def sign(r: Renderer, call: Call) -> pl.Expr:
+    value = r.expr(call.operands[0])
+    if call.type.root == "DECIMAL":
+        one = pl.lit(10 ** as_decimal(call.type)[1], dtype=pl.Int128)
+        return decimals.from_unscaled(decimals.unscaled(value, call.type).sign() * one, call.type)
+    return value.sign()
+
+
+def _whole(r: Renderer, call: Call, mode: str) -> pl.Expr:
+    if len(call.operands) == 2:
+        return round_moment(r, call, mode)
+    value, t = r.expr(call.operands[0]), call.operands[0].type
+    if t.root == "DECIMAL":
+        return decimals.from_unscaled(decimals.whole(value, t, mode), call.type)
+    if t.is_integer:
+        return value
+    return value.floor() if mode == "floor" else value.ceil()
+
+
+@renders("FLOOR")
+def floor(r: Renderer, call: Call) -> pl.Expr:
+    return _whole(r, call, "floor")
+
+
+@renders("CEIL")
+def ceil(r: Renderer, call: Call) -> pl.Expr:
+    return _whole(r, call, "ceil")
+
+
+def _places(call: Call) -> int | None:
+    if len(call.operands) == 1:
+        return 0
+    operand = call.operands[1]
+    return operand.value if isinstance(operand, Literal) and isinstance(operand.value, int) else None
+
+
+_CONTEXT = Context(prec=400)
+
+
+def _round_double(x: float, places: int, mode: str) -> float:
+    if math.isnan(x) or math.isinf(x):
+        return x
+    value = Decimal(repr(x))
+    if places >= -int(value.as_tuple().exponent):  # type: ignore[arg-type]
+        return x
+    return float(value.quantize(Decimal(1).scaleb(-places), rounding=mode, context=_CONTEXT))
+
+
+def _rounded_double(x: pl.Expr, places: int, mode: str) -> pl.Expr:
+    """ROUND or TRUNCATE of a DOUBLE through its shortest decimal form. Only values near the point of decision are
+    looked at one by one."""
+    if not 0 <= places <= 15:
+        return rowwise(lambda v: _round_double(v, places, mode), [x], pl.Float64)
+    unit = pl.lit(float(10**places))
+    scaled = x.abs() * unit
+    lower = scaled.floor()
+    fraction = scaled - lower
+    slack = scaled * 1e-12 + 1e-9
+    if mode == ROUND_HALF_UP:
+        unsure = (fraction - 0.5).abs() <= slack
+        result = pl.when(fraction > 0.5).then(lower + 1).otherwise(lower)
+    else:
+        unsure = (fraction <= slack) | (fraction >= pl.lit(1.0) - slack)
+        result = lower
+    unsure = unsure | ~(scaled < 1e15)
+    exact = rowwise(lambda v: _round_double(v, places, mode), [pl.when(unsure).then(x)], pl.Float64)
+    quick = pl.when(x < 0).then(-result / unit).otherwise(result / unit)
+    return pl.when(unsure).then(exact).otherwise(quick)
+
+
+def _round_integer(e: pl.Expr, t: LogicalType, places: int, mode: str) -> pl.Expr:
+    if places >= 0:
+        return e
+    wide = e.cast(pl.Int128)
+    if -places > 20:
+        return (wide * 0).cast(t.polars())
+    step = pl.lit(10**-places, dtype=pl.Int128)
+    if mode == ROUND_HALF_UP:
+        half = pl.lit(5 * 10 ** (-places - 1), dtype=pl.Int128)
+        wide = pl.when(wide < 0).then(wide - half).otherwise(wide + half)
+    return (wide.truncdiv(step) * step).cast(t.polars(), wrap_numerical=True)
+
+
+def _round_decimal(e: pl.Expr, source: LogicalType, result: LogicalType, places: int, mode: str) -> pl.Expr:
+    _, scale = as_decimal(source)
+    value = decimals.unscaled(e, source)
+    drop = scale - places
+    if drop > 0:
+        if mode == ROUND_HALF_UP:
+            value = decimals.rescale(value, drop, 0)
+        else:
+            value = value.truncdiv(pl.lit(10 ** min(drop, 38), dtype=pl.Int128))
+        value = decimals.rescale(value, min(places, scale), as_decimal(result)[1])
+    else:
+        value = decimals.rescale(value, scale, as_decimal(result)[1])
+    return decimals.from_unscaled(value, result)
+
+
+def _round(r: Renderer, call: Call, mode: str) -> pl.Expr:
+    t = call.operands[0].type
+    value = r.expr(call.operands[0])
+    places = _places(call)
+    if places is None:
+        return _round_by_column(r, call, value, mode)
+    if t.root == "DECIMAL":
+        return _round_decimal(value, t, call.type, places, mode)
+    if t.is_integer:
+        return _round_integer(value, t, places, mode)
+    return _rounded_double(value.cast(pl.Float64), places, mode).cast(call.type.polars())
+
+
+def _round_by_column(r: Renderer, call: Call, value: pl.Expr, mode: str) -> pl.Expr:
+    """The number of places differs by row: each value through its decimal form."""
+    t = call.operands[0].type
+    digits = r.expr(call.operands[1])
+
+    def one(x: Decimal | int | float, places: int) -> Decimal | int | float:
+        if isinstance(x, float):
+            return _round_double(x, places, mode)
+        exact = Decimal(x)
+        rounded = exact.quantize(Decimal(1).scaleb(-max(min(places, 40), -40)), rounding=mode, context=_CONTEXT)
+        return int(rounded) if isinstance(x, int) else rounded.quantize(Decimal(1).scaleb(-(t.scale or 0)))
+
+    return rowwise(one, [value, digits], call.type.polars())
+
+
+@renders("ROUND")
+def round_(r: Renderer, call: Call) -> pl.Expr:
+    return _round(r, call, ROUND_HALF_UP)
+
+
+@renders("TRUNCATE")
+def truncate(r: Renderer, call: Call) -> pl.Expr:
+    return _round(r, call, ROUND_DOWN)
+
+
+def _as_long(value: int) -> int:
+    return value & 0xFFFFFFFFFFFFFFFF
+
+
+@renders("BIN")
+def binary(r: Renderer, call: Call) -> pl.Expr:
+    return rowwise(lambda v: f"{_as_long(v):b}", r.args(call), pl.String)
+
+
+@renders("HEX")
+def hexadecimal(r: Renderer, call: Call) -> pl.Expr:
+    value = r.expr(call.operands[0])
+    if call.operands[0].type.is_string:
+        return value.cast(pl.Binary).bin.encode("hex").str.to_uppercase()
+    return rowwise(lambda v: f"{_as_long(v):X}", [value], pl.String)
+
+
+def _unhex(text: str) -> bytes | None:
+    """Pairs of hex digits; of an odd number, the first one stands for a zero byte, as in Flink."""
+    odd = len(text) % 2
+    try:
+        if odd:
+            int(text[0], 16)
+        return b"\0" * odd + bytes.fromhex(text[odd:]) if " " not in text else None
+    except ValueError:
+        return None
+
+
+@renders("UNHEX")
+def unhex(r: Renderer, call: Call) -> pl.Expr:
+    return rowwise(_unhex, r.args(call), pl.Binary)

@@ -1,0 +1,164 @@
+"""How LIKE, SIMILAR TO and the REGEXP functions run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import polars as pl
+
+from execnodes.errors import RunError
+from execnodes.functions.render.base import Renderer, renders, rowwise
+from execnodes.functions.render.patterns import (
+    PatternError,
+    like_regex,
+    python_regex,
+    rust_regex,
+    similar_regex,
+)
+from execnodes.rex import Call, Literal, Rex
+
+__all__: list[str] = []
+
+
+def _constant(rex: Rex) -> str | None:
+    return rex.value if isinstance(rex, Literal) and isinstance(rex.value, str) else None
+
+
+def _escape(call: Call) -> str | None:
+    if len(call.operands) < 3:
+        return None
+    escape = _constant(call.operands[2])
+    if escape is None or len(escape) != 1:
+        raise RunError("RUN303", f"the ESCAPE of {call.name} is not one constant character")
+    return escape
+
+
+@lru_cache(maxsize=1024)
+def _compiled(make: Callable[[str, str | None], str], pattern: str, escape: str | None) -> re.Pattern[str]:
+    return re.compile(make(pattern, escape).replace(r"\z", r"\Z"))
+
+
+def _predicate(r: Renderer, call: Call, make: Callable[[str, str | None], str]) -> pl.Expr:
+    text = r.expr(call.operands[0])
+    escape = _escape(call)
+    pattern = _constant(call.operands[1])
+    if pattern is None:
+        def one(value: str, template: str) -> bool:
+            return _compiled(make, template, escape).match(value) is not None
+        return rowwise(one, [text, r.expr(call.operands[1])], pl.Boolean)
+    try:
+        return text.str.contains(make(pattern, escape))
+    except PatternError as cause:
+        raise RunError("RUN303", f"{call.name} pattern {pattern!r:.60}: {cause}") from cause
+
+
+_ANCHORED = re.compile(r"(%?)([^%_]*)(%?)", re.S)
+
+
+@renders("LIKE")
+def like(r: Renderer, call: Call) -> pl.Expr:
+    pattern = _constant(call.operands[1])
+    match = _ANCHORED.fullmatch(pattern) if pattern is not None and len(call.operands) == 2 else None
+    if match is None:
+        return _predicate(r, call, like_regex)
+    text = r.expr(call.operands[0])
+    before, word, after = match.groups()
+    if before and after:
+        return text.str.contains(word, literal=True)
+    if pattern == "%":
+        return text.is_not_null() | pl.lit(None, dtype=pl.Boolean)
+    return text.str.ends_with(word) if before else text.str.starts_with(word) if after else text == word
+
+
+@renders("SIMILAR TO")
+def similar(r: Renderer, call: Call) -> pl.Expr:
+    return _predicate(r, call, similar_regex)
+
+
+def _search(r: Renderer, call: Call, dtype: Any, quick: Callable[[pl.Expr, str], pl.Expr] | None,
+            slow: Callable[..., Any], invalid: Any = None) -> pl.Expr:
+    """A function of text and pattern: ``quick`` with a constant pattern that Rust knows, else ``slow`` per row with a
+    compiled pattern; ``invalid`` for what is no pattern."""
+    text, template, *rest = call.operands
+    pattern = _constant(template)
+    if pattern is not None and quick is not None:
+        rust = rust_regex(pattern)
+        if rust is not None:
+            return quick(r.expr(text), rust)
+
+    def one(value: str, source: str, *more: Any) -> Any:
+        compiled = python_regex(source)
+        return invalid if compiled is None else slow(compiled, value, *more)
+
+    return rowwise(one, [r.expr(text), r.expr(template), *(r.expr(o) for o in rest)], dtype)
+
+
+@renders("REGEXP")
+def regexp(r: Renderer, call: Call) -> pl.Expr:
+    if _constant(call.operands[1]) == "":
+        text = r.expr(call.operands[0])
+        return pl.when(text.is_not_null()).then(pl.lit(False))
+    return _search(r, call, pl.Boolean, lambda e, p: e.str.contains(p),
+                   lambda p, value: bool(p.pattern) and p.search(value) is not None, False)
+
+
+def _group(pattern: re.Pattern[str], value: str, index: int = 0) -> str | None:
+    match = pattern.search(value)
+    return match[index] if match is not None and 0 <= index <= pattern.groups else None
+
+
+@renders("REGEXP_EXTRACT")
+def extract(r: Renderer, call: Call) -> pl.Expr:
+    index = call.operands[2] if len(call.operands) == 3 else Literal(call.type, 0)
+    known = index.value if isinstance(index, Literal) else None
+
+    def quick(e: pl.Expr, pattern: str) -> pl.Expr:
+        compiled = python_regex(_constant(call.operands[1]) or "")
+        groups = compiled.groups if compiled else 99
+        if not isinstance(known, int) or not 0 <= known <= groups:
+            return pl.when(e.is_null()).then(e)
+        return e.str.extract(pattern, known)
+
+    return _search(r, call, pl.String, quick if isinstance(known, int) else None, _group)
+
+
+@renders("REGEXP_SUBSTR")
+def substr(r: Renderer, call: Call) -> pl.Expr:
+    return _search(r, call, pl.String, lambda e, p: e.str.extract(p, 0), _group)
+
+
+@renders("REGEXP_REPLACE")
+def replace(r: Renderer, call: Call) -> pl.Expr:
+    replacement = _constant(call.operands[2])
+    quick = None
+    if replacement is not None:
+        escaped = replacement.replace("$", "$$")
+
+        def quick(e: pl.Expr, pattern: str) -> pl.Expr:
+            return e.str.replace_all(pattern, escaped)
+
+    return _search(r, call, pl.String, quick, lambda p, value, new: p.sub(lambda _: new, value))
+
+
+@renders("REGEXP_COUNT")
+def count(r: Renderer, call: Call) -> pl.Expr:
+    return _search(r, call, pl.Int32, lambda e, p: e.str.count_matches(p).cast(pl.Int32),
+                   lambda p, value: sum(1 for _ in p.finditer(value)))
+
+
+@renders("REGEXP_INSTR")
+def position(r: Renderer, call: Call) -> pl.Expr:
+    return _search(r, call, pl.Int32, None, lambda p, value: m.start() + 1 if (m := p.search(value)) else 0)
+
+
+@renders("REGEXP_EXTRACT_ALL")
+def extract_all(r: Renderer, call: Call) -> pl.Expr:
+    def every(pattern: re.Pattern[str], value: str, index: int = 1) -> list[str | None] | None:
+        if not 0 <= index <= pattern.groups:
+            return None
+        return [m[index] for m in pattern.finditer(value)]
+
+    return _search(r, call, pl.List(pl.String), None, every)

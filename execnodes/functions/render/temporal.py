@@ -1,0 +1,263 @@
+"""How date and time functions and the clock run."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from functools import lru_cache
+from zoneinfo import ZoneInfo
+
+import polars as pl
+
+from execnodes.errors import RunError
+from execnodes.functions.render import javatime
+from execnodes.functions.render.base import Renderer, renders, rowwise
+from execnodes.functions.render.casts import to_number
+from execnodes.functions.render.moments import DAY, from_local_millis, local_millis, per_milli, to_local, to_utc
+from execnodes.functions.render.parsing import read_date, read_timestamp
+from execnodes.functions.typerules import timestamp
+from execnodes.rex import Call, Literal, Rex
+from execnodes.types import BIGINT, LogicalType
+
+__all__: list[str] = []
+
+
+def _lit(value: int) -> pl.Expr:
+    return pl.lit(value, dtype=pl.Int64)
+
+
+def _rem(e: pl.Expr, by: int) -> pl.Expr:
+    return e - e.truncdiv(_lit(by)) * by
+
+
+def _clock_part(size: int, within: int) -> Callable[[pl.Expr], pl.Expr]:
+    return lambda millis: _rem(millis, within).truncdiv(_lit(size))
+
+
+_CLOCK: dict[str, Callable[[pl.Expr], pl.Expr]] = {
+    "HOUR": _clock_part(3_600_000, DAY), "MINUTE": _clock_part(60_000, 3_600_000), "SECOND": _clock_part(1000, 60_000),
+    "MILLISECOND": _clock_part(1, 1000), "EPOCH": lambda millis: millis.truncdiv(_lit(1000)),
+}
+
+_CALENDAR: dict[str, Callable[[pl.Expr], pl.Expr]] = {
+    "YEAR": lambda d: d.dt.year(), "QUARTER": lambda d: d.dt.quarter(), "MONTH": lambda d: d.dt.month(),
+    "WEEK": lambda d: d.dt.week(), "DAY": lambda d: d.dt.day(), "DOY": lambda d: d.dt.ordinal_day(),
+    "DOW": lambda d: d.dt.weekday().cast(pl.Int64) % 7 + 1, "ISODOW": lambda d: d.dt.weekday(),
+    "ISOYEAR": lambda d: d.dt.iso_year(), "DECADE": lambda d: d.dt.year() // 10,
+    "CENTURY": lambda d: (d.dt.year() - 1) // 100 + 1, "MILLENNIUM": lambda d: (d.dt.year() - 1) // 1000 + 1,
+}
+
+_DAY_TIME = {"DAY": (DAY, 2**62), "HOUR": (3_600_000, DAY), "MINUTE": (60_000, 3_600_000), "SECOND": (1000, 60_000),
+             "MILLISECOND": (1, 1000)}
+_FINE = {"MICROSECOND": ("us", 10**6), "NANOSECOND": ("ns", 10**9)}
+
+
+def _interval_part(e: pl.Expr, t: LogicalType, unit: str) -> pl.Expr | None:
+    if t.root == "INTERVAL_YEAR_MONTH":
+        months = e.cast(pl.Int64)
+        parts = {"YEAR": months.truncdiv(_lit(12)), "MONTH": _rem(months, 12), "QUARTER": _rem(months, 12).truncdiv(_lit(3)) + 1}
+        return parts.get(unit)
+    if unit not in _DAY_TIME:
+        return None
+    size, within = _DAY_TIME[unit]
+    return _rem(e.to_physical(), within).truncdiv(_lit(size))
+
+
+@renders("EXTRACT")
+def extract(r: Renderer, call: Call) -> pl.Expr:
+    flag, operand = call.operands
+    unit = str(flag.value) if isinstance(flag, Literal) else ""
+    e, t = r.expr(operand), operand.type
+    result: pl.Expr | None = None
+    if t.root.startswith("INTERVAL"):
+        result = _interval_part(e, t, unit)
+    elif unit in _FINE and t.is_timestamp:
+        fine, within = _FINE[unit]
+        result = _rem(e.dt.cast_time_unit(fine).to_physical(), within)  # type: ignore[arg-type]
+    elif unit in _CLOCK:
+        result = _CLOCK[unit](local_millis(r, e, t))
+    elif unit in _CALENDAR:
+        day = local_millis(r, e, t).truncdiv(_lit(DAY)).cast(pl.Int32).cast(pl.Date)
+        result = _CALENDAR[unit](day)
+    if result is None:
+        raise RunError("RUN301", f"EXTRACT of {unit} from {t.summary()} cannot be run")
+    return result.cast(pl.Int64)
+
+
+def _constant(rex: Rex) -> str | None:
+    return rex.value if isinstance(rex, Literal) and isinstance(rex.value, str) else None
+
+
+_DEFAULT = "yyyy-MM-dd HH:mm:ss"
+
+
+def _formatted(r: Renderer, moment: pl.Expr, pattern: Rex | None) -> pl.Expr:
+    """A Datetime without zone as text, by a pattern that may differ by row."""
+    known = _DEFAULT if pattern is None else _constant(pattern)
+    if known is not None:
+        return javatime.format_moment(moment, known)
+    assert pattern is not None
+
+    def run(series: list[pl.Series]) -> pl.Series:
+        moments, patterns = series
+        frame = pl.DataFrame({"m": moments, "p": patterns})
+        out = pl.lit(None, dtype=pl.String)
+        for text in patterns.drop_nulls().unique().to_list():
+            out = pl.when(pl.col("p") == text).then(javatime.format_moment(pl.col("m"), text)).otherwise(out)
+        return frame.select(out.alias("x")).to_series()
+
+    return pl.map_batches([moment, r.expr(pattern)], run, return_dtype=pl.String, is_elementwise=True)  # type: ignore[arg-type]
+
+
+@renders("DATE_FORMAT")
+def date_format(r: Renderer, call: Call) -> pl.Expr:
+    value, pattern = call.operands
+    e, t = r.expr(value), value.type
+    if t.is_string:
+        e = rowwise(read_timestamp, [e], pl.Int64).cast(pl.Datetime("ns"))
+    elif t.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE":
+        e = to_local(e, t, r.time_zone)
+    return _formatted(r, e, pattern)
+
+
+def _moment_reader(r: Renderer, call: Call, reader: Callable[..., int | None]) -> pl.Expr:
+    """Nanoseconds since the epoch (Int64) read by ``reader(text[, pattern])``; NULL where the text does not fit."""
+    return rowwise(reader, r.args(call)[:2], pl.Int64)
+
+
+def _by_pattern(text: str, pattern: str) -> int | None:
+    """By the pattern, else in the form of a JDBC timestamp."""
+    try:
+        found = javatime.parse_strict(text, pattern)
+    except RunError:
+        raise
+    return read_timestamp(text) if found is None and " " in text else found
+
+
+def _from_nanos(e: pl.Expr) -> pl.Expr:
+    return (e // _lit(10**6)).cast(pl.Datetime("ms"))
+
+
+@renders("TO_TIMESTAMP")
+def to_timestamp(r: Renderer, call: Call) -> pl.Expr:
+    text = r.expr(call.operands[0])
+    if len(call.operands) == 2:
+        return _from_nanos(_moment_reader(r, call, _by_pattern))
+    usual = text.str.contains(r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?$")
+    fast = pl.when(usual).then(text).str.to_datetime("%Y-%m-%d %H:%M:%S%.f", time_unit="ms", strict=False)
+    slow = _from_nanos(rowwise(read_timestamp, [pl.when(~usual).then(text)], pl.Int64))
+    return pl.when(usual).then(fast).otherwise(slow)
+
+
+@renders("TO_DATE")
+def to_date(r: Renderer, call: Call) -> pl.Expr:
+    if len(call.operands) == 1:
+        return rowwise(read_date, r.args(call), pl.Date)
+    millis = rowwise(javatime.parse_lenient, r.args(call), pl.Int64)
+    return (millis // _lit(DAY)).cast(pl.Int32).cast(pl.Date)
+
+
+_EPOCH_MIN, _EPOCH_MAX = -62_167_219_200_000, 253_402_300_799_999
+
+
+@renders("TO_TIMESTAMP_LTZ")
+def to_timestamp_ltz(r: Renderer, call: Call) -> pl.Expr:
+    value, *rest = call.operands
+    e = r.expr(value)
+    if value.type.is_string:
+        return _ltz_from_text(r, call)
+    digits = rest[0].value if rest and isinstance(rest[0], Literal) else 3 if not rest else None
+    if digits not in (0, 3):
+        raise RunError("RUN303", "the precision of TO_TIMESTAMP_LTZ is not supported", expected="0 (seconds) or 3 (milliseconds)")
+    if value.type.root in ("FLOAT", "DOUBLE"):
+        e = e.floor().cast(pl.Int64, wrap_numerical=True)
+    else:
+        e = to_number(e, value.type, BIGINT)
+    factor = 1000 if digits == 0 else 1
+    inside = (e >= _EPOCH_MIN // factor) & (e <= _EPOCH_MAX // factor)
+    return pl.when(inside).then(e * factor).cast(pl.Datetime("ms", "UTC"))
+
+
+def _ltz_from_text(r: Renderer, call: Call) -> pl.Expr:
+    if len(call.operands) == 1:
+        moment = _from_nanos(rowwise(read_timestamp, [r.expr(call.operands[0])], pl.Int64))
+    else:
+        moment = _from_nanos(_moment_reader(r, call, _by_pattern))
+    zone = r.time_zone
+    if len(call.operands) == 3:
+        known = _constant(call.operands[2])
+        if known is None:
+            raise RunError("RUN303", "the time zone of TO_TIMESTAMP_LTZ is not a constant")
+        zone = str(_zone(known))
+    return to_utc(moment, timestamp(3), zone)
+
+
+@lru_cache(maxsize=64)
+def _zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as cause:
+        raise RunError("RUN303", f"the time zone {name!r:.60} is not known", expected="a name such as Europe/Paris") from cause
+
+
+@renders("FROM_UNIXTIME")
+def from_unixtime(r: Renderer, call: Call) -> pl.Expr:
+    seconds = r.expr(call.operands[0]).cast(pl.Int64)
+    instant = (seconds * 1000).cast(pl.Datetime("ms", "UTC"))
+    local = to_local(instant, timestamp(3), r.time_zone)
+    return _formatted(r, local, call.operands[1] if len(call.operands) == 2 else None).str.strip_prefix("+")
+
+
+@renders("UNIX_TIMESTAMP")
+def unix_timestamp(r: Renderer, call: Call) -> pl.Expr:
+    if not call.operands:
+        return r.now() // _lit(1000)
+    text = r.expr(call.operands[0])
+    if len(call.operands) == 1:
+        millis = rowwise(lambda t: javatime.parse_lenient(t, _DEFAULT), [text], pl.Int64)
+    else:
+        millis = rowwise(javatime.parse_lenient, r.args(call), pl.Int64)
+    instant = to_utc(millis.cast(pl.Datetime("ms")), timestamp(3), r.time_zone)
+    seconds = instant.to_physical() // _lit(1000)
+    return pl.when(text.is_not_null()).then(seconds.fill_null(-(2**63)))
+
+
+@renders("CONVERT_TZ")
+def convert_tz(r: Renderer, call: Call) -> pl.Expr:
+    def one(text: str, source: str, target: str) -> str | None:
+        millis = javatime.parse_lenient(text, _DEFAULT)
+        if millis is None:
+            return None
+        local = dt.datetime(1970, 1, 1) + dt.timedelta(seconds=millis // 1000)
+        return local.replace(tzinfo=_zone(source)).astimezone(_zone(target)).strftime("%Y-%m-%d %H:%M:%S")
+    return rowwise(one, r.args(call), pl.String)
+
+
+def _now(r: Renderer) -> pl.Expr:
+    return r.now().cast(pl.Datetime("ms", "UTC"))
+
+
+@renders("CURRENT_TIMESTAMP", "NOW", "CURRENT_ROW_TIMESTAMP", "PROCTIME")
+def current_timestamp(r: Renderer, call: Call) -> pl.Expr:
+    return _now(r)
+
+
+@renders("PROCTIME_MATERIALIZE")
+def materialize(r: Renderer, call: Call) -> pl.Expr:
+    return _now(r)
+
+
+@renders("LOCALTIMESTAMP")
+def local_timestamp(r: Renderer, call: Call) -> pl.Expr:
+    return to_local(_now(r), call.type, r.time_zone)
+
+
+@renders("CURRENT_DATE")
+def current_date(r: Renderer, call: Call) -> pl.Expr:
+    return to_local(_now(r), call.type, r.time_zone).dt.date()
+
+
+@renders("CURRENT_TIME", "LOCALTIME")
+def current_time(r: Renderer, call: Call) -> pl.Expr:
+    local = to_local(_now(r), call.type, r.time_zone)
+    return from_local_millis(r, local.to_physical() // _lit(per_milli(timestamp(3))), call.type)

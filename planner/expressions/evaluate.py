@@ -1,0 +1,59 @@
+"""Evaluating constant expressions with the functions of the runtime."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+from execnodes.errors import StateplanError
+from execnodes.rex import Literal, Rex
+from execnodes.types import LogicalType
+
+__all__ = ["evaluate_constant"]
+
+
+def evaluate_constant(rex: Rex) -> Literal | None:
+    """The constant that ``rex`` is; None where it fails, cannot be run here, or is of a type without constants."""
+    writer = _WRITERS.get(rex.type.root)
+    if writer is None:
+        return None
+    from execnodes.runtime.calc import evaluate
+
+    try:
+        value = evaluate(rex)
+    except StateplanError:
+        return None
+    if value is None:
+        return Literal(rex.type.as_nullable(), None)
+    return Literal(rex.type.not_null(), writer(rex.type, value))
+
+
+def _moment(type: LogicalType, value: Any) -> str:  # noqa: A002
+    text = value.replace(tzinfo=None).isoformat(sep=" ")
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _time(type: LogicalType, value: dt.time) -> str:  # noqa: A002
+    text = value.isoformat()
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _approximate(type: LogicalType, value: float) -> str:  # noqa: A002
+    return str(Decimal(repr(value)))
+
+
+_WRITERS: dict[str, Callable[[LogicalType, Any], Any]] = {
+    **dict.fromkeys(("BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "CHAR", "VARCHAR"), lambda t, v: v),
+    **dict.fromkeys(("FLOAT", "DOUBLE"), _approximate),
+    **dict.fromkeys(("BINARY", "VARBINARY"), lambda t, v: base64.b64encode(v).decode()),
+    "DECIMAL": lambda t, v: format(v, "f"),
+    "DATE": lambda t, v: v.isoformat(),
+    "TIME_WITHOUT_TIME_ZONE": _time,
+    "TIMESTAMP_WITHOUT_TIME_ZONE": _moment,
+    "INTERVAL_DAY_TIME": lambda t, v: str(int(v / dt.timedelta(milliseconds=1))),
+    "INTERVAL_YEAR_MONTH": lambda t, v: str(v),
+}
+"""Type root to what turns the value that Polars gives into the plan's."""

@@ -1,0 +1,125 @@
+"""Aggregates: the projection below merged in, unused calls dropped, unneeded groupings removed, AVG and SUM taken apart
+where that leaves fewer calls.
+
+Source: Flink's ``FlinkAggregateProjectMergeRule``, ``PruneAggregateCallRule``, ``FlinkAggregateRemoveRule`` and
+Calcite's ``AggregateReduceFunctionsRule``; Flink chooses among them by cost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from execnodes.functions import find_aggregate
+from execnodes.rex import InputRef, Literal, Rex
+from execnodes.types import BIGINT, LogicalType
+from planner.algebra import AggCall, Aggregate, Project, Rel, field_names, refs_to
+from planner.expressions.ops import call, compare, input_refs, remap
+from planner.metadata.unique_keys import are_unique
+
+__all__ = ["merge_aggregate_project", "prune_aggregate_calls", "reduce_aggregates", "remove_aggregate"]
+
+
+def merge_aggregate_project(rel: Rel) -> Rel | None:
+    """Aggregates straight over the input of a projection that only picks fields, unless it leaves out some."""
+    if not isinstance(rel, Aggregate) or not isinstance(rel.input, Project):
+        return None
+    project = rel.input
+    used = {*rel.group, *(a for c in rel.calls for a in c.args), *(c.filter for c in rel.calls if c.filter >= 0)}
+    if not all(isinstance(project.exprs[i], InputRef) for i in used):
+        return None
+    if project.input.width > max(1, project.width):
+        return None
+    where = {i: e.index for i, e in enumerate(project.exprs) if isinstance(e, InputRef)}
+    group = [where[g] for g in rel.group]
+    if group != sorted(set(group)):
+        return None
+    names = field_names(rel)
+    if any(project.input.fields[g][0] != n for g, n in zip(group, names, strict=False)) and not rel.calls:
+        pass
+    calls = tuple(replace(c, args=tuple(where[a] for a in c.args), filter=where[c.filter] if c.filter >= 0 else -1,
+                          name=n) for c, n in zip(rel.calls, names[len(group):], strict=True))
+    return replace(rel, input=project.input, group=tuple(group), calls=calls)
+
+
+def prune_aggregate_calls(rel: Rel) -> Rel | None:
+    """Drops aggregate calls that a projection above does not use."""
+    if not isinstance(rel, Project) or not isinstance(rel.input, Aggregate):
+        return None
+    aggregate = rel.input
+    keys = len(aggregate.group)
+    used = {i for e in rel.exprs for i in input_refs(e)}
+    kept = [i for i in range(len(aggregate.calls)) if keys + i in used]
+    if len(kept) == len(aggregate.calls) or (not keys and not kept):
+        return None
+    names = field_names(aggregate)
+    calls = tuple(replace(aggregate.calls[i], name=names[keys + i]) for i in kept)
+    where = {**{g: g for g in range(keys)}, **{keys + old: keys + new for new, old in enumerate(kept)}}
+    exprs = tuple(remap(e, where) for e in rel.exprs)
+    return replace(rel, input=replace(aggregate, calls=calls), exprs=exprs)
+
+
+def remove_aggregate(rel: Rel) -> Rel | None:
+    """A grouping by a unique key of the input groups nothing."""
+    if not isinstance(rel, Aggregate) or not rel.group or rel.calls:
+        return None
+    if not are_unique(rel.input, frozenset(rel.group)):
+        return None
+    return Project(rel.input, tuple(refs_to(rel.input, rel.group)), tuple(field_names(rel)))
+
+
+def _reducible(c: AggCall) -> bool:
+    return c.function in ("AVG", "SUM") and not c.distinct
+
+
+def reduce_aggregates(rel: Rel) -> Rel | None:
+    """Writes AVG and SUM with ``$SUM0`` and COUNT, where these are fewer calls."""
+    if not isinstance(rel, Aggregate) or not any(c.function == "AVG" and _reducible(c) for c in rel.calls):
+        return None
+    keys = len(rel.group)
+    made: list[AggCall] = []
+
+    def add(c: AggCall) -> int:
+        for i, other in enumerate(made):
+            if replace(other, name=None) == replace(c, name=None):
+                return keys + i
+        made.append(c)
+        return keys + len(made) - 1
+
+    exprs: list[Rex] = [InputRef(t, i) for i, (_, t) in enumerate(rel.fields[:keys])]
+    for c in rel.calls:
+        if not _reducible(c):
+            exprs.append(InputRef(c.type, add(replace(c, name=None))))
+            continue
+        argument = rel.input.fields[c.args[0]][1]
+        sum_type, result = _sum_types(c, argument)
+        total = InputRef(sum_type, add(_named("$SUM0", c, sum_type)))
+        count = InputRef(BIGINT.not_null(), add(_count(c, argument)))
+        empty = compare("=", count, Literal(BIGINT.not_null(), 0))
+        value: Rex = call("CASE", (empty, Literal(result, None), total), result) if result.nullable else total
+        if c.function == "AVG":
+            value = call("/", (value, count), c.type)
+        exprs.append(value)
+    if len(made) >= len(rel.calls):
+        return None
+    return Project(replace(rel, calls=tuple(made)), tuple(exprs), tuple(field_names(rel)))
+
+
+def _sum_types(c: AggCall, argument: LogicalType) -> tuple[LogicalType, LogicalType]:
+    sum_ = find_aggregate("SUM")
+    if sum_ is None:
+        raise AssertionError("SUM is not in the table of functions")
+    result = c.type if c.function == "SUM" else sum_.infer([argument], None, grouped=not c.type.nullable or True).as_nullable(
+        c.type.nullable)
+    return result.not_null(), result
+
+
+def _named(function: str, c: AggCall, type: LogicalType) -> AggCall:  # noqa: A002
+    return replace(c, function=function, internal_name=f"${function}$1", type=type, name=None, syntax=None)
+
+
+def _count(c: AggCall, argument: LogicalType) -> AggCall:
+    args = c.args if argument.nullable else ()
+    return replace(c, function="COUNT", internal_name="$COUNT$1", type=BIGINT.not_null(), name=None, args=args,
+                   syntax="FUNCTION_STAR")
+
+

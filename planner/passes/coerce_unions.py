@@ -1,0 +1,42 @@
+"""Casts the inputs of a UNION to its column types.
+
+Source: Calcite's ``CoerceInputsRule``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from execnodes.rex import InputRef, Literal, Rex
+from execnodes.types import LogicalType
+from planner.algebra import Project, Rel, Union, field_names
+from planner.expressions import fold
+from planner.expressions.ops import call, same_type
+
+__all__ = ["coerce_unions"]
+
+
+def coerce_unions(rel: Rel) -> Rel | None:
+    if not isinstance(rel, Union):
+        return None
+    wanted = rel.fields
+    inputs = []
+    for source in rel.sources:
+        fields = source.fields
+        if all(same_type(a, b) for (_, a), (_, b) in zip(fields, wanted, strict=True)):
+            inputs.append(source)
+            continue
+        exprs = source.exprs if isinstance(source, Project) else tuple(InputRef(t, i) for i, (_, t) in enumerate(fields))
+        below = source.input if isinstance(source, Project) else source
+        exprs = tuple(_cast(e, t) for e, (_, t) in zip(exprs, wanted, strict=True))
+        inputs.append(Project(below, exprs, tuple(field_names(source))))
+    if all(a is b for a, b in zip(inputs, rel.sources, strict=True)):
+        return None
+    return replace(rel, sources=tuple(inputs))
+
+
+def _cast(rex: Rex, target: LogicalType) -> Rex:
+    if same_type(rex.type, target):
+        return rex
+    wanted = target.as_nullable(rex.type.nullable)
+    return fold.cast_literal(rex, wanted) if isinstance(rex, Literal) else call("CAST", (rex,), wanted)

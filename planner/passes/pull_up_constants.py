@@ -1,0 +1,46 @@
+"""Takes constant keys out of a grouping, and puts them back above it.
+
+Source: Calcite's ``AggregateProjectPullUpConstantsRule`` (with its config for a projection below).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from execnodes.rex import InputRef, Literal, Rex
+from planner.algebra import Aggregate, Project, Rel, field_names
+from planner.expressions import fold
+from planner.expressions.ops import call
+from planner.metadata.predicates import constant_map, predicates_of
+
+__all__ = ["pull_up_constants"]
+
+
+def pull_up_constants(rel: Rel) -> Rel | None:
+    if not isinstance(rel, Aggregate) or not isinstance(rel.input, Project) or len(rel.group) <= 1:
+        return None
+    constants: dict[int, Literal] = {}
+    for ref, value in constant_map(predicates_of(rel.input)):
+        if isinstance(ref, InputRef) and ref.index in rel.group:
+            constants[ref.index] = value
+    if not constants:
+        return None
+    kept = tuple(g for g in rel.group if g not in constants)
+    if not kept:
+        kept = (rel.group[0],)
+        del constants[rel.group[0]]
+        if not constants:
+            return None
+    names = field_names(rel)
+    calls = tuple(replace(c, name=n) for c, n in zip(rel.calls, names[len(rel.group):], strict=True))
+    below = replace(rel, group=kept, calls=calls)
+    exprs: list[Rex] = []
+    for i, g in enumerate(rel.group):
+        t = rel.fields[i][1]
+        if g in constants:
+            value = fold.cast_literal(constants[g], t)
+            exprs.append(value if value.type == t else call("CAST", (value,), t))
+        else:
+            exprs.append(InputRef(t, kept.index(g)))
+    exprs += [InputRef(c.type, len(kept) + k) for k, c in enumerate(calls)]
+    return Project(below, tuple(exprs), tuple(names))

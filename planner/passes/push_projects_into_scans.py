@@ -1,0 +1,45 @@
+"""Has sources read only the columns and metadata that are needed.
+
+Source: Flink's ``PushProjectIntoTableSourceScanRule``: columns in order of use, metadata in the source's order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from execnodes.connectors.registry import metadata_columns, source_abilities
+from planner.algebra import Project, ProjectAbility, Rel, Scan, is_identity
+from planner.expressions.ops import refs, remap
+
+__all__ = ["push_project_into_scan"]
+
+
+def push_project_into_scan(rel: Rel) -> Rel | None:
+    if not isinstance(rel, Project) or not isinstance(rel.input, Scan):
+        return None
+    scan = rel.input
+    if scan.projection is not None and scan.projection.projects:
+        return None
+    abilities = source_abilities(scan.table.options)
+    if "ProjectPushDown" not in abilities:
+        return None
+    physical_count = len(scan.table.schema.physical)
+    used = refs(*rel.exprs)
+    if not used:
+        used = [0]
+    if len(used) == scan.width:
+        return None
+    physical = [i for i in used if i < physical_count]
+    metadata = [i for i in used if i >= physical_count]
+    keys = scan.projection.metadata if scan.projection is not None else ()
+    order = list(metadata_columns(scan.table.options)) if keys else []
+    metadata.sort(key=lambda i: order.index(keys[i - physical_count]))
+    kept = [*physical, *metadata]
+    ability = ProjectAbility(tuple(physical), tuple(keys[i - physical_count] for i in metadata))
+    narrowed = replace(scan, names=tuple(scan.names[i] for i in kept), types=tuple(scan.types[i] for i in kept),
+                       projection=ability)
+    where = {f: i for i, f in enumerate(kept)}
+    exprs = tuple(remap(e, where) for e in rel.exprs)
+    if is_identity(exprs, narrowed):
+        return narrowed
+    return replace(rel, input=narrowed, exprs=exprs)
