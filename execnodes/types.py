@@ -110,7 +110,7 @@ class LogicalType:
     @property
     def is_text(self) -> bool:
         """Whether the plan writes this type as text (else as an object)."""
-        if self.kind is not None or self.extra is not None or self.root == "SYMBOL":
+        if self.kind is not None or self.extra is not None or self.root == "SYMBOL" or self.length == 0:
             return False
         return all(c.is_text for c in self.children) and all(
             f.type.is_text and f.description is None for f in self.fields
@@ -182,6 +182,8 @@ class LogicalType:
             out["keyType"] = self.children[0].to_json()
             out["valueType"] = self.children[1].to_json()
         else:
+            if self.length is not None:
+                out["length"] = self.length
             if self.precision is not None:
                 out["precision"] = self.precision
             if self.kind is not None:
@@ -316,6 +318,8 @@ def type_from_json(value: Any) -> LogicalType:
         if kind not in (None, "ROWTIME", "PROCTIME"):
             raise StateplanError("TYPE001", f"\"kind\" of a type is {kind!r:.40}", expected="ROWTIME or PROCTIME")
         return LogicalType(root, nullable, precision=precision, kind=kind)
+    if root in _LENGTH and set(value) <= {"type", "nullable", "length"} and type(value.get("length")) is int:
+        return LogicalType(root, nullable, length=value["length"])
     if root in ("RAW", "STRUCTURED_TYPE", "SYMBOL", "DISTINCT_TYPE"):
         return LogicalType(root, nullable, extra=_freeze(value))
     raise StateplanError(

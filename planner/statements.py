@@ -241,9 +241,11 @@ def _database_of(c: _Context, node: nodes.ShowObjects) -> tuple[str, str]:
 
 
 def _functions(c: _Context, node: nodes.ShowObjects) -> list[str]:
+    from execnodes.functions.aggregates import aggregates
     from execnodes.functions.table import functions
 
-    return sorted({row.name.lower() for row in functions() if row.supported and row.name.isidentifier()})
+    rows = (*functions(), *aggregates())
+    return sorted({row.name.lower() for row in rows if row.supported and row.name.isidentifier()})
 
 
 _SHOWN: dict[str, Callable[[_Context, nodes.ShowObjects], list[str]]] = {

@@ -7,7 +7,7 @@ from typing import Any, BinaryIO, cast
 
 from execnodes.errors import DataError, Place
 
-__all__ = ["CHUNK_BYTES", "COMPRESSIONS", "local_path", "filesystem_of", "open_input", "read_bytes", "line_chunks"]
+__all__ = ["CHUNK_BYTES", "COMPRESSIONS", "filesystem_of", "line_chunks", "local_path", "open_input", "read_bytes"]
 
 CHUNK_BYTES = 32 << 20
 """How many bytes of lines are decoded at once, so that memory stays bounded for files of any size."""
@@ -19,7 +19,7 @@ COMPRESSIONS = {".gz": "gzip", ".gzip": "gzip", ".bz2": "bz2", ".zst": "zstd", "
 def local_path(path: str) -> str | None:
     """The path on the local disk of a plain path or ``file:`` URL; None for any other URL."""
     if path.startswith("file:"):
-        rest = path[len("file:"):]
+        rest = path[len("file:") :]
         return "/" + rest.lstrip("/") if rest.startswith("/") else rest
     return None if "://" in path or path.startswith("memory:") else path
 
@@ -39,8 +39,12 @@ def filesystem_of(path: str) -> tuple[Any, str]:
         fs, inner = fsspec.core.url_to_fs(path)
         return fs, str(inner)
     except (ValueError, ImportError) as error:
-        raise DataError("DATA101", f"no filesystem for '{path}': {error}", place=Place(file=path),
-                        expected="a plain path or a URL whose fsspec filesystem is installed") from error
+        raise DataError(
+            "DATA101",
+            f"no filesystem for '{path}': {error}",
+            place=Place(file=path),
+            expected="a plain path or a URL whose fsspec filesystem is installed",
+        ) from error
 
 
 def _codec(path: str) -> str | None:
@@ -61,7 +65,9 @@ def open_input(path: str) -> BinaryIO:
             fs, inner = filesystem_of(path)
             raw = fs.open(inner, "rb")
     except OSError as error:
-        raise DataError("DATA102", f"cannot open the file: {error.strerror or error}", place=Place(file=path)) from error
+        raise DataError(
+            "DATA102", f"cannot open the file: {error.strerror or error}", place=Place(file=path)
+        ) from error
     codec = _codec(path)
     if codec is None:
         return cast("BinaryIO", raw)
@@ -74,9 +80,12 @@ def _read(stream: BinaryIO, size: int, path: str) -> bytes:
     try:
         return stream.read(size)
     except OSError as error:
-        raise DataError("DATA103", f"cannot read the file: {error}", place=Place(file=path),
-                        hint="the file is damaged or not compressed as its ending says" if _codec(path) else None
-                        ) from error
+        raise DataError(
+            "DATA103",
+            f"cannot read the file: {error}",
+            place=Place(file=path),
+            hint="the file is damaged or not compressed as its ending says" if _codec(path) else None,
+        ) from error
 
 
 def read_bytes(path: str) -> bytes:
@@ -115,4 +124,3 @@ def line_chunks(path: str, size: int = CHUNK_BYTES) -> Iterator[tuple[int, bytes
         rest = b"".join(parts)
         if rest:
             yield line, rest + b"\n"
-

@@ -17,11 +17,22 @@ from execnodes.types import LogicalType
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["double_text", "float_text", "decimal_text", "date_text", "time_text", "timestamp_text", "duration_text",
-           "period_text", "hash_map_order", "value_text", "column_text"]
+__all__ = [
+    "column_text",
+    "date_text",
+    "decimal_text",
+    "double_text",
+    "duration_text",
+    "float_text",
+    "hash_map_order",
+    "period_text",
+    "time_text",
+    "timestamp_text",
+    "value_text",
+]
 
-_NANOS_PER = {"ms": 10 ** 6, "us": 10 ** 3, "ns": 1}
-_DAY = 86400 * 10 ** 9
+_NANOS_PER = {"ms": 10**6, "us": 10**3, "ns": 1}
+_DAY = 86400 * 10**9
 
 
 def _number_text(digits: str, exponent: int, sign: str) -> str:
@@ -110,16 +121,16 @@ def date_text(days: int) -> str:
 def _fraction(nanos: int) -> str:
     if nanos == 0:
         return ""
-    if nanos % 10 ** 6 == 0:
-        return f".{nanos // 10 ** 6:03d}"
-    if nanos % 10 ** 3 == 0:
-        return f".{nanos // 10 ** 3:06d}"
+    if nanos % 10**6 == 0:
+        return f".{nanos // 10**6:03d}"
+    if nanos % 10**3 == 0:
+        return f".{nanos // 10**3:06d}"
     return f".{nanos:09d}"
 
 
 def time_text(nanos: int, seconds: bool = False) -> str:
     """``LocalTime.toString`` of nanoseconds of the day; seconds are left out when there are none, unless asked for."""
-    rest, fraction = divmod(nanos, 10 ** 9)
+    rest, fraction = divmod(nanos, 10**9)
     minutes, second = divmod(rest, 60)
     text = f"{minutes // 60:02d}:{minutes % 60:02d}"
     return f"{text}:{second:02d}{_fraction(fraction)}" if second or fraction or seconds else text
@@ -208,9 +219,16 @@ def value_text(declared: LogicalType, value: Any) -> str:
         return "null"
     root = declared.root
     simple: dict[str, Callable[[Any], str]] = {
-        "BOOLEAN": lambda v: "true" if v else "false", "FLOAT": float_text, "DOUBLE": double_text,
-        "DECIMAL": decimal_text, "BINARY": _byte_list, "VARBINARY": _byte_list, "INTERVAL_YEAR_MONTH": period_text,
-        "INTERVAL_DAY_TIME": duration_text, "DATE": date_text, "TIME_WITHOUT_TIME_ZONE": time_text,
+        "BOOLEAN": lambda v: "true" if v else "false",
+        "FLOAT": float_text,
+        "DOUBLE": double_text,
+        "DECIMAL": decimal_text,
+        "BINARY": _byte_list,
+        "VARBINARY": _byte_list,
+        "INTERVAL_YEAR_MONTH": period_text,
+        "INTERVAL_DAY_TIME": duration_text,
+        "DATE": date_text,
+        "TIME_WITHOUT_TIME_ZONE": time_text,
     }
     if root in simple:
         return simple[root](value)
@@ -222,8 +240,13 @@ def value_text(declared: LogicalType, value: Any) -> str:
         key_type = declared.children[0]
         value_type = declared.children[1] if root == "MAP" else LogicalType("INTEGER")
         order = hash_map_order([e["key"] for e in value], key_type.root == "BIGINT")
-        return "{" + ", ".join(f"{value_text(key_type, value[i]['key'])}={value_text(value_type, value[i]['value'])}"
-                               for i in order) + "}"
+        return (
+            "{"
+            + ", ".join(
+                f"{value_text(key_type, value[i]['key'])}={value_text(value_type, value[i]['value'])}" for i in order
+            )
+            + "}"
+        )
     if root == "ROW":
         return "+I[" + ", ".join(value_text(f.type, value[f.name]) for f in declared.fields) + "]"
     return str(value)

@@ -14,8 +14,17 @@ from typing import Any
 from execnodes.changelog import ChangelogMode
 from execnodes.errors import OptionError, Place, StateplanError, nearest
 
-__all__ = ["OptionType", "Role", "Option", "parse_value", "parse_memory_size", "OptionValues", "Format",
-           "Connector"]
+__all__ = [
+    "NO_VALUE_TYPES",
+    "Connector",
+    "Format",
+    "Option",
+    "OptionType",
+    "OptionValues",
+    "Role",
+    "parse_memory_size",
+    "parse_value",
+]
 
 
 class OptionType(Enum):
@@ -212,20 +221,37 @@ def parse_value(option: Option, text: str, key: str | None = None, place: Place 
         folded = {v if option.exact else v.lower(): v for v in option.values}
         value = folded.get(text if option.exact else text.lower())
         if value is None:
-            raise OptionError("OPT105", f"'{text}' is not a value of the option '{name}'", place=place,
-                              expected=option.expectation, hint=nearest(text, option.values))
+            raise OptionError(
+                "OPT105",
+                f"'{text}' is not a value of the option '{name}'",
+                place=place,
+                expected=option.expectation,
+                hint=nearest(text, option.values),
+            )
         return value
     try:
         value = _READERS[option.type](text)
     except (ValueError, re.error) as error:
-        reason = f": {error}" if isinstance(error, re.error) or (
-            option.type is OptionType.DURATION and str(error) != text) else ""
-        raise OptionError("OPT105", f"'{text}' is not a value of the option '{name}'{reason}", place=place,
-                          expected=option.expectation) from error
+        reason = (
+            f": {error}"
+            if isinstance(error, re.error) or (option.type is OptionType.DURATION and str(error) != text)
+            else ""
+        )
+        raise OptionError(
+            "OPT105",
+            f"'{text}' is not a value of the option '{name}'{reason}",
+            place=place,
+            expected=option.expectation,
+        ) from error
     if option.minimum is not None and value < option.minimum:
-        raise OptionError("OPT105", f"'{text}' is not a value of the option '{name}': it is too small", place=place,
-                          expected=option.expectation if option.type is not OptionType.DURATION
-                          else f"a duration of at least {option.minimum} ms")
+        raise OptionError(
+            "OPT105",
+            f"'{text}' is not a value of the option '{name}': it is too small",
+            place=place,
+            expected=option.expectation
+            if option.type is not OptionType.DURATION
+            else f"a duration of at least {option.minimum} ms",
+        )
     return value
 
 
@@ -245,9 +271,15 @@ class OptionValues:
         Raises:
             OptionError: OPT105, for a value that cannot be read.
         """
-        values = {o.key: parse_value(o, options[prefix + o.key], prefix + o.key) if prefix + o.key in options
-                  else o.default for o in table}
+        values = {
+            o.key: parse_value(o, options[prefix + o.key], prefix + o.key) if prefix + o.key in options else o.default
+            for o in table
+        }
         return cls(values)
+
+
+NO_VALUE_TYPES = frozenset({"RAW", "SYMBOL", "STRUCTURED_TYPE", "TIMESTAMP_WITH_TIME_ZONE", "DISTINCT_TYPE"})
+"""Roots of the types that no format can hold."""
 
 
 @dataclass(frozen=True)
@@ -261,6 +293,8 @@ class Format:
         source_changes: row kinds it reads; None when it cannot read.
         sink_changes: row kinds it writes; None when it cannot write.
         extension: ending of the files it writes, without the dot.
+        unheld: roots of the types it cannot hold.
+        text_keys: whether keys of maps must be text.
     """
 
     name: str
@@ -269,6 +303,8 @@ class Format:
     source_changes: ChangelogMode | None
     sink_changes: ChangelogMode | None
     extension: str
+    unheld: frozenset[str] = NO_VALUE_TYPES
+    text_keys: bool = False
 
 
 @dataclass(frozen=True)

@@ -21,15 +21,22 @@ if TYPE_CHECKING:
 __all__ = ["CONNECTOR", "format_rows"]
 
 CONNECTOR = Connector(
-    "print", "One line on standard output per change, as Flink prints it.",
+    "print",
+    "One line on standard output per change, as Flink prints it.",
     (
         Option("print-identifier", OptionType.STRING, "Text before every line, followed by '> '.", role=Role.SINK),
-        Option("standard-error", OptionType.BOOLEAN, "Print to standard error instead.", default=False,
-               role=Role.SINK),
-        Option("sink.parallelism", OptionType.INTEGER, "Number of parallel writers.", role=Role.SINK, minimum=1,
-               no_effect="one writer prints"),
+        Option("standard-error", OptionType.BOOLEAN, "Print to standard error instead.", default=False, role=Role.SINK),
+        Option(
+            "sink.parallelism",
+            OptionType.INTEGER,
+            "Number of parallel writers.",
+            role=Role.SINK,
+            minimum=1,
+            no_effect="one writer prints",
+        ),
     ),
-    roles=(Role.SINK,))
+    roles=(Role.SINK,),
+)
 
 
 def format_rows(df: pl.DataFrame, types: Sequence[LogicalType], identifier: str | None = None) -> list[str]:
@@ -45,10 +52,14 @@ def format_rows(df: pl.DataFrame, types: Sequence[LogicalType], identifier: str 
     from execnodes.connectors.java_text import column_text
 
     prefix = f"{identifier}> " if identifier else ""
-    cells = [column_text(df[column(i)], declared).fill_null("null").alias(column(i))
-             for i, declared in enumerate(types)]
-    body = pl.DataFrame(cells).select(pl.concat_str(pl.all(), separator=", ")).to_series() if cells else pl.Series(
-        [""] * df.height, dtype=pl.String)
+    cells = [
+        column_text(df[column(i)], declared).fill_null("null").alias(column(i)) for i, declared in enumerate(types)
+    ]
+    body = (
+        pl.DataFrame(cells).select(pl.concat_str(pl.all(), separator=", ")).to_series()
+        if cells
+        else pl.Series([""] * df.height, dtype=pl.String)
+    )
     if KIND not in df.columns:
         return [f"{prefix}+I[{text}]" for text in body]
     kinds = [prefix + kind.short for kind in RowKind]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from execnodes.changelog import RETRACT, ChangelogMode
 from execnodes.connectors import blackhole, datagen, filesystem, print, replay  # noqa: A004 - Flink's names
 from execnodes.connectors.formats import csv, debezium_json, json, parquet
+from execnodes.connectors.formats.base import check_types
 from execnodes.connectors.options import Connector, Format, Option, Role, parse_value
 from execnodes.errors import CatalogError, OptionError, Place, nearest
 from execnodes.types import LogicalType, parse_type
@@ -19,20 +20,40 @@ from execnodes.types import LogicalType, parse_type
 if TYPE_CHECKING:
     from execnodes.connectors.formats.base import Decoder, Encoder
 
-__all__ = ["CONNECTORS", "FORMATS", "find_connector", "find_format", "validate_table", "source_changelog_mode",
-           "sink_changelog_mode", "supports_projection", "source_abilities", "metadata_columns", "is_bounded",
-           "option_value", "make_decoder", "make_encoder"]
+__all__ = [
+    "CONNECTORS",
+    "FORMATS",
+    "find_connector",
+    "find_format",
+    "is_bounded",
+    "make_decoder",
+    "make_encoder",
+    "metadata_columns",
+    "option_value",
+    "sink_changelog_mode",
+    "source_abilities",
+    "source_changelog_mode",
+    "supports_projection",
+    "validate_table",
+]
 
 _FORMAT_MODULES: dict[str, ModuleType] = {m.FORMAT.name: m for m in (json, csv, parquet, debezium_json)}
 
-CONNECTORS: dict[str, Connector] = {m.CONNECTOR.name: m.CONNECTOR
-                                    for m in (filesystem, datagen, print, blackhole, replay)}
+CONNECTORS: dict[str, Connector] = {
+    m.CONNECTOR.name: m.CONNECTOR for m in (filesystem, datagen, print, blackhole, replay)
+}
 """Connector name to its row."""
 
 FORMATS: dict[str, Format] = {name: m.FORMAT for name, m in _FORMAT_MODULES.items()}
 """Format name to its row."""
 
 Fields = Sequence[tuple[str, LogicalType]]
+
+_EXCLUSIVE = (
+    ("json.fail-on-missing-field", "json.ignore-parse-errors"),
+    ("csv.disable-quote-character", "csv.quote-character"),
+)
+"""Options that a table cannot have both."""
 
 
 def _listing(names: Sequence[str]) -> str:
@@ -51,13 +72,22 @@ def find_connector(options: Mapping[str, str], place: Place | None = None) -> Co
     """
     name = options.get("connector")
     if name is None:
-        raise OptionError("OPT101", "the table has no option 'connector'", place=place,
-                          expected="'connector' = one of " + _listing(list(CONNECTORS)),
-                          hint=_near_key("connector", options))
+        raise OptionError(
+            "OPT101",
+            "the table has no option 'connector'",
+            place=place,
+            expected="'connector' = one of " + _listing(list(CONNECTORS)),
+            hint=_near_key("connector", options),
+        )
     connector = CONNECTORS.get(name)
     if connector is None:
-        raise OptionError("OPT102", f"unknown connector '{name}'", place=place,
-                          expected="one of " + _listing(list(CONNECTORS)), hint=nearest(name, CONNECTORS))
+        raise OptionError(
+            "OPT102",
+            f"unknown connector '{name}'",
+            place=place,
+            expected="one of " + _listing(list(CONNECTORS)),
+            hint=nearest(name, CONNECTORS),
+        )
     return connector
 
 
@@ -73,12 +103,19 @@ def find_format(options: Mapping[str, str], role: Role | str, place: Place | Non
     names = connector.source_formats if _role(role) is Role.SOURCE else connector.sink_formats
     name = options.get("format")
     if name is None:
-        raise OptionError("OPT101", f"the table has no option 'format', which the connector '{connector.name}' needs",
-                          place=place, expected="'format' = one of " + _listing(names),
-                          hint=_near_key("format", options))
+        raise OptionError(
+            "OPT101",
+            f"the table has no option 'format', which the connector '{connector.name}' needs",
+            place=place,
+            expected="'format' = one of " + _listing(names),
+            hint=_near_key("format", options),
+        )
     if name not in names:
-        what = f"unknown format '{name}'" if name not in FORMATS else (
-            f"the connector '{connector.name}' has no format '{name}'")
+        what = (
+            f"unknown format '{name}'"
+            if name not in FORMATS
+            else (f"the connector '{connector.name}' has no format '{name}'")
+        )
         raise OptionError("OPT103", what, place=place, expected="one of " + _listing(names), hint=nearest(name, names))
     return FORMATS[name]
 
@@ -105,8 +142,9 @@ def _known(options: Mapping[str, str], connector: Connector, fmt: Format | None)
     return known
 
 
-def validate_table(options: Mapping[str, str], role: Role | str, place: Place | None = None,
-                   schema: Fields | None = None) -> tuple[str, ...]:
+def validate_table(
+    options: Mapping[str, str], role: Role | str, place: Place | None = None, schema: Fields | None = None
+) -> tuple[str, ...]:
     """Checks the options of a table that is about to be used.
 
     Args:
@@ -130,9 +168,13 @@ def validate_table(options: Mapping[str, str], role: Role | str, place: Place | 
     if wanted not in connector.roles:
         able = [c.name for c in CONNECTORS.values() if wanted in c.roles]
         verb, other = ("read", "write to") if wanted is Role.SOURCE else ("written to", "read")
-        raise CatalogError("CAT101", f"a table of connector '{connector.name}' cannot be {verb}", place=place,
-                           expected=f"a connector that is a {wanted.value}: " + _listing(able),
-                           hint=f"'{connector.name}' is only a {connector.roles[0].value}: {other} it instead")
+        raise CatalogError(
+            "CAT101",
+            f"a table of connector '{connector.name}' cannot be {verb}",
+            place=place,
+            expected=f"a connector that is a {wanted.value}: " + _listing(able),
+            hint=f"'{connector.name}' is only a {connector.roles[0].value}: {other} it instead",
+        )
     fmt = find_format(options, wanted, place)
     known = _known(options, connector, fmt)
     notes = []
@@ -143,20 +185,66 @@ def validate_table(options: Mapping[str, str], role: Role | str, place: Place | 
         if option is None:
             names = sorted([*known, *(("format",) if fmt else ())])
             owner = f"connector '{connector.name}'" + (f" with format '{fmt.name}'" if fmt else "")
-            raise OptionError("OPT104", f"unknown option '{key}' of {owner}", place=place,
-                              expected="one of " + ", ".join(names) if names else "no options",
-                              hint=nearest(key, names))
+            raise OptionError(
+                "OPT104",
+                f"unknown option '{key}' of {owner}",
+                place=place,
+                expected="one of " + ", ".join(names) if names else "no options",
+                hint=nearest(key, names),
+            )
         value = parse_value(option, text, key, place)
         if option.refused and value != option.default:
-            raise OptionError("OPT107", f"the option '{key}' = '{text}' cannot be honoured: {option.refused}",
-                              place=place, hint="leave the option out")
+            raise OptionError(
+                "OPT107",
+                f"the option '{key}' = '{text}' cannot be honoured: {option.refused}",
+                place=place,
+                hint="leave the option out",
+            )
         if option.no_effect:
             notes.append(f"the option '{key}' changes nothing here: {option.no_effect}")
+    for one, other in _EXCLUSIVE:
+        if known.get(one) and known.get(other) and all(_is_set(k, known, options) for k in (one, other)):
+            raise OptionError(
+                "OPT106",
+                f"the options '{one}' and '{other}' exclude each other",
+                place=place,
+                hint="leave one of them out",
+            )
     for key, option in known.items():
         if option.required and key not in options:
-            raise OptionError("OPT101", f"the table has no option '{key}', which the connector '{connector.name}' needs",
-                              place=place, expected=f"'{key}' = {option.expectation}", hint=_near_key(key, options))
+            raise OptionError(
+                "OPT101",
+                f"the table has no option '{key}', which the connector '{connector.name}' needs",
+                place=place,
+                expected=f"'{key}' = {option.expectation}",
+                hint=_near_key(key, options),
+            )
+    if schema is not None:
+        _check_schema(options, connector, fmt, schema, place)
     return tuple(notes)
+
+
+def _is_set(key: str, known: Mapping[str, Option], options: Mapping[str, str]) -> bool:
+    """Whether an option is written, and for a boolean is true."""
+    return key in options and parse_value(known[key], options[key], key) is not False
+
+
+def _check_schema(
+    options: Mapping[str, str], connector: Connector, fmt: Format | None, schema: Fields, place: Place | None
+) -> None:
+    if connector is datagen.CONNECTOR:
+        datagen.column_plans(options, schema, place)
+    if fmt is not None:
+        check_types(schema, fmt, place)
+    if connector is replay.CONNECTOR:
+        for name, _ in schema:
+            if name == "@at":
+                raise CatalogError(
+                    "CAT102",
+                    "a replay table has a column '@at', which is the time of arrival",
+                    place=place,
+                    hint="give the column another name",
+                )
 
 
 def source_changelog_mode(options: Mapping[str, str]) -> ChangelogMode:
@@ -195,7 +283,8 @@ def is_bounded(options: Mapping[str, str]) -> bool:
         return "source.monitor-interval" not in options
     if name == "datagen":
         return "number-of-rows" in options or any(
-            v == "sequence" for k, v in options.items() if k.startswith("fields.") and k.endswith(".kind"))
+            v == "sequence" for k, v in options.items() if k.startswith("fields.") and k.endswith(".kind")
+        )
     return True
 
 
@@ -211,8 +300,9 @@ def option_value(options: Mapping[str, str], key: str) -> object:
     return parse_value(option, options[key], key) if key in options else option.default
 
 
-def make_decoder(options: Mapping[str, str], fields: Fields, projection: Sequence[int],
-                 metadata: Sequence[str] = ()) -> Decoder:
+def make_decoder(
+    options: Mapping[str, str], fields: Fields, projection: Sequence[int], metadata: Sequence[str] = ()
+) -> Decoder:
     """The decoder of a table's format; arguments as in :func:`execnodes.connectors.formats.json.make_decoder`."""
     fmt = find_format(options, Role.SOURCE)
     if fmt is None:

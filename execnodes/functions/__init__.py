@@ -31,12 +31,9 @@ Constants, typed as Flink types them
 
 Looking up
     ``find_scalar(name) -> ScalarFunction | None`` (``.infer(types) -> LogicalType``, ``.supported``, ``.reason``),
-    ``names() -> list[str]``, ``find_aggregate(name) -> AggregateFunction | None`` (``.infer(types, ...)``),
-    ``is_aggregate(name) -> bool``, ``is_known(name) -> bool``, ``support_matrix()``.
-
-Simplifying
-    ``simplify(rex) -> Rex``: constant folding and Flink's form of conditions (SEARCH, pushed NOT, CAST of literals), so
-    that a plan says what Flink's would.
+    ``names() -> list[str]``, ``functions() -> list[ScalarFunction]`` (the support matrix),
+    ``find_aggregate(name) -> AggregateFunction | None`` (``.infer(types, place, grouped=, filtered=)``),
+    ``is_aggregate(name) -> bool``, ``aggregates()``.
 """
 
 from __future__ import annotations
@@ -52,6 +49,7 @@ from execnodes.functions import (  # noqa: F401  the rows of the table
     text,
     unsupported,
 )
+from execnodes.functions.aggregates import AggregateFunction, aggregate_names, aggregates, find_aggregate, is_aggregate
 from execnodes.functions.arithmetic import datetime_difference
 from execnodes.functions.builder import coerce_operands, make_call, make_in
 from execnodes.functions.casting import cast_rex
@@ -74,7 +72,8 @@ from execnodes.functions.literals import (
 from execnodes.functions.table import ScalarFunction, find_scalar, functions, names
 from execnodes.functions.typerules import castable, common_type, is_implicit, least_restrictive
 
-__all__ = ["ScalarFunction", "binary_literal", "boolean_literal", "cast_rex", "castable", "coerce_operands", "common_type",
-           "date_literal", "datetime_difference", "find_scalar", "functions", "interval_literal", "interval_type",
+__all__ = ["AggregateFunction", "ScalarFunction", "aggregate_names", "aggregates", "binary_literal", "boolean_literal", "cast_rex", "castable", "coerce_operands", "common_type",
+           "date_literal", "datetime_difference", "find_aggregate", "find_scalar", "functions", "interval_literal", "interval_type",
+           "is_aggregate",
            "is_implicit", "json_value", "least_restrictive", "make_call", "make_in", "names", "null_literal",
            "number_literal", "string_literal", "symbol", "time_literal", "timestamp_literal", "trim_flag", "unit_literal"]

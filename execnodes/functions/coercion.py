@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from execnodes.functions.casting import cast_rex
 from execnodes.functions.typerules import castable, common_type, family, least_restrictive
 from execnodes.rex import Literal, Rex
-from execnodes.types import LogicalType
+from execnodes.types import BIGINT, LogicalType
 
 __all__ = ["equal_operands", "ordered_operands", "case_operands", "to_common", "to_least_restrictive"]
 
@@ -46,6 +46,9 @@ def ordered_operands(operands: Sequence[Rex]) -> list[Rex] | None:
         if any(t.root == "NULL" for t in types):
             return to_least_restrictive(operands)
         return list(operands)
+    if families == {"CHARACTER", "NUMERIC"}:
+        number = least_restrictive([*(t for t in types if family(t) == "NUMERIC"), BIGINT])
+        return None if number is None else _cast_all(operands, number)
     if _comparable_text(types):
         other = next(t for t in types if family(t) != "CHARACTER")
         return _cast_all(operands, other)

@@ -9,7 +9,7 @@ from execnodes.functions.casting import cast_rex
 from execnodes.functions.coercion import case_operands, equal_operands, to_common
 from execnodes.functions.literals import null_literal
 from execnodes.functions.table import ScalarFunction, argument, register
-from execnodes.functions.typerules import common_type, least_restrictive
+from execnodes.functions.typerules import common_type, family, least_restrictive
 from execnodes.rex import Call, Literal, Rex
 from execnodes.types import BOOLEAN, LogicalType
 
@@ -62,10 +62,14 @@ def _ifnull_type(operands: Sequence[Rex]) -> LogicalType:
 
 
 def _if_type(operands: Sequence[Rex]) -> LogicalType:
-    merged = least_restrictive([o.type for o in operands[1:]])
+    """Numbers and texts give their least restrictive type; others the type of the first value."""
+    types = [o.type for o in operands[1:]]
+    merged = least_restrictive(types)
     if merged is None:
-        raise _mixing("IF", [o.type for o in operands[1:]])
-    return merged.as_nullable()
+        raise _mixing("IF", types)
+    if family(merged) not in ("NUMERIC", "CHARACTER"):
+        merged = types[0]
+    return merged.as_nullable(any(o.type.nullable for o in operands))
 
 
 def _extreme_type(operands: Sequence[Rex]) -> LogicalType:

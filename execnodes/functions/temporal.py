@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from execnodes.errors import Place, SqlError
 from execnodes.functions.literals import interval_type
-from execnodes.functions.table import ScalarFunction, fixed, forced_nullable, register
+from execnodes.functions.table import ScalarFunction, argument, fixed, forced_nullable, register
 from execnodes.functions.typerules import time, timestamp, timestamp_ltz
 from execnodes.rex import Call, Literal, Rex
 from execnodes.types import BIGINT, DATE, INT, STRING, LogicalType
@@ -106,7 +106,7 @@ register([
     *(ScalarFunction(name, ("DATETIME",), fixed(BIGINT), rewrite=_extract(unit)) for name, unit in _SHORT.items()),
     ScalarFunction("TIMESTAMPADD", ("SYMBOL", "INTEGER", _MOMENT), fixed(STRING), rewrite=_add),
     ScalarFunction("TIMESTAMPDIFF", ("SYMBOL", "DATE|TIMESTAMP", "DATE|TIMESTAMP"), fixed(INT), rewrite=_diff),
-    ScalarFunction("/INT", ("INTEGER", "INTEGER"), fixed(BIGINT), syntax="BINARY"),
+    ScalarFunction("/INT", ("INTEGER", "INTEGER"), argument(0), syntax="BINARY"),
     ScalarFunction("REINTERPRET", ("INTERVAL",), fixed(BIGINT), syntax="SPECIAL"),
     ScalarFunction("DATE_FORMAT", ("TIMESTAMP|CHARACTER", _C), forced_nullable(STRING)),
     ScalarFunction("TO_DATE", (_C, _C), forced_nullable(DATE), optional=1),

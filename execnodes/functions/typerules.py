@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from execnodes.types import DOUBLE, MAX_LENGTH, LogicalType, RowField
+from execnodes.types import DOUBLE, MAX_LENGTH, LogicalType, RowField, type_from_json
 
 __all__ = ["decimal", "char", "varchar", "binary", "varbinary", "timestamp", "timestamp_ltz", "time", "as_decimal",
            "least_restrictive", "common_type", "decimal_plus", "decimal_times", "decimal_divide", "decimal_modulo",
@@ -18,7 +18,7 @@ __all__ = ["decimal", "char", "varchar", "binary", "varbinary", "timestamp", "ti
 _MAX_PRECISION = 38
 _MIN_ADJUSTED_SCALE = 6
 
-SYMBOL = LogicalType("SYMBOL", nullable=False)
+SYMBOL = type_from_json({"type": "SYMBOL", "nullable": False})
 
 _INTEGER_DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INTEGER": 10, "BIGINT": 19}
 _CHARACTERS = ("CHAR", "VARCHAR")

@@ -29,6 +29,8 @@ _REASONS = {
     **{name: "windows are not available yet" for name in
        ("TUMBLE", "TUMBLE_START", "TUMBLE_END", "TUMBLE_ROWTIME", "TUMBLE_PROCTIME", "HOP", "HOP_START", "HOP_END",
         "HOP_ROWTIME", "HOP_PROCTIME", "SESSION", "SESSION_START", "SESSION_END", "SESSION_ROWTIME", "SESSION_PROCTIME")},
+    **{name: "it needs an OVER window" for name in
+       ("ROW_NUMBER", "RANK", "DENSE_RANK", "PERCENT_RANK", "CUME_DIST", "NTILE", "LEAD", "LAG")},
     **{name: "MATCH_RECOGNIZE is not available yet" for name in ("MATCH_PROCTIME", "MATCH_ROWTIME", "CLASSIFIER")},
     "ML_PREDICT": "models are not available", "AGG_DECIMAL_PLUS": "internal to Flink",
     "AGG_DECIMAL_MINUS": "internal to Flink",

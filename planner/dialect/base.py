@@ -25,6 +25,9 @@ _STRUCTURE = words("""
     INSERT CREATE TABLE
 """)
 
+#: Of these, what people do call tables and columns.
+_NAMELIKE = words("ORDER GROUP TABLE VALUES SET ALL END LEFT RIGHT FULL WINDOW OFFSET LIMIT CASE")
+
 _WORDS = frozenset(
     {
         TokenType.VAR,
@@ -156,6 +159,8 @@ class ParserBase(parser.Parser):
             hint = near or self._misspelled_before(token, words)
         if hint is None and expected.startswith("a name") and self._quotable(token):
             return self._reserved(token)
+        if hint is None and expected.startswith("a name") and token.text.upper() in _NAMELIKE:
+            hint = f"as a name it needs backquotes: `{token.text}`"
         return SqlError(
             "SQL001",
             f"unexpected '{shown(token, self.sql)}'",

@@ -118,6 +118,8 @@ class ExpressionParser(CallParser):
         while True:
             kind = _COMPARISON.get(self._curr.token_type) if not self._at_end() else None
             if kind is not None:
+                if self._curr.text == "!=":
+                    raise self._unexpected("<>")
                 self._advance()
                 left = self._binary(kind, left, self._compared(), start)
             elif self._accept("IS", "NOT", "DISTINCT", "FROM"):
@@ -203,7 +205,7 @@ class ExpressionParser(CallParser):
                 index = self._expression()
                 self._expect("]")
                 left = self._mark(exp.Bracket(this=left, expressions=[index]), start)
-            elif self._is(".") and not isinstance(left, exp.Column):
+            elif self._is(".") and not isinstance(left, (exp.Column, exp.Literal)):
                 self._advance()
                 left = self._mark(exp.Dot(this=left, expression=self._name("a name of a field")), start)
             elif self._is("AT") and (self._is("AT", "TIME") or self._is("AT", "LOCAL")):
@@ -379,7 +381,7 @@ class ExpressionParser(CallParser):
         self._expect("AS")
         to = self._flink_type()
         if not logical_type(to).nullable:
-            raise self._unexpected(")", token=self._prev)
+            raise self._unexpected(")", token=self._tokens[self._index - 2])
         self._expect(")")
         if token.text.upper() == "CAST":
             return self._mark(exp.Cast(this=this, to=to), token)

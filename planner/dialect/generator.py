@@ -172,6 +172,10 @@ class FlinkGenerator(Generator):
             self._alias(expression),
         )
 
+    def group_sql(self, expression: exp.Group) -> str:
+        keys = ("expressions", "grouping_sets", "cube", "rollup")
+        return " GROUP BY " + ", ".join(self.sql(item) for key in keys for item in expression.args.get(key) or ())
+
     def version_sql(self, expression: exp.Version) -> str:
         return f"FOR SYSTEM_TIME AS OF {self.sql(expression, 'expression')}"
 

@@ -172,8 +172,7 @@ class QueryParser(ExpressionParser):
         start = self._curr
         if self._accept("ROW") and not self._is("("):
             raise self._unexpected("(")
-        if self._is("(") and not self._query_ahead():
-            self._advance()
+        if self._accept("("):
             items = self._csv(self._argument)
             self._expect(")", expected=", or )")
         else:
@@ -233,6 +232,7 @@ class QueryParser(ExpressionParser):
             "LIMIT",
             "OFFSET",
             "FETCH",
+            "END",
             "WHERE",
             "GROUP",
             "HAVING",

@@ -52,7 +52,11 @@ def test_materialized_like_flink(name: str, step: int, shared: Path, tmp_path: P
     assert fold(lines) == case.materialized
 
 
-@pytest.mark.parametrize("name", [n for n in IN_SCOPE if n != "statement_set_two_sinks"])
+# An update event of debezium-json is two changes at one instant: what it makes of a group in between is netted.
+ONE_CHANGE_AN_INSTANT = [n for n in IN_SCOPE if n not in ("statement_set_two_sinks", "group_agg_retract")]
+
+
+@pytest.mark.parametrize("name", ONE_CHANGE_AN_INSTANT)
 def test_one_row_at_a_time_gives_the_same_changes(name: str, shared: Path, tmp_path: Path) -> None:
     case = Case(shared / "cases" / name)
     lines = run(translate(replayed(case, tmp_path, 1), {}, key_groups=4))

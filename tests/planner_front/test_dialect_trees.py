@@ -26,32 +26,43 @@ def tree(text: str) -> str:
 COLUMN_A = "Column(this=Identifier(this='a'))"
 
 
-@pytest.mark.parametrize(("text", "shape"), [
-    ("NOT a IS NULL", f"Not(this=Is(this={COLUMN_A}, expression=Null()))"),
-    ("a = 1 IS TRUE", "Is(this=EQ(this=Column(this=Identifier(this='a')), expression=Literal(this='1')), "
-                      "expression=Boolean(this=True))"),
-    ("COUNT(*)", "Anonymous(this='COUNT', expressions=[Star()])"),
-    ("count(DISTINCT a)", f"Anonymous(this='count', expressions=[Distinct(expressions=[{COLUMN_A}])])"),
-    ("COALESCE(a, 1)", f"Anonymous(this='COALESCE', expressions=[{COLUMN_A}, Literal(this='1')])"),
-    ("CURRENT_DATE", "Anonymous(this='CURRENT_DATE')"),
-    ("EXTRACT(DAY FROM a)", f"Anonymous(this='EXTRACT', expressions=[Var(this='DAY'), {COLUMN_A}])"),
-    ("TRIM(a)", f"Anonymous(this='TRIM', expressions=[{COLUMN_A}])"),
-    ("TRIM('x' FROM a)", "Anonymous(this='TRIM', expressions=[Var(this='BOTH'), Literal(this='x', is_string=True), "
-                         f"{COLUMN_A}])"),
-    ("CEIL(a TO DAY)", f"Anonymous(this='CEIL', expressions=[{COLUMN_A}, Var(this='DAY')])"),
-    ("a || 'x'", f"DPipe(this={COLUMN_A}, expression=Literal(this='x', is_string=True))"),
-    ("a IN (1)", f"In(this={COLUMN_A}, expressions=[Literal(this='1')])"),
-    ("-1", "Neg(this=Literal(this='1'))"),
-    ("DATE '2024-01-02'", "TypedLiteral(this=Literal(this='2024-01-02', is_string=True), kind='DATE')"),
-    ("INTERVAL '5' SECOND", "Interval(this=Literal(this='5', is_string=True), unit=Var(this='SECOND'))"),
-    ("f(x => a)", f"Anonymous(this='f', expressions=[Kwarg(this=Identifier(this='x'), expression={COLUMN_A})])"),
-    ("a.b", "Column(this=Identifier(this='b'), table=Identifier(this='a'))"),
-    ("(a)", f"Paren(this={COLUMN_A})"),
-    ("(a, 1)", f"Tuple(expressions=[{COLUMN_A}, Literal(this='1')])"),
-    ("a - 1 - 2", f"Sub(this=Sub(this={COLUMN_A}, expression=Literal(this='1')), expression=Literal(this='2'))"),
-    ("a || 'x' + 1", f"Add(this=DPipe(this={COLUMN_A}, expression=Literal(this='x', is_string=True)), "
-                     "expression=Literal(this='1'))"),
-])
+@pytest.mark.parametrize(
+    ("text", "shape"),
+    [
+        ("NOT a IS NULL", f"Not(this=Is(this={COLUMN_A}, expression=Null()))"),
+        (
+            "a = 1 IS TRUE",
+            "Is(this=EQ(this=Column(this=Identifier(this='a')), expression=Literal(this='1')), "
+            "expression=Boolean(this=True))",
+        ),
+        ("COUNT(*)", "Anonymous(this='COUNT', expressions=[Star()])"),
+        ("count(DISTINCT a)", f"Anonymous(this='count', expressions=[Distinct(expressions=[{COLUMN_A}])])"),
+        ("COALESCE(a, 1)", f"Anonymous(this='COALESCE', expressions=[{COLUMN_A}, Literal(this='1')])"),
+        ("CURRENT_DATE", "Anonymous(this='CURRENT_DATE')"),
+        ("EXTRACT(DAY FROM a)", f"Anonymous(this='EXTRACT', expressions=[Var(this='DAY'), {COLUMN_A}])"),
+        ("TRIM(a)", f"Anonymous(this='TRIM', expressions=[{COLUMN_A}])"),
+        (
+            "TRIM('x' FROM a)",
+            f"Anonymous(this='TRIM', expressions=[Var(this='BOTH'), Literal(this='x', is_string=True), {COLUMN_A}])",
+        ),
+        ("CEIL(a TO DAY)", f"Anonymous(this='CEIL', expressions=[{COLUMN_A}, Var(this='DAY')])"),
+        ("a || 'x'", f"DPipe(this={COLUMN_A}, expression=Literal(this='x', is_string=True))"),
+        ("a IN (1)", f"In(this={COLUMN_A}, expressions=[Literal(this='1')])"),
+        ("-1", "Neg(this=Literal(this='1'))"),
+        ("DATE '2024-01-02'", "TypedLiteral(this=Literal(this='2024-01-02', is_string=True), kind='DATE')"),
+        ("INTERVAL '5' SECOND", "Interval(this=Literal(this='5', is_string=True), unit=Var(this='SECOND'))"),
+        ("f(x => a)", f"Anonymous(this='f', expressions=[Kwarg(this=Identifier(this='x'), expression={COLUMN_A})])"),
+        ("a.b", "Column(this=Identifier(this='b'), table=Identifier(this='a'))"),
+        ("(a)", f"Paren(this={COLUMN_A})"),
+        ("(a, 1)", f"Tuple(expressions=[{COLUMN_A}, Literal(this='1')])"),
+        ("a - 1 - 2", f"Sub(this=Sub(this={COLUMN_A}, expression=Literal(this='1')), expression=Literal(this='2'))"),
+        (
+            "a || 'x' + 1",
+            f"Add(this=DPipe(this={COLUMN_A}, expression=Literal(this='x', is_string=True)), "
+            "expression=Literal(this='1'))",
+        ),
+    ],
+)
 def test_shapes(text: str, shape: str) -> None:
     assert tree(text) == shape
 
@@ -119,8 +130,10 @@ def test_create_table_parts() -> None:
 
 
 def test_every_node_of_a_tree_has_a_span_inside_the_text() -> None:
-    text = ("SELECT a.x, COUNT(*) AS n, CASE WHEN b THEN 1 END FROM t AS a JOIN u ON a.x = u.x "
-            "WHERE c IN (1, 2) AND d LIKE 'x' GROUP BY a.x HAVING SUM(e) > 1 ORDER BY n")
+    text = (
+        "SELECT a.x, COUNT(*) AS n, CASE WHEN b THEN 1 END FROM t AS a JOIN u ON a.x = u.x "
+        "WHERE c IN (1, 2) AND d LIKE 'x' GROUP BY a.x HAVING SUM(e) > 1 ORDER BY n"
+    )
     for node in parse_query(text).walk():
         span = span_of(node)
         assert span is not None

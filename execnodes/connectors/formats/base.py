@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from execnodes.changelog import KIND, column
 from execnodes.connectors.files import filesystem_of, local_path
-from execnodes.errors import CatalogError
+from execnodes.connectors.options import Format
+from execnodes.errors import CatalogError, Place
 from execnodes.types import LogicalType
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Decoder", "Encoder", "Fields", "frame_schema", "with_metadata", "check_types", "check_map_keys"]
+__all__ = ["Decoder", "Encoder", "Fields", "check_types", "frame_schema", "with_metadata"]
 
 Fields = Sequence[tuple[str, LogicalType]]
 
@@ -54,14 +55,19 @@ class Encoder(Protocol):
         ...
 
 
-def frame_schema(fields: Fields, projection: Sequence[int], metadata: Sequence[str] = (),
-                 changes: bool = False) -> dict[str, pl.DataType]:
+def frame_schema(
+    fields: Fields, projection: Sequence[int], metadata: Sequence[str] = (), changes: bool = False
+) -> dict[str, pl.DataType]:
     """Column name to type of the frames a decoder gives."""
     import polars as pl
 
     schema: dict[str, pl.DataType] = {column(i): fields[f][1].polars() for i, f in enumerate(projection)}
-    types: dict[str, pl.DataType] = {"file.path": pl.String(), "file.name": pl.String(), "file.size": pl.Int64(),
-                                     "file.modification-time": pl.Datetime("ms", "UTC")}
+    types: dict[str, pl.DataType] = {
+        "file.path": pl.String(),
+        "file.name": pl.String(),
+        "file.size": pl.Int64(),
+        "file.modification-time": pl.Datetime("ms", "UTC"),
+    }
     for key in metadata:
         schema[column(len(schema))] = types[key]
     if changes or not schema:
@@ -78,38 +84,35 @@ def with_metadata(df: pl.DataFrame, path: str, width: int, metadata: Sequence[st
     fs, inner = filesystem_of(path)
     info: dict[str, Any] = fs.info(inner)
     modified = fs.modified(inner)
-    values = {"file.path": pl.lit(inner if local_path(path) is not None else path, pl.String), "file.name": pl.lit(posixpath.basename(inner), pl.String),
-              "file.size": pl.lit(int(info["size"]), pl.Int64),
-              "file.modification-time": pl.lit(int(modified.timestamp() * 1000), pl.Int64).cast(
-                  pl.Datetime("ms", "UTC"))}
+    values = {
+        "file.path": pl.lit(inner if local_path(path) is not None else path, pl.String),
+        "file.name": pl.lit(posixpath.basename(inner), pl.String),
+        "file.size": pl.lit(int(info["size"]), pl.Int64),
+        "file.modification-time": pl.lit(int(modified.timestamp() * 1000), pl.Int64).cast(pl.Datetime("ms", "UTC")),
+    }
     return df.with_columns(values[key].alias(column(width + i)) for i, key in enumerate(metadata))
 
 
-def check_types(fields: Fields, unsupported: frozenset[str], format_name: str) -> None:
+def check_types(fields: Fields, fmt: Format, place: Place | None = None) -> None:
     """Checks that a format can hold every column.
 
     Raises:
         CatalogError: CAT102, naming the column and its type.
     """
     for name, declared in fields:
-        bad = next((part for part in _parts(declared) if part.root in unsupported), None)
-        if bad is not None:
-            raise CatalogError("CAT102", f"the format '{format_name}' cannot hold the column '{name}' of type "
-                                         f"{declared.summary()}" + (f": {bad.summary()} is in it" if bad is not declared
-                                                                    else ""))
-
-
-def check_map_keys(fields: Fields, format_name: str) -> None:
-    """Checks that the keys of maps are text, which JSON needs.
-
-    Raises:
-        CatalogError: CAT102, naming the column and the map.
-    """
-    for name, declared in fields:
         for part in _parts(declared):
-            if part.root in ("MAP", "MULTISET") and not part.children[0].is_string:
-                raise CatalogError("CAT102", f"the format '{format_name}' cannot hold the column '{name}' of type "
-                                             f"{declared.summary()}", expected="a map whose keys are text")
+            if part.root in fmt.unheld:
+                expected: str | None = "a column of another type, or another format"
+            elif part.root in ("MAP", "MULTISET") and fmt.text_keys and not part.children[0].is_string:
+                expected = "a map whose keys are text"
+            else:
+                continue
+            raise CatalogError(
+                "CAT102",
+                f"the format '{fmt.name}' cannot hold the column '{name}' of type {declared.summary()}",
+                place=place,
+                expected=expected,
+            )
 
 
 def _parts(declared: LogicalType) -> Iterator[LogicalType]:

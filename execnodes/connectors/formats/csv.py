@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from execnodes.changelog import INSERT_ONLY
-from execnodes.connectors.options import Format, Option, OptionType, Role
+from execnodes.connectors.options import NO_VALUE_TYPES, Format, Option, OptionType, Role
 from execnodes.types import LogicalType
 
 if TYPE_CHECKING:
@@ -22,40 +22,80 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "make_decoder", "make_encoder"]
 
 FORMAT = Format(
-    "csv", "Comma-separated values (RFC 4180), matched by position; no header line.",
+    "csv",
+    "Comma-separated values (RFC 4180), matched by position; no header line.",
     (
         Option("field-delimiter", OptionType.CHARACTER, "Character between two fields.", default=","),
-        Option("disable-quote-character", OptionType.BOOLEAN,
-               "No character encloses field values; 'csv.quote-character' cannot be set then.", default=False),
+        Option(
+            "disable-quote-character",
+            OptionType.BOOLEAN,
+            "No character encloses field values; 'csv.quote-character' cannot be set then.",
+            default=False,
+        ),
         Option("quote-character", OptionType.CHARACTER, "Character that encloses field values.", default='"'),
-        Option("allow-comments", OptionType.BOOLEAN, "Skip lines that start with '#'.", default=False,
-               role=Role.SOURCE),
-        Option("ignore-parse-errors", OptionType.BOOLEAN,
-               "Skip rows and fields that cannot be read instead of failing; such fields become NULL.",
-               default=False, role=Role.SOURCE),
-        Option("array-element-delimiter", OptionType.STRING, "Text between the elements of an array or a row.",
-               default=";"),
+        Option(
+            "allow-comments", OptionType.BOOLEAN, "Skip lines that start with '#'.", default=False, role=Role.SOURCE
+        ),
+        Option(
+            "ignore-parse-errors",
+            OptionType.BOOLEAN,
+            "Skip rows and fields that cannot be read instead of failing; such fields become NULL.",
+            default=False,
+            role=Role.SOURCE,
+        ),
+        Option(
+            "array-element-delimiter", OptionType.STRING, "Text between the elements of an array or a row.", default=";"
+        ),
         Option("escape-character", OptionType.CHARACTER, "Character that escapes the next one."),
         Option("null-literal", OptionType.STRING, "Text that is read and written as NULL."),
-        Option("write-bigdecimal-in-scientific-notation", OptionType.BOOLEAN,
-               "Write a DECIMAL that is a multiple of 10 as 1E+5 instead of 100000.", default=True, role=Role.SINK),
-        Option("allow-trailing-comma", OptionType.BOOLEAN, "Accept a delimiter after the last field.", default=True,
-               role=Role.SOURCE),
-        Option("trim-spaces", OptionType.BOOLEAN, "Remove spaces around unquoted values.", default=False,
-               role=Role.SOURCE),
-        Option("ignore-trailing-unmappable", OptionType.BOOLEAN, "Ignore fields after the last column.", default=False,
-               role=Role.SOURCE),
-        Option("empty-string-as-null", OptionType.BOOLEAN, "Read an empty text as NULL.", default=False,
-               role=Role.SOURCE),
-        Option("fail-on-missing-columns", OptionType.BOOLEAN,
-               "Fail when a line has fewer fields than the table has columns instead of reading NULL.", default=False,
-               role=Role.SOURCE),
+        Option(
+            "write-bigdecimal-in-scientific-notation",
+            OptionType.BOOLEAN,
+            "Write a DECIMAL that is a multiple of 10 as 1E+5 instead of 100000.",
+            default=True,
+            role=Role.SINK,
+        ),
+        Option(
+            "allow-trailing-comma",
+            OptionType.BOOLEAN,
+            "Accept a delimiter after the last field.",
+            default=True,
+            role=Role.SOURCE,
+        ),
+        Option(
+            "trim-spaces", OptionType.BOOLEAN, "Remove spaces around unquoted values.", default=False, role=Role.SOURCE
+        ),
+        Option(
+            "ignore-trailing-unmappable",
+            OptionType.BOOLEAN,
+            "Ignore fields after the last column.",
+            default=False,
+            role=Role.SOURCE,
+        ),
+        Option(
+            "empty-string-as-null", OptionType.BOOLEAN, "Read an empty text as NULL.", default=False, role=Role.SOURCE
+        ),
+        Option(
+            "fail-on-missing-columns",
+            OptionType.BOOLEAN,
+            "Fail when a line has fewer fields than the table has columns instead of reading NULL.",
+            default=False,
+            role=Role.SOURCE,
+        ),
     ),
-    source_changes=INSERT_ONLY, sink_changes=INSERT_ONLY, extension="csv")
+    source_changes=INSERT_ONLY,
+    sink_changes=INSERT_ONLY,
+    extension="csv",
+    unheld=NO_VALUE_TYPES | {"MAP", "MULTISET", "INTERVAL_DAY_TIME", "INTERVAL_YEAR_MONTH"},
+)
 
 
-def make_decoder(options: Mapping[str, str], fields: Sequence[tuple[str, LogicalType]], projection: Sequence[int],
-                 metadata: Sequence[str] = ()) -> Decoder:
+def make_decoder(
+    options: Mapping[str, str],
+    fields: Sequence[tuple[str, LogicalType]],
+    projection: Sequence[int],
+    metadata: Sequence[str] = (),
+) -> Decoder:
     """A picklable decoder; arguments as in :func:`execnodes.connectors.formats.json.make_decoder`."""
     from execnodes.connectors.formats.csv_decode import CsvDecoder
 

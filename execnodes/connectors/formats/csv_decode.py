@@ -28,14 +28,9 @@ from execnodes.connectors.options import OptionValues
 from execnodes.errors import DataError, Place
 from execnodes.types import LogicalType
 
-__all__ = ["CsvDecoder", "UNSUPPORTED"]
-
-UNSUPPORTED = frozenset({"RAW", "SYMBOL", "STRUCTURED_TYPE", "TIMESTAMP_WITH_TIME_ZONE", "DISTINCT_TYPE", "MAP",
-                         "MULTISET", "INTERVAL_DAY_TIME", "INTERVAL_YEAR_MONTH"})
-"""Type roots that CSV cannot hold."""
+__all__ = ["CsvDecoder"]
 
 _SMALL_PIECE = 16 << 10
-_TEXT_ROOTS = frozenset({"CHAR", "VARCHAR"})
 
 
 class _FastText:
@@ -48,18 +43,26 @@ class _FastText:
         self.names = columns(self.width)
         self.schema = {f"c{k}": fields[i][1].polars() for k, i in enumerate(projection)}
         conversions = [self._value(pl.col(f"c{i}"), fields[i][1]) for i in projection]
-        self.usable = layout.escape is None and not layout.comments and not layout.trim and layout.delimiter < "\x7f" \
-            and (layout.quote is None or layout.quote < "\x7f") and all(c is not None for c in conversions) \
-            and bool(projection) and not layout.ignore_extra
+        self.usable = (
+            layout.escape is None
+            and not layout.comments
+            and not layout.trim
+            and layout.delimiter < "\x7f"
+            and (layout.quote is None or layout.quote < "\x7f")
+            and all(c is not None for c in conversions)
+            and bool(projection)
+            and not layout.ignore_extra
+        )
         self.conversions = [c.alias(f"c{k}") for k, c in enumerate(conversions) if c is not None]
         if layout.quote is not None:
             quote, delimiter = re.escape(layout.quote), re.escape(layout.delimiter)
-            cell = rf'(?:{quote}(?:[^{quote}]|{quote}{quote})*{quote}|[^{quote}{delimiter}\r\n]*)'
+            cell = rf"(?:{quote}(?:[^{quote}]|{quote}{quote})*{quote}|[^{quote}{delimiter}\r\n]*)"
             self.shape = rf"\A(?:{cell}(?:{delimiter}{cell}){{{self.width - 1}}}\n)*\z"
 
     def _value(self, expr: pl.Expr, declared: LogicalType) -> pl.Expr | None:
-        nulls = [text for text in (self.layout.null_literal, "" if self.layout.empty_is_null else None)
-                 if text is not None]
+        nulls = [
+            text for text in (self.layout.null_literal, "" if self.layout.empty_is_null else None) if text is not None
+        ]
         for text in nulls:
             expr = pl.when(expr == text).then(None).otherwise(expr)
         return strict_value(expr, declared, "SQL")
@@ -80,11 +83,17 @@ class _FastText:
         if quote is None:
             if not self._even(piece):
                 return None
-        elif self.layout.trailing_delimiter and self.width == 1 or not pl.Series([text]).str.contains(self.shape).item():
+        elif self.width == 1 or not pl.Series([text]).str.contains(self.shape).item():
             return None
         try:
-            df = pl.read_csv(io.BytesIO(piece), has_header=False, separator=self.layout.delimiter, quote_char=quote,
-                             schema=dict.fromkeys(self.names, pl.String), empty_string_is_null=False)
+            df = pl.read_csv(
+                io.BytesIO(piece),
+                has_header=False,
+                separator=self.layout.delimiter,
+                quote_char=quote,
+                schema=dict.fromkeys(self.names, pl.String),
+                empty_string_is_null=False,
+            )
             return df.select(self.conversions).cast(pl.Schema(self.schema))
         except pl.exceptions.PolarsError:
             return None
@@ -110,21 +119,29 @@ class CsvDecoder:
     _readers: tuple[_FastText, CsvRows] | None = field(default=None, init=False, repr=False, compare=False)
 
     @classmethod
-    def make(cls, options: Mapping[str, str], fields: Fields, projection: Sequence[int],
-             metadata: Sequence[str] = ()) -> CsvDecoder:
+    def make(
+        cls, options: Mapping[str, str], fields: Fields, projection: Sequence[int], metadata: Sequence[str] = ()
+    ) -> CsvDecoder:
         """See :func:`execnodes.connectors.formats.csv.make_decoder`."""
         values = OptionValues.read(csv_format.FORMAT.options, options, "csv.")
-        check_types(fields, UNSUPPORTED, "csv")
-        return cls(list(fields), list(projection), tuple(metadata), CsvLayout.of(values),
-                   KIND in frame_schema(fields, projection, metadata))
+        check_types(fields, csv_format.FORMAT)
+        return cls(
+            list(fields),
+            list(projection),
+            tuple(metadata),
+            CsvLayout.of(values),
+            KIND in frame_schema(fields, projection, metadata),
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_readers": None}
 
     def readers(self) -> tuple[_FastText, CsvRows]:
         if self._readers is None:
-            self._readers = (_FastText(self.fields, self.projection, self.layout),
-                             CsvRows(self.fields, self.projection, self.layout))
+            self._readers = (
+                _FastText(self.fields, self.projection, self.layout),
+                CsvRows(self.fields, self.projection, self.layout),
+            )
         return self._readers
 
     def read(self, path: str) -> Iterator[pl.DataFrame]:
@@ -181,12 +198,19 @@ class CsvDecoder:
         except UnicodeDecodeError as error:
             if self.layout.ignore_errors:
                 return piece.decode("utf-8", "replace")
-            raise DataError("DATA124", f"the text is not UTF-8 (byte 0x{piece[error.start]:02x})",
-                            place=Place(file=file, line=first_line + piece.count(b"\n", 0, error.start)),
-                            expected="a file in UTF-8") from error
+            raise DataError(
+                "DATA124",
+                f"the text is not UTF-8 (byte 0x{piece[error.start]:02x})",
+                place=Place(file=file, line=first_line + piece.count(b"\n", 0, error.start)),
+                expected="a file in UTF-8",
+            ) from error
 
     def _frame(self, rows: list[list[Any]]) -> pl.DataFrame:
         if not self.projection:
             return pl.DataFrame(height=len(rows))
-        return pl.DataFrame([build_series(f"c{k}", list(values), self.fields[i][1]) for k, (i, values)
-                             in enumerate(zip(self.projection, zip(*rows, strict=True), strict=True))])
+        return pl.DataFrame(
+            [
+                build_series(f"c{k}", list(values), self.fields[i][1])
+                for k, (i, values) in enumerate(zip(self.projection, zip(*rows, strict=True), strict=True))
+            ]
+        )

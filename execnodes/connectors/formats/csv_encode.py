@@ -16,7 +16,6 @@ import polars as pl
 from execnodes.changelog import column
 from execnodes.connectors.formats import csv as csv_format
 from execnodes.connectors.formats.base import Fields, check_types
-from execnodes.connectors.formats.csv_decode import UNSUPPORTED
 from execnodes.connectors.formats.csv_rows import CsvLayout
 from execnodes.connectors.formats.field_text import column_field, scalar_field
 from execnodes.connectors.formats.json_encode import lines_to_bytes
@@ -46,16 +45,19 @@ class CsvEncoder:
     def make(cls, options: Mapping[str, str], fields: Fields) -> CsvEncoder:
         """See :func:`execnodes.connectors.formats.csv.make_encoder`."""
         values = OptionValues.read(csv_format.FORMAT.options, options, "csv.")
-        check_types(fields, UNSUPPORTED, "csv")
+        check_types(fields, csv_format.FORMAT)
         return cls(list(fields), CsvLayout.of(values), values["write-bigdecimal-in-scientific-notation"])
 
     def encode(self, df: pl.DataFrame) -> bytes:
         """The bytes of one file."""
         null = self.layout.null_literal or ""
-        cells = [self._column(df[column(i)], declared).fill_null(null).alias(column(i))
-                 for i, (_, declared) in enumerate(self.fields)]
-        return lines_to_bytes(pl.DataFrame(cells).select(
-            pl.concat_str(pl.all(), separator=self.layout.delimiter)).to_series())
+        cells = [
+            self._column(df[column(i)], declared).fill_null(null).alias(column(i))
+            for i, (_, declared) in enumerate(self.fields)
+        ]
+        return lines_to_bytes(
+            pl.DataFrame(cells).select(pl.concat_str(pl.all(), separator=self.layout.delimiter)).to_series()
+        )
 
     def _column(self, series: pl.Series, declared: LogicalType) -> pl.Series:
         if declared.root in ("ARRAY", "ROW"):
@@ -77,9 +79,15 @@ class CsvEncoder:
         cell = pl.col("t")
         body = cell.str.replace_all(escape, escape * 2, literal=True) if escape else cell
         body = body.str.replace_all(quote, quote * 2, literal=True)
-        return text.to_frame("t").select(
-            pl.when((cell.str.len_chars() > _QUOTE_BEYOND) | cell.str.contains(unsafe))
-            .then(pl.lit(quote) + body + pl.lit(quote)).otherwise(cell)).to_series()
+        return (
+            text.to_frame("t")
+            .select(
+                pl.when((cell.str.len_chars() > _QUOTE_BEYOND) | cell.str.contains(unsafe))
+                .then(pl.lit(quote) + body + pl.lit(quote))
+                .otherwise(cell)
+            )
+            .to_series()
+        )
 
     def _container(self, declared: LogicalType) -> Callable[[Any], str]:
         null, separator = self.layout.null_literal or "", self.layout.elements
@@ -88,7 +96,8 @@ class CsvEncoder:
             return lambda value: separator.join(null if v is None else self._element(v, element) for v in value)
         inner = declared.fields
         return lambda value: separator.join(
-            null if value[f.name] is None else self._element(value[f.name], f.type) for f in inner)
+            null if value[f.name] is None else self._element(value[f.name], f.type) for f in inner
+        )
 
     def _element(self, value: Any, declared: LogicalType) -> str:
         if declared.root in ("ARRAY", "ROW"):

@@ -32,7 +32,7 @@ from execnodes.connectors.options import OptionValues
 from execnodes.errors import DataError, Place
 from execnodes.types import LogicalType
 
-__all__ = ["CsvLayout", "CsvRows", "BadRecord"]
+__all__ = ["CsvLayout", "CsvRows", "RecordError"]
 
 
 @dataclass(frozen=True)
@@ -70,14 +70,23 @@ class CsvLayout:
     @classmethod
     def of(cls, values: OptionValues) -> CsvLayout:
         """The layout that the options of a table say."""
-        return cls(values["field-delimiter"], None if values["disable-quote-character"] else values["quote-character"],
-                   values["escape-character"], values["allow-comments"], values["trim-spaces"],
-                   values["array-element-delimiter"], values["null-literal"], values["empty-string-as-null"],
-                   values["allow-trailing-comma"], values["ignore-trailing-unmappable"],
-                   values["fail-on-missing-columns"], values["ignore-parse-errors"])
+        return cls(
+            values["field-delimiter"],
+            None if values["disable-quote-character"] else values["quote-character"],
+            values["escape-character"],
+            values["allow-comments"],
+            values["trim-spaces"],
+            values["array-element-delimiter"],
+            values["null-literal"],
+            values["empty-string-as-null"],
+            values["allow-trailing-comma"],
+            values["ignore-trailing-unmappable"],
+            values["fail-on-missing-columns"],
+            values["ignore-parse-errors"],
+        )
 
 
-class BadRecord(Exception):
+class RecordError(Exception):
     """A record that is not well formed.
 
     Attributes:
@@ -132,14 +141,14 @@ class _Scanner:
 
     def escaped(self) -> str:
         self.pos += 1
-        char = self.text[self.pos:self.pos + 1]
+        char = self.text[self.pos : self.pos + 1]
         self.pos += 1
         return _UNESCAPED.get(char, char)
 
     def field(self, line_start: int) -> str:
         layout, text = self.layout, self.text
         if layout.trim:
-            while text[self.pos:self.pos + 1] in (" ", "\t") and text[self.pos:self.pos + 1] != layout.delimiter:
+            while text[self.pos : self.pos + 1] in (" ", "\t") and text[self.pos : self.pos + 1] != layout.delimiter:
                 self.pos += 1
         if layout.quote and text.startswith(layout.quote, self.pos):
             return self.quoted_field(line_start)
@@ -168,7 +177,7 @@ class _Scanner:
             self.pos += len(body)
             if self.pos >= len(text):
                 self.line = first_line
-                raise BadRecord("a quoted field is not closed", begin - line_start + 1)
+                raise RecordError("a quoted field is not closed", begin - line_start + 1)
             if layout.escape and text.startswith(layout.escape, self.pos):
                 parts.append(self.escaped())
             elif text.startswith(layout.quote * 2, self.pos):
@@ -177,13 +186,13 @@ class _Scanner:
             else:
                 self.pos += 1
                 break
-        while text[self.pos:self.pos + 1] in (" ", "\t") and text[self.pos:self.pos + 1] != layout.delimiter:
+        while text[self.pos : self.pos + 1] in (" ", "\t") and text[self.pos : self.pos + 1] != layout.delimiter:
             self.pos += 1
         if self.pos < len(text) and text[self.pos] not in (layout.delimiter, *_END):
-            raise BadRecord(f"unexpected '{text[self.pos]}' after a quoted field", self.pos - line_start + 1)
+            raise RecordError(f"unexpected '{text[self.pos]}' after a quoted field", self.pos - line_start + 1)
         return "".join(parts)
 
-    def records(self) -> Iterator[tuple[int, int, int, list[str] | BadRecord]]:
+    def records(self) -> Iterator[tuple[int, int, int, list[str] | RecordError]]:
         """(line number, start, end, fields) of each record; after a bad one, reading goes on at the next line."""
         while True:
             if self.layout.comments:
@@ -200,7 +209,7 @@ class _Scanner:
                 if self.pos < len(self.text):
                     self.end_line()
                 yield line, start, end, fields
-            except BadRecord as error:
+            except RecordError as error:
                 end = self.text.find("\n", max(self.pos, start))
                 end = len(self.text) if end < 0 else end
                 yield line, start, end, error
@@ -253,28 +262,36 @@ class CsvRows:
         """
         for line, start, end, record in _Scanner(text.removeprefix("\ufeff"), self.layout).records():
             try:
-                if isinstance(record, BadRecord):
+                if isinstance(record, RecordError):
                     raise record
                 yield self.row(record)
-            except BadRecord as error:
+            except RecordError as error:
                 if not self.layout.ignore_errors:
-                    raise self._data_error("DATA123" if record is not error else "DATA121", error, line + first_line - 1,
-                                           text[start:end], file) from error
-            except _BadValue as error:
+                    raise self._data_error(
+                        "DATA123" if record is not error else "DATA121",
+                        error,
+                        line + first_line - 1,
+                        text[start:end],
+                        file,
+                    ) from error
+            except _ValueError as error:
                 raise self._value_error(error, line + first_line - 1, text[start:end], file) from error
 
     def row(self, record: list[str]) -> list[Any]:
         """Raw values of the projected columns of one record.
 
         Raises:
-            BadRecord: when there are too few or too many fields.
+            RecordError: when there are too few or too many fields.
         """
         width, layout = len(self.fields), self.layout
-        if len(record) > width and not layout.ignore_extra and not (
-                layout.trailing_delimiter and len(record) == width + 1 and record[-1] == ""):
-            raise BadRecord(f"there are {len(record)} fields")
+        if (
+            len(record) > width
+            and not layout.ignore_extra
+            and not (layout.trailing_delimiter and len(record) == width + 1 and record[-1] == "")
+        ):
+            raise RecordError(f"there are {len(record)} fields")
         if len(record) < width and (layout.fail_on_missing or not layout.ignore_errors):
-            raise BadRecord(f"there {'is 1 field' if len(record) == 1 else f'are {len(record)} fields'}")
+            raise RecordError(f"there {'is 1 field' if len(record) == 1 else f'are {len(record)} fields'}")
         out = []
         for i, name, declared, convert in self.converters:
             text = record[i] if i < len(record) else None
@@ -282,7 +299,7 @@ class CsvRows:
                 out.append(None if text is None else convert(text))
             except (ValueError, OverflowError) as error:
                 if not layout.ignore_errors:
-                    raise _BadValue(name, declared, text or "") from error
+                    raise _ValueError(name, declared, text or "") from error
                 out.append(None)
         return out
 
@@ -305,8 +322,14 @@ class CsvRows:
             bits = INTEGER_BITS[root]
             return lambda text: parse_integer(java_trim(text), bits)
         simple: dict[str, Converter] = {
-            "BOOLEAN": lambda text: parse_boolean(java_trim(text)), "CHAR": str, "VARCHAR": str, "FLOAT": parse_float,
-            "DOUBLE": parse_float, "BINARY": _bytes, "VARBINARY": _bytes, "DATE": _sql_date,
+            "BOOLEAN": lambda text: parse_boolean(java_trim(text)),
+            "CHAR": str,
+            "VARCHAR": str,
+            "FLOAT": parse_float,
+            "DOUBLE": parse_float,
+            "BINARY": _bytes,
+            "VARBINARY": _bytes,
+            "DATE": _sql_date,
         }
         if root in simple:
             return simple[root]
@@ -361,24 +384,29 @@ class CsvRows:
     def _hint(self, text: str) -> str:
         return f"'csv.ignore-parse-errors' = 'true' skips such input; the record is: {excerpt(text.encode())}"
 
-    def _data_error(self, code: str, error: BadRecord, line: int, text: str, file: str | None) -> DataError:
+    def _data_error(self, code: str, error: RecordError, line: int, text: str, file: str | None) -> DataError:
         count = len(self.fields)
-        return DataError(code, f"not a record of the table: {error.reason}",
-                         place=Place(file=file, line=line, column=error.column),
-                         expected=f"{count} field{'s' if count != 1 else ''}, one for each column",
-                         hint=self._hint(text))
+        return DataError(
+            code,
+            f"not a record of the table: {error.reason}",
+            place=Place(file=file, line=line, column=error.column),
+            expected=f"{count} field{'s' if count != 1 else ''}, one for each column",
+            hint=self._hint(text),
+        )
 
-    def _value_error(self, error: _BadValue, line: int, text: str, file: str | None) -> DataError:
+    def _value_error(self, error: _ValueError, line: int, text: str, file: str | None) -> DataError:
         shown = error.text if len(error.text) <= 80 else error.text[:80] + "..."
         empty = error.text == "" and self.layout.null_literal != ""
-        return DataError("DATA122", f"'{shown}' is not a value of the column '{error.name}', which is "
-                                    f"{error.declared.summary()}", place=Place(file=file, line=line),
-                         expected=describe(error.declared),
-                         hint=("'csv.null-literal' = '' reads empty fields as NULL; " if empty else "")
-                         + self._hint(text))
+        return DataError(
+            "DATA122",
+            f"'{shown}' is not a value of the column '{error.name}', which is {error.declared.summary()}",
+            place=Place(file=file, line=line),
+            expected=describe(error.declared),
+            hint=("'csv.null-literal' = '' reads empty fields as NULL; " if empty else "") + self._hint(text),
+        )
 
 
-class _BadValue(Exception):
+class _ValueError(Exception):
     def __init__(self, name: str, declared: LogicalType, text: str) -> None:
         super().__init__(name)
         self.name = name

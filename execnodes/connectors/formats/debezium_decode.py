@@ -11,8 +11,8 @@ import polars as pl
 
 from execnodes.changelog import KIND, RowKind, columns
 from execnodes.connectors.formats import debezium_json
-from execnodes.connectors.formats.base import Fields, check_map_keys, check_types, with_metadata
-from execnodes.connectors.formats.json_decode import UNSUPPORTED, LineDecoder
+from execnodes.connectors.formats.base import Fields, check_types, with_metadata
+from execnodes.connectors.formats.json_decode import LineDecoder
 from execnodes.connectors.formats.json_rows import BadEvent
 from execnodes.connectors.options import OptionValues
 from execnodes.types import STRING, row_type
@@ -22,19 +22,20 @@ __all__ = ["DebeziumDecoder", "event_rows", "make_lines"]
 _OPS = ("c", "r", "u", "d")
 _NAMES = {"u": "UPDATE", "d": "DELETE", "c": "INSERT", "r": "READ"}
 _EXPECTED = '{"before": {..} or null, "after": {..} or null, "op": "c", "r", "u" or "d"}'
-_REPLICA = ("the whole row before the change (in PostgreSQL: ALTER TABLE ... REPLICA IDENTITY FULL makes Debezium "
-            "send it)")
+_REPLICA = (
+    "the whole row before the change (in PostgreSQL: ALTER TABLE ... REPLICA IDENTITY FULL makes Debezium send it)"
+)
 
 
-def _envelope(df: pl.DataFrame) -> pl.DataFrame:
-    """Columns c0 before, c1 after, c2 op; of the payload when the events come with their schema."""
-    if df.width == 1:
-        return df["c0"].struct.unnest().rename({"before": "c0", "after": "c1", "op": "c2"})
-    return df
+def _envelope(df: pl.DataFrame) -> list[pl.Series]:
+    """The columns before, after and op; of the payload when the events come with their schema."""
+    if df.width < 3:
+        return df["c0"].struct.unnest().get_columns()
+    return df.get_columns()[:3]
 
 
 def _check_frame(df: pl.DataFrame) -> bool:
-    before, after, op = _envelope(df).get_columns()
+    before, after, op = _envelope(df)
     if not op.is_in(_OPS).all(ignore_nulls=False):
         return False
     no_before, no_after = before.is_null(), after.is_null()
@@ -42,11 +43,11 @@ def _check_frame(df: pl.DataFrame) -> bool:
 
 
 def _check_row(row: list[Any]) -> BadEvent | None:
-    before, after, op = row if len(row) == 3 else (row[0] or {}).values() or (None, None, None)
-    if len(row) == 1 and row[0] is None:
-        return BadEvent("there is no \"payload\"", '{"schema": .., "payload": ' + _EXPECTED + "}")
+    if len(row) < 3 and row[0] is None:
+        return BadEvent('there is no "payload"', '{"schema": .., "payload": ' + _EXPECTED + "}")
+    before, after, op = row[:3] if len(row) >= 3 else row[0].values()
     if op is None:
-        return BadEvent("there is no \"op\"", _EXPECTED)
+        return BadEvent('there is no "op"', _EXPECTED)
     if op not in _OPS:
         return BadEvent(f'unknown "op" value "{op}"', _EXPECTED)
     if op in ("u", "d") and before is None:
@@ -66,7 +67,7 @@ def event_rows(df: pl.DataFrame, width: int) -> tuple[pl.DataFrame, pl.Series]:
     Returns:
         ``c0..`` and ``kind`` of the changes in order, and for each the position of its event in ``df``.
     """
-    before, after, op = _envelope(df).get_columns()
+    before, after, op = _envelope(df)
     names = columns(width)
     events = np.arange(df.height)
     update, delete = (op == "u").to_numpy(), (op == "d").to_numpy()
@@ -80,22 +81,32 @@ def event_rows(df: pl.DataFrame, width: int) -> tuple[pl.DataFrame, pl.Series]:
     old = np.zeros(len(origin), bool)
     first = np.concatenate(([0], np.cumsum(1 + update)[:-1]))
     old[first] = update | delete
-    kind = np.where(old, np.where(update[origin], RowKind.UPDATE_BEFORE, RowKind.DELETE),
-                    np.where(update[origin], RowKind.UPDATE_AFTER, RowKind.INSERT)).astype(np.int8)
+    kind = np.where(
+        old,
+        np.where(update[origin], RowKind.UPDATE_BEFORE, RowKind.DELETE),
+        np.where(update[origin], RowKind.UPDATE_AFTER, RowKind.INSERT),
+    ).astype(np.int8)
     picked = both[np.where(old, origin, origin + df.height)]
     return picked.with_columns(pl.Series(KIND, kind)), pl.Series(origin)
 
 
-def make_lines(options: Mapping[str, str], fields: Fields) -> LineDecoder:
-    """The line decoder of events whose rows have the given fields."""
+def make_lines(options: Mapping[str, str], fields: Fields, extra: Fields = ()) -> LineDecoder:
+    """The line decoder of events whose rows have the given fields, with extra fields next to the event's own."""
     values = OptionValues.read(debezium_json.FORMAT.options, options, "debezium-json.")
-    check_types(fields, UNSUPPORTED, "debezium-json")
-    check_map_keys(fields, "debezium-json")
+    check_types(fields, debezium_json.FORMAT)
     row = row_type(list(fields))
     envelope = [("before", row), ("after", row), ("op", STRING)]
     wanted = [("payload", row_type(envelope))] if values["schema-include"] else envelope
-    return LineDecoder(wanted, "debezium-json", values["timestamp-format.standard"], False,
-                       values["ignore-parse-errors"], tree=True, check_frame=_check_frame, check_row=_check_row)
+    return LineDecoder(
+        [*wanted, *extra],
+        "debezium-json",
+        values["timestamp-format.standard"],
+        False,
+        values["ignore-parse-errors"],
+        tree=True,
+        check_frame=_check_frame,
+        check_row=_check_row,
+    )
 
 
 @dataclass
@@ -107,8 +118,9 @@ class DebeziumDecoder:
     metadata: tuple[str, ...]
 
     @classmethod
-    def make(cls, options: Mapping[str, str], fields: Fields, projection: Sequence[int],
-             metadata: Sequence[str] = ()) -> DebeziumDecoder:
+    def make(
+        cls, options: Mapping[str, str], fields: Fields, projection: Sequence[int], metadata: Sequence[str] = ()
+    ) -> DebeziumDecoder:
         """See :func:`execnodes.connectors.formats.debezium_json.make_decoder`."""
         # Without any column one is read all the same: a row that is there must be told from one that is not.
         wanted = [fields[i] for i in (projection or (0,))]

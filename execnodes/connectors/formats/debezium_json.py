@@ -23,19 +23,33 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "make_decoder", "make_encoder"]
 
 FORMAT = Format(
-    "debezium-json", "Change events as Debezium writes them, one JSON object per line.",
+    "debezium-json",
+    "Change events as Debezium writes them, one JSON object per line.",
     (
-        Option("schema-include", OptionType.BOOLEAN, "Whether events come with their schema, under 'payload'.",
-               default=False, role=Role.SOURCE),
+        Option(
+            "schema-include",
+            OptionType.BOOLEAN,
+            "Whether events come with their schema, under 'payload'.",
+            default=False,
+            role=Role.SOURCE,
+        ),
         IGNORE_PARSE_ERRORS,
         TIMESTAMP_FORMAT,
         *ENCODE_OPTIONS,
     ),
-    source_changes=RETRACT, sink_changes=RETRACT, extension="json")
+    source_changes=RETRACT,
+    sink_changes=RETRACT,
+    extension="json",
+    text_keys=True,
+)
 
 
-def make_decoder(options: Mapping[str, str], fields: Sequence[tuple[str, LogicalType]], projection: Sequence[int],
-                 metadata: Sequence[str] = ()) -> Decoder:
+def make_decoder(
+    options: Mapping[str, str],
+    fields: Sequence[tuple[str, LogicalType]],
+    projection: Sequence[int],
+    metadata: Sequence[str] = (),
+) -> Decoder:
     """A picklable decoder whose frames have ``kind``; arguments as in
     :func:`execnodes.connectors.formats.json.make_decoder`."""
     from execnodes.connectors.formats.debezium_decode import DebeziumDecoder

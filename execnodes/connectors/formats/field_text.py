@@ -13,10 +13,10 @@ from execnodes.connectors.formats.values import raw_dtype
 from execnodes.connectors.java_text import date_text, double_text, float_text, time_text
 from execnodes.types import LogicalType
 
-__all__ = ["decimal_field", "timestamp_field", "time_field", "column_field", "scalar_field"]
+__all__ = ["column_field", "decimal_field", "scalar_field", "time_field", "timestamp_field"]
 
 _WIDE = Context(prec=1000)
-_PER_SECOND = {"ms": 10 ** 3, "us": 10 ** 6, "ns": 10 ** 9}
+_PER_SECOND = {"ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def decimal_field(value: Decimal, scientific: bool) -> str:
@@ -30,8 +30,8 @@ def _fraction(text: str, count: int, width: int) -> str:
 
 def time_field(nanos: int) -> str:
     """``HH:mm:ss[.fraction]`` of nanoseconds of the day."""
-    rest, fraction = divmod(nanos, 10 ** 9)
-    return _fraction(time_text(rest * 10 ** 9, seconds=True), fraction, 9)
+    rest, fraction = divmod(nanos, 10**9)
+    return _fraction(time_text(rest * 10**9, seconds=True), fraction, 9)
 
 
 def timestamp_field(count: int, declared: LogicalType, standard: str) -> str:
@@ -40,7 +40,7 @@ def timestamp_field(count: int, declared: LogicalType, standard: str) -> str:
     seconds, fraction = divmod(count, per_second)
     days, second = divmod(seconds, 86400)
     separator = " " if standard == "SQL" else "T"
-    text = f"{date_text(days)}{separator}{time_text(second * 10 ** 9, seconds=True)}"
+    text = f"{date_text(days)}{separator}{time_text(second * 10**9, seconds=True)}"
     zone = "Z" if declared.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE" else ""
     return _fraction(text, fraction, len(str(per_second)) - 1) + zone
 
@@ -60,9 +60,15 @@ def _timestamps(series: pl.Series, declared: LogicalType, standard: str) -> pl.S
     naive = series.dt.replace_time_zone(None) if zone else series
     width = {"ms": 3, "us": 6, "ns": 9}[declared.time_unit()]
     fraction = pl.col("f").cast(pl.String).str.zfill(width).str.strip_chars_end("0")
-    return pl.DataFrame({"t": naive, "f": naive.to_physical() % 10 ** width}).select(
-        pl.col("t").dt.to_string(f"%Y-%m-%d{separator}%H:%M:%S")
-        + pl.when(pl.col("f") == 0).then(pl.lit("")).otherwise("." + fraction) + pl.lit(zone)).to_series()
+    return (
+        pl.DataFrame({"t": naive, "f": naive.to_physical() % 10**width})
+        .select(
+            pl.col("t").dt.to_string(f"%Y-%m-%d{separator}%H:%M:%S")
+            + pl.when(pl.col("f") == 0).then(pl.lit("")).otherwise("." + fraction)
+            + pl.lit(zone)
+        )
+        .to_series()
+    )
 
 
 def _floats(series: pl.Series, text: Callable[[float], str]) -> pl.Series:
@@ -116,5 +122,6 @@ def column_field(series: pl.Series, declared: LogicalType, standard: str, scient
     if root == "DECIMAL" and not scientific:
         return series.cast(pl.String)
     raw = series.cast(raw_dtype(declared)).to_list()
-    return pl.Series([None if v is None else scalar_field(v, declared, standard, scientific) for v in raw],
-                     dtype=pl.String)
+    return pl.Series(
+        [None if v is None else scalar_field(v, declared, standard, scientific) for v in raw], dtype=pl.String
+    )

@@ -22,44 +22,91 @@ from execnodes.types import LogicalType
 if TYPE_CHECKING:
     from execnodes.connectors.formats.base import Decoder, Encoder
 
-__all__ = ["FORMAT", "TIMESTAMP_FORMAT", "ENCODE_OPTIONS", "IGNORE_PARSE_ERRORS", "make_decoder", "make_encoder"]
+__all__ = ["ENCODE_OPTIONS", "FORMAT", "IGNORE_PARSE_ERRORS", "TIMESTAMP_FORMAT", "make_decoder", "make_encoder"]
 
 TIMESTAMP_FORMAT = Option(
-    "timestamp-format.standard", OptionType.ENUM,
+    "timestamp-format.standard",
+    OptionType.ENUM,
     "How timestamps are written: 'SQL' is \"yyyy-MM-dd HH:mm:ss.s{precision}\", 'ISO-8601' has a 'T' in the middle.",
-    default="SQL", values=("SQL", "ISO-8601"), exact=True)
+    default="SQL",
+    values=("SQL", "ISO-8601"),
+    exact=True,
+)
 IGNORE_PARSE_ERRORS = Option(
-    "ignore-parse-errors", OptionType.BOOLEAN,
+    "ignore-parse-errors",
+    OptionType.BOOLEAN,
     "Skip rows and fields that cannot be read instead of failing; such fields become NULL.",
-    default=False, role=Role.SOURCE)
+    default=False,
+    role=Role.SOURCE,
+)
 ENCODE_OPTIONS = (
-    Option("map-null-key.mode", OptionType.ENUM,
-           "What to do with a NULL key of a map: fail, drop the entry, or write 'map-null-key.literal'.",
-           default="FAIL", values=("FAIL", "DROP", "LITERAL"), role=Role.SINK),
-    Option("map-null-key.literal", OptionType.STRING, "The key written for NULL when 'map-null-key.mode' is LITERAL.",
-           default="null", role=Role.SINK),
-    Option("encode.decimal-as-plain-number", OptionType.BOOLEAN,
-           "Write every DECIMAL as a plain number, never in scientific notation.", default=False, role=Role.SINK),
-    Option("encode.ignore-null-fields", OptionType.BOOLEAN, "Leave out fields that are NULL.", default=False,
-           role=Role.SINK),
+    Option(
+        "map-null-key.mode",
+        OptionType.ENUM,
+        "What to do with a NULL key of a map: fail, drop the entry, or write 'map-null-key.literal'.",
+        default="FAIL",
+        values=("FAIL", "DROP", "LITERAL"),
+        role=Role.SINK,
+    ),
+    Option(
+        "map-null-key.literal",
+        OptionType.STRING,
+        "The key written for NULL when 'map-null-key.mode' is LITERAL.",
+        default="null",
+        role=Role.SINK,
+    ),
+    Option(
+        "encode.decimal-as-plain-number",
+        OptionType.BOOLEAN,
+        "Write every DECIMAL as a plain number, never in scientific notation.",
+        default=False,
+        role=Role.SINK,
+    ),
+    Option(
+        "encode.ignore-null-fields",
+        OptionType.BOOLEAN,
+        "Leave out fields that are NULL.",
+        default=False,
+        role=Role.SINK,
+    ),
 )
 
 FORMAT = Format(
-    "json", "One JSON object per line.",
+    "json",
+    "One JSON object per line.",
     (
-        Option("fail-on-missing-field", OptionType.BOOLEAN, "Fail when a field is missing instead of reading NULL.",
-               default=False, role=Role.SOURCE),
+        Option(
+            "fail-on-missing-field",
+            OptionType.BOOLEAN,
+            "Fail when a field is missing instead of reading NULL.",
+            default=False,
+            role=Role.SOURCE,
+        ),
         IGNORE_PARSE_ERRORS,
         TIMESTAMP_FORMAT,
-        Option("decode.json-parser.enabled", OptionType.BOOLEAN, "Which of Flink's two JSON readers to use.",
-               default=True, role=Role.SOURCE, no_effect="there is one reader here; it reads what both of Flink's read"),
+        Option(
+            "decode.json-parser.enabled",
+            OptionType.BOOLEAN,
+            "Which of Flink's two JSON readers to use.",
+            default=True,
+            role=Role.SOURCE,
+            no_effect="there is one reader here; it reads what both of Flink's read",
+        ),
         *ENCODE_OPTIONS,
     ),
-    source_changes=INSERT_ONLY, sink_changes=INSERT_ONLY, extension="json")
+    source_changes=INSERT_ONLY,
+    sink_changes=INSERT_ONLY,
+    extension="json",
+    text_keys=True,
+)
 
 
-def make_decoder(options: Mapping[str, str], fields: Sequence[tuple[str, LogicalType]], projection: Sequence[int],
-                 metadata: Sequence[str] = ()) -> Decoder:
+def make_decoder(
+    options: Mapping[str, str],
+    fields: Sequence[tuple[str, LogicalType]],
+    projection: Sequence[int],
+    metadata: Sequence[str] = (),
+) -> Decoder:
     """A picklable decoder; see :class:`execnodes.connectors.formats.base.Decoder`.
 
     Args:

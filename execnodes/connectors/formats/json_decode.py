@@ -22,29 +22,39 @@ import pyarrow.json
 from execnodes.changelog import KIND, columns
 from execnodes.connectors.files import line_chunks
 from execnodes.connectors.formats import json as json_format
-from execnodes.connectors.formats.base import Fields, check_map_keys, check_types, frame_schema, with_metadata
+from execnodes.connectors.formats.base import Fields, check_types, frame_schema, with_metadata
 from execnodes.connectors.formats.json_rows import BadEvent, RowReader
 from execnodes.connectors.formats.strict import strict_bytes, strict_date, strict_time, strict_timestamp
 from execnodes.connectors.formats.values import build_series
 from execnodes.connectors.options import OptionValues
 from execnodes.types import LogicalType
 
-__all__ = ["JsonDecoder", "ArrowLines", "UNSUPPORTED"]
-
-UNSUPPORTED = frozenset({"RAW", "SYMBOL", "STRUCTURED_TYPE", "TIMESTAMP_WITH_TIME_ZONE", "DISTINCT_TYPE"})
-"""Type roots that JSON cannot hold."""
+__all__ = ["ArrowLines", "JsonDecoder", "LineDecoder", "make_lines"]
 
 _SMALL_PIECE = 16 << 10
 _READ_OPTIONS = pa.json.ReadOptions(use_threads=False, block_size=1 << 20)
 _NO_COLUMN = "\x00"
 
 _ARROW: dict[str, Callable[[], Any]] = {
-    "BOOLEAN": pa.bool_, "TINYINT": pa.int8, "SMALLINT": pa.int16, "INTEGER": pa.int32, "BIGINT": pa.int64,
-    "FLOAT": pa.float32, "DOUBLE": pa.float64, "CHAR": pa.string, "VARCHAR": pa.string, "BINARY": pa.string,
-    "VARBINARY": pa.string, "DATE": pa.string, "TIME_WITHOUT_TIME_ZONE": pa.string,
-    "TIMESTAMP_WITHOUT_TIME_ZONE": pa.string, "TIMESTAMP_WITH_LOCAL_TIME_ZONE": pa.string,
-    "INTERVAL_YEAR_MONTH": pa.int32, "INTERVAL_DAY_TIME": pa.int64,
+    "BOOLEAN": pa.bool_,
+    "TINYINT": pa.int8,
+    "SMALLINT": pa.int16,
+    "INTEGER": pa.int32,
+    "BIGINT": pa.int64,
+    "FLOAT": pa.float32,
+    "DOUBLE": pa.float64,
+    "CHAR": pa.string,
+    "VARCHAR": pa.string,
+    "BINARY": pa.string,
+    "VARBINARY": pa.string,
+    "DATE": pa.string,
+    "TIME_WITHOUT_TIME_ZONE": pa.string,
+    "TIMESTAMP_WITHOUT_TIME_ZONE": pa.string,
+    "TIMESTAMP_WITH_LOCAL_TIME_ZONE": pa.string,
+    "INTERVAL_YEAR_MONTH": pa.int32,
+    "INTERVAL_DAY_TIME": pa.int64,
 }
+
 
 def _arrow_type(declared: LogicalType, decimal: Callable[[int, int], Any] = pa.decimal256) -> Any:
     """The Arrow type to read a column as; None when Arrow cannot read it (maps).
@@ -91,8 +101,11 @@ def _convert(expr: pl.Expr, declared: LogicalType, standard: str) -> pl.Expr | N
 
 
 def _has_decimal(declared: LogicalType) -> bool:
-    return declared.root == "DECIMAL" or any(map(_has_decimal, declared.children)) or any(
-        _has_decimal(f.type) for f in declared.fields)
+    return (
+        declared.root == "DECIMAL"
+        or any(map(_has_decimal, declared.children))
+        or any(_has_decimal(f.type) for f in declared.fields)
+    )
 
 
 class ArrowLines:
@@ -111,15 +124,22 @@ class ArrowLines:
         self.width = len(fields)
         self.fail_on_missing = fail_on_missing
         self.nested = any(t.root in ("ROW", "ARRAY") for _, t in fields)
-        self.narrow = pa.schema([(name, _arrow_type(t, pa.decimal128)) for name, t in fields]) if (
-            self.usable and any(_has_decimal(t) for _, t in fields)) else None
+        self.narrow = (
+            pa.schema([(name, _arrow_type(t, pa.decimal128)) for name, t in fields])
+            if (self.usable and any(_has_decimal(t) for _, t in fields))
+            else None
+        )
         self.names = columns(self.width)
         self.schema = {n: t.polars() for n, (_, t) in zip(self.names, fields, strict=True)}
-        self.conversions = [expr.alias(n) for n, (_, t) in zip(self.names, fields, strict=True)
-                            if (expr := _convert(pl.col(n), t, standard)) is not None]
+        self.conversions = [
+            expr.alias(n)
+            for n, (_, t) in zip(self.names, fields, strict=True)
+            if (expr := _convert(pl.col(n), t, standard)) is not None
+        ]
         if self.usable:
             self.parse_options = pa.json.ParseOptions(
-                explicit_schema=pa.schema(arrow or [(_NO_COLUMN, pa.null())]), unexpected_field_behavior="ignore")
+                explicit_schema=pa.schema(arrow or [(_NO_COLUMN, pa.null())]), unexpected_field_behavior="ignore"
+            )
 
     def read(self, piece: bytes) -> pl.DataFrame | None:
         """The rows of some lines, or None when the line reader must look at them."""
@@ -134,8 +154,9 @@ class ArrowLines:
         if rows == 0:
             return pl.DataFrame(schema=self.schema)
         try:
-            table = pa.json.read_json(pa.BufferReader(piece), read_options=_READ_OPTIONS,
-                                      parse_options=self.parse_options)
+            table = pa.json.read_json(
+                pa.BufferReader(piece), read_options=_READ_OPTIONS, parse_options=self.parse_options
+            )
             if self.narrow is not None:
                 table = table.cast(self.narrow)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -160,8 +181,9 @@ _CONSTANT = re.compile(rb"[:\[,][ \t\r]*-?(?:NaN|Inf)")
 
 def _has_constant(piece: bytes) -> bool:
     """Whether there may be a NaN or Infinity outside of texts: Arrow takes them, Flink does not."""
-    return ((b"N" in piece and b"NaN" in piece) or (b"I" in piece and b"Inf" in piece)
-            ) and _CONSTANT.search(piece) is not None
+    return ((b"N" in piece and b"NaN" in piece) or (b"I" in piece and b"Inf" in piece)) and _CONSTANT.search(
+        piece
+    ) is not None
 
 
 def _object_lines(piece: bytes) -> int | None:
@@ -200,6 +222,7 @@ class LineDecoder:
         tree: as in :class:`RowReader`.
         check_frame: whether every row of a frame of the strict reader is good; None for no check.
         check_row: as ``check`` in :class:`RowReader`.
+        guard: as in :class:`RowReader`.
     """
 
     fields: Fields
@@ -210,6 +233,7 @@ class LineDecoder:
     tree: bool = False
     check_frame: Callable[[pl.DataFrame], bool] | None = None
     check_row: Callable[[list[Any]], BadEvent | None] | None = None
+    guard: Callable[[dict[str, Any]], BadEvent | None] | None = None
     _readers: tuple[ArrowLines, RowReader] | None = field(default=None, init=False, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -217,16 +241,25 @@ class LineDecoder:
 
     def readers(self) -> tuple[ArrowLines, RowReader]:
         if self._readers is None:
-            self._readers = (ArrowLines(self.fields, self.standard, self.fail_on_missing),
-                             RowReader(self.fields, self.fail_on_missing, self.ignore_errors, self.standard, self.tree,
-                                       self.check_row))
+            self._readers = (
+                ArrowLines(self.fields, self.standard, self.fail_on_missing),
+                RowReader(
+                    self.fields,
+                    self.fail_on_missing,
+                    self.ignore_errors,
+                    self.standard,
+                    self.tree,
+                    self.check_row,
+                    self.guard,
+                ),
+            )
         return self._readers
 
     def decode(self, piece: bytes, first_line: int, file: str | None) -> Iterator[pl.DataFrame]:
         """The rows of some whole lines, in order, without ``kind``.
 
         Raises:
-            DataError: DATA111 to DATA114.
+            DataError: DATA111 to DATA114, DATA151.
         """
         fast, slow = self.readers()
         df = fast.read(piece)
@@ -257,8 +290,25 @@ class LineDecoder:
             return pl.DataFrame(height=len(rows))
         data = zip(*rows, strict=True) if rows else ((),) * len(self.fields)
         names = columns(len(self.fields))
-        return pl.DataFrame([build_series(n, list(values), declared)
-                             for n, values, (_, declared) in zip(names, data, self.fields, strict=True)])
+        return pl.DataFrame(
+            [
+                build_series(n, list(values), declared)
+                for n, values, (_, declared) in zip(names, data, self.fields, strict=True)
+            ]
+        )
+
+
+def make_lines(options: Mapping[str, str], fields: Fields) -> LineDecoder:
+    """The line decoder of a table of the ``json`` format."""
+    values = OptionValues.read(json_format.FORMAT.options, options, "json.")
+    check_types(fields, json_format.FORMAT)
+    return LineDecoder(
+        fields,
+        "json",
+        values["timestamp-format.standard"],
+        values["fail-on-missing-field"],
+        values["ignore-parse-errors"],
+    )
 
 
 @dataclass
@@ -270,15 +320,11 @@ class JsonDecoder:
     with_kind: bool
 
     @classmethod
-    def make(cls, options: Mapping[str, str], fields: Fields, projection: Sequence[int],
-             metadata: Sequence[str] = ()) -> JsonDecoder:
+    def make(
+        cls, options: Mapping[str, str], fields: Fields, projection: Sequence[int], metadata: Sequence[str] = ()
+    ) -> JsonDecoder:
         """See :func:`execnodes.connectors.formats.json.make_decoder`."""
-        values = OptionValues.read(json_format.FORMAT.options, options, "json.")
-        wanted = [fields[i] for i in projection]
-        check_types(wanted, UNSUPPORTED, "json")
-        check_map_keys(wanted, "json")
-        lines = LineDecoder(wanted, "json", values["timestamp-format.standard"], values["fail-on-missing-field"],
-                            values["ignore-parse-errors"])
+        lines = make_lines(options, [fields[i] for i in projection])
         return cls(lines, tuple(metadata), KIND in frame_schema(fields, projection, metadata))
 
     def read(self, path: str) -> Iterator[pl.DataFrame]:

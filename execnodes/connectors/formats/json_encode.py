@@ -17,21 +17,30 @@ import polars as pl
 from execnodes.changelog import KIND, column
 from execnodes.connectors.formats import debezium_json
 from execnodes.connectors.formats import json as json_format
-from execnodes.connectors.formats.base import Fields, check_map_keys, check_types
+from execnodes.connectors.formats.base import Fields, check_types
 from execnodes.connectors.formats.field_text import column_field, scalar_field
-from execnodes.connectors.formats.json_decode import UNSUPPORTED
 from execnodes.connectors.formats.values import raw_dtype
-from execnodes.connectors.options import OptionValues
+from execnodes.connectors.options import Format, OptionValues
 from execnodes.errors import DataError
 from execnodes.types import INT, LogicalType
 
-__all__ = ["JsonEncoder", "DebeziumEncoder", "quoted", "lines_to_bytes"]
+__all__ = ["DebeziumEncoder", "JsonEncoder", "lines_to_bytes", "quoted"]
 
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
 _SPECIAL = re.compile(r'["\\\x00-\x1f\U00010000-\U0010ffff]')
 _SPECIAL_RUST = r'["\\\x00-\x1f\x{10000}-\x{10ffff}]'
-_QUOTED = frozenset({"CHAR", "VARCHAR", "BINARY", "VARBINARY", "DATE", "TIME_WITHOUT_TIME_ZONE",
-                     "TIMESTAMP_WITHOUT_TIME_ZONE", "TIMESTAMP_WITH_LOCAL_TIME_ZONE"})
+_QUOTED = frozenset(
+    {
+        "CHAR",
+        "VARCHAR",
+        "BINARY",
+        "VARBINARY",
+        "DATE",
+        "TIME_WITHOUT_TIME_ZONE",
+        "TIMESTAMP_WITHOUT_TIME_ZONE",
+        "TIMESTAMP_WITH_LOCAL_TIME_ZONE",
+    }
+)
 _CONTAINERS = frozenset({"ARRAY", "MAP", "MULTISET", "ROW"})
 
 
@@ -81,13 +90,17 @@ class JsonWriter:
     null_literal: str
 
     @classmethod
-    def make(cls, options: Mapping[str, str], fields: Fields, format_name: str) -> JsonWriter:
-        table = (json_format.FORMAT if format_name == "json" else debezium_json.FORMAT).options
-        values = OptionValues.read(table, options, format_name + ".")
-        check_types(fields, UNSUPPORTED, format_name)
-        check_map_keys(fields, format_name)
-        return cls(list(fields), values["timestamp-format.standard"], values["encode.decimal-as-plain-number"],
-                   values["encode.ignore-null-fields"], values["map-null-key.mode"], values["map-null-key.literal"])
+    def make(cls, options: Mapping[str, str], fields: Fields, fmt: Format) -> JsonWriter:
+        values = OptionValues.read(fmt.options, options, fmt.name + ".")
+        check_types(fields, fmt)
+        return cls(
+            list(fields),
+            values["timestamp-format.standard"],
+            values["encode.decimal-as-plain-number"],
+            values["encode.ignore-null-fields"],
+            values["map-null-key.mode"],
+            values["map-null-key.literal"],
+        )
 
     def objects(self, df: pl.DataFrame) -> pl.Series:
         """One JSON object per row."""
@@ -117,8 +130,15 @@ class JsonWriter:
         if declared.root in _QUOTED:
             return '"' + text + '"'
         if declared.root in ("FLOAT", "DOUBLE") and not series.is_finite().all():
-            return text.to_frame("t").select(pl.when(pl.col("t").str.contains("[NI]")).then(
-                pl.lit('"') + pl.col("t") + pl.lit('"')).otherwise(pl.col("t"))).to_series()
+            return (
+                text.to_frame("t")
+                .select(
+                    pl.when(pl.col("t").str.contains("[NI]"))
+                    .then(pl.lit('"') + pl.col("t") + pl.lit('"'))
+                    .otherwise(pl.col("t"))
+                )
+                .to_series()
+            )
         return text
 
     def _value(self, declared: LogicalType) -> Callable[[Any], str]:
@@ -132,8 +152,15 @@ class JsonWriter:
             return lambda value: self._map(value, entry)
         if root == "ROW":
             inner = [(f.name, quoted(f.name), self._nullable(f.type)) for f in declared.fields]
-            return lambda value: "{" + ",".join(f"{label}:{write(value[name])}" for name, label, write in inner
-                                                if not (self.skip_nulls and value[name] is None)) + "}"
+            return lambda value: (
+                "{"
+                + ",".join(
+                    f"{label}:{write(value[name])}"
+                    for name, label, write in inner
+                    if not (self.skip_nulls and value[name] is None)
+                )
+                + "}"
+            )
 
         def scalar(value: Any) -> str:
             text = scalar_field(value, declared, self.standard, not self.plain_decimals)
@@ -153,8 +180,11 @@ class JsonWriter:
             key = entry["key"]
             if key is None:
                 if self.null_key == "FAIL":
-                    raise DataError("DATA201", "JSON cannot hold a map with a NULL key",
-                                    hint="'map-null-key.mode' = 'DROP' or 'LITERAL' says what to do with it")
+                    raise DataError(
+                        "DATA201",
+                        "JSON cannot hold a map with a NULL key",
+                        hint="'map-null-key.mode' = 'DROP' or 'LITERAL' says what to do with it",
+                    )
                 if self.null_key == "DROP":
                     continue
                 key = self.null_literal
@@ -175,7 +205,7 @@ class JsonEncoder:
     @classmethod
     def make(cls, options: Mapping[str, str], fields: Fields) -> JsonEncoder:
         """See :func:`execnodes.connectors.formats.json.make_encoder`."""
-        return cls(JsonWriter.make(options, fields, "json"))
+        return cls(JsonWriter.make(options, fields, json_format.FORMAT))
 
     def encode(self, df: pl.DataFrame) -> bytes:
         """The bytes of one file."""
@@ -195,7 +225,7 @@ class DebeziumEncoder:
     @classmethod
     def make(cls, options: Mapping[str, str], fields: Fields) -> DebeziumEncoder:
         """See :func:`execnodes.connectors.formats.debezium_json.make_encoder`."""
-        return cls(JsonWriter.make(options, fields, "debezium-json"))
+        return cls(JsonWriter.make(options, fields, debezium_json.FORMAT))
 
     def encode(self, df: pl.DataFrame) -> bytes:
         """The bytes of one file."""
@@ -205,5 +235,4 @@ class DebeziumEncoder:
             return lines_to_bytes(rows.select(added).to_series())
         gone = '{"before":' + pl.col("row") + ',"after":null,"op":"d"}'
         kinds = rows.with_columns(df[KIND])
-        return lines_to_bytes(kinds.select(
-            pl.when(pl.col(KIND).is_in((1, 3))).then(gone).otherwise(added)).to_series())
+        return lines_to_bytes(kinds.select(pl.when(pl.col(KIND).is_in((1, 3))).then(gone).otherwise(added)).to_series())

@@ -21,7 +21,6 @@ from decimal import Decimal
 from typing import Any
 
 from execnodes.connectors.formats.base import Fields
-from execnodes.connectors.java_text import double_text
 from execnodes.connectors.formats.values import (
     INTEGER_BITS,
     describe,
@@ -35,10 +34,11 @@ from execnodes.connectors.formats.values import (
     parse_time,
     timestamp_parser,
 )
+from execnodes.connectors.java_text import double_text
 from execnodes.errors import DataError, Place
 from execnodes.types import LogicalType
 
-__all__ = ["Number", "FieldError", "NotJson", "BadEvent", "RowReader", "parse_objects", "excerpt"]
+__all__ = ["BadEvent", "FieldError", "NotJsonError", "Number", "RowReader", "excerpt", "parse_objects"]
 
 _MISSING = object()
 
@@ -73,7 +73,7 @@ class FieldError(Exception):
         return self.value is _MISSING
 
 
-class NotJson(Exception):
+class NotJsonError(Exception):
     """A line that is not JSON, or not an object. ``column`` counts characters from 1; None when it is not known."""
 
     def __init__(self, reason: str, column: int | None = None) -> None:
@@ -100,29 +100,31 @@ def parse_objects(line: bytes, lists: bool = True) -> list[dict[str, Any]]:
     What follows the first value is ignored, as in Flink.
 
     Raises:
-        NotJson: when the line is not such a thing.
+        NotJsonError: when the line is not such a thing.
     """
     if not line.rstrip(b"\r"):
         return []
     try:
         text = line.decode()
     except UnicodeDecodeError as error:
-        raise NotJson(f"not UTF-8 (byte 0x{line[error.start]:02x})", len(line[:error.start].decode()) + 1) from error
+        raise NotJsonError(
+            f"not UTF-8 (byte 0x{line[error.start]:02x})", len(line[: error.start].decode()) + 1
+        ) from error
     start = _NON_SPACE.search(text, 1 if text.startswith("\ufeff") else 0)
     if start is None:
-        raise NotJson("the line is blank")
+        raise NotJsonError("the line is blank")
     try:
         value, _ = _DECODER.raw_decode(text, start.start())
     except json.JSONDecodeError as error:
-        raise NotJson(error.msg[0].lower() + error.msg[1:], error.pos + 1) from error
+        raise NotJsonError(error.msg[0].lower() + error.msg[1:], error.pos + 1) from error
     except RecursionError as error:
-        raise NotJson("nested too deeply") from error
+        raise NotJsonError("nested too deeply") from error
     except ValueError as error:
-        raise NotJson(str(error)) from error
+        raise NotJsonError(str(error)) from error
     rows = value if isinstance(value, list) and lists else [value]
     for row in rows:
         if not isinstance(row, dict):
-            raise NotJson("not a JSON object", start.start() + 1)
+            raise NotJsonError("not a JSON object", start.start() + 1)
     return rows
 
 
@@ -234,11 +236,21 @@ class RowReader:
         tree: whether to do what Flink's other reader does, which the formats of change events use: numbers become
             text as Java prints them (1.10 as 1.1), bytes that are not text become NULL, and a line has one object.
         check: tells what is wrong with a row of raw values that can be read; None for nothing.
+        guard: tells what is wrong with an object, which is then an error even with ``ignore_errors``.
     """
 
-    def __init__(self, fields: Fields, fail_on_missing: bool, ignore_errors: bool, standard: str,
-                 tree: bool = False, check: Callable[[list[Any]], BadEvent | None] | None = None) -> None:
+    def __init__(
+        self,
+        fields: Fields,
+        fail_on_missing: bool,
+        ignore_errors: bool,
+        standard: str,
+        tree: bool = False,
+        check: Callable[[list[Any]], BadEvent | None] | None = None,
+        guard: Callable[[dict[str, Any]], BadEvent | None] | None = None,
+    ) -> None:
         self.tree = tree
+        self.guard = guard
         self.check = check
         self.names = [name for name, _ in fields]
         self.types = [declared for _, declared in fields]
@@ -269,16 +281,26 @@ class RowReader:
 
         Raises:
             DataError: DATA111 a line that is not JSON, DATA112 a value that does not fit, DATA113 a missing field,
-                DATA114 a row that ``check`` refuses; none of them with ``ignore_errors``.
+                DATA114 a row that ``check`` refuses; none of them with ``ignore_errors``. DATA151 an object that
+                ``guard`` refuses.
         """
         for number, line in enumerate(lines, first_line):
             try:
                 objects = parse_objects(line, lists=not self.tree)
-            except NotJson as error:
+            except NotJsonError as error:
                 if self.ignore_errors:
                     continue
                 raise not_json(error, line, number, file, format_name) from error
             for value in objects:
+                wrong = self.guard(value) if self.guard is not None else None
+                if wrong is not None:
+                    raise DataError(
+                        "DATA151",
+                        wrong.reason,
+                        place=Place(file=file, line=number),
+                        expected=wrong.expected,
+                        hint=f"the line is: {excerpt(line)}",
+                    )
                 try:
                     row = self.row(value)
                 except FieldError as error:
@@ -289,9 +311,13 @@ class RowReader:
                 if bad is None:
                     yield row
                 elif not self.ignore_errors:
-                    raise DataError("DATA114", f"not a change event: {bad.reason}",
-                                    place=Place(file=file, line=number), expected=bad.expected,
-                                    hint=_hint(line, format_name))
+                    raise DataError(
+                        "DATA114",
+                        f"not a change event: {bad.reason}",
+                        place=Place(file=file, line=number),
+                        expected=bad.expected,
+                        hint=_hint(line, format_name),
+                    )
 
     def _nullable(self, declared: LogicalType, path: tuple[str, ...]) -> Converter:
         convert = self._converter(declared, path)
@@ -319,9 +345,16 @@ class RowReader:
             return _integer(INTEGER_BITS[root], whole_only=root in ("TINYINT", "SMALLINT"))
         text, data = (_text_of_tree, _bytes_of_tree) if self.tree else (_text, _bytes)
         simple: dict[str, Converter] = {
-            "BOOLEAN": _boolean, "CHAR": text, "VARCHAR": text, "FLOAT": _float, "DOUBLE": _float,
-            "BINARY": data, "VARBINARY": data, "DATE": _string_only(parse_date),
-            "TIME_WITHOUT_TIME_ZONE": _string_only(parse_time), "NULL": lambda value: None,
+            "BOOLEAN": _boolean,
+            "CHAR": text,
+            "VARCHAR": text,
+            "FLOAT": _float,
+            "DOUBLE": _float,
+            "BINARY": data,
+            "VARBINARY": data,
+            "DATE": _string_only(parse_date),
+            "TIME_WITHOUT_TIME_ZONE": _string_only(parse_time),
+            "NULL": lambda value: None,
         }
         if root in simple:
             return simple[root]
@@ -386,7 +419,7 @@ def _decimal(precision: int, scale: int) -> Converter:
 
 def excerpt(line: bytes, limit: int = 200) -> str:
     """The beginning of a line, for a message."""
-    text = line.rstrip(b"\r\n")[:4 * limit].decode("utf-8", "replace")
+    text = line.rstrip(b"\r\n")[: 4 * limit].decode("utf-8", "replace")
     return text if len(text) <= limit else text[:limit] + "..."
 
 
@@ -394,30 +427,40 @@ def _hint(line: bytes, format_name: str) -> str:
     return f"'{format_name}.ignore-parse-errors' = 'true' skips such input; the line is: {excerpt(line)}"
 
 
-def not_json(error: NotJson, line: bytes, number: int, file: str | None, format_name: str) -> DataError:
+def not_json(error: NotJsonError, line: bytes, number: int, file: str | None, format_name: str) -> DataError:
     """The error of a line that is not JSON."""
-    return DataError("DATA111", f"the line is not a JSON object: {error.reason}",
-                     place=Place(file=file, line=number, column=error.column), expected="one JSON object per line",
-                     hint=_hint(line, format_name))
+    return DataError(
+        "DATA111",
+        f"the line is not a JSON object: {error.reason}",
+        place=Place(file=file, line=number, column=error.column),
+        expected="one JSON object per line",
+        hint=_hint(line, format_name),
+    )
 
 
-def field_error(error: FieldError, line: bytes, number: int, file: str | None, format_name: str,
-                standard: str) -> DataError:
+def field_error(
+    error: FieldError, line: bytes, number: int, file: str | None, format_name: str, standard: str
+) -> DataError:
     """The error of a value that does not fit its column, or of a missing one."""
     name = ".".join(error.path)
     place = Place(file=file, line=number)
     if error.missing:
-        return DataError("DATA113", f"the field '{name}' is missing", place=place,
-                         expected=f"every column of the table, because '{format_name}.fail-on-missing-field' is set",
-                         hint=f"the line is: {excerpt(line)}")
-    return DataError("DATA112", f"{_shown(error.value)} is not a value of the column '{name}', which is "
-                                f"{error.declared.summary()}", place=place,
-                     expected=describe(error.declared, standard), hint=_hint(line, format_name))
+        return DataError(
+            "DATA113",
+            f"the field '{name}' is missing",
+            place=place,
+            expected=f"every column of the table, because '{format_name}.fail-on-missing-field' is set",
+            hint=f"the line is: {excerpt(line)}",
+        )
+    return DataError(
+        "DATA112",
+        f"{_shown(error.value)} is not a value of the column '{name}', which is {error.declared.summary()}",
+        place=place,
+        expected=describe(error.declared, standard),
+        hint=_hint(line, format_name),
+    )
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, Number):
-        text = str(value)
-    else:
-        text = json.dumps(value, ensure_ascii=False)
+    text = str(value) if isinstance(value, Number) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 80 else text[:80] + "..."

@@ -19,19 +19,37 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "make_decoder", "make_encoder"]
 
 FORMAT = Format(
-    "parquet", "Apache Parquet files; columns are matched by name.",
+    "parquet",
+    "Apache Parquet files; columns are matched by name.",
     (
-        Option("utc-timezone", OptionType.BOOLEAN,
-               "Whether timestamps are stored as UTC. Flink's default, false, means the JVM's zone.", default=False,
-               no_effect="timestamps are stored without conversion; a column marked as UTC is read as it is"),
-        Option("compression", OptionType.ENUM, "Codec of the files written.", default="snappy", role=Role.SINK,
-               values=("snappy", "gzip", "zstd", "lz4", "brotli", "uncompressed")),
+        Option(
+            "utc-timezone",
+            OptionType.BOOLEAN,
+            "Whether timestamps are stored as UTC. Flink's default, false, means the JVM's zone.",
+            default=False,
+            no_effect="timestamps are stored without conversion; a column marked as UTC is read as it is",
+        ),
+        Option(
+            "compression",
+            OptionType.ENUM,
+            "Codec of the files written.",
+            default="snappy",
+            role=Role.SINK,
+            values=("snappy", "gzip", "zstd", "lz4", "brotli", "uncompressed"),
+        ),
     ),
-    source_changes=INSERT_ONLY, sink_changes=INSERT_ONLY, extension="parquet")
+    source_changes=INSERT_ONLY,
+    sink_changes=INSERT_ONLY,
+    extension="parquet",
+)
 
 
-def make_decoder(options: Mapping[str, str], fields: Sequence[tuple[str, LogicalType]], projection: Sequence[int],
-                 metadata: Sequence[str] = ()) -> Decoder:
+def make_decoder(
+    options: Mapping[str, str],
+    fields: Sequence[tuple[str, LogicalType]],
+    projection: Sequence[int],
+    metadata: Sequence[str] = (),
+) -> Decoder:
     """A picklable decoder; arguments as in :func:`execnodes.connectors.formats.json.make_decoder`."""
     from execnodes.connectors.formats.parquet_io import ParquetDecoder
 

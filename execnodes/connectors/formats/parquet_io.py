@@ -15,7 +15,6 @@ from execnodes.changelog import KIND, column
 from execnodes.connectors.files import filesystem_of, local_path
 from execnodes.connectors.formats import parquet as parquet_format
 from execnodes.connectors.formats.base import Fields, check_types, frame_schema, with_metadata
-from execnodes.connectors.formats.json_decode import UNSUPPORTED
 from execnodes.connectors.options import OptionValues
 from execnodes.errors import DataError, Place
 from execnodes.types import INT, LogicalType
@@ -25,14 +24,27 @@ __all__ = ["ParquetDecoder", "ParquetEncoder"]
 _BATCH_ROWS = 250_000
 
 _ACCEPTED: dict[str, tuple[str, ...]] = {
-    "BOOLEAN": ("bool",), "TINYINT": ("int8", "int32"), "SMALLINT": ("int8", "int16", "int32"),
-    "INTEGER": ("int8", "int16", "int32"), "BIGINT": ("int8", "int16", "int32", "int64"),
-    "FLOAT": ("float",), "DOUBLE": ("float", "double"), "CHAR": ("string", "large_string"),
-    "VARCHAR": ("string", "large_string"), "BINARY": ("binary", "large_binary", "fixed_size_binary"),
-    "VARBINARY": ("binary", "large_binary", "fixed_size_binary"), "DATE": ("date32",), "DECIMAL": ("decimal",),
-    "TIME_WITHOUT_TIME_ZONE": ("time32", "time64"), "TIMESTAMP_WITHOUT_TIME_ZONE": ("timestamp",),
-    "TIMESTAMP_WITH_LOCAL_TIME_ZONE": ("timestamp",), "ARRAY": ("list", "large_list"),
-    "MAP": ("map", "list"), "MULTISET": ("map", "list"), "ROW": ("struct",), "INTERVAL_YEAR_MONTH": ("int32",),
+    "BOOLEAN": ("bool",),
+    "TINYINT": ("int8", "int32"),
+    "SMALLINT": ("int8", "int16", "int32"),
+    "INTEGER": ("int8", "int16", "int32"),
+    "BIGINT": ("int8", "int16", "int32", "int64"),
+    "FLOAT": ("float",),
+    "DOUBLE": ("float", "double"),
+    "CHAR": ("string", "large_string"),
+    "VARCHAR": ("string", "large_string"),
+    "BINARY": ("binary", "large_binary", "fixed_size_binary"),
+    "VARBINARY": ("binary", "large_binary", "fixed_size_binary"),
+    "DATE": ("date32",),
+    "DECIMAL": ("decimal",),
+    "TIME_WITHOUT_TIME_ZONE": ("time32", "time64"),
+    "TIMESTAMP_WITHOUT_TIME_ZONE": ("timestamp",),
+    "TIMESTAMP_WITH_LOCAL_TIME_ZONE": ("timestamp",),
+    "ARRAY": ("list", "large_list"),
+    "MAP": ("map", "list"),
+    "MULTISET": ("map", "list"),
+    "ROW": ("struct",),
+    "INTERVAL_YEAR_MONTH": ("int32",),
     "INTERVAL_DAY_TIME": ("int64", "duration"),
 }
 
@@ -73,12 +85,13 @@ class ParquetDecoder:
     with_kind: bool
 
     @classmethod
-    def make(cls, options: Mapping[str, str], fields: Fields, projection: Sequence[int],
-             metadata: Sequence[str] = ()) -> ParquetDecoder:
+    def make(
+        cls, options: Mapping[str, str], fields: Fields, projection: Sequence[int], metadata: Sequence[str] = ()
+    ) -> ParquetDecoder:
         """See :func:`execnodes.connectors.formats.parquet.make_decoder`."""
         OptionValues.read(parquet_format.FORMAT.options, options, "parquet.")
         wanted = [fields[i] for i in projection]
-        check_types(wanted, UNSUPPORTED, "parquet")
+        check_types(wanted, parquet_format.FORMAT)
         return cls(wanted, tuple(metadata), KIND in frame_schema(fields, projection, metadata))
 
     def read(self, path: str) -> Iterator[pl.DataFrame]:
@@ -95,8 +108,9 @@ class ParquetDecoder:
         except (pa.ArrowInvalid, OSError) as error:
             code, what = ("DATA102", "open") if isinstance(error, FileNotFoundError) else ("DATA131", "read")
             reason = str(error).splitlines()[0]
-            raise DataError(code, f"cannot {what} the Parquet file: {reason}", place=Place(file=path),
-                            expected="a Parquet file") from error
+            raise DataError(
+                code, f"cannot {what} the Parquet file: {reason}", place=Place(file=path), expected="a Parquet file"
+            ) from error
 
     def _read(self, source: Any, path: str) -> Iterator[pl.DataFrame]:
         file = pq.ParquetFile(source)
@@ -104,16 +118,23 @@ class ParquetDecoder:
         present = [name for name, _ in self.wanted if schema.get_field_index(name) >= 0]
         for name, declared in self.wanted:
             if name in present and not _fits(declared, schema.field(name).type):
-                raise DataError("DATA132", f"the column '{name}' is {schema.field(name).type} in the file and "
-                                           f"{declared.summary()} in the table", place=Place(file=path),
-                                expected=f"a column whose values are all values of {declared.summary()}")
+                raise DataError(
+                    "DATA132",
+                    f"the column '{name}' is {schema.field(name).type} in the file and "
+                    f"{declared.summary()} in the table",
+                    place=Place(file=path),
+                    expected=f"a column whose values are all values of {declared.summary()}",
+                )
         for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=present, use_threads=False):
             if not batch.num_rows:
                 continue
             read = pl.DataFrame(pl.from_arrow(pa.table(batch))) if present else pl.DataFrame(height=batch.num_rows)
-            data = {column(i): _cast(read[name], declared) if name in present
-                    else pl.Series([None], dtype=declared.polars()).extend_constant(None, batch.num_rows - 1)
-                    for i, (name, declared) in enumerate(self.wanted)}
+            data = {
+                column(i): _cast(read[name], declared)
+                if name in present
+                else pl.Series([None], dtype=declared.polars()).extend_constant(None, batch.num_rows - 1)
+                for i, (name, declared) in enumerate(self.wanted)
+            }
             df = with_metadata(pl.DataFrame(data) if data else read, path, len(self.wanted), self.metadata)
             yield pl.DataFrame({KIND: pl.zeros(df.height, pl.Int8, eager=True)}) if self.with_kind else df
 
@@ -125,15 +146,22 @@ def _arrow_array(array: Any, declared: LogicalType) -> Any:
     if root in ("MAP", "MULTISET"):
         entries = array.values
         value_type = declared.children[1] if root == "MAP" else INT
-        return pa.MapArray.from_arrays(array.offsets.cast(pa.int32()),
-                                       _arrow_array(entries.field(0), declared.children[0]),
-                                       _arrow_array(entries.field(1), value_type), mask=mask)
+        return pa.MapArray.from_arrays(
+            array.offsets.cast(pa.int32()),
+            _arrow_array(entries.field(0), declared.children[0]),
+            _arrow_array(entries.field(1), value_type),
+            mask=mask,
+        )
     if root == "ARRAY":
-        return pa.ListArray.from_arrays(array.offsets.cast(pa.int32()),
-                                        _arrow_array(array.values, declared.children[0]), mask=mask)
+        return pa.ListArray.from_arrays(
+            array.offsets.cast(pa.int32()), _arrow_array(array.values, declared.children[0]), mask=mask
+        )
     if root == "ROW":
-        return pa.StructArray.from_arrays([_arrow_array(array.field(i), f.type) for i, f in enumerate(declared.fields)],
-                                          names=[f.name for f in declared.fields], mask=mask)
+        return pa.StructArray.from_arrays(
+            [_arrow_array(array.field(i), f.type) for i, f in enumerate(declared.fields)],
+            names=[f.name for f in declared.fields],
+            mask=mask,
+        )
     if declared.is_string:
         return array.cast(pa.string())
     if root in ("BINARY", "VARBINARY"):
@@ -158,13 +186,14 @@ class ParquetEncoder:
     def make(cls, options: Mapping[str, str], fields: Fields) -> ParquetEncoder:
         """See :func:`execnodes.connectors.formats.parquet.make_encoder`."""
         values = OptionValues.read(parquet_format.FORMAT.options, options, "parquet.")
-        check_types(fields, UNSUPPORTED, "parquet")
+        check_types(fields, parquet_format.FORMAT)
         return cls(list(fields), values["compression"])
 
     def encode(self, df: pl.DataFrame) -> bytes:
         """The bytes of one file."""
-        arrays = [_arrow_array(df[column(i)].rechunk().to_arrow(), declared)
-                  for i, (_, declared) in enumerate(self.fields)]
+        arrays = [
+            _arrow_array(df[column(i)].rechunk().to_arrow(), declared) for i, (_, declared) in enumerate(self.fields)
+        ]
         table = pa.table(arrays, names=[name for name, _ in self.fields])
         out = io.BytesIO()
         codec = "none" if self.compression == "uncompressed" else self.compression

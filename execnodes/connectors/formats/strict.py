@@ -11,7 +11,7 @@ import polars as pl
 from execnodes.connectors.formats.values import INTEGER_BITS
 from execnodes.types import LogicalType
 
-__all__ = ["checked", "strict_timestamp", "strict_date", "strict_time", "strict_bytes", "strict_value"]
+__all__ = ["checked", "strict_bytes", "strict_date", "strict_time", "strict_timestamp", "strict_value"]
 
 _DAY = "(?:0[1-9]|[12][0-9]|3[01])"
 _MONTHS = {"ns": "(?:1[789][0-9]{2}|2[01][0-9]{2})-(?:0[1-9]|1[0-2])"}
@@ -46,8 +46,9 @@ def strict_date(expr: pl.Expr) -> pl.Expr:
 def strict_time(expr: pl.Expr, digits: int = 3) -> pl.Expr:
     """``HH:mm:ss[.fraction]``, cut to ``digits`` digits of the second."""
     unit = 10 ** (9 - digits)
-    return (checked(expr, _CLOCK + _FRACTION).str.to_time("%H:%M:%S%.f", strict=True).to_physical()
-            // unit * unit).cast(pl.Time())
+    nanos: pl.Expr = checked(expr, _CLOCK + _FRACTION).str.to_time("%H:%M:%S%.f", strict=True).to_physical()
+    whole: pl.Expr = nanos // unit * unit
+    return whole.cast(pl.Time())
 
 
 def strict_bytes(expr: pl.Expr) -> pl.Expr:
@@ -61,8 +62,11 @@ def strict_value(expr: pl.Expr, declared: LogicalType, standard: str) -> pl.Expr
     if declared.is_string:
         return expr
     if root in INTEGER_BITS:
-        return checked(expr, "-?[0-9]{1,19}").str.to_integer(strict=True, dtype=pl.Int64).cast(
-            declared.polars(), strict=True)
+        return (
+            checked(expr, "-?[0-9]{1,19}")
+            .str.to_integer(strict=True, dtype=pl.Int64)
+            .cast(declared.polars(), strict=True)
+        )
     if root == "BOOLEAN":
         return expr.str.to_lowercase().replace_strict({"true": True, "false": False}, return_dtype=pl.Boolean)
     if root == "DOUBLE":

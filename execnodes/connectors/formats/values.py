@@ -17,11 +17,31 @@ from execnodes.types import LogicalType
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["INTEGER_BITS", "parse_integer", "parse_float", "parse_boolean", "fit_decimal", "parse_decimal",
-           "parse_date", "parse_time", "parse_iso_time", "timestamp_parser", "raw_dtype", "describe", "java_trim", "build_series"]
+__all__ = [
+    "INTEGER_BITS",
+    "build_series",
+    "describe",
+    "fit_decimal",
+    "java_trim",
+    "parse_boolean",
+    "parse_date",
+    "parse_decimal",
+    "parse_float",
+    "parse_integer",
+    "parse_iso_time",
+    "parse_time",
+    "raw_dtype",
+    "timestamp_parser",
+]
 
-INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INTEGER": 32, "BIGINT": 64, "INTERVAL_YEAR_MONTH": 32,
-                "INTERVAL_DAY_TIME": 64}
+INTEGER_BITS = {
+    "TINYINT": 8,
+    "SMALLINT": 16,
+    "INTEGER": 32,
+    "BIGINT": 64,
+    "INTERVAL_YEAR_MONTH": 32,
+    "INTERVAL_DAY_TIME": 64,
+}
 
 _JAVA_SPACE = "".join(map(chr, range(33)))
 _INTEGER = re.compile(r"[+-]?\d+")
@@ -31,8 +51,8 @@ _DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _DATE = re.compile(r"([+-]?)([0-9]{4,10})-([0-9]{2})-([0-9]{2})")
 _TIME = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{0,9}))?")
 _ISO_TIME = re.compile(r"([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{0,9}))?)?")
-_WIDE = Context(prec=1000, rounding=ROUND_HALF_UP, Emax=10 ** 9, Emin=-(10 ** 9))
-_PER_SECOND = {"ms": 10 ** 3, "us": 10 ** 6, "ns": 10 ** 9}
+_WIDE = Context(prec=1000, rounding=ROUND_HALF_UP, Emax=10**9, Emin=-(10**9))
+_PER_SECOND = {"ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def java_trim(text: str) -> str:
@@ -131,18 +151,18 @@ def _nanos(match: re.Match[str] | None, text: str) -> int:
     fraction = int((match.group(4) or "").ljust(9, "0"))
     if minute > 59 or second > 59 or hour > 24 or (hour == 24 and (minute or second or fraction)):
         raise ValueError(text)
-    return (hour * 3600 + minute * 60 + second) * 10 ** 9 + fraction
+    return (hour * 3600 + minute * 60 + second) * 10**9 + fraction
 
 
 def parse_time(text: str) -> int:
     """Nanoseconds of the day of ``HH:mm:ss[.fraction]``, cut to milliseconds as Flink does."""
-    return _nanos(_TIME.fullmatch(text), text) % (86400 * 10 ** 9) // 10 ** 6 * 10 ** 6
+    return _nanos(_TIME.fullmatch(text), text) % (86400 * 10**9) // 10**6 * 10**6
 
 
 def parse_iso_time(text: str) -> int:
     """Nanoseconds of the day of ``HH:mm[:ss[.fraction]]``, as ``LocalTime.parse`` reads it."""
     nanos = _nanos(_ISO_TIME.fullmatch(text), text)
-    if nanos >= 86400 * 10 ** 9:
+    if nanos >= 86400 * 10**9:
         raise ValueError(text)
     return nanos
 
@@ -167,8 +187,8 @@ def timestamp_parser(declared: LogicalType, standard: str) -> Callable[[str], in
         date, found, time = body.partition(separator)
         if not found:
             raise ValueError(text)
-        nanos = parse_date(date, clamp=True) * 86400 * 10 ** 9 + _nanos(shape.fullmatch(time), text)
-        count = nanos * per_second // 10 ** 9
+        nanos = parse_date(date, clamp=True) * 86400 * 10**9 + _nanos(shape.fullmatch(time), text)
+        count = nanos * per_second // 10**9
         if not -(1 << 63) <= count < 1 << 63:
             raise ValueError(text)
         return count
@@ -176,8 +196,13 @@ def timestamp_parser(declared: LogicalType, standard: str) -> Callable[[str], in
     return read
 
 
-_RAW = {"DATE": "Int32", "TIME_WITHOUT_TIME_ZONE": "Int64", "TIMESTAMP_WITHOUT_TIME_ZONE": "Int64",
-        "TIMESTAMP_WITH_LOCAL_TIME_ZONE": "Int64", "INTERVAL_DAY_TIME": "Int64"}
+_RAW = {
+    "DATE": "Int32",
+    "TIME_WITHOUT_TIME_ZONE": "Int64",
+    "TIMESTAMP_WITHOUT_TIME_ZONE": "Int64",
+    "TIMESTAMP_WITH_LOCAL_TIME_ZONE": "Int64",
+    "INTERVAL_DAY_TIME": "Int64",
+}
 
 
 def raw_dtype(declared: LogicalType) -> pl.DataType:
@@ -205,10 +230,20 @@ def build_series(name: str, values: list[Any], declared: LogicalType) -> pl.Seri
 
 
 _EXPECTED = {
-    "BOOLEAN": "true or false", "DATE": "a date such as 2024-01-31", "TIME_WITHOUT_TIME_ZONE": "a time such as 12:34:56",
-    "FLOAT": "a number", "DOUBLE": "a number", "CHAR": "a text", "VARCHAR": "a text",
-    "BINARY": "bytes in Base64", "VARBINARY": "bytes in Base64", "ARRAY": "a list", "ROW": "an object",
-    "MAP": "an object", "MULTISET": "an object", "DECIMAL": "a decimal number",
+    "BOOLEAN": "true or false",
+    "DATE": "a date such as 2024-01-31",
+    "TIME_WITHOUT_TIME_ZONE": "a time such as 12:34:56",
+    "FLOAT": "a number",
+    "DOUBLE": "a number",
+    "CHAR": "a text",
+    "VARCHAR": "a text",
+    "BINARY": "bytes in Base64",
+    "VARBINARY": "bytes in Base64",
+    "ARRAY": "a list",
+    "ROW": "an object",
+    "MAP": "an object",
+    "MULTISET": "an object",
+    "DECIMAL": "a decimal number",
 }
 
 

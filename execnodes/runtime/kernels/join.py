@@ -237,8 +237,9 @@ class JoinKernel(FrozenKernel):
         own, other = self._sides[side], self._sides[1 - side]
         first, second = own.in_output(rows, kind=True), other.in_output(others, kind=False)
         if own.keys:
-            out = first.join(second, left_on=own.output_keys, right_on=other.output_keys, how="inner", coalesce=False,
-                             nulls_equal=not all(self.spec.filter_nulls), maintain_order="left")
+            pairs = dict.fromkeys(zip(own.output_keys, other.output_keys, strict=True))
+            out = first.join(second, left_on=[a for a, _ in pairs], right_on=[b for _, b in pairs], how="inner",
+                             coalesce=False, nulls_equal=not all(self.spec.filter_nulls), maintain_order="left")
         else:
             out = first.join(second, how="cross", maintain_order="left")
         return out if self._condition is None else self._condition(out, now)

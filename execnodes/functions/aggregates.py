@@ -1,0 +1,151 @@
+"""Aggregate functions: names, plan identity, result types.
+
+Sources: Calcite's ``SqlAggFunction`` return types as Flink's type system derives them (``deriveSumType``,
+``deriveAvgAggType``); checked against types Flink 2.3 inferred.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from execnodes.errors import Place, SqlError
+from execnodes.functions.typerules import decimal, decimal_divide, family
+from execnodes.types import BIGINT, LogicalType
+
+__all__ = ["AggregateFunction", "find_aggregate", "is_aggregate", "aggregate_names", "aggregates"]
+
+AggregateRule = Callable[[Sequence[LogicalType]], LogicalType]
+
+
+@dataclass(frozen=True)
+class AggregateFunction:
+    """One aggregate function.
+
+    Attributes:
+        name: SQL name.
+        returns: the result type from the operand types, without its nullability.
+        takes: operand families; one operand each unless ``operands`` says otherwise.
+        never_null: whether the result is NOT NULL always (COUNT, $SUM0).
+        syntax: ``syntax`` of a plan's aggregate call; None for FUNCTION.
+        min_operands, max_operands: how many operands there may be; -1 for any number.
+        reason: why it is not supported; None when it is.
+    """
+
+    name: str
+    returns: AggregateRule
+    takes: tuple[str, ...] = ("ANY",)
+    never_null: bool = False
+    syntax: str | None = None
+    min_operands: int = 1
+    max_operands: int = 1
+    reason: str | None = None
+
+    @property
+    def plan_name(self) -> str:
+        return self.name
+
+    @property
+    def internal_name(self) -> str:
+        """``$SUM$1``; ``$$SUM0$1`` of ``$SUM0``."""
+        return f"${self.name}$1"
+
+    @property
+    def supported(self) -> bool:
+        return self.reason is None
+
+    @property
+    def signature(self) -> str:
+        """``SUM(<NUMERIC>)``."""
+        star = "* or " if self.min_operands == 0 else ""
+        return f"{self.name}({star}<{'|'.join(self.takes)}>)"
+
+    def infer(self, types: Sequence[LogicalType], place: Place | None = None, *, grouped: bool = True,
+              filtered: bool = False) -> LogicalType:
+        """The result type.
+
+        Args:
+            types: operand types; none for COUNT(*).
+            grouped: whether there is a GROUP BY key: without one an empty input gives one row, of NULLs.
+            filtered: whether the call has a FILTER, which may leave it no row.
+
+        Raises:
+            SqlError: SQL201 (not supported), SQL202 (operand count), SQL203 (operand types), at ``place``.
+        """
+        if self.reason is not None:
+            raise SqlError("SQL201", f"the aggregate function {self.name} is not supported yet: {self.reason}", place=place)
+        if len(types) < self.min_operands or (self.max_operands >= 0 and len(types) > self.max_operands):
+            raise SqlError("SQL202", f"{self.name} cannot take {len(types)} operand{'' if len(types) == 1 else 's'}",
+                           place=place, expected=self.signature)
+        for t in types:
+            if "ANY" not in self.takes and family(t) not in self.takes:
+                raise SqlError("SQL203", f"{self.name} cannot be applied to ({', '.join(x.summary() for x in types)})",
+                               place=place, expected=self.signature)
+        result = self.returns(types)
+        if self.never_null:
+            return result.not_null()
+        return result.as_nullable(not grouped or filtered or any(t.nullable for t in types))
+
+
+def _argument(types: Sequence[LogicalType]) -> LogicalType:
+    t = types[0]
+    return LogicalType(t.root, t.nullable, precision=t.precision) if t.kind else t
+
+
+def _sum(types: Sequence[LogicalType]) -> LogicalType:
+    t = types[0]
+    return decimal(38, t.scale or 0) if t.root == "DECIMAL" else t
+
+
+def _average(types: Sequence[LogicalType]) -> LogicalType:
+    t = types[0]
+    return decimal_divide(decimal(38, t.scale or 0), decimal(20, 0)) if t.root == "DECIMAL" else t
+
+
+def _count(types: Sequence[LogicalType]) -> LogicalType:
+    return BIGINT
+
+
+_COMPARABLE = ("NUMERIC", "CHARACTER", "BOOLEAN", "DATE", "TIME", "TIMESTAMP", "BINARY")
+_STATE = "its state is not available yet"
+_BITMAP = "the BITMAP type is not available"
+
+_UNSUPPORTED = {
+    "FIRST_VALUE": _STATE, "LAST_VALUE": _STATE, "LISTAGG": _STATE, "COLLECT": _STATE, "ARRAY_AGG": _STATE,
+    "PERCENTILE": _STATE, "JSON_OBJECTAGG": _STATE, "JSON_ARRAYAGG": _STATE, "APPROX_COUNT_DISTINCT": _STATE,
+    "SINGLE_VALUE": "scalar subqueries are not available yet",
+    **{name: "write it out with SUM and COUNT" for name in
+       ("STDDEV_POP", "STDDEV_SAMP", "STDDEV", "VAR_POP", "VAR_SAMP", "VARIANCE")},
+    **{f"BITMAP_{name}_AGG": _BITMAP for name in
+       ("AND", "AND_CARDINALITY", "BUILD", "BUILD_CARDINALITY", "OR", "OR_CARDINALITY", "XOR", "XOR_CARDINALITY")},
+}
+
+_TABLE = {function.name: function for function in (
+    AggregateFunction("COUNT", _count, never_null=True, syntax="FUNCTION_STAR", min_operands=0, max_operands=-1),
+    AggregateFunction("SUM", _sum, ("NUMERIC",)),
+    AggregateFunction("$SUM0", _sum, ("NUMERIC",), never_null=True),
+    AggregateFunction("MIN", _argument, _COMPARABLE),
+    AggregateFunction("MAX", _argument, _COMPARABLE),
+    AggregateFunction("AVG", _average, ("NUMERIC",)),
+    *(AggregateFunction(name, _argument, reason=reason) for name, reason in _UNSUPPORTED.items()),
+)}
+
+
+def find_aggregate(name: str) -> AggregateFunction | None:
+    """The aggregate function with this SQL name (any case), or None."""
+    return _TABLE.get(name.upper())
+
+
+def is_aggregate(name: str) -> bool:
+    """Whether this is the name of an aggregate function of Flink, supported or not."""
+    return name.upper() in _TABLE
+
+
+def aggregate_names() -> list[str]:
+    """SQL names, sorted, without internal ones."""
+    return sorted(name for name in _TABLE if name[0].isalpha())
+
+
+def aggregates() -> list[AggregateFunction]:
+    """All aggregate functions, by name."""
+    return [_TABLE[name] for name in sorted(_TABLE)]

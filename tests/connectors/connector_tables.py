@@ -1,0 +1,53 @@
+"""Helpers of the connector tests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from execnodes.connectors.print import format_rows
+from execnodes.connectors.registry import make_decoder
+from execnodes.types import LogicalType, parse_type
+
+GOLDEN = Path(__file__).parent / "golden"
+
+Fields = list[tuple[str, LogicalType]]
+
+
+def fields(columns: str) -> Fields:
+    """Fields of a text such as ``a INT, b STRING``, or of ``ROW<...>``."""
+    text = columns if columns.startswith("ROW<") else f"ROW<{columns}>"
+    return [(f.name, f.type) for f in parse_type(text).fields]
+
+
+def table(fmt: str, **options: str) -> dict[str, str]:
+    """Options of a filesystem table; format options without prefix, with underscores for dots and dashes kept."""
+    return {"connector": "filesystem", "path": "/data", "format": fmt} | options
+
+
+def cases(name: str) -> Iterator[dict[str, Any]]:
+    for line in (GOLDEN / name).read_text(encoding="utf-8").splitlines():
+        yield json.loads(line)
+
+
+def read_lines(options: Mapping[str, str], columns: Fields, path: Path) -> list[str]:
+    """What a table over one file holds, as the print connector shows it."""
+    decoder = make_decoder(options, columns, range(len(columns)))
+    types = [declared for _, declared in columns]
+    out = []
+    for df in decoder.read(str(path)):
+        assert {k: v for k, v in df.schema.items() if k != "kind"} == {
+            f"c{i}": declared.polars() for i, declared in enumerate(types)
+        }
+        out += format_rows(df, types)
+    return out
+
+
+def read_all(options: Mapping[str, str], columns: Fields, path: Path, projection: list[int] | None = None) -> pl.DataFrame:
+    """All rows of a file in one frame."""
+    wanted = range(len(columns)) if projection is None else projection
+    return pl.concat(list(make_decoder(options, columns, wanted).read(str(path))))

@@ -1,0 +1,68 @@
+"""The JSON and Debezium readers give what Flink 2.3.0's deserialization schemas gave for the same lines.
+
+``golden/json.jsonl`` and ``golden/debezium_json.jsonl`` hold the observed results: rows as the print connector shows
+them, or that there was an error.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from connector_tables import cases, fields, read_lines, table
+
+from execnodes.errors import StateplanError
+
+REASONS = {
+    "place": "Flink's default reader loses its place after a key that comes twice or a list where a number should be; "
+    "its other reader does what is done here",
+    "tree": "an oddity of Flink's other reader alone (blank lines and null are skipped, 1e400 becomes Infinity)",
+    "java17": "Java before 19 writes some floating-point numbers with more digits than they need",
+    "cut": "a timestamp is cut to its precision here, in Flink only when the row is next serialised",
+    "range": "TIMESTAMP(9) is held in nanoseconds since 1970 in 64 bits",
+}
+
+JAVA17 = (("ROW<a FLOAT>", '{"a":123456789.5}'), ("ROW<a DOUBLE>", '{"a":1e23}'), ("ROW<a DOUBLE>", '{"a":2e23}'))
+
+
+def deviation(case: dict[str, Any]) -> str | None:
+    """Why the result differs from Flink's on purpose."""
+    line, options = case.get("line", ""), case["options"]
+    tree = options.get("json.decode.json-parser.enabled") == "false"
+    skips = "json.ignore-parse-errors" in options
+    if line == '{"a":1,"a":2,"b":"x"}' or (skips and line.startswith(('{"a":[1,2]', '{"a":{"z"'))):
+        return None if tree else "place"
+    if tree and (line in ("   ", "null") and len(options) == 1 or line == '{"b":1e400}'):
+        return "tree"
+    if (case["type"], line) in JAVA17:
+        return "java17"
+    if "(9)" in case["type"] and ("0001-01-01" in line or "9999-12-31" in line):
+        return "range"
+    if "TIMESTAMP" in case["type"] and "(9)" not in case["type"] and ".123456789" in line:
+        return "cut"
+    return None
+
+
+def observed(case: dict[str, Any], fmt: str, folder: Path) -> str | None:
+    path = folder / "one.json"
+    path.write_bytes((bytes.fromhex(case["hex"]) if "hex" in case else case["line"].encode()) + b"\n")
+    try:
+        rows = read_lines(table(fmt) | case["options"], fields(case["type"]), path)
+    except StateplanError:
+        return None
+    return ("[" + ", ".join(rows) + "]").replace("\n", "\\n")
+
+
+@pytest.mark.parametrize("fmt", ["json", "debezium-json"])
+def test_lines_read_as_in_flink(fmt: str, tmp_path: Path) -> None:
+    wrong, count = [], 0
+    for case in cases(fmt.replace("-", "_") + ".jsonl"):
+        count += 1
+        got, reason = observed(case, fmt, tmp_path), deviation(case)
+        if reason is None and got != case.get("rows"):
+            wrong.append((case, got))
+        if reason is not None and got == case.get("rows"):
+            wrong.append((case, f"no longer differs: {REASONS[reason]}"))
+    assert wrong == []
+    assert count > 80

@@ -1,0 +1,124 @@
+"""The print connector's lines, as Flink 2.3.0 printed them (``golden/print.txt``) and as its row text has them."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from connector_tables import GOLDEN, fields
+
+from execnodes.connectors.formats.values import build_series
+from execnodes.connectors.java_text import (
+    date_text,
+    double_text,
+    duration_text,
+    float_text,
+    hash_map_order,
+    period_text,
+    timestamp_text,
+)
+from execnodes.connectors.print import format_rows
+from execnodes.types import INT, STRING
+
+ROW = (
+    ("BOOLEAN", True), ("TINYINT", 1), ("SMALLINT", 2), ("INT", 3), ("BIGINT", 4), ("FLOAT", 1.5), ("DOUBLE", 1e10),
+    ("DECIMAL(10,2)", Decimal("12.30")), ("STRING", "hi, there"), ("CHAR(3)", "ab "), ("BYTES", b"h\xff"),
+    ("DATE", 19753), ("TIME(0)", 45240 * 10**9), ("TIMESTAMP(3)", 1704067200000), ("TIMESTAMP(6)", 1704067201500000),
+    ("TIMESTAMP_LTZ(3)", 1704067200000), ("ARRAY<STRING>", ["a", "b"]),
+    ("MAP<STRING,INT>", [{"key": "k", "value": 1}, {"key": "l", "value": 2}]),
+    ("ROW<x INT, y STRING>", {"x": 1, "y": "z"}), ("DECIMAL(38,18)", Decimal("0E-18")), ("BINARY(2)", b"\x01\x02"),
+    ("MULTISET<STRING>", None),
+)  # fmt: skip
+
+
+def test_every_type_as_flink_prints_it() -> None:
+    types = [t for _, t in fields(", ".join(f"f{i} {t}" for i, (t, _) in enumerate(ROW)))]
+    df = pl.DataFrame([build_series(f"c{i}", [v], t) for i, ((_, v), t) in enumerate(zip(ROW, types, strict=True))])
+    assert format_rows(df, types, "id") == (GOLDEN / "print.txt").read_text(encoding="utf-8").splitlines()
+
+
+def test_kinds_and_identifier() -> None:
+    df = pl.DataFrame(
+        {
+            "c0": pl.Series([1, 1, 2, None], dtype=pl.Int32),
+            "c1": ["a", "a", "b", None],
+            "kind": pl.Series([0, 1, 2, 3], dtype=pl.Int8),
+        }
+    )
+    assert format_rows(df, [INT, STRING]) == ["+I[1, a]", "-U[1, a]", "+U[2, b]", "-D[null, null]"]
+    assert format_rows(df.drop("kind").head(1), [INT, STRING], "out") == ["out> +I[1, a]"]
+    assert format_rows(df.head(0), [INT, STRING]) == []
+    assert format_rows(df.select("kind").head(2), []) == ["+I[]", "-U[]"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0.0"), (-0.0, "-0.0"), (1.0, "1.0"), (100.0, "100.0"), (1e7, "1.0E7"), (9999999.999, "9999999.999"),
+        (12345678.0, "1.2345678E7"), (1e-3, "0.001"), (9.999e-4, "9.999E-4"), (1e21, "1.0E21"), (1e-5, "1.0E-5"),
+        (123456789.5, "1.234567895E8"), (4.9e-324, "4.9E-324"), (1e-323, "9.9E-324"), (0.1, "0.1"),
+        (1.7976931348623157e308, "1.7976931348623157E308"), (math.inf, "Infinity"), (-math.inf, "-Infinity"),
+        (math.nan, "NaN"), (-123.456, "-123.456"), (0.30000000000000004, "0.30000000000000004"),
+    ],
+)  # fmt: skip
+def test_doubles(value: float, text: str) -> None:
+    assert double_text(value) == text
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_doubles_read_back(value: float) -> None:
+    assert float(double_text(value)) == value
+
+
+@given(st.floats(width=32, allow_nan=False, allow_infinity=False))
+def test_floats_read_back_and_are_short(value: float) -> None:
+    text = float_text(value)
+    assert pl.Series([text]).cast(pl.Float64).cast(pl.Float32).item() == value
+    assert len(text) <= 15
+
+
+def test_floats() -> None:
+    texts = {1.1: "1.1", 0.1: "0.1", 16777216.0: "1.6777216E7", 1e10: "1.0E10", 3.4028234663852886e38: "3.4028235E38"}
+    for value, text in texts.items():
+        assert float_text(pl.Series([value], dtype=pl.Float32).item()) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "unit", "plain", "zoned"),
+    [
+        (1704067200000, "ms", "2024-01-01T00:00", "2024-01-01T00:00:00Z"),
+        (1704067201000, "ms", "2024-01-01T00:00:01", "2024-01-01T00:00:01Z"),
+        (1704067200100, "ms", "2024-01-01T00:00:00.100", "2024-01-01T00:00:00.100Z"),
+        (1704067200123456, "us", "2024-01-01T00:00:00.123456", "2024-01-01T00:00:00.123456Z"),
+        (1704067200123456700, "ns", "2024-01-01T00:00:00.123456700", "2024-01-01T00:00:00.123456700Z"),
+        (-1, "ms", "1969-12-31T23:59:59.999", "1969-12-31T23:59:59.999Z"),
+        (-62135596800000, "ms", "0001-01-01T00:00", "0001-01-01T00:00:00Z"),
+        (253402300800000, "ms", "+10000-01-01T00:00", "+10000-01-01T00:00:00Z"),
+    ],
+)
+def test_timestamps(count: int, unit: str, plain: str, zoned: str) -> None:
+    assert timestamp_text(count, unit, zoned=False) == plain
+    assert timestamp_text(count, unit, zoned=True) == zoned
+
+
+def test_dates_before_the_common_era() -> None:
+    assert [date_text(d) for d in (-719163, -719529, 0, 2932897)] == ["0000-12-31", "-0001-12-31", "1970-01-01", "+10000-01-01"]
+
+
+def test_intervals() -> None:
+    texts = {0: "PT0S", 5: "PT0.005S", 93784567: "PT26H3M4.567S", 3600000: "PT1H", -1500: "PT-1.5S", -500: "PT-0.5S"}
+    assert {millis: duration_text(millis) for millis in texts} == texts
+    assert [period_text(m) for m in (0, 14, 12, 1, -14)] == ["P0D", "P1Y2M", "P1Y", "P1M", "P-1Y-2M"]
+
+
+def test_maps_in_the_order_of_java_s_hash_map() -> None:
+    keys = ["k", "b", "a"]
+    assert [keys[i] for i in hash_map_order(keys)] == ["a", "b", "k"]
+    many = [f"key{i}" for i in range(13)]
+    assert sorted(hash_map_order(many)) == list(range(13))
+    assert hash_map_order(many) != hash_map_order(many[:12])[:12]
+    assert [(3, 17, 1)[i] for i in hash_map_order([3, 17, 1])] == [17, 1, 3]

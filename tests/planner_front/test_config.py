@@ -1,0 +1,157 @@
+"""Options of a session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from execnodes.errors import OptionError
+from planner.config import NO_EFFECT_PREFIXES, OPTIONS, Configuration, default_text, value
+
+
+def fails(action: Callable[[], object]) -> str:
+    with pytest.raises(OptionError) as raised:
+        action()
+    return str(raised.value)
+
+
+def test_values_are_read_by_their_type() -> None:
+    config = Configuration(
+        {
+            "table.exec.state.ttl": "36 h",
+            "parallelism.default": "4",
+            "table.plan.force-recompile": "TRUE",
+            "table.plan.compile.catalog-objects": "schema",
+        }
+    )
+    assert config.value("table.exec.state.ttl") == 36 * 3_600_000
+    assert config.value("parallelism.default") == 4
+    assert config.value("table.plan.force-recompile") is True
+    assert config.value("table.plan.compile.catalog-objects") == "SCHEMA"
+    assert config.get("table.exec.state.ttl") == "36 h"
+
+
+def test_defaults() -> None:
+    config = Configuration()
+    assert config.value("table.exec.state.ttl") == 0
+    assert config.get("table.exec.state.ttl") == "0 ms"
+    assert config.get("table.plan.restore.catalog-objects") == "ALL"
+    assert config.get("pipeline.name") is None
+    assert config.get("pipeline.name", "mine") == "mine"
+    assert value({}, "table.exec.sink.require-on-conflict") is True
+    assert config.to_dict() == {}
+
+
+@pytest.mark.parametrize("key", OPTIONS)
+def test_every_default_can_be_set_and_says_so(key: str) -> None:
+    row = OPTIONS[key]
+    assert row.description.endswith(".")
+    text = default_text(row)
+    if text is not None:
+        config = Configuration()
+        config.set(key, text)
+        assert config.value(key) == row.default
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "message"),
+    [
+        (
+            "table.exec.stat.ttl",
+            "1 h",
+            "[OPT001] unknown option 'table.exec.stat.ttl'\n  expected: one of the options that SET "
+            "lists, or spark.*\n  hint: did you mean 'table.exec.state.ttl'",
+        ),
+        (
+            "state.checkpoints.dir",
+            "/x",
+            "[OPT001] unknown option 'state.checkpoints.dir'\n  expected: one of the options that "
+            "SET lists, or spark.*\n  hint: did you mean 'execution.checkpointing.dir'?",
+        ),
+        ("table.exec.state.ttl", "abc", "[OPT105] 'abc' is not a value of the option 'table.exec.state.ttl'"),
+        ("table.exec.state.ttl", "-1 d", "[OPT105] '-1 d' is not a value of the option 'table.exec.state.ttl'"),
+        (
+            "parallelism.default",
+            "two",
+            "[OPT105] 'two' is not a value of the option 'parallelism.default'\n"
+            "  expected: a whole number of at most 32 bits, at least 1",
+        ),
+        (
+            "parallelism.default",
+            "0",
+            "[OPT105] '0' is not a value of the option 'parallelism.default': it is too small\n"
+            "  expected: a whole number of at most 32 bits, at least 1",
+        ),
+        (
+            "table.plan.force-recompile",
+            "yes",
+            "[OPT105] 'yes' is not a value of the option 'table.plan.force-recompile'\n  expected: 'true' or 'false'",
+        ),
+        (
+            "table.plan.compile.catalog-objects",
+            "SCHEMAS",
+            "[OPT105] 'SCHEMAS' is not a value of the option "
+            "'table.plan.compile.catalog-objects'\n  expected: 'ALL' or 'SCHEMA' or 'IDENTIFIER'\n"
+            "  hint: did you mean 'SCHEMA'?",
+        ),
+        (
+            "execution.runtime-mode",
+            "batch",
+            "[OPT002] the option 'execution.runtime-mode' = 'batch' cannot be honoured: queries "
+            "run as streams; bounded input ends by itself\n  expected: 'STREAMING', or no such option",
+        ),
+        (
+            "table.local-time-zone",
+            "Europe/Berlim",
+            "[OPT105] 'Europe/Berlim' is not a value of the option "
+            "'table.local-time-zone'\n  expected: an id such as Europe/Berlin, an offset such as GMT-08:00, "
+            "or default\n"
+            "  hint: did you mean 'Europe/Berlin'",
+        ),
+    ],
+)
+def test_bad_options(key: str, text: str, message: str) -> None:
+    assert fails(lambda: Configuration().set(key, text)).startswith(message)
+
+
+def test_what_changes_nothing_says_why() -> None:
+    config = Configuration()
+    assert config.set("state.backend.type", "rocksdb") == (
+        "the option 'state.backend.type' changes nothing here: state is kept in Spark's state store"
+    )
+    assert config.set("taskmanager.numberOfTaskSlots", "4") == (
+        "the option 'taskmanager.numberOfTaskSlots' changes nothing here: there is no Flink cluster"
+    )
+    assert config.set("spark.sql.shuffle.partitions", "7") is None
+    assert config.to_dict() == {
+        "spark.sql.shuffle.partitions": "7",
+        "state.backend.type": "rocksdb",
+        "taskmanager.numberOfTaskSlots": "4",
+    }
+    assert all(prefix.endswith(".") for prefix in NO_EFFECT_PREFIXES)
+
+
+def test_reset() -> None:
+    config = Configuration({"pipeline.name": "x", "spark.a": "b"})
+    config.reset("pipeline.name")
+    assert config.to_dict() == {"spark.a": "b"}
+    config.reset()
+    assert config.to_dict() == {}
+    assert fails(lambda: config.reset("pipeline.nam")).startswith("[OPT001]")
+    assert fails(lambda: config.get("pipeline.nam")).startswith("[OPT001]")
+
+
+def test_time_zones() -> None:
+    config = Configuration()
+    for zone in ("default", "UTC", "Europe/Berlin", "GMT-08:00", "+01:00"):
+        config.set("table.local-time-zone", zone)
+    assert "table.local-time-zone" in config
+    assert list(config) == ["table.local-time-zone"]
+
+
+def test_a_refused_option_changes_nothing() -> None:
+    config = Configuration()
+    for key, text in (("nope", "1"), ("parallelism.default", "x"), ("execution.runtime-mode", "BATCH")):
+        fails(lambda key=key, text=text: config.set(key, text))
+    assert config.to_dict() == {}

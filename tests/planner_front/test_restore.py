@@ -1,0 +1,172 @@
+"""A plan fitted to the session's tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from execnodes.errors import StateplanError
+from execnodes.nodes.table_source_scan import TableSourceScan
+from planner.environment import TableEnvironment
+from planner.restore import Restored, restore
+from planner.tables import reduce_tables, table_of
+from plans.document import PlanDocument
+
+PLAN = Path(__file__).parent.parent / "plans" / "data" / "join" / "plan.json"
+RESTORE = "table.plan.restore.catalog-objects"
+
+
+def plan(objects: str = "ALL") -> PlanDocument:
+    document = PlanDocument.load(str(PLAN))
+    return PlanDocument.from_graph(reduce_tables(document.graph, TableEnvironment.create().catalog, objects))
+
+
+def restored(document: PlanDocument, *statements: str, options: Mapping[str, str] | None = None) -> Restored:
+    env = TableEnvironment.create(options)
+    for statement in statements:
+        env.execute_sql(statement)
+    return restore(document, env.catalog, env.get_config().to_dict())
+
+
+def options_of(result: Restored, name: str) -> dict[str, str]:
+    for node in result.graph.nodes:
+        table = table_of(node)
+        if table is not None and table.path[2] == name:
+            assert table.resolved_table is not None and table.resolved_table.options is not None
+            return dict(table.resolved_table.options)
+    raise AssertionError(name)
+
+
+def fails(document: PlanDocument, *statements: str, options: Mapping[str, str] | None = None) -> str:
+    with pytest.raises(StateplanError) as raised:
+        restored(document, *statements, options=options)
+    return str(raised.value)
+
+
+def names() -> dict[str, str]:
+    """Name of each table of the plan to the statement that declares it as the plan does."""
+    out = {}
+    for node in plan().graph.nodes:
+        table = table_of(node)
+        if table is None or table.resolved_table is None or table.resolved_table.options is None:
+            continue
+        columns = ", ".join(f"`{c.name}` {c.type}" for c in table.resolved_table.table_schema.columns)
+        key = table.resolved_table.table_schema.primary_key
+        if key is not None:
+            columns += f", PRIMARY KEY ({', '.join(key.columns)}) NOT ENFORCED"
+        pairs = ", ".join(f"'{k}' = '{v}'" for k, v in table.resolved_table.options.items())
+        out[table.path[2]] = f"CREATE TABLE `{table.path[2]}` ({columns}) WITH ({pairs})"
+    return out
+
+
+def test_a_whole_plan_runs_without_a_catalog() -> None:
+    document = plan()
+    result = restored(document)
+    assert result.graph == document.graph
+    assert result.notes == ()
+
+
+def test_the_catalogs_options_win_and_the_plans_are_kept() -> None:
+    name, declared = next(iter(names().items()))
+    before = options_of(restored(plan()), name)
+    result = restored(plan(), declared.replace(f"'{before['path']}'", "'/elsewhere'"))
+    assert options_of(result, name) == {**before, "path": "/elsewhere"}
+    assert result.notes == (
+        f"the table 'default_catalog.default_database.{name}' takes 'path' from the catalog, not from the plan",
+    )
+
+
+def test_only_the_plan_counts_when_the_catalog_is_kept_out() -> None:
+    name, declared = next(iter(names().items()))
+    before = options_of(restored(plan()), name)
+    changed = declared.replace(f"'{before['path']}'", "'/elsewhere'")
+    assert options_of(restored(plan(), changed, options={RESTORE: "ALL_ENFORCED"}), name) == before
+    message = fails(plan("IDENTIFIER"), options={RESTORE: "ALL_ENFORCED"})
+    assert message.startswith("[CAT052] the plan does not hold the whole table 'default_catalog.default_database.")
+    assert fails(plan("SCHEMA"), options={RESTORE: "ALL_ENFORCED"}).startswith("[CAT052]")
+
+
+@pytest.mark.parametrize("objects", ["IDENTIFIER", "SCHEMA"])
+def test_a_plan_without_definitions_needs_the_catalog(objects: str) -> None:
+    declared = names()
+    result = restored(plan(objects), *declared.values())
+    assert [options_of(result, name) for name in declared] == [options_of(restored(plan()), name) for name in declared]
+    message = fails(plan(objects))
+    assert message.startswith("[CAT050] the table 'default_catalog.default_database.")
+    assert "is not in the catalog, and the plan does not hold it whole" in message
+    assert "line 8, column" in message or "line" in message
+
+
+def test_only_the_catalog_counts() -> None:
+    declared = names()
+    restored(plan(), *declared.values(), options={RESTORE: "IDENTIFIER"})
+    message = fails(plan(), options={RESTORE: "IDENTIFIER"})
+    assert message.startswith("[CAT051] the table 'default_catalog.default_database.")
+    assert f"'{RESTORE}' = 'IDENTIFIER' keeps the plan's definition out" in message
+
+
+@pytest.mark.parametrize("objects", ["ALL", "SCHEMA"])
+@pytest.mark.parametrize(
+    ("old", "new", "change"),
+    [
+        ("`product` VARCHAR(2147483647)", "`product` INT", "column 'product' was STRING, is INT"),
+        (
+            "`product` VARCHAR(2147483647)",
+            "`product` VARCHAR(2147483647) NOT NULL",
+            "column 'product' was STRING, is STRING NOT NULL",
+        ),
+        (", `product` VARCHAR(2147483647)", "", "column 'product' is gone"),
+        ("`product`", "`producs`", "column 'product' is gone; column 'producs' is new, of type STRING"),
+        ("`product` VARCHAR(2147483647)", "`product` VARCHAR(2147483647), `x` INT", "column 'x' is new, of type INT"),
+        ("`product` VARCHAR(2147483647)", "`product` AS 'x'", "column 'product' was physical, is computed"),
+        (
+            "`product` VARCHAR(2147483647)",
+            "`product` VARCHAR(2147483647) METADATA",
+            "column 'product' was physical, is metadata",
+        ),
+    ],
+)
+def test_columns_that_have_changed(objects: str, old: str, new: str, change: str) -> None:
+    declared = names()
+    name = next(n for n, text in declared.items() if old in text)
+    texts = [text.replace(old, new) if n == name else text for n, text in declared.items()]
+    message = fails(plan(objects), *texts).splitlines()
+    assert message[0] == (
+        f"[CAT053] the table 'default_catalog.default_database.{name}' has changed since the plan was "
+        f"compiled: {change}"
+    )
+    assert message[-1] == "  hint: compile the plan anew, or declare the table as it was"
+
+
+def test_other_changes() -> None:
+    declared = names()
+    name, text = next(iter(declared.items()))
+    columns = text[text.index("(") + 1 : text.index(") WITH")]
+    first = columns.split("`")[1]
+    keyed = fails(plan(), text.replace(columns, f"{columns}, PRIMARY KEY (`{first}`) NOT ENFORCED"))
+    assert f"the primary key was none, is ({first})" in keyed
+    assert "the partition keys are others" in fails(
+        plan(), text.replace(" WITH", f" PARTITIONED BY (`{first}`) WITH", 1)
+    )
+    turned = text.replace(columns, ", ".join(reversed(columns.split(", "))))
+    assert "the columns were ordered" in fails(plan(), turned)
+    assert fails(plan(), f"CREATE TEMPORARY VIEW `{name}` AS SELECT 1").startswith("[CAT054]")
+
+
+def test_options_that_cannot_be_used_are_refused_with_their_place_in_the_plan() -> None:
+    document = plan()
+    text = document.text.replace('"connector" : "filesystem"', '"connector" : "filesystems"', 1)
+    message = fails(PlanDocument.parse(text, "plan.json"))
+    assert message.startswith("[OPT102] unknown connector 'filesystems'\n  --> plan.json, line ")
+    assert "did you mean 'filesystem'?" in message
+
+
+def test_the_scan_keeps_everything_but_its_table() -> None:
+    declared = names()
+    result = restored(plan(), *declared.values())
+    old = [n for n in plan().graph.nodes if isinstance(n, TableSourceScan)]
+    new = [n for n in result.graph.nodes if isinstance(n, TableSourceScan)]
+    assert [n.scan_table_source.abilities for n in new] == [n.scan_table_source.abilities for n in old]
+    assert [n.output_type for n in new] == [n.output_type for n in old]
