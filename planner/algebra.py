@@ -50,19 +50,23 @@ class TtlHint:
 
 @dataclass(frozen=True)
 class ProjectAbility:
-    """The source reads only some fields: positions of physical columns, and metadata keys."""
+    """The source reads only some fields: positions of physical columns, and metadata keys.
+
+    ``produced`` is the row after it; ``projects`` is False where only metadata is asked for, and all columns are read.
+    """
 
     physical: tuple[int, ...]
     metadata: tuple[str, ...]
+    produced: tuple[Field, ...]
     projects: bool = True
-    """Whether the projection was pushed; without it only metadata is read."""
 
 
 @dataclass(frozen=True)
 class FilterAbility:
-    """Predicates over the row the source produced before its projection."""
+    """Predicates over the fields ``names``, which the source produced when it got them."""
 
     predicates: tuple[Rex, ...]
+    names: tuple[str, ...]
 
 
 Ability: TypeAlias = ProjectAbility | FilterAbility
@@ -72,19 +76,29 @@ Ability: TypeAlias = ProjectAbility | FilterAbility
 class Scan(Rel):
     """Reading a table: its physical columns, then its metadata columns, less what is not read.
 
-    ``names`` are the columns' own names (not the metadata keys).
+    ``names`` are the columns' own names (not the metadata keys). ``hints`` are the options of an OPTIONS hint.
     """
 
     table: CatalogTable
     names: tuple[str, ...]
     types: tuple[LogicalType, ...]
-    projection: ProjectAbility | None = None
-    predicates: tuple[Rex, ...] | None = None
+    abilities: tuple[Ability, ...] = ()
+    hints: tuple[tuple[str, str], ...] = ()
     place: Place | None = field(default=None, compare=False, repr=False)
 
     @property
     def fields(self) -> tuple[Field, ...]:
         return tuple(zip(self.names, self.types, strict=True))
+
+    @property
+    def projection(self) -> ProjectAbility | None:
+        """The projection pushed into it last, or its metadata."""
+        found = [a for a in self.abilities if isinstance(a, ProjectAbility)]
+        return found[-1] if found else None
+
+    @property
+    def is_filtered(self) -> bool:
+        return any(isinstance(a, FilterAbility) for a in self.abilities)
 
 
 @dataclass(frozen=True)

@@ -244,8 +244,9 @@ def _functions(c: _Context, node: nodes.ShowObjects) -> list[str]:
     from execnodes.functions.aggregates import aggregates
     from execnodes.functions.table import functions
 
-    rows = (*functions(), *aggregates())
-    return sorted({row.name.lower() for row in rows if row.supported and row.name.isidentifier()})
+    names = [row.name for row in functions() if row.supported]
+    names += [row.name for row in aggregates() if row.supported]
+    return sorted({name.lower() for name in names if name.isidentifier()})
 
 
 _SHOWN: dict[str, Callable[[_Context, nodes.ShowObjects], list[str]]] = {

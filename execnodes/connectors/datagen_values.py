@@ -53,8 +53,8 @@ def _salt(salt: int, part: int) -> int:
 def make_frame(plans: Sequence[ColumnPlan], seed: int, now: int, start: int, end: int) -> pl.DataFrame:
     """The rows ``start`` to ``end`` of a table."""
     rows = np.arange(start, end, dtype=np.uint64)
-    if not plans:
-        return pl.DataFrame(height=len(rows))
+    if not plans or not len(rows):
+        return pl.DataFrame(schema={column(i): p.declared.polars() for i, p in enumerate(plans)}, height=len(rows))
     return pl.DataFrame([_series(plan, rows, _salt(seed, i), now).alias(column(i)) for i, plan in enumerate(plans)])
 
 

@@ -7,7 +7,7 @@ from typing import Any, BinaryIO, cast
 
 from execnodes.errors import DataError, Place
 
-__all__ = ["CHUNK_BYTES", "COMPRESSIONS", "filesystem_of", "line_chunks", "local_path", "open_input", "read_bytes"]
+__all__ = ["CHUNK_BYTES", "COMPRESSIONS", "filesystem_of", "line_chunks", "local_path", "open_input"]
 
 CHUNK_BYTES = 32 << 20
 """How many bytes of lines are decoded at once, so that memory stays bounded for files of any size."""
@@ -86,16 +86,6 @@ def _read(stream: BinaryIO, size: int, path: str) -> bytes:
             place=Place(file=path),
             hint="the file is damaged or not compressed as its ending says" if _codec(path) else None,
         ) from error
-
-
-def read_bytes(path: str) -> bytes:
-    """All bytes of a file, decompressed.
-
-    Raises:
-        DataError: DATA102 or DATA103, when it cannot be opened or read.
-    """
-    with open_input(path) as stream:
-        return _read(stream, -1, path)
 
 
 def line_chunks(path: str, size: int = CHUNK_BYTES) -> Iterator[tuple[int, bytes]]:

@@ -13,7 +13,7 @@ from execnodes.errors import Place, SqlError
 from execnodes.functions.typerules import decimal, decimal_divide, family
 from execnodes.types import BIGINT, LogicalType
 
-__all__ = ["AggregateFunction", "find_aggregate", "is_aggregate", "aggregate_names", "aggregates"]
+__all__ = ["AggregateFunction", "aggregate_names", "aggregates", "find_aggregate", "is_aggregate"]
 
 AggregateRule = Callable[[Sequence[LogicalType]], LogicalType]
 
@@ -114,8 +114,7 @@ _UNSUPPORTED = {
     "FIRST_VALUE": _STATE, "LAST_VALUE": _STATE, "LISTAGG": _STATE, "COLLECT": _STATE, "ARRAY_AGG": _STATE,
     "PERCENTILE": _STATE, "JSON_OBJECTAGG": _STATE, "JSON_ARRAYAGG": _STATE, "APPROX_COUNT_DISTINCT": _STATE,
     "SINGLE_VALUE": "scalar subqueries are not available yet",
-    **{name: "write it out with SUM and COUNT" for name in
-       ("STDDEV_POP", "STDDEV_SAMP", "STDDEV", "VAR_POP", "VAR_SAMP", "VARIANCE")},
+    **dict.fromkeys(("STDDEV_POP", "STDDEV_SAMP", "STDDEV", "VAR_POP", "VAR_SAMP", "VARIANCE"), "write it out with SUM and COUNT"),
     **{f"BITMAP_{name}_AGG": _BITMAP for name in
        ("AND", "AND_CARDINALITY", "BUILD", "BUILD_CARDINALITY", "OR", "OR_CARDINALITY", "XOR", "XOR_CARDINALITY")},
 }

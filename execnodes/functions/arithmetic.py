@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from execnodes.errors import Place, SqlError
 from execnodes.functions.table import ScalarFunction, argument, register
@@ -20,11 +20,14 @@ from execnodes.types import LogicalType
 __all__ = ["datetime_difference"]
 
 
+DecimalRule = Callable[[LogicalType, LogicalType], LogicalType]
+
+
 def _any_nullable(operands: Sequence[Rex]) -> bool:
     return any(o.type.nullable for o in operands)
 
 
-def _numeric(operands: Sequence[Rex], decimal_rule) -> LogicalType:  # type: ignore[no-untyped-def]
+def _numeric(operands: Sequence[Rex], decimal_rule: DecimalRule) -> LogicalType:
     a, b = (o.type for o in operands)
     exact = a.root not in ("FLOAT", "DOUBLE") and b.root not in ("FLOAT", "DOUBLE")
     result: LogicalType

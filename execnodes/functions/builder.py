@@ -10,7 +10,7 @@ from execnodes.functions.table import ScalarFunction, find_scalar, names, unknow
 from execnodes.rex import Call, Literal, Rex
 from execnodes.types import BOOLEAN
 
-__all__ = ["make_call", "make_in", "coerce_operands", "call_of"]
+__all__ = ["call_of", "coerce_operands", "make_call", "make_in"]
 
 
 def _require(name: str, place: Place | None) -> ScalarFunction:
@@ -42,12 +42,10 @@ def make_call(name: str, operands: Sequence[Rex], place: Place | None = None) ->
     """
     function = _require(name, place)
     function.check(operands, place)
-    if function.rewrite is not None:
-        return function.rewrite(operands, place)
-    if function.coerce is not None:
-        operands = function.coerce(operands)
     try:
-        return call_of(function, operands)
+        if function.rewrite is not None:
+            return function.rewrite(operands, place)
+        return call_of(function, function.coerce(operands) if function.coerce is not None else operands)
     except SqlError as error:
         if error.place is None:
             error.place = place

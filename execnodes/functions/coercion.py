@@ -9,7 +9,7 @@ from execnodes.functions.typerules import castable, common_type, family, least_r
 from execnodes.rex import Literal, Rex
 from execnodes.types import BIGINT, LogicalType
 
-__all__ = ["equal_operands", "ordered_operands", "case_operands", "to_common", "to_least_restrictive"]
+__all__ = ["case_operands", "equal_operands", "ordered_operands", "to_common", "to_least_restrictive"]
 
 
 def _cast_all(operands: Sequence[Rex], target: LogicalType) -> list[Rex]:

@@ -8,7 +8,7 @@ from execnodes.errors import SqlError
 from execnodes.functions.casting import cast_rex
 from execnodes.functions.coercion import to_least_restrictive
 from execnodes.functions.literals import null_literal
-from execnodes.functions.table import ScalarFunction, argument, fixed, register
+from execnodes.functions.table import ScalarFunction, TypeRule, argument, fixed, register
 from execnodes.functions.typerules import common_type, least_restrictive, same_type
 from execnodes.rex import Literal, Rex
 from execnodes.types import BOOLEAN, INT, STRING, LogicalType, RowField
@@ -32,13 +32,13 @@ def _array_of(operands: Sequence[Rex]) -> LogicalType:
 
 
 def _map_operands(operands: Sequence[Rex]) -> list[Rex]:
+    if len(operands) % 2:
+        raise SqlError("SQL202", "MAP takes (key, value) pairs")
     keys, values = to_least_restrictive(operands[0::2]), to_least_restrictive(operands[1::2])
     return [x for pair in zip(keys, values, strict=True) for x in pair]
 
 
 def _map_of(operands: Sequence[Rex]) -> LogicalType:
-    if len(operands) % 2:
-        raise SqlError("SQL202", "MAP takes (key, value) pairs")
     sides = [least_restrictive([o.type for o in operands[i::2]]) for i in (0, 1)]
     key, value = sides
     if key is None or value is None:
@@ -101,7 +101,7 @@ def _from_arrays(operands: Sequence[Rex]) -> LogicalType:
     return LogicalType("MAP", _any_nullable(operands), children=tuple(o.type.children[0] for o in operands))
 
 
-def _part(index: int):  # type: ignore[no-untyped-def]
+def _part(index: int) -> TypeRule:
     def rule(operands: Sequence[Rex]) -> LogicalType:
         return _array(operands[0].type.children[index], operands[0].type.nullable)
     return rule

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from execnodes.errors import Place, SqlError
 from execnodes.functions.coercion import equal_operands, ordered_operands
-from execnodes.functions.table import ScalarFunction, fixed, register
+from execnodes.functions.table import Rewrite, ScalarFunction, fixed, register
 from execnodes.rex import Call, Literal, Rex
 from execnodes.types import BOOLEAN
 
@@ -40,7 +40,7 @@ def _junction(name: str, operands: Sequence[Rex]) -> Rex:
     return Call(BOOLEAN.as_nullable(any(o.type.nullable for o in flat)), tuple(flat), f"${name}$1", "BINARY")
 
 
-def _compare(name: str):  # type: ignore[no-untyped-def]
+def _compare(name: str) -> Rewrite:
     coerce = equal_operands if name in ("=", "<>") else ordered_operands
 
     def rewrite(operands: Sequence[Rex], place: Place | None) -> Rex:
@@ -63,7 +63,7 @@ def _between_symmetric(operands: Sequence[Rex], place: Place | None) -> Rex:
     return _junction("OR", [_between((value, low, high), place), _between((value, high, low), place)])
 
 
-def _negated(inner):  # type: ignore[no-untyped-def]
+def _negated(inner: Rewrite) -> Rewrite:
     def rewrite(operands: Sequence[Rex], place: Place | None) -> Rex:
         return _not(inner(operands, place))
     return rewrite
@@ -96,7 +96,7 @@ def _distinct(operands: Sequence[Rex], place: Place | None, *, negated: bool) ->
     return _junction("AND", [_junction("OR", [_postfix("IS NOT NULL", a), _postfix("IS NOT NULL", b)]), differ])
 
 
-def _not_like(name: str):  # type: ignore[no-untyped-def]
+def _not_like(name: str) -> Rewrite:
     def rewrite(operands: Sequence[Rex], place: Place | None) -> Rex:
         t = BOOLEAN.as_nullable(any(o.type.nullable for o in operands))
         return _not(Call(t, tuple(operands), f"${name}$1", "SPECIAL"))

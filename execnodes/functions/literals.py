@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import datetime as dt
+import itertools
 import re
 from decimal import Decimal
 
@@ -13,9 +14,22 @@ from execnodes.functions.typerules import SYMBOL, binary, char, decimal, time, t
 from execnodes.rex import Literal
 from execnodes.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, NULL, LogicalType
 
-__all__ = ["string_literal", "number_literal", "boolean_literal", "null_literal", "binary_literal", "date_literal",
-           "time_literal", "timestamp_literal", "interval_literal", "unit_literal", "trim_flag", "symbol",
-           "TIME_UNITS", "interval_type"]
+__all__ = [
+    "TIME_UNITS",
+    "binary_literal",
+    "boolean_literal",
+    "date_literal",
+    "interval_literal",
+    "interval_type",
+    "null_literal",
+    "number_literal",
+    "string_literal",
+    "symbol",
+    "time_literal",
+    "timestamp_literal",
+    "trim_flag",
+    "unit_literal",
+]
 
 TIME_UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND",
               "NANOSECOND", "DOW", "ISODOW", "DOY", "ISOYEAR", "EPOCH", "DECADE", "CENTURY", "MILLENNIUM")
@@ -184,7 +198,7 @@ def interval_literal(text: str, start: str, end: str | None = None, precision: i
         raise error
     units = _ORDER[_ORDER.index(base):_ORDER.index(end or base) + 1]
     parts = [r"(\d+)"]
-    for before, unit in zip(units, units[1:], strict=False):
+    for before, unit in itertools.pairwise(units):
         separator = _SEPARATORS.get((before, unit))
         if separator is None:
             raise error

@@ -15,8 +15,20 @@ from execnodes.functions.typerules import family
 from execnodes.rex import InputRef, Literal, Rex
 from execnodes.types import LogicalType
 
-__all__ = ["ScalarFunction", "TypeRule", "register", "find_scalar", "by_plan_name", "names", "functions",
-           "unknown_function", "fixed", "forced_nullable", "argument", "accepts"]
+__all__ = [
+    "ScalarFunction",
+    "TypeRule",
+    "accepts",
+    "argument",
+    "by_plan_name",
+    "find_scalar",
+    "fixed",
+    "forced_nullable",
+    "functions",
+    "names",
+    "register",
+    "unknown_function",
+]
 
 TypeRule = Callable[[Sequence[Rex]], LogicalType]
 """From operands (their types and, where constant, their values) to the result type, nullability included."""

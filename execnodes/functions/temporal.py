@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from execnodes.errors import Place, SqlError
-from execnodes.functions.literals import interval_type
-from execnodes.functions.table import ScalarFunction, argument, fixed, forced_nullable, register
+from execnodes.functions.literals import interval_type, unit_literal
+from execnodes.functions.table import Rewrite, ScalarFunction, argument, fixed, forced_nullable, register
 from execnodes.functions.typerules import time, timestamp, timestamp_ltz
 from execnodes.rex import Call, Literal, Rex
 from execnodes.types import BIGINT, DATE, INT, STRING, LogicalType
@@ -85,9 +85,7 @@ def _diff(operands: Sequence[Rex], place: Place | None) -> Rex:
     return _divide(small, result, 7 * 86_400) if unit == "WEEK" else result
 
 
-def _extract(unit: str):  # type: ignore[no-untyped-def]
-    from execnodes.functions.literals import unit_literal
-
+def _extract(unit: str) -> Rewrite:
     flag = unit_literal(unit)
 
     def rewrite(operands: Sequence[Rex], place: Place | None) -> Rex:

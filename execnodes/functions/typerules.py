@@ -11,9 +11,29 @@ from dataclasses import replace
 
 from execnodes.types import DOUBLE, MAX_LENGTH, LogicalType, RowField, type_from_json
 
-__all__ = ["decimal", "char", "varchar", "binary", "varbinary", "timestamp", "timestamp_ltz", "time", "as_decimal",
-           "least_restrictive", "common_type", "decimal_plus", "decimal_times", "decimal_divide", "decimal_modulo",
-           "decimal_round", "castable", "is_implicit", "same_type", "family", "SYMBOL"]
+__all__ = [
+    "SYMBOL",
+    "as_decimal",
+    "binary",
+    "castable",
+    "char",
+    "common_type",
+    "decimal",
+    "decimal_divide",
+    "decimal_modulo",
+    "decimal_plus",
+    "decimal_round",
+    "decimal_times",
+    "family",
+    "is_implicit",
+    "least_restrictive",
+    "same_type",
+    "time",
+    "timestamp",
+    "timestamp_ltz",
+    "varbinary",
+    "varchar",
+]
 
 _MAX_PRECISION = 38
 _MIN_ADJUSTED_SCALE = 6
@@ -28,10 +48,10 @@ _TIMESTAMPS = ("TIMESTAMP_WITHOUT_TIME_ZONE", "TIMESTAMP_WITH_LOCAL_TIME_ZONE", 
 _INTERVALS = ("INTERVAL_DAY_TIME", "INTERVAL_YEAR_MONTH")
 
 _FAMILY = (
-    {root: "NUMERIC" for root in (*_INTEGER_DIGITS, *_APPROXIMATE, "DECIMAL")}
-    | {root: "CHARACTER" for root in _CHARACTERS}
-    | {root: "BINARY" for root in _BINARIES}
-    | {root: "TIMESTAMP" for root in _TIMESTAMPS}
+    dict.fromkeys((*_INTEGER_DIGITS, *_APPROXIMATE, "DECIMAL"), "NUMERIC")
+    | dict.fromkeys(_CHARACTERS, "CHARACTER")
+    | dict.fromkeys(_BINARIES, "BINARY")
+    | dict.fromkeys(_TIMESTAMPS, "TIMESTAMP")
     | {"TIME_WITHOUT_TIME_ZONE": "TIME"}
 )
 
@@ -277,7 +297,7 @@ def is_implicit(source: LogicalType, target: LogicalType) -> bool:
         return _INTEGER_DIGITS[a] <= _INTEGER_DIGITS[b]
     if family(source) == family(target):
         if family(source) == "NUMERIC":
-            return b in _APPROXIMATE and (a not in _APPROXIMATE or b == "DOUBLE") or (b == "DECIMAL" and a != "DOUBLE"
+            return (b in _APPROXIMATE and (a not in _APPROXIMATE or b == "DOUBLE")) or (b == "DECIMAL" and a != "DOUBLE"
                                                                                     and a != "FLOAT")
         return True
     if a == "DATE" and b == _TS:

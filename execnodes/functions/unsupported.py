@@ -26,12 +26,9 @@ _REASONS = {
     "OVERLAPS": "write the comparison of the two intervals' ends out",
     "GROUPING": "GROUPING SETS are not available yet", "GROUPING_ID": "GROUPING SETS are not available yet",
     "GROUP_ID": "GROUPING SETS are not available yet",
-    **{name: "windows are not available yet" for name in
-       ("TUMBLE", "TUMBLE_START", "TUMBLE_END", "TUMBLE_ROWTIME", "TUMBLE_PROCTIME", "HOP", "HOP_START", "HOP_END",
-        "HOP_ROWTIME", "HOP_PROCTIME", "SESSION", "SESSION_START", "SESSION_END", "SESSION_ROWTIME", "SESSION_PROCTIME")},
-    **{name: "it needs an OVER window" for name in
-       ("ROW_NUMBER", "RANK", "DENSE_RANK", "PERCENT_RANK", "CUME_DIST", "NTILE", "LEAD", "LAG")},
-    **{name: "MATCH_RECOGNIZE is not available yet" for name in ("MATCH_PROCTIME", "MATCH_ROWTIME", "CLASSIFIER")},
+    **dict.fromkeys(("TUMBLE", "TUMBLE_START", "TUMBLE_END", "TUMBLE_ROWTIME", "TUMBLE_PROCTIME", "HOP", "HOP_START", "HOP_END", "HOP_ROWTIME", "HOP_PROCTIME", "SESSION", "SESSION_START", "SESSION_END", "SESSION_ROWTIME", "SESSION_PROCTIME"), "windows are not available yet"),
+    **dict.fromkeys(("ROW_NUMBER", "RANK", "DENSE_RANK", "PERCENT_RANK", "CUME_DIST", "NTILE", "LEAD", "LAG"), "it needs an OVER window"),
+    **dict.fromkeys(("MATCH_PROCTIME", "MATCH_ROWTIME", "CLASSIFIER"), "MATCH_RECOGNIZE is not available yet"),
     "ML_PREDICT": "models are not available", "AGG_DECIMAL_PLUS": "internal to Flink",
     "AGG_DECIMAL_MINUS": "internal to Flink",
 }

@@ -9,10 +9,9 @@ from typing import Any
 import polars as pl
 
 from execnodes.changelog import KIND, column
-from execnodes.errors import DataError
+from execnodes.errors import DataError, RunError, StateplanError, find_encoded
 from execnodes.functions.render import NOW, Check, Renderer
 from execnodes.rex import InputRef, Rex
-from execnodes.types import LogicalType
 
 __all__ = ["CalcTransform", "compile_rex", "evaluate"]
 
@@ -29,6 +28,8 @@ class _Compiled:
     uses_now: bool
     identity: bool
     """Whether all values are input columns."""
+    anchored: bool
+    """Whether a value is as long as the frame (and not a constant)."""
 
 
 def _compile(rexes: tuple[Rex, ...], names: tuple[str, ...], time_zone: str) -> _Compiled:
@@ -40,7 +41,7 @@ def _compile(rexes: tuple[Rex, ...], names: tuple[str, ...], time_zone: str) -> 
             e = e.cast(rex.type.polars())
         values.append(e.alias(name))
     return _Compiled(tuple(values), tuple(renderer.checks), renderer.uses_now,
-                     all(isinstance(rex, InputRef) for rex in rexes))
+                     all(isinstance(rex, InputRef) for rex in rexes), any(v.meta.root_names() for v in values))
 
 
 def compile_rex(rex: Rex, time_zone: str = "UTC") -> pl.Expr:
@@ -102,6 +103,14 @@ class CalcTransform:
             DataError: DATA301, naming function and value, where Flink would fail the job on a row.
             RunError: RUN301 or RUN302, for an expression that cannot be run.
         """
+        try:
+            return self._run(frame, now)
+        except StateplanError:
+            raise
+        except (Exception, pl.exceptions.PanicException) as cause:
+            raise _failure(cause) from cause
+
+    def _run(self, frame: pl.DataFrame, now: int) -> pl.DataFrame:
         condition, projection = self._programs()
         kind = [KIND] if KIND in frame.columns else []
         if frame.height == 0:
@@ -116,11 +125,22 @@ class CalcTransform:
         if projection.identity:
             return frame.select([*projection.values, *kind])
         extra: list[pl.Expr] = [c.condition.any().alias(f"{_CHECK}{i}") for i, c in enumerate(projection.checks)]
-        height = pl.int_range(pl.len()).alias(_HEIGHT)
-        out = frame.select([*projection.values, *kind, *extra, height])
-        if extra and out.height and any(out[e.meta.output_name()][0] for e in extra):
+        if not (projection.anchored or kind):
+            extra.append(pl.int_range(pl.len()).alias(_HEIGHT))
+        out = frame.select([*projection.values, *kind, *extra])
+        if not extra:
+            return out
+        if out.height and any(out[f"{_CHECK}{i}"][0] for i in range(len(projection.checks))):
             _verify(frame, projection.checks)
-        return out.select([*(column(i) for i in range(len(self.projection))), *kind])
+        return out.drop([e.meta.output_name() for e in extra])
+
+
+def _failure(cause: BaseException) -> StateplanError:
+    """What went wrong inside Polars, as an error of this project."""
+    found = find_encoded(str(cause))
+    if found is not None:
+        return found
+    return RunError("RUN304", f"an expression failed: {str(cause).splitlines()[0]:.200}")
 
 
 def _verify(frame: pl.DataFrame, checks: tuple[Check, ...]) -> None:

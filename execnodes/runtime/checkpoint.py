@@ -16,10 +16,17 @@ from pathlib import Path
 
 from execnodes.errors import CheckpointError, StateplanError
 
-__all__ = ["DEFAULT_KEY_GROUPS", "Checkpoint", "RestartCheck"]
+__all__ = ["Checkpoint", "RestartCheck", "default_key_groups"]
 
-DEFAULT_KEY_GROUPS = 16
-"""Key groups of a job that does not set ``pipeline.max-parallelism``."""
+MIN_KEY_GROUPS = 8
+"""Fewest key groups of a job that does not set ``pipeline.max-parallelism``."""
+
+
+def default_key_groups(parallelism: int) -> int:
+    """Key groups of a job that does not set ``pipeline.max-parallelism``: four per task, so that the job can grow to
+    four times its parallelism. Each one costs some milliseconds per operator and micro-batch."""
+    return max(MIN_KEY_GROUPS, 4 * parallelism)
+
 
 RestartCheck = Callable[[str], None]
 """Given the text of the plan that wrote the checkpoint; raises CheckpointError when the new plan cannot continue."""
@@ -61,7 +68,11 @@ class Checkpoint:
         """
         given = options.get("execution.checkpointing.dir")
         wanted = options.get("pipeline.max-parallelism")
-        groups = int(wanted) if wanted and int(wanted) > 0 else DEFAULT_KEY_GROUPS
+        groups = (
+            int(wanted)
+            if wanted and int(wanted) > 0
+            else default_key_groups(int(options.get("parallelism.default", "2")))
+        )
         if not given:
             return Checkpoint(Path(tempfile.mkdtemp(prefix="stateplan-")), groups, temporary=True, resumed=False)
         folder = Path(given.removeprefix("file://")).absolute()

@@ -332,7 +332,7 @@ class QueryBinder:
             return self._view(found, place), parts[-1], path
         options = _options_hint(node.args.get("hints") or (), self.source)
         table = found.with_options(options) if options else found
-        return scan_of(table, place), parts[-1], path
+        return scan_of(table, place, tuple(options.items())), parts[-1], path
 
     def _view(self, view: CatalogView, place: Place) -> Rel:
         if self.depth > 50:

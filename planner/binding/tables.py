@@ -14,7 +14,7 @@ from planner.expressions.ops import cast, substitute
 __all__ = ["scan_of"]
 
 
-def scan_of(table: CatalogTable, place: Place) -> Rel:
+def scan_of(table: CatalogTable, place: Place, hints: tuple[tuple[str, str], ...] = ()) -> Rel:
     """All columns of ``table``: its physical and metadata columns scanned, the others computed from them.
 
     Raises:
@@ -44,8 +44,9 @@ def scan_of(table: CatalogTable, place: Place) -> Rel:
             read.append(entry)
     names = [c.name for c in physical] + [n for _, n, _ in read]
     types = [c.type for c in physical] + [t for _, _, t in read]
-    ability = ProjectAbility(tuple(range(len(physical))), tuple(k for k, _, _ in read), projects=False) if read else None
-    scan = Scan(table, tuple(names), tuple(types), ability, place=place)
+    produced = tuple(zip(names, types, strict=True))
+    everything = ProjectAbility(tuple(range(len(physical))), tuple(k for k, _, _ in read), produced, projects=False)
+    scan = Scan(table, tuple(names), tuple(types), (everything,) if read else (), hints, place)
     if len(physical) == len(schema.columns):
         return scan
     columns: list[Rex] = []

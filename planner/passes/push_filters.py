@@ -27,7 +27,7 @@ from planner.expressions.ops import (
 from planner.passes.build import filtered
 
 __all__ = ["filter_into_join", "filter_through_aggregate", "filter_through_project", "filter_through_union",
-           "join_condition_push", "merge_filters"]
+           "equi_keys", "is_equi_key", "join_condition_push", "merge_filters"]
 
 
 def merge_filters(rel: Rel) -> Rel | None:
@@ -123,19 +123,24 @@ def _perform(join: Join, above: list[Rex]) -> Rel | None:
     return replace(join, left=filtered(join.left, left), right=filtered(join.right, right), condition=condition)
 
 
+def _equi_pair(term: Rex, width: int) -> tuple[int, int] | None:
+    if kind(term) != "=":
+        return None
+    a, b = term.children
+    if not isinstance(a, InputRef) or not isinstance(b, InputRef):
+        return None
+    low, high = sorted((a.index, b.index))
+    return (low, high - width) if low < width <= high else None
+
+
 def equi_keys(condition: Rex, width: int) -> list[tuple[int, int]]:
-    """Pairs of fields (left, right) that an inner join's condition makes equal."""
-    pairs = []
-    for term in conjunctions(condition):
-        if kind(term) != "=":
-            continue
-        a, b = term.children
-        if not isinstance(a, InputRef) or not isinstance(b, InputRef):
-            continue
-        low, high = sorted((a.index, b.index))
-        if low < width <= high:
-            pairs.append((low, high - width))
-    return pairs
+    """Pairs of fields (left, right) that a join's condition makes equal, in order."""
+    return [p for t in conjunctions(condition) if (p := _equi_pair(t, width)) is not None]
+
+
+def is_equi_key(term: Rex, width: int) -> bool:
+    """Whether ``term`` makes a field of the left input equal to one of the right."""
+    return _equi_pair(term, width) is not None
 
 
 def _infer(join: Join, condition: Rex | None, terms: Sequence[Rex], left: list[Rex], right: list[Rex]) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from execnodes.connectors.registry import source_abilities
 from execnodes.rex import Call, Rex
-from planner.algebra import Filter, Rel, Scan
+from planner.algebra import Filter, FilterAbility, Rel, Scan
 from planner.expressions.convertible import convert
 from planner.expressions.ops import call, conjunctions, disjunctions, kind, not_, or_, walk
 from planner.expressions.simplify import expand_search
@@ -22,7 +22,7 @@ def push_filter_into_scan(rel: Rel) -> Rel | None:
     if not isinstance(rel, Filter) or not isinstance(rel.input, Scan):
         return None
     scan = rel.input
-    if scan.predicates is not None or "FilterPushDown" not in source_abilities(scan.table.options):
+    if scan.is_filtered or "FilterPushDown" not in source_abilities(scan.table.options):
         return None
     condition = rel.condition
     if kind(condition) == "SEARCH":
@@ -37,7 +37,8 @@ def push_filter_into_scan(rel: Rel) -> Rel | None:
             taken.append(converted)
     if not taken:
         return None
-    return filtered(replace(scan, predicates=tuple(taken)), [*taken, *refused])
+    ability = FilterAbility(tuple(taken), scan.names)
+    return filtered(replace(scan, abilities=(*scan.abilities, ability)), [*taken, *refused])
 
 
 def _calls(rex: Rex) -> int:

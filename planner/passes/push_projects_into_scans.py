@@ -35,9 +35,11 @@ def push_project_into_scan(rel: Rel) -> Rel | None:
     order = list(metadata_columns(scan.table.options)) if keys else []
     metadata.sort(key=lambda i: order.index(keys[i - physical_count]))
     kept = [*physical, *metadata]
-    ability = ProjectAbility(tuple(physical), tuple(keys[i - physical_count] for i in metadata))
-    narrowed = replace(scan, names=tuple(scan.names[i] for i in kept), types=tuple(scan.types[i] for i in kept),
-                       projection=ability)
+    names, types = tuple(scan.names[i] for i in kept), tuple(scan.types[i] for i in kept)
+    ability = ProjectAbility(tuple(physical), tuple(keys[i - physical_count] for i in metadata),
+                             tuple(zip(names, types, strict=True)))
+    others = tuple(a for a in scan.abilities if not isinstance(a, ProjectAbility))
+    narrowed = replace(scan, names=names, types=types, abilities=(*others, ability))
     where = {f: i for i, f in enumerate(kept)}
     exprs = tuple(remap(e, where) for e in rel.exprs)
     if is_identity(exprs, narrowed):

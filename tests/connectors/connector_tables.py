@@ -47,7 +47,9 @@ def read_lines(options: Mapping[str, str], columns: Fields, path: Path) -> list[
     return out
 
 
-def read_all(options: Mapping[str, str], columns: Fields, path: Path, projection: list[int] | None = None) -> pl.DataFrame:
+def read_all(
+    options: Mapping[str, str], columns: Fields, path: Path, projection: list[int] | None = None
+) -> pl.DataFrame:
     """All rows of a file in one frame."""
     wanted = range(len(columns)) if projection is None else projection
     return pl.concat(list(make_decoder(options, columns, wanted).read(str(path))))

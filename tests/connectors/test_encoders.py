@@ -83,7 +83,9 @@ def test_csv_quotes_what_flink_quotes() -> None:
 
 def test_csv_plain_decimals() -> None:
     df = pl.DataFrame({"c0": pl.Series(["100.00", "12.30", "0.00"]).cast(pl.Decimal(10, 2))})
-    plain = make_encoder(table("csv") | {"csv.write-bigdecimal-in-scientific-notation": "false"}, fields("a DECIMAL(10,2)"))
+    plain = make_encoder(
+        table("csv") | {"csv.write-bigdecimal-in-scientific-notation": "false"}, fields("a DECIMAL(10,2)")
+    )
     assert plain.encode(df) == b"100\n12.3\n0\n"
     assert make_encoder(table("csv"), fields("a DECIMAL(10,2)")).encode(df) == b"1E+2\n12.3\n0\n"
 

@@ -33,13 +33,15 @@ def deviation(case: dict[str, Any]) -> str | None:
     skips = "json.ignore-parse-errors" in options
     if line == '{"a":1,"a":2,"b":"x"}' or (skips and line.startswith(('{"a":[1,2]', '{"a":{"z"'))):
         return None if tree else "place"
-    if tree and (line in ("   ", "null") and len(options) == 1 or line == '{"b":1e400}'):
+    if line == '{"a":1,"a":2}' and "json.fail-on-missing-field" in options:
+        return "place"
+    if tree and ((line in ("   ", "null") and len(options) == 1) or line == '{"b":1e400}'):
         return "tree"
     if (case["type"], line) in JAVA17:
         return "java17"
     if "(9)" in case["type"] and ("0001-01-01" in line or "9999-12-31" in line):
         return "range"
-    if "TIMESTAMP" in case["type"] and "(9)" not in case["type"] and ".123456789" in line:
+    if "TIMESTAMP(" in case["type"] and "(9)" not in case["type"] and '.123456789"' in line:
         return "cut"
     return None
 

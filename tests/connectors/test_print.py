@@ -7,9 +7,9 @@ from decimal import Decimal
 
 import polars as pl
 import pytest
+from connector_tables import GOLDEN, fields
 from hypothesis import given
 from hypothesis import strategies as st
-from connector_tables import GOLDEN, fields
 
 from execnodes.connectors.formats.values import build_series
 from execnodes.connectors.java_text import (
@@ -106,7 +106,12 @@ def test_timestamps(count: int, unit: str, plain: str, zoned: str) -> None:
 
 
 def test_dates_before_the_common_era() -> None:
-    assert [date_text(d) for d in (-719163, -719529, 0, 2932897)] == ["0000-12-31", "-0001-12-31", "1970-01-01", "+10000-01-01"]
+    assert [date_text(d) for d in (-719163, -719529, 0, 2932897)] == [
+        "0000-12-31",
+        "-0001-12-31",
+        "1970-01-01",
+        "+10000-01-01",
+    ]
 
 
 def test_intervals() -> None:

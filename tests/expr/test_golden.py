@@ -48,7 +48,11 @@ def _java(t: LogicalType, value: Any) -> Any:
     if isinstance(value, dt.time):
         return _short(value.isoformat("microseconds"))
     if isinstance(value, dt.datetime):
-        return _short(value.replace(tzinfo=None).isoformat("T", "microseconds")) + ("Z" if value.tzinfo else "")
+        text = value.replace(tzinfo=None).isoformat("T", "microseconds")
+        if value.tzinfo is None:
+            return _short(text)
+        main, fraction = text[:19], text[20:].rstrip("0")
+        return main + (f".{fraction.ljust(-(-len(fraction) // 3) * 3, '0')}" if fraction else "") + "Z"
     if isinstance(value, dt.timedelta):
         return value
     return str(value)

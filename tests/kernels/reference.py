@@ -95,8 +95,9 @@ def wrap(value: int, bits: int) -> int:
 class Call:
     """An aggregate call over whole numbers (or, for COUNT, MIN and MAX, anything ordered)."""
 
-    def __init__(self, function: str, argument: int | None, distinct: bool = False, passes: int | None = None,
-                 bits: int = 32) -> None:
+    def __init__(
+        self, function: str, argument: int | None, distinct: bool = False, passes: int | None = None, bits: int = 32
+    ) -> None:
         self.function, self.argument, self.distinct, self.passes, self.bits = function, argument, distinct, passes, bits
 
     def initial(self) -> list[Any]:
@@ -131,11 +132,11 @@ class Call:
 
 
 class GroupAggregate:
-    """GroupAggFunction with the code generated for its calls. One deliberate difference: when the extreme of a MIN or
-    MAX is retracted, values retracted more often than inserted are not candidates for the next one."""
+    """GroupAggFunction with the code generated for its calls."""
 
-    def __init__(self, grouping: Sequence[int], calls: Sequence[Call], update_before: bool, need_retraction: bool,
-                 ttl: int) -> None:
+    def __init__(
+        self, grouping: Sequence[int], calls: Sequence[Call], update_before: bool, need_retraction: bool, ttl: int
+    ) -> None:
         self.grouping, self.calls, self.update_before, self.retract = grouping, calls, update_before, need_retraction
         self.ttl = ttl
         self.state: Cells[dict[str, Any]] = Cells(ttl)
@@ -204,13 +205,14 @@ class GroupAggregate:
             if acc[1] == 0:
                 acc[0] = None
             elif value == acc[0]:
-                left: list[Any] = [v for v, n in view.live(now).items() if n[0] > 0]
+                left: list[Any] = list(view.live(now))
                 acc[0] = (min(left) if call.function == "MIN" else max(left)) if left else None
                 if not left:
                     acc[1] = 0
 
-    def distinct(self, group: Row, row: Row, sign: int, accs: list[list[Any]], argument: int, users: list[int],
-                 now: int) -> None:
+    def distinct(
+        self, group: Row, row: Row, sign: int, accs: list[list[Any]], argument: int, users: list[int], now: int
+    ) -> None:
         """One distinct view per argument; per user a count (with retractions) or a flag (without)."""
         passed = [self.calls[i].passes is None or row[self.calls[i].passes] is True for i in users]  # type: ignore[index]
         if not any(passed):
@@ -269,8 +271,13 @@ class JoinSide:
 class Join:
     """StreamingJoinOperator, inner."""
 
-    def __init__(self, left: JoinSide, right: JoinSide, filter_nulls: Sequence[bool],
-                 condition: Callable[[Row], bool] = lambda row: True) -> None:
+    def __init__(
+        self,
+        left: JoinSide,
+        right: JoinSide,
+        filter_nulls: Sequence[bool],
+        condition: Callable[[Row], bool] = lambda row: True,
+    ) -> None:
         self.sides, self.filter_nulls, self.condition = (left, right), filter_nulls, condition
 
     def add(self, side: int, change: Change, now: int) -> list[Change]:

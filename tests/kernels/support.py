@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import polars as pl
@@ -39,8 +40,14 @@ def changes_of(out: pl.DataFrame) -> list[Change]:
 
 
 def call(function: str, argument: int | None, result: LogicalType, distinct: bool = False, passes: int = -1) -> AggCall:
-    return AggCall(name="x", internal_name=f"${function}$1", arg_list=() if argument is None else (argument,),
-                   distinct=distinct, filter_arg=passes, type=result)
+    return AggCall(
+        name="x",
+        internal_name=f"${function}$1",
+        arg_list=() if argument is None else (argument,),
+        distinct=distinct,
+        filter_arg=passes,
+        type=result,
+    )
 
 
 def retracting(rows: st.SearchStrategy[Row], size: int) -> st.SearchStrategy[list[Change]]:
@@ -80,7 +87,7 @@ def split(changes: Sequence[Any], cuts: Sequence[int]) -> list[list[Any]]:
     if not changes:
         return []
     places = sorted({c % len(changes) for c in cuts} | {0, len(changes)})
-    return [list(changes[a:b]) for a, b in zip(places, places[1:], strict=False)]
+    return [list(changes[a:b]) for a, b in pairwise(places)]
 
 
 def legal(changes: Sequence[Change], start: dict[Row, int] | None = None) -> bool:

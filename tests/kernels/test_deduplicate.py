@@ -18,7 +18,10 @@ from tests.kernels.support import CLOCK, CUTS, TYPES, changes_of, frame, inserti
 
 ROW = row_of("lsi")
 ROWS: st.SearchStrategy[Row] = st.tuples(
-    st.sampled_from([None, 0, 1, 2, -5, 2**62, -2**63]), st.sampled_from([None, "", "a", "ä", "日本"]), st.integers(0, 2))
+    st.sampled_from([None, 0, 1, 2, -5, 2**62, -(2**63)]),
+    st.sampled_from([None, "", "a", "ä", "日本"]),
+    st.integers(0, 2),
+)
 KEYS = st.sampled_from([(0,), (1,), (0, 1), (1, 2), ()])
 
 
@@ -69,9 +72,14 @@ def test_ttl_applies_to_what_an_older_ttl_wrote(changes, clock) -> None:
 def test_keep_last_within_and_across_batches() -> None:
     state = MemoryState(DeduplicateKernel(ROW, (0,), True, True))
     assert changes_of(state.step([frame(ROW, [(0, (1, "a", 1)), (0, (2, "b", 1)), (0, (1, "c", 2))])], 1, [0])) == [
-        (INSERT, (2, "b", 1)), (INSERT, (1, "c", 2))]
+        (INSERT, (2, "b", 1)),
+        (INSERT, (1, "c", 2)),
+    ]
     assert changes_of(state.step([frame(ROW, [(0, (1, "d", 3)), (0, (3, "x", 1)), (0, (2, "b", 1))])], 2, [0])) == [
-        (UPDATE_BEFORE, (1, "c", 2)), (UPDATE_AFTER, (1, "d", 3)), (INSERT, (3, "x", 1))]
+        (UPDATE_BEFORE, (1, "c", 2)),
+        (UPDATE_AFTER, (1, "d", 3)),
+        (INSERT, (3, "x", 1)),
+    ]
 
 
 def test_an_equal_row_refreshes_keep_last_without_ttl_change_too() -> None:
@@ -92,7 +100,8 @@ def test_processing_time_is_neither_compared_nor_kept() -> None:
 
     def at(instant: int, v: int) -> pl.DataFrame:
         return pl.DataFrame({"c0": [1], "c1": [instant], "c2": [v]}).with_columns(
-            pl.col("c0", "c2").cast(pl.Int32), pl.col("c1").cast(pl.Datetime("ms", "UTC")))
+            pl.col("c0", "c2").cast(pl.Int32), pl.col("c1").cast(pl.Datetime("ms", "UTC"))
+        )
 
     state.step([at(1, 7)], 1, [0])
     assert state.step([at(2, 7)], 2, [0]).height == 0
@@ -112,12 +121,26 @@ def test_only_insertions_are_taken(kind: int, last: bool) -> None:
 
 @pytest.mark.parametrize("last", [False, True])
 def test_values_of_every_type(last: bool) -> None:
-    types = [LogicalType("DECIMAL", precision=20, scale=3), LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", precision=3), DATE,
-             LogicalType("DOUBLE"), LogicalType("ARRAY", children=(TYPES["i"],)), row_type([("x", TYPES["s"])]),
-             LogicalType("VARBINARY", length=9), LogicalType("TIME_WITHOUT_TIME_ZONE", precision=0)]
-    values = [["1.500", None, "-2.250", "1.500"], [1, None, 2, 1], [1, None, 2, 1], [float("nan"), None, 0.5, float("nan")],
-              [[1, None], None, [], [1, None]], [{"x": "é"}, None, {"x": None}, {"x": "é"}], [b"a", None, b"", b"a"],
-              [10**9, None, 2 * 10**9, 10**9]]
+    types = [
+        LogicalType("DECIMAL", precision=20, scale=3),
+        LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", precision=3),
+        DATE,
+        LogicalType("DOUBLE"),
+        LogicalType("ARRAY", children=(TYPES["i"],)),
+        row_type([("x", TYPES["s"])]),
+        LogicalType("VARBINARY", length=9),
+        LogicalType("TIME_WITHOUT_TIME_ZONE", precision=0),
+    ]
+    values = [
+        ["1.500", None, "-2.250", "1.500"],
+        [1, None, 2, 1],
+        [1, None, 2, 1],
+        [float("nan"), None, 0.5, float("nan")],
+        [[1, None], None, [], [1, None]],
+        [{"x": "é"}, None, {"x": None}, {"x": "é"}],
+        [b"a", None, b"", b"a"],
+        [10**9, None, 2 * 10**9, 10**9],
+    ]
     for ltype, column in zip(types, values, strict=True):
         row = row_type([("k", ltype), ("v", TYPES["i"])])
         keys = pl.Series("c0", column, strict=False)

@@ -32,15 +32,18 @@ from tests.kernels.support import CLOCK, CUTS, anything, changes_of, frame, inse
 ROW = row_of("lsi")
 WIDE = row_of("lsil")
 ROWS: st.SearchStrategy[Row] = st.tuples(
-    st.sampled_from([None, 1, 2, 2**40]), st.sampled_from([None, "a", "é"]), st.integers(0, 1),
-    st.sampled_from([None, 1]))
+    st.sampled_from([None, 1, 2, 2**40]),
+    st.sampled_from([None, "a", "é"]),
+    st.integers(0, 1),
+    st.sampled_from([None, 1]),
+)
 
-DIFFERENT = RexCall(BOOLEAN, (InputRef(ROW.fields[2].type, 2), InputRef(ROW.fields[2].type, 6)), internal_name="$<>$1",
-                    syntax="BINARY")
+DIFFERENT = RexCall(
+    BOOLEAN, (InputRef(ROW.fields[2].type, 2), InputRef(ROW.fields[2].type, 6)), internal_name="$<>$1", syntax="BINARY"
+)
 """The third fields of two rows of WIDE differ."""
 
-KEYS = st.sampled_from([((0,), (0,)), ((0, 1), (0, 1)), ((1,), (1,)), ((0, 0), (0, 0)),
-                        ((0, 0), (0, 3)), ((), ())])
+KEYS = st.sampled_from([((0,), (0,)), ((0, 1), (0, 1)), ((1,), (1,)), ((0, 0), (0, 0)), ((0, 0), (0, 3)), ((), ())])
 UNIQUE = st.sampled_from([(), ((0,),), ((1,),), ((0, 1, 2), (1, 2)), ((2,), (0,))])
 """Declared unique keys. They are not enforced: then the last row wins, in Flink as here."""
 
@@ -55,18 +58,30 @@ def identity(keys: tuple[int, ...], upsert_keys: tuple[tuple[int, ...], ...]) ->
 
 
 def build(keys, filters, left_unique, right_unique, condition=False, ttl=(0, 0), row: LogicalType = ROW):
-    spec = JoinSpec(join_type="INNER", left_keys=keys[0], right_keys=keys[1], filter_nulls=filters,
-                    non_equi_condition=DIFFERENT if condition else None)
+    spec = JoinSpec(
+        join_type="INNER",
+        left_keys=keys[0],
+        right_keys=keys[1],
+        filter_nulls=filters,
+        non_equi_condition=DIFFERENT if condition else None,
+    )
     kernel = JoinKernel(row, row, spec, left_unique, right_unique)
     sides = [JoinSide(k, identity(k, u), t) for k, u, t in zip(keys, (left_unique, right_unique), ttl, strict=True)]
     width = len(row.fields)
-    flink = Join(sides[0], sides[1], filters, (lambda r: r[2] is not None and r[width + 2] is not None and
-                                               r[2] != r[width + 2]) if condition else (lambda r: True))
+    flink = Join(
+        sides[0],
+        sides[1],
+        filters,
+        (lambda r: r[2] is not None and r[width + 2] is not None and r[2] != r[width + 2])
+        if condition
+        else (lambda r: True),
+    )
     return MemoryState(kernel), flink
 
 
 def both(changes: st.SearchStrategy[list[Change]]) -> st.SearchStrategy[list[tuple[int, Change]]]:
     """Changes of two inputs, mixed."""
+
     def mix(drawn: tuple[list[Change], list[Change], list[int]]) -> list[tuple[int, Change]]:
         queues = (list(drawn[0]), list(drawn[1]))
         out = []
@@ -76,6 +91,7 @@ def both(changes: st.SearchStrategy[list[Change]]) -> st.SearchStrategy[list[tup
             side = turn if queues[turn] else 1 - turn
             out.append((side, queues[side].pop(0)))
         return out
+
     turns = st.lists(st.integers(0, 1), min_size=3, max_size=8)
     return st.tuples(changes, changes, turns).map(mix)
 
@@ -91,7 +107,7 @@ def inputs_of(batch: list[tuple[int, Change]], row: LogicalType = ROW) -> list[p
 
 @given(st.data(), KEYS, st.booleans(), st.booleans(), UNIQUE, UNIQUE, st.booleans())
 def test_row_by_row(data, keys, nulls, filtered, left_unique, right_unique, condition) -> None:
-    filters = (not nulls, filtered)[:len(keys[0])]
+    filters = (not nulls, filtered)[: len(keys[0])]
     changes = data.draw(both(st.one_of(retracting(ROWS, 10), anything(ROWS, 15))))
     state, flink = build(keys, filters, left_unique, right_unique, condition, row=WIDE)
     for now, (side, change) in enumerate(changes):
@@ -133,7 +149,7 @@ def test_equal_rows_without_unique_key_expire_one_by_one() -> None:
 @given(st.data(), KEYS, st.booleans(), st.booleans(), UNIQUE, UNIQUE, st.booleans(), CUTS)
 def test_batches(data, keys, nulls, filtered, left_unique, right_unique, condition, cuts) -> None:
     """Any split gives what Flink gives when it sees the left rows of each batch first."""
-    filters = (not nulls, filtered)[:len(keys[0])]
+    filters = (not nulls, filtered)[: len(keys[0])]
     changes = data.draw(both(st.one_of(retracting(ROWS, 20), inserting(ROWS, 20), anything(ROWS, 15))))
     state, flink = build(keys, filters, left_unique, right_unique, condition, row=WIDE)
     out: list[Change] = []
@@ -157,15 +173,22 @@ def test_the_split_does_not_matter(data, cuts, other_cuts) -> None:
             out += changes_of(state.step(inputs_of(batch, WIDE), now, [0, 0]))
         results.append(fold(out))
     there = [fold([c for s, c in changes if s == side]) for side in (0, 1)]
-    joined = {a + b: n * m for a, n in there[0].items() for b, m in there[1].items() if a[0] is not None and a[0] == b[0]}
+    joined = {
+        a + b: n * m for a, n in there[0].items() for b, m in there[1].items() if a[0] is not None and a[0] == b[0]
+    }
     assert results[0] == results[1] == joined
 
 
 def test_rows_that_come_and_go_in_a_batch_are_not_mentioned() -> None:
     state, _ = build(((0,), (0,)), (True,), (), ())
     state.step(inputs_of([(1, (INSERT, (1, "x", 1)))]), 0, [0, 0])
-    passing = [(0, (INSERT, (1, "a", 1))), (0, (UPDATE_BEFORE, (1, "a", 1))), (0, (UPDATE_AFTER, (1, "b", 1))),
-               (0, (UPDATE_BEFORE, (1, "b", 1))), (0, (UPDATE_AFTER, (1, "c", 1)))]
+    passing = [
+        (0, (INSERT, (1, "a", 1))),
+        (0, (UPDATE_BEFORE, (1, "a", 1))),
+        (0, (UPDATE_AFTER, (1, "b", 1))),
+        (0, (UPDATE_BEFORE, (1, "b", 1))),
+        (0, (UPDATE_AFTER, (1, "c", 1))),
+    ]
     assert changes_of(state.step(inputs_of(passing), 1, [0, 0])) == [(UPDATE_AFTER, (1, "c", 1, 1, "x", 1))]
     back = [(0, (UPDATE_BEFORE, (1, "c", 1))), (0, (UPDATE_AFTER, (1, "c", 1)))]
     assert changes_of(state.step(inputs_of(back), 2, [0, 0])) == []

@@ -22,7 +22,9 @@ from tests.kernels.reference import INSERT, Row
 from tests.kernels.support import call, changes_of, frame, inserting, retracting, row_of
 
 ROW = row_of("lsi")
-ROWS: st.SearchStrategy[Row] = st.tuples(st.sampled_from([None, 1, 2**40]), st.sampled_from([None, "a", "é"]), st.integers(0, 3))
+ROWS: st.SearchStrategy[Row] = st.tuples(
+    st.sampled_from([None, 1, 2**40]), st.sampled_from([None, "a", "é"]), st.integers(0, 3)
+)
 CALLS = (call("COUNT", 2, BIGINT, True), call("MIN", 2, INT), call("MAX", 1, ROW.fields[1].type), call("SUM", 2, INT))
 SPEC = JoinSpec(join_type="INNER", left_keys=(0,), right_keys=(0,), filter_nulls=(True,))
 
@@ -93,5 +95,6 @@ def test_fetch_state_asks_in_steps() -> None:
 
     found = fetch_state(kernel, [frame(ROW, [(INSERT, (1, "a", 1))])], lookup)
     assert [name for name, _ in asked] == [t.name for t in kernel.tables] and len(found) == len(kernel.tables)
-    assert {name: n for name, n in asked if name.endswith(".order")} == \
-        {t.name: None for t in kernel.tables if t.name.endswith(".order")}
+    assert {name: n for name, n in asked if name.endswith(".order")} == {
+        t.name: None for t in kernel.tables if t.name.endswith(".order")
+    }

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from execnodes.errors import StateplanError
+from planner.dialect import parse, to_sql
 from planner.script import read_script
 
 PIECES = st.sampled_from(
@@ -98,3 +102,26 @@ def test_any_characters_are_read_or_refused(text: str) -> None:
         read_script(text)
     except StateplanError as error:
         str(error)
+
+
+LINES = Path(__file__).with_name("identity.sql").read_text().splitlines()
+TOKENS = re.compile(r"\s+|'(?:[^']|'')*'|`[^`]*`|/\*\+|\*/|\w+|.", re.S)
+
+
+@given(st.data())
+def test_a_statement_with_a_word_too_many_or_too_few_is_refused_or_means_what_it_says(data: st.DataObject) -> None:
+    tokens = TOKENS.findall(data.draw(st.sampled_from(LINES)))
+    other = TOKENS.findall(data.draw(st.sampled_from(LINES)))
+    at = data.draw(st.integers(0, len(tokens) - 1))
+    word = [data.draw(st.sampled_from(other))] if data.draw(st.booleans()) else []
+    text = " ".join([*tokens[:at], *word, *tokens[at + data.draw(st.integers(0, 1)) :]])
+    try:
+        trees = parse(text)
+    except StateplanError as error:
+        assert error.place is not None
+        return
+    for tree in trees:
+        written = to_sql(tree)
+        [again] = parse(written)
+        assert again == tree
+        assert to_sql(again) == written

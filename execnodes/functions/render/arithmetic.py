@@ -6,7 +6,7 @@ import polars as pl
 
 from execnodes.errors import RunError
 from execnodes.functions.render import decimals
-from execnodes.functions.render.base import Renderer, renders
+from execnodes.functions.render.base import Renderer, exact_quotient, renders
 from execnodes.functions.render.casts import to_number
 from execnodes.functions.render.moments import difference, shift
 from execnodes.functions.typerules import family
@@ -63,7 +63,8 @@ def minus(r: Renderer, call: Call) -> pl.Expr:
 def _negate(r: Renderer, call: Call) -> pl.Expr:
     value = r.expr(call.operands[0])
     if _is_decimal(call):
-        return decimals.from_unscaled(-decimals.unscaled(value, call.operands[0].type), call.type, certain=True)
+        zero = pl.lit(0, dtype=pl.Int128)
+        return decimals.from_unscaled(zero - decimals.unscaled(value, call.operands[0].type), call.type, certain=True)
     return -value
 
 
@@ -90,7 +91,7 @@ def divide(r: Renderer, call: Call) -> pl.Expr:
         return decimals.divide(x, a.type, y, b.type, call.type)
     if call.type.root in _APPROXIMATE:
         p, q = (to_number(e, o.type, call.type) for e, o in zip((x, y), call.operands, strict=True))
-        return p / q
+        return exact_quotient(p, q).cast(call.type.polars())
     if not call.type.is_integer:
         raise RunError("RUN301", f"a division of type {call.type} cannot be run")
     _fail_on_zero(r, call, x, y)
@@ -98,7 +99,7 @@ def divide(r: Renderer, call: Call) -> pl.Expr:
     return p.truncdiv(q)
 
 
-@renders("MOD", "%")
+@renders("MOD")
 def modulo(r: Renderer, call: Call) -> pl.Expr:
     a, b = call.operands
     x, y = r.expr(a), r.expr(b)

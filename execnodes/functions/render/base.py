@@ -15,12 +15,12 @@ from typing import Any, TypeVar
 import polars as pl
 
 from execnodes.changelog import column
-from execnodes.errors import RunError
+from execnodes.errors import RunError, StateplanError
 from execnodes.functions.render.constants import constant
 from execnodes.rex import Call, FieldAccess, InputRef, Literal, Rex
 from execnodes.types import LogicalType
 
-__all__ = ["Renderer", "Check", "renders", "RENDERERS", "rowwise", "NOW", "is_rendered"]
+__all__ = ["NOW", "RENDERERS", "Check", "Renderer", "exact_quotient", "is_rendered", "renders", "rowwise", "shielded"]
 
 NOW = "@now"
 """Column with the micro-batch's time in epoch milliseconds (Int64), present when an expression needs it."""
@@ -93,7 +93,9 @@ class Renderer:
         if isinstance(rex, Literal):
             return self.literal(rex.type, constant(rex))
         if isinstance(rex, Call):
-            render = RENDERERS.get(rex.name) if rex.internal_name else None
+            if rex.internal_name is None:
+                raise RunError("RUN301", f"the function {rex.name} cannot be run", hint="it is not a built-in function")
+            render = RENDERERS.get(rex.name)
             if render is None:
                 raise RunError("RUN301", f"the function {rex.name} cannot be run", hint="it is not supported yet")
             return render(self, rex)
@@ -103,8 +105,8 @@ class Renderer:
         raise RunError("RUN301", f"an expression of kind {type(rex).__name__} cannot be run")
 
     def args(self, call: Call) -> list[pl.Expr]:
-        """All operands rendered."""
-        return [self.expr(o) for o in call.operands]
+        """All operands rendered, but symbols, which are no values."""
+        return [self.expr(o) for o in call.operands if o.type.root != "SYMBOL"]
 
     def literal(self, t: LogicalType, value: Any) -> pl.Expr:
         """A constant of type ``t``."""
@@ -139,6 +141,17 @@ class Renderer:
         return result
 
 
+def shielded(function: Callable[[Sequence[pl.Series]], pl.Series]) -> Callable[[Sequence[pl.Series]], pl.Series]:
+    """``function`` for ``pl.map_batches``: Polars makes a new exception of a raised one's class and text, which an error
+    of this project does not survive; it travels encoded in a ValueError."""
+    def run(series: Sequence[pl.Series]) -> pl.Series:
+        try:
+            return function(series)
+        except StateplanError as error:
+            raise ValueError(error.encoded()) from error
+    return run
+
+
 def rowwise(function: Callable[..., Any], exprs: Sequence[pl.Expr], dtype: pl.DataType | type[pl.DataType], *,
             nulls: bool = False) -> pl.Expr:
     """``function`` applied to each row's values in Python, for what has no vectorised form.
@@ -146,7 +159,10 @@ def rowwise(function: Callable[..., Any], exprs: Sequence[pl.Expr], dtype: pl.Da
     Equal rows of a frame are computed once. Without ``nulls`` a NULL operand gives NULL and the function is not called;
     an unhashable operand must be a list or dict.
     """
+    @shielded
     def run(series: Sequence[pl.Series]) -> pl.Series:
+        if not nulls and any(len(s) and s.null_count() == len(s) for s in series):
+            return pl.Series([None], dtype=dtype).new_from_index(0, max(len(s) for s in series))
         height = min((len(s) for s in series if len(s) != 1), default=1)
         lists = [s.to_list() if len(s) == height else s.to_list() * height for s in series]
         known: dict[Any, Any] = {}
@@ -168,6 +184,17 @@ def rowwise(function: Callable[..., Any], exprs: Sequence[pl.Expr], dtype: pl.Da
         return pl.Series(out, dtype=dtype, strict=False)
 
     return pl.map_batches(list(exprs), run, return_dtype=dtype, is_elementwise=True)
+
+
+def exact_quotient(a: pl.Expr, b: pl.Expr) -> pl.Expr:
+    """a / b of two FLOAT or two DOUBLE expressions, correctly rounded; a DOUBLE where b is a constant.
+
+    Polars divides by a scalar as it multiplies with the reciprocal, which is off by one unit in the last place for some
+    values: a constant divisor is spread over a column.
+    """
+    if b.meta.root_names():
+        return a / b
+    return a.cast(pl.Float64) / (b.cast(pl.Float64) + pl.int_range(pl.len()).cast(pl.Float64) * 0.0)
 
 
 def _hashable(row: tuple[Any, ...]) -> bool:

@@ -12,7 +12,7 @@ import polars as pl
 
 from execnodes.errors import RunError
 from execnodes.functions.render import decimals
-from execnodes.functions.render.base import Renderer
+from execnodes.functions.render.base import Renderer, exact_quotient
 from execnodes.functions.render.moments import DAY, floor_div, from_local_millis, local_millis, per_milli, sub_millis
 from execnodes.functions.render.parsing import (
     parse_boolean,
@@ -28,7 +28,7 @@ from execnodes.functions.typerules import as_decimal, family, same_type
 from execnodes.rex import Call
 from execnodes.types import INT, LogicalType
 
-__all__ = ["cast_call", "cast_value", "cast_or_fail", "convert", "to_number"]
+__all__ = ["cast_call", "cast_or_fail", "cast_value", "convert", "to_number"]
 
 _APPROXIMATE = ("FLOAT", "DOUBLE")
 _EXACT_SCALE = 22
@@ -38,7 +38,7 @@ _EXACT_SCALE = 22
 def _decimal_to_double(e: pl.Expr, t: LogicalType) -> pl.Expr:
     precision, scale = as_decimal(t)
     if precision <= 15 and scale <= _EXACT_SCALE:
-        return decimals.unscaled(e, t).cast(pl.Float64) / pl.lit(float(10**scale))
+        return exact_quotient(decimals.unscaled(e, t).cast(pl.Float64), pl.lit(float(10**scale)))
     return e.cast(pl.String).cast(pl.Float64)
 
 
@@ -146,7 +146,9 @@ def _at_precision(millis: pl.Expr, precision: int) -> pl.Expr:
 def _moment_to_time(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
     millis = local_millis(r, e, source)
     if source.root == "TIMESTAMP_WITHOUT_TIME_ZONE":
-        millis = pl.max_horizontal(millis - millis.truncdiv(pl.lit(DAY, dtype=pl.Int64)) * DAY, pl.lit(0, dtype=pl.Int64))
+        millis = (millis - millis.truncdiv(pl.lit(DAY, dtype=pl.Int64)) * DAY).clip(lower_bound=0)
+    else:
+        millis = millis % pl.lit(DAY, dtype=pl.Int64)
     if (target.precision or 0) < 3:
         millis = _at_precision(millis, target.precision or 0)
     return from_local_millis(r, millis, target)
@@ -190,9 +192,9 @@ def _map_to_map(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalTyp
 
 
 def _row_to_row(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
-    fields = {g.name: cast_value(r, e.struct.field(f.name), f.type, g.type)
-              for f, g in zip(source.fields, target.fields, strict=True)}
-    return pl.when(e.is_not_null()).then(pl.struct(**fields))
+    fields = [cast_value(r, e.struct.field(f.name), f.type, g.type).alias(g.name)
+              for f, g in zip(source.fields, target.fields, strict=True)]
+    return pl.when(e.is_not_null()).then(pl.struct(fields))
 
 
 def _text_to(parse: Callable[[pl.Expr], pl.Expr]) -> Cast:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import polars as pl
@@ -15,11 +15,12 @@ from execnodes.types import LogicalType
 __all__: list[str] = []
 
 
-def _known(*exprs: pl.Expr) -> Any:
-    known = exprs[0].is_not_null()
-    for e in exprs[1:]:
+def _where_known(operands: Sequence[pl.Expr], result: pl.Expr) -> pl.Expr:
+    """``result`` on rows where no operand is NULL."""
+    known = operands[0].is_not_null()
+    for e in operands[1:]:
         known = known & e.is_not_null()
-    return pl.when(known)
+    return pl.when(known).then(result)
 
 
 @renders("ARRAY")
@@ -51,8 +52,8 @@ def _last_wins(e: pl.Expr, t: LogicalType) -> pl.Expr:
 
 @renders("ROW")
 def row(r: Renderer, call: Call) -> pl.Expr:
-    return pl.struct(**{f.name: convert(r.expr(o), o.type, f.type)
-                        for f, o in zip(call.type.fields, call.operands, strict=True)})
+    return pl.struct([convert(r.expr(o), o.type, f.type).alias(f.name)
+                      for f, o in zip(call.type.fields, call.operands, strict=True)])
 
 
 @renders("ITEM")
@@ -98,7 +99,7 @@ def _element_operand(r: Renderer, call: Call) -> tuple[pl.Expr, pl.Expr]:
 @renders("ARRAY_CONTAINS")
 def contains(r: Renderer, call: Call) -> pl.Expr:
     e, value = _element_operand(r, call)
-    return _known(e).then(e.list.contains(value, nulls_equal=True))
+    return _where_known([e], e.list.contains(value, nulls_equal=True))
 
 
 @renders("ARRAY_POSITION")
@@ -115,13 +116,13 @@ def _on_lists(call: Call, function: Callable[..., Any], exprs: list[pl.Expr], *,
 @renders("ARRAY_APPEND")
 def append(r: Renderer, call: Call) -> pl.Expr:
     e, value = _element_operand(r, call)
-    return _known(e).then(pl.concat_list([e, value.cast(call.type.children[0].polars())]))
+    return _where_known([e], pl.concat_list([e, value.cast(call.type.children[0].polars())]))
 
 
 @renders("ARRAY_PREPEND")
 def prepend(r: Renderer, call: Call) -> pl.Expr:
     e, value = _element_operand(r, call)
-    return _known(e).then(pl.concat_list([value.cast(call.type.children[0].polars()), e]))
+    return _where_known([e], pl.concat_list([value.cast(call.type.children[0].polars()), e]))
 
 
 @renders("ARRAY_REMOVE")
@@ -186,13 +187,13 @@ def _merged(r: Renderer, call: Call) -> list[pl.Expr]:
 @renders("ARRAY_CONCAT")
 def concat(r: Renderer, call: Call) -> pl.Expr:
     parts = _merged(r, call)
-    return _known(*parts).then(pl.concat_list(parts))
+    return _where_known(parts, pl.concat_list(parts))
 
 
 @renders("ARRAY_UNION")
 def union(r: Renderer, call: Call) -> pl.Expr:
     parts = _merged(r, call)
-    return _known(*parts).then(pl.concat_list(parts).list.unique(maintain_order=True))
+    return _where_known(parts, pl.concat_list(parts).list.unique(maintain_order=True))
 
 
 @renders("ARRAY_EXCEPT")
@@ -258,4 +259,4 @@ def from_arrays(r: Renderer, call: Call) -> pl.Expr:
 @renders("MAP_UNION")
 def map_union(r: Renderer, call: Call) -> pl.Expr:
     parts = _merged(r, call)
-    return _known(*parts).then(_last_wins(pl.concat_list(parts), call.type))
+    return _where_known(parts, _last_wins(pl.concat_list(parts), call.type))

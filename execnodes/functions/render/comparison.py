@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
@@ -201,7 +202,7 @@ def _holes(ranges: list[tuple[Any, Any]]) -> list[Any] | None:
     if len(ranges) < 2 or ranges[0][0] or ranges[-1][1]:
         return None
     out = []
-    for (_, upper), (lower, _) in zip(ranges, ranges[1:], strict=False):
+    for (_, upper), (lower, _) in itertools.pairwise(ranges):
         if not upper or not lower or upper != lower or upper.get("boundType") != "OPEN":
             return None
         out.append(upper["value"])

@@ -11,7 +11,7 @@ from execnodes.errors import PlanError
 from execnodes.rex import Literal
 from execnodes.types import LogicalType
 
-__all__ = ["constant", "plan_value", "parse_moment"]
+__all__ = ["constant", "parse_moment", "plan_value"]
 
 _CONTEXT = Context(prec=120, rounding=ROUND_HALF_UP)
 _EPOCH = dt.datetime(1970, 1, 1)
@@ -81,7 +81,7 @@ def parse_moment(value: str) -> tuple[dt.datetime, int]:
 def _timestamp(t: LogicalType, value: Any) -> Any:
     moment, nanos = parse_moment(value)
     if t.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE":
-        return (moment + dt.timedelta(microseconds=nanos // 1000)).replace(tzinfo=dt.timezone.utc)
+        return (moment + dt.timedelta(microseconds=nanos // 1000)).replace(tzinfo=dt.UTC)
     if t.time_unit() == "ns":
         return int((moment - _EPOCH) / dt.timedelta(seconds=1)) * 10**9 + nanos
     return moment + dt.timedelta(microseconds=nanos // 1000)

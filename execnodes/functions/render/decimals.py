@@ -9,8 +9,19 @@ import polars as pl
 from execnodes.functions.typerules import as_decimal
 from execnodes.types import LogicalType
 
-__all__ = ["unscaled", "from_unscaled", "rescale", "to_decimal", "scale_of", "add", "multiply", "divide", "modulo",
-           "whole", "double_to_decimal"]
+__all__ = [
+    "add",
+    "divide",
+    "double_to_decimal",
+    "from_unscaled",
+    "modulo",
+    "multiply",
+    "rescale",
+    "scale_of",
+    "to_decimal",
+    "unscaled",
+    "whole",
+]
 
 _I128 = pl.Int128()
 

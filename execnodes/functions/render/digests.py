@@ -145,7 +145,7 @@ def parse_url(r: Renderer, call: Call) -> pl.Expr:
     return rowwise(_parse_url, r.args(call), pl.String)
 
 
-def java_string_hash(texts: pl.Series) -> np.ndarray:  # type: ignore[type-arg]
+def java_string_hash(texts: pl.Series) -> np.ndarray:
     """``String.hashCode`` (over UTF-16 units) of each text as int32; 0 for NULL."""
     units = [np.frombuffer((t or "").encode("utf-16-le", "surrogatepass"), dtype="<u2") for t in texts.to_list()]
     lengths = np.array([len(u) for u in units], dtype=np.int64)
@@ -184,8 +184,9 @@ def _decimal_hash(value: int, scale: int) -> int:
 
 
 def _text_hash(e: pl.Expr, t: LogicalType) -> pl.Expr:
+    """Without its sign, as in Flink."""
     def run(s: pl.Series) -> pl.Series:
-        hashes = pl.Series(java_string_hash(s), dtype=pl.Int32)
+        hashes = pl.Series(np.abs(java_string_hash(s)), dtype=pl.Int32)
         return hashes if s.null_count() == 0 else pl.select(pl.when(s.is_not_null()).then(hashes)).to_series()
     return e.map_batches(run, return_dtype=pl.Int32, is_elementwise=True)
 

@@ -12,7 +12,7 @@ import polars as pl
 
 from execnodes.errors import RunError
 
-__all__ = ["format_moment", "parse_strict", "parse_lenient", "tokens"]
+__all__ = ["format_moment", "parse_lenient", "parse_strict", "tokens"]
 
 
 @dataclass(frozen=True)
@@ -134,9 +134,7 @@ def _reader(pattern: str, lenient: bool) -> tuple[re.Pattern[str], tuple[Token, 
             continue
         adjacent = i + 1 < len(found) and found[i + 1].letter in _NUMERIC
         fields.append(token)
-        if token.letter in "ML" and token.count >= 3:
-            regex += r"([A-Za-z]+)"
-        elif token.letter in ("a", "E"):
+        if (token.letter in "ML" and token.count >= 3) or token.letter in ("a", "E"):
             regex += r"([A-Za-z]+)"
         elif token.letter not in _NUMERIC:
             raise _unknown(pattern, token.letter)

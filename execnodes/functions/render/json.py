@@ -229,7 +229,7 @@ def _plain(value: Any, t: LogicalType) -> Any:
         return [_plain(x, t.children[0]) for x in value]
     if t.root in ("MAP", "MULTISET"):
         inner = t.children[1] if t.root == "MAP" else LogicalType("INTEGER")
-        return {str(x["key"]): _plain(x["value"], inner) for x in value}
+        return {str(x["key"]): _plain(x["value"], inner) for x in sorted(value, key=lambda x: str(x["key"]))}
     if t.root == "ROW":
         return {f.name: _plain(value[f.name], f.type) for f in t.fields}
     if isinstance(value, float):

@@ -9,7 +9,7 @@ from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
 import polars as pl
 
 from execnodes.functions.render import decimals
-from execnodes.functions.render.base import Renderer, renders, rowwise
+from execnodes.functions.render.base import Renderer, exact_quotient, renders, rowwise
 from execnodes.functions.render.casts import to_number
 from execnodes.functions.render.rounding_time import round_moment
 from execnodes.functions.typerules import as_decimal
@@ -26,7 +26,7 @@ def _doubles(r: Renderer, call: Call) -> list[pl.Expr]:
 _UNARY: dict[str, Callable[[pl.Expr], pl.Expr]] = {
     "LN": lambda x: _log(x),
     "LOG10": lambda x: pl.when(x >= 0).then(x.log10()).otherwise(_nan_or_null(x)),
-    "LOG2": lambda x: _log(x) / pl.lit(math.log(2)),
+    "LOG2": lambda x: exact_quotient(_log(x), pl.lit(math.log(2))),
     "EXP": lambda x: x.exp(),
     "SIN": lambda x: x.sin(), "COS": lambda x: x.cos(), "TAN": lambda x: x.tan(),
     "COT": lambda x: pl.lit(1.0) / x.tan(),
@@ -57,7 +57,7 @@ for _name, _function in _UNARY.items():
 @renders("LOG")
 def log(r: Renderer, call: Call) -> pl.Expr:
     values = _doubles(r, call)
-    return _log(values[0]) if len(values) == 1 else _log(values[1]) / _log(values[0])
+    return _log(values[0]) if len(values) == 1 else exact_quotient(_log(values[1]), _log(values[0]))
 
 
 @renders("POWER")
@@ -136,7 +136,7 @@ def _round_double(x: float, places: int, mode: str) -> float:
     if math.isnan(x) or math.isinf(x):
         return x
     value = Decimal(repr(x))
-    if places >= -int(value.as_tuple().exponent):  # type: ignore[arg-type]
+    if places >= -int(value.as_tuple().exponent):
         return x
     return float(value.quantize(Decimal(1).scaleb(-places), rounding=mode, context=_CONTEXT))
 
@@ -159,7 +159,7 @@ def _rounded_double(x: pl.Expr, places: int, mode: str) -> pl.Expr:
         result = lower
     unsure = unsure | ~(scaled < 1e15)
     exact = rowwise(lambda v: _round_double(v, places, mode), [pl.when(unsure).then(x)], pl.Float64)
-    quick = pl.when(x < 0).then(-result / unit).otherwise(result / unit)
+    quick = pl.when(x < 0).then(-exact_quotient(result, unit)).otherwise(exact_quotient(result, unit))
     return pl.when(unsure).then(exact).otherwise(quick)
 
 

@@ -6,16 +6,27 @@ the instant one millisecond before the epoch has the date 1970-01-01 in CAST and
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 
 from execnodes.functions.render.base import Renderer
-from execnodes.rex import Call
+from execnodes.rex import Call, Rex
 from execnodes.types import LogicalType
 
-__all__ = ["DAY", "local_millis", "from_local_millis", "shift", "difference", "sub_millis", "per_milli", "to_utc",
-           "to_local", "add_months", "floor_div"]
+__all__ = [
+    "DAY",
+    "add_months",
+    "difference",
+    "floor_div",
+    "from_local_millis",
+    "local_millis",
+    "per_milli",
+    "shift",
+    "sub_millis",
+    "to_local",
+    "to_utc",
+]
 
 DAY = 86_400_000
 
@@ -31,17 +42,18 @@ def floor_div(e: pl.Expr, by: int) -> pl.Expr:
     return e // pl.lit(by, dtype=pl.Int64)
 
 
-def to_local(e: pl.Expr, t: LogicalType, zone: str) -> pl.Expr:
+def to_local(e: pl.Expr, zone: str) -> pl.Expr:
     """An instant (Datetime in UTC) as the wall clock of ``zone`` (Datetime without zone)."""
     return e.dt.convert_time_zone(zone).dt.replace_time_zone(None)
 
 
-def to_utc(e: pl.Expr, t: LogicalType, zone: str) -> pl.Expr:
-    """A wall clock time of ``zone`` as an instant; the earlier of two, and a time that is skipped moves on."""
+def to_utc(e: pl.Expr, zone: str, *, ambiguous: Literal["earliest", "latest"] = "earliest") -> pl.Expr:
+    """A wall clock time of ``zone`` as an instant; the earlier of two unless told, and a time that is skipped moves
+    on by an hour."""
     if zone == "UTC":
         return e.dt.replace_time_zone("UTC")
-    direct = e.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")
-    moved = e.dt.offset_by("1h").dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")
+    direct = e.dt.replace_time_zone(zone, ambiguous=ambiguous, non_existent="null")
+    moved = e.dt.offset_by("1h").dt.replace_time_zone(zone, ambiguous=ambiguous, non_existent="null")
     return pl.coalesce(direct, moved).dt.convert_time_zone("UTC")
 
 
@@ -52,7 +64,7 @@ def local_millis(r: Renderer, e: pl.Expr, t: LogicalType) -> pl.Expr:
     if t.root == "TIME_WITHOUT_TIME_ZONE":
         return floor_div(e.to_physical(), 1_000_000)
     if t.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE":
-        e = to_local(e, t, r.time_zone) if r.time_zone != "UTC" else e
+        e = to_local(e, r.time_zone) if r.time_zone != "UTC" else e
     return floor_div(e.to_physical(), per_milli(t)) if per_milli(t) > 1 else e.to_physical()
 
 
@@ -73,7 +85,7 @@ def from_local_millis(r: Renderer, millis: pl.Expr, t: LogicalType, rest: pl.Exp
     if rest is not None:
         physical = physical + rest
     moment = physical.cast(pl.Datetime(t.time_unit()))
-    return to_utc(moment, t, r.time_zone) if t.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE" else moment
+    return to_utc(moment, r.time_zone) if t.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE" else moment
 
 
 def add_months(date: pl.Expr, months: pl.Expr | int) -> pl.Expr:
@@ -95,8 +107,6 @@ def shift(r: Renderer, call: Call, sign: int) -> pl.Expr:
     if interval.type.root == "INTERVAL_YEAR_MONTH":
         known = _months_of(call)
         months = known * sign if known is not None else r.expr(interval) * sign
-        if t.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE":
-            return to_utc(add_months(to_local(moment, t, r.time_zone), months), t, r.time_zone)
         return add_months(moment, months)
     amount = r.expr(interval).to_physical() * sign
     if t.root == "DATE" and call.type.root == "DATE":
@@ -109,12 +119,17 @@ def shift(r: Renderer, call: Call, sign: int) -> pl.Expr:
 
 
 def difference(r: Renderer, call: Call) -> pl.Expr:
-    """The interval between two dates or timestamps: whole months, or milliseconds."""
-    end, start = call.operands[:2]
-    a, b = (local_millis(r, r.expr(o), o.type) for o in (end, start))
+    """The interval between two dates or timestamps: whole months, or milliseconds. Instants are compared in UTC."""
+    a, b = (_millis(r, o) for o in call.operands[:2])
     if call.type.root == "INTERVAL_DAY_TIME":
         return (a - b).cast(pl.Duration("ms"))
     return _whole_months(a, b).cast(pl.Int32)
+
+
+def _millis(r: Renderer, rex: Rex) -> pl.Expr:
+    if rex.type.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE":
+        return floor_div(r.expr(rex).to_physical(), per_milli(rex.type))
+    return local_millis(r, r.expr(rex), rex.type)
 
 
 def _whole_months(a: pl.Expr, b: pl.Expr) -> pl.Expr:

@@ -14,8 +14,17 @@ from execnodes.functions.render.moments import to_utc
 from execnodes.functions.typerules import as_decimal
 from execnodes.types import LogicalType
 
-__all__ = ["parse_integer", "parse_double", "parse_decimal", "parse_boolean", "parse_date", "parse_time",
-           "parse_timestamp", "read_date", "read_timestamp"]
+__all__ = [
+    "parse_boolean",
+    "parse_date",
+    "parse_decimal",
+    "parse_double",
+    "parse_integer",
+    "parse_time",
+    "parse_timestamp",
+    "read_date",
+    "read_timestamp",
+]
 
 _BLANKS = " \t\r\n\f"
 
@@ -150,4 +159,4 @@ def parse_timestamp(r: Renderer, e: pl.Expr, t: LogicalType) -> pl.Expr:
     if precision >= 3:
         fast = pl.when(usual).then(e).str.to_datetime("%Y-%m-%d %H:%M:%S%.f", time_unit=unit, strict=False)
         slow = pl.when(usual).then(fast).otherwise(slow)
-    return to_utc(slow, t, r.time_zone) if t.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE" else slow
+    return to_utc(slow, r.time_zone) if t.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE" else slow

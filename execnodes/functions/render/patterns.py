@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-__all__ = ["rust_regex", "python_regex", "like_regex", "similar_regex", "PatternError"]
+__all__ = ["PatternError", "like_regex", "python_regex", "rust_regex", "similar_regex"]
 
 
 class PatternError(ValueError):

@@ -11,7 +11,7 @@ from execnodes.functions.render.base import Renderer, rowwise
 from execnodes.functions.render.moments import to_local
 from execnodes.types import MAX_LENGTH, LogicalType
 
-__all__ = ["to_text", "fit", "java_double", "java_float", "timestamp_text"]
+__all__ = ["fit", "java_double", "java_float", "timestamp_text", "to_text"]
 
 
 def _java_digits(shortest: str) -> str:
@@ -90,7 +90,7 @@ def _bytes(r: Renderer, e: pl.Expr, t: LogicalType) -> pl.Expr:
 
 
 def _zoned(r: Renderer, e: pl.Expr, t: LogicalType) -> pl.Expr:
-    return timestamp_text(to_local(e, t, r.time_zone), t.precision if t.precision is not None else 6)
+    return timestamp_text(to_local(e, r.time_zone), t.precision if t.precision is not None else 6)
 
 
 def _day_interval(millis: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
@@ -11,7 +11,7 @@ import polars as pl
 
 from execnodes.errors import RunError
 from execnodes.functions.render import javatime
-from execnodes.functions.render.base import Renderer, renders, rowwise
+from execnodes.functions.render.base import Renderer, renders, rowwise, shielded
 from execnodes.functions.render.casts import to_number
 from execnodes.functions.render.moments import DAY, from_local_millis, local_millis, per_milli, to_local, to_utc
 from execnodes.functions.render.parsing import read_date, read_timestamp
@@ -98,7 +98,8 @@ def _formatted(r: Renderer, moment: pl.Expr, pattern: Rex | None) -> pl.Expr:
         return javatime.format_moment(moment, known)
     assert pattern is not None
 
-    def run(series: list[pl.Series]) -> pl.Series:
+    @shielded
+    def run(series: Sequence[pl.Series]) -> pl.Series:
         moments, patterns = series
         frame = pl.DataFrame({"m": moments, "p": patterns})
         out = pl.lit(None, dtype=pl.String)
@@ -106,7 +107,7 @@ def _formatted(r: Renderer, moment: pl.Expr, pattern: Rex | None) -> pl.Expr:
             out = pl.when(pl.col("p") == text).then(javatime.format_moment(pl.col("m"), text)).otherwise(out)
         return frame.select(out.alias("x")).to_series()
 
-    return pl.map_batches([moment, r.expr(pattern)], run, return_dtype=pl.String, is_elementwise=True)  # type: ignore[arg-type]
+    return pl.map_batches([moment, r.expr(pattern)], run, return_dtype=pl.String, is_elementwise=True)
 
 
 @renders("DATE_FORMAT")
@@ -116,7 +117,7 @@ def date_format(r: Renderer, call: Call) -> pl.Expr:
     if t.is_string:
         e = rowwise(read_timestamp, [e], pl.Int64).cast(pl.Datetime("ns"))
     elif t.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE":
-        e = to_local(e, t, r.time_zone)
+        e = to_local(e, r.time_zone)
     return _formatted(r, e, pattern)
 
 
@@ -183,13 +184,13 @@ def _ltz_from_text(r: Renderer, call: Call) -> pl.Expr:
         moment = _from_nanos(rowwise(read_timestamp, [r.expr(call.operands[0])], pl.Int64))
     else:
         moment = _from_nanos(_moment_reader(r, call, _by_pattern))
-    zone = r.time_zone
+    zone = "UTC"
     if len(call.operands) == 3:
         known = _constant(call.operands[2])
         if known is None:
             raise RunError("RUN303", "the time zone of TO_TIMESTAMP_LTZ is not a constant")
         zone = str(_zone(known))
-    return to_utc(moment, timestamp(3), zone)
+    return to_utc(moment, zone)
 
 
 @lru_cache(maxsize=64)
@@ -204,7 +205,7 @@ def _zone(name: str) -> ZoneInfo:
 def from_unixtime(r: Renderer, call: Call) -> pl.Expr:
     seconds = r.expr(call.operands[0]).cast(pl.Int64)
     instant = (seconds * 1000).cast(pl.Datetime("ms", "UTC"))
-    local = to_local(instant, timestamp(3), r.time_zone)
+    local = to_local(instant, r.time_zone)
     return _formatted(r, local, call.operands[1] if len(call.operands) == 2 else None).str.strip_prefix("+")
 
 
@@ -217,7 +218,7 @@ def unix_timestamp(r: Renderer, call: Call) -> pl.Expr:
         millis = rowwise(lambda t: javatime.parse_lenient(t, _DEFAULT), [text], pl.Int64)
     else:
         millis = rowwise(javatime.parse_lenient, r.args(call), pl.Int64)
-    instant = to_utc(millis.cast(pl.Datetime("ms")), timestamp(3), r.time_zone)
+    instant = to_utc(millis.cast(pl.Datetime("ms")), r.time_zone, ambiguous="latest")
     seconds = instant.to_physical() // _lit(1000)
     return pl.when(text.is_not_null()).then(seconds.fill_null(-(2**63)))
 
@@ -249,15 +250,15 @@ def materialize(r: Renderer, call: Call) -> pl.Expr:
 
 @renders("LOCALTIMESTAMP")
 def local_timestamp(r: Renderer, call: Call) -> pl.Expr:
-    return to_local(_now(r), call.type, r.time_zone)
+    return to_local(_now(r), r.time_zone)
 
 
 @renders("CURRENT_DATE")
 def current_date(r: Renderer, call: Call) -> pl.Expr:
-    return to_local(_now(r), call.type, r.time_zone).dt.date()
+    return to_local(_now(r), r.time_zone).dt.date()
 
 
 @renders("CURRENT_TIME", "LOCALTIME")
 def current_time(r: Renderer, call: Call) -> pl.Expr:
-    local = to_local(_now(r), call.type, r.time_zone)
+    local = to_local(_now(r), r.time_zone)
     return from_local_millis(r, local.to_physical() // _lit(per_milli(timestamp(3))), call.type)

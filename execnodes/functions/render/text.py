@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from execnodes.errors import DataError
 from execnodes.functions.render.base import Renderer, renders, rowwise
 from execnodes.functions.render.casts import convert
 from execnodes.functions.render.parsing import parse_double
@@ -170,7 +171,25 @@ def replace(r: Renderer, call: Call) -> pl.Expr:
     return rowwise(lambda text, a, b: text.replace(a, b), r.args(call), pl.String)
 
 
+def _units(text: str) -> str:
+    """Text with a character outside of the basic plane as the two UTF-16 units that Java counts."""
+    if text.isascii() or max(text, default="") <= "\uffff":
+        return text
+    raw = text.encode("utf-16-le")
+    return "".join(chr(raw[i] | raw[i + 1] << 8) for i in range(0, len(raw), 2))
+
+
+def _joined(units: str) -> str:
+    if units.isascii():
+        return units
+    return units.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
 def _overlay(text: str, new: str, position: int, length: int | None = None) -> str:
+    return _joined(_overlay_units(_units(text), _units(new), position, length))
+
+
+def _overlay_units(text: str, new: str, position: int, length: int | None) -> str:
     if position <= 0 or position > len(text):
         return text
     count = len(new) if length is None else length
@@ -205,6 +224,10 @@ def concat_ws(r: Renderer, call: Call) -> pl.Expr:
 def _pad(text: str, length: int, fill: str, *, left_side: bool) -> str | None:
     if length < 0 or fill == "":
         return None
+    return _joined(_pad_units(_units(text), length, _units(fill), left_side=left_side))
+
+
+def _pad_units(text: str, length: int, fill: str, *, left_side: bool) -> str:
     missing = length - len(text)
     if missing <= 0:
         return text[:length]
@@ -224,7 +247,11 @@ def rpad(r: Renderer, call: Call) -> pl.Expr:
 
 @renders("REPEAT")
 def repeat(r: Renderer, call: Call) -> pl.Expr:
-    return rowwise(lambda text, n: text * n, r.args(call), pl.String)
+    def one(text: str, n: int) -> str:
+        if len(text) * n > 2**30:
+            raise DataError("DATA301", f"REPEAT failed: {n} times {len(text)} characters is more than a text can hold")
+        return text * n
+    return rowwise(one, r.args(call), pl.String)
 
 
 @renders("REVERSE")

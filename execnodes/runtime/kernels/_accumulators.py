@@ -66,10 +66,19 @@ def aligned(values: pl.Series, rows: Ints) -> pl.Series:
 
 def best_of_each(codes: Ints, values: pl.Series, groups: int, largest: bool) -> pl.Series:
     """Per group the smallest or largest value, NULL for a group without values; NaN is larger than all."""
+    place = np.full(groups, -1, np.int64)
+    dtype = values.dtype
+    if (dtype.is_integer() and dtype != pl.Int128) or dtype.is_temporal():
+        physical = values.to_physical().to_numpy().astype(np.int64, copy=False)
+        best = np.full(groups, np.iinfo(np.int64).min if largest else np.iinfo(np.int64).max)
+        (np.maximum if largest else np.minimum).at(best, codes, physical)
+        hits = np.flatnonzero(best[codes] == physical)
+        place[codes[hits]] = hits
+        return aligned(values, place)
     value = pl.col("v")
-    maximum = value.nan_max() if values.dtype.is_float() else value.max()
-    best = maximum if largest else value.min()
-    found = pl.DataFrame([pl.Series("g", codes), values.alias("v")]).group_by("g").agg(best)
+    largest_value = value.nan_max() if dtype.is_float() else value.max()
+    frame = pl.DataFrame([pl.Series("g", codes), values.alias("v")])
+    found = frame.group_by("g").agg(largest_value if largest else value.min())
     return aligned(found["v"], positions(found["g"].to_numpy(), groups))
 
 

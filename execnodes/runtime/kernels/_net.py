@@ -9,7 +9,7 @@ and a tenth of that of a ``group_by`` with row lists. Hashed keys are compared i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ __all__ = [
     "FrozenKernel",
     "Ints",
     "KeyIds",
+    "absent",
     "equal",
     "first_of_each",
     "framed",
@@ -60,21 +61,43 @@ class FrozenKernel:
         return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True)
 class KeyIds:
     """The keys of a frame's rows as numbers 0 .. count - 1. NULL equals NULL, NaN equals NaN, -0.0 equals 0.0.
 
-    Attributes:
-        codes: the number of each row's key.
+    Args:
         first: the first row of each key.
+        codes: the number of each row's key; or
+        rows, starts: the rows sorted by key, and which of them are the first of their key.
     """
 
-    codes: Ints
-    first: Ints
+    def __init__(self, first: Ints, codes: Ints | None = None, rows: Ints | None = None,
+                 starts: Bools | None = None) -> None:
+        self.first = first
+        self._codes = codes
+        self._rows, self._starts = rows, starts
 
     @property
     def count(self) -> int:
         return len(self.first)
+
+    @property
+    def codes(self) -> Ints:
+        """The number of each row's key."""
+        if self._codes is None:
+            assert self._rows is not None and self._starts is not None
+            self._codes = np.empty(len(self._rows), np.int64)
+            self._codes[self._rows] = np.cumsum(self._starts) - 1
+        return self._codes
+
+    def twins(self) -> tuple[Ints, Ints]:
+        """Pairs of rows that are said to have one key, enough to compare all."""
+        if self._rows is not None and self._starts is not None:
+            again = np.flatnonzero(~self._starts)
+            return self._rows[again], self._rows[again - 1]
+        others = np.ones(len(self.codes), bool)
+        others[self.first] = False
+        rows = np.flatnonzero(others)
+        return rows, self.first[self.codes[rows]]
 
 
 def _integers(series: pl.Series) -> tuple[Ints, int, int] | None:
@@ -123,7 +146,7 @@ def _table(values: Ints, low: int, span: int) -> KeyIds:
     first[offsets[::-1]] = np.arange(n - 1, -1, -1)
     used = first < n
     numbers = np.cumsum(used) - 1
-    return KeyIds(numbers[offsets], first[used])
+    return KeyIds(first[used], numbers[offsets])
 
 
 def _sorted(words: Words) -> KeyIds:
@@ -138,20 +161,13 @@ def _sorted(words: Words) -> KeyIds:
     starts = np.empty(n, bool)
     starts[0] = True
     np.not_equal(words[1:], words[:-1], out=starts[1:])
-    codes = np.empty(n, np.int64)
-    codes[rows] = np.cumsum(starts) - 1
-    return KeyIds(codes, rows[starts])
+    return KeyIds(rows[starts], rows=rows, starts=starts)
 
 
 def _same(frame: pl.DataFrame, columns: Sequence[str], ids: KeyIds) -> bool:
-    """Whether every row has the key of the first row of its number (it has not when two hashes collide)."""
-    if ids.count == frame.height:
-        return True
-    again = np.ones(frame.height, bool)
-    again[ids.first] = False
-    rows = np.flatnonzero(again)
-    twins = ids.first[ids.codes[rows]]
-    return all(equal(frame[name][rows], frame[name][twins]).all() for name in columns)
+    """Whether rows with one number have one key (they have not when hashes collide)."""
+    rows, twins = ids.twins()
+    return len(rows) == 0 or all(equal(frame[name][rows], frame[name][twins]).all() for name in columns)
 
 
 def _compared(frame: pl.DataFrame, columns: Sequence[str]) -> KeyIds:
@@ -162,7 +178,7 @@ def _compared(frame: pl.DataFrame, columns: Sequence[str]) -> KeyIds:
     rows = groups["@row"].explode().to_numpy()
     codes = np.empty(frame.height, np.int64)
     codes[rows] = np.repeat(np.arange(groups.height), lengths)
-    return KeyIds(codes, groups["@row"].list.first().to_numpy())
+    return KeyIds(groups["@row"].list.first().to_numpy(), codes)
 
 
 def key_ids(frame: pl.DataFrame, columns: Sequence[str]) -> KeyIds:
@@ -171,7 +187,7 @@ def key_ids(frame: pl.DataFrame, columns: Sequence[str]) -> KeyIds:
     if n == 0:
         return KeyIds(np.zeros(0, np.int64), np.zeros(0, np.int64))
     if not columns:
-        return KeyIds(np.zeros(n, np.int64), np.zeros(1, np.int64))
+        return KeyIds(np.zeros(1, np.int64), np.zeros(n, np.int64))
     if len(columns) == 1:
         found = _integers(frame[columns[0]])
         if found is not None and found[2] - found[1] < _DENSE_SPAN * n:
@@ -185,13 +201,16 @@ def key_ids(frame: pl.DataFrame, columns: Sequence[str]) -> KeyIds:
     return ids if _same(frame, columns, ids) else _compared(frame, columns)
 
 
+def _stacked_ids(parts: Sequence[pl.DataFrame], columns: Sequence[str]) -> KeyIds:
+    if columns:
+        return key_ids(pl.concat([p[list(columns)] for p in parts]), columns)
+    total = sum(p.height for p in parts)
+    return KeyIds(np.zeros(min(total, 1), np.int64), np.zeros(total, np.int64))
+
+
 def ids_of(parts: Sequence[pl.DataFrame], columns: Sequence[str]) -> tuple[KeyIds, list[Ints]]:
     """Numbers the keys of several frames together: the numbers of all rows, and those of each frame's rows."""
-    if columns:
-        ids = key_ids(pl.concat([p[list(columns)] for p in parts]), columns)
-    else:
-        total = sum(p.height for p in parts)
-        ids = KeyIds(np.zeros(total, np.int64), np.zeros(min(total, 1), np.int64))
+    ids = _stacked_ids(parts, columns)
     out: list[Ints] = []
     start = 0
     for part in parts:
@@ -205,8 +224,8 @@ def first_of_each(frame: pl.DataFrame, columns: Sequence[str], seen: pl.DataFram
     if seen.height == 0:
         first = key_ids(frame, columns).first
     else:
-        ids, _ = ids_of((seen, frame), columns)
-        first = ids.first[ids.first >= seen.height] - seen.height
+        first = _stacked_ids((seen, frame), columns).first
+        first = first[first >= seen.height] - seen.height
     first.sort()
     return first
 
@@ -226,6 +245,12 @@ def equal(left: pl.Series, right: pl.Series) -> Bools:
     if left.null_count() or right.null_count():
         return (same.fill_null(False) | (left.is_null() & right.is_null())).to_numpy()
     return same.to_numpy()
+
+
+def absent(frame: pl.DataFrame, columns: Sequence[str], others: pl.DataFrame) -> Ints:
+    """The rows of ``frame`` whose key no row of ``others`` has."""
+    ids, (there, mine) = ids_of((others, frame), columns)
+    return np.flatnonzero(positions(there, ids.count)[mine] < 0)
 
 
 def is_retraction(frame: pl.DataFrame) -> Bools | None:

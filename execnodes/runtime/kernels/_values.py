@@ -5,9 +5,10 @@ not the size of the group. Calls on the same argument share it, as Flink's disti
 it counts the rows per value (and filter), without it only says which filters have let the value pass. As in Flink a
 value is refreshed when its row is written: with retractions by every row that has it, without only by its first.
 
-MIN and MAX of a retracting input keep, besides, an order table: the values that are there, looked up by group. It is
-written blindly, and read only for the groups whose extreme value has been retracted in the batch without a better one
-arriving. Reading it costs the number of values of the group, once per batch (Flink: once per such retraction).
+MIN and MAX of a retracting input keep, besides, an order table: the same values, looked up by group. It is written
+blindly, and read only for the groups whose extreme value has been retracted in the batch without a better one coming.
+Reading it costs the number of values of the group, once per batch (Flink: once per such retraction). As in Flink a
+value that was retracted more often than accumulated, because its row had expired, is searched too.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import polars as pl
 
 from execnodes.runtime.kernel import ACCESS_TIME, StateTable
 from execnodes.runtime.kernels._accumulators import Changes, best_of_each, better
-from execnodes.runtime.kernels._net import Bools, Ints, ids_of, positions, stamped
+from execnodes.runtime.kernels._net import Bools, Ints, absent, equal, first_of_each, ids_of, positions, stamped
 
 __all__ = ["VALUE", "ValueChanges", "Values", "extremes", "searched"]
 
@@ -36,6 +37,7 @@ class ValueChanges:
         groups: the group of each.
         known: whether its row is in the state.
         old, new: per filter, the rows that have it: before and after.
+        came: whether a row accumulates it that passes the first filter.
     """
 
     pairs: pl.DataFrame
@@ -43,6 +45,7 @@ class ValueChanges:
     known: Bools
     old: list[Ints]
     new: list[Ints]
+    came: Bools
 
     def of_call(self, position: int, groups: int) -> Changes:
         """What a DISTINCT call with the filter at ``position`` sees: values that come and values that go."""
@@ -117,9 +120,12 @@ class Values:
             signs: +1 or -1 per row; None when all accumulate.
             state: rows of the table.
             born: per group since when it is there: rows last written before are leftovers of a group that was deleted.
+                None when groups are not deleted.
         """
         rows, passes = self.select(frame)
         pairs = self.pairs(frame, rows)
+        if not self.retract and len(passes) == 1:
+            return self._arrivals(pairs, codes[rows], state)
         ids, (codes_in, codes_state) = ids_of((pairs, state), list(self.table.identity))
         first = np.sort(ids.first[ids.first < len(rows)])
         number = np.full(ids.count, -1, np.int64)
@@ -140,7 +146,16 @@ class Values:
             before[place] = state[name].to_numpy()[found] if name in self.table.schema else 1
             old.append(before)
             new.append(self._counted(before, mine, step, passed))
-        return ValueChanges(pairs if len(first) == len(rows) else pairs[first], groups, known, old, new)
+        came = np.zeros(len(first), bool)
+        if self.order is not None:
+            came[mine if step is None else mine[step > 0]] = True
+        return ValueChanges(_taken(pairs, first), groups, known, old, new, came)
+
+    def _arrivals(self, pairs: pl.DataFrame, codes: Ints, state: pl.DataFrame) -> ValueChanges:
+        """:meth:`changes` where only a first arrival makes a difference."""
+        first = first_of_each(pairs, self.table.identity, state)
+        none, one = np.zeros(len(first), np.int64), np.ones(len(first), np.int64)
+        return ValueChanges(_taken(pairs, first), codes[first], none > 0, [none], [one], none > 0)
 
     def _counted(self, before: Ints, codes: Ints, step: Ints | None, passed: Bools | None) -> Ints:
         if passed is not None:
@@ -177,7 +192,7 @@ class Values:
     def order_writes(self, changes: ValueChanges, now: int, refresh: bool) -> \
             tuple[pl.DataFrame | None, pl.DataFrame | None]:
         """Upserts and deletes of the order table; with ``refresh`` values that stay are written too."""
-        before, after = changes.old[0] > 0, changes.new[0] > 0
+        before, after = changes.old[0] != 0, changes.new[0] != 0
         rows = np.flatnonzero(after if refresh else after & ~before)
         gone = np.flatnonzero(before & ~after)
         return (stamped(_taken(changes.pairs, rows), now) if len(rows) else None,
@@ -191,17 +206,14 @@ def _taken(frame: pl.DataFrame, rows: Ints) -> pl.DataFrame:
 def extremes(changes: ValueChanges, old: pl.Series, groups: int, largest: bool) -> tuple[pl.Series, Bools]:
     """The extreme value per group from ``old`` and what a batch brings, and for which groups that may be wrong: their
     extreme went and nothing better came, so the order table has to be asked."""
-    there = np.flatnonzero(changes.new[0] > 0)
     values = changes.pairs[VALUE]
-    arrived = best_of_each(changes.groups[there], values[there], groups, largest)
+    came = np.flatnonzero(changes.came & ((changes.new[0] != 0) | (changes.old[0] < 0)))
+    best = better(old, best_of_each(changes.groups[came], values[came], groups, largest), largest)
     gone = np.flatnonzero((changes.old[0] > 0) & (changes.new[0] <= 0))
-    was = old[changes.groups[gone]]
+    was = equal(values[gone], old[changes.groups[gone]])
     lost = np.zeros(groups, bool)
-    lost[changes.groups[gone][(values[gone] == was).fill_null(False).to_numpy()]] = True
-    best = better(old, arrived, largest)
-    # Where the old extreme is lost, `best` is right only if it is another, better value.
-    same = (best == old).fill_null(False).to_numpy()
-    return best, lost & same
+    lost[changes.groups[gone[was]]] = True
+    return best, lost & equal(best, old)
 
 
 def searched(changes: ValueChanges, order: pl.DataFrame, keys: Sequence[str], group_keys: pl.DataFrame,
@@ -225,9 +237,7 @@ def searched(changes: ValueChanges, order: pl.DataFrame, keys: Sequence[str], gr
     keep = owner >= 0
     keep[keep] = order[ACCESS_TIME].to_numpy()[keep] >= born[owner[keep]]
     order, owner = order[np.flatnonzero(keep)], owner[keep]
-    names = [*keys, VALUE]
-    ids, (touched, rest) = ids_of((changes.pairs, order), names)
-    free = np.flatnonzero(positions(touched, ids.count)[rest] < 0)
-    there = np.flatnonzero((changes.new[0] > 0) & ask[changes.groups])
+    free = absent(order, [*keys, VALUE], changes.pairs)
+    there = np.flatnonzero((changes.new[0] != 0) & ask[changes.groups])
     values = pl.concat([order[VALUE][free], changes.pairs[VALUE][there]])
     return best_of_each(np.concatenate([owner[free], changes.groups[there]]), values, groups, largest)

@@ -21,6 +21,7 @@ from execnodes.runtime.kernels._net import (
     Bools,
     FrozenKernel,
     Ints,
+    absent,
     equal,
     framed,
     ids_of,
@@ -42,6 +43,7 @@ __all__ = ["GroupAggregateKernel"]
 
 _STATE = "groupAggregateState"
 _ROWS, _BORN = "rows", "born"
+_NEVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,30 @@ class _Batch:
     @property
     def groups(self) -> int:
         return len(self.first)
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """What is known of a batch once its state is there.
+
+    Attributes:
+        frame: the input.
+        state: the frames of the tables of groups and of values.
+        batch: the input by group.
+        before: the state row each group starts from.
+        born: per group since when it is there, a time never reached for one that starts now; None without retractions.
+        changes: per table of values, what happens to the values.
+    """
+
+    frame: pl.DataFrame
+    state: list[pl.DataFrame]
+    batch: _Batch
+    before: pl.DataFrame
+    born: Ints | None
+    changes: list[ValueChanges]
+
+    def is_of(self, frame: pl.DataFrame, state: Sequence[pl.DataFrame]) -> bool:
+        return frame is self.frame and all(a is b for a, b in zip(self.state, state, strict=False))
 
 
 @dataclass(frozen=True)
@@ -201,16 +227,16 @@ class GroupAggregateKernel(FrozenKernel):
         place = 1 + len(self._values)
         if place == len(self.tables) or is_retraction(frame) is None:
             return out
-        batch = self._batch(frame, state[0])
-        before = self._before(batch, state[0])
-        born = before[_BORN].to_numpy()
-        for number, (values, users) in enumerate(self._value_plan):
+        prepared = self._prepare(frame, state)
+        # process() comes next with the same frames: what was found out is kept for it.
+        self.__dict__["_prepared"] = prepared
+        batch = prepared.batch
+        for (values, users), changes in zip(self._value_plan, prepared.changes, strict=True):
             if values.order is None:
                 continue
-            changes = values.changes(batch.frame, batch.codes, batch.signs, state[1 + number], born)
             asked = np.zeros(batch.groups, bool)
             for kept in self._tracked(users):
-                asked |= extremes(changes, before[kept.best], batch.groups, kept.largest)[1]
+                asked |= extremes(changes, prepared.before[kept.best], batch.groups, kept.largest)[1]
             if asked.any():
                 out[place] = lookup_frame(frame[batch.first[asked]], self._keys)
             place += 1
@@ -228,17 +254,15 @@ class GroupAggregateKernel(FrozenKernel):
         frame, groups = inputs[0], state[0]
         upserts: list[pl.DataFrame | None] = [None] * len(self.tables)
         deletes: list[pl.DataFrame | None] = [None] * len(self.tables)
-        batch = self._batch(frame, groups)
-        before = self._before(batch, groups)
-        born: Ints | None = None
-        if self.need_retraction:
-            born = np.where(batch.fresh, now, before[_BORN].to_numpy())
+        kept_one: _Prepared | None = self.__dict__.pop("_prepared", None)
+        prepared = kept_one if kept_one is not None and kept_one.is_of(frame, state) else self._prepare(frame, state)
+        batch, before, born = prepared.batch, prepared.before, prepared.born
         after: dict[str, pl.Series] = {}
         place = 1 + len(self._values)
         group_keys = framed([frame[k][batch.first] for k in self._keys], batch.groups)
         reset = np.flatnonzero(batch.fresh & (batch.known >= 0))
         for number, (values, users) in enumerate(self._value_plan):
-            changes = values.changes(batch.frame, batch.codes, batch.signs, state[1 + number], born)
+            changes = prepared.changes[number]
             upserts[1 + number], deletes[1 + number] = values.writes(changes, now)
             stale = values.of_groups(state[1 + number], group_keys, reset) if len(reset) else None
             deletes[1 + number] = _also(deletes[1 + number], stale, upserts[1 + number])
@@ -260,7 +284,7 @@ class GroupAggregateKernel(FrozenKernel):
                     seen[source] = _seen(batch, *source)
                 after.update(_named(kept.update(before, seen[source])))
         if born is not None:
-            after[_ROWS], after[_BORN] = pl.Series(_ROWS, batch.rows), pl.Series(_BORN, born)
+            after[_ROWS], after[_BORN] = pl.Series(_ROWS, batch.rows), pl.Series(_BORN, np.minimum(born, now))
         current = framed([after[name] for name in self._columns], batch.groups)
         there = batch.rows > 0
         rows = np.flatnonzero(there)
@@ -271,6 +295,14 @@ class GroupAggregateKernel(FrozenKernel):
         if gone.height:
             deletes[0] = gone[list(self._keys) or [ACCESS_TIME]]
         return Step(self._output(batch, group_keys, groups, current, ttl[0]), upserts, deletes)
+
+    def _prepare(self, frame: pl.DataFrame, state: Sequence[pl.DataFrame]) -> _Prepared:
+        batch = self._batch(frame, state[0])
+        before = self._before(batch, state[0])
+        born = None if not self.need_retraction else np.where(batch.fresh, _NEVER, before[_BORN].to_numpy())
+        changes = [values.changes(batch.frame, batch.codes, batch.signs, found, born)
+                   for values, found in zip(self._values, state[1:], strict=False)]
+        return _Prepared(frame, list(state[:1 + len(changes)]), batch, before, born, changes)
 
     def _batch(self, frame: pl.DataFrame, groups: pl.DataFrame) -> _Batch:
         ids, (codes, state) = ids_of((frame, groups), self._keys)
@@ -366,7 +398,7 @@ def _also(deletes: pl.DataFrame | None, stale: pl.DataFrame | None, upserts: pl.
     if stale is None or not stale.height:
         return deletes
     if upserts is not None:
-        stale = stale.join(upserts, on=stale.columns, how="anti", nulls_equal=True)
+        stale = stale[absent(stale, stale.columns, upserts)]
     return stale if deletes is None else pl.concat([deletes, stale])
 
 

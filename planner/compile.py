@@ -1,0 +1,66 @@
+"""Compiling: from syntax trees of INSERTs to the exec graph, and the schema of a query."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sqlglot import exp
+
+from execnodes.graph import ExecGraph
+from execnodes.types import LogicalType
+from planner.algebra import Rel, Sink
+from planner.binding.queries import QueryBinder
+from planner.binding.sinks import bind_insert
+from planner.catalog import CatalogManager
+from planner.lowering import lower
+from planner.passes import optimize
+from planner.passes.changelog import infer_changelog
+from planner.passes.reuse_scans import reuse_scans
+from planner.passes.reuse_sinks import reuse_sinks
+from planner.physical import Physical
+
+__all__ = ["compile_inserts", "physical_plans", "query_schema"]
+
+
+def physical_plans(inserts: Sequence[exp.Expr], catalog: CatalogManager, options: Mapping[str, str],
+                   source: str) -> list[Physical]:
+    """The physical plans of ``inserts`` with changelog modes, one for each sink.
+
+    Raises:
+        SqlError, CatalogError, OptionError: as :func:`compile_inserts`.
+    """
+    sinks: list[Rel] = [optimize(bind_insert(node, catalog, source)) for node in inserts]
+    if _enabled(options, "table.optimizer.reuse-sub-plan-enabled") and _enabled(
+            options, "table.optimizer.reuse-source-enabled"):
+        sinks = reuse_scans(sinks)
+    plans = [infer_changelog(s, options) for s in sinks if isinstance(s, Sink)]
+    return reuse_sinks(plans)
+
+
+def compile_inserts(inserts: Sequence[exp.Expr], catalog: CatalogManager, options: Mapping[str, str],
+                    source: str) -> ExecGraph:
+    """The exec graph of one INSERT or of all INSERTs of a statement set, as Flink 2.3 compiles it.
+
+    Args:
+        inserts: ``exp.Insert`` nodes, in order.
+        catalog: where names are looked up.
+        options: the session's options that were set; others have their defaults.
+        source: the text that the positions of ``inserts`` point into.
+
+    Raises:
+        SqlError: SQL100 to SQL149 (names, columns, types, hints, changes a sink cannot take), SQL150 (not supported
+            yet), SQL2xx (functions, constants); each with its place.
+        CatalogError: an unknown table, or one that cannot be read or written.
+        OptionError: options of a table that do not fit its use.
+    """
+    return lower(physical_plans(inserts, catalog, options, source), options)
+
+
+def query_schema(query: exp.Expr, catalog: CatalogManager, options: Mapping[str, str],
+                 source: str) -> list[tuple[str, LogicalType]]:
+    """Name and type of the columns of a query. Raises as :func:`compile_inserts`."""
+    return list(QueryBinder(catalog, source).bind(query).fields)
+
+
+def _enabled(options: Mapping[str, str], key: str) -> bool:
+    return options.get(key, "true").lower() == "true"

@@ -1,0 +1,360 @@
+"""The texts by which Flink's plans describe operators and expressions.
+
+Source: Flink's ``RelDescriptionWriterImpl``, ``RelExplainUtil`` and ``FlinkRexUtil``; Calcite's ``RexLiteral``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
+from typing import Any
+
+from execnodes.rex import Call, FieldAccess, InputRef, Literal, Rex
+from execnodes.types import LogicalType
+from planner.algebra import (
+    AggCall,
+    Aggregate,
+    Calc,
+    Exchange,
+    FilterAbility,
+    Join,
+    Rank,
+    Rel,
+    Scan,
+    Sink,
+    Union,
+    field_names,
+)
+from planner.expressions.ops import kind
+from planner.physical import Physical
+
+__all__ = ["calcite_type", "describe", "expression", "needed_retractions", "scan_arguments"]
+
+_INFIX = frozenset({"=", "<>", "<", "<=", ">", ">=", "AND", "OR", "+", "-", "*", "/"})
+_POSTFIX = frozenset({"IS NULL", "IS NOT NULL", "IS TRUE", "IS FALSE", "IS NOT TRUE", "IS NOT FALSE"})
+_CASTS = frozenset({"CAST", "TRY_CAST", "REINTERPRET"})
+
+_CALCITE_NAMES = {
+    "TIMESTAMP_WITHOUT_TIME_ZONE": "TIMESTAMP", "TIMESTAMP_WITH_LOCAL_TIME_ZONE": "TIMESTAMP_WITH_LOCAL_TIME_ZONE",
+    "TIME_WITHOUT_TIME_ZONE": "TIME",
+}
+
+
+def calcite_type(t: LogicalType) -> str:
+    """The type as Calcite writes it, without NOT NULL: ``INTEGER``, ``VARCHAR(10)``, ``INTERVAL DAY``."""
+    if t.kind is not None:
+        return t.as_nullable().summary()
+    name = _CALCITE_NAMES.get(t.root, t.root)
+    if t.root in ("CHAR", "VARCHAR", "BINARY", "VARBINARY"):
+        return f"{name}({t.length})"
+    if t.root == "DECIMAL":
+        return f"DECIMAL({t.precision}, {t.scale})"
+    if t.precision is not None and t.root in _CALCITE_NAMES:
+        return f"{name}({t.precision})"
+    if t.root.startswith("INTERVAL"):
+        return "INTERVAL " + _interval_units(t)
+    if t.root in ("ARRAY", "MULTISET"):
+        return f"{_nested(t.children[0])} {t.root}"
+    if t.root == "MAP":
+        return f"({_nested(t.children[0])}, {_nested(t.children[1])}) MAP"
+    if t.root == "ROW":
+        return "RecordType(" + ", ".join(f"{_nested(f.type)} {f.name}" for f in t.fields) + ")"
+    return name
+
+
+def _nested(t: LogicalType) -> str:
+    return calcite_type(t) + ("" if t.nullable else " NOT NULL")
+
+
+def _interval_units(t: LogicalType) -> str:
+    """``DAY(2) TO SECOND(6)`` as ``DAY TO SECOND``."""
+    words = []
+    for part in (t.resolution or "").split(" TO "):
+        name, _, digits = part.partition("(")
+        default = {"SECOND": "6"}.get(name, "2")
+        words.append(name if not digits or digits.rstrip(")") == default else part)
+    return " TO ".join(words)
+
+
+def _number(value: Any, t: LogicalType) -> str:
+    text = str(value)
+    if t.root in ("DOUBLE", "FLOAT") and any(c in text for c in ".Ee"):
+        return _scientific(Decimal(text))
+    return format(Decimal(text), "f") if t.root == "DECIMAL" else text
+
+
+def _scientific(value: Decimal) -> str:
+    """``1.5E0``, ``1.5E3``, ``-2.5E-3``."""
+    sign, digits, exponent = value.as_tuple()
+    if not isinstance(exponent, int):
+        return str(value)
+    power = len(digits) - 1 + exponent
+    rest = "".join(map(str, digits[1:]))
+    return f"{'-' if sign else ''}{digits[0]}{'.' + rest if rest else ''}E{power}"
+
+
+def _plain(literal: Literal) -> str:
+    """A constant in the description of an operator."""
+    t, value = literal.type, literal.value
+    if literal.sarg is not None:
+        return _sarg(literal)
+    if literal.symbol is not None:
+        return str(value)
+    if value is None:
+        return f"null:{calcite_type(t)}"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if t.is_string:
+        return f"'{value}'"
+    if t.is_numeric:
+        return _number(value, t)
+    if t.root.startswith("INTERVAL"):
+        return f"{value}:{calcite_type(t)}"
+    if t.root in ("BINARY", "VARBINARY"):
+        import base64
+
+        return f"X'{base64.b64decode(value).hex().upper()}'"
+    return str(value)
+
+
+def _charset(text: str) -> str:
+    escaped = str(text).replace("'", "''")
+    return f"_UTF-16LE'{escaped}'"
+
+
+def _sarg(literal: Literal) -> str:
+    t = literal.type
+
+    def point(value: Any) -> str:
+        if t.is_string:
+            return _charset(value)
+        return _number(value, t) if t.is_numeric else str(value)
+
+    parts = []
+    for r in literal.sarg["ranges"]:
+        low, high = r.get("lower"), r.get("upper")
+        if low and high and low["value"] == high["value"] and low["boundType"] == high["boundType"] == "CLOSED":
+            parts.append(point(low["value"]))
+            continue
+        begin = ("[" if low["boundType"] == "CLOSED" else "(") + point(low["value"]) if low else "(-∞"
+        end = point(high["value"]) + ("]" if high["boundType"] == "CLOSED" else ")") if high else "+∞)"
+        parts.append(f"{begin}..{end}")
+    null_as = literal.sarg.get("nullAs", "UNKNOWN")
+    suffix = "" if null_as == "UNKNOWN" else f"; NULL AS {null_as}"
+    return f"Sarg[{', '.join(parts)}{suffix}]"
+
+
+def _typed(literal: Literal) -> str:
+    """A constant with its type where the value does not say it, as filters of a scan show it."""
+    t, value = literal.type, literal.value
+    if literal.symbol is not None:
+        return f"FLAG({value})"
+    if value is None:
+        return f"null:{_full(t)}"
+    if isinstance(value, bool) or t.root == "INTEGER":
+        return _plain(literal)
+    if t.is_string:
+        exact = t.root == "CHAR" and t.length == len(str(value).encode("utf-16-le")) // 2
+        return _charset(value) + ("" if exact else f":{_full(t)}")
+    if t.root == "DATE" or (t.root in _CALCITE_NAMES and t.precision == 0):
+        return str(value)
+    if t.root.startswith("INTERVAL"):
+        return _plain(literal)
+    return f"{_plain(literal)}:{_full(t)}"
+
+
+def _full(t: LogicalType) -> str:
+    return calcite_type(t) + (' CHARACTER SET "UTF-16LE"' if t.is_string else "")
+
+
+def expression(rex: Rex, names: Sequence[str]) -> str:
+    """``rex`` in the description of an operator whose input fields are ``names``."""
+    if isinstance(rex, InputRef):
+        return names[rex.index]
+    if isinstance(rex, Literal):
+        return _plain(rex)
+    if isinstance(rex, FieldAccess):
+        return f"{expression(rex.expr, names)}.{rex.name}"
+    op = kind(rex)
+    operands = [expression(c, names) for c in rex.children]
+    if op in _CASTS and isinstance(rex, Call):
+        return f"{op}({operands[0]} AS {calcite_type(rex.type)})"
+    if op in _POSTFIX:
+        return f"{operands[0]} {op}"
+    if op in _INFIX and len(operands) > 1:
+        return "(" + f" {op} ".join(operands) + ")"
+    return f"{_operator(op)}({', '.join(operands)})"
+
+
+def _operator(op: str) -> str:
+    return {"NEGATE": "-"}.get(op, op)
+
+
+def _prefix(rex: Rex, names: Sequence[str]) -> str:
+    """``rex`` in the filter of a scan."""
+    if isinstance(rex, InputRef):
+        return names[rex.index]
+    if isinstance(rex, Literal):
+        return _typed(rex)
+    if isinstance(rex, FieldAccess):
+        return f"{_prefix(rex.expr, names)}.{rex.name}"
+    op = kind(rex)
+    operands = [_prefix(c, names) for c in rex.children]
+    if op in _CASTS:
+        suffix = "" if rex.type.nullable else " NOT NULL"
+        return f"{op}({operands[0]} AS {_full(rex.type)}{suffix})"
+    return f"{_operator(op)}({', '.join(operands)})"
+
+
+# operators
+
+
+def scan_arguments(scan: Scan) -> list[str]:
+    """``filter=[...]``, ``project=[...]`` and ``metadata=[...]`` of a scan."""
+    out = []
+    for ability in scan.abilities:
+        if isinstance(ability, FilterAbility):
+            text = ""
+            for p in ability.predicates:
+                shown = _prefix(p, ability.names)
+                text = shown if not text else f"and({text}, {shown})"
+            out.append(f"filter=[{text}]")
+            continue
+        columns = [c.name for c in scan.table.schema.physical]
+        if ability.projects:
+            out.append(f"project=[{', '.join(columns[i] for i in ability.physical)}]")
+        out.append(f"metadata=[{', '.join(ability.metadata)}]")
+    return out
+
+
+def _table(rel: Scan) -> str:
+    return ", ".join([*rel.table.identifier.parts, *scan_arguments(rel)])
+
+
+def _scan(node: Physical) -> list[str]:
+    rel = node.rel
+    assert isinstance(rel, Scan)
+    out = [f"table=[[{_table(rel)}]]", f"fields=[{', '.join(rel.names)}]"]
+    if rel.hints:
+        options = ", ".join(f"{k}={v}" for k, v in rel.hints)
+        out.append(f"hints=[[[OPTIONS options:{{{options}}}]]]")
+    return out
+
+
+def _as(text: str, name: str) -> str:
+    return text if text == name else f"{text} AS {name}"
+
+
+def _calc(node: Physical) -> list[str]:
+    rel = node.rel
+    assert isinstance(rel, Calc)
+    names = field_names(rel.input)
+    shown = ", ".join(_as(expression(e, names), n) for e, n in zip(rel.exprs, rel.names, strict=True))
+    out = [f"select=[{shown}]"]
+    if rel.condition is not None:
+        out.append(f"where=[{expression(rel.condition, names)}]")
+    return out
+
+
+def _keys(keys: Iterable[int], rel: Rel) -> str:
+    names = field_names(rel)
+    return ", ".join(names[k] for k in keys)
+
+
+def _exchange(node: Physical) -> list[str]:
+    rel = node.rel
+    assert isinstance(rel, Exchange)
+    spread = f"hash[{_keys(rel.keys, rel.input)}]" if rel.keys else "single"
+    return [f"distribution=[{spread}]"]
+
+
+def needed_retractions(node: Physical) -> list[bool]:
+    """Per call of an aggregate, whether it must be able to take back values."""
+    from planner.metadata.monotonicity import monotonicity
+
+    rel = node.rel
+    assert isinstance(rel, Aggregate)
+    out = [not node.input.is_insert_only] * len(rel.calls)
+    known = monotonicity(rel) if any(out) else None
+    if known is not None:
+        for i, c in enumerate(rel.calls):
+            change = known[len(rel.group) + i]
+            if (c.function, change) in (("MIN", "DECREASING"), ("MAX", "INCREASING")):
+                out[i] = False
+    return out
+
+
+def _agg_text(c: AggCall, names: Sequence[str], retract: bool) -> str:
+    arguments = ", ".join(names[a] for a in c.args) or "*"
+    text = f"{c.function}{'_RETRACT' if retract else ''}({'DISTINCT ' if c.distinct else ''}{arguments})"
+    return text + (f" FILTER {names[c.filter]}" if c.filter >= 0 else "")
+
+
+def _aggregate(node: Physical) -> list[str]:
+    rel = node.rel
+    assert isinstance(rel, Aggregate)
+    names = field_names(rel.input)
+    outputs = field_names(rel)
+    parts = [_as(names[g], o) for g, o in zip(rel.group, outputs, strict=False)]
+    for c, o, r in zip(rel.calls, outputs[len(rel.group):], needed_retractions(node), strict=True):
+        parts.append(f"{_agg_text(c, names, r)} AS {o}")
+    group = [f"groupBy=[{_keys(rel.group, rel.input)}]"] if rel.group else []
+    return [*group, f"select=[{', '.join(parts)}]"]
+
+
+_JOIN_NAMES = {"INNER": "InnerJoin", "LEFT": "LeftOuterJoin", "RIGHT": "RightOuterJoin", "FULL": "FullOuterJoin",
+               "SEMI": "LeftSemiJoin", "ANTI": "LeftAntiJoin"}
+
+
+def _join(node: Physical) -> list[str]:
+    rel = node.rel
+    assert isinstance(rel, Join)
+    names = field_names(rel)
+    sides = [_input_spec(rel, side) for side in (0, 1)]
+    return [f"joinType=[{_JOIN_NAMES[rel.join_type]}]", f"where=[{expression(rel.condition, names)}]",
+            f"select=[{', '.join(names)}]", f"leftInputSpec=[{sides[0]}]", f"rightInputSpec=[{sides[1]}]"]
+
+
+def _input_spec(rel: Join, side: int) -> str:
+    from planner.metadata.unique_keys import join_input_keys
+    from planner.passes.push_filters import equi_keys
+
+    keys = [p[side] for p in equi_keys(rel.condition, rel.left.width)]
+    unique = join_input_keys(rel.inputs[side], keys)
+    if not unique:
+        return "NoUniqueKey"
+    return "JoinKeyContainsUniqueKey" if any(set(k) <= set(keys) for k in unique) else "HasUniqueKey"
+
+
+def _union(node: Physical) -> list[str]:
+    return ["all=[true]", f"union=[{', '.join(field_names(node.rel))}]"]
+
+
+def _rank(node: Physical) -> list[str]:
+    rel = node.rel
+    assert isinstance(rel, Rank)
+    keep = "FirstRow" if rel.order[0][1] else "LastRow"
+    return [f"keep=[{keep}]", f"key=[{_keys(rel.partition, rel.input)}]", "order=[PROCTIME]",
+            f"outputInsertOnly=[{'true' if node.is_insert_only else 'false'}]"]
+
+
+def _sink(node: Physical) -> list[str]:
+    rel = node.rel
+    assert isinstance(rel, Sink)
+    out = [f"table=[{rel.table.identifier.summary}]"]
+    if rel.targets is not None:
+        out.append("targetColumns=[" + ",".join(f"[{i}]" for i in rel.targets) + "]")
+    return [*out, f"fields=[{', '.join(field_names(rel.input))}]"]
+
+
+_DESCRIPTIONS: dict[type[Rel], tuple[str, Callable[[Physical], list[str]]]] = {
+    Scan: ("TableSourceScan", _scan), Calc: ("Calc", _calc), Exchange: ("Exchange", _exchange),
+    Aggregate: ("GroupAggregate", _aggregate), Join: ("Join", _join), Union: ("Union", _union),
+    Rank: ("Deduplicate", _rank), Sink: ("Sink", _sink),
+}
+
+
+def describe(node: Physical) -> str:
+    """The ``description`` of a plan's node: ``Calc(select=[a, b], where=[(a > 1)])``."""
+    name, arguments = _DESCRIPTIONS[type(node.rel)]
+    return f"{name}({', '.join(arguments(node))})"

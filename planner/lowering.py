@@ -1,0 +1,255 @@
+"""From the physical plan to exec nodes: ids in Flink's order, equal sub-plans made once.
+
+Source: Flink's ``ExecNodeGraphGenerator``, ``SubplanReuser`` and the ``translateToExecNode`` of its physical nodes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from execnodes.graph import FLINK_VERSION, ExecGraph
+from execnodes.nodes.base import ExecNode
+from execnodes.registry import node_from_json
+from execnodes.rex import Rex
+from execnodes.ttl import format_ttl, parse_ttl
+from execnodes.types import row_type
+from planner.algebra import (
+    Aggregate,
+    Calc,
+    Exchange,
+    FilterAbility,
+    Join,
+    ProjectAbility,
+    Rank,
+    Rel,
+    Scan,
+    Sink,
+    Union,
+    rel_type,
+)
+from planner.catalog import CatalogTable, Column, TableSchema
+from planner.digest import describe, needed_retractions
+from planner.expressions.ops import and_, conjunctions, is_always_true
+from planner.metadata.unique_keys import join_input_keys, smallest_key, upsert_keys
+from planner.passes.push_filters import equi_keys, is_equi_key
+from planner.physical import Physical, changelog_mode
+
+__all__ = ["lower"]
+
+Json = dict[str, Any]
+
+_CONFIGURATION: dict[type[Rel], tuple[tuple[str, str], ...]] = {
+    Aggregate: (("table.exec.mini-batch.enabled", "false"), ("table.exec.mini-batch.size", "-1")),
+    Rank: (("table.exec.deduplicate.insert-update-after-sensitive-enabled", "true"),
+           ("table.exec.deduplicate.mini-batch.compact-changes-enabled", "false"),
+           ("table.exec.mini-batch.enabled", "false"), ("table.exec.mini-batch.size", "-1")),
+    Sink: (("table.exec.sink.keyed-shuffle", "AUTO"), ("table.exec.sink.not-null-enforcer", "ERROR"),
+           ("table.exec.sink.rowtime-inserter", "ENABLED"), ("table.exec.sink.type-length-enforcer", "IGNORE"),
+           ("table.exec.sink.upsert-materialize", "AUTO")),
+}
+"""Options that a node consumes, with their defaults; their values are frozen in the plan."""
+
+_UNKNOWN: Json = {"requiredDistribution": {"type": "UNKNOWN"}, "damBehavior": "PIPELINED", "priority": 0}
+
+
+class _Lowering:
+    """Makes the nodes of a plan."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self.options = options
+        self.ttl = parse_ttl(options.get("table.exec.state.ttl", "0 ms"))
+        self.catalog_objects = options.get("table.plan.compile.catalog-objects", "ALL").upper()
+        self.share = options.get("table.optimizer.reuse-sub-plan-enabled", "true").lower() == "true"
+        self.share_scans = self.share and options.get("table.optimizer.reuse-source-enabled", "true").lower() == "true"
+        self.nodes: list[ExecNode] = []
+        self.edges: list[tuple[int, int]] = []
+        self.known: dict[str, int] = {}
+
+    def lower(self, node: Physical) -> int:
+        """Adds ``node`` and what is below it; returns its id."""
+        inputs = [self.lower(i) for i in node.inputs]
+        kind, fields = _NODES[type(node.rel)]
+        data: Json = {"type": kind}
+        configuration = _CONFIGURATION.get(type(node.rel))
+        if configuration:
+            data["configuration"] = {k: self.options.get(k, default) for k, default in configuration}
+        data |= fields(self, node)
+        if inputs:
+            data["inputProperties"] = [_input_property(node.rel)] * len(inputs)
+        data["outputType"] = rel_type(node.rel).to_json()
+        data["description"] = describe(node)
+        shareable = self.share_scans if isinstance(node.rel, Scan) else self.share and not isinstance(node.rel, Sink)
+        key = json.dumps([data, inputs, node.update])
+        if shareable and key in self.known:
+            return self.known[key]
+        number = len(self.nodes) + 1
+        made, _ = node_from_json({"id": number, **data})
+        self.nodes.append(made)
+        self.edges += [(i, number) for i in inputs]
+        self.known[key] = number
+        return number
+
+    # nodes
+
+    def scan(self, node: Physical) -> Json:
+        rel = node.rel
+        assert isinstance(rel, Scan)
+        source: Json = {"table": self.table(rel.table)}
+        abilities: list[Json] = []
+        for ability in rel.abilities:
+            if isinstance(ability, FilterAbility):
+                abilities.append({"type": "FilterPushDown", "predicates": [p.to_json() for p in ability.predicates]})
+            else:
+                abilities += _projection(ability)
+        if abilities:
+            source["abilities"] = abilities
+        return {"scanTableSource": source}
+
+    def calc(self, node: Physical) -> Json:
+        rel = node.rel
+        assert isinstance(rel, Calc)
+        return {"projection": [e.to_json() for e in rel.exprs],
+                "condition": None if rel.condition is None else rel.condition.to_json()}
+
+    def exchange(self, node: Physical) -> Json:
+        return {}
+
+    def aggregate(self, node: Physical) -> Json:
+        rel = node.rel
+        assert isinstance(rel, Aggregate)
+        calls = []
+        for c in rel.calls:
+            call: Json = {"name": c.name}
+            if c.syntax is not None:
+                call["syntax"] = c.syntax
+            call |= {"internalName": c.internal_name, "argList": list(c.args), "filterArg": c.filter,
+                     "distinct": c.distinct, "approximate": False, "ignoreNulls": False, "type": c.type.to_json()}
+            calls.append(call)
+        return {"grouping": list(rel.group), "aggCalls": calls, "aggCallNeedRetractions": needed_retractions(node),
+                "generateUpdateBefore": node.generates_update_before, "needRetraction": not node.input.is_insert_only,
+                "state": [self.state(0, rel.ttl, "groupAggregateState")]}
+
+    def rank(self, node: Physical) -> Json:
+        rel = node.rel
+        assert isinstance(rel, Rank)
+        return {"uniqueKeys": list(rel.partition), "isRowtime": False, "keepLastRow": not rel.order[0][1],
+                "outputInsertOnly": node.is_insert_only, "generateUpdateBefore": node.generates_update_before,
+                "state": [self.state(0, None, "deduplicateState")]}
+
+    def join(self, node: Physical) -> Json:
+        rel = node.rel
+        assert isinstance(rel, Join)
+        width = rel.left.width
+        pairs = equi_keys(rel.condition, width)
+        rest: Rex = and_(t for t in conjunctions(rel.condition) if not is_equi_key(t, width))
+        spec = {"joinType": rel.join_type, "leftKeys": [k for k, _ in pairs], "rightKeys": [k for _, k in pairs],
+                "filterNulls": [True] * len(pairs), "nonEquiCondition": None if is_always_true(rest) else rest.to_json()}
+        out: Json = {"joinSpec": spec}
+        for side, name in enumerate(("leftUpsertKeys", "rightUpsertKeys")):
+            keys = join_input_keys(rel.inputs[side], [p[side] for p in pairs])
+            if keys:
+                out[name] = [list(k) for k in keys]
+        out["state"] = [self.state(0, rel.left_ttl, "leftState"), self.state(1, rel.right_ttl, "rightState")]
+        return out
+
+    def union(self, node: Physical) -> Json:
+        return {}
+
+    def sink(self, node: Physical) -> Json:
+        rel = node.rel
+        assert isinstance(rel, Sink)
+        target: Json = {"table": self.table(rel.table)}
+        if rel.targets is not None:
+            target["targetColumns"] = [[i] for i in rel.targets]
+        out: Json = {"dynamicTableSink": target, "inputChangelogMode": changelog_mode(node)}
+        key = smallest_key(upsert_keys(rel.input))
+        if key is not None:
+            out["inputUpsertKey"] = list(key)
+        return out
+
+    # parts
+
+    def state(self, index: int, ttl: int | None, name: str) -> Json:
+        return {"index": index, "ttl": format_ttl(self.ttl if ttl is None else ttl), "name": name}
+
+    def table(self, table: CatalogTable) -> Json:
+        """The table as the option ``table.plan.compile.catalog-objects`` wants it in the plan."""
+        out: Json = {"identifier": str(table.identifier)}
+        if table.temporary or self.catalog_objects == "IDENTIFIER":
+            return out
+        resolved: Json = {"schema": _schema(table.schema)}
+        if table.partition_keys:
+            resolved["partitionKeys"] = list(table.partition_keys)
+        if self.catalog_objects == "ALL":
+            if table.comment:
+                resolved["comment"] = table.comment
+            resolved["options"] = dict(sorted(table.options.items()))
+        out["resolvedTable"] = resolved
+        return out
+
+
+_NODES: dict[type[Rel], tuple[str, Callable[[_Lowering, Physical], Json]]] = {
+    Scan: ("stream-exec-table-source-scan_2", _Lowering.scan), Calc: ("stream-exec-calc_1", _Lowering.calc),
+    Exchange: ("stream-exec-exchange_1", _Lowering.exchange),
+    Aggregate: ("stream-exec-group-aggregate_1", _Lowering.aggregate),
+    Rank: ("stream-exec-deduplicate_1", _Lowering.rank), Join: ("stream-exec-join_1", _Lowering.join),
+    Union: ("stream-exec-union_1", _Lowering.union), Sink: ("stream-exec-sink_2", _Lowering.sink),
+}
+
+
+def _input_property(rel: Rel) -> Json:
+    if not isinstance(rel, Exchange):
+        return _UNKNOWN
+    distribution: Json = {"type": "HASH", "keys": list(rel.keys)} if rel.keys else {"type": "SINGLETON"}
+    return {**_UNKNOWN, "requiredDistribution": distribution}
+
+
+def _projection(ability: ProjectAbility) -> list[Json]:
+    """``ProjectPushDown`` and ``ReadingMetadata``, as one projection of a source is written."""
+    out: list[Json] = []
+    if ability.projects:
+        columns = list(ability.produced[:len(ability.physical)])
+        out.append({"type": "ProjectPushDown", "projectedFields": [[i] for i in ability.physical],
+                    "producedType": row_type(columns, nullable=False).to_json()})
+    out.append({"type": "ReadingMetadata", "metadataKeys": list(ability.metadata),
+                "producedType": row_type(list(ability.produced), nullable=False).to_json()})
+    return out
+
+
+def _schema(schema: TableSchema) -> Json:
+    out: Json = {"columns": [_column(c) for c in schema.columns]}
+    if schema.watermarks:
+        out["watermarkSpecs"] = [
+            {"rowtimeAttribute": w.column, "expression": _expression(w.rex, w.expression_sql)} for w in schema.watermarks]
+    if schema.primary_key:
+        name = schema.primary_key_name or "PK_" + "_".join(schema.primary_key)
+        out["primaryKey"] = {"name": name, "type": "PRIMARY_KEY", "columns": list(schema.primary_key)}
+    return out
+
+
+def _column(column: Column) -> Json:
+    out: Json = {"name": column.name}
+    if column.comment is not None:
+        out["comment"] = column.comment
+    if column.is_computed:
+        return out | {"kind": "COMPUTED", "expression": _expression(column.rex, column.expression_sql)}
+    if column.is_metadata:
+        out |= {"kind": "METADATA", "dataType": column.type.to_json()}
+        if column.metadata_key is not None:
+            out["metadataKey"] = column.metadata_key
+        return out | {"isVirtual": column.virtual}
+    return out | {"dataType": column.type.to_json()}
+
+
+def _expression(rex: Rex | None, text: str | None) -> Json:
+    return {"rexNode": None if rex is None else rex.to_json(), "serializableString": text or ""}
+
+
+def lower(plans: Sequence[Physical], options: Mapping[str, str]) -> ExecGraph:
+    """The exec graph of the sinks ``plans``, whose equal sub-plans become one."""
+    lowering = _Lowering(options)
+    for plan in plans:
+        lowering.lower(plan)
+    return ExecGraph(FLINK_VERSION, lowering.nodes, lowering.edges)

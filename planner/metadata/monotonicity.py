@@ -1,0 +1,151 @@
+"""How the values of a field change from one version of a row to the next: whether they only grow or only shrink.
+
+Source: Flink's ``FlinkRelMdModifiedMonotonicity`` and, for the signs of summed values, ``FlinkRelMdColumnInterval``.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from execnodes.connectors.registry import source_changelog_mode
+from execnodes.changelog import INSERT_ONLY
+from execnodes.rex import InputRef, Rex
+from execnodes.rex import Literal as Constant
+from planner.algebra import AggCall, Aggregate, Calc, Exchange, Filter, Join, Project, Rank, Rel, Scan, Union
+from planner.expressions.ops import COMPARISONS, MIRRORED, conjunctions, kind
+from planner.expressions.simplify import expand_search
+from planner.metadata.predicates import predicates_of
+
+__all__ = ["Monotonicity", "monotonicity"]
+
+Monotonicity: TypeAlias = Literal["CONSTANT", "INCREASING", "DECREASING", "NOT_MONOTONIC"]
+
+
+def monotonicity(rel: Rel) -> list[Monotonicity] | None:
+    """Per field of ``rel``; None when rows are deleted, or nothing is known."""
+    if isinstance(rel, Scan):
+        return ["CONSTANT"] * rel.width if source_changelog_mode(rel.table.options) == INSERT_ONLY else None
+    if isinstance(rel, (Project, Calc)):
+        return _projected(rel.exprs, monotonicity(rel.input))
+    if isinstance(rel, (Filter, Exchange)):
+        return monotonicity(rel.input)
+    if isinstance(rel, Aggregate):
+        return _aggregated(rel)
+    if isinstance(rel, Union):
+        parts = [monotonicity(s) for s in rel.sources]
+        known = [p for p in parts if p is not None]
+        if len(known) < len(parts):
+            return None
+        return [c[0] if all(m == c[0] for m in c) else "NOT_MONOTONIC" for c in zip(*known, strict=True)]
+    if isinstance(rel, Join):
+        return _joined(rel)
+    if isinstance(rel, Rank):
+        below = monotonicity(rel.input)
+        keeps_first = all(ascending for _, ascending, _ in rel.order)
+        return below if keeps_first and below is not None and all(m == "CONSTANT" for m in below) else None
+    return None
+
+
+def _projected(exprs: tuple[Rex, ...], below: list[Monotonicity] | None) -> list[Monotonicity] | None:
+    if below is None:
+        return None
+    if all(m == "CONSTANT" for m in below):
+        return ["CONSTANT"] * len(exprs)
+    out: list[Monotonicity] = []
+    for e in exprs:
+        while kind(e) == "CAST":
+            e = e.children[0]
+        out.append(below[e.index] if isinstance(e, InputRef) else "NOT_MONOTONIC")
+    return out
+
+
+def _aggregated(rel: Aggregate) -> list[Monotonicity] | None:
+    below = monotonicity(rel.input)
+    if below is None or any(below[g] != "CONSTANT" for g in rel.group):
+        return None
+    updates = any(m != "CONSTANT" for m in below)
+    out: list[Monotonicity] = ["CONSTANT"] * len(rel.group)
+    for c in rel.calls:
+        own = _of_call(c, rel.input)
+        if updates:
+            child: Monotonicity = "CONSTANT" if not c.args else below[c.args[0]] if len(c.args) == 1 else "NOT_MONOTONIC"
+            if child not in (own, "CONSTANT"):
+                own = "NOT_MONOTONIC"
+        out.append(own)
+    return out
+
+
+def _of_call(c: AggCall, below: Rel) -> Monotonicity:
+    if c.function == "COUNT":
+        return "INCREASING"
+    if c.function in ("MIN", "MAX"):
+        return "DECREASING" if c.function == "MIN" else "INCREASING"
+    if c.function in ("SUM", "$SUM0"):
+        low, high = _interval(below, c.args[0])
+        if low is not None and low >= 0:
+            return "INCREASING"
+        if high is not None and high <= 0:
+            return "DECREASING"
+    return "NOT_MONOTONIC"
+
+
+def _joined(rel: Join) -> list[Monotonicity] | None:
+    from planner.passes.push_filters import equi_keys
+
+    left, right = monotonicity(rel.left), monotonicity(rel.right)
+    if rel.join_type != "INNER" or left is None or right is None:
+        return None
+    pairs = equi_keys(rel.condition, rel.left.width)
+    if any(left[a] != "CONSTANT" or right[b] != "CONSTANT" for a, b in pairs):
+        return None
+    return [*left, *right]
+
+
+def _interval(rel: Rel, index: int) -> tuple[float | None, float | None]:
+    """Known bounds of a numeric field."""
+    low: float | None = None
+    high: float | None = None
+    for p in predicates_of(rel):
+        for term in conjunctions(expand_search(p)):
+            bound = _bound(term, index)
+            if bound is None:
+                continue
+            op, value = bound
+            if op in (">", ">=", "="):
+                low = value if low is None else max(low, value)
+            if op in ("<", "<=", "="):
+                high = value if high is None else min(high, value)
+    source: Rel = rel
+    while isinstance(source, (Project, Calc, Exchange, Filter)):
+        if isinstance(source, (Project, Calc)):
+            e = source.exprs[index]
+            if isinstance(e, Constant) and isinstance(e.value, (int, float)) and not isinstance(e.value, bool):
+                return float(e.value), float(e.value)
+            if not isinstance(e, InputRef):
+                return low, high
+            index = e.index
+        source = source.input
+    if isinstance(source, Aggregate) and index >= len(source.group):
+        c = source.calls[index - len(source.group)]
+        if c.function == "COUNT":
+            low = 0.0 if low is None else max(low, 0.0)
+        elif c.function in ("SUM", "$SUM0"):
+            below_low, below_high = _interval(source.input, c.args[0])
+            if below_low is not None and below_low >= 0:
+                low = below_low if low is None else max(low, below_low)
+            if below_high is not None and below_high <= 0:
+                high = below_high if high is None else min(high, below_high)
+    return low, high
+
+
+def _bound(term: Rex, index: int) -> tuple[str, float] | None:
+    op = kind(term)
+    if op not in COMPARISONS:
+        return None
+    left, right = term.children
+    if isinstance(left, Constant):
+        left, right, op = right, left, MIRRORED[op]
+    if isinstance(left, InputRef) and left.index == index and isinstance(right, Constant) and right.type.is_numeric \
+            and right.value is not None:
+        return op, float(right.value)
+    return None

@@ -1,0 +1,140 @@
+"""Unique keys: sets of fields that no two rows share. Upsert keys: unique keys that survive the changes of a stream.
+
+Source: Flink's ``FlinkRelMdUniqueKeys``, ``FlinkRelMdUpsertKeys`` and ``UpsertKeyUtil``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+from execnodes.rex import InputRef, Rex
+from planner.algebra import Aggregate, Calc, Exchange, Filter, Join, Project, Rank, Rel, Scan, Sink
+from planner.expressions.ops import kind, same_type
+
+__all__ = ["Keys", "are_unique", "join_input_keys", "smallest_key", "unique_keys", "upsert_keys"]
+
+Keys: TypeAlias = frozenset[frozenset[int]]
+
+_NONE: Keys = frozenset()
+
+
+def unique_keys(rel: Rel) -> Keys:
+    """The known unique keys of ``rel``; the empty key means at most one row."""
+    return _keys(rel, upsert=False)
+
+
+def upsert_keys(rel: Rel) -> Keys:
+    """The keys by which the changes that ``rel`` emits are in order."""
+    return _keys(rel, upsert=True)
+
+
+def are_unique(rel: Rel, columns: frozenset[int]) -> bool:
+    """Whether no two rows of ``rel`` share the values of ``columns``."""
+    return any(k <= columns for k in unique_keys(rel))
+
+
+def _keys(rel: Rel, upsert: bool) -> Keys:
+    if isinstance(rel, Scan):
+        return _of_scan(rel)
+    if isinstance(rel, (Project, Calc)):
+        return _through(rel.exprs, _keys(rel.input, upsert))
+    if isinstance(rel, (Filter, Sink)):
+        return _keys(rel.input, upsert)
+    if isinstance(rel, Exchange):
+        keys = _keys(rel.input, upsert)
+        return _containing(keys, frozenset(rel.keys)) if upsert else keys
+    if isinstance(rel, Aggregate):
+        return frozenset({frozenset(range(len(rel.group)))})
+    if isinstance(rel, Rank):
+        keys = _keys(rel.input, upsert)
+        partition = frozenset(rel.partition)
+        if upsert:
+            keys = _containing(keys, partition)
+        if rel.start == rel.end == 1:
+            keys = frozenset({partition})
+        return keys
+    if isinstance(rel, Join):
+        return _of_join(rel, upsert)
+    return _NONE
+
+
+def _of_scan(scan: Scan) -> Keys:
+    schema = scan.table.schema
+    if not schema.primary_key or not all(n in scan.names for n in schema.primary_key):
+        return _NONE
+    return frozenset({frozenset(scan.names.index(n) for n in schema.primary_key)})
+
+
+def _through(exprs: Sequence[Rex], keys: Keys) -> Keys:
+    """Keys over the input, in all ways they come out of a projection."""
+    where: dict[int, list[int]] = {}
+    for i, e in enumerate(exprs):
+        source = _source(e)
+        if source is not None:
+            where.setdefault(source, []).append(i)
+    out: set[frozenset[int]] = set()
+    for key in keys:
+        if not all(c in where for c in key):
+            continue
+        choices: list[frozenset[int]] = [frozenset()]
+        for c in key:
+            choices = [k | {p} for k in choices for p in where[c]]
+        out.update(choices)
+    return frozenset(out)
+
+
+_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
+
+
+def _source(rex: Rex) -> int | None:
+    """The field that ``rex`` is, or is without loss; None for anything else."""
+    if isinstance(rex, InputRef):
+        return rex.index
+    if kind(rex) == "CAST" and isinstance(rex.children[0], InputRef):
+        a, b = rex.children[0].type, rex.type
+        if same_type(a, b):
+            return rex.children[0].index
+        if a.root in _INTEGERS and b.root in _INTEGERS and _INTEGERS.index(a.root) <= _INTEGERS.index(b.root):
+            return rex.children[0].index
+        if a.is_string and b.root == "VARCHAR" and (a.length or 1) <= (b.length or 1):
+            return rex.children[0].index
+        if a.root in _INTEGERS and b.is_string and (b.length or 0) >= 20:
+            return rex.children[0].index
+    return None
+
+
+def _containing(keys: Keys, required: frozenset[int]) -> Keys:
+    return frozenset(k for k in keys if required <= k)
+
+
+def _of_join(join: Join, upsert: bool) -> Keys:
+    from planner.passes.push_filters import equi_keys
+
+    width = join.left.width
+    pairs = equi_keys(join.condition, width)
+    left_set, right_set = frozenset(k for k, _ in pairs), frozenset(r for _, r in pairs)
+    left, right = _keys(join.left, upsert), _keys(join.right, upsert)
+    if upsert:
+        left, right = _containing(left, left_set), _containing(right, right_set)
+    if join.join_type in ("SEMI", "ANTI"):
+        return left
+    out = {lk | frozenset(r + width for r in rk) for lk in left for rk in right}
+    if pairs and are_unique(join.right, right_set) and join.join_type in ("INNER", "LEFT"):
+        out |= left
+    if pairs and are_unique(join.left, left_set) and join.join_type in ("INNER", "RIGHT"):
+        out |= {frozenset(r + width for r in k) for k in right}
+    return frozenset(out)
+
+
+def join_input_keys(rel: Rel, keys: Iterable[int]) -> list[tuple[int, ...]]:
+    """Upsert keys of a join's input, which is shuffled by the join keys ``keys``, smallest first."""
+    if isinstance(rel, Exchange) and tuple(rel.keys) == tuple(keys):
+        rel = rel.input
+    return sorted((tuple(sorted(k)) for k in upsert_keys(rel)), key=lambda k: (len(k), k))
+
+
+def smallest_key(keys: Keys) -> tuple[int, ...] | None:
+    """The shortest key, of several the one with the lowest fields; None for none (or only the empty one)."""
+    ordered = sorted((tuple(sorted(k)) for k in keys if k), key=lambda k: (len(k), k))
+    return ordered[0] if ordered else None

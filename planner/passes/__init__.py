@@ -1,0 +1,115 @@
+"""The passes from the bound query to the physical plan, in order: one file per pass, all listed in :data:`PHASES`.
+
+The phases are those of Flink's ``FlinkStreamProgram``. A phase applies its rules one after another (``sequence``) or all
+together (``collection``), each until nothing changes; or it is one function over the whole tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from planner.algebra import Rel
+from planner.passes import hep
+from planner.passes.aggregates import (
+    merge_aggregate_project,
+    prune_aggregate_calls,
+    reduce_aggregates,
+    remove_aggregate,
+)
+from planner.passes.coerce_unions import coerce_unions
+from planner.passes.distribute import distribute
+from planner.passes.hep import Rule
+from planner.passes.merge_projects import merge_projects, remove_trivial_project
+from planner.passes.prune_count_star import prune_count_star
+from planner.passes.prune_empty import prune_empty
+from planner.passes.pull_up_constants import pull_up_constants
+from planner.passes.push_calc_filters_into_scans import push_calc_filter_into_scan
+from planner.passes.push_filters import (
+    filter_into_join,
+    filter_through_aggregate,
+    filter_through_project,
+    filter_through_union,
+    join_condition_push,
+    merge_filters,
+)
+from planner.passes.push_filters_into_scans import push_filter_into_scan
+from planner.passes.push_join_expressions import push_join_expressions
+from planner.passes.push_projects import project_through_filter, project_through_join, project_through_union
+from planner.passes.push_projects_into_scans import push_project_into_scan
+from planner.passes.ranks import rank_of_window, refuse_windows, transpose_calc_and_rank
+from planner.passes.reduce_expressions import reduce_filter, reduce_join, reduce_project
+from planner.passes.simplify_coalesce import remove_unreachable_coalesce_arguments, simplify_coalesce_of_join_keys
+from planner.passes.simplify_conditions import simplify_filter_condition, simplify_join_condition
+from planner.passes.split_windows import split_windows
+from planner.passes.time_attributes import materialize_time_attributes
+from planner.passes.to_calcs import to_calcs
+from planner.passes.union_to_distinct import union_to_distinct
+
+__all__ = ["PHASES", "Phase", "optimize"]
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A step of the optimizer.
+
+    ``mode`` says how ``rules`` are applied; for ``whole``, ``function`` gets the tree. ``times`` repeats the phase.
+    """
+
+    name: str
+    mode: Literal["sequence", "collection", "whole"]
+    rules: tuple[Rule, ...] = ()
+    function: Callable[[Rel], Rel] | None = None
+    times: int = 1
+
+    def run(self, rel: Rel) -> Rel:
+        for _ in range(self.times):
+            before = rel
+            if self.function is not None:
+                rel = self.function(rel)
+            else:
+                rel = (hep.sequence if self.mode == "sequence" else hep.collection)(rel, self.rules)
+            if rel is before:
+                break
+        return rel
+
+
+_SIMPLIFY = (simplify_filter_condition, simplify_join_condition, push_join_expressions)
+_REDUCE = (reduce_filter, reduce_project, reduce_join)
+
+PHASES: tuple[Phase, ...] = (
+    Phase("default rewrite", "sequence", (
+        *_SIMPLIFY, remove_unreachable_coalesce_arguments, simplify_coalesce_of_join_keys, *_REDUCE, pull_up_constants,
+        merge_projects, split_windows, coerce_unions, merge_filters, prune_count_star)),
+    Phase("filters towards the sources", "collection", (
+        filter_into_join, join_condition_push, filter_through_aggregate, filter_through_project, filter_through_union,
+        merge_filters, *_SIMPLIFY, *_REDUCE), times=5),
+    Phase("filters into the sources", "sequence", (push_filter_into_scan,)),
+    Phase("nothing from nothing", "collection", (prune_empty,)),
+    Phase("projections towards the sources", "collection", (
+        project_through_filter, project_through_join, merge_projects, remove_trivial_project, pull_up_constants,
+        project_through_union)),
+    Phase("projections into the sources", "sequence", (push_project_into_scan, remove_trivial_project)),
+    Phase("unions and aggregates", "collection", (
+        union_to_distinct, prune_aggregate_calls, remove_aggregate, merge_aggregate_project, reduce_aggregates,
+        merge_projects, remove_trivial_project)),
+    Phase("calcs", "whole", function=to_calcs),
+    Phase("ranks", "sequence", (rank_of_window, refuse_windows, transpose_calc_and_rank)),
+    Phase("calcs merged", "whole", function=to_calcs),
+    Phase("calc filters into the sources", "sequence", (push_calc_filter_into_scan,)),
+    Phase("time attributes", "whole", function=materialize_time_attributes),
+    Phase("calcs merged again", "whole", function=to_calcs),
+    Phase("exchanges", "whole", function=distribute),
+)
+
+
+def optimize(rel: Rel) -> Rel:
+    """The physical plan of a bound query: only scans, calcs, exchanges, aggregates, ranks, joins, unions and sinks.
+
+    Raises:
+        SqlError: SQL150, for a query that needs an operator that does not exist yet.
+    """
+    for phase in PHASES:
+        rel = phase.run(rel)
+    return rel

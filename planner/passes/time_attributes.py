@@ -1,0 +1,74 @@
+"""Turns processing time attributes into timestamps where something other than an operator on time reads them.
+
+Source: Flink's ``RelTimeIndicatorConverter``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from execnodes.rex import Call, InputRef, Rex
+from execnodes.types import LogicalType
+from planner.algebra import Aggregate, Calc, Join, Rank, Rel, Sink, Union, field_names, replace_inputs
+from planner.expressions.ops import substitute, with_operands
+
+__all__ = ["materialize_time_attributes"]
+
+_TIMESTAMP = LogicalType("TIMESTAMP_WITH_LOCAL_TIME_ZONE", nullable=False, precision=3)
+
+
+def materialize_time_attributes(rel: Rel) -> Rel:
+    inputs = [materialize_time_attributes(i) for i in rel.inputs]
+    if isinstance(rel, Sink):
+        return replace(rel, input=_materialized(inputs[0], range(rel.width)))
+    if isinstance(rel, Aggregate):
+        used = [*rel.group, *(a for c in rel.calls for a in c.args)]
+        return replace(rel, input=_materialized(inputs[0], used))
+    if isinstance(rel, Join):
+        left, right = (_materialized(i, range(i.width)) for i in inputs)
+        fields = [*left.fields, *right.fields]
+        return replace(rel, left=left, right=right, condition=_call(_retyped(rel.condition, fields)))
+    if isinstance(rel, Calc):
+        fields = list(inputs[0].fields)
+        exprs = tuple(_call(_retyped(e, fields)) for e in rel.exprs)
+        condition = None if rel.condition is None else _call(_retyped(rel.condition, fields))
+        return replace(rel, input=inputs[0], exprs=exprs, condition=condition)
+    if isinstance(rel, Union):
+        kinds = [[t.kind for _, t in i.fields] for i in inputs]
+        mixed = [c for c, column in enumerate(zip(*kinds, strict=True)) if len(set(column)) > 1]
+        return replace(rel, sources=tuple(_materialized(i, mixed) for i in inputs))
+    if isinstance(rel, Rank):
+        return replace(rel, input=inputs[0])
+    return replace_inputs(rel, inputs)
+
+
+def _retyped(rex: Rex, fields: Sequence[tuple[str, LogicalType]]) -> Rex:
+    return substitute(rex, [InputRef(t, i) for i, (_, t) in enumerate(fields)])
+
+
+def _stamp(rex: Rex) -> Rex:
+    return Call(_TIMESTAMP.as_nullable(rex.type.nullable), (rex,), "$PROCTIME_MATERIALIZE$1")
+
+
+def _call(rex: Rex) -> Rex:
+    """``rex`` with time attributes materialized inside of calls; an attribute itself stays one."""
+    if not rex.children or rex.type is None:
+        return rex
+    if isinstance(rex, Call) and rex.name == "PROCTIME_MATERIALIZE":
+        return rex
+    operands = [_call(c) for c in rex.children]
+    return with_operands(rex, [_stamp(o) if o.type.kind == "PROCTIME" else o for o in operands])
+
+
+def _materialized(rel: Rel, indexes: Sequence[int] | range) -> Rel:
+    """``rel`` with the time attributes among ``indexes`` as timestamps."""
+    fields = rel.fields
+    wanted = {i for i in indexes if fields[i][1].kind == "PROCTIME"}
+    if not wanted:
+        return rel
+    exprs = [InputRef(t, i) for i, (_, t) in enumerate(fields)]
+    new: list[Rex] = [_stamp(e) if i in wanted else e for i, e in enumerate(exprs)]
+    if isinstance(rel, Calc):
+        return replace(rel, exprs=tuple(_stamp(e) if i in wanted else e for i, e in enumerate(rel.exprs)))
+    return Calc(rel, tuple(new), tuple(field_names(rel)))

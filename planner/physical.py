@@ -1,0 +1,69 @@
+"""The physical plan with changelog modes: what each operator emits, and what it must emit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from execnodes.changelog import ChangelogMode, RowKind
+from planner.algebra import Rel
+
+__all__ = ["Kinds", "Physical", "UpdateKind", "changelog_mode", "kinds_of"]
+
+Kinds: TypeAlias = frozenset[Literal["INSERT", "UPDATE", "DELETE"]]
+UpdateKind: TypeAlias = Literal["NONE", "ONLY_UPDATE_AFTER", "BEFORE_AND_AFTER"]
+
+
+@dataclass(frozen=True)
+class Physical:
+    """An operator with its inputs and traits.
+
+    Attributes:
+        rel: the operator; its own inputs are those of ``inputs``, without traits.
+        inputs: its inputs.
+        kinds: the modifications it emits.
+        update: how it emits updates.
+    """
+
+    rel: Rel
+    inputs: tuple[Physical, ...]
+    kinds: Kinds
+    update: UpdateKind
+
+    @property
+    def input(self) -> Physical:
+        return self.inputs[0]
+
+    @property
+    def is_insert_only(self) -> bool:
+        return self.kinds <= {"INSERT"}
+
+    @property
+    def generates_update_before(self) -> bool:
+        return self.update == "BEFORE_AND_AFTER"
+
+    def walk(self) -> Iterator[Physical]:
+        yield self
+        for i in self.inputs:
+            yield from i.walk()
+
+
+def kinds_of(mode: ChangelogMode) -> Kinds:
+    """The modifications of a changelog mode."""
+    out: set[Literal["INSERT", "UPDATE", "DELETE"]] = set()
+    for kind in mode:
+        out.add("INSERT" if kind == RowKind.INSERT else "DELETE" if kind == RowKind.DELETE else "UPDATE")
+    return frozenset(out)
+
+
+def changelog_mode(node: Physical) -> list[str]:
+    """The row kinds a node emits, in the order of Flink's plans."""
+    out = ["INSERT"] if "INSERT" in node.kinds else []
+    if "UPDATE" in node.kinds:
+        if node.generates_update_before:
+            out.append("UPDATE_BEFORE")
+        out.append("UPDATE_AFTER")
+    if "DELETE" in node.kinds:
+        out.append("DELETE")
+    return out

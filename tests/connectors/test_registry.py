@@ -1,0 +1,385 @@
+"""The table of connectors: complete with regard to Flink's, and every bad option gets its message."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from connector_tables import GOLDEN, fields
+
+from execnodes.changelog import INSERT_ONLY, RETRACT
+from execnodes.connectors import registry
+from execnodes.connectors.options import Option, OptionType, parse_memory_size, parse_value
+from execnodes.connectors.registry import CONNECTORS, FORMATS, validate_table
+from execnodes.errors import CatalogError, OptionError, Place, StateplanError
+
+FILES = {"connector": "filesystem", "path": "/x", "format": "json"}
+TYPES = {
+    "String": {OptionType.STRING, OptionType.ENUM, OptionType.CHARACTER, OptionType.REGEX},
+    "Boolean": {OptionType.BOOLEAN},
+    "Integer": {OptionType.INTEGER},
+    "Long": {OptionType.LONG},
+    "Float": {OptionType.FLOAT},
+    "Duration": {OptionType.DURATION},
+    "MemorySize": {OptionType.MEMORY_SIZE},
+}
+DEFAULTS = {"-": None, "true": True, "false": False, "PT1M": 60000, "PT30M": 1800000, "PT0S": 0, "128 mb": 128 << 20}
+
+
+def flink_options() -> list[tuple[str, str, bool, str, str]]:
+    """(connector or format, key, required, type, default) of Flink 2.3.0's own factories."""
+    out, owner = [], ""
+    for line in (GOLDEN / "flink_options.txt").read_text(encoding="utf-8").splitlines():
+        if line.startswith("## "):
+            owner = line[3:]
+        else:
+            key, required, kind, default = line.split(" | ")
+            out.append((owner, key, required == "req", kind, default))
+    return out
+
+
+def test_every_option_of_flink_is_there_with_its_type_and_default() -> None:
+    wrong = []
+    for owner, key, required, kind, default in flink_options():
+        table = CONNECTORS[owner].options if owner in CONNECTORS else FORMATS[owner].options
+        if key == "format":
+            continue
+        option = next((o for o in table if o.key == key), None)
+        if option is None or option.required != required:
+            wrong.append((owner, key, option))
+            continue
+        wanted = DEFAULTS.get(default, default)
+        if option.type not in TYPES.get(kind, {OptionType.ENUM}) or str(option.default) not in (str(wanted), default):
+            wrong.append((owner, key, option))
+    # The default of 'length' is 3 for lists and maps, and a column that may be NULL is not a default value.
+    assert [(o, k) for o, k, _ in wrong] == [("datagen", "fields.#.max-past"), ("datagen", "fields.#.length")]
+
+
+def test_every_option_says_what_it_is() -> None:
+    rows: list[Option] = [o for c in CONNECTORS.values() for o in c.options]
+    rows += [o for f in FORMATS.values() for o in f.options]
+    assert all(o.description.endswith(".") and o.expectation for o in rows)
+    assert all(o.type is OptionType.ENUM or not o.values for o in rows)
+
+
+def test_loading_the_table_loads_no_engine() -> None:
+    code = (
+        "import sys; import execnodes.connectors.registry as r;"
+        "r.validate_table({'connector': 'filesystem', 'path': '/x', 'format': 'json'}, 'source');"
+        "r.validate_table({'connector': 'datagen'}, 'source', None, []);"
+        "print([m for m in ('polars', 'pyarrow', 'numpy', 'fsspec', 'pyspark') if m in sys.modules])"
+    )
+    root = Path(__file__).resolve().parents[2]
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+ALL_JSON = ", ".join(
+    sorted(
+        [o.key for o in CONNECTORS["filesystem"].options]
+        + [f"json.{o.key}" for o in FORMATS["json"].options]
+        + ["format"]
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("options", "role", "columns", "message"),
+    [
+        (
+            {},
+            "source",
+            "a INT",
+            "[OPT101] the table has no option 'connector'\n"
+            "  expected: 'connector' = one of 'filesystem', 'datagen', 'print', 'blackhole', 'replay'",
+        ),
+        (
+            {"conector": "print"},
+            "sink",
+            "a INT",
+            "[OPT101] the table has no option 'connector'\n"
+            "  expected: 'connector' = one of 'filesystem', 'datagen', 'print', 'blackhole', 'replay'\n"
+            "  hint: the table has 'conector'",
+        ),
+        (
+            {"connector": "filesystm"},
+            "source",
+            "a INT",
+            "[OPT102] unknown connector 'filesystm'\n"
+            "  expected: one of 'filesystem', 'datagen', 'print', 'blackhole', 'replay'\n"
+            "  hint: did you mean 'filesystem'?",
+        ),
+        (
+            {"connector": "filesystem", "path": "/x"},
+            "source",
+            "a INT",
+            "[OPT101] the table has no option 'format', which the connector 'filesystem' needs\n"
+            "  expected: 'format' = one of 'json', 'csv', 'parquet', 'debezium-json'",
+        ),
+        (
+            FILES | {"format": "jsn"},
+            "source",
+            "a INT",
+            "[OPT103] unknown format 'jsn'\n  expected: one of 'json', 'csv', 'parquet', 'debezium-json'\n"
+            "  hint: did you mean 'json'?",
+        ),
+        (
+            {"connector": "replay", "path": "/x", "format": "csv"},
+            "source",
+            "a INT",
+            "[OPT103] the connector 'replay' has no format 'csv'\n  expected: one of 'json', 'debezium-json'",
+        ),
+        (
+            {"connector": "filesystem", "format": "json"},
+            "sink",
+            "a INT",
+            "[OPT101] the table has no option 'path', which the connector 'filesystem' needs\n"
+            "  expected: 'path' = a text",
+        ),
+        (
+            FILES | {"json.ignore-parse-error": "true"},
+            "source",
+            "a INT",
+            "[OPT104] unknown option 'json.ignore-parse-error' of connector 'filesystem' with format 'json'\n"
+            f"  expected: one of {ALL_JSON}\n  hint: did you mean 'json.ignore-parse-errors'?",
+        ),
+        (
+            {"connector": "blackhole", "path": "/x"},
+            "sink",
+            "a INT",
+            "[OPT104] unknown option 'path' of connector 'blackhole'\n  expected: no options",
+        ),
+        (
+            FILES | {"json.ignore-parse-errors": "yes"},
+            "source",
+            "a INT",
+            "[OPT105] 'yes' is not a value of the option 'json.ignore-parse-errors'\n  expected: 'true' or 'false'",
+        ),
+        (
+            FILES | {"json.timestamp-format.standard": "iso-8601"},
+            "source",
+            "a INT",
+            "[OPT105] 'iso-8601' is not a value of the option 'json.timestamp-format.standard'\n"
+            "  expected: 'SQL' or 'ISO-8601'\n  hint: did you mean 'ISO-8601'?",
+        ),
+        (
+            FILES | {"source.max-files-per-trigger": "0"},
+            "source",
+            "a INT",
+            "[OPT105] '0' is not a value of the option 'source.max-files-per-trigger': it is too small\n"
+            "  expected: a whole number of at most 32 bits, at least 1",
+        ),
+        (
+            FILES | {"source.path.regex-pattern": "("},
+            "source",
+            "a INT",
+            "[OPT105] '(' is not a value of the option 'source.path.regex-pattern': missing ), unterminated subpattern "
+            "at position 0\n  expected: a regular expression",
+        ),
+        (
+            FILES | {"format": "csv", "csv.field-delimiter": "||"},
+            "source",
+            "a INT",
+            "[OPT105] '||' is not a value of the option 'csv.field-delimiter'\n"
+            "  expected: a single character (Java escapes such as '\\t' are understood)",
+        ),
+        (
+            FILES | {"json.fail-on-missing-field": "true", "json.ignore-parse-errors": "true"},
+            "source",
+            "a INT",
+            "[OPT106] the options 'json.fail-on-missing-field' and 'json.ignore-parse-errors' exclude each other\n"
+            "  hint: leave one of them out",
+        ),
+        (
+            FILES | {"format": "csv", "csv.disable-quote-character": "true", "csv.quote-character": "'"},
+            "sink",
+            "a INT",
+            "[OPT106] the options 'csv.disable-quote-character' and 'csv.quote-character' exclude each other\n"
+            "  hint: leave one of them out",
+        ),
+        (
+            FILES | {"auto-compaction": "true"},
+            "sink",
+            "a INT",
+            "[OPT107] the option 'auto-compaction' = 'true' cannot be honoured: files are not merged after they are "
+            "written\n  hint: leave the option out",
+        ),
+        (
+            {"connector": "print"},
+            "source",
+            "a INT",
+            "[CAT101] a table of connector 'print' cannot be read\n"
+            "  expected: a connector that is a source: 'filesystem', 'datagen', 'replay'\n"
+            "  hint: 'print' is only a sink: write to it instead",
+        ),
+        (
+            {"connector": "datagen"},
+            "sink",
+            "a INT",
+            "[CAT101] a table of connector 'datagen' cannot be written to\n"
+            "  expected: a connector that is a sink: 'filesystem', 'print', 'blackhole'\n"
+            "  hint: 'datagen' is only a source: read it instead",
+        ),
+        (
+            FILES,
+            "source",
+            "m MAP<INT, INT>",
+            "[CAT102] the format 'json' cannot hold the column 'm' of type MAP<INT, INT>\n"
+            "  expected: a map whose keys are text",
+        ),
+        (
+            {"connector": "replay", "path": "/x", "format": "json"},
+            "source",
+            "`@at` BIGINT",
+            "[CAT102] a replay table has a column '@at', which is the time of arrival\n"
+            "  hint: give the column another name",
+        ),
+        (
+            {"connector": "datagen", "fields.b.kind": "random"},
+            "source",
+            "a INT",
+            "[OPT108] the option 'fields.b.kind' does not go with any column of the table\n"
+            "  expected: one of fields.a.kind, fields.a.null-rate, fields.a.min, fields.a.max\n"
+            "  hint: did you mean 'fields.a.kind' or 'fields.a.min' or 'fields.a.max'?",
+        ),
+        (
+            {"connector": "datagen", "fields.a.kind": "rnd"},
+            "source",
+            "a INT",
+            "[OPT105] 'rnd' is not a value of the option 'fields.a.kind'\n  expected: 'random' or 'sequence'\n"
+            "  hint: did you mean 'random'?",
+        ),
+        (
+            {"connector": "datagen", "fields.a.kind": "sequence", "fields.a.start": "1"},
+            "source",
+            "a INT",
+            "[OPT101] the sequence has no option 'fields.a.end'\n  expected: 'fields.a.end' = a whole number",
+        ),
+        (
+            {"connector": "datagen", "fields.a.min": "5", "fields.a.max": "2"},
+            "source",
+            "a INT",
+            "[OPT106] 'fields.a.min' (5) is greater than 'fields.a.max' (2)",
+        ),
+        (
+            {"connector": "datagen", "fields.a.min": "x"},
+            "source",
+            "a INT",
+            "[OPT105] 'x' is not a value of the option 'fields.a.min'\n  expected: a value of type INT",
+        ),
+        (
+            {"connector": "datagen", "fields.a.length": "7"},
+            "source",
+            "a VARCHAR(3)",
+            "[OPT108] 'fields.a.length' = '7' is longer than VARCHAR(3)\n  expected: at most 3",
+        ),
+        (
+            {"connector": "datagen", "fields.a.length": "2"},
+            "source",
+            "a CHAR(3)",
+            "[OPT108] the option 'fields.a.length' does not go with CHAR(3), whose length is fixed\n"
+            "  hint: leave the option out",
+        ),
+        (
+            {"connector": "datagen", "fields.a.null-rate": "2"},
+            "source",
+            "a INT",
+            "[OPT105] '2' is not a value of the option 'fields.a.null-rate'\n  expected: a number from 0 to 1",
+        ),
+        (
+            {"connector": "datagen", "fields.a.kind": "sequence", "fields.a.start": "1", "fields.a.end": "2"},
+            "source",
+            "a DATE",
+            "[OPT108] a column of type DATE cannot be a sequence ('fields.a.kind')\n"
+            "  expected: a number or text column",
+        ),
+    ],
+)
+def test_messages(options: dict[str, str], role: str, columns: str, message: str) -> None:
+    with pytest.raises(StateplanError) as error:
+        validate_table(options, role, schema=fields(columns))
+    assert str(error.value) == message
+    assert isinstance(error.value, CatalogError if error.value.code.startswith("CAT") else OptionError)
+
+
+def test_the_place_is_told() -> None:
+    place = Place(line=2, column=3, source="x\nabcdef")
+    with pytest.raises(OptionError) as error:
+        validate_table({"connector": "nope"}, "source", place)
+    assert "line 2, column 3\n  abcdef\n    ^" in str(error.value)
+
+
+def test_good_tables_and_their_notes() -> None:
+    assert validate_table(FILES, "source") == ()
+    assert (
+        validate_table(FILES | {"source.monitor-interval": "10 s", "json.ignore-parse-errors": "TRUE"}, "source") == ()
+    )
+    assert validate_table({"connector": "datagen", "fields.a.b.kind": "random"}, "source") == ()
+    assert validate_table(FILES | {"sink.rolling-policy.file-size": "1 mb"}, "sink") == (
+        "the option 'sink.rolling-policy.file-size' changes nothing here: files are committed once per micro-batch",
+    )
+    assert validate_table(FILES | {"auto-compaction": "false"}, "sink") == ()
+
+
+def test_what_tables_are() -> None:
+    assert registry.source_changelog_mode(FILES) == INSERT_ONLY
+    assert registry.source_changelog_mode(FILES | {"format": "debezium-json"}) == RETRACT
+    assert registry.sink_changelog_mode(FILES) == INSERT_ONLY
+    assert registry.sink_changelog_mode({"connector": "print"}) == RETRACT
+    assert registry.supports_projection(FILES) and not registry.supports_projection({"connector": "datagen"})
+    assert list(registry.metadata_columns(FILES)) == ["file.path", "file.name", "file.size", "file.modification-time"]
+    assert (
+        str(registry.metadata_columns(FILES)["file.modification-time"]) == "TIMESTAMP(3) WITH LOCAL TIME ZONE NOT NULL"
+    )
+    assert registry.is_bounded(FILES) and not registry.is_bounded(FILES | {"source.monitor-interval": "1 s"})
+    assert not registry.is_bounded({"connector": "datagen"})
+    assert registry.is_bounded({"connector": "datagen", "number-of-rows": "5"})
+    assert registry.is_bounded({"connector": "replay"})
+    assert registry.option_value(FILES | {"source.monitor-interval": "2 min"}, "source.monitor-interval") == 120_000
+    assert registry.option_value(FILES, "json.timestamp-format.standard") == "SQL"
+    with pytest.raises(OptionError):
+        registry.option_value(FILES, "nope")
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("1", 1), ("64kb", 65536), ("128 mb", 128 << 20), (" 1 gb ", 1 << 30), ("2 TB", 2 << 40), ("5 bytes", 5)],
+)
+def test_memory_sizes(text: str, size: int) -> None:
+    assert parse_memory_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "mb", "1.5 mb", "-1", "1 pb", "9999999999999 tb"])
+def test_not_memory_sizes(text: str) -> None:
+    with pytest.raises(ValueError, match=r"^"):
+        parse_memory_size(text)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        (OptionType.CHARACTER, "\\t", "\t"), (OptionType.CHARACTER, "\\u0001", "\x01"),
+        (OptionType.CHARACTER, "\\", "\\"),
+        (OptionType.CHARACTER, "\\;", ";"), (OptionType.BOOLEAN, "False", False), (OptionType.INTEGER, "+5", 5),
+        (OptionType.FLOAT, "0.5f", 0.5), (OptionType.DURATION, "1 h", 3_600_000), (OptionType.LONG, "-3", -3),
+    ],
+)  # fmt: skip
+def test_values(kind: OptionType, text: str, value: object) -> None:
+    assert parse_value(Option("k", kind, "."), text) == value
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (OptionType.INTEGER, "2147483648"), (OptionType.INTEGER, "1.0"), (OptionType.LONG, "9223372036854775808"),
+        (OptionType.INTEGER, "1_0"), (OptionType.FLOAT, "x"), (OptionType.DURATION, "1 parsec"),
+        (OptionType.BOOLEAN, "1"),
+        (OptionType.CHARACTER, ""),
+    ],
+)  # fmt: skip
+def test_not_values(kind: OptionType, text: str) -> None:
+    with pytest.raises(OptionError) as error:
+        parse_value(Option("k", kind, "."), text)
+    assert error.value.code == "OPT105" and error.value.expected
