@@ -73,7 +73,8 @@ class AggregateFunction:
             SqlError: SQL201 (not supported), SQL202 (operand count), SQL203 (operand types), at ``place``.
         """
         if self.reason is not None:
-            raise SqlError("SQL201", f"the aggregate function {self.name} is not supported yet: {self.reason}", place=place)
+            raise SqlError("SQL201", f"the aggregate function {self.name} is not supported yet: {self.reason}",
+                           place=place)
         if len(types) < self.min_operands or (self.max_operands >= 0 and len(types) > self.max_operands):
             raise SqlError("SQL202", f"{self.name} cannot take {len(types)} operand{'' if len(types) == 1 else 's'}",
                            place=place, expected=self.signature)
@@ -114,7 +115,8 @@ _UNSUPPORTED = {
     "FIRST_VALUE": _STATE, "LAST_VALUE": _STATE, "LISTAGG": _STATE, "COLLECT": _STATE, "ARRAY_AGG": _STATE,
     "PERCENTILE": _STATE, "JSON_OBJECTAGG": _STATE, "JSON_ARRAYAGG": _STATE, "APPROX_COUNT_DISTINCT": _STATE,
     "SINGLE_VALUE": "scalar subqueries are not available yet",
-    **dict.fromkeys(("STDDEV_POP", "STDDEV_SAMP", "STDDEV", "VAR_POP", "VAR_SAMP", "VARIANCE"), "write it out with SUM and COUNT"),
+    **dict.fromkeys(("STDDEV_POP", "STDDEV_SAMP", "STDDEV", "VAR_POP", "VAR_SAMP", "VARIANCE"),
+                    "write it out with SUM and COUNT"),
     **{f"BITMAP_{name}_AGG": _BITMAP for name in
        ("AND", "AND_CARDINALITY", "BUILD", "BUILD_CARDINALITY", "OR", "OR_CARDINALITY", "XOR", "XOR_CARDINALITY")},
 }

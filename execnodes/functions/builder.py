@@ -29,8 +29,8 @@ def make_call(name: str, operands: Sequence[Rex], place: Place | None = None) ->
     """The call of the function or operator with this SQL name.
 
     Args:
-        name: any case: ``"+"``, ``"AND"``, ``"IS NOT NULL"``, ``"NOT LIKE"``, ``"CASE"``, ``"UPPER"``; ``"NEGATE"`` is the
-            unary minus.
+        name: any case: ``"+"``, ``"AND"``, ``"IS NOT NULL"``, ``"NOT LIKE"``, ``"CASE"``, ``"UPPER"``; ``"NEGATE"`` is
+            the unary minus.
         operands: in the order of Flink's plans: CASE takes (condition, value)... and the ELSE value last, TRIM
             (flag, characters, text), POSITION (needle, text), FLOOR and CEIL TO (value, unit), EXTRACT (unit, value),
             TIMESTAMPADD (unit, count, value), TIMESTAMPDIFF (unit, from, to).
@@ -76,8 +76,8 @@ def make_in(value: Rex, items: Sequence[Rex], place: Place | None = None, *, neg
             terms.append(Literal(BOOLEAN, None))
             continue
         if equal_operands([value, item]) is None:
-            raise SqlError("SQL203", f"values of type {value.type.summary()} and {item.type.summary()} cannot be compared "
-                           "in IN", place=place)
+            raise SqlError("SQL203", f"values of type {value.type.summary()} and {item.type.summary()} cannot be "
+                           "compared in IN", place=place)
         similar = item.type.root == value.type.root or (value.type.root == "VARCHAR" and item.type.root == "CHAR")
         right = item if similar else cast_rex(item, value.type, place)
         nullable = value.type.nullable or right.type.nullable

@@ -36,8 +36,8 @@ def cast_rex(rex: Rex, target: LogicalType, place: Place | None = None, *, try_c
     if same_type(source, target) and not try_cast:
         return rex
     if not castable(source, target):
-        raise SqlError("SQL204", f"a value of type {source.summary()} cannot be cast to {target.summary()}", place=place,
-                       hint=_HINTS.get((source.root, target.root)))
+        raise SqlError("SQL204", f"a value of type {source.summary()} cannot be cast to {target.summary()}",
+                       place=place, hint=_HINTS.get((source.root, target.root)))
     if isinstance(rex, Literal) and (not try_cast or rex.value is None):
         folded = fold_cast(rex, target)
         if folded is not None:

@@ -123,7 +123,8 @@ def _map_union(operands: Sequence[Rex]) -> LogicalType:
 _A, _I = "ARRAY", "INTEGER"
 
 register([
-    ScalarFunction("ARRAY", ("ANY",), _array_of, variadic=True, syntax="SPECIAL", coerce=to_least_restrictive, nulls=True),
+    ScalarFunction("ARRAY", ("ANY",), _array_of, variadic=True, syntax="SPECIAL", coerce=to_least_restrictive,
+                   nulls=True),
     ScalarFunction("MAP", ("ANY", "ANY"), _map_of, variadic=True, syntax="SPECIAL", coerce=_map_operands, nulls=True),
     ScalarFunction("ROW", ("ANY",), _row_of, variadic=True, syntax="SPECIAL"),
     ScalarFunction("ITEM", ("ARRAY|MAP", "ANY"), _item, syntax="SPECIAL", coerce=_item_operands),

@@ -80,7 +80,8 @@ def _distinct(operands: Sequence[Rex], place: Place | None, *, negated: bool) ->
     if _is_untyped_null(b):
         return _postfix("IS NULL" if negated else "IS NOT NULL", a)
     if equal_operands(operands) is None:
-        raise SqlError("SQL203", f"IS DISTINCT FROM cannot compare {a.type.summary()} with {b.type.summary()}", place=place)
+        raise SqlError("SQL203", f"IS DISTINCT FROM cannot compare {a.type.summary()} with {b.type.summary()}",
+                       place=place)
     equal = _binary("=", a, b)
     nullable = [x for x in (a, b) if x.type.nullable]
     if negated:
@@ -127,7 +128,8 @@ register([
     ScalarFunction("BETWEEN SYMMETRIC", ("ANY", "ANY", "ANY"), _PREDICATE, rewrite=_between_symmetric),
     ScalarFunction("NOT BETWEEN SYMMETRIC", ("ANY", "ANY", "ANY"), _PREDICATE, rewrite=_negated(_between_symmetric)),
     ScalarFunction("LIKE", ("CHARACTER", "CHARACTER", "CHARACTER"), _PREDICATE, optional=1, syntax="SPECIAL"),
-    ScalarFunction("NOT LIKE", ("CHARACTER", "CHARACTER", "CHARACTER"), _PREDICATE, optional=1, rewrite=_not_like("LIKE")),
+    ScalarFunction("NOT LIKE", ("CHARACTER", "CHARACTER", "CHARACTER"), _PREDICATE, optional=1,
+                   rewrite=_not_like("LIKE")),
     ScalarFunction("SIMILAR TO", ("CHARACTER", "CHARACTER", "CHARACTER"), _PREDICATE, optional=1, syntax="SPECIAL"),
     ScalarFunction("NOT SIMILAR TO", ("CHARACTER", "CHARACTER", "CHARACTER"), _PREDICATE, optional=1,
                    rewrite=_not_like("SIMILAR TO")),

@@ -92,7 +92,8 @@ def _try_cast(operands: Sequence[Rex], place: Place | None) -> Rex:
 
 
 register([
-    ScalarFunction("CASE", ("BOOLEAN", "ANY", "ANY"), _case_type, variadic=True, syntax="SPECIAL", rewrite=_case, nulls=True),
+    ScalarFunction("CASE", ("BOOLEAN", "ANY", "ANY"), _case_type, variadic=True, syntax="SPECIAL", rewrite=_case,
+                   nulls=True),
     ScalarFunction("COALESCE", ("ANY",), _coalesce_type, variadic=True, coerce=to_common, nulls=True),
     ScalarFunction("IFNULL", ("ANY", "ANY"), _ifnull_type, coerce=to_common, nulls=True),
     ScalarFunction("IF", ("BOOLEAN", "ANY", "ANY"), _if_type),

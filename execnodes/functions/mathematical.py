@@ -13,8 +13,8 @@ from execnodes.types import DOUBLE, STRING, LogicalType
 __all__: list[str] = []
 
 _DOUBLE = fixed(DOUBLE)
-_ONE_ARGUMENT = ("LN", "LOG10", "LOG2", "EXP", "SIN", "COS", "TAN", "COT", "ASIN", "ACOS", "ATAN", "SINH", "COSH", "TANH",
-                 "DEGREES", "RADIANS")
+_ONE_ARGUMENT = ("LN", "LOG10", "LOG2", "EXP", "SIN", "COS", "TAN", "COT", "ASIN", "ACOS", "ATAN", "SINH", "COSH",
+                 "TANH", "DEGREES", "RADIANS")
 
 
 def _whole(operands: Sequence[Rex]) -> LogicalType:

@@ -120,8 +120,8 @@ class ScalarFunction:
             if operand.type.root == "NULL" and isinstance(operand, Literal):
                 if self.nulls:
                     continue
-                raise SqlError("SQL203", f"NULL without a type cannot be operand {index + 1} of {self.name}", place=place,
-                               expected=self.signature, hint="write CAST(NULL AS <type>)")
+                raise SqlError("SQL203", f"NULL without a type cannot be operand {index + 1} of {self.name}",
+                               place=place, expected=self.signature, hint="write CAST(NULL AS <type>)")
             if not accepts(wanted, operand):
                 shown = ", ".join(o.type.summary() for o in operands)
                 raise SqlError("SQL203", f"{self.name} cannot be applied to ({shown}): operand {index + 1} is "

@@ -93,8 +93,8 @@ def _extract(unit: str) -> Rewrite:
     return rewrite
 
 
-_SHORT = {"YEAR": "YEAR", "QUARTER": "QUARTER", "MONTH": "MONTH", "WEEK": "WEEK", "DAYOFYEAR": "DOY", "DAYOFMONTH": "DAY",
-          "DAYOFWEEK": "DOW", "HOUR": "HOUR", "MINUTE": "MINUTE", "SECOND": "SECOND"}
+_SHORT = {"YEAR": "YEAR", "QUARTER": "QUARTER", "MONTH": "MONTH", "WEEK": "WEEK", "DAYOFYEAR": "DOY",
+          "DAYOFMONTH": "DAY", "DAYOFWEEK": "DOW", "HOUR": "HOUR", "MINUTE": "MINUTE", "SECOND": "SECOND"}
 _MOMENT = "DATE|TIMESTAMP|TIME"
 _LTZ3 = timestamp_ltz(3)
 _C = "CHARACTER"
@@ -109,7 +109,8 @@ register([
     ScalarFunction("DATE_FORMAT", ("TIMESTAMP|CHARACTER", _C), forced_nullable(STRING)),
     ScalarFunction("TO_DATE", (_C, _C), forced_nullable(DATE), optional=1),
     ScalarFunction("TO_TIMESTAMP", (_C, _C), forced_nullable(timestamp(3)), optional=1),
-    ScalarFunction("TO_TIMESTAMP_LTZ", ("NUMERIC|CHARACTER", "INTEGER|CHARACTER", _C), forced_nullable(_LTZ3), optional=2),
+    ScalarFunction("TO_TIMESTAMP_LTZ", ("NUMERIC|CHARACTER", "INTEGER|CHARACTER", _C), forced_nullable(_LTZ3),
+                   optional=2),
     ScalarFunction("FROM_UNIXTIME", ("INTEGER", _C), forced_nullable(STRING), optional=1),
     ScalarFunction("UNIX_TIMESTAMP", (_C, _C), fixed(BIGINT), optional=2, dynamic=True),
     ScalarFunction("CONVERT_TZ", (_C, _C, _C), forced_nullable(STRING)),

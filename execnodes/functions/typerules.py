@@ -223,7 +223,8 @@ _APPROXIMATE_ORDER = {"FLOAT": 1, "DOUBLE": 2}
 def common_type(types: Sequence[LogicalType]) -> LogicalType | None:
     """The type that COALESCE, IFNULL, GREATEST, LEAST and the array functions give (Flink's own merging).
 
-    Differs from :func:`least_restrictive` in that the wider of FLOAT and DOUBLE wins, and that DATE and a TIMESTAMP mix.
+    Differs from :func:`least_restrictive` in that the wider of FLOAT and DOUBLE wins, and that DATE and a TIMESTAMP
+    mix.
     """
     known = [t for t in types if t.root != "NULL"]
     nullable = any(t.nullable for t in types) or len(known) < len(types)

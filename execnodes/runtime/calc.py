@@ -151,8 +151,7 @@ def _verify(frame: pl.DataFrame, checks: tuple[Check, ...]) -> None:
         if failed.height:
             row = failed.head(1).select(shown).row(0) if shown else ()
             values = ", ".join(_quoted(v) for v in row)
-            raise DataError("DATA301", f"{check.function} failed: {values} {check.problem}" if check.function != "/" else
-                            f"{check.function} failed: {check.problem} of {values}")
+            raise DataError("DATA301", f"{check.function} failed: {check.problem.replace('{}', values)}")
 
 
 def _quoted(value: object) -> str:

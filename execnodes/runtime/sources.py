@@ -1,7 +1,7 @@
 """Sources: what feeds each connector from Spark, and how a worker reads a split.
 
-Spark's file source decides which files, or which *marker files*, make up a micro-batch, and logs it: a marker is an
-empty file that stands for an instant of the replay clock or a range of generated rows. Contents are read by the
+Spark's file source decides which files, or which *marker files*, make up a micro-batch, and logs it: a marker is a
+small file that stands for an instant of the replay clock or a range of generated rows. Contents are read by the
 Python workers alone.
 """
 
@@ -156,7 +156,7 @@ class Sources:
                 self._write_markers(f"datagen-{source.uid}", [(f"{a}-{b}", 0) for a, b in pairwise(edges) if a < b])
 
     def _write_markers(self, name: str, wanted: list[tuple[str, int]]) -> None:
-        """One empty file per entry, in order of their modification times."""
+        """One file per entry, in order of their modification times."""
         import os
 
         folder = self._markers / name
@@ -180,7 +180,7 @@ class Sources:
         for n, text in enumerate(fresh, start=len(known)):
             path = folder / f"{n:010d}_{text}"
             hidden = folder / f".{path.name}"
-            hidden.touch()
+            hidden.write_text(text)  # Spark passes over files of no length
             os.utime(hidden, (1_000_000_000 + n, 1_000_000_000 + n))
             hidden.rename(path)
 

@@ -15,7 +15,7 @@ from planner.algebra import AggCall, Aggregate, Project, Rel, unique_names
 from planner.binding.errors import not_supported
 from planner.binding.expressions import ExpressionBinder
 from planner.binding.scope import Scope
-from planner.dialect import function_name
+from planner.dialect import function_name, to_sql
 from planner.expressions.normal import equal
 from planner.expressions.ops import kind
 from planner.positions import place_of, text_of
@@ -101,7 +101,8 @@ class GroupingBinder(ExpressionBinder):
         rex = self.bind(inner)
         if isinstance(rex, InputRef):
             if rex.index < self.group_count:
-                self.input.names[rex.index] = name
+                if isinstance(self.input.exprs[rex.index], InputRef) or not isinstance(inner, exp.Column):
+                    self.input.names[rex.index] = name
             elif self._is_call(inner):
                 position = rex.index - self.group_count
                 if self._shared(position, inner):
@@ -116,7 +117,7 @@ class GroupingBinder(ExpressionBinder):
 
     def _shared(self, position: int, node: exp.Expr) -> bool:
         """Whether the call may take this item's name: it has none, or was written in the same words."""
-        words = text_of(node, self.source)
+        words = to_sql(node)
         first = self._words.setdefault(position, words)
         return self.calls[position].name is None or first == words
 

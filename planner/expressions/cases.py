@@ -54,11 +54,11 @@ def boolean_case(branches: Sequence[Branch], unknown_as: NullAs, type: LogicalTy
     not_terms: list[Rex] = []
     for b in branches:
         if is_always_true(b.condition):
-            terms.append(and_([*not_terms, b.value]))
+            terms.append(and_([b.value, *not_terms]))
             break
         condition = test("IS TRUE", b.condition) if b.condition.type.nullable else b.condition
         if not is_always_false(b.value):
-            terms.append(and_([*not_terms, condition, b.value]))
+            terms.append(and_([condition, b.value, *not_terms]))
         not_terms.append(test("IS NOT TRUE", b.condition) if b.condition.type.nullable else not_(b.condition))
     return or_(terms) if terms else FALSE
 

@@ -7,13 +7,22 @@ way back (``ExpressionConverter``), which nests AND and OR pairwise.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from execnodes.rex import Call, InputRef, Literal, Rex
 from execnodes.types import BOOLEAN
-from planner.expressions.ops import Over, call, kind
+from planner.expressions.ops import COMPARISONS, Over, call, kind
 from planner.expressions.simplify import expand_search
 
 __all__ = ["convert"]
+
+_STRICT = frozenset({*COMPARISONS, "NOT", "LIKE", "+", "-", "*", "MOD", "UPPER", "LOWER", "CHAR_LENGTH", "ABS"})
+"""Functions that are NOT NULL where all their operands are; their type is inferred anew."""
+
+_NOT_EXPRESSIBLE = frozenset({"IF", "||", "TRIM", "CASE"})
+"""Functions that the table API does not know under their SQL name."""
+
+_INTERVALS = {"INTERVAL_DAY_TIME": "DAY(2) TO SECOND(6)", "INTERVAL_YEAR_MONTH": "YEAR(2) TO MONTH"}
 
 
 def convert(rex: Rex) -> Rex | None:
@@ -21,13 +30,17 @@ def convert(rex: Rex) -> Rex | None:
     if isinstance(rex, InputRef):
         return rex
     if isinstance(rex, Literal):
-        return None if rex.symbol is not None or rex.sarg is not None else rex
+        if rex.sarg is not None or (rex.symbol is not None and rex.symbol != "TIME_UNIT_RANGE"):
+            return None
+        if rex.type.root in _INTERVALS:
+            return replace(rex, type=replace(rex.type, resolution=_INTERVALS[rex.type.root]))
+        return rex
     if isinstance(rex, Over) or not isinstance(rex, Call):
         return None
     op = kind(rex)
     if op == "SEARCH":
         return convert(expand_search(rex))
-    if rex.internal_name is None:
+    if rex.internal_name is None or op in _NOT_EXPRESSIBLE:
         return None
     operands = [convert(c) for c in rex.operands]
     known = [o for o in operands if o is not None]
@@ -35,7 +48,10 @@ def convert(rex: Rex) -> Rex | None:
         return None
     if op in ("AND", "OR"):
         return _pairs(op, known)
-    return Call(rex.type, tuple(known), rex.internal_name, rex.syntax)
+    result = rex.type
+    if op in _STRICT:
+        result = result.as_nullable(any(o.type.nullable for o in known))
+    return Call(result, tuple(known), rex.internal_name, rex.syntax)
 
 
 def _pairs(op: str, operands: Sequence[Rex]) -> Rex:

@@ -187,11 +187,11 @@ class Sarg:
 
     @property
     def is_open_interval(self) -> bool:
-        """One range with one end."""
+        """One range without a lower or without an upper end."""
         if len(self.ranges) != 1:
             return False
         r = self.ranges[0]
-        return (r.lower is None) != (r.upper is None)
+        return r.lower is None or r.upper is None
 
     @property
     def is_simple(self) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from execnodes.functions.typerules import least_restrictive
@@ -83,6 +84,13 @@ def strong_operands(rex: Rex) -> list[Rex]:
     return [r for c in rex.children for r in strong_operands(c)] if kind(rex) in _STRONG else []
 
 
+def _is_null(rex: Rex) -> bool:
+    """Whether ``rex`` is NULL for every row, because something it computes with is."""
+    if isinstance(rex, Literal):
+        return is_null_literal(rex) and rex.symbol is None
+    return kind(rex) in _STRONG and any(_is_null(c) for c in rex.children)
+
+
 class _SargBuilder(Rex):
     """Values of one expression, gathered over several terms."""
 
@@ -133,6 +141,18 @@ class _SargBuilder(Rex):
         if not self.types:
             return self.ref.type
         return least_restrictive(self.types) or self.types[0]
+
+    def built(self) -> Sarg:
+        """The search argument with values as its type writes them."""
+        sarg = self.build()
+        if self.literal_type.root != "DECIMAL":
+            return sarg
+        ranges = tuple(Range(_text(r.lower), r.lower_closed, _text(r.upper), r.upper_closed) for r in sarg.ranges)
+        return Sarg(ranges, sarg.null_as, sarg.key)
+
+
+def _text(value: Any) -> Any:
+    return None if value is None else str(value)
 
 
 _SARG_REFS = ("REF", "FIELDACCESS", "CAST")
@@ -192,7 +212,7 @@ class _SargCollector:
         return [self._fix(t, unknown_as) if isinstance(t, _SargBuilder) else t for t in self.terms]
 
     def _fix(self, b: _SargBuilder, unknown_as: NullAs) -> Rex:
-        sarg = b.build()
+        sarg = b.built()
         if sarg.complexity <= 1 and sarg.is_simple:
             return sarg_ref(b.ref, sarg, b.literal_type, unknown_as)
         return search(b.ref, sarg, b.literal_type)
@@ -214,7 +234,7 @@ def sarg_ref(ref: Rex, sarg: Sarg, type: LogicalType, unknown_as: NullAs) -> Rex
         return {"TRUE": test("IS NULL", ref), "FALSE": FALSE, "UNKNOWN": compare("<>", ref, ref)}[null_as]
 
     def literal(value: Any) -> Literal:
-        return Literal(type.not_null(), value)
+        return Literal(type.not_null(), str(Decimal(repr(float(value)))) if type.root in ("DOUBLE", "FLOAT") else value)
 
     terms: list[Rex] = []
     if sarg.null_as == "TRUE" and unknown_as == "UNKNOWN":
@@ -274,6 +294,10 @@ class Simplifier:
         op = kind(rex)
         if not isinstance(rex, Call):
             return rex
+        if _is_null(rex):
+            if rex.type.root == "BOOLEAN" and unknown_as != "UNKNOWN":
+                return FALSE if unknown_as == "FALSE" else TRUE
+            return Literal(rex.type.as_nullable(), None)
         if op in COMPARISONS:
             return self._comparison(rex, unknown_as)
         method = _METHODS.get(op)
@@ -569,7 +593,8 @@ class Simplifier:
             if narrows(inner.type, rex.type):
                 return inner
         if isinstance(simplified, Literal):
-            return fold.cast_literal(simplified, rex.type)
+            folded = fold.cast_literal(simplified, rex.type)
+            return folded if isinstance(folded, Literal) else fold.evaluate(folded) or folded
         return rex if simplified is operand else call("CAST", (simplified,), rex.type)
 
     def _case(self, rex: Rex, unknown_as: NullAs) -> Rex:

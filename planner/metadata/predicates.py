@@ -72,10 +72,8 @@ def _through(below: Rel, exprs: tuple[Rex, ...], predicates: list[Rex]) -> list[
         ref = InputRef(e.type, i)
         if is_null_literal(e):
             out.append(test("IS NULL", ref))
-        elif isinstance(e, Literal) and e.value is not None:
+        elif isinstance(e, Literal) and e.value is not None and not e.type.nullable:
             out.append(compare("=", ref, e))
-        elif kind(e) == "CAST" and isinstance(e.children[0], Literal) and e.children[0].value is not None:
-            out.append(compare("=", ref, e.children[0]))
     return out
 
 

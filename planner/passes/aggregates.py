@@ -7,13 +7,14 @@ Calcite's ``AggregateReduceFunctionsRule``; Flink chooses among them by cost.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
-from execnodes.functions import find_aggregate
+from execnodes.functions import find_aggregate, make_call
 from execnodes.rex import InputRef, Literal, Rex
-from execnodes.types import BIGINT, LogicalType
+from execnodes.types import BIGINT, INT, LogicalType
 from planner.algebra import AggCall, Aggregate, Project, Rel, field_names, refs_to
-from planner.expressions.ops import call, compare, input_refs, remap
+from planner.expressions.ops import call, cast, compare, input_refs, remap, same_type
 from planner.metadata.unique_keys import are_unique
 
 __all__ = ["merge_aggregate_project", "prune_aggregate_calls", "reduce_aggregates", "remove_aggregate"]
@@ -59,12 +60,16 @@ def prune_aggregate_calls(rel: Rel) -> Rel | None:
 
 
 def remove_aggregate(rel: Rel) -> Rel | None:
-    """A grouping by a unique key of the input groups nothing."""
-    if not isinstance(rel, Aggregate) or not rel.group or rel.calls:
+    """A grouping by a unique key of the input groups nothing: SUM, MIN and MAX of one row are its value."""
+    if not isinstance(rel, Aggregate) or not rel.group:
+        return None
+    if any(c.function not in ("SUM", "MIN", "MAX") or c.filter >= 0 or len(c.args) != 1 for c in rel.calls):
         return None
     if not are_unique(rel.input, frozenset(rel.group)):
         return None
-    return Project(rel.input, tuple(refs_to(rel.input, rel.group)), tuple(field_names(rel)))
+    refs = refs_to(rel.input, [*rel.group, *(c.args[0] for c in rel.calls)])
+    exprs = tuple(cast(e, t) for e, (_, t) in zip(refs, rel.fields, strict=True))
+    return Project(rel.input, exprs, tuple(field_names(rel)))
 
 
 def _reducible(c: AggCall) -> bool:
@@ -88,33 +93,39 @@ def reduce_aggregates(rel: Rel) -> Rel | None:
     exprs: list[Rex] = [InputRef(t, i) for i, (_, t) in enumerate(rel.fields[:keys])]
     for c in rel.calls:
         if not _reducible(c):
-            exprs.append(InputRef(c.type, add(replace(c, name=None))))
-            continue
-        argument = rel.input.fields[c.args[0]][1]
-        sum_type, result = _sum_types(c, argument)
-        total = InputRef(sum_type, add(_named("$SUM0", c, sum_type)))
-        count = InputRef(BIGINT.not_null(), add(_count(c, argument)))
-        empty = compare("=", count, Literal(BIGINT.not_null(), 0))
-        value: Rex = call("CASE", (empty, Literal(result, None), total), result) if result.nullable else total
-        if c.function == "AVG":
-            value = call("/", (value, count), c.type)
-        exprs.append(value)
+            exprs.append(InputRef(c.type, add(c)))
+        elif c.function == "AVG" and c.args[0] in rel.group and c.filter < 0:
+            key = rel.group.index(c.args[0])
+            exprs.append(cast(InputRef(rel.fields[key][1], key), c.type))
+        else:
+            exprs.append(_reduced(c, rel, add))
     if len(made) >= len(rel.calls):
         return None
     return Project(replace(rel, calls=tuple(made)), tuple(exprs), tuple(field_names(rel)))
 
 
-def _sum_types(c: AggCall, argument: LogicalType) -> tuple[LogicalType, LogicalType]:
-    sum_ = find_aggregate("SUM")
-    if sum_ is None:
-        raise AssertionError("SUM is not in the table of functions")
-    result = c.type if c.function == "SUM" else sum_.infer([argument], None, grouped=not c.type.nullable or True).as_nullable(
-        c.type.nullable)
-    return result.not_null(), result
+def _reduced(c: AggCall, rel: Aggregate, add: Callable[[AggCall], int]) -> Rex:
+    """SUM as ``CASE WHEN COUNT = 0 THEN NULL ELSE $SUM0 END``, AVG as that divided by COUNT."""
+    argument = rel.input.fields[c.args[0]][1]
+    result = c.type
+    if c.function == "AVG":
+        sum_ = find_aggregate("SUM")
+        if sum_ is None:
+            raise AssertionError("SUM is not in the table of functions")
+        result = sum_.infer([argument], None, grouped=bool(rel.group), filtered=c.filter >= 0)
+    total = InputRef(result.not_null(), add(_named("$SUM0", c, result.not_null())))
+    count = InputRef(BIGINT.not_null(), add(_count(c, argument)))
+    empty = compare("=", count, Literal(INT.not_null(), 0))
+    value: Rex = call("CASE", (empty, Literal(result, None), total), result) if result.nullable else total
+    if c.function == "SUM":
+        return value
+    quotient = make_call("/", [cast(value, c.type), count])
+    return quotient if same_type(quotient.type, c.type) else call("CAST", (quotient,), c.type)
 
 
 def _named(function: str, c: AggCall, type: LogicalType) -> AggCall:  # noqa: A002
-    return replace(c, function=function, internal_name=f"${function}$1", type=type, name=None, syntax=None)
+    name = c.name if c.function == "SUM" else None
+    return replace(c, function=function, internal_name=f"${function}$1", type=type, name=name, syntax=None)
 
 
 def _count(c: AggCall, argument: LogicalType) -> AggCall:

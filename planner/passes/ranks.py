@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from execnodes.rex import InputRef, Literal, Rex
 from execnodes.types import BIGINT
-from planner.algebra import Calc, Rank, Rel, Window, field_names, refs_to
+from planner.algebra import Calc, Rank, Rel, Values, Window, field_names, refs_to
 from planner.binding.errors import not_supported
 from planner.expressions import fold
 from planner.expressions.ops import (
@@ -24,7 +24,7 @@ from planner.expressions.ops import (
 )
 from planner.expressions.simplify import expand_search
 
-__all__ = ["rank_of_window", "refuse_windows", "transpose_calc_and_rank"]
+__all__ = ["rank_of_window", "refuse_values", "refuse_windows", "transpose_calc_and_rank"]
 
 
 def rank_of_window(rel: Rel) -> Rel | None:
@@ -89,6 +89,13 @@ def refuse_windows(rel: Rel) -> Rel | None:
         raise not_supported("ROW_NUMBER without a filter on its value", rel.place,
                             "keep the first row: SELECT ... FROM (SELECT *, ROW_NUMBER() OVER (...) AS row_num "
                             "FROM ...) WHERE row_num = 1")
+    return None
+
+
+def refuse_values(rel: Rel) -> Rel | None:
+    """Raises SQL150 for constant rows, and for a query that can give none."""
+    if isinstance(rel, Values):
+        raise not_supported("a query that never gives a row", rel.place, "its conditions exclude each other")
     return None
 
 

@@ -21,6 +21,10 @@ def _group(scan: Scan) -> Hashable:
     return scan.table.identifier, tuple(scan.table.options.items()), scan.hints, filters
 
 
+def _key(scan: Scan) -> Hashable:
+    return _group(scan), _physical(scan), _metadata(scan)
+
+
 def _filtered_after_projection(scan: Scan) -> bool:
     seen = False
     for a in scan.abilities:
@@ -38,14 +42,14 @@ def reuse_scans(sinks: list[Rel]) -> list[Rel]:
         for node in walk(sink):
             if isinstance(node, Scan):
                 groups.setdefault(_group(node), []).append(node)
-    wide: dict[Scan, Scan] = {}
+    wide: dict[Hashable, Scan] = {}
     for scans in groups.values():
-        distinct = list(dict.fromkeys(scans))
+        distinct = list({_key(s): s for s in scans}.values())
         usable = [s for s in distinct if not _filtered_after_projection(s)]
         if len(distinct) > 1 and len(usable) == len(distinct):
             merged = _union(distinct)
             if merged is not None:
-                wide.update(dict.fromkeys(distinct, merged))
+                wide.update(dict.fromkeys(map(_key, distinct), merged))
     return [_replaced(s, wide) for s in sinks] if wide else sinks
 
 
@@ -85,11 +89,11 @@ def _narrowed(scan: Scan, wide: Scan) -> Rel:
     return Calc(wide, tuple(InputRef(wide.types[i], i) for i in picked), scan.names)
 
 
-def _replaced(rel: Rel, wide: dict[Scan, Scan]) -> Rel:
-    if isinstance(rel, Scan) and rel in wide:
-        return _narrowed(rel, wide[rel])
-    if isinstance(rel, Calc) and isinstance(rel.input, Scan) and rel.input in wide:
-        below = _narrowed(rel.input, wide[rel.input])
+def _replaced(rel: Rel, wide: dict[Hashable, Scan]) -> Rel:
+    if isinstance(rel, Scan) and _key(rel) in wide:
+        return _narrowed(rel, wide[_key(rel)])
+    if isinstance(rel, Calc) and isinstance(rel.input, Scan) and _key(rel.input) in wide:
+        below = _narrowed(rel.input, wide[_key(rel.input)])
         if isinstance(below, Calc):
             merged = merged_calcs(rel, below)
             if merged is not None:

@@ -13,7 +13,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from execnodes.connectors.formats.debezium_decode import event_rows, make_lines
-from execnodes.connectors.formats.json_decode import ArrowLines, LineDecoder
+from execnodes.connectors.formats.json_arrow import ArrowLines
+from execnodes.connectors.formats.json_decode import LineDecoder
 from execnodes.connectors.formats.json_rows import RowReader
 from execnodes.connectors.registry import make_decoder
 from execnodes.errors import DataError
@@ -51,6 +52,11 @@ VALUES = {
     "TIMESTAMP(6)": st.builds("{} {}".format, DATES, CLOCKS).map(json.dumps),
     "TIMESTAMP(9)": st.builds("{} {}".format, DATES, CLOCKS).map(json.dumps),
     "TIMESTAMP_LTZ(3)": st.builds("{} {}Z".format, DATES, CLOCKS).map(json.dumps),
+    "FLOAT ": st.decimals(-(10**9), 10**9, places=20).map(str),
+    "INT ": st.integers(-(2**31) - 1, 2**31).map(lambda i: f'"{i}"'),
+    "BOOLEAN ": st.sampled_from(['"true"', '"FALSE"']),
+    "DOUBLE ": st.floats(allow_nan=False, allow_infinity=False).map(lambda f: f'"{f}"'),
+    "STRING ": st.integers(-(2**63) - 1, 2**63).map(str) | st.sampled_from(["0", "-0", "1"]),
     "ARRAY<INT>": st.lists(st.integers(-5, 5) | st.none(), max_size=3).map(json.dumps),
     "ARRAY<STRING>": st.lists(TEXT | st.none(), max_size=3).map(json.dumps),
     "ARRAY<DATE>": st.lists(DATES | st.none(), max_size=3).map(json.dumps),
@@ -110,6 +116,10 @@ def slow_frame(reader: RowReader, decoder: LineDecoder, piece: bytes) -> pl.Data
 @example(("c0 INT", '{"c0":1}{"c0":2}\n\n'), "SQL", False, False)
 @example(("c0 INT", '{"c0":1\n}\n'), "SQL", False, False)
 @example(("c0 INT", "null\n"), "SQL", False, False)
+@example(("c0 FLOAT", '{"c0":16777217.0000000000000000001}\n{"c0":1e39}\n'), "SQL", False, False)
+@example(("c0 FLOAT, c1 INT", '{"c0":"16777217.0000000000000000001","c1":"7"}\n'), "SQL", False, False)
+@example(("c0 STRING", '{"c0":5}\n{"c0":-0}\n'), "SQL", False, False)
+@example(("c0 STRING", '{"c0":5}\n{"c0":0}\n'), "SQL", False, False)
 def test_same_or_refused(made: tuple[str, str], standard: str, missing_fails: bool, ignore: bool) -> None:
     columns, text = fields(made[0]), made[1]
     if standard == "ISO-8601":

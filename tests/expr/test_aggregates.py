@@ -18,7 +18,8 @@ from execnodes.types import parse_type
     ("SUM", "DECIMAL(10, 2)", True, False, "DECIMAL(38, 2)"),
     ("$SUM0", "DECIMAL(10, 2)", False, False, "DECIMAL(38, 2) NOT NULL"), ("$SUM0", "INT", True, False, "INT NOT NULL"),
     ("AVG", "INT", True, False, "INT"), ("AVG", "DOUBLE NOT NULL", True, False, "DOUBLE NOT NULL"),
-    ("AVG", "DECIMAL(10, 2)", True, False, "DECIMAL(38, 6)"), ("AVG", "DECIMAL(38, 18)", True, False, "DECIMAL(38, 18)"),
+    ("AVG", "DECIMAL(10, 2)", True, False, "DECIMAL(38, 6)"),
+    ("AVG", "DECIMAL(38, 18)", True, False, "DECIMAL(38, 18)"),
     ("MIN", "STRING", True, False, "STRING"), ("MAX", "DATE NOT NULL", True, False, "DATE NOT NULL"),
     ("MAX", "DATE NOT NULL", False, False, "DATE"), ("max", "BOOLEAN", True, False, "BOOLEAN"),
 ])

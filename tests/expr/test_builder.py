@@ -32,7 +32,7 @@ from execnodes.functions import (
 from execnodes.functions.render import RENDERERS
 from execnodes.rex import Call, InputRef, Literal, Rex
 from execnodes.types import parse_type
-from tests.expr.golden import FIELDS
+from tests.expr.answers import FIELDS
 
 PLACE = Place(line=1, column=8, length=5, source="SELECT UPERR(x)")
 BY_NAME = {name: InputRef(t, i) for i, (name, t) in enumerate(FIELDS)}
@@ -136,7 +136,8 @@ INT_MAX = "VARCHAR(2147483647)"
     (lambda: make_call(">", [ref("i"), string_literal("1")]),
      '>(CAST(i):BIGINT, CAST("1":CHAR(1) NOT NULL):BIGINT NOT NULL):BOOLEAN'),
     (lambda: make_call("=", [ref("i"), null_literal()]), "=(i, null:INT):BOOLEAN"),
-    (lambda: make_call("BETWEEN", [ref("i"), n("1"), ref("l")]), "AND(>=(i, 1:INT NOT NULL):BOOLEAN, <=(i, l):BOOLEAN):BOOLEAN"),
+    (lambda: make_call("BETWEEN", [ref("i"), n("1"), ref("l")]),
+     "AND(>=(i, 1:INT NOT NULL):BOOLEAN, <=(i, l):BOOLEAN):BOOLEAN"),
     (lambda: make_call("NOT LIKE", [ref("s"), string_literal("a%")]),
      'NOT(LIKE(s, "a%":CHAR(2) NOT NULL):BOOLEAN):BOOLEAN'),
     (lambda: make_call("IS DISTINCT FROM", [ref("i"), ref("l")]),
@@ -147,7 +148,8 @@ INT_MAX = "VARCHAR(2147483647)"
     (lambda: make_call("AND", [make_call("AND", [ref("b"), ref("bn")]), ref("b")]), "AND(b, bn, b):BOOLEAN"),
     (lambda: make_in(ref("i"), [n("3"), ref("l")]),
      "OR(=(i, 3:INT NOT NULL):BOOLEAN, =(i, CAST(l):INT):BOOLEAN):BOOLEAN"),
-    (lambda: make_in(ref("i"), [n("3"), null_literal()], negated=True), "AND(<>(i, 3:INT NOT NULL):BOOLEAN, null:BOOLEAN):BOOLEAN"),
+    (lambda: make_in(ref("i"), [n("3"), null_literal()], negated=True),
+     "AND(<>(i, 3:INT NOT NULL):BOOLEAN, null:BOOLEAN):BOOLEAN"),
     (lambda: make_in(ref("s"), [string_literal("a")]), '=(s, "a":CHAR(1) NOT NULL):BOOLEAN'),
     # values
     (lambda: make_call("CASE", [make_call(">", [ref("i"), n("1")]), n("1"), ref("l")]),
@@ -172,7 +174,8 @@ INT_MAX = "VARCHAR(2147483647)"
     (lambda: make_call("TRIM", [trim_flag("BOTH"), string_literal(" "), ref("s")]),
      f'TRIM("BOTH":SYMBOL NOT NULL, " ":CHAR(1) NOT NULL, s):{INT_MAX}'),
     (lambda: make_call("YEAR", [ref("dt")]), 'EXTRACT("YEAR":SYMBOL NOT NULL, dt):BIGINT'),
-    (lambda: make_call("+", [interval_literal("1", "DAY"), ref("ts3")]), '+(ts3, "86400000":INTERVAL DAY(2) NOT NULL):TIMESTAMP(3)'),
+    (lambda: make_call("+", [interval_literal("1", "DAY"), ref("ts3")]),
+     '+(ts3, "86400000":INTERVAL DAY(2) NOT NULL):TIMESTAMP(3)'),
     (lambda: make_call("+", [interval_literal("1", "DAY"), interval_literal("1", "HOUR")]),
      '+("86400000":INTERVAL DAY(2) NOT NULL, "3600000":INTERVAL HOUR NOT NULL):INTERVAL DAY(2) TO HOUR NOT NULL'),
     (lambda: make_call("TIMESTAMPADD", [unit_literal("HOUR"), n("1"), ref("dt")]),

@@ -16,14 +16,51 @@ from execnodes.functions.table import by_plan_name
 from execnodes.rex import Call, Rex
 from execnodes.runtime.calc import CalcTransform
 from execnodes.types import LogicalType, parse_type
-from tests.expr.golden import Golden, cases, frame
+from tests.expr.answers import Golden, cases, frame
 
 UNSUPPORTED = ("RAND(", "RAND_INTEGER(", "UUID(", "PRINTF(", "CURRENT_DATABASE(")
 
-RUN = [c for c in cases() if c.rex is not None and c.error is None and not c.is_filter
-       and not c.expression.startswith(UNSUPPORTED)]
-FILTERS = [c for c in cases() if c.rex is not None and c.error is None and c.is_filter]
-FAILS = [c for c in cases() if c.rex is not None and c.error is not None]
+DIGITS = "prints digits below the declared precision"
+JDK = "a JDK before 19 does not print the shortest form"
+RANGE = "years that Python has no dates for"
+NULLS = "fails on NULL in a nullable column"
+SURROGATES = "takes a character outside of the basic plane apart"
+OTHER = "refused by the planner here"
+DIFFERENT = {
+    "CAST(ts6 AS TIMESTAMP(4))": DIGITS, "CAST(ts9 AS TIMESTAMP(6))": DIGITS,
+    "CAST(CAST(inn * 1.1 AS FLOAT) AS STRING)": JDK, "CAST(CAST(lnn AS FLOAT) AS STRING)": JDK,
+    "ts3 - INTERVAL '1' MONTH * inn": RANGE, "INTERVAL '1' DAY * inn": RANGE, "TIMESTAMPADD(DAY, i, ts3)": RANGE,
+    "TIMESTAMPADD(MONTH, inn, ts3)": RANGE,
+    "TO_DATE(snn, 'yyyy')": "gives a date of the year 1705471 for what is no date",
+    **dict.fromkeys(("DATE_FORMAT(ts3, 'w-e')", "DATE_FORMAT(ts3, 'k K')", "DATE_FORMAT(ts3, 'G')",
+                     "TO_TIMESTAMP(s, vc)"), "pattern letter not supported here"),
+    "HASH_CODE(ts3)": "not supported here", "HASH_CODE(tm)": "not supported here",
+    "b = 'true'": OTHER, "TIMESTAMPDIFF(HOUR, lz, ts3)": OTHER, "TIMESTAMPDIFF(SECOND, ts3, CURRENT_TIMESTAMP)": OTHER,
+    "ROUND(dcn, inn)": "reads the unscaled value in another scale",
+    "ROUND(dc, i)": "fails for a large number of places",
+    "SPLIT(s, '')": SURROGATES, "JSON_QUOTE(s)": SURROGATES,
+    "GREATEST(dc, 3)": NULLS, "TRUNCATE(d)": NULLS, "TRUNCATE(d, 1)": NULLS, "TRUNCATE(f, 1)": NULLS,
+    "CEIL(tm TO HOUR)": "fails for 24:00, which is 00:00 here",
+    "REPEAT(snn, inn)": "fails for a negative number of times, which is none here",
+    "TO_TIMESTAMP_LTZ('2024-02-29 10:11')": "fails for what is no timestamp, which is NULL here",
+    "TO_TIMESTAMP_LTZ('2024-02-29T10:11:12Z')": "fails for what is no timestamp, which is NULL here",
+    **dict.fromkeys(('''JSON_VALUE('{"a": "1"}', '$.a' RETURNING INTEGER)''',
+                     '''JSON_VALUE('{"a": "x"}', '$.a' RETURNING INTEGER)''',
+                     '''JSON_VALUE('{"a": "true"}', '$.a' RETURNING BOOLEAN)''',
+                     '''JSON_VALUE('{"a": 5}', '$.a' RETURNING DOUBLE)''',
+                     '''JSON_VALUE('{"a": 5.7}', '$.a' RETURNING INTEGER)'''),
+                    "fails with a ClassCastException, which is a conversion here"),
+}
+"""Expressions on which Flink answers otherwise, and what it does."""
+
+
+def _comparable(case: Golden) -> bool:
+    return case.rex is not None and case.expression not in DIFFERENT and not case.expression.startswith(UNSUPPORTED)
+
+
+RUN = [c for c in cases() if _comparable(c) and c.error is None and not c.is_filter]
+FILTERS = [c for c in cases() if _comparable(c) and c.error is None and c.is_filter and c.values != ("?",)]
+FAILS = [c for c in cases() if _comparable(c) and c.error is not None]
 
 
 def _java(t: LogicalType, value: Any) -> Any:
@@ -78,7 +115,7 @@ def _same(t: LogicalType, expected: str, value: Any) -> bool:
     if t.root == "INTERVAL_DAY_TIME":
         return _duration(expected) == value
     if t.root == "INTERVAL_YEAR_MONTH":
-        return expected == ("null" if value is None else f"P{value}M")
+        return expected.replace("P0D", "P0M") == ("null" if value is None else f"P{value}M")
     if t.root == "TIMESTAMP_WITHOUT_TIME_ZONE" and t.time_unit() == "ns" and value is not None:
         return expected == _short(value)
     return expected == _java(t, value)

@@ -163,6 +163,26 @@ def drive(
     return [c for now, batch in timed for c in changes_of(state.step([frame(row, batch)], now, [ttl]))]
 
 
+def test_a_clock_that_goes_back_loses_no_value() -> None:
+    row = row_type([("g", INT), ("v", INT)])
+    calls = [call("COUNT", 1, BIGINT, True), call("MAX", 1, INT)]
+    rows = [(1000, INSERT, 5), (990, INSERT, 7), (980, INSERT, 6), (970, DELETE, 7), (960, INSERT, 6)]
+    out = drive(row, (0,), calls, True, 0, [(t, [(k, (1, v))]) for t, k, v in rows])
+    assert [r[1:] for k, r in out if k != UPDATE_BEFORE] == [(1, 5), (2, 7), (3, 7), (2, 6)]
+
+
+@pytest.mark.parametrize("ttl", [0, 10])
+def test_a_ttl_set_later_finds_all_live_values(ttl: int) -> None:
+    """With TTL 0 too, a row refreshes its value for the search of the next extreme."""
+    row = row_type([("g", INT), ("v", INT)])
+    kernel = GroupAggregateKernel(row, (0,), (call("MAX", 1, INT),), (True,), True, True)
+    state = MemoryState(kernel)
+    for now, kind, v in ((0, INSERT, 5), (0, INSERT, 7), (8, INSERT, 5), (8, INSERT, 7)):
+        state.step([frame(row, [(kind, (1, v))])], now, [ttl])
+    gone = frame(row, [(DELETE, (1, 7)), (DELETE, (1, 7))])
+    assert changes_of(state.step([gone], 15, [10]))[-1] == (UPDATE_AFTER, (1, 5))
+
+
 def test_group_without_key_vanishes_with_its_last_row() -> None:
     """As measured on Flink 2.3: no row before the first one, -D when the count falls to zero."""
     row = row_type([("v", INT)])

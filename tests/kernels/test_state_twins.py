@@ -68,14 +68,14 @@ def test_memory_state_checks_the_step() -> None:
     table = state.kernel.tables[0]
     row = pl.DataFrame({"c0": [1], "@t": [5]})
     with pytest.raises(ValueError, match="two upserts"):
-        state.write(table, pl.concat([row, row]), None, 5)
+        state.write(table, pl.concat([row, row]), None)
     with pytest.raises(ValueError, match="both written and deleted"):
-        state.write(table, row, row.select("c0"), 5)
+        state.write(table, row, row.select("c0"))
     with pytest.raises(ValueError, match="columns"):
-        state.write(table, row.cast(pl.Int32), None, 5)
-    with pytest.raises(ValueError, match="future"):
-        state.write(table, row, None, 4)
-    state.write(table, row, None, 5)
+        state.write(table, row.cast(pl.Int32), None)
+    with pytest.raises(ValueError, match="no time of access"):
+        state.write(table, row.with_columns(pl.lit(None, dtype=pl.Int64).alias("@t")), None)
+    state.write(table, row, None)
     assert state.lookup(table, row, 14, 10).height == 1 and state.lookup(table, row, 15, 10).height == 0
     assert state.lookup(table, row, 10**9, 0).height == 1 and state.lookup(table, None, 5, 0).height == 0
     state.expire(14, [10])

@@ -30,6 +30,7 @@ from execnodes.connectors.formats.values import (
     parse_date,
     parse_decimal,
     parse_float,
+    parse_float32,
     parse_integer,
     parse_time,
     timestamp_parser,
@@ -202,6 +203,12 @@ def _float(value: Any) -> float:
     return parse_float(_scalar_text(value))
 
 
+def _float32(value: Any) -> float:
+    if isinstance(value, bool):
+        raise ValueError(value)
+    return parse_float32(_scalar_text(value))
+
+
 _BASE64 = re.compile(r"(?:[\x00-\x20]*[A-Za-z0-9+/=]{4})*[\x00-\x20]*")
 
 
@@ -348,7 +355,7 @@ class RowReader:
             "BOOLEAN": _boolean,
             "CHAR": text,
             "VARCHAR": text,
-            "FLOAT": _float,
+            "FLOAT": _float32,
             "DOUBLE": _float,
             "BINARY": data,
             "VARBINARY": data,

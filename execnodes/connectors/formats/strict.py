@@ -69,8 +69,9 @@ def strict_value(expr: pl.Expr, declared: LogicalType, standard: str) -> pl.Expr
         )
     if root == "BOOLEAN":
         return expr.str.to_lowercase().replace_strict({"true": True, "false": False}, return_dtype=pl.Boolean)
-    if root == "DOUBLE":
-        return checked(expr, r"-?[0-9]{1,15}(?:\.[0-9]{1,15})?").cast(pl.Float64, strict=True)
+    if root in ("FLOAT", "DOUBLE"):
+        number = r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{1,4})?"
+        return checked(expr, number).cast(declared.polars(), strict=True)
     if root == "DECIMAL":
         whole, scale = (declared.precision or 10) - (declared.scale or 0), declared.scale or 0
         digits = rf"-?(?:0|[1-9][0-9]{{0,{max(whole - 1, 0)}}})" if whole else "-?0"

@@ -7,9 +7,12 @@ column's unit since 1970 (see :func:`raw_dtype`). Each raises ValueError for tex
 
 from __future__ import annotations
 
+import math
 import re
+import struct
 from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from execnodes.types import LogicalType
@@ -27,6 +30,7 @@ __all__ = [
     "parse_date",
     "parse_decimal",
     "parse_float",
+    "parse_float32",
     "parse_integer",
     "parse_iso_time",
     "parse_time",
@@ -79,6 +83,29 @@ def parse_float(text: str) -> float:
     if match and (match.group(2) or match.group(3)):
         return float.fromhex(f"{match.group(1)}0x{match.group(2) or '0'}.{match.group(3)}p{match.group(4)}")
     raise ValueError(text)
+
+
+def _single(value: float) -> float:
+    """The nearest 32-bit number; infinite when it is too large."""
+    try:
+        return float(struct.unpack("f", struct.pack("f", value))[0])
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
+def parse_float32(text: str) -> float:
+    """A number as ``Float.parseFloat`` reads it: rounded once, not to 64 bits first."""
+    double = parse_float(text)
+    single = _single(double)
+    if not math.isfinite(double) or single == double or not _DECIMAL.fullmatch(java_trim(text).rstrip("fFdD")):
+        return single
+    exact = Decimal(java_trim(text).rstrip("fFdD"))
+    if exact == Decimal(double):
+        return single
+    other = _single(math.nextafter(double, math.inf if exact > Decimal(double) else -math.inf))
+    if other == single or not (math.isfinite(other) and math.isfinite(single)):
+        return single
+    return min(single, other, key=lambda s: abs(Fraction(s) - Fraction(exact)))
 
 
 def parse_boolean(text: str) -> bool:

@@ -7,7 +7,7 @@ import polars as pl
 from execnodes.errors import RunError
 from execnodes.functions.render import decimals
 from execnodes.functions.render.base import Renderer, exact_quotient, renders
-from execnodes.functions.render.casts import to_number
+from execnodes.functions.render.casts import number, to_number
 from execnodes.functions.render.moments import difference, shift
 from execnodes.functions.typerules import family
 from execnodes.rex import Call
@@ -23,11 +23,11 @@ def _is_decimal(call: Call) -> bool:
 
 
 def _numbers(r: Renderer, call: Call) -> list[pl.Expr]:
-    return [to_number(r.expr(o), o.type, call.type) for o in call.operands]
+    return [number(r, o, call.type) for o in call.operands]
 
 
 def _fail_on_zero(r: Renderer, call: Call, a: pl.Expr, b: pl.Expr) -> None:
-    r.fail_where(a.is_not_null() & (b == 0), call.name, "division by zero", a, b)
+    r.fail_where(a.is_not_null() & (b == 0), call.name, "division by zero of {}", a, b)
 
 
 @renders("+")
@@ -84,14 +84,13 @@ def times(r: Renderer, call: Call) -> pl.Expr:
 
 @renders("/", "/INT")
 def divide(r: Renderer, call: Call) -> pl.Expr:
+    if call.type.root in _APPROXIMATE:
+        return exact_quotient(*_numbers(r, call)).cast(call.type.polars())
     a, b = call.operands
     x, y = r.expr(a), r.expr(b)
     if _is_decimal(call):
         _fail_on_zero(r, call, x, y)
         return decimals.divide(x, a.type, y, b.type, call.type)
-    if call.type.root in _APPROXIMATE:
-        p, q = (to_number(e, o.type, call.type) for e, o in zip((x, y), call.operands, strict=True))
-        return exact_quotient(p, q).cast(call.type.polars())
     if not call.type.is_integer:
         raise RunError("RUN301", f"a division of type {call.type} cannot be run")
     _fail_on_zero(r, call, x, y)

@@ -1,8 +1,8 @@
 """Rendering row expressions as Polars expressions: the renderer, and the registry of how each function is rendered.
 
 A rendered expression never raises for a row that Flink would not fail on: what can fail gives NULL there and records
-a :class:`Check`, whose condition is only true on rows that Flink would evaluate (the branch of a CASE that is taken, the
-right side of an AND whose left is not FALSE). :mod:`execnodes.runtime.calc` evaluates the checks with the values.
+a :class:`Check`, whose condition is only true on rows that Flink would evaluate (the branch of a CASE that is taken,
+the right side of an AND whose left is not FALSE). :mod:`execnodes.runtime.calc` evaluates the checks with the values.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class Check:
 
     Attributes:
         condition: BOOLEAN expression.
-        function: what fails, for the message: ``CAST to INT``.
+        function: what fails, for the message: ``CAST``.
         values: the operands to show.
-        problem: why, for the message: ``is not a number``.
+        problem: why, for the message; ``{}`` stands for the values: ``{} is not a number``.
     """
 
     condition: pl.Expr
@@ -142,8 +142,8 @@ class Renderer:
 
 
 def shielded(function: Callable[[Sequence[pl.Series]], pl.Series]) -> Callable[[Sequence[pl.Series]], pl.Series]:
-    """``function`` for ``pl.map_batches``: Polars makes a new exception of a raised one's class and text, which an error
-    of this project does not survive; it travels encoded in a ValueError."""
+    """``function`` for ``pl.map_batches``: Polars makes a new exception of a raised one's class and text, which an
+    error of this project does not survive; it travels encoded in a ValueError."""
     def run(series: Sequence[pl.Series]) -> pl.Series:
         try:
             return function(series)
@@ -156,8 +156,8 @@ def rowwise(function: Callable[..., Any], exprs: Sequence[pl.Expr], dtype: pl.Da
             nulls: bool = False) -> pl.Expr:
     """``function`` applied to each row's values in Python, for what has no vectorised form.
 
-    Equal rows of a frame are computed once. Without ``nulls`` a NULL operand gives NULL and the function is not called;
-    an unhashable operand must be a list or dict.
+    Equal rows of a frame are computed once, but with floats, whose 0.0 and -0.0 are equal. Without ``nulls`` a NULL
+    operand gives NULL and the function is not called; an unhashable operand must be a list or dict.
     """
     @shielded
     def run(series: Sequence[pl.Series]) -> pl.Series:
@@ -166,13 +166,14 @@ def rowwise(function: Callable[..., Any], exprs: Sequence[pl.Expr], dtype: pl.Da
         height = min((len(s) for s in series if len(s) != 1), default=1)
         lists = [s.to_list() if len(s) == height else s.to_list() * height for s in series]
         known: dict[Any, Any] = {}
+        signed = any(s.dtype.is_float() for s in series)
         out: list[Any] = []
         for row in zip(*lists, strict=True):
             if not nulls and None in row:
                 out.append(None)
                 continue
             try:
-                if row in known:
+                if not signed and row in known:
                     out.append(known[row])
                     continue
                 known[row] = value = function(*row)

@@ -13,6 +13,7 @@ import polars as pl
 from execnodes.errors import RunError
 from execnodes.functions.render import decimals
 from execnodes.functions.render.base import Renderer, exact_quotient
+from execnodes.functions.render.constants import constant
 from execnodes.functions.render.moments import DAY, floor_div, from_local_millis, local_millis, per_milli, sub_millis
 from execnodes.functions.render.parsing import (
     parse_boolean,
@@ -25,10 +26,10 @@ from execnodes.functions.render.parsing import (
 )
 from execnodes.functions.render.printing import fit, to_text
 from execnodes.functions.typerules import as_decimal, family, same_type
-from execnodes.rex import Call
+from execnodes.rex import Call, Literal, Rex
 from execnodes.types import INT, LogicalType
 
-__all__ = ["cast_call", "cast_or_fail", "cast_value", "convert", "to_number"]
+__all__ = ["cast_call", "cast_or_fail", "cast_value", "convert", "number", "to_number"]
 
 _APPROXIMATE = ("FLOAT", "DOUBLE")
 _EXACT_SCALE = 22
@@ -58,6 +59,13 @@ def to_number(e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
     if source.root in _APPROXIMATE and target.root in ("TINYINT", "SMALLINT"):
         e = e.cast(pl.Int32, wrap_numerical=True)
     return e.cast(target.polars(), wrap_numerical=target.is_integer)
+
+
+def number(r: Renderer, rex: Rex, target: LogicalType) -> pl.Expr:
+    """A numeric operand as ``target``; a constant becomes one of that type."""
+    if isinstance(rex, Literal) and target.root in _APPROXIMATE and rex.value is not None:
+        return r.literal(target, float(constant(rex)))
+    return to_number(r.expr(rex), rex.type, target)
 
 
 def convert(e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
@@ -245,21 +253,23 @@ def cast_value(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType
 
 
 def _can_fail(source: LogicalType, target: LogicalType) -> bool:
-    return source.is_string and family(target) not in ("CHARACTER", "BINARY") and target.root != "DECIMAL"
+    return source.is_string and family(target) not in ("CHARACTER", "BINARY")
+
+
+def _lost_elements(result: pl.Expr, e: pl.Expr) -> pl.Expr:
+    """Whether an array has elements that could not be cast."""
+    nulls = pl.element().is_null()
+    return result.list.eval(nulls).list.sum() > e.list.eval(nulls).list.sum()
 
 
 def cast_or_fail(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
     """CAST: as :func:`cast_value`, and text that cannot be cast fails the job."""
     result = cast_value(r, e, source, target)
-    problem = f"is not a valid {target.as_nullable().summary()}"
+    problem = f"{{}} is not a valid {target.as_nullable().summary()}"
     if _can_fail(source, target):
         return r.strict(result, "CAST", problem, e)
-    if source.is_string and target.root == "DECIMAL":
-        invalid = parse_double(e).is_null() & e.is_not_null()
-        r.fail_where(invalid, "CAST", problem, e)
     if source.root == target.root == "ARRAY" and _can_fail(source.children[0], target.children[0]):
-        lost = result.list.eval(pl.element().is_null()).list.sum() > e.list.eval(pl.element().is_null()).list.sum()
-        r.fail_where(lost, "CAST", f"has an element that {problem}", e)
+        r.fail_where(_lost_elements(result, e), "CAST", problem, e)
     return result
 
 
@@ -270,7 +280,10 @@ def cast_call(r: Renderer, call: Call) -> pl.Expr:
     if same_type(operand.type, call.type):
         return e
     if call.name == "TRY_CAST":
-        return cast_value(r, e, operand.type, call.type)
+        result = cast_value(r, e, operand.type, call.type)
+        if operand.type.root == "ARRAY" and _can_fail(operand.type.children[0], call.type.children[0]):
+            return pl.when(~_lost_elements(result, e)).then(result)
+        return result
     return cast_or_fail(r, e, operand.type, call.type)
 
 

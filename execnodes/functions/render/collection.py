@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from execnodes.errors import RunError
 from execnodes.functions.render.base import Renderer, renders, rowwise
 from execnodes.functions.render.casts import convert
 from execnodes.rex import Call, Literal, Rex
@@ -61,6 +62,8 @@ def item(r: Renderer, call: Call) -> pl.Expr:
     container, index = call.operands
     e, at = r.expr(container), r.expr(index)
     if container.type.root == "ARRAY":
+        if isinstance(index, Literal) and isinstance(index.value, int) and index.value < 1:
+            raise RunError("RUN303", "the index of an array counts from 1")
         position = at.cast(pl.Int64)
         return pl.when(position >= 1).then(e.list.get(position - 1, null_on_oob=True))
     return _map_value(e, container.type, at, index)
@@ -87,7 +90,7 @@ def cardinality(r: Renderer, call: Call) -> pl.Expr:
 @renders("ELEMENT")
 def element(r: Renderer, call: Call) -> pl.Expr:
     e = r.expr(call.operands[0])
-    r.fail_where(e.list.len() > 1, "ELEMENT", "has more than one element", e)
+    r.fail_where(e.list.len() > 1, "ELEMENT", "{} has more than one element", e)
     return e.list.get(0, null_on_oob=True)
 
 
@@ -248,7 +251,7 @@ def entries(r: Renderer, call: Call) -> pl.Expr:
 @renders("MAP_FROM_ARRAYS")
 def from_arrays(r: Renderer, call: Call) -> pl.Expr:
     keys, values = r.args(call)
-    r.fail_where(keys.list.len() != values.list.len(), "MAP_FROM_ARRAYS", "have different lengths", keys, values)
+    r.fail_where(keys.list.len() != values.list.len(), "MAP_FROM_ARRAYS", "{} have different lengths", keys, values)
 
     def one(k: list[Any], v: list[Any]) -> list[dict[str, Any]]:
         return [{"key": a, "value": b} for a, b in dict(zip(k, v, strict=False)).items()]

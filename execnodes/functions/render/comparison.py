@@ -12,7 +12,7 @@ import polars as pl
 from execnodes.errors import PlanError
 from execnodes.functions.render import decimals
 from execnodes.functions.render.base import Renderer, renders, rowwise
-from execnodes.functions.render.casts import cast_or_fail, convert
+from execnodes.functions.render.casts import cast_or_fail, convert, number
 from execnodes.functions.render.constants import plan_value
 from execnodes.functions.typerules import as_decimal, family, timestamp_ltz
 from execnodes.rex import Call, Literal, Rex
@@ -49,10 +49,14 @@ _UNITS = ("ms", "us", "ns")
 
 
 def _sides(r: Renderer, a: Rex, b: Rex) -> tuple[pl.Expr, pl.Expr, bool]:
+    roots = {a.type.root, b.type.root}
+    if roots & set(_APPROXIMATE) and "DECIMAL" in roots:
+        return number(r, a, DOUBLE), number(r, b, DOUBLE), True
     return _typed_sides(r, r.expr(a), a.type, r.expr(b), b.type)
 
 
-def _typed_sides(r: Renderer, a: pl.Expr, ta: LogicalType, b: pl.Expr, tb: LogicalType) -> tuple[pl.Expr, pl.Expr, bool]:
+def _typed_sides(r: Renderer, a: pl.Expr, ta: LogicalType, b: pl.Expr,
+                 tb: LogicalType) -> tuple[pl.Expr, pl.Expr, bool]:
     if ta.root == "NULL" or tb.root == "NULL":
         return a, b, False
     fa, fb = family(ta), family(tb)
@@ -72,17 +76,13 @@ def _typed_sides(r: Renderer, a: pl.Expr, ta: LogicalType, b: pl.Expr, tb: Logic
     return a, b, False
 
 
-def _nan(e: pl.Expr) -> pl.Expr:
-    return e.is_nan()
-
-
 def compare(name: str, a: pl.Expr, b: pl.Expr, *, floating: bool) -> pl.Expr:
     """``a <name> b`` with NULL where a side is; ``floating`` for sides that may be NaN, which equals nothing."""
     plain = {"=": a == b, "<>": a != b, "<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[name]
     if not floating:
         return plain
-    unordered = _nan(a) | _nan(b)
-    return plain | unordered if name == "<>" else plain & ~unordered
+    unordered = a.is_nan() | b.is_nan()
+    return pl.when(unordered & plain.is_not_null()).then(pl.lit(name == "<>")).otherwise(plain)
 
 
 def _comparison(name: str) -> None:
@@ -210,6 +210,9 @@ def _holes(ranges: list[tuple[Any, Any]]) -> list[Any] | None:
 
 
 def _against(r: Renderer, name: str, value: pl.Expr, t: LogicalType, bound_type: LogicalType, bound: Any) -> pl.Expr:
+    if t.root in _APPROXIMATE and family(bound_type) == "NUMERIC":
+        double = r.literal(DOUBLE, float(plan_value(bound_type, bound)))
+        return compare(name, *_numeric_sides(value, t, double, DOUBLE)[:2], floating=True)
     constant = r.literal(bound_type, plan_value(bound_type, bound))
     a, b, floating = _typed_sides(r, value, t, constant, bound_type)
     return compare(name, a, b, floating=floating)

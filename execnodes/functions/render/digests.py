@@ -20,7 +20,8 @@ from execnodes.types import LogicalType
 
 __all__ = ["java_string_hash"]
 
-_DIGESTS = {"MD5": "md5", "SHA1": "sha1", "SHA224": "sha224", "SHA256": "sha256", "SHA384": "sha384", "SHA512": "sha512"}
+_DIGESTS = {"MD5": "md5", "SHA1": "sha1", "SHA224": "sha224", "SHA256": "sha256", "SHA384": "sha384",
+            "SHA512": "sha512"}
 
 
 def _digest(name: str, algorithm: str) -> None:
@@ -37,7 +38,7 @@ for _name, _algorithm in _DIGESTS.items():
 def sha2(r: Renderer, call: Call) -> pl.Expr:
     text, bits = r.args(call)
     known = bits.is_in([224, 256, 384, 512])
-    r.fail_where(text.is_not_null() & ~known, "SHA2", "is not a length of SHA-2 (224, 256, 384, 512)", bits)
+    r.fail_where(text.is_not_null() & ~known, "SHA2", "{} is not a length of SHA-2 (224, 256, 384, 512)", bits)
 
     def one(value: str, length: int) -> str | None:
         return hashlib.new(f"sha{length}", value.encode()).hexdigest() if length in (224, 256, 384, 512) else None
@@ -61,7 +62,7 @@ def _from_base64(text: str) -> str | None:
 @renders("FROM_BASE64")
 def from_base64(r: Renderer, call: Call) -> pl.Expr:
     text = r.expr(call.operands[0])
-    return r.strict(rowwise(_from_base64, [text], pl.String), "FROM_BASE64", "is not Base64", text)
+    return r.strict(rowwise(_from_base64, [text], pl.String), "FROM_BASE64", "{} is not Base64", text)
 
 
 _CHARSETS: dict[str, tuple[str, bytes]] = {

@@ -12,7 +12,7 @@ import polars as pl
 
 from execnodes.errors import RunError
 
-__all__ = ["format_moment", "parse_lenient", "parse_strict", "tokens"]
+__all__ = ["NOT_A_PATTERN", "format_moment", "parse_lenient", "parse_strict", "tokens"]
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,16 @@ _CHRONO: dict[str, tuple[str, ...]] = {
 """Pattern letter to chrono's format by count."""
 
 
+_JAVA_LETTERS = frozenset("GuyDMLdQqYwWEecFaBhKkHmsSAnNVvzOXxZp")
+NOT_A_PATTERN = "RUN305"
+"""Code of the error for a letter that no Java pattern has."""
+
+
 def _unknown(pattern: str, letter: str) -> RunError:
     known = "".join(sorted(set(_CHRONO) | set("yuSQ")))
+    if letter not in _JAVA_LETTERS:
+        return RunError(NOT_A_PATTERN, f"{pattern!r:.60} is not a date pattern: it has the letter {letter!r}",
+                        expected=f"letters of {known}, other text in quotes")
     return RunError("RUN303", f"the letter {letter!r} of the date pattern {pattern!r:.60} is not supported",
                     expected=f"letters of {known}, other text in quotes")
 
@@ -202,8 +210,9 @@ _EPOCH_DAY = dt.date(1970, 1, 1)
 
 
 def parse_strict(text: str, pattern: str) -> int | None:
-    """Nanoseconds since the epoch of a wall clock text, as ``DateTimeFormatter`` reads it: the whole text, each field in
-    its width and range; fields that the pattern lacks are those of 1970-01-01 00:00:00. None where it does not fit."""
+    """Nanoseconds since the epoch of a wall clock text, as ``DateTimeFormatter`` reads it: the whole text, each field
+    in its width and range; fields that the pattern lacks are those of 1970-01-01 00:00:00. None where it does not
+    fit."""
     fields = _fields(text, pattern, False)
     if fields is None:
         return None
@@ -220,8 +229,8 @@ def parse_strict(text: str, pattern: str) -> int | None:
 
 
 def parse_lenient(text: str, pattern: str) -> int | None:
-    """Milliseconds since the epoch of a wall clock text, as ``SimpleDateFormat`` reads it: a prefix of the text, fields of
-    any width, and values out of range carried over."""
+    """Milliseconds since the epoch of a wall clock text, as ``SimpleDateFormat`` reads it: a prefix of the text, fields
+    of any width, and values out of range carried over."""
     fields = _fields(text, pattern, True)
     if fields is None:
         return None

@@ -20,7 +20,7 @@ from execnodes.types import LogicalType
 __all__: list[str] = []
 
 
-class _Missing(Exception):
+class _MissingError(Exception):
     """The path leads nowhere, or the text is not JSON."""
 
 
@@ -42,7 +42,8 @@ def _path(text: str) -> tuple[bool, tuple[str | int | None, ...]]:
         steps.append(name if name is not None else int(match[4]) if match[4] else None)
         pos = match.end()
     if not rest.startswith("$") or pos != len(rest):
-        raise RunError("RUN303", f"the JSON path {text!r:.80} is not supported", expected="a path such as $.a.b[0]['c']")
+        raise RunError("RUN303", f"the JSON path {text!r:.80} is not supported",
+                       expected="a path such as $.a.b[0]['c']")
     return bool(mode and mode[1].lower() == "lax"), tuple(steps)
 
 
@@ -55,7 +56,7 @@ def _parse(text: str) -> Any:
     try:
         return json.loads(text, parse_constant=_reject)
     except (ValueError, RecursionError) as cause:
-        raise _Missing from cause
+        raise _MissingError from cause
 
 
 def _walk(value: Any, steps: tuple[str | int | None, ...]) -> Any:
@@ -66,24 +67,23 @@ def _walk(value: Any, steps: tuple[str | int | None, ...]) -> Any:
             for x in items:
                 try:
                     found.append(_walk(x, steps[i + 1:]))
-                except _Missing:
+                except _MissingError:
                     continue
             return found
         if isinstance(step, int):
             if not isinstance(value, list) or step >= len(value):
-                raise _Missing
+                raise _MissingError
         elif not isinstance(value, dict) or step not in value:
-            raise _Missing
+            raise _MissingError
         value = value[step]
     return value
 
 
 def _lookup(text: str, path: str) -> Any:
     lax, steps = _path(path)
-    parsed = _parse(text)
     try:
-        return _walk(parsed, steps)
-    except _Missing:
+        return _walk(_parse(text), steps)
+    except _MissingError:
         if lax:
             return None
         raise
@@ -93,9 +93,9 @@ _TRUE_TEXT = {"true": True, "false": False}
 
 
 def _scalar(value: Any, t: LogicalType) -> Any:
-    """A JSON scalar as a value of type ``t``. Raises _Missing."""
+    """A JSON scalar as a value of type ``t``. Raises _MissingError."""
     if isinstance(value, dict | list):
-        raise _Missing
+        raise _MissingError
     if t.is_string:
         if isinstance(value, bool):
             return "true" if value else "false"
@@ -104,10 +104,10 @@ def _scalar(value: Any, t: LogicalType) -> Any:
         if t.root == "BOOLEAN":
             return value if isinstance(value, bool) else _TRUE_TEXT[str(value).lower()]
         if isinstance(value, bool):
-            raise _Missing
+            raise _MissingError
         return float(value) if t.root == "DOUBLE" else int(value)
     except (ValueError, KeyError, TypeError) as cause:
-        raise _Missing from cause
+        raise _MissingError from cause
 
 
 def _behaviours(operands: tuple[Rex, ...]) -> dict[str, tuple[str, Any]]:
@@ -141,8 +141,10 @@ def json_value(r: Renderer, call: Call) -> pl.Expr:
     def one(value: str, where: str) -> Any:
         try:
             found = _lookup(value, where)
+            if isinstance(found, dict | list) and _path(where)[0]:
+                return None
             return otherwise("EMPTY") if found is None else _scalar(found, call.type)
-        except _Missing:
+        except _MissingError:
             return otherwise("ERROR")
 
     return rowwise(one, [r.expr(text), r.expr(path)], call.type.polars())
@@ -156,7 +158,7 @@ def json_exists(r: Renderer, call: Call) -> pl.Expr:
     def one(value: str, where: str) -> bool | None:
         try:
             return _lookup(value, where) is not None
-        except _Missing:
+        except _MissingError:
             if on_error == "ERROR":
                 raise DataError("DATA302", "JSON_EXISTS found no value at the path") from None
             return {"TRUE": True, "FALSE": False}.get(on_error)
@@ -183,13 +185,14 @@ def json_query(r: Renderer, call: Call) -> pl.Expr:
     def one(value: str, where: str) -> str | None:
         try:
             found = _lookup(value, where)
-        except _Missing:
+        except _MissingError:
             return otherwise("ERROR")
-        if wrapper == "WITH_UNCONDITIONAL_ARRAY" or (wrapper == "WITH_CONDITIONAL_ARRAY" and not isinstance(found, dict | list)):
+        container = isinstance(found, dict | list)
+        if wrapper == "WITH_UNCONDITIONAL_ARRAY" or (wrapper == "CONDITIONAL_ARRAY" and not container):
             return _compact([found])
         if found is None:
             return otherwise("EMPTY")
-        return _compact(found) if isinstance(found, dict | list) else otherwise("ERROR")
+        return _compact(found) if container else otherwise("ERROR")
 
     return rowwise(one, r.args(call)[:2], pl.String)
 
@@ -200,7 +203,7 @@ _KINDS: dict[str, tuple[type, ...]] = {"VALUE": (object,), "OBJECT": (dict,), "A
 def _is_json(text: str, kind: str) -> bool:
     try:
         value = _parse(text)
-    except _Missing:
+    except _MissingError:
         return False
     return not isinstance(value, dict | list) if kind == "SCALAR" else isinstance(value, _KINDS[kind])
 
@@ -233,12 +236,11 @@ def _plain(value: Any, t: LogicalType) -> Any:
     if t.root == "ROW":
         return {f.name: _plain(value[f.name], f.type) for f in t.fields}
     if isinstance(value, float):
-        return _Raw(java_double(value).replace("E", "E+").replace("E+-", "E-"))
+        return _Raw(java_double(value + 0.0).replace("E", "E+").replace("E+-", "E-"))
     if isinstance(value, Decimal):
         return _Raw(format(value, "f"))
     if isinstance(value, dt.datetime):
-        text = value.replace(tzinfo=None).isoformat(timespec="microseconds" if value.microsecond % 1000 else "milliseconds"
-                                                    if value.microsecond else "seconds")
+        text = value.replace(tzinfo=None).isoformat(timespec="microseconds").rstrip("0").rstrip(".")
         return text + ("Z" if t.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE" else "")
     if isinstance(value, dt.date | dt.time):
         return value.isoformat()
@@ -262,7 +264,12 @@ def _write(value: Any) -> str:
 @renders("JSON_STRING")
 def json_string(r: Renderer, call: Call) -> pl.Expr:
     t = call.operands[0].type
-    return rowwise(lambda value: _write(_plain(value, t)), r.args(call), pl.String)
+    e = r.expr(call.operands[0])
+    if t.is_timestamp and t.time_unit() == "ns":
+        zone = "Z" if t.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE" else ""
+        text = e.dt.to_string("%Y-%m-%dT%H:%M:%S%.9f").str.strip_chars_end("0").str.strip_suffix(".")
+        return pl.format('"{}{}"', text, pl.lit(zone))
+    return rowwise(lambda value: _write(_plain(value, t)), [e], pl.String)
 
 
 def _embedded(operand: Rex) -> bool:
@@ -333,7 +340,7 @@ def _unquote(text: str) -> str:
     if len(text) > 1 and text[0] == text[-1] == '"':
         try:
             value = _parse(text)
-        except _Missing:
+        except _MissingError:
             return text
         return value if isinstance(value, str) else text
     return text

@@ -10,7 +10,7 @@ import polars as pl
 
 from execnodes.functions.render import decimals
 from execnodes.functions.render.base import Renderer, exact_quotient, renders, rowwise
-from execnodes.functions.render.casts import to_number
+from execnodes.functions.render.casts import number
 from execnodes.functions.render.rounding_time import round_moment
 from execnodes.functions.typerules import as_decimal
 from execnodes.rex import Call, Literal
@@ -20,7 +20,7 @@ __all__: list[str] = []
 
 
 def _doubles(r: Renderer, call: Call) -> list[pl.Expr]:
-    return [to_number(r.expr(o), o.type, DOUBLE) for o in call.operands]
+    return [number(r, o, DOUBLE) for o in call.operands]
 
 
 _UNARY: dict[str, Callable[[pl.Expr], pl.Expr]] = {

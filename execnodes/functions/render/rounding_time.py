@@ -6,7 +6,7 @@ import polars as pl
 
 from execnodes.errors import RunError
 from execnodes.functions.render.base import Renderer
-from execnodes.functions.render.moments import DAY, from_local_millis, local_millis
+from execnodes.functions.render.moments import DAY, from_local_millis, local_millis, sub_millis
 from execnodes.rex import Call, Literal
 
 __all__ = ["round_moment"]
@@ -39,12 +39,15 @@ _STEPS = {"YEAR": "1y", "DECADE": "10y", "CENTURY": "100y", "MILLENNIUM": "1000y
 
 def round_moment(r: Renderer, call: Call, mode: str) -> pl.Expr:
     """``FLOOR(value TO unit)`` or CEIL. Weeks start on Sunday. From a week on, the date is what Flink's truncating
-    division gives, and CEIL looks at the date only."""
+    division gives, and CEIL looks at the date only; the first day of a decade goes to the next one, in Flink too."""
     operand, flag = call.operands
     unit = str(flag.value) if isinstance(flag, Literal) else ""
     millis = local_millis(r, r.expr(operand), operand.type)
     if unit in _MILLIS:
         size = pl.lit(_MILLIS[unit], dtype=pl.Int64)
+        rest = sub_millis(r.expr(operand), operand.type) if operand.type.is_timestamp else None
+        if mode == "ceil" and unit == "MILLISECOND" and rest is not None:
+            millis = millis + (rest > 0).cast(pl.Int64)
         if mode == "ceil":
             millis = millis + (size - 1)
         return from_local_millis(r, millis - millis % size, call.type)
@@ -53,5 +56,6 @@ def round_moment(r: Renderer, call: Call, mode: str) -> pl.Expr:
     day = millis.truncdiv(pl.lit(DAY, dtype=pl.Int64)).cast(pl.Int32).cast(pl.Date)
     floor = _floor_date(day, unit)
     if mode == "ceil":
-        floor = pl.when(floor == day).then(floor).otherwise(floor.dt.offset_by(_STEPS[unit]))
+        after = floor.dt.offset_by(_STEPS[unit])
+        floor = after if unit == "DECADE" else pl.when(floor == day).then(floor).otherwise(after)
     return from_local_millis(r, floor.to_physical().cast(pl.Int64) * DAY, call.type)

@@ -55,8 +55,8 @@ _FINE = {"MICROSECOND": ("us", 10**6), "NANOSECOND": ("ns", 10**9)}
 def _interval_part(e: pl.Expr, t: LogicalType, unit: str) -> pl.Expr | None:
     if t.root == "INTERVAL_YEAR_MONTH":
         months = e.cast(pl.Int64)
-        parts = {"YEAR": months.truncdiv(_lit(12)), "MONTH": _rem(months, 12), "QUARTER": _rem(months, 12).truncdiv(_lit(3)) + 1}
-        return parts.get(unit)
+        month = _rem(months, 12)
+        return {"YEAR": months.truncdiv(_lit(12)), "MONTH": month, "QUARTER": month.truncdiv(_lit(3)) + 1}.get(unit)
     if unit not in _DAY_TIME:
         return None
     size, within = _DAY_TIME[unit]
@@ -74,7 +74,7 @@ def extract(r: Renderer, call: Call) -> pl.Expr:
     elif unit in _FINE and t.is_timestamp:
         fine, within = _FINE[unit]
         result = _rem(e.dt.cast_time_unit(fine).to_physical(), within)  # type: ignore[arg-type]
-    elif unit in _CLOCK:
+    elif unit in _CLOCK and not (unit == "EPOCH" and t.root == "TIME_WITHOUT_TIME_ZONE"):
         result = _CLOCK[unit](local_millis(r, e, t))
     elif unit in _CALENDAR:
         day = local_millis(r, e, t).truncdiv(_lit(DAY)).cast(pl.Int32).cast(pl.Date)
@@ -127,11 +127,13 @@ def _moment_reader(r: Renderer, call: Call, reader: Callable[..., int | None]) -
 
 
 def _by_pattern(text: str, pattern: str) -> int | None:
-    """By the pattern, else in the form of a JDBC timestamp."""
+    """By the pattern, else in the form of a JDBC timestamp; NULL by what is no pattern."""
     try:
         found = javatime.parse_strict(text, pattern)
-    except RunError:
-        raise
+    except RunError as error:
+        if error.code != javatime.NOT_A_PATTERN:
+            raise
+        return None
     return read_timestamp(text) if found is None and " " in text else found
 
 
@@ -169,12 +171,14 @@ def to_timestamp_ltz(r: Renderer, call: Call) -> pl.Expr:
         return _ltz_from_text(r, call)
     digits = rest[0].value if rest and isinstance(rest[0], Literal) else 3 if not rest else None
     if digits not in (0, 3):
-        raise RunError("RUN303", "the precision of TO_TIMESTAMP_LTZ is not supported", expected="0 (seconds) or 3 (milliseconds)")
+        raise RunError("RUN303", "the precision of TO_TIMESTAMP_LTZ is not supported",
+                       expected="0 (seconds) or 3 (milliseconds)")
+    factor = 1000 if digits == 0 else 1
     if value.type.root in ("FLOAT", "DOUBLE"):
-        e = e.floor().cast(pl.Int64, wrap_numerical=True)
+        e = (e.cast(pl.Float64) * factor).floor().cast(pl.Int64, wrap_numerical=True)
+        factor = 1
     else:
         e = to_number(e, value.type, BIGINT)
-    factor = 1000 if digits == 0 else 1
     inside = (e >= _EPOCH_MIN // factor) & (e <= _EPOCH_MAX // factor)
     return pl.when(inside).then(e * factor).cast(pl.Datetime("ms", "UTC"))
 
@@ -198,7 +202,8 @@ def _zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as cause:
-        raise RunError("RUN303", f"the time zone {name!r:.60} is not known", expected="a name such as Europe/Paris") from cause
+        raise RunError("RUN303", f"the time zone {name!r:.60} is not known",
+                       expected="a name such as Europe/Paris") from cause
 
 
 @renders("FROM_UNIXTIME")

@@ -122,6 +122,8 @@ def char_length(r: Renderer, call: Call) -> pl.Expr:
 
 
 def _find(needle: str, text: str, start: int = 1) -> int:
+    if needle == "":
+        return 1
     return text.find(needle, max(start - 1, 0)) + 1
 
 
@@ -168,7 +170,9 @@ def replace(r: Renderer, call: Call) -> pl.Expr:
     old, new = (_constant(o) for o in call.operands[1:])
     if isinstance(old, str) and old and isinstance(new, str):
         return r.expr(call.operands[0]).str.replace_all(old, new, literal=True)
-    return rowwise(lambda text, a, b: text.replace(a, b), r.args(call), pl.String)
+    def one(text: str, a: str, b: str) -> str:
+        return text.replace(a, b) if a else _joined(_units(text).replace(a, _units(b)))
+    return rowwise(one, r.args(call), pl.String)
 
 
 def _units(text: str) -> str:
@@ -182,7 +186,8 @@ def _units(text: str) -> str:
 def _joined(units: str) -> str:
     if units.isascii():
         return units
-    return units.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    whole = units.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    return whole.encode("utf-8", "replace").decode()
 
 
 def _overlay(text: str, new: str, position: int, length: int | None = None) -> str:
@@ -193,6 +198,8 @@ def _overlay_units(text: str, new: str, position: int, length: int | None) -> st
     if position <= 0 or position > len(text):
         return text
     count = len(new) if length is None else length
+    if count <= 0:
+        return text[:position - 1] + new
     rest = position - 1 + count
     return text[:position - 1] + new + (text[rest:] if 0 <= rest < len(text) else "")
 

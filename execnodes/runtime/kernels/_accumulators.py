@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from execnodes.errors import RunError, nearest
-from execnodes.runtime.kernels._net import Bools, Ints, nulls, positions
+from execnodes.runtime.kernels._net import Bools, Ints, nulls, positions, truth
 from execnodes.specs import AggCall
 from execnodes.types import LogicalType
 
@@ -258,7 +258,7 @@ class Extreme(Fold):
         first = np.full(groups, -1, np.int64)
         first[codes[::-1]] = np.arange(len(codes))[::-1]
         start = aligned(values, first)
-        sticks = old.is_nan().fill_null(False) | (old.is_null() & start.is_nan().fill_null(False))
+        sticks = pl.Series(truth(old.is_nan()) | (old.is_null().to_numpy() & truth(start.is_nan())))
         numbers = np.flatnonzero(~values.is_nan().to_numpy())
         best = better(old, best_of_each(codes[numbers], values[numbers], groups, self._largest), self._largest)
         return pl.Series(self._best, np.full(groups, np.nan)).cast(best.dtype).zip_with(sticks, best)
@@ -298,7 +298,8 @@ class TrackedExtreme(Accumulator):
 
 def better(old: pl.Series, new: pl.Series, largest: bool) -> pl.Series:
     """Pair by pair the better of the two, NULL being worst; ``old`` when they are equal."""
-    wins = ((new > old) if largest else (new < old)).fill_null(False) | old.is_null()
+    wins = (new > old) if largest else (new < old)
+    wins = wins & wins.is_not_null() | old.is_null()
     return new.zip_with(wins, old).alias(old.name)
 
 
@@ -362,7 +363,7 @@ def accumulator(number: int, call: AggCall, argument: LogicalType | None, retrac
         RunError: RUN063, for a function without a row in :data:`ACCUMULATORS`.
     """
     function = ACCUMULATORS.get(call.function)
-    if function is None or (argument is None and call.function != "COUNT"):
-        raise RunError("RUN063", f"the aggregate function {call.function} cannot be run",
-                       expected="one of " + ", ".join(ACCUMULATORS), hint=nearest(call.function, ACCUMULATORS))
+    if function is None or len(call.arg_list) > 1 or (argument is None and call.function != "COUNT"):
+        raise RunError("RUN063", f"the aggregate function {call.function} of {len(call.arg_list)} arguments cannot be run",
+                       expected="one argument of " + ", ".join(ACCUMULATORS) + ", or COUNT(*)", hint=nearest(call.function, ACCUMULATORS))
     return (function.retract if retract else function.append)(number, argument, call.type)

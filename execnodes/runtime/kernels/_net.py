@@ -43,6 +43,7 @@ __all__ = [
     "stable_order",
     "stamped",
     "state_columns",
+    "truth",
     "with_kind",
 ]
 
@@ -203,7 +204,7 @@ def key_ids(frame: pl.DataFrame, columns: Sequence[str]) -> KeyIds:
 
 def _stacked_ids(parts: Sequence[pl.DataFrame], columns: Sequence[str]) -> KeyIds:
     if columns:
-        return key_ids(pl.concat([p[list(columns)] for p in parts]), columns)
+        return key_ids(pl.concat([p[list(columns)] for p in parts], rechunk=True), columns)
     total = sum(p.height for p in parts)
     return KeyIds(np.zeros(min(total, 1), np.int64), np.zeros(total, np.int64))
 
@@ -242,9 +243,14 @@ def equal(left: pl.Series, right: pl.Series) -> Bools:
     if left.dtype.is_nested():
         return left.eq_missing(right).to_numpy()
     same = left == right
-    if left.null_count() or right.null_count():
-        return (same.fill_null(False) | (left.is_null() & right.is_null())).to_numpy()
+    if same.null_count():
+        return (same & same.is_not_null() | left.is_null() & right.is_null()).to_numpy()
     return same.to_numpy()
+
+
+def truth(flags: pl.Series) -> Bools:
+    """Which values are TRUE."""
+    return (flags & flags.is_not_null() if flags.null_count() else flags).to_numpy()
 
 
 def absent(frame: pl.DataFrame, columns: Sequence[str], others: pl.DataFrame) -> Ints:
@@ -268,8 +274,8 @@ def signs(frame: pl.DataFrame) -> Ints | None:
     return None if flags is None else np.where(flags, np.int64(-1), np.int64(1))
 
 
-def stamped(frame: pl.DataFrame, now: int) -> pl.DataFrame:
-    """The frame with every row last accessed ``now``."""
+def stamped(frame: pl.DataFrame, now: int | Ints) -> pl.DataFrame:
+    """The frame with its rows last accessed ``now`` (one time, or one per row)."""
     return frame.hstack([pl.Series(ACCESS_TIME, np.full(frame.height, now, np.int64))])
 
 

@@ -21,7 +21,7 @@ import polars as pl
 
 from execnodes.runtime.kernel import ACCESS_TIME, StateTable
 from execnodes.runtime.kernels._accumulators import Changes, best_of_each, better
-from execnodes.runtime.kernels._net import Bools, Ints, absent, equal, first_of_each, ids_of, positions, stamped
+from execnodes.runtime.kernels._net import Bools, Ints, absent, equal, first_of_each, ids_of, positions, stamped, truth
 
 __all__ = ["VALUE", "ValueChanges", "Values", "extremes", "searched"]
 
@@ -46,6 +46,12 @@ class ValueChanges:
     old: list[Ints]
     new: list[Ints]
     came: Bools
+
+    def arrived(self, groups: int) -> Ints:
+        """Per group, values that came less values that went."""
+        out = np.zeros(groups, np.int64)
+        np.add.at(out, self.groups, (self.new[0] > 0).astype(np.int64) - (self.old[0] > 0))
+        return out
 
     def of_call(self, position: int, groups: int) -> Changes:
         """What a DISTINCT call with the filter at ``position`` sees: values that come and values that go."""
@@ -90,7 +96,7 @@ class Values:
 
     def select(self, frame: pl.DataFrame) -> tuple[Ints, list[Bools | None]]:
         """The rows that a call sees, and which of them pass each filter (None for all)."""
-        passes = [None if f is None else frame[f].fill_null(False).to_numpy() for f in self.filters]
+        passes = [None if f is None else truth(frame[f]) for f in self.filters]
         keep = None if any(p is None for p in passes) else np.logical_or.reduce([p for p in passes if p is not None])
         column = frame[self.argument]
         if column.null_count():
@@ -169,8 +175,8 @@ class Values:
             np.add.at(after, codes, step)
         return after
 
-    def writes(self, changes: ValueChanges, now: int) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
-        """Upserts and deletes of the table of values."""
+    def writes(self, changes: ValueChanges, times: Ints) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
+        """Upserts and deletes of the table of values; ``times`` has the time of access per group."""
         there = np.logical_or.reduce([n != 0 for n in changes.new])
         write = there if self.retract else \
             np.logical_or.reduce([n != o for n, o in zip(changes.new, changes.old, strict=True)])
@@ -178,7 +184,8 @@ class Values:
         counts = [pl.Series(name, changes.new[i][rows]).cast(self.table.schema[name])
                   for i, name in enumerate(n for n in self.table.schema if n not in self.table.identity)]
         gone = np.flatnonzero(changes.known & ~there)
-        return (stamped(_taken(changes.pairs, rows).hstack(counts), now) if len(rows) else None,
+        upserts = _taken(changes.pairs, rows).hstack(counts)
+        return (stamped(upserts, times[changes.groups[rows]]) if len(rows) else None,
                 changes.pairs[gone] if len(gone) else None)
 
     def of_groups(self, state: pl.DataFrame, group_keys: pl.DataFrame, groups: Ints) -> pl.DataFrame:
@@ -189,13 +196,12 @@ class Values:
         ids, (wanted, owners) = ids_of((group_keys[groups], rows), self.keys)
         return rows[np.flatnonzero(positions(wanted, ids.count)[owners] >= 0)]
 
-    def order_writes(self, changes: ValueChanges, now: int, refresh: bool) -> \
-            tuple[pl.DataFrame | None, pl.DataFrame | None]:
-        """Upserts and deletes of the order table; with ``refresh`` values that stay are written too."""
-        before, after = changes.old[0] != 0, changes.new[0] != 0
-        rows = np.flatnonzero(after if refresh else after & ~before)
-        gone = np.flatnonzero(before & ~after)
-        return (stamped(_taken(changes.pairs, rows), now) if len(rows) else None,
+    def order_writes(self, changes: ValueChanges, times: Ints) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
+        """As :meth:`writes`, for the order table. Values that stay are written too: their time of access counts."""
+        there = changes.new[0] != 0
+        rows = np.flatnonzero(there)
+        gone = np.flatnonzero(changes.known & ~there)
+        return (stamped(_taken(changes.pairs, rows), times[changes.groups[rows]]) if len(rows) else None,
                 changes.pairs[gone] if len(gone) else None)
 
 

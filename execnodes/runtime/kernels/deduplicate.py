@@ -122,7 +122,7 @@ class DeduplicateKernel(FrozenKernel):
                 [nulls(name, dtype, len(known)) for name, dtype in new.schema.items() if name not in self._kept])
             place = np.concatenate([2 * known, 2 * np.arange(len(old)) + 1])
             gone = with_kind(before_image, np.full(len(known), RowKind.UPDATE_BEFORE, np.int8))
-            output = pl.concat([gone[output.columns], output])[np.argsort(place)]
+            output = pl.concat([gone[output.columns], output], rechunk=True)[np.argsort(place)]
         return Step(output, [upserts], [None])
 
     def _same(self, new: pl.DataFrame, state: pl.DataFrame, old: Ints) -> Bools:

@@ -33,6 +33,7 @@ from execnodes.runtime.kernels._net import (
     signs,
     stamped,
     state_columns,
+    truth,
     with_kind,
 )
 from execnodes.runtime.kernels._values import ValueChanges, Values, extremes, searched
@@ -84,6 +85,8 @@ class _Prepared:
         before: the state row each group starts from.
         born: per group since when it is there, a time never reached for one that starts now; None without retractions.
         changes: per table of values, what happens to the values.
+        extremes: per call of MIN or MAX with retractions, the extreme value per group as far as it is known without the
+            order table, and which groups have to ask it.
     """
 
     frame: pl.DataFrame
@@ -92,6 +95,7 @@ class _Prepared:
     before: pl.DataFrame
     born: Ints | None
     changes: list[ValueChanges]
+    extremes: dict[int, tuple[pl.Series, Bools]]
 
     def is_of(self, frame: pl.DataFrame, state: Sequence[pl.DataFrame]) -> bool:
         return frame is self.frame and all(a is b for a, b in zip(self.state, state, strict=False))
@@ -231,12 +235,10 @@ class GroupAggregateKernel(FrozenKernel):
         # process() comes next with the same frames: what was found out is kept for it.
         self.__dict__["_prepared"] = prepared
         batch = prepared.batch
-        for (values, users), changes in zip(self._value_plan, prepared.changes, strict=True):
+        for values, users in self._value_plan:
             if values.order is None:
                 continue
-            asked = np.zeros(batch.groups, bool)
-            for kept in self._tracked(users):
-                asked |= extremes(changes, prepared.before[kept.best], batch.groups, kept.largest)[1]
+            asked = np.logical_or.reduce([prepared.extremes[i][1] for i, _ in self._tracked(users)])
             if asked.any():
                 out[place] = lookup_frame(frame[batch.first[asked]], self._keys)
             place += 1
@@ -257,13 +259,16 @@ class GroupAggregateKernel(FrozenKernel):
         kept_one: _Prepared | None = self.__dict__.pop("_prepared", None)
         prepared = kept_one if kept_one is not None and kept_one.is_of(frame, state) else self._prepare(frame, state)
         batch, before, born = prepared.batch, prepared.before, prepared.born
+        # Should the clock go back, values are not written before the birth of their group: they would be taken for
+        # leftovers of the one before.
+        times = np.full(batch.groups, now) if born is None else np.where(batch.fresh, now, np.maximum(born, now))
         after: dict[str, pl.Series] = {}
         place = 1 + len(self._values)
         group_keys = framed([frame[k][batch.first] for k in self._keys], batch.groups)
         reset = np.flatnonzero(batch.fresh & (batch.known >= 0))
         for number, (values, users) in enumerate(self._value_plan):
             changes = prepared.changes[number]
-            upserts[1 + number], deletes[1 + number] = values.writes(changes, now)
+            upserts[1 + number], deletes[1 + number] = values.writes(changes, times)
             stale = values.of_groups(state[1 + number], group_keys, reset) if len(reset) else None
             deletes[1 + number] = _also(deletes[1 + number], stale, upserts[1 + number])
             for i, position in users:
@@ -271,9 +276,13 @@ class GroupAggregateKernel(FrozenKernel):
                 if isinstance(kept, Fold):
                     after.update(_named(kept.update(before, changes.of_call(position, batch.groups))))
             if values.order is not None and born is not None:
-                for kept in self._tracked(users):
-                    after.update(_named(_tracked(kept, changes, before, values, state[place], group_keys, born)))
-                upserts[place], deletes[place] = values.order_writes(changes, now, ttl[0] > 0)
+                for i, tracked in self._tracked(users):
+                    best, asked = prepared.extremes[i]
+                    if asked.any():
+                        found = searched(changes, state[place], self._keys, group_keys, born, asked, tracked.largest)
+                        best = found.zip_with(pl.Series(asked), best)
+                    after.update(_named(tracked.update(before, best, changes.arrived(batch.groups))))
+                upserts[place], deletes[place] = values.order_writes(changes, times)
                 deletes[place] = _also(deletes[place], stale, upserts[place])
                 place += 1
         seen: dict[tuple[int, str | None], Changes] = {}
@@ -284,7 +293,7 @@ class GroupAggregateKernel(FrozenKernel):
                     seen[source] = _seen(batch, *source)
                 after.update(_named(kept.update(before, seen[source])))
         if born is not None:
-            after[_ROWS], after[_BORN] = pl.Series(_ROWS, batch.rows), pl.Series(_BORN, np.minimum(born, now))
+            after[_ROWS], after[_BORN] = pl.Series(_ROWS, batch.rows), pl.Series(_BORN, np.where(batch.fresh, now, born))
         current = framed([after[name] for name in self._columns], batch.groups)
         there = batch.rows > 0
         rows = np.flatnonzero(there)
@@ -300,9 +309,12 @@ class GroupAggregateKernel(FrozenKernel):
         batch = self._batch(frame, state[0])
         before = self._before(batch, state[0])
         born = None if not self.need_retraction else np.where(batch.fresh, _NEVER, before[_BORN].to_numpy())
-        changes = [values.changes(batch.frame, batch.codes, batch.signs, found, born)
-                   for values, found in zip(self._values, state[1:], strict=False)]
-        return _Prepared(frame, list(state[:1 + len(changes)]), batch, before, born, changes)
+        changes = [values.changes(batch.frame, batch.codes, batch.signs, rows, born)
+                   for values, rows in zip(self._values, state[1:], strict=False)]
+        found = {i: extremes(happened, before[kept.best], batch.groups, kept.largest)
+                 for (_, users), happened in zip(self._value_plan, changes, strict=True)
+                 for i, kept in self._tracked(users)}
+        return _Prepared(frame, list(state[:1 + len(changes)]), batch, before, born, changes, found)
 
     def _batch(self, frame: pl.DataFrame, groups: pl.DataFrame) -> _Batch:
         ids, (codes, state) = ids_of((frame, groups), self._keys)
@@ -346,9 +358,9 @@ class GroupAggregateKernel(FrozenKernel):
         stacked = pl.concat([groups[self._columns], self._initial])
         return stacked[np.where(batch.fresh, groups.height, batch.known)]
 
-    def _tracked(self, users: Sequence[tuple[int, int]]) -> list[TrackedExtreme]:
-        kept = [self._accumulators[i] for i, _ in users]
-        return [k for k in kept if isinstance(k, TrackedExtreme)]
+    def _tracked(self, users: Sequence[tuple[int, int]]) -> list[tuple[int, TrackedExtreme]]:
+        kept = [(i, self._accumulators[i]) for i, _ in users]
+        return [(i, k) for i, k in kept if isinstance(k, TrackedExtreme)]
 
     def _output(self, batch: _Batch, keys: pl.DataFrame, groups: pl.DataFrame, current: pl.DataFrame,
                 ttl: int) -> pl.DataFrame:
@@ -371,7 +383,7 @@ class GroupAggregateKernel(FrozenKernel):
             return output
         kinds = np.where(there[known[left]], np.int8(RowKind.UPDATE_BEFORE), np.int8(RowKind.DELETE))
         place = np.concatenate([2 * known[left], 2 * new + 1])
-        return pl.concat([with_kind(_rows(before, left), kinds), output])[np.argsort(place)]
+        return pl.concat([with_kind(_rows(before, left), kinds), output], rechunk=True)[np.argsort(place)]
 
     def _results(self, keys: pl.DataFrame, state: pl.DataFrame) -> pl.DataFrame:
         """The output rows for the given keys and state rows."""
@@ -409,7 +421,7 @@ def _rows(frame: pl.DataFrame, rows: Ints) -> pl.DataFrame:
 def _seen(batch: _Batch, argument: int, passed: str | None) -> Changes:
     """What a call sees that is not DISTINCT."""
     frame = batch.frame
-    keep: Bools | None = None if passed is None else frame[passed].fill_null(False).to_numpy()
+    keep: Bools | None = None if passed is None else truth(frame[passed])
     values = None if argument < 0 else frame[column(argument)]
     if values is not None and values.null_count():
         there = values.is_not_null().to_numpy()
@@ -419,16 +431,3 @@ def _seen(batch: _Batch, argument: int, passed: str | None) -> Changes:
     rows = np.flatnonzero(keep)
     return Changes(batch.groups, batch.codes[rows], None if values is None else values[rows],
                    None if batch.signs is None else batch.signs[rows])
-
-
-def _tracked(kept: TrackedExtreme, changes: ValueChanges, before: pl.DataFrame, values: Values, order: pl.DataFrame,
-             group_keys: pl.DataFrame, born: Ints) -> list[pl.Series]:
-    """The columns of MIN or MAX after a batch."""
-    groups = len(born)
-    best, asked = extremes(changes, before[kept.best], groups, kept.largest)
-    if asked.any():
-        found = searched(changes, order, values.keys, group_keys, born, asked, kept.largest)
-        best = found.zip_with(pl.Series(asked), best)
-    arrived = np.zeros(groups, np.int64)
-    np.add.at(arrived, changes.groups, (changes.new[0] > 0).astype(np.int64) - (changes.old[0] > 0))
-    return kept.update(before, best, arrived)

@@ -9,6 +9,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -216,7 +217,7 @@ class JoinKernel(FrozenKernel):
         if right.height:
             present = left_state[left_side.fields]
             if left_change is not None:
-                present = pl.concat([_without(present, left_change.gone), left_change.new])
+                present = pl.concat([_without(present, left_change.gone), left_change.new], rechunk=True)
             if present.height:
                 parts.append(self._match(1, _netted(right, right_side), present, now))
         kinds = any(KIND in frame.columns for frame in inputs)
@@ -233,15 +234,17 @@ class JoinKernel(FrozenKernel):
         return frame
 
     def _match(self, side: int, rows: pl.DataFrame, others: pl.DataFrame, now: int) -> pl.DataFrame:
-        """The joined rows, in the order of ``rows``, which are of side number ``side``."""
+        """The joined rows of ``rows``, which are of side number ``side``; with retractions in their order, else in any
+        (which lets the smaller frame be hashed)."""
         own, other = self._sides[side], self._sides[1 - side]
         first, second = own.in_output(rows, kind=True), other.in_output(others, kind=False)
+        order: Literal["left", "none"] = "none" if is_retraction(rows) is None else "left"
         if own.keys:
             pairs = dict.fromkeys(zip(own.output_keys, other.output_keys, strict=True))
             out = first.join(second, left_on=[a for a, _ in pairs], right_on=[b for _, b in pairs], how="inner",
-                             coalesce=False, nulls_equal=not all(self.spec.filter_nulls), maintain_order="left")
+                             coalesce=False, nulls_equal=not all(self.spec.filter_nulls), maintain_order=order)
         else:
-            out = first.join(second, how="cross", maintain_order="left")
+            out = first.join(second, how="cross", maintain_order=order)
         return out if self._condition is None else self._condition(out, now)
 
     def _output(self, parts: Sequence[pl.DataFrame], kinds: bool) -> pl.DataFrame:

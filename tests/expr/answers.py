@@ -131,7 +131,8 @@ def _moment(t: LogicalType, text: str) -> Any:
 @cache
 def frame() -> pl.DataFrame:
     """The input rows, columns c0, c1, ..."""
-    rows = [json.loads(line, parse_float=Decimal) for line in (FOLDER / "input.json").read_text(encoding="utf-8").splitlines()]
+    lines = (FOLDER / "input.json").read_text(encoding="utf-8").splitlines()
+    rows = [json.loads(line, parse_float=Decimal) for line in lines]
     series = []
     for index, (name, t) in enumerate(FIELDS):
         values = [_input(t, row.get(name)) for row in rows]

@@ -1,0 +1,53 @@
+"""The golden cases through the whole house: SQL -> plan equal to Flink's -> Spark -> Flink's rows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from planner.environment import TableEnvironment
+from planner.script import read_script
+from tests.support.cases import IN_SCOPE, Case, replay_script
+from tests.support.local import fold
+
+
+def without_additions(value: Any) -> Any:
+    """The plan without our additions, which Flink ignores."""
+    if isinstance(value, dict):
+        return {k: without_additions(v) for k, v in value.items() if k != "stateplan"}
+    return [without_additions(v) for v in value] if isinstance(value, list) else value
+
+
+def compiled(script: str) -> dict[str, Any]:
+    """The plan of a script's last statement."""
+    environment = TableEnvironment.create()
+    *before, last = read_script(script)
+    for statement in before:
+        environment.execute_statement(statement)
+    plan = environment.compile_plan_sql(last.text.replace("EXECUTE STATEMENT SET", "STATEMENT SET"))
+    data: dict[str, Any] = json.loads(plan.as_json_string())
+    return data
+
+
+@pytest.mark.parametrize("name", IN_SCOPE)
+def test_same_plan_as_flink(name: str, shared: Path) -> None:
+    case = Case(shared / "cases" / name)
+    ours, theirs = without_additions(compiled(case.script)), json.loads(case.plan)
+    assert [(n["type"], n.get("state")) for n in ours["nodes"]] == [(n["type"], n.get("state")) for n in theirs["nodes"]]
+    assert ours == theirs
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", IN_SCOPE)
+def test_same_rows_as_flink(
+    name: str, shared: Path, spark: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    case = Case(shared / "cases" / name)
+    environment = TableEnvironment.create({"pipeline.max-parallelism": "2"})
+    for statement in read_script(replay_script(case, tmp_path, step=1 if name.startswith("ttl_") else 4)):
+        result = environment.execute_statement(statement)
+    result.wait()
+    assert fold(capsys.readouterr().out.splitlines()) == case.materialized
