@@ -16,7 +16,7 @@ from execnodes.types import LogicalType, row_type
 from planner.catalog import CatalogTable
 
 __all__ = ["Ability", "AggCall", "Aggregate", "Calc", "Exchange", "Field", "Filter", "FilterAbility", "Join", "Project",
-           "ProjectAbility", "Rank", "Rel", "RelField", "Scan", "Sink", "TtlHint", "Union", "Values", "Window",
+           "ProjectAbility", "Rank", "Rel", "Scan", "Sink", "TtlHint", "Union", "Values", "Window",
            "field_names", "fields_of", "identity", "is_identity", "refs_to", "rel_type", "replace_inputs", "transform_up",
            "unique_names", "walk"]
 

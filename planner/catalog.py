@@ -9,6 +9,7 @@ Codes: CAT001 to CAT029.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
@@ -247,6 +248,13 @@ class CatalogManager:
         self._temporary: dict[ObjectIdentifier, CatalogObject] = {}
         self.current_catalog = catalog
         self.current_database: str = database
+
+    def as_permanent(self) -> CatalogManager:
+        """A view of this catalog, for reading, in which temporary objects are not marked as such: a plan made from it
+        holds their definitions too."""
+        other = copy.copy(self)
+        vars(other)["_temporary"] = {key: replace(item, temporary=False) for key, item in self._temporary.items()}
+        return other
 
     # names
 

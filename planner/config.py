@@ -23,305 +23,127 @@ _DURATION, _ENUM, _STRING = OptionType.DURATION, OptionType.ENUM, OptionType.STR
 
 _LATER = "it is not supported yet"
 _NO_CLUSTER = "there is no Flink cluster"
+_HERE = "the process that starts a job runs it"
+_UIDS = "every plan names its operators by what they mean"
+_MINI_BATCH = "every micro-batch is a mini-batch"
+_BATCH = "it is about batch queries"
+_OWN = "it is about Flink's own operators"
 
+# fmt: off
 _ROWS: tuple[Option, ...] = (
     # state and plans
-    Option(
-        "table.exec.state.ttl",
-        _DURATION,
-        "How long state lives after it was last written, where the plan says nothing "
-        "else; 0 is for ever. Written into the plan when it is compiled.",
-        default=0,
-    ),
+    Option("table.exec.state.ttl", _DURATION, "How long state lives after it was last written, where the plan says "
+           "nothing else; 0 is for ever. Written into the plan when it is compiled.", default=0),
     Option("table.plan.force-recompile", _BOOLEAN, "COMPILE PLAN overwrites an existing file.", default=False),
-    Option(
-        "table.plan.compile.catalog-objects",
-        _ENUM,
-        "What a plan holds of its tables: everything, all but the options, or only the name.",
-        default="ALL",
-        values=("ALL", "SCHEMA", "IDENTIFIER"),
-    ),
-    Option(
-        "table.plan.restore.catalog-objects",
-        _ENUM,
-        "Where a plan's tables come from: the catalog if it has them, else "
-        "the plan (ALL); only the plan (ALL_ENFORCED); only the catalog (IDENTIFIER).",
-        default="ALL",
-        values=("ALL", "ALL_ENFORCED", "IDENTIFIER"),
-    ),
-    Option(
-        "table.exec.uid.generation",
-        _ENUM,
-        "When operators get stable names.",
-        default="PLAN_ONLY",
-        values=("PLAN_ONLY", "ALWAYS", "DISABLED"),
-        no_effect="every plan names its operators by what they mean",
-    ),
-    Option(
-        "table.exec.uid.format",
-        _STRING,
-        "The form of operators' names.",
-        default="<id>_<transformation>",
-        no_effect="every plan names its operators by what they mean",
-    ),
+    Option("table.plan.compile.catalog-objects", _ENUM, "What a plan holds of its tables: everything, all but the "
+           "options, or only the name.", default="ALL", values=("ALL", "SCHEMA", "IDENTIFIER")),
+    Option("table.plan.restore.catalog-objects", _ENUM, "Where a plan's tables come from: the catalog if it has them, "
+           "else the plan (ALL); only the plan (ALL_ENFORCED); only the catalog (IDENTIFIER).", default="ALL",
+           values=("ALL", "ALL_ENFORCED", "IDENTIFIER")),
+    Option("table.exec.uid.generation", _ENUM, "When operators get stable names.", default="PLAN_ONLY",
+           values=("PLAN_ONLY", "ALWAYS", "DISABLED"), no_effect=_UIDS),
+    Option("table.exec.uid.format", _STRING, "The form of operators' names.", default="<id>_<transformation>",
+           no_effect=_UIDS),
     # running
-    Option(
-        "execution.runtime-mode",
-        _ENUM,
-        "How queries run.",
-        default="STREAMING",
-        values=("STREAMING", "BATCH", "AUTOMATIC"),
-        refused="queries run as streams; bounded input ends by itself",
-    ),
-    Option(
-        "execution.checkpointing.dir",
-        _STRING,
-        "The query's checkpoint directory. Where it holds a checkpoint of the same plan, the run goes on from it.",
-    ),
-    Option(
-        "execution.checkpointing.interval",
-        _DURATION,
-        "Time between two micro-batches of an unbounded query.",
-        minimum=1,
-    ),
+    Option("execution.runtime-mode", _ENUM, "How queries run.", default="STREAMING",
+           values=("STREAMING", "BATCH", "AUTOMATIC"),
+           refused="queries run as streams; bounded input ends by itself"),
+    Option("execution.checkpointing.dir", _STRING, "The query's checkpoint directory. Where it holds a checkpoint of "
+           "the same plan, the run goes on from it."),
+    Option("execution.checkpointing.interval", _DURATION, "Time between two micro-batches of an unbounded query.",
+           minimum=1),
     Option("parallelism.default", _INTEGER, "Number of partitions that operators run in.", minimum=1),
-    Option(
-        "pipeline.max-parallelism",
-        _INTEGER,
-        "Number of key groups that keyed state is split into; fixed for the life of a checkpoint.",
-        minimum=1,
-    ),
+    Option("pipeline.max-parallelism", _INTEGER, "Number of key groups that keyed state is split into; fixed for the "
+           "life of a checkpoint.", minimum=1),
     Option("pipeline.name", _STRING, "The name of the query."),
     Option("table.dml-sync", _BOOLEAN, "INSERT and EXECUTE PLAN return when the job is done.", default=False),
     # planning
-    Option(
-        "table.local-time-zone",
-        _STRING,
-        "The session's time zone, for TIMESTAMP_LTZ: an id such as Europe/Berlin, an "
-        "offset such as GMT-08:00, or default.",
-        default="default",
-    ),
-    Option("table.exec.mini-batch.enabled", _BOOLEAN, "Operators net the changes of a mini-batch.", default=False),
-    Option("table.exec.mini-batch.allow-latency", _DURATION, "The longest time to wait for a mini-batch.", default=0),
-    Option("table.exec.mini-batch.size", _LONG, "The most rows of a mini-batch.", default=-1),
-    Option(
-        "table.exec.deduplicate.mini-batch.compact-changes-enabled",
-        _BOOLEAN,
-        "Keep-last deduplication nets the changes of a mini-batch.",
-        default=False,
-    ),
-    Option(
-        "table.exec.deduplicate.insert-update-after-sensitive-enabled",
-        _BOOLEAN,
-        "Deduplication tells a first row from an update.",
-        default=True,
-    ),
-    Option(
-        "table.exec.rank.topn-cache-size",
-        _LONG,
-        "Rows that top-N keeps in a cache.",
-        default=10000,
-        no_effect="the state cache sets its own size",
-    ),
-    Option(
-        "table.exec.source.cdc-events-duplicate",
-        _BOOLEAN,
-        "Change events may come twice: they are normalized by primary key.",
-        default=False,
-    ),
-    Option(
-        "table.exec.source.idle-timeout",
-        _DURATION,
-        "A source without rows for this long does not hold back watermarks.",
-        default=0,
-        refused=_LATER,
-    ),
-    Option(
-        "table.exec.sink.not-null-enforcer",
-        _ENUM,
-        "What happens to a NULL for a NOT NULL column of a sink.",
-        default="ERROR",
-        values=("ERROR", "DROP"),
-    ),
-    Option(
-        "table.exec.sink.type-length-enforcer",
-        _ENUM,
-        "What happens to a value too long for its CHAR, VARCHAR or BINARY column of a sink.",
-        default="IGNORE",
-        values=("IGNORE", "TRIM_PAD", "ERROR"),
-    ),
-    Option(
-        "table.exec.sink.upsert-materialize",
-        _ENUM,
-        "Whether a sink keeps state to order updates by its key.",
-        default="AUTO",
-        values=("NONE", "AUTO", "FORCE"),
-    ),
-    Option(
-        "table.exec.sink.keyed-shuffle",
-        _ENUM,
-        "Whether rows are sent to a sink by its key.",
-        default="AUTO",
-        values=("NONE", "AUTO", "FORCE"),
-    ),
-    Option(
-        "table.exec.sink.rowtime-inserter",
-        _ENUM,
-        "Whether a sink's rows carry their event time.",
-        default="ENABLED",
-        values=("ENABLED", "DISABLED"),
-    ),
-    Option(
-        "table.exec.sink.require-on-conflict",
-        _BOOLEAN,
-        "INSERT must say ON CONFLICT where the query's key is not the sink's.",
-        default=True,
-    ),
-    Option(
-        "table.exec.sink.upsert-materialize-strategy.type",
-        _ENUM,
-        "How a sink keeps state to order updates.",
-        default="LEGACY",
-        values=("LEGACY", "MAP", "VALUE", "ADAPTIVE"),
-        refused=_LATER,
-    ),
-    Option(
-        "table.exec.legacy-cast-behaviour",
-        _ENUM,
-        "How a CAST that fails behaves.",
-        default="DISABLED",
-        values=("ENABLED", "DISABLED"),
-        refused="a failing CAST is an error; TRY_CAST gives NULL",
-    ),
-    Option(
-        "table.optimizer.agg-phase-strategy",
-        _ENUM,
-        "Whether aggregates are split into a local and a global one.",
-        default="AUTO",
-        values=("AUTO", "ONE_PHASE", "TWO_PHASE"),
-    ),
-    Option(
-        "table.optimizer.distinct-agg.split.enabled",
-        _BOOLEAN,
-        "Distinct aggregates are split into two levels.",
-        default=False,
-        refused=_LATER,
-    ),
-    Option(
-        "table.optimizer.distinct-agg.split.bucket-num",
-        _INTEGER,
-        "Buckets of a split distinct aggregate.",
-        default=1024,
-    ),
-    Option(
-        "table.optimizer.incremental-agg-enabled",
-        _BOOLEAN,
-        "Split distinct aggregates are joined into incremental ones.",
-        default=True,
-    ),
+    Option("table.local-time-zone", _STRING, "The session's time zone, for TIMESTAMP_LTZ: an id such as "
+           "Europe/Berlin, an offset such as GMT-08:00, or default.", default="default"),
+    Option("table.exec.mini-batch.enabled", _BOOLEAN, "Operators net the changes of a mini-batch.", default=False,
+           no_effect=_MINI_BATCH),
+    Option("table.exec.mini-batch.allow-latency", _DURATION, "The longest time to wait for a mini-batch.", default=0,
+           no_effect=_MINI_BATCH),
+    Option("table.exec.mini-batch.size", _LONG, "The most rows of a mini-batch.", default=-1, no_effect=_MINI_BATCH),
+    Option("table.exec.deduplicate.mini-batch.compact-changes-enabled", _BOOLEAN, "Keep-last deduplication nets the "
+           "changes of a mini-batch.", default=False, no_effect=_MINI_BATCH),
+    Option("table.exec.deduplicate.insert-update-after-sensitive-enabled", _BOOLEAN, "Deduplication must tell a first "
+           "row from an update.", default=True, no_effect="it always tells them apart"),
+    Option("table.exec.rank.topn-cache-size", _LONG, "Rows that top-N keeps in a cache.", default=10000,
+           no_effect="the state cache sets its own size"),
+    Option("table.exec.source.cdc-events-duplicate", _BOOLEAN, "Change events may come twice: they are normalized by "
+           "primary key.", default=False, refused=_LATER),
+    Option("table.exec.source.idle-timeout", _DURATION, "A source without rows for this long does not hold back "
+           "watermarks.", default=0, refused=_LATER),
+    Option("table.exec.sink.not-null-enforcer", _ENUM, "What happens to a NULL for a NOT NULL column of a sink.",
+           default="ERROR", values=("ERROR", "DROP"), refused=_LATER),
+    Option("table.exec.sink.type-length-enforcer", _ENUM, "What happens to a value too long for its CHAR, VARCHAR or "
+           "BINARY column of a sink.", default="IGNORE", values=("IGNORE", "TRIM_PAD", "ERROR"), refused=_LATER),
+    Option("table.exec.sink.nested-constraint-enforcer", _ENUM, "Whether the two above look into rows and "
+           "collections.", default="IGNORE", values=("IGNORE", "ROWS", "ROWS_AND_COLLECTIONS"), refused=_LATER),
+    Option("table.exec.sink.upsert-materialize", _ENUM, "Whether a sink keeps state to order updates by its key.",
+           default="AUTO", values=("NONE", "AUTO", "FORCE")),
+    Option("table.exec.sink.keyed-shuffle", _ENUM, "Whether rows are sent to a sink by its key.", default="AUTO",
+           values=("NONE", "AUTO", "FORCE"), no_effect="changes of one key always keep their order"),
+    Option("table.exec.sink.rowtime-inserter", _ENUM, "Whether a sink's rows carry their event time.",
+           default="ENABLED", values=("ENABLED", "DISABLED"), no_effect="no sink takes an event time beside the row"),
+    Option("table.exec.sink.require-on-conflict", _BOOLEAN, "INSERT must say ON CONFLICT where the query's key is not "
+           "the sink's.", default=True, refused=_LATER),
+    Option("table.exec.sink.upsert-materialize-strategy.type", _ENUM, "How a sink keeps state to order updates.",
+           default="LEGACY", values=("LEGACY", "MAP", "VALUE", "ADAPTIVE"), refused=_LATER),
+    Option("table.exec.legacy-cast-behaviour", _ENUM, "How a CAST that fails behaves.", default="DISABLED",
+           values=("ENABLED", "DISABLED"), refused="a failing CAST is an error; TRY_CAST gives NULL"),
+    Option("table.optimizer.agg-phase-strategy", _ENUM, "Whether aggregates are split into a local and a global one.",
+           default="AUTO", values=("AUTO", "ONE_PHASE", "TWO_PHASE"), no_effect="aggregates are not split"),
+    Option("table.optimizer.distinct-agg.split.enabled", _BOOLEAN, "Distinct aggregates are split into two levels.",
+           default=False, refused=_LATER),
+    Option("table.optimizer.distinct-agg.split.bucket-num", _INTEGER, "Buckets of a split distinct aggregate.",
+           default=1024, no_effect="aggregates are not split"),
+    Option("table.optimizer.incremental-agg-enabled", _BOOLEAN, "Split distinct aggregates are joined into "
+           "incremental ones.", default=True, no_effect="aggregates are not split"),
     Option("table.optimizer.join-reorder-enabled", _BOOLEAN, "Joins may be reordered.", default=False, refused=_LATER),
-    Option(
-        "table.optimizer.multi-join.enabled",
-        _BOOLEAN,
-        "Chains of joins become one operator.",
-        default=False,
-        refused=_LATER,
-    ),
-    Option(
-        "table.optimizer.multiple-input-enabled",
-        _BOOLEAN,
-        "Operators are fused.",
-        default=True,
-        no_effect="stateless operators are always fused",
-    ),
-    Option(
-        "table.optimizer.non-deterministic-update.strategy",
-        _ENUM,
-        "What happens when updates depend on functions that are not deterministic.",
-        default="IGNORE",
-        values=("IGNORE", "TRY_RESOLVE"),
-        refused=_LATER,
-    ),
+    Option("table.optimizer.multi-join.enabled", _BOOLEAN, "Chains of joins become one operator.", default=False,
+           refused=_LATER),
+    Option("table.optimizer.delta-join.strategy", _ENUM, "Whether joins look up their other side in a table.",
+           default="AUTO", values=("AUTO", "FORCE", "NONE"), refused=_LATER),
+    Option("table.optimizer.multiple-input-enabled", _BOOLEAN, "Operators are fused.", default=True,
+           no_effect="stateless operators are always fused"),
+    Option("table.optimizer.non-deterministic-update.strategy", _ENUM, "What happens when updates depend on functions "
+           "that are not deterministic.", default="IGNORE", values=("IGNORE", "TRY_RESOLVE"), refused=_LATER),
     Option("table.optimizer.reuse-sub-plan-enabled", _BOOLEAN, "Equal parts of a plan are run once.", default=True),
     Option("table.optimizer.reuse-source-enabled", _BOOLEAN, "A table that is read twice is read once.", default=True),
-    Option(
-        "table.optimizer.reuse-sink-enabled",
-        _BOOLEAN,
-        "INSERTs into one table share its sink.",
-        default=False,
-        refused=_LATER,
-    ),
-    Option(
-        "table.optimizer.source.predicate-pushdown-enabled", _BOOLEAN, "Filters are pushed into sources.", default=True
-    ),
-    Option(
-        "table.optimizer.source.aggregate-pushdown-enabled",
-        _BOOLEAN,
-        "Aggregates are pushed into sources.",
-        default=True,
-        no_effect="no source takes aggregates",
-    ),
+    Option("table.optimizer.reuse-sink-enabled", _BOOLEAN, "INSERTs into one table share its sink.", default=True,
+           refused=_LATER),
+    Option("table.optimizer.union-all-as-breakpoint-enabled", _BOOLEAN, "A UNION ALL that several INSERTs read is "
+           "planned once.", default=True, refused=_LATER),
+    Option("table.optimizer.sql2rel.project-merge.enabled", _BOOLEAN, "Projections are merged while SQL is read.",
+           default=False, refused=_LATER),
     # the SQL client
-    Option(
-        "sql-client.execution.result-mode",
-        _ENUM,
-        "How rows of a query are shown: as a table that changes, as a log of changes, or as a table of changes.",
-        default="TABLE",
-        values=("TABLE", "CHANGELOG", "TABLEAU"),
-    ),
-    Option("sql-client.execution.max-table-result.rows", _INTEGER, "The most rows kept for showing.", default=1000000),
-    Option("sql-client.display.max-column-width", _INTEGER, "The widest column shown.", default=30),
-    Option("sql-client.verbose", _BOOLEAN, "Errors are shown with what caused them.", default=False),
-    Option("table.display.max-column-width", _INTEGER, "The widest column shown.", default=30),
+    Option("sql-client.execution.result-mode", _ENUM, "How rows of a query are shown.", default="TABLE",
+           values=("TABLE", "CHANGELOG", "TABLEAU"), no_effect="a query's changes are printed, a line each"),
+    Option("sql-client.execution.max-table-result.rows", _INTEGER, "The most rows kept for showing.", default=1000000,
+           no_effect="a query's changes are printed, a line each"),
+    Option("sql-client.verbose", _BOOLEAN, "Errors are shown with what caused them.", default=False,
+           no_effect="the command line has --debug"),
+    Option("table.display.max-column-width", _INTEGER, "The widest column shown.", default=30,
+           no_effect="columns are as wide as their content, up to 100 characters"),
     # known in Flink, nothing here
-    Option(
-        "table.sql-dialect",
-        _ENUM,
-        "The SQL dialect.",
-        default="default",
-        values=("default", "hive"),
-        refused="there is only Flink's",
-    ),
-    Option(
-        "table.dynamic-table-options.enabled",
-        _BOOLEAN,
-        "Hints may set options of tables.",
-        default=True,
-        refused="OPTIONS hints are always on",
-    ),
-    Option(
-        "table.exec.resource.default-parallelism",
-        _INTEGER,
-        "The parallelism of all operators.",
-        default=-1,
-        refused="set 'parallelism.default' instead",
-    ),
-    Option(
-        "execution.checkpointing.mode",
-        _ENUM,
-        "The guarantee of checkpoints.",
-        default="EXACTLY_ONCE",
-        values=("EXACTLY_ONCE", "AT_LEAST_ONCE"),
-        refused="state is always exactly once",
-    ),
-    Option(
-        "execution.checkpointing.incremental",
-        _BOOLEAN,
-        "Checkpoints hold only what changed.",
-        default=False,
-        no_effect="checkpoints always hold only what changed",
-    ),
+    Option("table.sql-dialect", _ENUM, "The SQL dialect.", default="default", values=("default", "hive"),
+           refused="there is only Flink's"),
+    Option("table.dynamic-table-options.enabled", _BOOLEAN, "Hints may set options of tables.", default=True,
+           refused="OPTIONS hints are always on"),
+    Option("table.exec.resource.default-parallelism", _INTEGER, "The parallelism of all operators.", default=-1,
+           refused="set 'parallelism.default' instead"),
+    Option("execution.checkpointing.mode", _ENUM, "The guarantee of checkpoints.", default="EXACTLY_ONCE",
+           values=("EXACTLY_ONCE", "AT_LEAST_ONCE"), refused="state is always exactly once"),
+    Option("execution.checkpointing.incremental", _BOOLEAN, "Checkpoints hold only what changed.", default=False,
+           no_effect="checkpoints always hold only what changed"),
     Option("state.backend.type", _STRING, "The state backend.", no_effect="state is kept in Spark's state store"),
-    Option(
-        "execution.attached",
-        _BOOLEAN,
-        "The client waits for the job.",
-        default=False,
-        no_effect="the process that starts a job runs it",
-    ),
-    Option("execution.target", _STRING, "Where the job is sent.", no_effect="the process that starts a job runs it"),
+    Option("execution.attached", _BOOLEAN, "The client waits for the job.", default=False, no_effect=_HERE),
+    Option("execution.target", _STRING, "Where the job is sent.", no_effect=_HERE),
 )
 
+# fmt: on
 OPTIONS: dict[str, Option] = {row.key: row for row in _ROWS}
 """Key to row, in the order of the documentation."""
 
@@ -340,6 +162,30 @@ NO_EFFECT_PREFIXES: dict[str, str] = {
     "table.exec.async-scalar.": "there are no asynchronous functions",
     "table.exec.async-table.": "there are no asynchronous functions",
     "table.exec.async-lookup.": "there are no asynchronous lookups",
+    "table.exec.async-": _OWN,
+    "table.exec.delta-join.": "there are no delta joins",
+    "table.exec.sort.": _BATCH,
+    "table.exec.spill-compression.": _BATCH,
+    "table.exec.local-hash-agg.": _BATCH,
+    "table.exec.resource.": _BATCH,
+    "table.exec.window-agg.": _BATCH,
+    "table.exec.operator-fusion-codegen.": _OWN,
+    "table.exec.simplify-operator-name-enabled": _OWN,
+    "table.exec.unbounded-over.version": _OWN,
+    "table.generated-code.": "no Java code is generated",
+    "table.optimizer.join.broadcast-threshold": _BATCH,
+    "table.optimizer.bushy-join-reorder-threshold": _BATCH,
+    "table.optimizer.dynamic-filtering.": _BATCH,
+    "table.optimizer.runtime-filter.": _BATCH,
+    "table.optimizer.adaptive-broadcast-join.": _BATCH,
+    "table.optimizer.skewed-join-optimization.": _BATCH,
+    "table.optimizer.source.report-statistics-enabled": _BATCH,
+    "table.optimizer.reuse-optimize-block-with-digest-enabled": _OWN,
+}
+
+#: Values that are refused although others of the option are not.
+_REFUSED_VALUES: dict[tuple[str, str], str] = {
+    ("table.exec.sink.upsert-materialize", "FORCE"): _LATER,
 }
 
 #: Keys that are written from habit, and what to write instead.
@@ -415,10 +261,11 @@ class Configuration:
             reason = next((why for prefix, why in NO_EFFECT_PREFIXES.items() if key.startswith(prefix)), None)
             return None if reason is None else f"the option '{key}' changes nothing here: {reason}"
         parsed = parse_value(row, text, key, place)
-        if row.refused and parsed != row.default:
+        reason = _REFUSED_VALUES.get((key, str(parsed)), row.refused if parsed != row.default else None)
+        if reason:
             raise OptionError(
                 "OPT002",
-                f"the option '{key}' = '{text}' cannot be honoured: {row.refused}",
+                f"the option '{key}' = '{text}' cannot be honoured: {reason}",
                 place=place,
                 expected=f"'{default_text(row)}', or no such option",
             )

@@ -417,6 +417,8 @@ def view_schema(
         CatalogError: CAT036, when the list of columns does not fit; CAT030, when two columns have one name.
     """
     names: list[tuple[str, exp.Expr]] = [(name, node) for name, _ in fields]
+    if not columns:
+        _check_names(_written_names(node), source, file)
     if columns:
         if len(columns) != len(fields):
             raise CatalogError(
@@ -426,6 +428,21 @@ def view_schema(
                 expected=f"{len(fields)} names, for " + ", ".join(name for name, _ in fields),
             )
         names = [(column.name, column) for column in columns]
+    _check_names(names, source, file)
+    return TableSchema(tuple(Column(name, kind) for (name, _), (_, kind) in zip(names, fields, strict=True)))
+
+
+def _written_names(query: exp.Expr) -> list[tuple[str, exp.Expr]]:
+    """The names that a query gives its columns itself; a binder makes them distinct, a view must not need that."""
+    while isinstance(query, (exp.SetOperation, exp.Subquery)):
+        query = query.this
+    items = query.expressions if isinstance(query, exp.Select) else []
+    return [
+        (item.alias_or_name, item) for item in items if isinstance(item, (exp.Alias, exp.Column)) and not item.is_star
+    ]
+
+
+def _check_names(names: Sequence[tuple[str, exp.Expr]], source: str, file: str | None) -> None:
     seen: set[str] = set()
     for name, where in names:
         if name in seen:
@@ -436,7 +453,6 @@ def view_schema(
                 hint="give one of them another name with AS, or list the view's columns",
             )
         seen.add(name)
-    return TableSchema(tuple(Column(name, kind) for (name, _), (_, kind) in zip(names, fields, strict=True)))
 
 
 def create_view(

@@ -159,10 +159,12 @@ class TableEnvironment:
         return PlanDocument.from_graph(reduce_tables(graph, self.catalog, objects), facts)
 
     def compile_graph(self, inserts: Sequence[exp.Insert], source: str) -> ExecGraph:
-        """The exec graph of INSERTs that were read from ``source``. Raises StateplanError."""
+        """The exec graph of INSERTs that were read from ``source``, with the whole of every table: what of it a plan
+        file holds is decided when there is one. Raises StateplanError."""
         from planner.compile import compile_inserts
 
-        return compile_inserts(inserts, self.catalog, self._config.to_dict(), source)
+        options = {**self._config.to_dict(), "table.plan.compile.catalog-objects": "ALL"}
+        return compile_inserts(inserts, self.catalog.as_permanent(), options, source)
 
     def query_fields(self, query: exp.Expr, source: str) -> list[tuple[str, LogicalType]]:
         """Name and type of the columns of a query that was read from ``source``. Raises StateplanError."""
@@ -174,11 +176,10 @@ class TableEnvironment:
 
     def run_inserts(self, inserts: Sequence[exp.Insert], source: str, statement: str) -> TableResult:
         """Starts INSERTs that were read from ``source`` as one job. Raises StateplanError."""
-        from planner.tables import complete_tables
         from plans.document import PlanDocument
         from plans.facts import PlanFacts
 
-        graph = complete_tables(self.compile_graph(inserts, source), self.catalog)
+        graph = self.compile_graph(inserts, source)
         document = PlanDocument.from_graph(graph, PlanFacts())
         return self._sink_result(self._start(document, graph), [], statement, document)
 

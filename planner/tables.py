@@ -5,8 +5,6 @@ Codes: CAT040.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from execnodes import specs
 from execnodes.errors import CatalogError
 from execnodes.graph import ExecGraph
@@ -16,7 +14,7 @@ from execnodes.nodes.table_source_scan import TableSourceScan
 from execnodes.specs import ColumnExpression, ContextResolvedTable, PrimaryKey, ResolvedTable
 from planner.catalog import CatalogManager, CatalogTable, Column
 
-__all__ = ["complete_tables", "context_resolved_table", "plan_schema", "reduce_tables", "table_of", "with_table"]
+__all__ = ["context_resolved_table", "plan_schema", "reduce_tables", "table_of", "with_table"]
 
 
 def context_resolved_table(table: CatalogTable, objects: str = "ALL") -> ContextResolvedTable:
@@ -110,20 +108,3 @@ def reduce_tables(graph: ExecGraph, catalog: CatalogManager, objects: str) -> Ex
             smaller = table.resolved_table.model_copy(update={"options": None, "comment": None})
             changed.append(with_table(node, table.model_copy(update={"resolved_table": smaller})))
     return graph.replace(changed) if changed else graph
-
-
-def complete_tables(graph: ExecGraph, catalog: CatalogManager) -> ExecGraph:
-    """The graph with the catalog's definition of every table that it only names."""
-    changed = []
-    for node in graph.nodes:
-        table = table_of(node)
-        if table is None or (table.resolved_table is not None and table.resolved_table.options is not None):
-            continue
-        known = catalog.find(table.path)
-        if isinstance(known, CatalogTable):
-            changed.append(with_table(node, _whole(known)))
-    return graph.replace(changed) if changed else graph
-
-
-def _whole(table: CatalogTable) -> ContextResolvedTable:
-    return context_resolved_table(replace(table, temporary=False))

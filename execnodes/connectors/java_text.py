@@ -24,7 +24,10 @@ __all__ = [
     "double_text",
     "duration_text",
     "float_text",
+    "floats_text",
     "hash_map_order",
+    "in_four_digit_years",
+    "patched",
     "period_text",
     "time_text",
     "timestamp_text",
@@ -33,6 +36,7 @@ __all__ = [
 
 _NANOS_PER = {"ms": 10**6, "us": 10**3, "ns": 1}
 _DAY = 86400 * 10**9
+_FIRST_DAY, _LAST_DAY = -719162, 2932896
 
 
 def _number_text(digits: str, exponent: int, sign: str) -> str:
@@ -252,15 +256,80 @@ def value_text(declared: LogicalType, value: Any) -> str:
     return str(value)
 
 
+def in_four_digit_years(series: pl.Series) -> bool:
+    """Whether all dates or timestamps of a column have years from 1 to 9999."""
+    counts = series.to_physical()
+    low, high = counts.min(), counts.max()
+    unit = getattr(series.dtype, "time_unit", None)
+    per_day = _DAY // _NANOS_PER[unit] if unit else 1
+    if not isinstance(low, int) or not isinstance(high, int):
+        return True
+    return low // per_day >= _FIRST_DAY and high // per_day <= _LAST_DAY
+
+
+def patched(series: pl.Series, easy: pl.Expr, text: pl.Expr, convert: Callable[[Any], str]) -> pl.Series:
+    """Texts of a column: by the expression ``text`` where ``easy``, one by one elsewhere; NULL stays NULL.
+
+    Both expressions refer to the column as ``v``.
+    """
+    import polars as pl
+
+    out = series.to_frame("v").select(
+        pl.when(easy).then(text).alias("text"), (~easy & pl.col("v").is_not_null()).fill_null(False).alias("hard")
+    )
+    if not out["hard"].any():
+        return out["text"]
+    where = out["hard"].arg_true()
+    return out["text"].scatter(where, [convert(v) for v in series.gather(where).to_list()])
+
+
+def floats_text(series: pl.Series, convert: Callable[[float], str]) -> pl.Series:
+    """:func:`double_text` or :func:`float_text` of a column."""
+    import polars as pl
+
+    size = pl.col("v").abs()
+    easy = ((size >= 1e-3) & (size < 1e7)) | (size == 0)
+    return patched(series, easy, pl.col("v").cast(pl.String), convert)
+
+
+def _timestamps_text(series: pl.Series, unit: str, zoned: bool) -> pl.Series:
+    import polars as pl
+
+    naive = series.dt.replace_time_zone(None) if zoned else series
+    per_second = 10**9 // _NANOS_PER[unit]
+    count, fraction = naive.to_physical(), pl.col("f")
+    digits = len(str(per_second)) - 1
+    text = fraction.cast(pl.String).str.zfill(digits)
+    shown: pl.Expr = pl.lit(".") + text
+    for kept in range(digits - 3, 0, -3):
+        short = fraction % 10 ** (digits - kept) == 0
+        shown = pl.when(short).then(pl.lit(".") + text.str.head(kept)).otherwise(shown)
+    seconds = pl.col("t").dt.to_string(":%S") + pl.when(fraction == 0).then(pl.lit("")).otherwise(shown)
+    if not zoned:
+        seconds = pl.when(pl.col("n") % (60 * per_second) == 0).then(pl.lit("")).otherwise(seconds)
+    frame = pl.DataFrame({"t": naive, "n": count, "f": count % per_second})
+    return frame.select(pl.col("t").dt.to_string("%Y-%m-%dT%H:%M") + seconds + pl.lit("Z" if zoned else "")).to_series()
+
+
 def column_text(series: pl.Series, declared: LogicalType) -> pl.Series:
     """The texts of a column, NULL staying NULL; as :func:`value_text`, by vectors where the text is simple."""
     import polars as pl
 
     from execnodes.connectors.formats.values import raw_dtype
 
+    root = declared.root
     if declared.is_string:
         return series
-    if declared.is_integer or declared.root == "BOOLEAN":
+    if declared.is_integer or root == "BOOLEAN":
         return series.cast(pl.String)
+    if root in ("FLOAT", "DOUBLE"):
+        return floats_text(series, float_text if root == "FLOAT" else double_text)
+    if root == "DECIMAL":
+        easy = pl.lit((declared.scale or 0) <= 6) | (pl.col("v").abs() >= pl.lit("0.000001").cast(series.dtype))
+        return patched(series, easy, pl.col("v").cast(pl.String), decimal_text)
+    if root == "DATE" and in_four_digit_years(series):
+        return series.dt.to_string("%Y-%m-%d")
+    if declared.is_timestamp and in_four_digit_years(series):
+        return _timestamps_text(series, declared.time_unit(), root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE")
     raw = series.cast(raw_dtype(declared)).to_list()
     return pl.Series(series.name, [None if v is None else value_text(declared, v) for v in raw], dtype=pl.String)

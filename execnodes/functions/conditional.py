@@ -48,7 +48,7 @@ def _case(operands: Sequence[Rex], place: Place | None) -> Rex:
 
 def _common(operands: Sequence[Rex], name: str) -> LogicalType:
     merged = common_type([o.type for o in operands])
-    if merged is None:
+    if merged is None or merged.root == "NULL":
         raise _mixing(name, [o.type for o in operands])
     return merged
 
@@ -79,7 +79,7 @@ def _extreme_type(operands: Sequence[Rex]) -> LogicalType:
 def _nullif(operands: Sequence[Rex], place: Place | None) -> Rex:
     a, b = operands
     if isinstance(b, Literal) and b.type.root == "NULL":
-        return a
+        return a if a.type.nullable else Call(a.type.as_nullable(), (a,), "$CAST$1", "SPECIAL")
     sides = equal_operands((a, b))
     if sides is None:
         raise SqlError("SQL203", f"NULLIF cannot compare {a.type.summary()} with {b.type.summary()}", place=place)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from execnodes.functions.table import ScalarFunction, fixed, forced_nullable, register
+from execnodes.errors import Place, SqlError
+from execnodes.functions.literals import symbol
+from execnodes.functions.table import Rewrite, ScalarFunction, fixed, forced_nullable, register
 from execnodes.rex import Call, Rex
 from execnodes.types import BOOLEAN, STRING, LogicalType
 
@@ -15,6 +17,18 @@ def json_value(operands: Sequence[Rex], returning: LogicalType | None = None) ->
     """``JSON_VALUE(text, path RETURNING type ...)``: operands as in the plan, that is text, path and the symbols and
     defaults of ON EMPTY and ON ERROR."""
     return Call((returning or STRING).as_nullable(), tuple(operands), "$JSON_VALUE$1")
+
+
+def _constructor(name: str, on_null: str) -> Rewrite:
+    """JSON_OBJECT of (key, value)... and JSON_ARRAY of values; the ON NULL flag, first in the plan, may be left out."""
+    def rewrite(operands: Sequence[Rex], place: Place | None) -> Rex:
+        flagged = bool(operands) and operands[0].type.root == "SYMBOL"
+        values = operands[1:] if flagged else operands
+        if name == "JSON_OBJECT" and len(values) % 2:
+            raise SqlError("SQL202", "JSON_OBJECT takes (key, value) pairs", place=place)
+        flag = operands[0] if flagged else symbol("JSON_ON_NULL", on_null)
+        return Call(STRING.not_null(), (flag, *values), f"${name}$1")
+    return rewrite
 
 
 _C = "CHARACTER"
@@ -30,6 +44,8 @@ register([
     ScalarFunction("JSON_STRING", ("ANY",), fixed(STRING)),
     ScalarFunction("JSON_QUOTE", (_C,), fixed(STRING)),
     ScalarFunction("JSON_UNQUOTE", (_C,), fixed(STRING)),
-    ScalarFunction("JSON_OBJECT", ("SYMBOL", "ANY"), fixed(STRING, False), optional=1, variadic=True, nulls=True),
-    ScalarFunction("JSON_ARRAY", ("SYMBOL", "ANY"), fixed(STRING, False), optional=1, variadic=True, nulls=True),
+    ScalarFunction("JSON_OBJECT", ("ANY",), fixed(STRING, False), optional=1, variadic=True, nulls=True,
+                   rewrite=_constructor("JSON_OBJECT", "NULL")),
+    ScalarFunction("JSON_ARRAY", ("ANY",), fixed(STRING, False), optional=1, variadic=True, nulls=True,
+                   rewrite=_constructor("JSON_ARRAY", "ABSENT")),
 ])

@@ -54,7 +54,7 @@ def _add(operands: Sequence[Rex], place: Place | None) -> Rex:
 _DIFF_UNITS = {
     "YEAR": ("YEAR", 12), "QUARTER": ("MONTH", 3), "MONTH": ("MONTH", 1), "WEEK": ("SECOND", 1000),
     "DAY": ("DAY", _MILLIS["DAY"]), "HOUR": ("HOUR", _MILLIS["HOUR"]), "MINUTE": ("MINUTE", _MILLIS["MINUTE"]),
-    "SECOND": ("SECOND", 1000),
+    "SECOND": ("SECOND", 1000), "MILLISECOND": ("SECOND", 1000),
 }
 
 
@@ -82,6 +82,8 @@ def _diff(operands: Sequence[Rex], place: Place | None) -> Rex:
     result = Call(small, (whole,), "$CAST$1", "SPECIAL")
     if unit == "QUARTER":
         return _divide(small, result, 3)
+    if unit == "MILLISECOND":
+        return Call(small, (result, _int(1000)), "$*$1", "BINARY")
     return _divide(small, result, 7 * 86_400) if unit == "WEEK" else result
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from execnodes.functions.table import ScalarFunction, TypeRule, argument, fixed, forced_nullable, register
-from execnodes.functions.typerules import char, varbinary, varchar
+from execnodes.functions.typerules import char, common_type, varbinary, varchar
 from execnodes.rex import Rex
 from execnodes.types import BIGINT, BOOLEAN, INT, MAX_LENGTH, STRING, LogicalType
 
@@ -40,6 +40,13 @@ def _overlaid(operands: Sequence[Rex]) -> LogicalType:
     return varchar(length, any(o.type.nullable for o in operands))
 
 
+def _chosen(operands: Sequence[Rex]) -> LogicalType:
+    """ELT: the common type of the texts."""
+    merged = common_type([o.type for o in operands[1:]])
+    assert merged is not None
+    return merged.as_nullable()
+
+
 _C, _I = "CHARACTER", "INTEGER"
 
 register([
@@ -69,7 +76,7 @@ register([
     ScalarFunction("SPLIT", (_C, _C), fixed(_STRINGS)),
     ScalarFunction("STR_TO_MAP", (_C, _C, _C), forced_nullable(LogicalType("MAP", children=(STRING, STRING))),
                    optional=2),
-    ScalarFunction("ELT", (_I, _C), _NULLABLE, variadic=True),
+    ScalarFunction("ELT", (_I, _C), _chosen, variadic=True),
     ScalarFunction("STARTSWITH", (_C, _C), _BOOLEAN),
     ScalarFunction("ENDSWITH", (_C, _C), _BOOLEAN),
     ScalarFunction("TRANSLATE", (_C, _C, _C), _STRING, plan="TRANSLATE3", aliases=("TRANSLATE3",)),

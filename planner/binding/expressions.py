@@ -286,7 +286,7 @@ class ExpressionBinder:
                            expected="ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...)")
         keys = tuple((self.bind(o.this), not o.args.get("desc"), not o.args.get("nulls_first"))
                      for o in order.expressions)
-        return Over(BIGINT.not_null(), "ROW_NUMBER", (), partition, keys)
+        return Over(BIGINT.not_null(), "ROW_NUMBER", (), partition, keys, self.place(node))
 
     def _named(self, name: exp.Expr) -> exp.Expr:
         from execnodes.errors import nearest

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from execnodes.errors import Place
 from execnodes.rex import Call, FieldAccess, InputRef, Literal, Rex, input_refs, remap, shift
 from execnodes.types import BOOLEAN, LogicalType
 
@@ -44,6 +45,7 @@ class Over(Rex):
     operands: tuple[Rex, ...] = ()
     partition: tuple[Rex, ...] = ()
     order: tuple[tuple[Rex, bool, bool], ...] = ()
+    place: Place | None = field(default=None, compare=False, repr=False)
 
     @property
     def children(self) -> tuple[Rex, ...]:

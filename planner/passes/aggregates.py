@@ -13,7 +13,7 @@ from dataclasses import replace
 from execnodes.functions import find_aggregate, make_call
 from execnodes.rex import InputRef, Literal, Rex
 from execnodes.types import BIGINT, INT, LogicalType
-from planner.algebra import AggCall, Aggregate, Project, Rel, field_names, refs_to
+from planner.algebra import AggCall, Aggregate, Project, Rel, field_names, refs_to, unique_names
 from planner.expressions.ops import call, cast, compare, input_refs, remap, same_type
 from planner.metadata.unique_keys import are_unique
 
@@ -34,11 +34,8 @@ def merge_aggregate_project(rel: Rel) -> Rel | None:
     group = [where[g] for g in rel.group]
     if group != sorted(set(group)):
         return None
-    names = field_names(rel)
-    if any(project.input.fields[g][0] != n for g, n in zip(group, names, strict=False)) and not rel.calls:
-        pass
-    calls = tuple(replace(c, args=tuple(where[a] for a in c.args), filter=where[c.filter] if c.filter >= 0 else -1,
-                          name=n) for c, n in zip(rel.calls, names[len(group):], strict=True))
+    calls = tuple(replace(c, args=tuple(where[a] for a in c.args), filter=where[c.filter] if c.filter >= 0 else -1)
+                  for c in rel.calls)
     return replace(rel, input=project.input, group=tuple(group), calls=calls)
 
 
@@ -69,7 +66,10 @@ def remove_aggregate(rel: Rel) -> Rel | None:
         return None
     refs = refs_to(rel.input, [*rel.group, *(c.args[0] for c in rel.calls)])
     exprs = tuple(cast(e, t) for e, (_, t) in zip(refs, rel.fields, strict=True))
-    return Project(rel.input, exprs, tuple(field_names(rel)))
+    names = field_names(rel)
+    if all(e is r for e, r in zip(exprs, refs, strict=True)):
+        names = [rel.input.fields[r.index][0] for r in refs if isinstance(r, InputRef)]
+    return Project(rel.input, exprs, tuple(unique_names(names)))
 
 
 def _reducible(c: AggCall) -> bool:

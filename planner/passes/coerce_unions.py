@@ -1,4 +1,4 @@
-"""Casts the inputs of a UNION to its column types.
+"""Casts the inputs of a UNION to its column types, nullability included.
 
 Source: Calcite's ``CoerceInputsRule``.
 """
@@ -11,7 +11,7 @@ from execnodes.rex import InputRef, Literal, Rex
 from execnodes.types import LogicalType
 from planner.algebra import Project, Rel, Union, field_names
 from planner.expressions import fold
-from planner.expressions.ops import call, same_type
+from planner.expressions.ops import cast, same_type
 
 __all__ = ["coerce_unions"]
 
@@ -23,7 +23,7 @@ def coerce_unions(rel: Rel) -> Rel | None:
     inputs = []
     for source in rel.sources:
         fields = source.fields
-        if all(same_type(a, b) for (_, a), (_, b) in zip(fields, wanted, strict=True)):
+        if all(a == b for (_, a), (_, b) in zip(fields, wanted, strict=True)):
             inputs.append(source)
             continue
         exprs = source.exprs if isinstance(source, Project) else tuple(InputRef(t, i) for i, (_, t) in enumerate(fields))
@@ -36,7 +36,6 @@ def coerce_unions(rel: Rel) -> Rel | None:
 
 
 def _cast(rex: Rex, target: LogicalType) -> Rex:
-    if same_type(rex.type, target):
-        return rex
-    wanted = target.as_nullable(rex.type.nullable)
-    return fold.cast_literal(rex, wanted) if isinstance(rex, Literal) else call("CAST", (rex,), wanted)
+    if isinstance(rex, Literal) and not same_type(rex.type, target):
+        return fold.cast_literal(rex, target.as_nullable(rex.type.nullable))
+    return cast(rex, target)

@@ -16,6 +16,18 @@ from planner.metadata.predicates import constant_map, predicates_of
 __all__ = ["pull_up_constants"]
 
 
+def _pruned(aggregate: Aggregate, project: Project) -> Aggregate:
+    """``aggregate`` over ``project`` without the fields it does not use."""
+    used = sorted({*aggregate.group, *(a for c in aggregate.calls for a in c.args),
+                   *(c.filter for c in aggregate.calls if c.filter >= 0)})
+    if len(used) == project.width:
+        return aggregate
+    where = {f: i for i, f in enumerate(used)}
+    calls = tuple(replace(c, args=tuple(where[a] for a in c.args), filter=where.get(c.filter, -1)) for c in aggregate.calls)
+    below = replace(project, exprs=tuple(project.exprs[i] for i in used), names=tuple(project.names[i] for i in used))
+    return replace(aggregate, input=below, group=tuple(where[g] for g in aggregate.group), calls=calls)
+
+
 def pull_up_constants(rel: Rel) -> Rel | None:
     if not isinstance(rel, Aggregate) or not isinstance(rel.input, Project) or len(rel.group) <= 1:
         return None
@@ -33,7 +45,7 @@ def pull_up_constants(rel: Rel) -> Rel | None:
             return None
     names = field_names(rel)
     calls = tuple(replace(c, name=n) for c, n in zip(rel.calls, names[len(rel.group):], strict=True))
-    below = replace(rel, group=kept, calls=calls)
+    below = _pruned(replace(rel, group=kept, calls=calls), rel.input)
     exprs: list[Rex] = []
     for i, g in enumerate(rel.group):
         t = rel.fields[i][1]

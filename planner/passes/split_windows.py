@@ -1,20 +1,33 @@
 """Takes window functions out of projections: a projection of their operands, the window, the projection above.
 
-Source: Calcite's ``ProjectToWindowRule`` (``CalcRelSplitter``). The projection below computes each distinct
-subexpression once; what is not a field of the input is called ``$`` and its position.
+Source: Calcite's ``ProjectToWindowRule`` (``CalcRelSplitter`` over a ``RexProgram``). The projection below computes each
+distinct subexpression once; what is not a field of the input is called ``$`` and its position.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from execnodes.rex import InputRef, Literal, Rex
-from planner.algebra import Project, Rel, Window, is_identity
+from planner.algebra import Filter, Project, Rel, Window, is_identity, unique_names
 from planner.binding.errors import not_supported
 from planner.expressions.normal import equal, member
 from planner.expressions.ops import Over, rewrite, walk
 
-__all__ = ["split_windows"]
+__all__ = ["drop_identity_over_window", "split_windows"]
+
+
+def drop_identity_over_window(rel: Rel) -> Rel | None:
+    """Drops a projection that only renames the filtered fields of a projection with a window function."""
+    if not isinstance(rel, Project) or not is_identity(rel.exprs, rel.input):
+        return None
+    below = rel.input
+    while isinstance(below, Filter):
+        below = below.input
+    if below is rel.input or not isinstance(below, Project) or not any(_has_over(e) for e in below.exprs):
+        return None
+    return rel.input
 
 
 def split_windows(rel: Rel) -> Rel | None:
@@ -27,13 +40,15 @@ def split_windows(rel: Rel) -> Rel | None:
                 overs.append(part)
     if not overs:
         return None
-    if len(overs) > 1:
-        raise not_supported("more than one window function in a SELECT", None, "use one subquery for each")
     over = overs[0]
+    if len(overs) > 1:
+        raise not_supported("more than one window function in a SELECT", overs[1].place, "use one subquery for each")
     level = _level_zero(rel, over)
+    fields = rel.input.fields
     below: Rel = rel.input
-    if not is_identity(level, rel.input):
-        fields = rel.input.fields
+    if all(isinstance(e, InputRef) for e in level):
+        level = [InputRef(t, i) for i, (_, t) in enumerate(fields)]
+    else:
         names = [fields[e.index][0] if isinstance(e, InputRef) else f"${i}" for i, e in enumerate(level)]
         below = Project(rel.input, tuple(level), tuple(names))
 
@@ -42,7 +57,7 @@ def split_windows(rel: Rel) -> Rel | None:
 
     partition = tuple(dict.fromkeys(at(p) for p in over.partition))
     order = tuple((at(e), ascending, last) for e, ascending, last in over.order)
-    window = Window(below, over.function, partition, order, over.type, f"w0$o{0}")
+    window = Window(below, over.function, partition, order, over.type, "w0$o0", over.place)
     width = below.width
 
     def change(e: Rex) -> Rex | None:
@@ -53,28 +68,51 @@ def split_windows(rel: Rel) -> Rel | None:
                 return InputRef(x.type, i)
         return None
 
-    return replace(rel, input=window, exprs=tuple(rewrite(e, change) for e in rel.exprs))
+    exprs = tuple(rewrite(e, change) for e in rel.exprs)
+    return replace(rel, input=window, exprs=exprs, names=_names_above(rel, window, exprs))
+
+
+def _has_over(rex: Rex) -> bool:
+    return any(isinstance(p, Over) for p in walk(rex))
+
+
+def _names_above(rel: Project, window: Window, exprs: Sequence[Rex]) -> tuple[str, ...]:
+    """The names of the projection above: its own where it computes something or is all of the window's fields, else the
+    window's, with ``$`` and the position for the function's value."""
+    if is_identity(exprs, window) or not all(isinstance(e, InputRef) for e in exprs):
+        return rel.names
+    number = window.width - 1
+    fields = window.fields
+    return tuple(unique_names([fields[e.index][0] if e.index < number else f"${i}"
+                               for i, e in enumerate(exprs) if isinstance(e, InputRef)]))
 
 
 def _level_zero(rel: Project, over: Over) -> list[Rex]:
-    """What is computed below the window: fields that are used, then other expressions, in order of appearance."""
-    wanted: list[Rex] = []
+    """What is computed below the window: the fields that are used above or by it, then other expressions, each after its
+    own operands; the window's order comes before its partition."""
+    program: list[Rex] = []
+    used: list[Rex] = []
 
-    def want(e: Rex) -> None:
-        if not isinstance(e, Literal) and not member(e, wanted):
-            wanted.append(e)
+    def register(e: Rex) -> None:
+        if isinstance(e, Over):
+            for operand in (*e.operands, *(o[0] for o in e.order), *e.partition):
+                register(operand)
+            return
+        for child in e.children:
+            register(child)
+        if not member(e, program):
+            program.append(e)
+
+    def use(e: Rex) -> None:
+        if not _has_over(e):
+            used.append(e)
+            return
+        for child in e.children:
+            use(child)
 
     for e in rel.exprs:
-        if isinstance(e, Over):
-            continue
-        if any(isinstance(p, Over) for p in walk(e)):
-            for child in walk(e):
-                if not any(isinstance(p, Over) for p in walk(child)) and not isinstance(child, Literal):
-                    want(child)
-        else:
-            want(e)
-    for e in (*over.partition, *(o[0] for o in over.order)):
-        want(e)
+        register(e)
+        use(e)
+    wanted = [e for e in program if member(e, used) and not isinstance(e, Literal)]
     refs = sorted((e for e in wanted if isinstance(e, InputRef)), key=lambda e: e.index)
-    calls = [e for e in wanted if not isinstance(e, InputRef)]
-    return [*refs, *calls]
+    return [*refs, *(e for e in wanted if not isinstance(e, InputRef))]

@@ -11,8 +11,10 @@ from connector_tables import GOLDEN, fields
 from hypothesis import given
 from hypothesis import strategies as st
 
-from execnodes.connectors.formats.values import build_series
+from execnodes.connectors.formats.field_text import column_field, scalar_field
+from execnodes.connectors.formats.values import build_series, raw_dtype
 from execnodes.connectors.java_text import (
+    column_text,
     date_text,
     double_text,
     duration_text,
@@ -20,6 +22,7 @@ from execnodes.connectors.java_text import (
     hash_map_order,
     period_text,
     timestamp_text,
+    value_text,
 )
 from execnodes.connectors.print import format_rows
 from execnodes.types import INT, STRING
@@ -127,3 +130,32 @@ def test_maps_in_the_order_of_java_s_hash_map() -> None:
     assert sorted(hash_map_order(many)) == list(range(13))
     assert hash_map_order(many) != hash_map_order(many[:12])[:12]
     assert [(3, 17, 1)[i] for i in hash_map_order([3, 17, 1])] == [17, 1, 3]
+
+
+RAW = {
+    "FLOAT": st.floats(width=32), "DOUBLE": st.floats(),
+    "DECIMAL(10,2)": st.decimals(-(10**8) + 1, 10**8 - 1, places=2),
+    "DECIMAL(38,18)": st.decimals(-(10**19), 10**19, places=18) | st.sampled_from(
+        [Decimal("1E-18"), Decimal("1E-6"), Decimal("9.99E-7"), Decimal(100)]
+    ),
+    "DECIMAL(38,0)": st.decimals(-(10**37), 10**37, places=0) | st.sampled_from([Decimal(0), Decimal(10)]),
+    "DATE": st.integers(-800_000, 3_000_000), "TIME(3)": st.integers(0, 86_399_999).map(lambda ms: ms * 10**6),
+    "TIMESTAMP(3)": st.integers(-(10**14), 10**15), "TIMESTAMP(6)": st.integers(-(10**16), 10**16),
+    "TIMESTAMP(9)": st.integers(-(2**62), 2**62) | st.sampled_from([0, 10**9, 60 * 10**9, 10**6, 10**3, 1]),
+    "TIMESTAMP_LTZ(3)": st.integers(-(10**14), 10**14), "BOOLEAN": st.booleans(), "BYTES": st.binary(max_size=3),
+    "INT": st.integers(-(2**31), 2**31 - 1), "INTERVAL YEAR TO MONTH": st.integers(-30, 30),
+}  # fmt: skip
+
+
+@given(st.sampled_from(sorted(RAW)), st.data())
+def test_columns_read_as_their_values(name: str, data: st.DataObject) -> None:
+    """The texts of a whole column, and those of the files, are those of its values one by one."""
+    ((_, declared),) = fields(f"a {name}")
+    values = data.draw(st.lists(RAW[name] | st.none(), max_size=6))
+    series = build_series("c0", values, declared)
+    raw = series.cast(raw_dtype(declared)).to_list()
+    assert column_text(series, declared).to_list() == [None if v is None else value_text(declared, v) for v in raw]
+    for standard, scientific in (("SQL", True), ("ISO-8601", False)):
+        assert column_field(series, declared, standard, scientific).to_list() == [
+            None if v is None else scalar_field(v, declared, standard, scientific) for v in raw
+        ]

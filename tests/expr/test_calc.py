@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import time
-from decimal import ROUND_HALF_UP, Context, Decimal
+from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
 
 import polars as pl
 import pytest
@@ -235,3 +235,45 @@ def test_float_as_text() -> None:
     got = CalcTransform((cast_rex(InputRef(parse_type("FLOAT"), 0), STRING),))(data, 0)["c0"].to_list()
     assert got == ["1.1", "3.4E38", "1.6777216E7", "1.0E10"]
     assert java_float(0.10000000149011612) == "0.1"
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False), st.integers(0, 20))
+def test_double_to_decimal_and_round(x: float, places: int) -> None:
+    t = LogicalType("DECIMAL", precision=38, scale=places)
+    near = [x, round(x, 3) if abs(x) < 1e300 else x, 2.675, -1.005, 0.5, 1e-9]
+    data = pl.DataFrame({"c0": near}, schema={"c0": pl.Float64})
+    got = CalcTransform((cast_rex(InputRef(DOUBLE, 0), t), make_call("ROUND", [InputRef(DOUBLE, 0), n(str(places))]),
+                         make_call("TRUNCATE", [InputRef(DOUBLE, 0), n(str(places))])))(data, 0)
+    unit = Decimal(1).scaleb(-places)
+    wide = Context(prec=700)
+    for value, (as_decimal, rounded, cut) in zip(near, got.rows(), strict=True):
+        exact = Decimal(repr(value)).quantize(unit, rounding=ROUND_HALF_UP, context=wide)
+        assert as_decimal == (exact if exact.copy_abs() < Decimal(10) ** (38 - places) else None)
+        assert rounded == float(exact)
+        assert cut == float(Decimal(repr(value)).quantize(unit, rounding=ROUND_DOWN, context=wide))
+
+
+@given(st.lists(st.one_of(st.none(), st.text(max_size=12)), min_size=1, max_size=10))
+def test_hash_code_of_text(texts: list[str | None]) -> None:
+    def java(text: str) -> int:
+        h = 0
+        data = text.encode("utf-16-le", "surrogatepass")
+        for i in range(0, len(data), 2):
+            h = (h * 31 + data[i] + 256 * data[i + 1]) % 2**32
+        return abs(_wrap(h, 32))
+
+    texts = [None if t is None else t.encode("utf-8", "replace").decode() for t in texts]
+    data = pl.DataFrame({"c0": texts}, schema={"c0": pl.String})
+    got = CalcTransform((make_call("HASH_CODE", [InputRef(STRING, 0)]),))(data.slice(0), 0)["c0"].to_list()
+    assert got == [None if t is None else _wrap(java(t), 32) for t in texts]
+
+
+@given(st.from_regex(r"(19|20)[0-9]{2}-[0-3][0-9]-[0-3][0-9]( [0-2][0-9]:[0-6][0-9])?", fullmatch=True))
+def test_timestamps_by_pattern_are_read_alike_by_both_readers(text: str) -> None:
+    from execnodes.functions.render.temporal import _by_pattern
+
+    data = pl.DataFrame({"c0": [text, None]}, schema={"c0": pl.String})
+    rex = make_call("TO_TIMESTAMP", [InputRef(STRING, 0), string_literal("yyyy-MM-dd HH:mm")])
+    expected = _by_pattern(text, "yyyy-MM-dd HH:mm")
+    got = CalcTransform((rex,))(data, 0)["c0"].to_physical().to_list()
+    assert got == [None if expected is None else expected // 10**6, None]

@@ -252,9 +252,18 @@ def test_show_functions() -> None:
 
 
 def test_views_remember_where_they_were_made() -> None:
+    source = "WITH ('connector' = 'datagen')"
     env = run(
-        f"CREATE DATABASE d; USE d; CREATE TABLE t (a INT) {WITH}; CREATE VIEW v (x) AS SELECT 1; USE default_database"
+        f"CREATE DATABASE d; USE d; CREATE TABLE t (a INT) {source}; CREATE VIEW v (x) AS "
+        "SELECT a FROM t; USE default_database"
     )
     view = env.catalog.resolve(["d", "v"])
     assert isinstance(view, CatalogView)
-    assert (view.catalog, view.database, view.sql, view.schema.names) == ("default_catalog", "d", "SELECT 1", ("x",))
+    assert (view.catalog, view.database, view.sql, view.schema.names) == (
+        "default_catalog",
+        "d",
+        "SELECT a FROM t",
+        ("x",),
+    )
+    env.execute_sql("CREATE VIEW w AS SELECT x FROM d.v")
+    assert env.execute_sql("DESCRIBE w").rows[0][:2] == ("x", "INT")

@@ -152,7 +152,8 @@ def test_other_changes() -> None:
     )
     turned = text.replace(columns, ", ".join(reversed(columns.split(", "))))
     assert "the columns were ordered" in fails(plan(), turned)
-    assert fails(plan(), f"CREATE TEMPORARY VIEW `{name}` AS SELECT 1").startswith("[CAT054]")
+    base = "CREATE TABLE base (a INT) WITH ('connector' = 'datagen')"
+    assert fails(plan(), base, f"CREATE TEMPORARY VIEW `{name}` AS SELECT a FROM base").startswith("[CAT054]")
 
 
 def test_options_that_cannot_be_used_are_refused_with_their_place_in_the_plan() -> None:

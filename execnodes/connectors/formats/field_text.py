@@ -3,14 +3,21 @@ second as they need."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from decimal import Context, Decimal
 from typing import Any
 
 import polars as pl
 
 from execnodes.connectors.formats.values import raw_dtype
-from execnodes.connectors.java_text import date_text, double_text, float_text, time_text
+from execnodes.connectors.java_text import (
+    date_text,
+    double_text,
+    float_text,
+    floats_text,
+    in_four_digit_years,
+    patched,
+    time_text,
+)
 from execnodes.types import LogicalType
 
 __all__ = ["column_field", "decimal_field", "scalar_field", "time_field", "timestamp_field"]
@@ -45,15 +52,6 @@ def timestamp_field(count: int, declared: LogicalType, standard: str) -> str:
     return _fraction(text, fraction, len(str(per_second)) - 1) + zone
 
 
-def _in_years(series: pl.Series) -> bool:
-    """Whether all dates have years of four digits."""
-    low, high = series.min(), series.max()
-    if low is None:
-        return True
-    days = pl.Series([low, high]).cast(pl.Date).cast(pl.Int32).to_list()
-    return bool(days[0] >= -719162 and days[1] <= 2932896)
-
-
 def _timestamps(series: pl.Series, declared: LogicalType, standard: str) -> pl.Series:
     separator = " " if standard == "SQL" else "T"
     zone = "Z" if declared.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE" else ""
@@ -71,11 +69,19 @@ def _timestamps(series: pl.Series, declared: LogicalType, standard: str) -> pl.S
     )
 
 
-def _floats(series: pl.Series, text: Callable[[float], str]) -> pl.Series:
-    size = series.abs()
-    if bool(((size >= 1e-3) & (size < 1e7) | (size == 0)).all()):
-        return series.cast(pl.String)
-    return pl.Series([None if v is None else text(v) for v in series.to_list()], dtype=pl.String)
+def _decimals(series: pl.Series, declared: LogicalType) -> pl.Series:
+    """:func:`decimal_field` of a column with ``scientific``; multiples of 10 and tiny numbers one by one."""
+    plain = pl.col("v").cast(pl.String)
+    if declared.scale:
+        stripped = plain.str.strip_chars_end("0")
+        whole = stripped.str.ends_with(".")
+        text = stripped.str.strip_suffix(".")
+        tiny = pl.col("v").abs() < pl.lit("0.000001").cast(series.dtype) if declared.scale > 6 else pl.lit(False)
+        easy = (~whole & ~tiny) | (whole & ~text.str.ends_with("0")) | (pl.col("v") == 0)
+    else:
+        text = plain
+        easy = ~plain.str.ends_with("0") | (pl.col("v") == 0)
+    return patched(series, easy, text, lambda value: decimal_field(value, True))
 
 
 def scalar_field(value: Any, declared: LogicalType, standard: str, scientific: bool) -> str:
@@ -114,13 +120,13 @@ def column_field(series: pl.Series, declared: LogicalType, standard: str, scient
     if root in ("BINARY", "VARBINARY"):
         return series.bin.encode("base64")
     if root in ("FLOAT", "DOUBLE"):
-        return _floats(series, float_text if root == "FLOAT" else double_text)
-    if root == "DATE" and _in_years(series):
+        return floats_text(series, float_text if root == "FLOAT" else double_text)
+    if root == "DATE" and in_four_digit_years(series):
         return series.dt.to_string("%Y-%m-%d")
-    if declared.is_timestamp and _in_years(series):
+    if declared.is_timestamp and in_four_digit_years(series):
         return _timestamps(series, declared, standard)
-    if root == "DECIMAL" and not scientific:
-        return series.cast(pl.String)
+    if root == "DECIMAL":
+        return _decimals(series, declared) if scientific else series.cast(pl.String)
     raw = series.cast(raw_dtype(declared)).to_list()
     return pl.Series(
         [None if v is None else scalar_field(v, declared, standard, scientific) for v in raw], dtype=pl.String

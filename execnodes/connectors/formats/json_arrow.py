@@ -98,6 +98,7 @@ def _has_decimal(declared: LogicalType) -> bool:
 
 _SAMPLE_LINES = 50
 _FROM_TEXT = frozenset({"BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE"})
+_MINUS_ZERO = re.compile(rb"[:\[,][ \t\r]*-0")
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 
@@ -193,7 +194,7 @@ class ArrowLines:
         df = pl.DataFrame(pl.from_arrow(table.rename_columns(self.names)))
         if self.fail_on_missing and any(s.null_count() for s in df):
             return None
-        if any((df[name] == 0).any() for name in layout.zeros) and b"-0" in piece:
+        if any((df[name] == 0).any() for name in layout.zeros) and _MINUS_ZERO.search(piece) is not None:
             return None
         if layout.conversions:
             try:

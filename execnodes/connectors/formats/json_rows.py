@@ -156,11 +156,13 @@ def _scalar_text(value: Any) -> str:
 
 def _well_formed(text: str) -> str:
     """Surrogates without a partner become question marks, as in Java's UTF-8 encoder."""
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:
         return text.encode("utf-8", "replace").decode()
-    return str(text) if isinstance(text, Number) else text
+    return text
 
 
 Converter = Callable[[Any], Any]
@@ -188,9 +190,11 @@ def _boolean(value: Any) -> bool:
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, (dict, list)):
-        return _well_formed(_tree_text(value))
-    return _well_formed(_scalar_text(value))
+    if type(value) is str:
+        return _well_formed(value)
+    if isinstance(value, Number):
+        return str(value)
+    return _well_formed(_tree_text(value)) if isinstance(value, (dict, list)) else _scalar_text(value)
 
 
 def _text_of_tree(value: Any) -> str:
@@ -259,12 +263,11 @@ class RowReader:
         self.tree = tree
         self.guard = guard
         self.check = check
-        self.names = [name for name, _ in fields]
-        self.types = [declared for _, declared in fields]
+        self.fields = fields
         self.fail_on_missing = fail_on_missing
         self.ignore_errors = ignore_errors
         self.standard = standard
-        self.converters = [self._nullable(declared, (name,)) for name, declared in fields]
+        self.columns = [(name, self._nullable(declared, (name,))) for name, declared in fields]
 
     def row(self, value: dict[str, Any]) -> list[Any]:
         """Raw values of one object, one per column; see :mod:`execnodes.connectors.formats.values`.
@@ -273,14 +276,11 @@ class RowReader:
             FieldError: for a value that does not fit, or a missing one that must be there.
         """
         row: list[Any] = []
-        for name, declared, convert in zip(self.names, self.types, self.converters, strict=True):
+        for name, convert in self.columns:
             field = value.get(name, _MISSING)
-            if field is _MISSING:
-                if self.fail_on_missing:
-                    raise FieldError((name,), _MISSING, declared)
-                row.append(None)
-            else:
-                row.append(convert(field))
+            if field is _MISSING and self.fail_on_missing:
+                raise FieldError((name,), _MISSING, dict(self.fields)[name])
+            row.append(None if field is _MISSING or field is None else convert(field))
         return row
 
     def rows(self, lines: list[bytes], first_line: int, file: str | None, format_name: str) -> Iterator[list[Any]]:

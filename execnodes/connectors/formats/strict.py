@@ -56,6 +56,19 @@ def strict_bytes(expr: pl.Expr) -> pl.Expr:
     return checked(expr, _BASE64).str.decode("base64", strict=True)
 
 
+def _strict_decimal(expr: pl.Expr, declared: LogicalType) -> pl.Expr:
+    """Plain decimals that fit, and whole numbers in the form ``1.2E+5``, which is how Flink writes multiples of 10."""
+    scale = declared.scale or 0
+    whole = (declared.precision or 10) - scale
+    scientific = expr.str.contains(r"\A-?[1-9](?:\.[0-9]{1,12})?E\+[0-9]{1,2}\z")
+    number = pl.when(scientific).then(expr).otherwise(pl.lit("0")).cast(pl.Float64, strict=True)
+    exact = (number.abs() < 10.0 ** min(whole, 15)) & (number == number.floor())
+    text = pl.when(scientific & exact).then(number.cast(pl.Int64, strict=False).cast(pl.String)).otherwise(expr)
+    digits = rf"-?(?:0|[1-9][0-9]{{0,{whole - 1}}})" if whole else "-?0"
+    fraction = rf"(?:\.[0-9]{{1,{scale}}})?" if scale else ""
+    return checked(text, digits + fraction).cast(declared.polars(), strict=True)
+
+
 def strict_value(expr: pl.Expr, declared: LogicalType, standard: str) -> pl.Expr | None:
     """The values of a column of text; None for a type that has no strict expression."""
     root = declared.root
@@ -73,10 +86,7 @@ def strict_value(expr: pl.Expr, declared: LogicalType, standard: str) -> pl.Expr
         number = r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{1,4})?"
         return checked(expr, number).cast(declared.polars(), strict=True)
     if root == "DECIMAL":
-        whole, scale = (declared.precision or 10) - (declared.scale or 0), declared.scale or 0
-        digits = rf"-?(?:0|[1-9][0-9]{{0,{max(whole - 1, 0)}}})" if whole else "-?0"
-        fraction = rf"(?:\.[0-9]{{1,{scale}}})?" if scale else ""
-        return checked(expr, digits + fraction).cast(declared.polars(), strict=True)
+        return _strict_decimal(expr, declared)
     if root == "DATE":
         return strict_date(expr)
     if root == "TIME_WITHOUT_TIME_ZONE":

@@ -24,7 +24,7 @@ def constant(literal: Literal) -> Any:
     datetime objects (nanoseconds as an int), intervals a timedelta or months.
 
     Raises:
-        PlanError: PLAN031, for a value that does not fit the literal's type.
+        PlanError: PLAN079, for a value that does not fit the literal's type.
     """
     if literal.value is None or literal.symbol is not None:
         return literal.value
@@ -32,14 +32,14 @@ def constant(literal: Literal) -> Any:
 
 
 def plan_value(t: LogicalType, value: Any) -> Any:
-    """The value of the plan's ``value`` for type ``t``. Raises PlanError PLAN031."""
+    """The value of the plan's ``value`` for type ``t``. Raises PlanError PLAN079."""
     reader = _READERS.get(t.root)
     if reader is None:
-        raise PlanError("PLAN031", f"a constant of type {t} cannot be read")
+        raise PlanError("PLAN079", f"a constant of type {t} cannot be read")
     try:
         return reader(t, value)
     except (ValueError, ArithmeticError, TypeError) as cause:
-        raise PlanError("PLAN031", f"the constant {value!r:.60} is not a {t}") from cause
+        raise PlanError("PLAN079", f"the constant {value!r:.60} is not a {t}") from cause
 
 
 def _boolean(t: LogicalType, value: Any) -> bool:

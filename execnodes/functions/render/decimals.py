@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from decimal import ROUND_HALF_UP, Context, Decimal
 
 import polars as pl
 
@@ -18,6 +19,7 @@ __all__ = [
     "multiply",
     "rescale",
     "scale_of",
+    "scaled_half_up",
     "to_decimal",
     "unscaled",
     "whole",
@@ -186,17 +188,27 @@ def whole(e: pl.Expr, t: LogicalType, mode: str) -> pl.Expr:
     return pl.when(value > exact).then(down + 1).otherwise(down)
 
 
+def scaled_half_up(x: pl.Expr, places: int) -> tuple[pl.Expr, pl.Expr]:
+    """|x| * 10**places as a whole number (in a DOUBLE), halves up, and whether that is unsure: too large, or so close
+    to a half that the decimal form of x has to decide."""
+    scaled = x.abs() * pl.lit(float(10**places))
+    lower = scaled.floor()
+    fraction = scaled - lower
+    unsure = ((fraction - 0.5).abs() <= scaled * 1e-12 + 1e-9) | ~(scaled < 1e15)
+    return pl.when(fraction > 0.5).then(lower + 1).otherwise(lower), unsure
+
+
 def double_to_decimal(e: pl.Expr, t: LogicalType) -> pl.Expr:
     """A DOUBLE as DECIMAL through its shortest decimal form (Java's ``BigDecimal.valueOf``), HALF_UP; NULL on overflow,
     for NaN and the infinities."""
-    from decimal import ROUND_HALF_UP, Context, Decimal
-
     precision, scale = as_decimal(t)
     context = Context(prec=400, rounding=ROUND_HALF_UP)
     limit = 10**precision
     unit = Decimal(1).scaleb(-scale)
 
     def run(s: pl.Series) -> pl.Series:
+        if s.null_count() == len(s):
+            return pl.Series([None], dtype=_I128).new_from_index(0, len(s))
         out: list[int | None] = []
         for x in s.to_list():
             if x is None or x != x or x in (float("inf"), float("-inf")):
@@ -206,4 +218,11 @@ def double_to_decimal(e: pl.Expr, t: LogicalType) -> pl.Expr:
             out.append(None if abs(value) >= limit else value)
         return pl.Series(out, dtype=_I128)
 
-    return from_unscaled(e.map_batches(run, return_dtype=_I128, is_elementwise=True), t, certain=True)
+    def slow(x: pl.Expr) -> pl.Expr:
+        return x.map_batches(run, return_dtype=_I128, is_elementwise=True)
+
+    if scale > 15:
+        return from_unscaled(slow(e), t, certain=True)
+    size, unsure = scaled_half_up(e, scale)
+    quick = pl.when(~unsure).then(pl.when(e < 0).then(-size).otherwise(size)).cast(_I128, strict=False)
+    return from_unscaled(pl.when(unsure).then(slow(pl.when(unsure).then(e))).otherwise(quick), t)

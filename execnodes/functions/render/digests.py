@@ -7,6 +7,7 @@ import binascii
 import hashlib
 import struct
 from collections.abc import Callable
+from typing import Any
 from urllib.parse import quote, unquote_to_bytes
 
 import numpy as np
@@ -146,20 +147,37 @@ def parse_url(r: Renderer, call: Call) -> pl.Expr:
     return rowwise(_parse_url, r.args(call), pl.String)
 
 
-def java_string_hash(texts: pl.Series) -> np.ndarray:
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def java_string_hash(texts: pl.Series) -> Array:
     """``String.hashCode`` (over UTF-16 units) of each text as int32; 0 for NULL."""
-    units = [np.frombuffer((t or "").encode("utf-16-le", "surrogatepass"), dtype="<u2") for t in texts.to_list()]
-    lengths = np.array([len(u) for u in units], dtype=np.int64)
-    starts = np.concatenate(([0], np.cumsum(lengths)[:-1])) if len(units) else np.zeros(0, dtype=np.int64)
-    data = np.concatenate(units).astype(np.uint32) if len(units) else np.zeros(0, dtype=np.uint32)
-    hashes = np.zeros(len(units), dtype=np.uint32)
+    texts = texts.fill_null("")
+    plain = (texts.str.len_bytes() == texts.str.len_chars()).to_numpy()
+    array = texts.to_arrow(compat_level=pl.CompatLevel.oldest())
+    _, offsets, content = array.buffers()
+    ends = np.frombuffer(offsets, dtype=np.int64)[array.offset:array.offset + len(texts) + 1]
+    data = np.frombuffer(content, dtype=np.uint8) if content is not None else np.zeros(0, dtype=np.uint8)
+    hashes = _polynomial(data, ends[:-1], np.where(plain, np.diff(ends), 0))
+    if not plain.all():
+        rows = np.flatnonzero(~plain)
+        others = texts.gather(rows).to_list()
+        units = [np.frombuffer(t.encode("utf-16-le", "surrogatepass"), dtype="<u2") for t in others]
+        lengths = np.array([len(u) for u in units], dtype=np.int64)
+        hashes[rows] = _polynomial(np.concatenate(units), np.concatenate(([0], np.cumsum(lengths)[:-1])), lengths)
+    return hashes.view(np.int32)
+
+
+def _polynomial(data: Array, starts: Array, lengths: Array) -> Array:
+    """h = 31 * h + unit over each stretch of ``data``, as uint32."""
+    hashes = np.zeros(len(lengths), dtype=np.uint32)
     rows = np.flatnonzero(lengths > 0)
     position = 0
     while len(rows):
         hashes[rows] = hashes[rows] * np.uint32(31) + data[starts[rows] + position]
         position += 1
         rows = rows[lengths[rows] > position]
-    return hashes.view(np.int32)
+    return hashes
 
 
 def _fold(bits: pl.Expr) -> pl.Expr:

@@ -12,7 +12,7 @@ import polars as pl
 
 from execnodes.errors import RunError
 
-__all__ = ["NOT_A_PATTERN", "format_moment", "parse_lenient", "parse_strict", "tokens"]
+__all__ = ["NOT_A_PATTERN", "format_moment", "parse_lenient", "parse_strict", "quick_form", "tokens"]
 
 
 @dataclass(frozen=True)
@@ -151,6 +151,30 @@ def _reader(pattern: str, lenient: bool) -> tuple[re.Pattern[str], tuple[Token, 
         else:
             regex += r"(-?\d+)" if lenient else r"(\d{1,19})"
     return re.compile(regex + ("" if lenient else r"\Z"), re.ASCII), tuple(fields)
+
+
+_FIXED = {("y", 4): ("%Y", 4), ("u", 4): ("%Y", 4), ("M", 2): ("%m", 2), ("d", 2): ("%d", 2), ("H", 2): ("%H", 2),
+          ("m", 2): ("%M", 2), ("s", 2): ("%S", 2), ("S", 3): ("%3f", 3)}
+
+
+@lru_cache(maxsize=256)
+def quick_form(pattern: str) -> tuple[str, str] | None:
+    """A regular expression and a chrono format for patterns of fixed-width numbers that hold year, month and day;
+    None for others."""
+    regex = form = ""
+    seen = set()
+    for token in tokens(pattern):
+        if not token.letter:
+            regex += re.escape(token.text)
+            form += token.text.replace("%", "%%")
+            continue
+        known = _FIXED.get((token.letter, token.count))
+        if known is None or token.letter in seen:
+            return None
+        seen.add(token.letter)
+        form += known[0]
+        regex += f"[0-9]{{{known[1]}}}"
+    return (f"^{regex}$", form) if {"M", "d"} <= seen and seen & {"y", "u"} else None
 
 
 @dataclass

@@ -147,17 +147,13 @@ def _rounded_double(x: pl.Expr, places: int, mode: str) -> pl.Expr:
     if not 0 <= places <= 15:
         return rowwise(lambda v: _round_double(v, places, mode), [x], pl.Float64)
     unit = pl.lit(float(10**places))
-    scaled = x.abs() * unit
-    lower = scaled.floor()
-    fraction = scaled - lower
-    slack = scaled * 1e-12 + 1e-9
     if mode == ROUND_HALF_UP:
-        unsure = (fraction - 0.5).abs() <= slack
-        result = pl.when(fraction > 0.5).then(lower + 1).otherwise(lower)
+        result, unsure = decimals.scaled_half_up(x, places)
     else:
-        unsure = (fraction <= slack) | (fraction >= pl.lit(1.0) - slack)
-        result = lower
-    unsure = unsure | ~(scaled < 1e15)
+        scaled = x.abs() * unit
+        result = scaled.floor()
+        fraction, slack = scaled - result, scaled * 1e-12 + 1e-9
+        unsure = (fraction <= slack) | (fraction >= pl.lit(1.0) - slack) | ~(scaled < 1e15)
     exact = rowwise(lambda v: _round_double(v, places, mode), [pl.when(unsure).then(x)], pl.Float64)
     quick = pl.when(x < 0).then(-exact_quotient(result, unit)).otherwise(exact_quotient(result, unit))
     return pl.when(unsure).then(exact).otherwise(quick)

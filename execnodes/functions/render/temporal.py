@@ -137,6 +137,19 @@ def _by_pattern(text: str, pattern: str) -> int | None:
     return read_timestamp(text) if found is None and " " in text else found
 
 
+def _by_any_pattern(r: Renderer, call: Call) -> pl.Expr:
+    """TO_TIMESTAMP of (text, pattern): common patterns by Polars, and what it does not read one by one."""
+    text, pattern = r.expr(call.operands[0]), _constant(call.operands[1])
+    quick = javatime.quick_form(pattern) if pattern is not None else None
+    if quick is None:
+        return _from_nanos(_moment_reader(r, call, _by_pattern))
+    regex, form = quick
+    fits = pl.when(text.str.contains(regex)).then(text)
+    fast = fits.str.to_datetime(form, time_unit="ms", strict=False)
+    rest = pl.when(fast.is_null()).then(text)
+    return pl.coalesce(fast, _from_nanos(rowwise(_by_pattern, [rest, pl.lit(pattern)], pl.Int64)))
+
+
 def _from_nanos(e: pl.Expr) -> pl.Expr:
     return (e // _lit(10**6)).cast(pl.Datetime("ms"))
 
@@ -145,7 +158,7 @@ def _from_nanos(e: pl.Expr) -> pl.Expr:
 def to_timestamp(r: Renderer, call: Call) -> pl.Expr:
     text = r.expr(call.operands[0])
     if len(call.operands) == 2:
-        return _from_nanos(_moment_reader(r, call, _by_pattern))
+        return _by_any_pattern(r, call)
     usual = text.str.contains(r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?$")
     fast = pl.when(usual).then(text).str.to_datetime("%Y-%m-%d %H:%M:%S%.f", time_unit="ms", strict=False)
     slow = _from_nanos(rowwise(read_timestamp, [pl.when(~usual).then(text)], pl.Int64))

@@ -364,6 +364,7 @@ def accumulator(number: int, call: AggCall, argument: LogicalType | None, retrac
     """
     function = ACCUMULATORS.get(call.function)
     if function is None or len(call.arg_list) > 1 or (argument is None and call.function != "COUNT"):
-        raise RunError("RUN063", f"the aggregate function {call.function} of {len(call.arg_list)} arguments cannot be run",
-                       expected="one argument of " + ", ".join(ACCUMULATORS) + ", or COUNT(*)", hint=nearest(call.function, ACCUMULATORS))
+        raise RunError("RUN063", f"{call.function} of {len(call.arg_list)} arguments cannot be run as an aggregate",
+                       expected=f"one of {', '.join(ACCUMULATORS)} of one argument, or COUNT(*)",
+                       hint=nearest(call.function, ACCUMULATORS))
     return (function.retract if retract else function.append)(number, argument, call.type)

@@ -63,7 +63,8 @@ class FrozenKernel:
 
 
 class KeyIds:
-    """The keys of a frame's rows as numbers 0 .. count - 1. NULL equals NULL, NaN equals NaN, -0.0 equals 0.0.
+    """The keys of a frame's rows as numbers 0 .. count - 1. NULL equals NULL, NaN equals NaN, -0.0 equals 0.0 (which
+    Flink takes for two keys).
 
     Args:
         first: the first row of each key.

@@ -256,8 +256,8 @@ class GroupAggregateKernel(FrozenKernel):
         frame, groups = inputs[0], state[0]
         upserts: list[pl.DataFrame | None] = [None] * len(self.tables)
         deletes: list[pl.DataFrame | None] = [None] * len(self.tables)
-        kept_one: _Prepared | None = self.__dict__.pop("_prepared", None)
-        prepared = kept_one if kept_one is not None and kept_one.is_of(frame, state) else self._prepare(frame, state)
+        known: _Prepared | None = self.__dict__.pop("_prepared", None)
+        prepared = known if known is not None and known.is_of(frame, state) else self._prepare(frame, state)
         batch, before, born = prepared.batch, prepared.before, prepared.born
         # Should the clock go back, values are not written before the birth of their group: they would be taken for
         # leftovers of the one before.
@@ -293,7 +293,8 @@ class GroupAggregateKernel(FrozenKernel):
                     seen[source] = _seen(batch, *source)
                 after.update(_named(kept.update(before, seen[source])))
         if born is not None:
-            after[_ROWS], after[_BORN] = pl.Series(_ROWS, batch.rows), pl.Series(_BORN, np.where(batch.fresh, now, born))
+            after[_ROWS] = pl.Series(_ROWS, batch.rows)
+            after[_BORN] = pl.Series(_BORN, np.where(batch.fresh, now, born))
         current = framed([after[name] for name in self._columns], batch.groups)
         there = batch.rows > 0
         rows = np.flatnonzero(there)
