@@ -67,7 +67,8 @@ def duck(sql: str) -> Step:
     connection.execute("SET threads = 1")
 
     def run(frame: pl.DataFrame, state: pl.DataFrame) -> pl.DataFrame:
-        return connection.sql(sql).pl()
+        result: pl.DataFrame = connection.sql(sql).pl()
+        return result
 
     return run
 

@@ -480,9 +480,6 @@ class CatalogManager:
     def list_views(self, catalog: str | None = None, database: str | None = None) -> list[str]:
         return [o.identifier.name for o in self.objects(catalog, database) if isinstance(o, CatalogView)]
 
-    def list_temporary_tables(self) -> list[str]:
-        return [o.identifier.name for o in self.objects() if o.temporary]
-
     def create(self, item: CatalogObject, *, if_not_exists: bool = False, place: Place | None = None) -> bool:
         """Adds a table or view; returns whether it was added.
 
@@ -491,15 +488,14 @@ class CatalogManager:
         """
         identifier = item.identifier
         database = self.require_database(identifier.catalog, identifier.database, place)
-        taken: Mapping[ObjectIdentifier, CatalogObject] | dict[ObjectIdentifier, CatalogObject]
-        taken = self._temporary if item.temporary else {o.identifier: o for o in database.objects.values()}
-        if identifier in taken:
+        taken = self._temporary.get(identifier) if item.temporary else database.objects.get(identifier.name)
+        if taken is not None:
             if if_not_exists:
                 return False
             sort = "temporary " if item.temporary else ""
             raise CatalogError(
                 "CAT010",
-                f"{sort}{taken[identifier].kind.lower()} '{identifier.summary}' already exists",
+                f"{sort}{taken.kind.lower()} '{identifier.summary}' already exists",
                 place=place,
                 hint="use IF NOT EXISTS, another name, or drop it first",
             )

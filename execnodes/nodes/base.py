@@ -227,8 +227,8 @@ class ExecNode(PlanModel):
             if name in own and getattr(self, name) != default
         }
 
-    def translate(self, inputs: Sequence[LogicalType]) -> Stateless | Stateful:
-        """What runs for this node, given the ROW types of its inputs.
+    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless | Stateful:
+        """What runs for this node, given the ROW types of its inputs and the session's options.
 
         Raises:
             PlanError: PLAN035, when this version of stateplan cannot run the node.

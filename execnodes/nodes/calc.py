@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from execnodes.model import ALWAYS, RexField
@@ -43,11 +43,12 @@ class Calc(ExecNode):
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         return tuple(rex.type for rex in self.projection)
 
-    def translate(self, inputs: Sequence[LogicalType]) -> Stateless:
+    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
         from execnodes.runtime.calc import CalcTransform
         from execnodes.runtime.operators import Stateless
+        from execnodes.zone import local_time_zone
 
-        return Stateless((CalcTransform(self.projection, self.condition),))
+        return Stateless((CalcTransform(self.projection, self.condition, local_time_zone(session)),))
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         names = joined_names(inputs)

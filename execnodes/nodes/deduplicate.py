@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from execnodes.model import Flag, Index
@@ -49,7 +49,7 @@ class Deduplicate(StatefulNode):
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         return field_types(inputs[0])
 
-    def translate(self, inputs: Sequence[LogicalType]) -> Stateful:
+    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
         from execnodes.runtime.kernels.deduplicate import DeduplicateKernel
         from execnodes.runtime.operators import Stateful
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from execnodes.model import to_json
@@ -47,7 +47,7 @@ class Exchange(ExecNode):
     def meaning(self) -> dict[str, object]:
         return {"distribution": to_json(self.distribution)}
 
-    def translate(self, inputs: Sequence[LogicalType]) -> Stateless:
+    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
         from execnodes.runtime.operators import Stateless
 
         return Stateless()

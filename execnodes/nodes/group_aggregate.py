@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import model_validator
@@ -75,7 +75,7 @@ class GroupAggregate(StatefulNode):
             del call["name"]
         return out
 
-    def translate(self, inputs: Sequence[LogicalType]) -> Stateful:
+    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
         from execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
         from execnodes.runtime.operators import Stateful
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from execnodes.model import NULL_IS_EMPTY, Index
@@ -68,14 +68,16 @@ class Join(StatefulNode):
         left, right = map(field_types, inputs)
         return left if self.join_spec.join_type in ("SEMI", "ANTI") else (*left, *right)
 
-    def translate(self, inputs: Sequence[LogicalType]) -> Stateful:
+    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
         from execnodes.runtime.kernels.join import JoinKernel
         from execnodes.runtime.operators import Stateful
+        from execnodes.zone import local_time_zone
 
         if self.join_spec.join_type != "INNER":
             raise self.not_supported(f"a {self.join_spec.join_type} join")
         kernel = JoinKernel(
-            inputs[0], inputs[1], self.join_spec, self.left_upsert_keys, self.right_upsert_keys
+            inputs[0], inputs[1], self.join_spec, self.left_upsert_keys, self.right_upsert_keys,
+            time_zone=local_time_zone(session)
         )
         return Stateful(kernel, (self.join_spec.left_keys, self.join_spec.right_keys))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import ConfigDict, ModelWrapValidatorHandler, PrivateAttr, model_validator
@@ -80,7 +80,7 @@ class OpaqueNode(StatefulNode):
     def meaning(self) -> dict[str, Any]:
         return {key: value for key, value in self.fields.items() if key != "generateUpdateBefore"}
 
-    def translate(self, inputs: Sequence[LogicalType]) -> Stateless | Stateful:
+    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless | Stateful:
         raise self.not_supported(f"{self.title} ({FLINK_NODES[self.name].about})")
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from execnodes.model import Flag, Index, to_json
@@ -74,7 +74,7 @@ class Sink(StatefulNode):
             "materialize": self.require_upsert_materialize,
         }
 
-    def translate(self, inputs: Sequence[LogicalType]) -> Stateless:
+    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
         from execnodes.runtime.operators import Stateless
 
         if self.require_upsert_materialize:

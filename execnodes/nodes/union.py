@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from execnodes.nodes.base import ExecNode, field_types
@@ -32,7 +32,7 @@ class Union(ExecNode):
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         return field_types(inputs[0])
 
-    def translate(self, inputs: Sequence[LogicalType]) -> Stateless:
+    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
         from execnodes.runtime.operators import Stateless
 
         return Stateless()

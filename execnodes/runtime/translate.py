@@ -75,7 +75,7 @@ class _Translation:
             if isinstance(node, TableSourceScan):
                 scans.append(node)
                 continue
-            part = node.translate([i.output_type for i in inputs])
+            part = node.translate([i.output_type for i in inputs], self.options)
             self.parts[node.id] = part
             if isinstance(node, Sink):
                 self.sinks[node.id] = len(self.sinks)

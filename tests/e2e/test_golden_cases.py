@@ -36,7 +36,8 @@ def compiled(script: str) -> dict[str, Any]:
 def test_same_plan_as_flink(name: str, shared: Path) -> None:
     case = Case(shared / "cases" / name)
     ours, theirs = without_additions(compiled(case.script)), json.loads(case.plan)
-    assert [(n["type"], n.get("state")) for n in ours["nodes"]] == [(n["type"], n.get("state")) for n in theirs["nodes"]]
+    slots = [[(n["type"], n.get("state")) for n in plan["nodes"]] for plan in (ours, theirs)]
+    assert slots[0] == slots[1]
     assert ours == theirs
 
 

@@ -217,7 +217,7 @@ def test_nodes_that_do_not_run_here_are_checked_as_far_as_they_are_known() -> No
     assert graph.node(5).unknown_keys == ("/isTemporalFunctionJon",)
     assert graph.to_json() == plan
     with pytest.raises(PlanError, match="temporal-join") as caught:
-        graph.node(5).translate(graph.input_types(5))
+        graph.node(5).translate(graph.input_types(5), {})
     assert caught.value.code == "PLAN035"
 
 
