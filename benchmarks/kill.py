@@ -26,9 +26,9 @@ QUERIES = {
     "dedup": """
         CREATE TABLE orders (order_id BIGINT, user_id BIGINT, product_id BIGINT, num INT, proctime AS PROCTIME())
           WITH ('connector'='filesystem', 'path'='{data}/orders', 'format'='json', 'source.max-files-per-trigger'='1');
-        CREATE TABLE result (product_id BIGINT, order_user_cnt BIGINT, order_cnt BIGINT, total_sum BIGINT)
+        CREATE TABLE snk (product_id BIGINT, order_user_cnt BIGINT, order_cnt BIGINT, total_sum BIGINT)
           WITH ('connector'='filesystem', 'path'='{out}', 'format'='debezium-json');
-        INSERT INTO result
+        INSERT INTO snk
         SELECT product_id, COUNT(DISTINCT user_id), COUNT(order_id), SUM(num) FROM (
           SELECT * FROM (
             SELECT *, ROW_NUMBER() OVER (PARTITION BY order_id ORDER BY proctime ASC) AS row_num FROM orders)
@@ -37,10 +37,11 @@ QUERIES = {
         CREATE TABLE orders (order_id BIGINT, user_id BIGINT, product_id BIGINT, num INT)
           WITH ('connector'='filesystem', 'path'='{data}/orders', 'format'='json', 'source.max-files-per-trigger'='1');
         CREATE TABLE logistics (order_id BIGINT, target STRING)
-          WITH ('connector'='filesystem', 'path'='{data}/logistics', 'format'='json', 'source.max-files-per-trigger'='1');
-        CREATE TABLE result (order_id BIGINT, user_id BIGINT, num INT, target STRING)
+          WITH ('connector'='filesystem', 'path'='{data}/logistics', 'format'='json',
+                'source.max-files-per-trigger'='1');
+        CREATE TABLE snk (order_id BIGINT, user_id BIGINT, num INT, target STRING)
           WITH ('connector'='filesystem', 'path'='{out}', 'format'='json');
-        INSERT INTO result SELECT /*+ STATE_TTL('o'='7 d', 'l'='1 d') */ o.order_id, o.user_id, o.num, l.target
+        INSERT INTO snk SELECT /*+ STATE_TTL('o'='7 d', 'l'='1 d') */ o.order_id, o.user_id, o.num, l.target
         FROM orders o JOIN logistics l ON o.order_id = l.order_id;""",
 }
 
@@ -58,8 +59,16 @@ def make_input(folder: Path, files: int, rows: int, seed: int) -> None:
                 last += 1
                 order = last
                 places.append(json.dumps({"order_id": order, "target": f"city{rng.randint(0, 499)}"}))
-            lines.append(json.dumps({"order_id": order, "user_id": rng.randint(1, 5000),
-                                     "product_id": rng.randint(1, 200), "num": rng.randint(1, 100)}))
+            lines.append(
+                json.dumps(
+                    {
+                        "order_id": order,
+                        "user_id": rng.randint(1, 5000),
+                        "product_id": rng.randint(1, 200),
+                        "num": rng.randint(1, 100),
+                    }
+                )
+            )
         rng.shuffle(places)
         for name, content in (("orders", lines), ("logistics", places)):
             path = folder / name / f"part-{part:03d}.json"
@@ -141,8 +150,12 @@ def main() -> None:
                 print(f"{name:6} kill {n:2}: micro-batches {moment}")
             lost, doubled = sum((whole - killed).values()), sum((killed - whole).values())
             failed |= whole != killed or len(moments) < args.kills
-            print(f"{name:6} {sum(whole.values())} rows without interruption, {sum(killed.values())} with {len(moments)} kills; "
-                  f"missing {lost}, too many {doubled}: {'identical' if whole == killed else 'DIFFERENT'}", flush=True)
+            print(
+                f"{name:6} {sum(whole.values())} rows without interruption, {sum(killed.values())} with "
+                f"{len(moments)} kills; "
+                f"missing {lost}, too many {doubled}: {'identical' if whole == killed else 'DIFFERENT'}",
+                flush=True,
+            )
     finally:
         shutil.rmtree(work, ignore_errors=True)
     sys.exit(1 if failed else 0)

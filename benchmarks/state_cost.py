@@ -21,14 +21,15 @@ import polars as pl
 
 ROWS = 50_000
 QUERIES = {
-    "dedup": """INSERT INTO result SELECT k, v FROM (
-        SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY pt ASC) AS n FROM input) WHERE n = 1""",
-    "aggregate": "INSERT INTO result SELECT k, SUM(v) FROM input GROUP BY k",
+    "dedup": """INSERT INTO snk SELECT k, v FROM (
+        SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY pt ASC) AS n FROM src) WHERE n = 1""",
+    "aggregate": "INSERT INTO snk SELECT k, SUM(v) FROM src GROUP BY k",
 }
 
 
 def write_input(folder: Path, keys: int, batches: int) -> int:
-    """Parquet files in order: the live keys, some 500,000 rows each, then the micro-batches. Returns the number of the first."""
+    """Parquet files in order: the live keys, some 500,000 rows each, then the micro-batches. Returns how many files
+    the live keys fill."""
     rng = np.random.default_rng(1)
     folder.mkdir(parents=True)
     order = rng.permutation(keys)
@@ -52,15 +53,17 @@ def measure(query: str, keys: int, batches: int, work: Path) -> dict[str, float]
     data = work / f"input-{keys}"
     first = write_input(data, keys, batches) if not data.exists() else max(1, keys // 500_000)
     environment = TableEnvironment.create()
-    environment.execute_sql(f"""CREATE TABLE input (k BIGINT, v BIGINT, pt AS PROCTIME()) WITH ('connector'='filesystem',
-        'path'='{data}', 'format'='parquet', 'source.max-files-per-trigger'='1')""")
-    environment.execute_sql("CREATE TABLE result (k BIGINT, v BIGINT) WITH ('connector'='blackhole')")
+    environment.execute_sql(f"""CREATE TABLE src (k BIGINT, v BIGINT, pt AS PROCTIME()) WITH (
+        'connector'='filesystem', 'path'='{data}', 'format'='parquet', 'source.max-files-per-trigger'='1')""")
+    environment.execute_sql("CREATE TABLE snk (k BIGINT, v BIGINT) WITH ('connector'='blackhole')")
     environment.execute_sql("SET 'table.exec.state.ttl' = '1 d'")
     seen: dict[int, tuple[float, float, float, float]] = {}
 
     def note(progress: Progress) -> None:
         figures = list(progress.operators.values())
-        written, size, rows = (sum(f.get(name, 0) for f in figures) for name in ("state_bytes_written", "state_bytes", "state_rows"))
+        written, size, rows = (
+            sum(f.get(name, 0) for f in figures) for name in ("state_bytes_written", "state_bytes", "state_rows")
+        )
         seen.setdefault(progress.batch, (progress.batch_seconds, written, size, rows))
 
     environment.on_progress = note
@@ -83,14 +86,23 @@ def main() -> None:
     work = Path(tempfile.mkdtemp(prefix="stateplan-cost-"))
     try:
         measure("dedup", args.small, 4, work / "warm-up")
-        print(f"{'query':10} {'live keys':>10} {'median s':>9} {'slowest s':>10} {'committed bytes':>16} {'bytes/key':>10}")
+        print(
+            f"{'query':10} {'live keys':>10} {'median s':>9} {'slowest s':>10} {'committed bytes':>16} "
+            f"{'bytes/key':>10}"
+        )
         for query in QUERIES:
             results = {}
             for keys in (args.small, args.keys):
                 results[keys] = r = measure(query, keys, args.batches, work)
-                print(f"{query:10} {keys:10} {r['seconds']:9.2f} {r['slowest']:10.2f} {r['bytes']:16,.0f} {r['per_key']:10.1f}")
+                print(
+                    f"{query:10} {keys:10} {r['seconds']:9.2f} {r['slowest']:10.2f} {r['bytes']:16,.0f} "
+                    f"{r['per_key']:10.1f}"
+                )
             ratio = results[args.keys]["seconds"] / results[args.small]["seconds"]
-            print(f"{query:10} a micro-batch of {ROWS} rows takes {ratio:.2f} times what it takes with {args.small} live keys")
+            print(
+                f"{query:10} a micro-batch of {ROWS} rows takes {ratio:.2f} times what it takes with "
+                f"{args.small} live keys"
+            )
     finally:
         shutil.rmtree(work, ignore_errors=True)
 

@@ -147,6 +147,14 @@ def functions() -> str:
         for f in table()])
 
 
+def aggregates() -> str:
+    """Aggregate functions and whether they are supported."""
+    from execnodes.functions.aggregates import aggregates as table
+
+    return _table(["function", "supported"], [[f"`{a.name}`", "yes" if a.reason is None else f"no: {a.reason}"]
+                                              for a in table()])
+
+
 def nodes() -> str:
     """Operators of a plan."""
     from execnodes.registry import registered
@@ -156,7 +164,7 @@ def nodes() -> str:
 
 
 PARTS: dict[str, Callable[[], str]] = {f.__name__: f for f in (
-    errors, exit_codes, connectors, formats, options, functions, nodes)}
+    errors, exit_codes, connectors, formats, options, functions, aggregates, nodes)}
 
 
 def outdated(write: bool) -> list[Path]:

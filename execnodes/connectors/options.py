@@ -158,7 +158,7 @@ def _duration(text: str) -> int:
     try:
         return parse_ttl(text)
     except StateplanError as error:
-        raise ValueError(error.message) from error
+        raise ValueError(error.message.replace("the TTL ", "")) from error
 
 
 _ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r"}

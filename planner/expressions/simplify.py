@@ -45,232 +45,6 @@ from planner.expressions.sarg import ALL, NullAs, Range, RangeSet, Sarg, value_k
 __all__ = ["Comparison", "Simplifier", "expand_search", "simplify_filter", "simplify_preserving_type"]
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """``ref op literal``, with ``ref`` on the left."""
-
-    ref: Rex
-    op: str
-    literal: Literal
-
-    @classmethod
-    def of(cls, rex: Rex) -> Comparison | None:
-        """``rex`` as a comparison of something deterministic with a constant, or None."""
-        op = kind(rex)
-        if op not in COMPARISONS:
-            return None
-        left, right = rex.children
-        if isinstance(right, Literal) and is_deterministic(left):
-            return cls(left, op, right)
-        if isinstance(left, Literal) and is_deterministic(right):
-            return cls(right, MIRRORED[op], left)
-        return None
-
-
-def _null_test(rex: Rex) -> tuple[str, Rex] | None:
-    if kind(rex) in ("IS NULL", "IS NOT NULL") and is_deterministic(rex.children[0]):
-        return kind(rex), rex.children[0]
-    return None
-
-
-_STRONG = frozenset({*COMPARISONS, "+", "-", "*", "/", "NOT", "CAST", "LIKE", "MOD"})
-"""Operators that give NULL as soon as one operand is NULL."""
-
-
-def strong_operands(rex: Rex) -> list[Rex]:
-    """References whose being NULL makes ``rex`` NULL."""
-    if isinstance(rex, InputRef):
-        return [rex]
-    return [r for c in rex.children for r in strong_operands(c)] if kind(rex) in _STRONG else []
-
-
-def _is_null(rex: Rex) -> bool:
-    """Whether ``rex`` is NULL for every row, because something it computes with is."""
-    if isinstance(rex, Literal):
-        return is_null_literal(rex) and rex.symbol is None
-    return kind(rex) in _STRONG and any(_is_null(c) for c in rex.children)
-
-
-class _SargBuilder(Rex):
-    """Values of one expression, gathered over several terms."""
-
-    def __init__(self, ref: Rex, negate: bool, key: Callable[[Any], Any]) -> None:
-        super().__init__(BOOLEAN)
-        self.__dict__.update(ref=ref, negate=negate, types=[], ranges=RangeSet(key), null_as="FALSE",
-                             has_sarg=False, merged=False)
-
-    ref: Rex
-    negate: bool
-    types: list[LogicalType]
-    ranges: RangeSet
-    null_as: NullAs
-    has_sarg: bool
-    merged: bool
-
-    __hash__ = object.__hash__
-
-    def __eq__(self, other: object) -> bool:
-        return self is other
-
-    def null_or(self, other: NullAs) -> None:
-        both = {self.null_as, other}
-        self.__dict__["null_as"] = "TRUE" if "TRUE" in both else "UNKNOWN" if "UNKNOWN" in both else "FALSE"
-
-    def add(self, ranges: Iterable[Range], type: LogicalType) -> None:  # noqa: A002
-        self.types.append(type)
-        for r in ranges:
-            self.ranges.add(r)
-        self.__dict__["merged"] |= self.has_sarg
-        self.null_or("UNKNOWN")
-
-    def add_sarg(self, sarg: Sarg, type: LogicalType) -> None:  # noqa: A002
-        sarg = sarg.negate() if self.negate else sarg
-        self.types.append(type)
-        self.__dict__["merged"] |= bool(self.ranges.ranges)
-        for r in sarg.ranges:
-            self.ranges.add(r)
-        self.__dict__["has_sarg"] = True
-        self.null_or(sarg.null_as)
-
-    def build(self, negate: bool | None = None) -> Sarg:
-        sarg = Sarg.of(self.null_as, self.ranges)
-        return sarg.negate() if (self.negate if negate is None else negate) else sarg
-
-    @property
-    def literal_type(self) -> LogicalType:
-        if not self.types:
-            return self.ref.type
-        return least_restrictive(self.types) or self.types[0]
-
-    def built(self) -> Sarg:
-        """The search argument with values as its type writes them."""
-        sarg = self.build()
-        if self.literal_type.root != "DECIMAL":
-            return sarg
-        ranges = tuple(Range(_text(r.lower), r.lower_closed, _text(r.upper), r.upper_closed) for r in sarg.ranges)
-        return Sarg(ranges, sarg.null_as, sarg.key)
-
-
-def _text(value: Any) -> Any:
-    return None if value is None else str(value)
-
-
-_SARG_REFS = ("REF", "FIELDACCESS", "CAST")
-
-
-class _SargCollector:
-    """Gathers the terms of a conjunction (``negate``) or disjunction that compare the same expression."""
-
-    def __init__(self, negate: bool) -> None:
-        self.negate = negate
-        self.builders: list[_SargBuilder] = []
-        self.terms: list[Rex] = []
-
-    def accept(self, term: Rex) -> None:
-        if not self._accept(term):
-            self.terms.append(term)
-
-    def _builder(self, ref: Rex, key_type: LogicalType) -> _SargBuilder:
-        for b in self.builders:
-            if equal(b.ref, ref):
-                return b
-        builder = _SargBuilder(ref, self.negate, value_key(key_type))
-        self.builders.append(builder)
-        self.terms.append(builder)
-        return builder
-
-    def _accept(self, term: Rex) -> bool:
-        op = kind(term)
-        if op in ("IS NULL", "IS NOT NULL"):
-            builder = self._builder(term.children[0], unwrap_cast(term.children[0]).type)
-            if (NEGATED[op] if self.negate else op) == "IS NULL":
-                builder.null_or("TRUE")
-            else:
-                builder.null_or("FALSE")
-                builder.ranges.add(ALL)
-            return True
-        if op not in COMPARISONS and op != "SEARCH":
-            return False
-        left, right = term.children
-        if not isinstance(right, Literal) and isinstance(left, Literal) and op != "SEARCH":
-            left, right, op = right, left, MIRRORED[op]
-        if not isinstance(right, Literal) or kind(left) not in _SARG_REFS or is_null_literal(right):
-            return False
-        builder = self._builder(left, right.type)
-        if op == "SEARCH":
-            builder.add_sarg(Sarg.from_json(right.sarg, right.type), right.type)
-        else:
-            builder.add(Range.of(NEGATED[op] if self.negate else op, right.value), right.type)
-        return True
-
-    def need_to_fix(self) -> bool:
-        if any(b.build(False).complexity > 1 or b.merged for b in self.builders):
-            return True
-        return len(self.terms) == 1 and all(b.build().is_simple for b in self.builders)
-
-    def fixed(self, unknown_as: NullAs) -> list[Rex]:
-        return [self._fix(t, unknown_as) if isinstance(t, _SargBuilder) else t for t in self.terms]
-
-    def _fix(self, b: _SargBuilder, unknown_as: NullAs) -> Rex:
-        sarg = b.built()
-        if sarg.complexity <= 1 and sarg.is_simple:
-            return sarg_ref(b.ref, sarg, b.literal_type, unknown_as)
-        return search(b.ref, sarg, b.literal_type)
-
-
-def search(ref: Rex, sarg: Sarg, type: LogicalType) -> Call:  # noqa: A002
-    """``SEARCH(ref, sarg)``."""
-    nullable = ref.type.nullable and sarg.null_as == "UNKNOWN"
-    return call("SEARCH", (ref, Literal(type.not_null(), sarg=sarg.to_json())), BOOLEAN.as_nullable(nullable))
-
-
-def sarg_ref(ref: Rex, sarg: Sarg, type: LogicalType, unknown_as: NullAs) -> Rex:  # noqa: A002
-    """``SEARCH(ref, sarg)`` written with comparisons."""
-    if sarg.is_all or sarg.is_none:
-        null_as = unknown_as if sarg.null_as == "UNKNOWN" else sarg.null_as
-        if sarg.is_all:
-            known = test("IS NOT NULL", ref)
-            return {"TRUE": TRUE, "FALSE": known, "UNKNOWN": or_([known, Literal(BOOLEAN, None)])}[null_as]
-        return {"TRUE": test("IS NULL", ref), "FALSE": FALSE, "UNKNOWN": compare("<>", ref, ref)}[null_as]
-
-    def literal(value: Any) -> Literal:
-        return Literal(type.not_null(), str(Decimal(repr(float(value)))) if type.root in ("DOUBLE", "FLOAT") else value)
-
-    terms: list[Rex] = []
-    if sarg.null_as == "TRUE" and unknown_as == "UNKNOWN":
-        terms.append(test("IS NULL", ref))
-    if sarg.is_points:
-        terms += [compare("=", ref, literal(r.lower)) for r in sarg.ranges]
-    elif sarg.is_complemented_points:
-        points = sarg.range_set.complement().ranges
-        terms.append(and_(compare("<>", ref, literal(p.lower)) for p in points))
-    else:
-        for r in sarg.ranges:
-            if r.is_point:
-                terms.append(compare("=", ref, literal(r.lower)))
-                continue
-            ends: list[Rex] = []
-            if r.lower is not None:
-                ends.append(compare(">=" if r.lower_closed else ">", ref, literal(r.lower)))
-            if r.upper is not None:
-                ends.append(compare("<=" if r.upper_closed else "<", ref, literal(r.upper)))
-            terms.append(and_(ends))
-    result = or_(terms)
-    if sarg.null_as == "FALSE" and unknown_as == "UNKNOWN":
-        result = and_([test("IS NOT NULL", ref), result])
-    return result
-
-
-def expand_search(rex: Rex) -> Rex:
-    """``rex`` with SEARCH calls written as comparisons."""
-    if kind(rex) == "SEARCH" and isinstance(rex.children[1], Literal):
-        literal = rex.children[1]
-        return sarg_ref(rex.children[0], Sarg.from_json(literal.sarg, literal.type), literal.type, "UNKNOWN")
-    if not rex.children:
-        return rex
-    return with_operands(rex, [expand_search(c) for c in rex.children])
-
-
 def _split(terms: Iterable[Rex]) -> tuple[list[Rex], list[Rex]]:
     """Conjunctions of ``terms``: those that are not negated, and the operands of those that are."""
     plain: list[Rex] = []
@@ -294,7 +68,7 @@ class Simplifier:
         op = kind(rex)
         if not isinstance(rex, Call):
             return rex
-        if _is_null(rex):
+        if always_null(rex):
             if rex.type.root == "BOOLEAN" and unknown_as != "UNKNOWN":
                 return FALSE if unknown_as == "FALSE" else TRUE
             return Literal(rex.type.as_nullable(), None)
@@ -314,7 +88,7 @@ class Simplifier:
         operands = conjunctions(rex) if not is_always_true(rex) else [rex]
         operands = self._and_terms(operands, unknown_as) if unknown_as == "FALSE" else [
             self.simplify(o, unknown_as) for o in operands]
-        collector = _SargCollector(negate=True)
+        collector = SargCollector(negate=True)
         for o in operands:
             collector.accept(o)
         if collector.need_to_fix():
@@ -334,7 +108,7 @@ class Simplifier:
         simplifier = self
         later: list[int] = []
         for i, term in enumerate(operands):
-            if Comparison.of(term) is None and _null_test(term) is None:
+            if Comparison.of(term) is None and null_test(term) is None:
                 later.append(i)
                 continue
             out[i] = simplifier.simplify(term, unknown_as)
@@ -350,7 +124,7 @@ class Simplifier:
             return TRUE
         if len(terms) == 1 and not negated:
             return self.simplify(terms[0], "FALSE")
-        facts = _Facts()
+        facts = Facts()
         for p in self.predicates:
             c = Comparison.of(p)
             if c is not None and c.op != "<>" and not is_null_literal(c.literal) and not facts.narrow(c, p, terms):
@@ -381,7 +155,7 @@ class Simplifier:
         later: list[int] = []
         for i, term in enumerate(terms):
             comparison = Comparison.of(term)
-            if (comparison is None or comparison.ref.type.nullable) and _null_test(term) is None:
+            if (comparison is None or comparison.ref.type.nullable) and null_test(term) is None:
                 later.append(i)
                 continue
             out[i] = simplifier.simplify(term, unknown_as)
@@ -392,7 +166,7 @@ class Simplifier:
         return self._ors(out, unknown_as)
 
     def _ors(self, terms: list[Rex], unknown_as: NullAs) -> Rex:
-        collector = _SargCollector(negate=False)
+        collector = SargCollector(negate=False)
         for t in terms:
             collector.accept(t)
         if collector.need_to_fix():
@@ -446,7 +220,7 @@ class Simplifier:
             return self.simplify(not_(a), unknown_as)
         if is_deterministic(a):
             for p in self.predicates:
-                found = _null_test(p)
+                found = null_test(p)
                 if found is not None and found[0] == op and equal(found[1], a):
                     return TRUE
         return self._is2(op, a, unknown_as)
@@ -469,7 +243,7 @@ class Simplifier:
         return None if equal(simplified, a) else test(op, simplified)
 
     def _known_not_null(self, a: Rex) -> bool:
-        return any(t is not None and t[0] == "IS NOT NULL" and equal(t[1], a) for t in map(_null_test, self.predicates))
+        return any(t is not None and t[0] == "IS NOT NULL" and equal(t[1], a) for t in map(null_test, self.predicates))
 
     def _is_not_null(self, rex: Rex) -> Rex | None:
         a = self.simplify(rex)
@@ -482,7 +256,7 @@ class Simplifier:
             return TRUE
         if isinstance(a, Literal):
             return FALSE if is_null_literal(a) else TRUE
-        if kind(a) in _STRONG - {"CAST", "/"} and isinstance(a, Call):
+        if kind(a) in STRONG - {"CAST", "/"} and isinstance(a, Call):
             return and_(self._is_not_null(c) or test("IS NOT NULL", c) for c in a.children)
         if kind(a) == "CAST":
             return None if equal(a, rex) else test("IS NOT NULL", a)
@@ -499,7 +273,7 @@ class Simplifier:
             return FALSE if not inner.type.nullable else test("IS NULL", unwrap_cast(a))
         if any(equal(p, a) for p in self.predicates) or self._known_not_null(a):
             return FALSE
-        if kind(a) in _STRONG - {"CAST", "/"} and isinstance(a, Call):
+        if kind(a) in STRONG - {"CAST", "/"} and isinstance(a, Call):
             return or_(self._is_null(c) or test("IS NULL", c) for c in a.children)
         return None if equal(a, rex) else test("IS NULL", a)
 
@@ -684,111 +458,6 @@ def lossless_cast(rex: Rex) -> bool:
     if source.is_string and target.is_string:
         return target.root == "VARCHAR" and (source.length or 1) <= (target.length or 1)
     return False
-
-
-class _Facts:
-    """What the terms of a conjunction say about their operands."""
-
-    def __init__(self) -> None:
-        self.equalities: list[tuple[Rex, Rex, Rex]] = []
-        self.constants: list[tuple[Rex, Literal]] = []
-        self.ranges: list[tuple[Rex, RangeSet, list[Rex]]] = []
-        self.negated: list[Rex] = []
-        self.nulls: list[Rex] = []
-        self.not_nulls: list[Rex] = []
-        self.strong: list[Rex] = []
-
-    def add(self, terms: list[Rex], i: int) -> int | None:
-        """Takes in term ``i``, which may be removed; returns the next position, None for a contradiction."""
-        term = terms[i]
-        if not is_deterministic(term):
-            return i + 1
-        while kind(term) == "=" and any(is_always_true(c) for c in term.children):
-            term = next((c for c in term.children if not is_always_true(c)), TRUE)
-            terms[i] = term
-        op = kind(term)
-        if op == "IS NULL":
-            self.nulls.append(term.children[0])
-            return i + 1
-        if op == "IS NOT NULL":
-            if not member(term.children[0], self.not_nulls):
-                self.not_nulls.append(term.children[0])
-            del terms[i]
-            return i
-        if op in _STRONG or op == "SEARCH":
-            if op == "SEARCH":
-                self.strong += _search_strong(term)
-            else:
-                self.strong += strong_operands(term)
-        if op not in COMPARISONS:
-            return i + 1
-        left, right = term.children
-        c = Comparison.of(term)
-        if op == "=":
-            if c is not None and not is_null_literal(c.literal):
-                previous = next((v for r, v in self.constants if equal(r, c.ref)), None)
-                if previous is not None:
-                    if previous != c.literal:
-                        return None
-                    del terms[i]
-                    return i
-                self.constants.append((c.ref, c.literal))
-            elif isinstance(left, InputRef) and isinstance(right, InputRef):
-                self.equalities.append((left, right, term))
-        self.negated.append(call(NEGATED[op], term.children, term.type))
-        if c is not None and op != "<>" and not is_null_literal(c.literal):
-            before = len(terms)
-            if not self.narrow(c, term, terms):
-                return None
-            return i + 1 - (before - len(terms))
-        return i + 1
-
-    def narrow(self, c: Comparison, term: Rex, terms: list[Rex]) -> bool:
-        """Narrows the range of ``c.ref`` by ``c``, removing terms it makes superfluous; False when nothing is left."""
-        key = value_key(c.literal.type)
-        mine = RangeSet(key, Range.of(c.op, c.literal.value))
-        for n, (ref, ranges, sources) in enumerate(self.ranges):
-            if not equal(ref, c.ref):
-                continue
-            both = ranges.intersect(mine)
-            if both.is_empty:
-                return False
-            if both == ranges:
-                _drop(terms, term)
-            elif both == mine:
-                for s in sources:
-                    _drop(terms, s)
-                self.ranges[n] = (ref, both, [term])
-            else:
-                self.ranges[n] = (ref, both, [*sources, term])
-            return True
-        self.ranges.append((c.ref, mine, [term]))
-        return True
-
-    def settle_equalities(self, terms: list[Rex]) -> bool:
-        """Drops ``x = y`` where both are known constants; False when these differ."""
-        for left, right, term in self.equalities:
-            a = next((v for r, v in self.constants if equal(r, left)), None)
-            b = next((v for r, v in self.constants if equal(r, right)), None)
-            if a is None or b is None:
-                continue
-            if a != b:
-                return False
-            _drop(terms, term)
-        return True
-
-
-def _search_strong(term: Rex) -> list[Rex]:
-    literal = term.children[1]
-    strong = isinstance(literal, Literal) and literal.sarg is not None and literal.sarg.get("nullAs") != "TRUE"
-    return strong_operands(term.children[0]) if strong else []
-
-
-def _drop(terms: list[Rex], term: Rex) -> None:
-    for i, t in enumerate(terms):
-        if t is term:
-            del terms[i]
-            return
 
 
 def simplify_filter(predicates: Iterable[Rex]) -> Rex:

@@ -42,7 +42,7 @@ from planner.passes.ranks import rank_of_window, refuse_values, refuse_windows, 
 from planner.passes.reduce_expressions import reduce_filter, reduce_join, reduce_project
 from planner.passes.simplify_coalesce import remove_unreachable_coalesce_arguments, simplify_coalesce_of_join_keys
 from planner.passes.simplify_conditions import simplify_filter_condition, simplify_join_condition
-from planner.passes.split_windows import drop_identity_over_window, split_windows
+from planner.passes.split_windows import split_windows
 from planner.passes.time_attributes import materialize_time_attributes
 from planner.passes.to_calcs import to_calcs
 from planner.passes.union_to_distinct import drop_distinct_below_union, union_to_distinct
@@ -81,7 +81,7 @@ _REDUCE = (reduce_filter, reduce_project, reduce_join)
 PHASES: tuple[Phase, ...] = (
     Phase("default rewrite", "sequence", (
         *_SIMPLIFY, remove_unreachable_coalesce_arguments, simplify_coalesce_of_join_keys, *_REDUCE, pull_up_constants,
-        merge_projects, drop_identity_over_window, split_windows, coerce_unions, merge_filters, prune_count_star)),
+        merge_projects, split_windows, coerce_unions, merge_filters, prune_count_star)),
     Phase("filters towards the sources", "collection", (
         filter_into_join, join_condition_push, filter_through_aggregate, filter_through_project, filter_through_union,
         merge_filters, *_SIMPLIFY, *_REDUCE), times=5),

@@ -29,7 +29,10 @@ def merge_projects(rel: Rel) -> Rel | None:
     below = rel.input
     if not mergeable(rel.exprs, below.exprs):
         return None
-    return replace(rel, input=below.input, exprs=tuple(substitute(e, below.exprs) for e in rel.exprs))
+    exprs = tuple(substitute(e, below.exprs) for e in rel.exprs)
+    if exprs == below.exprs:
+        return below
+    return replace(rel, input=below.input, exprs=exprs)
 
 
 def remove_trivial_project(rel: Rel) -> Rel | None:

@@ -10,24 +10,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from execnodes.rex import InputRef, Literal, Rex
-from planner.algebra import Filter, Project, Rel, Window, is_identity, unique_names
+from planner.algebra import Project, Rel, Window, is_identity, unique_names
 from planner.binding.errors import not_supported
 from planner.expressions.normal import equal, member
 from planner.expressions.ops import Over, rewrite, walk
 
-__all__ = ["drop_identity_over_window", "split_windows"]
-
-
-def drop_identity_over_window(rel: Rel) -> Rel | None:
-    """Drops a projection that only renames the filtered fields of a projection with a window function."""
-    if not isinstance(rel, Project) or not is_identity(rel.exprs, rel.input):
-        return None
-    below = rel.input
-    while isinstance(below, Filter):
-        below = below.input
-    if below is rel.input or not isinstance(below, Project) or not any(_has_over(e) for e in below.exprs):
-        return None
-    return rel.input
+__all__ = ["split_windows"]
 
 
 def split_windows(rel: Rel) -> Rel | None:

@@ -172,6 +172,13 @@ ALL_JSON = ", ".join(
             "  expected: a whole number of at most 32 bits, at least 1",
         ),
         (
+            FILES | {"source.monitor-interval": "1 parsec"},
+            "source",
+            "a INT",
+            "[OPT105] '1 parsec' is not a value of the option 'source.monitor-interval': the unit 'parsec' of "
+            "'1 parsec' is not known\n  expected: a duration such as '10 s', '5 min' or '1 h'",
+        ),
+        (
             FILES | {"source.path.regex-pattern": "("},
             "source",
             "a INT",

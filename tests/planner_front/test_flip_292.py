@@ -123,7 +123,7 @@ def test_a_changed_table_is_named(env: TableEnvironment, tmp_path: Path) -> None
     assert str(raised.value).startswith(
         "[CAT053] the table 'default_catalog.default_database.orders' has changed since the plan was compiled: "
         "column 'user_id' was BIGINT, is STRING\n"
-        f"  --> {file}, line 7, column "
+        f"  --> {file}, line 8, column 24"
     )
 
 

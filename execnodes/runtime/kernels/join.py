@@ -87,9 +87,15 @@ class _Side:
     def output_keys(self) -> list[str]:
         return [self.output[self.fields.index(key)] for key in self.keys]
 
-    def change(self, frame: pl.DataFrame, state: pl.DataFrame) -> _Change:
-        """What the rows of ``frame`` do to this side, of which ``state`` holds a part: see :class:`JoinKernel`."""
-        return self._change_rows(frame, state) if self.unique else self._change_occurrences(frame, state)
+    def change(self, frame: pl.DataFrame, state: pl.DataFrame, met: bool) -> _Change:
+        """What the rows of ``frame`` do to this side, of which ``state`` holds a part: see :class:`JoinKernel`.
+
+        Args:
+            met: whether the other side will meet what is left, so that ``gone`` is needed.
+        """
+        if self.unique:
+            return self._change_rows(frame, state if met else state[:0])
+        return self._change_occurrences(frame, state)
 
     def _change_rows(self, frame: pl.DataFrame, state: pl.DataFrame) -> _Change:
         """By unique key: the last change decides, whatever was there before."""
@@ -210,8 +216,8 @@ class JoinKernel(FrozenKernel):
         right = self._joinable(right_side, inputs[1])
         left_state, right_state = state
         parts = []
-        left_change = left_side.change(left, left_state) if left.height else None
-        right_change = right_side.change(right, right_state) if right.height else None
+        left_change = left_side.change(left, left_state, met=right.height > 0) if left.height else None
+        right_change = right_side.change(right, right_state, met=False) if right.height else None
         if left.height and right_state.height:
             parts.append(self._match(0, _netted(left, left_side), right_state, now))
         if right.height:

@@ -1,0 +1,67 @@
+"""What kind of predicate a row expression is: a comparison with a constant, a test for NULL, one that cannot fail."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from execnodes.rex import InputRef, Literal, Rex
+from planner.expressions.ops import COMPARISONS, MIRRORED, NEGATED, is_deterministic, is_null_literal, kind
+
+__all__ = ["STRONG", "Comparison", "always_null", "is_safe", "null_test", "strong_operands"]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """``ref op literal``, with ``ref`` on the left."""
+
+    ref: Rex
+    op: str
+    literal: Literal
+
+    @classmethod
+    def of(cls, rex: Rex) -> Comparison | None:
+        """``rex`` as a comparison of something deterministic with a constant, or None."""
+        op = kind(rex)
+        if op not in COMPARISONS:
+            return None
+        left, right = rex.children
+        if isinstance(right, Literal) and is_deterministic(left):
+            return cls(left, op, right)
+        if isinstance(left, Literal) and is_deterministic(right):
+            return cls(right, MIRRORED[op], left)
+        return None
+
+
+def null_test(rex: Rex) -> tuple[str, Rex] | None:
+    if kind(rex) in ("IS NULL", "IS NOT NULL") and is_deterministic(rex.children[0]):
+        return kind(rex), rex.children[0]
+    return None
+
+
+STRONG = frozenset({*COMPARISONS, "+", "-", "*", "/", "NOT", "CAST", "LIKE", "MOD"})
+"""Operators that give NULL as soon as one operand is NULL."""
+
+
+def strong_operands(rex: Rex) -> list[Rex]:
+    """References whose being NULL makes ``rex`` NULL."""
+    if isinstance(rex, InputRef):
+        return [rex]
+    return [r for c in rex.children for r in strong_operands(c)] if kind(rex) in STRONG else []
+
+
+def always_null(rex: Rex) -> bool:
+    """Whether ``rex`` is NULL for every row, because something it computes with is."""
+    if isinstance(rex, Literal):
+        return is_null_literal(rex) and rex.symbol is None
+    return kind(rex) in STRONG and any(always_null(c) for c in rex.children)
+
+
+_SAFE = frozenset({
+    *COMPARISONS, "UNARY +", "NEGATE", "+", "-", "*", *NEGATED, "IS DISTINCT FROM", "IS NOT DISTINCT FROM", "SEARCH", "OR",
+    "AND", "NOT", "CASE", "LIKE", "COALESCE", "TRIM", "LTRIM", "RTRIM", "BETWEEN", "CEIL", "FLOOR", "REVERSE",
+})
+
+
+def is_safe(rex: Rex) -> bool:
+    """Whether computing ``rex`` cannot fail, for any row."""
+    return isinstance(rex, (InputRef, Literal)) or (kind(rex) in _SAFE and all(is_safe(c) for c in rex.children))
