@@ -40,8 +40,13 @@ def _compile(rexes: tuple[Rex, ...], names: tuple[str, ...], time_zone: str) -> 
         if not isinstance(rex, InputRef):
             e = e.cast(rex.type.polars())
         values.append(e.alias(name))
-    return _Compiled(tuple(values), tuple(renderer.checks), renderer.uses_now,
-                     all(isinstance(rex, InputRef) for rex in rexes), any(v.meta.root_names() for v in values))
+    return _Compiled(
+        tuple(values),
+        tuple(renderer.checks),
+        renderer.uses_now,
+        all(isinstance(rex, InputRef) for rex in rexes),
+        any(v.meta.root_names() for v in values),
+    )
 
 
 def compile_rex(rex: Rex, time_zone: str = "UTC") -> pl.Expr:

@@ -10,6 +10,8 @@ import contextlib
 import json
 import shutil
 import tempfile
+import time
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,12 +42,16 @@ class Checkpoint:
 
     Attributes:
         folder: the directory.
+        id: of the checkpoint, for the names of files that its jobs write.
+        created: when it was made, in milliseconds since 1970.
         key_groups: into which state is split.
         temporary: whether it is removed when the job ends.
         resumed: whether an earlier run wrote to it.
     """
 
     folder: Path
+    id: str
+    created: int
     key_groups: int
     temporary: bool
     resumed: bool
@@ -74,7 +80,8 @@ class Checkpoint:
             else default_key_groups(int(options.get("parallelism.default", "2")))
         )
         if not given:
-            return Checkpoint(Path(tempfile.mkdtemp(prefix="stateplan-")), groups, temporary=True, resumed=False)
+            folder = Path(tempfile.mkdtemp(prefix="stateplan-"))
+            return Checkpoint(folder, uuid.uuid4().hex[:12], _now(), groups, temporary=True, resumed=False)
         folder = Path(given.removeprefix("file://")).absolute()
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -87,9 +94,11 @@ class Checkpoint:
             ) from cause
         facts_file, plan_file = folder / "stateplan.json", folder / "plan.json"
         if not entries:
-            _write(facts_file, json.dumps({"format": _FORMAT, "keyGroups": groups}) + "\n")
+            fresh = Checkpoint(folder, uuid.uuid4().hex[:12], _now(), groups, temporary=False, resumed=False)
+            facts = {"format": _FORMAT, "id": fresh.id, "created": fresh.created, "keyGroups": groups}
+            _write(facts_file, json.dumps(facts) + "\n")
             _write(plan_file, plan_text)
-            return Checkpoint(folder, groups, temporary=False, resumed=False)
+            return fresh
         if "stateplan.json" not in entries:
             raise CheckpointError(
                 "CKPT002",
@@ -99,7 +108,8 @@ class Checkpoint:
             )
         try:
             facts = json.loads(facts_file.read_text())
-            stored, version = int(facts["keyGroups"]), facts["format"]
+            version, stored = facts["format"], int(facts["keyGroups"])
+            known = Checkpoint(folder, str(facts["id"]), int(facts["created"]), stored, temporary=False, resumed=True)
         except (OSError, ValueError, KeyError, TypeError) as cause:
             raise CheckpointError(
                 "CKPT005",
@@ -134,7 +144,7 @@ class Checkpoint:
                         hint="restore it from a copy, or start from an empty directory",
                     ) from cause
         _write(plan_file, plan_text)
-        return Checkpoint(folder, stored, temporary=False, resumed=True)
+        return known
 
     def close(self) -> None:
         """Removes a temporary checkpoint."""
@@ -147,3 +157,7 @@ def _write(path: Path, text: str) -> None:
     temporary = path.with_suffix(".tmp")
     temporary.write_text(text)
     temporary.replace(path)
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

@@ -213,7 +213,7 @@ def execute(
     checkpoint = Checkpoint.open(options, plan_text, check_restart)
     run: _Run | None = None
     try:
-        job = translate(graph, options, checkpoint.key_groups)
+        job = translate(graph, options, checkpoint.key_groups, job_id=checkpoint.id, started=checkpoint.created)
         sources = Sources(job, options, checkpoint.splits)
         sources.prepare()
         bounded = sources.bounded()

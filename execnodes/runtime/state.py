@@ -12,7 +12,7 @@ import polars as pl
 
 from execnodes.errors import CheckpointError
 from execnodes.runtime.cache import RunCache
-from execnodes.runtime.kernel import Kernel, StateTable
+from execnodes.runtime.kernel import Kernel, StateTable, fetch_state
 from execnodes.runtime.runs import (
     RunInfo,
     build_run,
@@ -224,8 +224,7 @@ class KeyedState:
             The frame of output changes.
         """
         tables = self._tables
-        keys = kernel.keys(inputs)
-        state = [self.lookup(t, k, now, ttl[t.slot]) for t, k in zip(tables, keys, strict=True)]
+        state = fetch_state(kernel, inputs, lambda t, keys: self.lookup(t, keys, now, ttl[t.slot]))
         result = kernel.process(inputs, state, now, ttl)
         for table, upserts, deletes in zip(tables, result.upserts, result.deletes, strict=True):
             self.write(table, upserts, deletes, now, ttl[table.slot])

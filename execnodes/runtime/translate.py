@@ -36,25 +36,31 @@ from execnodes.types import LogicalType
 __all__ = ["translate"]
 
 
-def translate(graph: ExecGraph, options: Mapping[str, str], key_groups: int) -> JobGraph:
+def translate(
+    graph: ExecGraph, options: Mapping[str, str], key_groups: int, *, job_id: str = "", started: int = 0
+) -> JobGraph:
     """The job graph of a plan.
 
     Args:
         graph: the plan.
         options: session options; give the TTL of states the plan says nothing about.
         key_groups: into which keyed state is split.
+        job_id: tells the files of this job from those of others in the same folder.
+        started: when the job began, ms; generated timestamps refer to it.
 
     Raises:
         PlanError: PLAN035, a node that cannot be run yet.
         RunError: RUN021, a table without its options.
     """
-    return _Translation(assign_uids(graph), options).job(key_groups)
+    return _Translation(assign_uids(graph), options, job_id, started).job(key_groups)
 
 
 @dataclass
 class _Translation:
     graph: ExecGraph
     options: Mapping[str, str]
+    job_id: str
+    started: int
     operators: dict[int, int] = field(default_factory=dict)
     sinks: dict[int, int] = field(default_factory=dict)
     parts: dict[int, Stateful | Stateless] = field(default_factory=dict)
@@ -143,10 +149,10 @@ class _Translation:
 
         spec = node.scan_table_source
         options = self.table_options(spec)
-        validate_table(options, "source")
         table = spec.table.resolved_table
         assert table is not None
         fields = [(c.name, c.type) for c in table.table_schema.columns if c.kind == "PHYSICAL"]
+        validate_table(options, "source", schema=fields)
         keys = {c.name: c.metadata_key or c.name for c in table.table_schema.columns if c.kind == "METADATA"}
         projection = list(range(len(fields)))
         metadata: Sequence[str] = tuple(keys.values())
@@ -171,7 +177,7 @@ class _Translation:
         else:
             from execnodes.connectors.datagen import DatagenGenerator
 
-            reader = RangeReader(DatagenGenerator(options, fields))
+            reader = RangeReader(DatagenGenerator(options, fields, now=self.started))
         first: tuple[Transform, ...] = ()
         if filters:
             from execnodes.rex import InputRef
@@ -186,11 +192,13 @@ class _Translation:
 
         assert isinstance(node, Sink)
         options = self.table_options(node.dynamic_table_sink)
-        validate_table(options, "sink")
         table = node.dynamic_table_sink.table.resolved_table
         assert table is not None
         fields = tuple((c.name, c.type) for c in table.table_schema.columns if c.kind == "PHYSICAL")
-        return SinkSpec(_uid(node), node.dynamic_table_sink.table.summary, options["connector"], options, fields)
+        validate_table(options, "sink", schema=fields)
+        return SinkSpec(
+            f"{_uid(node)}-{self.job_id}", node.dynamic_table_sink.table.summary, options["connector"], options, fields
+        )
 
 
 def _uid(node: ExecNode) -> str:

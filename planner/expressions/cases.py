@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from execnodes.rex import Rex
 from execnodes.types import LogicalType
+from planner.expressions.comparison import is_safe
 from planner.expressions.ops import (
     FALSE,
     TRUE,
@@ -48,6 +49,8 @@ def case_operands(branches: Sequence[Branch]) -> list[Rex]:
 def boolean_case(branches: Sequence[Branch], unknown_as: NullAs, type: LogicalType) -> Rex | None:  # noqa: A002
     """A CASE of booleans without CASE, or None where that cannot be done."""
     values = [b.value for b in branches]
+    if not all(is_safe(v) for v in values) or not all(is_safe(b.condition) for b in branches[1:]):
+        return None
     if not any(is_always_true(v) or is_always_false(v) or is_null_literal(v) for v in values) and unknown_as != "FALSE":
         return None
     terms: list[Rex] = []

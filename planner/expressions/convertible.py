@@ -12,7 +12,7 @@ from dataclasses import replace
 from execnodes.rex import Call, InputRef, Literal, Rex
 from execnodes.types import BOOLEAN
 from planner.expressions.ops import COMPARISONS, Over, call, kind
-from planner.expressions.simplify import expand_search
+from planner.expressions.search import expand_search
 
 __all__ = ["convert"]
 

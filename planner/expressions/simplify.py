@@ -7,20 +7,17 @@ where the three values matter.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from decimal import Decimal
-from typing import Any
 
-from execnodes.functions.typerules import least_restrictive
-from execnodes.rex import Call, InputRef, Literal, Rex
+from execnodes.rex import Call, Literal, Rex
 from execnodes.types import BOOLEAN, LogicalType
 from planner.expressions import fold
 from planner.expressions.cases import Branch, boolean_case, branches_of, case_operands
+from planner.expressions.comparison import STRONG, Comparison, always_null, is_safe, null_test
+from planner.expressions.facts import Facts
 from planner.expressions.normal import equal, member
 from planner.expressions.ops import (
     COMPARISONS,
     FALSE,
-    MIRRORED,
     NEGATED,
     TRUE,
     and_,
@@ -41,8 +38,9 @@ from planner.expressions.ops import (
     with_operands,
 )
 from planner.expressions.sarg import ALL, NullAs, Range, RangeSet, Sarg, value_key
+from planner.expressions.search import SargCollector, expand_search, sarg_ref, search
 
-__all__ = ["Comparison", "Simplifier", "expand_search", "simplify_filter", "simplify_preserving_type"]
+__all__ = ["Simplifier", "simplify_filter", "simplify_preserving_type"]
 
 
 def _split(terms: Iterable[Rex]) -> tuple[list[Rex], list[Rex]]:
@@ -172,7 +170,9 @@ class Simplifier:
         if collector.need_to_fix():
             terms = collector.fixed(unknown_as)
         out: list[Rex] = []
-        for term in terms:
+        unequal: list[tuple[Rex, Literal, int]] = []
+        for term in list(terms):
+            op = kind(term)
             if is_null_literal(term):
                 if unknown_as == "FALSE":
                     continue
@@ -180,8 +180,33 @@ class Simplifier:
                     return TRUE
             elif is_always_true(term):
                 return TRUE
+            elif op == "IS NOT TRUE" and is_safe(term.children[0]) and member(term.children[0], terms):
+                return TRUE
+            elif op == "NOT" and is_safe(term.children[0]) and member(term.children[0], terms):
+                return self._or_of_opposites(terms, term, unknown_as)
+            elif op == "<>":
+                c = Comparison.of(term)
+                first = None if c is None else next((u for u in unequal if equal(u[0], c.ref)), None)
+                if c is not None and first is None:
+                    unequal.append((c.ref, c.literal, len(out)))
+                elif c is not None and first is not None:
+                    if first[1].value not in (None, c.literal.value) and c.literal.value is not None:
+                        known = call("OR", (test("IS NOT NULL", c.ref), Literal(BOOLEAN, None)), BOOLEAN)
+                        out[first[2]] = self.simplify(known, unknown_as)
+                        if is_always_true(out[first[2]]):
+                            return TRUE
+                    continue
             out.append(term)
         return or_(out)
+
+    def _or_of_opposites(self, terms: list[Rex], negated: Rex, unknown_as: NullAs) -> Rex:
+        """``x OR NOT x`` among ``terms``: TRUE unless x is NULL."""
+        x = negated.children[0]
+        if not x.type.nullable:
+            return TRUE
+        known = self._is(test("IS NOT NULL", x), unknown_as)
+        replaced = [known if equal(t, x) else Literal(BOOLEAN, None) if t is negated else t for t in terms]
+        return self._ors(replaced, unknown_as)
 
     def _not(self, rex: Rex, unknown_as: NullAs) -> Rex:
         inner = rex.children[0]

@@ -13,7 +13,7 @@ from execnodes.rex import InputRef, Rex
 from execnodes.rex import Literal as Constant
 from planner.algebra import AggCall, Aggregate, Calc, Exchange, Filter, Join, Project, Rank, Rel, Scan, Union
 from planner.expressions.ops import COMPARISONS, MIRRORED, conjunctions, kind
-from planner.expressions.simplify import expand_search
+from planner.expressions.search import expand_search
 from planner.metadata.predicates import predicates_of
 
 __all__ = ["Monotonicity", "monotonicity"]

@@ -12,7 +12,7 @@ from execnodes.rex import Call, Rex
 from planner.algebra import Filter, FilterAbility, Rel, Scan
 from planner.expressions.convertible import convert
 from planner.expressions.ops import call, conjunctions, disjunctions, kind, not_, or_, walk
-from planner.expressions.simplify import expand_search
+from planner.expressions.search import expand_search
 from planner.passes.build import filtered
 
 __all__ = ["push_filter_into_scan"]

@@ -22,7 +22,7 @@ from planner.expressions.ops import (
     remap,
     substitute,
 )
-from planner.expressions.simplify import expand_search
+from planner.expressions.search import expand_search
 
 __all__ = ["rank_of_window", "refuse_values", "refuse_windows", "transpose_calc_and_rank"]
 

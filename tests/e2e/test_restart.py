@@ -105,7 +105,7 @@ def test_damaged_checkpoint(damage: str, spark: object, tmp_path: Path, capsys: 
         (checkpoint / "notes.txt").write_text("mine")
     else:
         (checkpoint / "stateplan.json").write_text(
-            json.dumps({"format": 1, "keyGroups": 4 if damage == "key groups" else 2})
+            json.dumps({"format": 1, "id": "a", "created": 0, "keyGroups": 4 if damage == "key groups" else 2})
         )
         (checkpoint / "plan.json").write_text(job.plan.read_text())
     if damage == "truncated plan":

@@ -21,10 +21,19 @@ from execnodes.runtime.kernels._net import Bools, Ints, nulls, positions, truth
 from execnodes.specs import AggCall
 from execnodes.types import LogicalType
 
-__all__ = ["ACCUMULATORS", "Accumulator", "Changes", "Fold", "TrackedExtreme", "accumulator", "aligned",
-           "best_of_each", "better"]
+__all__ = [
+    "ACCUMULATORS",
+    "Accumulator",
+    "Changes",
+    "Fold",
+    "TrackedExtreme",
+    "accumulator",
+    "aligned",
+    "best_of_each",
+    "better",
+]
 
-_DECIMAL_LIMIT = 10 ** 38
+_DECIMAL_LIMIT = 10**38
 
 
 @dataclass(frozen=True)
@@ -175,15 +184,18 @@ class Total(Fold):
         scale = self._dtype.scale if isinstance(self._dtype, pl.Decimal) else 0
         step = changes.column.cast(self._dtype)
         bound = float(step.cast(pl.Float64).abs().sum()) + float(old.cast(pl.Float64).abs().max() or 0)  # type: ignore[arg-type]
-        if bound * 10.0 ** scale > 0.99 * _DECIMAL_LIMIT:
+        if bound * 10.0**scale > 0.99 * _DECIMAL_LIMIT:
             return self._decimal_by_row(old, step, changes, scale)
         if changes.signs is not None:
             step = pl.select(pl.when(pl.Series(changes.signs < 0)).then(-step).otherwise(step)).to_series()
         found = pl.DataFrame([pl.Series("g", changes.codes), step.alias("v")]).group_by("g").agg(pl.col("v").sum())
         place = positions(found["g"].to_numpy(), changes.groups)
         total = aligned(found["v"], place)
-        start = old if self._average else pl.select(
-            pl.when(pl.Series(place >= 0)).then(old.fill_null(Decimal(0))).otherwise(old)).to_series()
+        start = (
+            old
+            if self._average
+            else pl.select(pl.when(pl.Series(place >= 0)).then(old.fill_null(Decimal(0))).otherwise(old)).to_series()
+        )
         return (start + total.fill_null(Decimal(0))).cast(self._dtype)
 
     def _decimal_by_row(self, old: pl.Series, step: pl.Series, changes: Changes, scale: int) -> pl.Series:
@@ -322,12 +334,12 @@ def _decimal_average(total: pl.Series, count: Ints, scale: int, result_scale: in
     """The quotient rounded half up to ``result_scale`` digits; NULL where it has more than 38 digits."""
     shift = result_scale - scale
     sums, number = total.to_physical(), pl.Series(count).cast(pl.Int128)
-    ten = pl.Series([10 ** shift], dtype=pl.Int128)
+    ten = pl.Series([10**shift], dtype=pl.Int128)
     size, parts = sums.abs(), number.abs()
     whole, rest = size // parts, (size % parts) * ten
     fraction, left = rest // parts, rest % parts
     fraction = fraction + (left + left >= parts).cast(pl.Int128)
-    fits = whole < pl.Series([_DECIMAL_LIMIT // 10 ** shift], dtype=pl.Int128)
+    fits = whole < pl.Series([_DECIMAL_LIMIT // 10**shift], dtype=pl.Int128)
     quotient = whole.zip_with(fits, nulls("", pl.Int128(), len(whole))) * ten + fraction
     negative = (sums < 0) != (number < 0)
     return _unscaled((quotient * pl.Series([-1], dtype=pl.Int128)).zip_with(negative, quotient), result_scale)
@@ -364,7 +376,10 @@ def accumulator(number: int, call: AggCall, argument: LogicalType | None, retrac
     """
     function = ACCUMULATORS.get(call.function)
     if function is None or len(call.arg_list) > 1 or (argument is None and call.function != "COUNT"):
-        raise RunError("RUN063", f"{call.function} of {len(call.arg_list)} arguments cannot be run as an aggregate",
-                       expected=f"one of {', '.join(ACCUMULATORS)} of one argument, or COUNT(*)",
-                       hint=nearest(call.function, ACCUMULATORS))
+        raise RunError(
+            "RUN063",
+            f"{call.function} of {len(call.arg_list)} arguments cannot be run as an aggregate",
+            expected=f"one of {', '.join(ACCUMULATORS)} of one argument, or COUNT(*)",
+            hint=nearest(call.function, ACCUMULATORS),
+        )
     return (function.retract if retract else function.append)(number, argument, call.type)

@@ -72,8 +72,9 @@ class KeyIds:
         rows, starts: the rows sorted by key, and which of them are the first of their key.
     """
 
-    def __init__(self, first: Ints, codes: Ints | None = None, rows: Ints | None = None,
-                 starts: Bools | None = None) -> None:
+    def __init__(
+        self, first: Ints, codes: Ints | None = None, rows: Ints | None = None, starts: Bools | None = None
+    ) -> None:
         self.first = first
         self._codes = codes
         self._rows, self._starts = rows, starts
@@ -174,8 +175,12 @@ def _same(frame: pl.DataFrame, columns: Sequence[str], ids: KeyIds) -> bool:
 
 def _compared(frame: pl.DataFrame, columns: Sequence[str]) -> KeyIds:
     """Numbers found by comparing keys: slower, needs no luck with hashes."""
-    groups = frame.select(columns).with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("@row")) \
-        .group_by(columns, maintain_order=True).agg(pl.col("@row"))
+    groups = (
+        frame.select(columns)
+        .with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("@row"))
+        .group_by(columns, maintain_order=True)
+        .agg(pl.col("@row"))
+    )
     lengths = groups["@row"].list.len().to_numpy()
     rows = groups["@row"].explode().to_numpy()
     codes = np.empty(frame.height, np.int64)
@@ -216,7 +221,7 @@ def ids_of(parts: Sequence[pl.DataFrame], columns: Sequence[str]) -> tuple[KeyId
     out: list[Ints] = []
     start = 0
     for part in parts:
-        out.append(ids.codes[start:start + part.height])
+        out.append(ids.codes[start : start + part.height])
         start += part.height
     return ids, out
 

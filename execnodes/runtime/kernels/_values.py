@@ -83,8 +83,16 @@ class Values:
     retract: bool
 
     @classmethod
-    def of(cls, name: str, keys: tuple[str, ...], argument: str, filters: tuple[str | None, ...], retract: bool,
-           ordered: bool, types: dict[str, pl.DataType]) -> Values:
+    def of(
+        cls,
+        name: str,
+        keys: tuple[str, ...],
+        argument: str,
+        filters: tuple[str | None, ...],
+        retract: bool,
+        ordered: bool,
+        types: dict[str, pl.DataType],
+    ) -> Values:
         """The tables for the values of ``argument``, which has the state name ``name``."""
         pair = {**{k: types[k] for k in keys}, VALUE: types[argument]}
         flags: dict[str, pl.DataType] = {}
@@ -117,8 +125,9 @@ class Values:
         rows, _ = self.select(frame)
         return self.pairs(frame, rows) if len(rows) else None
 
-    def changes(self, frame: pl.DataFrame, codes: Ints, signs: Ints | None, state: pl.DataFrame,
-                born: Ints | None) -> ValueChanges:
+    def changes(
+        self, frame: pl.DataFrame, codes: Ints, signs: Ints | None, state: pl.DataFrame, born: Ints | None
+    ) -> ValueChanges:
         """What the rows of ``frame`` do to the values.
 
         Args:
@@ -178,15 +187,22 @@ class Values:
     def writes(self, changes: ValueChanges, times: Ints) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
         """Upserts and deletes of the table of values; ``times`` has the time of access per group."""
         there = np.logical_or.reduce([n != 0 for n in changes.new])
-        write = there if self.retract else \
-            np.logical_or.reduce([n != o for n, o in zip(changes.new, changes.old, strict=True)])
+        write = (
+            there
+            if self.retract
+            else np.logical_or.reduce([n != o for n, o in zip(changes.new, changes.old, strict=True)])
+        )
         rows = np.flatnonzero(write)
-        counts = [pl.Series(name, changes.new[i][rows]).cast(self.table.schema[name])
-                  for i, name in enumerate(n for n in self.table.schema if n not in self.table.identity)]
+        counts = [
+            pl.Series(name, changes.new[i][rows]).cast(self.table.schema[name])
+            for i, name in enumerate(n for n in self.table.schema if n not in self.table.identity)
+        ]
         gone = np.flatnonzero(changes.known & ~there)
         upserts = _taken(changes.pairs, rows).hstack(counts)
-        return (stamped(upserts, times[changes.groups[rows]]) if len(rows) else None,
-                changes.pairs[gone] if len(gone) else None)
+        return (
+            stamped(upserts, times[changes.groups[rows]]) if len(rows) else None,
+            changes.pairs[gone] if len(gone) else None,
+        )
 
     def of_groups(self, state: pl.DataFrame, group_keys: pl.DataFrame, groups: Ints) -> pl.DataFrame:
         """Key and value of those rows of the table that belong to the given groups."""
@@ -201,8 +217,10 @@ class Values:
         there = changes.new[0] != 0
         rows = np.flatnonzero(there)
         gone = np.flatnonzero(changes.known & ~there)
-        return (stamped(_taken(changes.pairs, rows), times[changes.groups[rows]]) if len(rows) else None,
-                changes.pairs[gone] if len(gone) else None)
+        return (
+            stamped(_taken(changes.pairs, rows), times[changes.groups[rows]]) if len(rows) else None,
+            changes.pairs[gone] if len(gone) else None,
+        )
 
 
 def _taken(frame: pl.DataFrame, rows: Ints) -> pl.DataFrame:
@@ -222,8 +240,15 @@ def extremes(changes: ValueChanges, old: pl.Series, groups: int, largest: bool) 
     return best, lost & equal(best, old)
 
 
-def searched(changes: ValueChanges, order: pl.DataFrame, keys: Sequence[str], group_keys: pl.DataFrame,
-             born: Ints, ask: Bools, largest: bool) -> pl.Series:
+def searched(
+    changes: ValueChanges,
+    order: pl.DataFrame,
+    keys: Sequence[str],
+    group_keys: pl.DataFrame,
+    born: Ints,
+    ask: Bools,
+    largest: bool,
+) -> pl.Series:
     """The extreme value of the groups ``ask``: of their rows in the order table and of what the batch brings.
 
     Args:

@@ -82,8 +82,9 @@ class DeduplicateKernel(FrozenKernel):
     def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
         return [lookup_frame(inputs[0], self._key_columns)]
 
-    def process(self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int,
-                ttl: Sequence[int]) -> Step:
+    def process(
+        self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]
+    ) -> Step:
         """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`.
 
         Raises:
@@ -92,8 +93,11 @@ class DeduplicateKernel(FrozenKernel):
         frame = inputs[0]
         if KIND in frame.columns:
             if is_retraction(frame) is not None or (frame[KIND] == RowKind.UPDATE_AFTER).any():
-                raise RunError("RUN061", "Deduplicate by processing time got a change that is not an insertion",
-                               expected="an insert-only input")
+                raise RunError(
+                    "RUN061",
+                    "Deduplicate by processing time got a change that is not an insertion",
+                    expected="an insert-only input",
+                )
             frame = frame.drop(KIND)
         if self.keep_last:
             return self._last(frame, state[0], now, ttl[0])
@@ -119,7 +123,8 @@ class DeduplicateKernel(FrozenKernel):
         output = with_kind(new, kinds)
         if self.generate_update_before and len(known):
             before_image = state[old[known]].hstack(
-                [nulls(name, dtype, len(known)) for name, dtype in new.schema.items() if name not in self._kept])
+                [nulls(name, dtype, len(known)) for name, dtype in new.schema.items() if name not in self._kept]
+            )
             place = np.concatenate([2 * known, 2 * np.arange(len(old)) + 1])
             gone = with_kind(before_image, np.full(len(known), RowKind.UPDATE_BEFORE, np.int8))
             output = pl.concat([gone[output.columns], output], rechunk=True)[np.argsort(place)]

@@ -148,9 +148,15 @@ class GroupAggregateKernel(FrozenKernel):
 
     @cached_property
     def _accumulators(self) -> list[Accumulator]:
-        return [accumulator(i, call, self.input_type.fields[call.arg_list[0]].type if call.arg_list else None,
-                            retract and self.need_retraction)
-                for i, (call, retract) in enumerate(zip(self.agg_calls, self.need_retractions, strict=True))]
+        return [
+            accumulator(
+                i,
+                call,
+                self.input_type.fields[call.arg_list[0]].type if call.arg_list else None,
+                retract and self.need_retraction,
+            )
+            for i, (call, retract) in enumerate(zip(self.agg_calls, self.need_retractions, strict=True))
+        ]
 
     @cached_property
     def _values(self) -> list[Values]:
@@ -172,8 +178,15 @@ class GroupAggregateKernel(FrozenKernel):
             filters = tuple(dict.fromkeys(_filter(self.agg_calls[i]) for i in calls))
             users = [(i, filters.index(_filter(self.agg_calls[i]))) for i in calls]
             extreme = tracked.pop((argument, filters[0]), []) if len(filters) == 1 else []
-            values = Values.of(f"{_STATE}.distinct{argument}", self._keys, column(argument), filters,
-                               self.need_retraction, bool(extreme), types)
+            values = Values.of(
+                f"{_STATE}.distinct{argument}",
+                self._keys,
+                column(argument),
+                filters,
+                self.need_retraction,
+                bool(extreme),
+                types,
+            )
             out.append((values, users + [(i, 0) for i in extreme]))
         for (argument, passed), calls in tracked.items():
             name = f"{_STATE}.values{argument}" + (f".{passed}" if passed else "")
@@ -215,7 +228,7 @@ class GroupAggregateKernel(FrozenKernel):
         if retracted is not None:
             rows = np.flatnonzero(retracted)
             orders = len(self.tables) - 1 - len(self._values)
-            out[len(out) - orders:] = [lookup_frame(frame[rows], self._keys)] * orders
+            out[len(out) - orders :] = [lookup_frame(frame[rows], self._keys)] * orders
         return out
 
     def first_keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
@@ -246,8 +259,9 @@ class GroupAggregateKernel(FrozenKernel):
 
     # -- a batch -----------------------------------------------------------------------------------------------------
 
-    def process(self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int,
-                ttl: Sequence[int]) -> Step:
+    def process(
+        self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]
+    ) -> Step:
         """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`.
 
         Raises:
@@ -310,12 +324,16 @@ class GroupAggregateKernel(FrozenKernel):
         batch = self._batch(frame, state[0])
         before = self._before(batch, state[0])
         born = None if not self.need_retraction else np.where(batch.fresh, _NEVER, before[_BORN].to_numpy())
-        changes = [values.changes(batch.frame, batch.codes, batch.signs, rows, born)
-                   for values, rows in zip(self._values, state[1:], strict=False)]
-        found = {i: extremes(happened, before[kept.best], batch.groups, kept.largest)
-                 for (_, users), happened in zip(self._value_plan, changes, strict=True)
-                 for i, kept in self._tracked(users)}
-        return _Prepared(frame, list(state[:1 + len(changes)]), batch, before, born, changes, found)
+        changes = [
+            values.changes(batch.frame, batch.codes, batch.signs, rows, born)
+            for values, rows in zip(self._values, state[1:], strict=False)
+        ]
+        found = {
+            i: extremes(happened, before[kept.best], batch.groups, kept.largest)
+            for (_, users), happened in zip(self._value_plan, changes, strict=True)
+            for i, kept in self._tracked(users)
+        }
+        return _Prepared(frame, list(state[: 1 + len(changes)]), batch, before, born, changes, found)
 
     def _batch(self, frame: pl.DataFrame, groups: pl.DataFrame) -> _Batch:
         ids, (codes, state) = ids_of((frame, groups), self._keys)
@@ -327,8 +345,11 @@ class GroupAggregateKernel(FrozenKernel):
         change = signs(frame)
         if not self.need_retraction:
             if change is not None:
-                raise RunError("RUN064", "GroupAggregate got a retraction, but its input is said to have none",
-                               expected="insertions only")
+                raise RunError(
+                    "RUN064",
+                    "GroupAggregate got a retraction, but its input is said to have none",
+                    expected="insertions only",
+                )
             return _Batch(frame, codes, None, first, known, known < 0, np.ones(len(first), np.int64))
         rows = np.zeros(len(first), np.int64)
         old = known >= 0
@@ -363,8 +384,9 @@ class GroupAggregateKernel(FrozenKernel):
         kept = [(i, self._accumulators[i]) for i, _ in users]
         return [(i, k) for i, k in kept if isinstance(k, TrackedExtreme)]
 
-    def _output(self, batch: _Batch, keys: pl.DataFrame, groups: pl.DataFrame, current: pl.DataFrame,
-                ttl: int) -> pl.DataFrame:
+    def _output(
+        self, batch: _Batch, keys: pl.DataFrame, groups: pl.DataFrame, current: pl.DataFrame, ttl: int
+    ) -> pl.DataFrame:
         old = batch.known >= 0
         there = batch.rows > 0
         known = np.flatnonzero(old)
@@ -373,7 +395,7 @@ class GroupAggregateKernel(FrozenKernel):
         told = old & there
         if ttl == 0 and len(known):
             same = np.ones(len(known), bool)
-            for name in before.columns[len(self._keys):]:
+            for name in before.columns[len(self._keys) :]:
                 same &= equal(before[name], after[name][known])
             told[known[same]] = False
         new = np.flatnonzero(told | (there & ~old))
@@ -405,8 +427,9 @@ def _named(series: Sequence[pl.Series]) -> dict[str, pl.Series]:
     return {s.name: s for s in series}
 
 
-def _also(deletes: pl.DataFrame | None, stale: pl.DataFrame | None, upserts: pl.DataFrame | None) -> \
-        pl.DataFrame | None:
+def _also(
+    deletes: pl.DataFrame | None, stale: pl.DataFrame | None, upserts: pl.DataFrame | None
+) -> pl.DataFrame | None:
     """``deletes`` and those of the ``stale`` rows that are not written."""
     if stale is None or not stale.height:
         return deletes
@@ -430,5 +453,9 @@ def _seen(batch: _Batch, argument: int, passed: str | None) -> Changes:
     if keep is None:
         return Changes(batch.groups, batch.codes, values, batch.signs)
     rows = np.flatnonzero(keep)
-    return Changes(batch.groups, batch.codes[rows], None if values is None else values[rows],
-                   None if batch.signs is None else batch.signs[rows])
+    return Changes(
+        batch.groups,
+        batch.codes[rows],
+        None if values is None else values[rows],
+        None if batch.signs is None else batch.signs[rows],
+    )

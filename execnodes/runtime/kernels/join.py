@@ -178,8 +178,10 @@ class JoinKernel(FrozenKernel):
     @cached_property
     def _sides(self) -> tuple[_Side, _Side]:
         width = len(self.left_type.fields)
-        return (_side("leftState", 0, self.left_type, self.spec.left_keys, self.left_upsert_keys, 0),
-                _side("rightState", 1, self.right_type, self.spec.right_keys, self.right_upsert_keys, width))
+        return (
+            _side("leftState", 0, self.left_type, self.spec.left_keys, self.left_upsert_keys, 0),
+            _side("rightState", 1, self.right_type, self.spec.right_keys, self.right_upsert_keys, width),
+        )
 
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
@@ -190,8 +192,9 @@ class JoinKernel(FrozenKernel):
         if self.spec.non_equi_condition is None:
             return None
         fields = [*self.left_type.fields, *self.right_type.fields]
-        return CalcTransform(tuple(InputRef(f.type, i) for i, f in enumerate(fields)), self.spec.non_equi_condition,
-                             self.time_zone)
+        return CalcTransform(
+            tuple(InputRef(f.type, i) for i, f in enumerate(fields)), self.spec.non_equi_condition, self.time_zone
+        )
 
     def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
         frames = [self._joinable(side, frame) for side, frame in zip(self._sides, inputs, strict=True)]
@@ -200,16 +203,20 @@ class JoinKernel(FrozenKernel):
             parts = []
             if other.height:
                 wanted = dict(zip(side.keys, other_side.keys, strict=True))
-                parts.append(pl.DataFrame([other[theirs].alias(ours) for ours, theirs in wanted.items()])
-                             if wanted else other[:1])
+                parts.append(
+                    pl.DataFrame([other[theirs].alias(ours) for ours, theirs in wanted.items()])
+                    if wanted
+                    else other[:1]
+                )
             retracted = None if side.unique else is_retraction(own)
             if retracted is not None and (side.keys or not parts):
                 parts.append(own[list(side.table.lookup) or own.columns][np.flatnonzero(retracted)])
             out.append(pl.concat(parts) if parts else None)
         return out
 
-    def process(self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int,
-                ttl: Sequence[int]) -> Step:
+    def process(
+        self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]
+    ) -> Step:
         """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`."""
         left_side, right_side = self._sides
         left = self._joinable(left_side, inputs[0])
@@ -227,10 +234,14 @@ class JoinKernel(FrozenKernel):
             if present.height:
                 parts.append(self._match(1, _netted(right, right_side), present, now))
         kinds = any(KIND in frame.columns for frame in inputs)
-        return Step(self._output(parts, kinds),
-                    [None if c is None or not c.upserts.height else stamped(c.upserts, now)
-                     for c in (left_change, right_change)],
-                    [None if c is None else c.deletes for c in (left_change, right_change)])
+        return Step(
+            self._output(parts, kinds),
+            [
+                None if c is None or not c.upserts.height else stamped(c.upserts, now)
+                for c in (left_change, right_change)
+            ],
+            [None if c is None else c.deletes for c in (left_change, right_change)],
+        )
 
     def _joinable(self, side: _Side, frame: pl.DataFrame) -> pl.DataFrame:
         """The rows that can have a match."""
@@ -247,8 +258,15 @@ class JoinKernel(FrozenKernel):
         order: Literal["left", "none"] = "none" if is_retraction(rows) is None else "left"
         if own.keys:
             pairs = dict.fromkeys(zip(own.output_keys, other.output_keys, strict=True))
-            out = first.join(second, left_on=[a for a, _ in pairs], right_on=[b for _, b in pairs], how="inner",
-                             coalesce=False, nulls_equal=not all(self.spec.filter_nulls), maintain_order=order)
+            out = first.join(
+                second,
+                left_on=[a for a, _ in pairs],
+                right_on=[b for _, b in pairs],
+                how="inner",
+                coalesce=False,
+                nulls_equal=not all(self.spec.filter_nulls),
+                maintain_order=order,
+            )
         else:
             out = first.join(second, how="cross", maintain_order=order)
         return out if self._condition is None else self._condition(out, now)
@@ -265,8 +283,9 @@ class JoinKernel(FrozenKernel):
         return parts[0][names] if len(parts) == 1 else pl.concat([p[names] for p in parts])
 
 
-def _side(name: str, slot: int, row: LogicalType, keys: Sequence[int], upsert_keys: Sequence[Sequence[int]],
-          offset: int) -> _Side:
+def _side(
+    name: str, slot: int, row: LogicalType, keys: Sequence[int], upsert_keys: Sequence[Sequence[int]], offset: int
+) -> _Side:
     """The kind of state a side needs: with several unique keys the first one within the join key, else the shortest."""
     key_columns = columns(keys)
     schema = state_columns(row)
