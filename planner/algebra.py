@@ -301,12 +301,16 @@ class Exchange(_Single):
 
 @dataclass(frozen=True)
 class Sink(_Single):
-    """Writing a table. ``targets`` are the positions of the INSERT's column list, None when it has none."""
+    """Writing a table. ``targets`` are the positions of the INSERT's column list, None when it has none.
+
+    ``upsert_key`` is the key of the changes where the input's own metadata does not say it.
+    """
 
     table: CatalogTable
     targets: tuple[int, ...] | None = None
     conflict: str | None = None
     place: Place | None = field(default=None, compare=False, repr=False)
+    upsert_key: tuple[int, ...] | None = None
 
 
 def fields_of(rel: Rel) -> list[Field]:

@@ -164,7 +164,7 @@ class _Lowering:
         if rel.targets is not None:
             target["targetColumns"] = [[i] for i in rel.targets]
         out: Json = {"dynamicTableSink": target, "inputChangelogMode": changelog_mode(node)}
-        key = smallest_key(upsert_keys(rel.input))
+        key = rel.upsert_key or smallest_key(upsert_keys(rel.input))
         if key is not None:
             out["inputUpsertKey"] = list(key)
         return out

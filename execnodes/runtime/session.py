@@ -35,7 +35,9 @@ DEFAULTS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.sql.adaptive.enabled": "false",
-    "spark.sql.streaming.checkpointFileManagerClass": f"{_STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        f"{_STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
     "spark.log.level": "ERROR",
     "spark.executorEnv.POLARS_MAX_THREADS": "1",
     "spark.executorEnv.OMP_NUM_THREADS": "1",

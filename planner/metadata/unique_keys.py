@@ -115,14 +115,16 @@ def _of_join(join: Join, upsert: bool) -> Keys:
     pairs = equi_keys(join.condition, width)
     left_set, right_set = frozenset(k for k, _ in pairs), frozenset(r for _, r in pairs)
     left, right = _keys(join.left, upsert), _keys(join.right, upsert)
+    left_unique = bool(pairs) and any(k <= left_set for k in left)
+    right_unique = bool(pairs) and any(k <= right_set for k in right)
     if upsert:
         left, right = _containing(left, left_set), _containing(right, right_set)
     if join.join_type in ("SEMI", "ANTI"):
         return left
     out = {lk | frozenset(r + width for r in rk) for lk in left for rk in right}
-    if pairs and are_unique(join.right, right_set) and join.join_type in ("INNER", "LEFT"):
+    if right_unique and join.join_type in ("INNER", "LEFT"):
         out |= left
-    if pairs and are_unique(join.left, left_set) and join.join_type in ("INNER", "RIGHT"):
+    if left_unique and join.join_type in ("INNER", "RIGHT"):
         out |= {frozenset(r + width for r in k) for k in right}
     return frozenset(out)
 

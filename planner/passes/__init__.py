@@ -38,7 +38,7 @@ from planner.passes.push_filters_into_scans import push_filter_into_scan
 from planner.passes.push_join_expressions import push_join_expressions
 from planner.passes.push_projects import project_through_filter, project_through_join, project_through_union
 from planner.passes.push_projects_into_scans import push_project_into_scan
-from planner.passes.ranks import rank_of_window, refuse_values, refuse_windows, transpose_calc_and_rank
+from planner.passes.ranks import rank_of_window, refuse_top_n, refuse_values, refuse_windows, transpose_calc_and_rank
 from planner.passes.reduce_expressions import reduce_filter, reduce_join, reduce_project
 from planner.passes.simplify_coalesce import remove_unreachable_coalesce_arguments, simplify_coalesce_of_join_keys
 from planner.passes.simplify_conditions import simplify_filter_condition, simplify_join_condition
@@ -95,11 +95,12 @@ PHASES: tuple[Phase, ...] = (
         union_to_distinct, drop_distinct_below_union, prune_aggregate_calls, remove_aggregate, merge_aggregate_project, reduce_aggregates,
         merge_projects, remove_trivial_project)),
     Phase("calcs", "whole", function=to_calcs),
-    Phase("ranks", "sequence", (rank_of_window, refuse_values, refuse_windows, transpose_calc_and_rank)),
+    Phase("ranks", "sequence", (rank_of_window, refuse_top_n, refuse_values, refuse_windows, transpose_calc_and_rank)),
     Phase("calcs merged", "whole", function=to_calcs),
     Phase("calc filters into the sources", "sequence", (push_calc_filter_into_scan,)),
     Phase("time attributes", "whole", function=materialize_time_attributes),
     Phase("calcs merged again", "whole", function=to_calcs),
+    Phase("ranks that exist", "sequence", (refuse_top_n,)),
     Phase("exchanges", "whole", function=distribute),
 )
 

@@ -24,7 +24,7 @@ from planner.expressions.ops import (
 )
 from planner.expressions.search import expand_search
 
-__all__ = ["rank_of_window", "refuse_values", "refuse_windows", "transpose_calc_and_rank"]
+__all__ = ["rank_of_window", "refuse_top_n", "refuse_values", "refuse_windows", "transpose_calc_and_rank"]
 
 
 def rank_of_window(rel: Rel) -> Rel | None:
@@ -90,6 +90,18 @@ def refuse_windows(rel: Rel) -> Rel | None:
                             "keep the first row: SELECT ... FROM (SELECT *, ROW_NUMBER() OVER (...) AS row_num "
                             "FROM ...) WHERE row_num = 1")
     return None
+
+
+def refuse_top_n(rel: Rel) -> Rel | None:
+    """Raises SQL150 for the first row in another order than that of arrival: a top-N query."""
+    if not isinstance(rel, Rank):
+        return None
+    _, order_type = rel.input.fields[rel.order[0][0]]
+    if len(rel.order) == 1 and order_type.kind == "PROCTIME":
+        return None
+    what = "by more than one column" if len(rel.order) > 1 else f"by {order_type.summary()} and not by a time attribute"
+    raise not_supported(f"a top-N query (the first row ordered {what})", rel.place,
+                        "ORDER BY a column that is PROCTIME(), to keep the first or last row of each partition")
 
 
 def refuse_values(rel: Rel) -> Rel | None:

@@ -1,5 +1,7 @@
 """Writes a table once where several INSERTs of a statement set write it in the same way: their rows are united.
 
+As in Flink, the key of the changes is that of the first INSERT, though the union of them has none.
+
 Source: Flink's ``SinkReuser``.
 """
 
@@ -8,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from planner.algebra import Rel, Sink, Union
+from planner.metadata.unique_keys import smallest_key, upsert_keys
 from planner.physical import Physical
 
 __all__ = ["reuse_sinks"]
@@ -43,4 +46,5 @@ def _united(group: list[Physical]) -> Physical:
     below = Physical(union, inputs, first.kinds, first.update)
     sink = first.rel
     assert isinstance(sink, Sink)
-    return Physical(replace(sink, input=union), (below,), first.kinds, first.update)
+    key = smallest_key(upsert_keys(sink.input))
+    return Physical(replace(sink, input=union, upsert_key=key), (below,), first.kinds, first.update)

@@ -249,7 +249,11 @@ def _object_lines(piece: bytes) -> int | None:
     also keeps it from a ``null`` at the start, which it does not survive.
     """
     data = np.frombuffer(piece, np.uint8)
-    ends = np.flatnonzero(data == 10)
+    breaks = data == 10
+    inner = int(np.count_nonzero(breaks[1:-1] & (data[:-2] == 125) & (data[2:] == 123)))
+    if piece.startswith(b"{") and piece.endswith(b"}\n") and inner + 1 == np.count_nonzero(breaks):
+        return inner + 1
+    ends = np.flatnonzero(breaks)
     starts = np.empty_like(ends)
     starts[0] = 0
     np.add(ends[:-1], 1, out=starts[1:])
