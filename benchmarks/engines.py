@@ -13,10 +13,24 @@ __all__ = ["Engine", "EngineError", "Run", "flink", "flink_setup", "stateplan"]
 
 HERE = Path(__file__).parent
 FLINK = HERE / "flink"
-FLINK_OPENS = [f"java.base/{p}" for p in (
-    "java.lang", "java.lang.reflect", "java.util", "java.util.concurrent", "java.util.concurrent.atomic",
-    "java.util.concurrent.locks", "java.net", "java.io", "java.nio", "java.text", "java.time", "sun.nio.ch",
-    "sun.net.util")]
+FLINK_OPENS = [
+    f"java.base/{p}"
+    for p in (
+        "java.lang",
+        "java.lang.reflect",
+        "java.util",
+        "java.util.concurrent",
+        "java.util.concurrent.atomic",
+        "java.util.concurrent.locks",
+        "java.net",
+        "java.io",
+        "java.nio",
+        "java.text",
+        "java.time",
+        "sun.nio.ch",
+        "sun.net.util",
+    )
+]
 
 
 class EngineError(Exception):
@@ -39,8 +53,9 @@ class Engine:
     def __init__(self, name: str, source_options: str, command: list[str]) -> None:
         self.name = name
         self.source_options = source_options
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                         cwd=HERE.parent)
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=HERE.parent
+        )
 
     @property
     def pid(self) -> int:
@@ -78,14 +93,18 @@ class Engine:
 
 def stateplan() -> Engine:
     """stateplan with two cores; four micro-batches of two files each."""
-    return Engine("stateplan", ", 'source.max-files-per-trigger' = '2'",
-                  [sys.executable, "-m", "benchmarks.worker"])
+    return Engine("stateplan", ", 'source.max-files-per-trigger' = '2'", [sys.executable, "-m", "benchmarks.worker"])
 
 
 def flink_setup() -> str | None:
     """Installs Flink where that has not been done. The reason when it cannot be."""
-    done = subprocess.run(["sh", str(FLINK / "setup.sh")], env={**os.environ, "PYTHON": sys.executable},
-                          stderr=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run(
+        ["sh", str(FLINK / "setup.sh")],
+        env={**os.environ, "PYTHON": sys.executable},
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
     if done.returncode == 0:
         return None
     last = done.stderr.strip().splitlines()[-1:] or ["setup.sh failed"]
@@ -95,14 +114,23 @@ def flink_setup() -> str | None:
 def flink(backend: str, mini_batch: bool, parallelism: int = 2, heap: str = "6g") -> Engine:
     """Flink 2.3 in one process. ``backend`` is ``hashmap`` or ``rocksdb``."""
     configuration = {
-        "execution.target": "local", "execution.attached": "true", "rest.bind-port": "0",
-        "parallelism.default": str(parallelism), "taskmanager.numberOfTaskSlots": str(parallelism),
-        "table.exec.resource.default-parallelism": str(parallelism), "table.local-time-zone": "UTC",
-        "state.backend.type": backend, "taskmanager.memory.managed.size": "1g", "table.exec.state.ttl": "1 h",
+        "execution.target": "local",
+        "execution.attached": "true",
+        "rest.bind-port": "0",
+        "parallelism.default": str(parallelism),
+        "taskmanager.numberOfTaskSlots": str(parallelism),
+        "table.exec.resource.default-parallelism": str(parallelism),
+        "table.local-time-zone": "UTC",
+        "state.backend.type": backend,
+        "taskmanager.memory.managed.size": "1g",
+        "table.exec.state.ttl": "1 h",
     }
     if mini_batch:
-        configuration |= {"table.exec.mini-batch.enabled": "true", "table.exec.mini-batch.size": "5000",
-                          "table.exec.mini-batch.allow-latency": "1 s"}
+        configuration |= {
+            "table.exec.mini-batch.enabled": "true",
+            "table.exec.mini-batch.size": "5000",
+            "table.exec.mini-batch.allow-latency": "1 s",
+        }
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java") or "java"
     command = [java, f"-Xmx{heap}", "-XX:+UseG1GC", f"-Dlog4j.configurationFile={FLINK / 'log4j2.properties'}"]

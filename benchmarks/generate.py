@@ -37,12 +37,14 @@ def orders(count: int, seed: int = SEED, users: int = USERS, products: int = PRO
     again[:1] = False
     newest = np.cumsum(~again)
     earlier = (random.random_sample(count) * newest).astype(np.int64) + 1
-    return pl.DataFrame({
-        "order_id": np.where(again, earlier, newest).astype(np.int64),
-        "user_id": (random.random_sample(count) * users).astype(np.int64),
-        "product_id": (random.random_sample(count) * products).astype(np.int64),
-        "num": (random.random_sample(count) * 100).astype(np.int32) + 1,
-    }).with_columns(ts=_times(count, 20))
+    return pl.DataFrame(
+        {
+            "order_id": np.where(again, earlier, newest).astype(np.int64),
+            "user_id": (random.random_sample(count) * users).astype(np.int64),
+            "product_id": (random.random_sample(count) * products).astype(np.int64),
+            "num": (random.random_sample(count) * 100).astype(np.int32) + 1,
+        }
+    ).with_columns(ts=_times(count, 20))
 
 
 def logistics(count: int, seed: int = SEED + 1) -> pl.DataFrame:
@@ -50,7 +52,8 @@ def logistics(count: int, seed: int = SEED + 1) -> pl.DataFrame:
     random = np.random.RandomState(seed)
     cities = (random.random_sample(count) * CITIES).astype(np.int64)
     return pl.DataFrame({"order_id": random.permutation(count).astype(np.int64) + 1}).with_columns(
-        target="city" + pl.Series(cities).cast(pl.String), ts=_times(count, 10))
+        target="city" + pl.Series(cities).cast(pl.String), ts=_times(count, 10)
+    )
 
 
 def write_parts(frame: pl.DataFrame, folder: Path) -> None:

@@ -26,10 +26,14 @@ def orders(rows: int, seed: int) -> pl.DataFrame:
     """Rows of the orders table: order, user, product, num and a text."""
     rng = np.random.default_rng(seed)
     order = rng.integers(0, max(1, rows * 9 // 10), rows)
-    return pl.DataFrame({
-        "c0": order, "c1": rng.integers(0, 100_000, rows), "c2": rng.integers(0, 1000, rows),
-        "c3": rng.integers(1, 100, rows).astype(np.int32),
-    }).with_columns(pl.format("city{}", "c2").alias("c4"))
+    return pl.DataFrame(
+        {
+            "c0": order,
+            "c1": rng.integers(0, 100_000, rows),
+            "c2": rng.integers(0, 1000, rows),
+            "c3": rng.integers(1, 100, rows).astype(np.int32),
+        }
+    ).with_columns(pl.format("city{}", "c2").alias("c4"))
 
 
 def polars_filter(frame: pl.DataFrame, state: pl.DataFrame) -> pl.DataFrame:
@@ -53,7 +57,8 @@ FILTER = "SELECT c0, c1, c2, c3 * 2 FROM frame WHERE c3 > 50"
 DEDUP = """SELECT * EXCLUDE (i, n) FROM (
     SELECT *, ROW_NUMBER() OVER (PARTITION BY c0 ORDER BY i) AS n FROM (SELECT *, ROW_NUMBER() OVER () AS i FROM frame)
   ) WHERE n = 1 AND c0 NOT IN (SELECT c0 FROM state) ORDER BY i"""
-DEDUP_FIRST = """SELECT f.* FROM (SELECT c0, FIRST(c1) c1, FIRST(c2) c2, FIRST(c3) c3, FIRST(c4) c4 FROM frame GROUP BY c0) f
+DEDUP_FIRST = """SELECT f.* FROM (
+    SELECT c0, FIRST(c1) c1, FIRST(c2) c2, FIRST(c3) c3, FIRST(c4) c4 FROM frame GROUP BY c0) f
   ANTI JOIN state USING (c0)"""
 AGGREGATE = "SELECT c2, COUNT(*), SUM(c3), COUNT(DISTINCT c1) FROM frame GROUP BY c2"
 JOIN = "SELECT * FROM frame JOIN state USING (c0)"

@@ -50,18 +50,30 @@ def orders(rows: int, seed: int) -> pl.DataFrame:
     ids = rng.permutation(rows) + seed * rows
     repeated = rng.random(rows) < 0.1
     ids[repeated] = rng.integers(0, rows, int(repeated.sum()))
-    return pl.DataFrame({
-        "c0": ids, "c1": rng.integers(0, 100_000, rows), "c2": rng.integers(0, 1000, rows),
-        "c3": rng.integers(1, 101, rows).astype(np.int32),
-        "c4": pl.Series([f"2024-01-01 00:{s // 60:02d}:{s % 60:02d}" for s in rng.integers(0, 3600, rows).tolist()])})
+    return pl.DataFrame(
+        {
+            "c0": ids,
+            "c1": rng.integers(0, 100_000, rows),
+            "c2": rng.integers(0, 1000, rows),
+            "c3": rng.integers(1, 101, rows).astype(np.int32),
+            "c4": pl.Series(
+                [f"2024-01-01 00:{s // 60:02d}:{s % 60:02d}" for s in rng.integers(0, 3600, rows).tolist()]
+            ),
+        }
+    )
 
 
 def logistics(rows: int, seed: int, ids: int) -> pl.DataFrame:
     """One row per order id 0 .. ids - 1, at most ``rows`` of them."""
     rng = np.random.default_rng(seed)
     keys = rng.permutation(ids)[:rows]
-    return pl.DataFrame({"c0": keys, "c1": pl.Series([f"city{c}" for c in rng.integers(0, 500, len(keys)).tolist()]),
-                         "c2": pl.Series(["2024-01-02 00:00:00"] * len(keys))})
+    return pl.DataFrame(
+        {
+            "c0": keys,
+            "c1": pl.Series([f"city{c}" for c in rng.integers(0, 500, len(keys)).tolist()]),
+            "c2": pl.Series(["2024-01-02 00:00:00"] * len(keys)),
+        }
+    )
 
 
 def updates(rows: int, seed: int) -> pl.DataFrame:
@@ -79,6 +91,7 @@ def call(function: str, argument: int, result: LogicalType, distinct: bool = Fal
 
 def cases() -> list[Case]:
     """The cases, in the order they are printed."""
+
     def pure(rows: int) -> list[pl.DataFrame]:
         return [orders(rows, 0)]
 
@@ -104,13 +117,24 @@ def cases() -> list[Case]:
         Case("deduplicate first, STRING key", DeduplicateKernel(ORDERS, (4,), False, True), pure, more),
         Case("deduplicate first, two keys", DeduplicateKernel(ORDERS, (0, 4), False, True), pure, more),
         Case("deduplicate last, BIGINT key", DeduplicateKernel(ORDERS, (0,), True, True), pure, more),
-        Case("group aggregate, example 1",
-             GroupAggregateKernel(ORDERS, (2,), example, (False,) * 3, True, False), pure, more),
-        Case("group aggregate, STRING key, no DISTINCT",
-             GroupAggregateKernel(ORDERS, (4,), example[1:], (False,) * 2, True, False), pure, more),
-        Case("group aggregate, retractions, MIN MAX SUM DISTINCT",
-             GroupAggregateKernel(ORDERS, (2,), extremes, (True,) * 4, True, True),
-             lambda n: [updates(n, 0)], lambda n: [updates(n, 1)]),
+        Case(
+            "group aggregate, example 1",
+            GroupAggregateKernel(ORDERS, (2,), example, (False,) * 3, True, False),
+            pure,
+            more,
+        ),
+        Case(
+            "group aggregate, STRING key, no DISTINCT",
+            GroupAggregateKernel(ORDERS, (4,), example[1:], (False,) * 2, True, False),
+            pure,
+            more,
+        ),
+        Case(
+            "group aggregate, retractions, MIN MAX SUM DISTINCT",
+            GroupAggregateKernel(ORDERS, (2,), extremes, (True,) * 4, True, True),
+            lambda n: [updates(n, 0)],
+            lambda n: [updates(n, 1)],
+        ),
         Case("join, no unique keys", JoinKernel(ORDERS, LOGISTICS, spec), both, further),
         Case("join, unique keys", JoinKernel(ORDERS, LOGISTICS, spec, unique, unique), both, further),
         Case("join, retractions, no unique keys", JoinKernel(ORDERS, LOGISTICS, spec), both, retracting),

@@ -72,8 +72,9 @@ def script(query: Query, data: Path, source_options: str, folder: Path) -> Path:
     return path
 
 
-def measure(query: Query, start: Callable[[], engines.Engine], data: Path, warm: Path, rows: int, runs: int,
-            folder: Path) -> Measured:
+def measure(
+    query: Query, start: Callable[[], engines.Engine], data: Path, warm: Path, rows: int, runs: int, folder: Path
+) -> Measured:
     """One engine, one query: warm up, then ``runs`` runs."""
     engine = start()
     result = Measured(engine.name, rows)
@@ -95,14 +96,19 @@ def measure(query: Query, start: Callable[[], engines.Engine], data: Path, warm:
 def machine() -> str:
     """The machine in one sentence."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return (f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, {memory:.0f} GiB memory, "
-            f"Python {platform.python_version()}")
+    return (
+        f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, {memory:.0f} GiB memory, "
+        f"Python {platform.python_version()}"
+    )
 
 
 def tables(results: Sequence[tuple[Query, list[Measured]]]) -> str:
     """The Markdown tables: ratios first, then every engine of every query."""
-    summary = ["| query | rows | stateplan, rows/s | best Flink, rows/s | best Flink is | ratio | wanted | "
-               "stateplan, peak GiB |", "|---|--:|--:|--:|---|--:|--:|--:|"]
+    summary = [
+        "| query | rows | stateplan, rows/s | best Flink, rows/s | best Flink is | ratio | wanted | "
+        "stateplan, peak GiB |",
+        "|---|--:|--:|--:|---|--:|--:|--:|",
+    ]
     detail = ["| query | engine | median, s | runs, s | rows/s | peak GiB | |", "|---|---|--:|---|--:|--:|---|"]
     for query, measured in results:
         fine = [m for m in measured if m.failure is None]
@@ -110,16 +116,20 @@ def tables(results: Sequence[tuple[Query, list[Measured]]]) -> str:
         best = max((m for m in fine if m.engine != "stateplan"), key=lambda m: m.speed, default=None)
         cells = [f"{m.speed:,.0f}" if m else "" for m in (ours, best)]
         ratio = f"{ours.speed / best.speed:.2f}" if ours and best else ""
-        summary.append(f"| {query.title} | {measured[0].rows:,} | {cells[0]} | {cells[1]} | "
-                       f"{best.engine.removeprefix('Flink, ') if best else ''} | {ratio} | {query.target} | "
-                       f"{ours.peak / 2**30 if ours else 0:.1f} |")
+        summary.append(
+            f"| {query.title} | {measured[0].rows:,} | {cells[0]} | {cells[1]} | "
+            f"{best.engine.removeprefix('Flink, ') if best else ''} | {ratio} | {query.target} | "
+            f"{ours.peak / 2**30 if ours else 0:.1f} |"
+        )
         for m in measured:
             if m.failure is not None:
                 detail.append(f"| {query.name} | {m.engine} | | | | | failed: {m.failure[:200]} |")
                 continue
             runs = ", ".join(f"{s:.2f}" for s in m.seconds)
-            detail.append(f"| {query.name} | {m.engine} | {m.median:.2f} | {runs} | {m.speed:,.0f} | "
-                          f"{m.peak / 2**30:.1f} | {m.note} |")
+            detail.append(
+                f"| {query.name} | {m.engine} | {m.median:.2f} | {runs} | {m.speed:,.0f} | "
+                f"{m.peak / 2**30:.1f} | {m.note} |"
+            )
     return "\n".join([*summary, "", *detail])
 
 
@@ -158,8 +168,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         if skipped:
             print(f"without Flink: {skipped}", file=sys.stderr)
         else:
-            starts += [lambda b=b, m=m: engines.flink(b, m)  # type: ignore[misc]
-                       for b in ("hashmap", "rocksdb") for m in (False, True)]
+            starts += [
+                lambda b=b, m=m: engines.flink(b, m)  # type: ignore[misc]
+                for b in ("hashmap", "rocksdb")
+                for m in (False, True)
+            ]
 
     results = []
     with tempfile.TemporaryDirectory(prefix="stateplan-bench-") as scripts:
@@ -171,13 +184,20 @@ def main(argv: Sequence[str] | None = None) -> int:
             for start in starts:
                 one = measure(query, start, data.resolve(), warm.resolve(), rows, args.runs, Path(scripts))
                 measured.append(one)
-                print(f"{query.name:15} {one.engine:28} " + (one.failure or
-                      f"{one.median:8.2f} s {one.speed:12,.0f} rows/s {one.peak / 2**30:6.1f} GiB"), flush=True)
+                print(
+                    f"{query.name:15} {one.engine:28} "
+                    + (one.failure or f"{one.median:8.2f} s {one.speed:12,.0f} rows/s {one.peak / 2**30:6.1f} GiB"),
+                    flush=True,
+                )
             results.append((query, measured))
 
-    text = (f"{args.orders:,} orders, {args.logistics:,} logistics records, newline-delimited JSON in 8 files each; "
-            f"parallelism 2; {args.runs} runs in a warm process, medians. {machine()}.\n"
-            + (f"\nWithout Flink: {skipped}.\n" if skipped else "") + "\n" + tables(results))
+    text = (
+        f"{args.orders:,} orders, {args.logistics:,} logistics records, newline-delimited JSON in 8 files each; "
+        f"parallelism 2; {args.runs} runs in a warm process, medians. {machine()}.\n"
+        + (f"\nWithout Flink: {skipped}.\n" if skipped else "")
+        + "\n"
+        + tables(results)
+    )
     print("\n" + text)
     if not args.no_report:
         write_report(text)

@@ -23,8 +23,10 @@ def run(statements: list[str]) -> str:
     wall = time.perf_counter() - started
     assert result.job is not None
     progress = result.job.progress
-    return (f"RESULT {progress.seconds * 1000:.0f} {wall * 1000:.0f} {progress.batch + 1} micro-batches, "
-            f"{progress.rows_out:,} rows out")
+    return (
+        f"RESULT {progress.seconds * 1000:.0f} {wall * 1000:.0f} {progress.batch + 1} micro-batches, "
+        f"{progress.rows_out:,} rows out"
+    )
 
 
 def main() -> None:

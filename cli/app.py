@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -20,11 +21,17 @@ __all__ = ["app", "main"]
 EXIT_CODES = "Exit codes: " + "; ".join(f"{code.value} {code.meaning}" for code in ExitCode) + "."
 
 app = typer.Typer(
-    name="stateplan", no_args_is_help=True, add_completion=False, rich_markup_mode=None,
-    pretty_exceptions_enable=False, epilog=EXIT_CODES,
-    help="Streaming SQL whose state you can see and edit: SQL is compiled into a plan file, the plan is run.")
-plan_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, epilog=EXIT_CODES,
-                       help="Compile, read and run plan files.")
+    name="stateplan",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    epilog=EXIT_CODES,
+    help="Streaming SQL whose state you can see and edit: SQL is compiled into a plan file, the plan is run.",
+)
+plan_app = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, epilog=EXIT_CODES, help="Compile, read and run plan files."
+)
 app.add_typer(plan_app, name="plan")
 
 
@@ -37,13 +44,23 @@ class Format(StrEnum):
 
 FormatOption = Annotated[Format, typer.Option("--format", help="Results as text or as a JSON object per line.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No notes and no progress on standard error.")]
-DebugOption = Annotated[bool, typer.Option("--debug", envvar="STATEPLAN_DEBUG",
-                                           help="Show the whole story of an error.")]
-SettingsOption = Annotated[list[str], typer.Option(
-    "--define", "-D", metavar="KEY=VALUE", default_factory=list, show_default=False,
-    help="Set an option before anything runs; may be repeated.")]
-InitOption = Annotated[str | None, typer.Option("--init", "-i", metavar="SCRIPT",
-                                                help="SQL script to run first: tables and settings.")]
+DebugOption = Annotated[
+    bool, typer.Option("--debug", envvar="STATEPLAN_DEBUG", help="Show the whole story of an error.")
+]
+SettingsOption = Annotated[
+    list[str],
+    typer.Option(
+        "--define",
+        "-D",
+        metavar="KEY=VALUE",
+        default_factory=list,
+        show_default=False,
+        help="Set an option before anything runs; may be repeated.",
+    ),
+]
+InitOption = Annotated[
+    str | None, typer.Option("--init", "-i", metavar="SCRIPT", help="SQL script to run first: tables and settings.")
+]
 PlanArgument = Annotated[str, typer.Argument(metavar="PLAN", help="Path or URL of a plan file.")]
 
 
@@ -57,8 +74,11 @@ def settings(pairs: Sequence[str]) -> dict[str, str]:
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key.strip():
-            raise OptionError("OPT401", f"-D {pair!r} is not an option", expected="-D KEY=VALUE, such as "
-                              "-D table.exec.state.ttl='1 h'")
+            raise OptionError(
+                "OPT401",
+                f"-D {pair!r} is not an option",
+                expected="-D KEY=VALUE, such as -D table.exec.state.ttl='1 h'",
+            )
         found[key.strip()] = value.strip()
     return found
 
@@ -66,6 +86,8 @@ def settings(pairs: Sequence[str]) -> dict[str, str]:
 def run(output: Format, quiet: bool, debug: bool, work: Callable[[Console], None]) -> None:
     """Runs a command; ends the process with its exit code when something goes wrong."""
     console = make_console(output.value, quiet)
+    if not debug:
+        logging.getLogger().addHandler(logging.NullHandler())  # py4j logs calls that Ctrl-C cut off
     previous = signal.signal(signal.SIGTERM, _terminate)
     code = ExitCode.OK
     try:
@@ -115,8 +137,11 @@ def _version(wanted: bool) -> None:
 
 
 @app.callback()
-def top(_: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True,
-                                        help="Show the version and end.")] = False) -> None:
+def top(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and end.")
+    ] = False,
+) -> None:
     """Options that come before a command."""
 
 
@@ -124,8 +149,9 @@ def top(_: Annotated[bool, typer.Option("--version", callback=_version, is_eager
 def sql(
     pairs: SettingsOption,
     file: Annotated[str | None, typer.Option("--file", "-f", metavar="SCRIPT", help="SQL script to run.")] = None,
-    execute: Annotated[list[str] | None, typer.Option("--execute", "-e", metavar="SQL",
-                                                      help="Statements to run; may be repeated.")] = None,
+    execute: Annotated[
+        list[str] | None, typer.Option("--execute", "-e", metavar="SQL", help="Statements to run; may be repeated.")
+    ] = None,
     init: InitOption = None,
     output: FormatOption = Format.TEXT,
     quiet: QuietOption = False,
@@ -140,8 +166,12 @@ def sql(
 @plan_app.command("compile")
 def plan_compile(
     pairs: SettingsOption,
-    file: Annotated[str, typer.Option("--file", "-f", metavar="SCRIPT",
-                                      help="SQL script: tables, settings and one INSERT or STATEMENT SET.")],
+    file: Annotated[
+        str,
+        typer.Option(
+            "--file", "-f", metavar="SCRIPT", help="SQL script: tables, settings and one INSERT or STATEMENT SET."
+        ),
+    ],
     target: Annotated[str, typer.Option("--output", "-o", metavar="PLAN", help="Path or URL to write.")],
     init: InitOption = None,
     if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="Leave an existing plan alone.")] = False,
@@ -155,8 +185,12 @@ def plan_compile(
 
     if if_not_exists and overwrite:
         raise typer.BadParameter("--if-not-exists and --overwrite exclude each other")
-    run(output, quiet, debug, lambda console: command.compile_script(
-        console, settings(pairs), file, init, target, if_not_exists, overwrite))
+    run(
+        output,
+        quiet,
+        debug,
+        lambda console: command.compile_script(console, settings(pairs), file, init, target, if_not_exists, overwrite),
+    )
 
 
 @plan_app.command("show")
@@ -168,8 +202,9 @@ def plan_show(plan: PlanArgument, output: FormatOption = Format.TEXT, debug: Deb
 
 
 @plan_app.command("explain")
-def plan_explain(plan: PlanArgument, pairs: SettingsOption, output: FormatOption = Format.TEXT,
-                 debug: DebugOption = False) -> None:
+def plan_explain(
+    plan: PlanArgument, pairs: SettingsOption, output: FormatOption = Format.TEXT, debug: DebugOption = False
+) -> None:
     """Print the tree of operators as Flink does, and their states."""
     from cli import plan as command
 
@@ -180,8 +215,9 @@ def plan_explain(plan: PlanArgument, pairs: SettingsOption, output: FormatOption
 def plan_execute(
     plan: PlanArgument,
     pairs: SettingsOption,
-    file: Annotated[str | None, typer.Option("--file", "-f", metavar="SCRIPT",
-                                             help="SQL script to run first: tables and settings.")] = None,
+    file: Annotated[
+        str | None, typer.Option("--file", "-f", metavar="SCRIPT", help="SQL script to run first: tables and settings.")
+    ] = None,
     output: FormatOption = Format.TEXT,
     quiet: QuietOption = False,
     debug: DebugOption = False,

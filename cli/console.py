@@ -22,15 +22,21 @@ from planner.tableau import render
 if TYPE_CHECKING:
     from execnodes.runtime.job import Progress
 
-__all__ = ["CaptureConsole", "Console", "JsonConsole", "PlainConsole", "TerminalConsole", "make_console",
-           "progress_text"]
+__all__ = [
+    "CaptureConsole",
+    "Console",
+    "JsonConsole",
+    "PlainConsole",
+    "TerminalConsole",
+    "make_console",
+    "progress_text",
+]
 
 
 def progress_text(progress: Progress) -> str:
     """The figures of a job on one line."""
     batch = f"batch {progress.batch} ({progress.batch_seconds:.1f} s)" if progress.batch >= 0 else "no batch yet"
-    return (f"{batch} | {progress.rows_in:,} rows in | {progress.rows_out:,} rows out | "
-            f"{progress.seconds:.1f} s")
+    return f"{batch} | {progress.rows_in:,} rows in | {progress.rows_out:,} rows out | {progress.seconds:.1f} s"
 
 
 class Console(ABC):
@@ -88,8 +94,9 @@ class PlainConsole(Console):
         every: seconds between lines of progress.
     """
 
-    def __init__(self, quiet: bool = False, out: TextIO | None = None, err: TextIO | None = None,
-                 every: float = 5.0) -> None:
+    def __init__(
+        self, quiet: bool = False, out: TextIO | None = None, err: TextIO | None = None, every: float = 5.0
+    ) -> None:
         self.quiet = quiet
         self._out = out
         self._err = err
@@ -180,7 +187,7 @@ class TerminalConsole(PlainConsole):
             self._stdout = sys.stdout
             sys.stdout = _Above(self, sys.stdout)
         with self._lock:
-            self._live = text[:shutil.get_terminal_size().columns - 1]
+            self._live = text[: shutil.get_terminal_size().columns - 1]
             self.err.write(f"\r\033[K{self._live}")
             self.err.flush()
 

@@ -29,8 +29,15 @@ def explain(console: Console, plan: str, options: Mapping[str, str]) -> None:
     console.show(to_text(explanation), to_json(explanation))
 
 
-def compile_script(console: Console, options: Mapping[str, str], file: str, init: str | None, target: str,
-                   if_not_exists: bool, overwrite: bool) -> None:
+def compile_script(
+    console: Console,
+    options: Mapping[str, str],
+    file: str,
+    init: str | None,
+    target: str,
+    if_not_exists: bool,
+    overwrite: bool,
+) -> None:
     """``stateplan plan compile``."""
     from cli.session import Session
 

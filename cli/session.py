@@ -36,8 +36,12 @@ def read_text(path: str) -> str:
         return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as cause:
         reason = cause.strerror if isinstance(cause, OSError) else "it is not UTF-8 text"
-        raise SqlError("SQL401", f"the script cannot be read: {reason}", place=Place(file=path),
-                       expected="a file with SQL statements") from cause
+        raise SqlError(
+            "SQL401",
+            f"the script cannot be read: {reason}",
+            place=Place(file=path),
+            expected="a file with SQL statements",
+        ) from cause
 
 
 class Session:
@@ -114,7 +118,8 @@ class Session:
                 self._run(statement)
         force = overwrite or bool(self._environment.get_config().value("table.plan.force-recompile"))
         compiled = self._environment.execute_statement(
-            ScriptStatement(nodes.CompilePlan(this=query.node), query.text, query.source, query.file))
+            ScriptStatement(nodes.CompilePlan(this=query.node), query.text, query.source, query.file)
+        )
         document = PlanDocument.parse(str(compiled.rows[0][0]))
         document.write(target, overwrite=force, if_not_exists=if_not_exists)
         self._console.note(f"wrote {target}: {_counts(document)}")
@@ -129,9 +134,13 @@ def _the_query(statements: Sequence[ScriptStatement], file: str) -> ScriptStatem
     found = [s for s in statements if isinstance(s.node, _QUERIES)]
     if len(found) == 1:
         return found[0]
-    raise SqlError("SQL402", f"the script has {len(found) or 'no'} queries, a plan holds one",
-                   place=found[1].place if found else Place(file=file), expected="one INSERT or STATEMENT SET",
-                   hint="put several INSERTs into STATEMENT SET BEGIN ... END" if found else None)
+    raise SqlError(
+        "SQL402",
+        f"the script has {len(found) or 'no'} queries, a plan holds one",
+        place=found[1].place if found else Place(file=file),
+        expected="one INSERT or STATEMENT SET",
+        hint="put several INSERTs into STATEMENT SET BEGIN ... END" if found else None,
+    )
 
 
 def _counts(document: PlanDocument) -> str:

@@ -25,13 +25,16 @@ Statements end with a semicolon and may span lines. Besides SQL:
 Ctrl-C drops the statement being typed, or stops the running job.
 """
 
-_TOKEN = re.compile(r"""
+_TOKEN = re.compile(
+    r"""
     --[^\n]* | /\*.*?\*/ | \s+              # nothing
   | (?P<text>'(?:[^']|'')*' | `(?:[^`]|``)*` | "(?:[^"]|"")*")
   | (?P<open>['`"] | /\*)                   # begins something that does not end
   | (?P<word>\w+)
   | (?P<other>.)
-""", re.S | re.X)
+""",
+    re.S | re.X,
+)
 
 
 def is_complete(text: str) -> bool:

@@ -12,8 +12,14 @@ from execnodes.errors import OptionError, StateplanError
 __all__ = ["run"]
 
 
-def run(console: Console, options: Mapping[str, str], file: str | None, statements: Sequence[str], init: str | None,
-        debug: bool) -> None:
+def run(
+    console: Console,
+    options: Mapping[str, str],
+    file: str | None,
+    statements: Sequence[str],
+    init: str | None,
+    debug: bool,
+) -> None:
     """Runs a script, statements, standard input, or the shell when that is a terminal.
 
     Raises:

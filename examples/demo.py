@@ -6,7 +6,6 @@ Every command is printed as a user would type it, in the folder of the project.
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 import shlex
@@ -25,6 +24,8 @@ from examples.generate import DATA, DAY, HOUR, generate
 STATEPLAN = [str(Path(sys.executable).with_name("stateplan"))]
 OUT = Path("examples/out")
 
+KINDS = [f"{who} first, {gap}" for who in ("order", "record") for gap in ("< 1 d", "1 to 7 d", ">= 7 d")] + ["together"]
+
 Ttls = dict[str, str]
 """State name -> TTL."""
 
@@ -41,8 +42,7 @@ def stateplan(*arguments: str, capture: bool = False) -> str:
     """Runs a command after printing it; its standard output when ``capture``."""
     shown = " ".join(shlex.quote(a) for a in arguments)
     print(f"\n$ stateplan {shown}", flush=True)
-    done = subprocess.run([*STATEPLAN, *arguments], stdout=subprocess.PIPE if capture else None, text=True,
-                          check=False)
+    done = subprocess.run([*STATEPLAN, *arguments], stdout=subprocess.PIPE if capture else None, text=True, check=False)
     if done.returncode:
         sys.exit(f"demo: the command ended with {done.returncode}")
     return done.stdout or ""
@@ -57,9 +57,10 @@ def edit(plan: Path, ttls: Ttls) -> None:
         assert count == 1, f"{plan} has {count} states named {name}"
     plan.write_text(after)
     print(f"\n$ $EDITOR {plan}")
-    for line in difflib.unified_diff(before.splitlines(), after.splitlines(), str(plan), str(plan), lineterm="",
-                                     n=2):
-        print(f"  {line}")
+    lines = list(zip(before.splitlines(), after.splitlines(), strict=True))
+    for number, (old, new) in enumerate(lines):
+        if old != new:
+            print(f"  line {number + 1}\n  - {old}\n  + {new}\n    {lines[number + 1][1]}")
     sys.stdout.flush()
 
 
@@ -114,8 +115,10 @@ def product_stats_on_files() -> None:
     products: dict[int, list[dict[str, Any]]] = {}
     for order in first.values():
         products.setdefault(order["product_id"], []).append(order)
-    wanted = [(product, len({o["user_id"] for o in orders}), len(orders), sum(o["num"] for o in orders))
-              for product, orders in sorted(products.items())]
+    wanted = [
+        (product, len({o["user_id"] for o in orders}), len(orders), sum(o["num"] for o in orders))
+        for product, orders in sorted(products.items())
+    ]
     compare("example 1 on files", got, wanted, len(wanted))
 
 
@@ -129,8 +132,11 @@ def order_tracking_on_files() -> None:
     table(columns, got[:5])
 
     targets = {record["order_id"]: record["target"] for record in read_lines(DATA / "logistics")}
-    wanted = sorted((*(order[c] for c in columns[:-1]), targets[order["order_id"]])
-                    for order in read_lines(DATA / "orders") if order["order_id"] in targets)
+    wanted = sorted(
+        (*(order[c] for c in columns[:-1]), targets[order["order_id"]])
+        for order in read_lines(DATA / "orders")
+        if order["order_id"] in targets
+    )
     compare("example 2 on files", got, wanted, len(wanted))
 
 
@@ -145,8 +151,9 @@ def replay(query: str, ttls: Ttls) -> list[tuple[str, tuple[Any, ...]]]:
     """Runs a query on recorded arrivals with the given TTLs; the printed changes as (kind, row)."""
     plan = OUT / f"replay_{query}.json"
     if not plan.exists():
-        stateplan("plan", "compile", "-i", f"examples/replay_{query}.sql", "-f", f"examples/{query}.sql",
-                  "-o", str(plan))
+        stateplan(
+            "plan", "compile", "-i", f"examples/replay_{query}.sql", "-f", f"examples/{query}.sql", "-o", str(plan)
+        )
     edit(plan, ttls)
     lines = stateplan("plan", "execute", str(plan), capture=True).splitlines()
     changes = []
@@ -159,23 +166,30 @@ def replay(query: str, ttls: Ttls) -> list[tuple[str, tuple[Any, ...]]]:
 
 def replay_product_stats() -> None:
     heading("The proof for example 1: the same orders, arriving over five days of virtual time")
-    say("An order delivered again after its deduplication state expired counts again; a product without orders for\n"
+    say(
+        "An order delivered again after its deduplication state expired counts again; a product without orders for\n"
         "as long as the aggregation's TTL starts over. The prediction is computed row by row in\n"
-        "examples/simulate.py, which knows nothing of stateplan.")
+        "examples/simulate.py, which knows nothing of stateplan."
+    )
     orders = arrivals("redelivered_orders")
     shown: list[dict[int, tuple[Any, ...]]] = []
     for dedup, aggregate in ((1, 24), (24, 1)):
-        changes = replay("product_stats", {"deduplicateState": f"{dedup} h",
-                                           "groupAggregateState": f"{aggregate} h"})
+        changes = replay("product_stats", {"deduplicateState": f"{dedup} h", "groupAggregateState": f"{aggregate} h"})
         got = [(kind, *row) for kind, row in changes if kind != "-U"]
         wanted = simulate.product_stats(orders, dedup * HOUR, aggregate * HOUR)
         # rows of one instant come in no particular order; those of one product do
-        compare(f"deduplication {dedup} h, aggregation {aggregate} h", sorted(got, key=lambda r: r[1]),
-                sorted(wanted, key=lambda r: r[1]), len(wanted))
+        compare(
+            f"deduplication {dedup} h, aggregation {aggregate} h",
+            sorted(got, key=lambda r: r[1]),
+            sorted(wanted, key=lambda r: r[1]),
+            len(wanted),
+        )
         shown += [{row[1]: row[2:] for row in rows} for rows in (wanted, got)]
     say("(buyers, orders, items) per product at the end:")
-    table(("product", "1 h / 24 h: predicted", "stateplan", "24 h / 1 h: predicted", "stateplan"),
-          [(product, *(one[product] for one in shown)) for product in sorted(shown[0])])
+    table(
+        ("product", "1 h / 24 h: predicted", "stateplan", "24 h / 1 h: predicted", "stateplan"),
+        [(product, *(one[product] for one in shown)) for product in sorted(shown[0])],
+    )
     if shown[0] == shown[2]:
         sys.exit("demo: the swapped TTLs make no difference")
 
@@ -188,10 +202,11 @@ def replay_order_tracking() -> None:
     wait = {order["order_id"]: shipped[order["order_id"]] - order["@at"] for order in orders}
 
     def came(order_id: int) -> str:
-        first = "together" if not wait[order_id] else "order first" if wait[order_id] > 0 else "record first"
-        gap = abs(wait[order_id])
-        return first if not gap else f"{first}, " + ("< 1 d" if gap < DAY else "1 to 7 d" if gap < 7 * DAY
-                                                     else ">= 7 d")
+        gap = wait[order_id]
+        if not gap:
+            return "together"
+        span = "< 1 d" if abs(gap) < DAY else "1 to 7 d" if abs(gap) < 7 * DAY else ">= 7 d"
+        return f"{'order' if gap > 0 else 'record'} first, {span}"
 
     shown = []
     for left, right in ((7, 1), (1, 7)):
@@ -202,8 +217,10 @@ def replay_order_tracking() -> None:
         shown += [Counter(came(row[0]) for row in rows) for rows in (wanted, got)]
     pairs = Counter(map(came, wait))
     say("Pairs that met, by who came first and how much later the other one came:")
-    table(("arrived", "pairs", "7 d / 1 d: predicted", "stateplan", "1 d / 7 d: predicted", "stateplan"),
-          [(kind, pairs[kind], *(one[kind] for one in shown)) for kind in sorted(pairs)])
+    table(
+        ("arrived", "pairs", "7 d / 1 d: predicted", "stateplan", "1 d / 7 d: predicted", "stateplan"),
+        [(kind, pairs[kind], *(one[kind] for one in shown)) for kind in KINDS],
+    )
     if shown[0] == shown[2]:
         sys.exit("demo: the swapped TTLs make no difference")
 

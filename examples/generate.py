@@ -22,14 +22,37 @@ HOUR = 60 * MINUTE
 DAY = 24 * HOUR
 
 ORDER_INSTANTS = (
-    0, 20 * MINUTE, 50 * MINUTE, 2 * HOUR, 10 * HOUR, 23 * HOUR, 25 * HOUR, DAY + 20 * HOUR, 2 * DAY + 12 * HOUR,
-    3 * DAY + 18 * HOUR, 3 * DAY + 18 * HOUR + 40 * MINUTE, 3 * DAY + 20 * HOUR, 4 * DAY + 6 * HOUR,
-    4 * DAY + 20 * HOUR)
+    0,
+    20 * MINUTE,
+    50 * MINUTE,
+    2 * HOUR,
+    10 * HOUR,
+    23 * HOUR,
+    25 * HOUR,
+    DAY + 20 * HOUR,
+    2 * DAY + 12 * HOUR,
+    3 * DAY + 18 * HOUR,
+    3 * DAY + 18 * HOUR + 40 * MINUTE,
+    3 * DAY + 20 * HOUR,
+    4 * DAY + 6 * HOUR,
+    4 * DAY + 20 * HOUR,
+)
 """When rows of the replayed example 1 arrive, after the start of 2024."""
 
 TRACKING_INSTANTS = (
-    0, 2 * HOUR, 10 * HOUR, 23 * HOUR, 25 * HOUR, DAY + 20 * HOUR, 2 * DAY + 12 * HOUR, 3 * DAY + 18 * HOUR,
-    5 * DAY, 8 * DAY, 9 * DAY, 16 * DAY)
+    0,
+    2 * HOUR,
+    10 * HOUR,
+    23 * HOUR,
+    25 * HOUR,
+    DAY + 20 * HOUR,
+    2 * DAY + 12 * HOUR,
+    3 * DAY + 18 * HOUR,
+    5 * DAY,
+    8 * DAY,
+    9 * DAY,
+    16 * DAY,
+)
 """When rows of the replayed example 2 arrive."""
 
 PER_INSTANT = 60
@@ -39,8 +62,12 @@ USERS = 25
 
 def an_order(rng: random.Random, order_id: int) -> dict[str, object]:
     # the square makes some products rare, so that they are idle for longer than a day
-    return {"order_id": order_id, "user_id": rng.randrange(USERS),
-            "product_id": int(rng.random() ** 2 * PRODUCTS), "num": rng.randint(1, 9)}
+    return {
+        "order_id": order_id,
+        "user_id": rng.randrange(USERS),
+        "product_id": int(rng.random() ** 2 * PRODUCTS),
+        "num": rng.randint(1, 9),
+    }
 
 
 def redelivered_orders(rng: random.Random) -> list[dict[str, object]]:
@@ -50,7 +77,7 @@ def redelivered_orders(rng: random.Random) -> list[dict[str, object]]:
     for instant in ORDER_INSTANTS:
         for _ in range(PER_INSTANT):
             if seen and rng.random() < 0.4:
-                order = rng.choice(seen[-3 * PER_INSTANT:])
+                order = rng.choice(seen[-3 * PER_INSTANT :])
             else:
                 order = an_order(rng, len(seen) + 1)
                 seen.append(order)

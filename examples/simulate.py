@@ -51,8 +51,9 @@ def product_stats(orders: Iterable[Row], dedup_ttl: int, aggregate_ttl: int) -> 
     return out
 
 
-def order_tracking(orders: Iterable[Row], logistics: Iterable[Row], left_ttl: int,
-                   right_ttl: int) -> list[tuple[Any, ...]]:
+def order_tracking(
+    orders: Iterable[Row], logistics: Iterable[Row], left_ttl: int, right_ttl: int
+) -> list[tuple[Any, ...]]:
     """(order_id, user_id, product_id, num, target) of every pair that met, sorted. Every order id arrives
     once on each side: whoever comes second finds the first if it is still remembered."""
     shipped = {row["order_id"]: row for row in logistics}

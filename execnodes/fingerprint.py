@@ -77,9 +77,7 @@ def _readers(graph: ExecGraph, prints: dict[int, str]) -> dict[int, str]:
         paths = []
         for consumer in {reader.id: reader for reader in graph.consumers(node)}.values():
             sides = [i for i, source in enumerate(graph.inputs(consumer)) if source.id == node.id]
-            paths.append(
-                (prints[consumer.id], out[consumer.id], sides if consumer.ORDERED_INPUTS else [len(sides)])
-            )
+            paths.append((prints[consumer.id], out[consumer.id], sides if consumer.ORDERED_INPUTS else [len(sides)]))
         out[node.id] = _hash(sorted(paths))
     return out
 

@@ -98,9 +98,7 @@ class ExecGraph:
         """
         found = self._by_id.get(node_id)
         if found is None:
-            raise PlanError(
-                "PLAN037", f"the plan has no node {node_id}", expected="one of " + _some(self._by_id)
-            )
+            raise PlanError("PLAN037", f"the plan has no node {node_id}", expected="one of " + _some(self._by_id))
         return found
 
     def inputs(self, node: ExecNode | int) -> tuple[ExecNode, ...]:
@@ -246,9 +244,7 @@ class ExecGraph:
         pointer = self.pointer(node) + "/outputType"
         what = f"the outputType of node {node.id} ({node.title}) has"
         if want is not None and len(out) != len(want):
-            raise _error(
-                "PLAN064", f"{what} {_count(len(out), 'field')}", pointer, _count(len(want), "field")
-            )
+            raise _error("PLAN064", f"{what} {_count(len(out), 'field')}", pointer, _count(len(want), "field"))
         for have, computed in zip(out, want or (), strict=False):
             if have.type.root != computed.root:
                 raise _error(
@@ -263,8 +259,7 @@ class ExecGraph:
         side = "" if one else " of both inputs" if ref.input is None else f" of input {ref.input}"
         return _error(
             "PLAN049",
-            f"the node {node.id} ({node.title}) refers to field {ref.field}{side}, "
-            f"which has {_count(width, 'field')}",
+            f"the node {node.id} ({node.title}) refers to field {ref.field}{side}, which has {_count(width, 'field')}",
             self.pointer(node) + ref.pointer,
             f"a number from 0 to {width - 1}" if width else "no field, as the input has none",
         )
@@ -316,10 +311,7 @@ def _count(number: int, noun: str) -> str:
 
 def _some(ids: Iterable[int]) -> str:
     listed = sorted(ids)
-    return (
-        ", ".join(map(str, listed[:20])) + (", ..." if len(listed) > 20 else "")
-        or "none, as the plan has no nodes"
-    )
+    return ", ".join(map(str, listed[:20])) + (", ..." if len(listed) > 20 else "") or "none, as the plan has no nodes"
 
 
 def _top_level(data: Any) -> tuple[str, list[Any], list[Any]]:
@@ -334,9 +326,7 @@ def _top_level(data: Any) -> tuple[str, list[Any], list[Any]]:
                 expected="one of " + ", ".join(_TOP),
                 hint=nearest(key, _TOP),
             )
-    for key, kind, name in zip(
-        _TOP, (str, list, list), ('a text such as "2.3"', "a list", "a list"), strict=True
-    ):
+    for key, kind, name in zip(_TOP, (str, list, list), ('a text such as "2.3"', "a list", "a list"), strict=True):
         if key not in data:
             raise _error("PLAN041", f'the key "{key}" is missing', "", f'"{key}"')
         if not isinstance(data[key], kind):
@@ -378,9 +368,7 @@ def _edge(raw: Any, position: int, strict: bool, warnings: list[PlanWarning]) ->
                     expected="one of " + ", ".join(sorted(_EDGE)),
                     hint=nearest(key, _EDGE),
                 )
-            warnings.append(
-                PlanWarning(f"{pointer}/{escape(key)}", f"unknown key '{key}'", nearest(key, _EDGE))
-            )
+            warnings.append(PlanWarning(f"{pointer}/{escape(key)}", f"unknown key '{key}'", nearest(key, _EDGE)))
     _only(raw, "shuffle", {"type": "FORWARD"}, pointer)
     _only(raw, "shuffleMode", "PIPELINED", pointer)
     return raw["source"], raw["target"]

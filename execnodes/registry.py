@@ -117,9 +117,7 @@ def node_class(type_name: str) -> type[ExecNode]:
     return lookup(*split_type(type_name)) or OpaqueNode
 
 
-def node_from_json(
-    data: Any, pointer: str = "", strict_unknown: bool = True
-) -> tuple[ExecNode, list[PlanWarning]]:
+def node_from_json(data: Any, pointer: str = "", strict_unknown: bool = True) -> tuple[ExecNode, list[PlanWarning]]:
     """A node from its JSON object.
 
     Args:
@@ -156,9 +154,7 @@ def node_from_json(
 
 def _class_of(data: Any, pointer: str) -> type[ExecNode]:
     if not isinstance(data, dict):
-        raise PlanError(
-            "PLAN031", f"a node is {shown(data)}", place=Place(pointer=pointer), expected="an object"
-        )
+        raise PlanError("PLAN031", f"a node is {shown(data)}", place=Place(pointer=pointer), expected="an object")
     type_name = data.get("type")
     if not isinstance(type_name, str):
         what = 'has no "type"' if "type" not in data else f"has the type {shown(type_name)}"

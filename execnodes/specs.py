@@ -152,9 +152,7 @@ class InputProperty(PlanModel):
 
 def hash_distribution(keys: tuple[int, ...]) -> InputProperty:
     """Hash distribution by ``keys``; on one task when there are none."""
-    return InputProperty(
-        required_distribution=RequiredDistribution(type="HASH" if keys else "SINGLETON", keys=keys)
-    )
+    return InputProperty(required_distribution=RequiredDistribution(type="HASH" if keys else "SINGLETON", keys=keys))
 
 
 class AggCall(PlanModel):
@@ -245,9 +243,7 @@ class Column(PlanModel):
 
     @model_validator(mode="after")
     def _complete(self) -> Column:
-        key, value = (
-            ("expression", self.expression) if self.kind == "COMPUTED" else ("dataType", self.data_type)
-        )
+        key, value = ("expression", self.expression) if self.kind == "COMPUTED" else ("dataType", self.data_type)
         if value is None:
             raise custom_error(
                 PlanError(

@@ -126,15 +126,11 @@ def _parse_iso(trimmed: str) -> int:
         code, what = "PLAN053", "is not a duration"
         if re.match(r"-\s*[0-9]", trimmed):
             code, what = "PLAN054", "is negative"
-        raise PlanError(
-            code, f"the TTL {_shorten(trimmed)!r} {what}", expected=TTL_FORM, hint=_sign_hint(trimmed)
-        )
+        raise PlanError(code, f"the TTL {_shorten(trimmed)!r} {what}", expected=TTL_FORM, hint=_sign_hint(trimmed))
     if len(trimmed) > 4 * _MAX_DIGITS:
         raise _overflow(trimmed)
     sign, days, _, hours, minutes, seconds, fraction = parts
-    ns = sum(
-        int(n or 0) * size for n, (_, size, _) in zip((days, hours, minutes, seconds), _UNITS, strict=False)
-    )
+    ns = sum(int(n or 0) * size for n, (_, size, _) in zip((days, hours, minutes, seconds), _UNITS, strict=False))
     if fraction:
         ns += int(fraction.ljust(9, "0")) * (-1 if (seconds or "").startswith("-") else 1)
     return _bounded(-ns if sign == "-" else ns, trimmed)
@@ -163,11 +159,7 @@ def _shorten(text: str) -> str:
 
 
 def _sign_hint(trimmed: str) -> str | None:
-    return (
-        f"write it without the sign: {_shorten(trimmed[1:].strip())!r}"
-        if re.match(r"\+\s*[0-9]", trimmed)
-        else None
-    )
+    return f"write it without the sign: {_shorten(trimmed[1:].strip())!r}" if re.match(r"\+\s*[0-9]", trimmed) else None
 
 
 def _unit_hint(trimmed: str, label: str) -> str | None:

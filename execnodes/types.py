@@ -316,17 +316,19 @@ def type_from_json(value: Any) -> LogicalType:
             raise StateplanError("TYPE001", f'"precision" of a type is {precision!r:.40}', expected="a whole number")
         kind = value.get("kind")
         if kind not in (None, "ROWTIME", "PROCTIME"):
-            raise StateplanError("TYPE001", f"\"kind\" of a type is {kind!r:.40}", expected="ROWTIME or PROCTIME")
+            raise StateplanError("TYPE001", f'"kind" of a type is {kind!r:.40}', expected="ROWTIME or PROCTIME")
         return LogicalType(root, nullable, precision=precision, kind=kind)
     if root in _LENGTH and set(value) <= {"type", "nullable", "length"} and type(value.get("length")) is int:
         return LogicalType(root, nullable, length=value["length"])
     if root in ("RAW", "STRUCTURED_TYPE", "SYMBOL", "DISTINCT_TYPE"):
         return LogicalType(root, nullable, extra=_freeze(value))
     raise StateplanError(
-        "TYPE001", f"an object of type {root!r:.60} with the keys {', '.join(sorted(value))} is not a type",
+        "TYPE001",
+        f"an object of type {root!r:.60} with the keys {', '.join(sorted(value))} is not a type",
         expected='a text such as "INT NOT NULL", or an object: ROW with "fields", ARRAY and MULTISET with '
-                 '"elementType", MAP with "keyType" and "valueType", timestamps with "precision" and "kind"',
-        hint=None if root in _KNOWN_OBJECTS else nearest(root, (*_KNOWN_OBJECTS, "ROW", "ARRAY", "MULTISET", "MAP")))
+        '"elementType", MAP with "keyType" and "valueType", timestamps with "precision" and "kind"',
+        hint=None if root in _KNOWN_OBJECTS else nearest(root, (*_KNOWN_OBJECTS, "ROW", "ARRAY", "MULTISET", "MAP")),
+    )
 
 
 _TOKEN = re.compile(r"\s*(?:(`(?:[^`]|``)*`)|('(?:[^']|'')*')|([A-Za-z_][A-Za-z_0-9]*)|(\d+)|([<>(),]))")

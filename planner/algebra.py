@@ -15,10 +15,37 @@ from execnodes.rex import InputRef, Literal, Rex
 from execnodes.types import LogicalType, row_type
 from planner.catalog import CatalogTable
 
-__all__ = ["Ability", "AggCall", "Aggregate", "Calc", "Exchange", "Field", "Filter", "FilterAbility", "Join", "Project",
-           "ProjectAbility", "Rank", "Rel", "Scan", "Sink", "TtlHint", "Union", "Values", "Window",
-           "field_names", "fields_of", "identity", "is_identity", "refs_to", "rel_type", "replace_inputs", "transform_up",
-           "unique_names", "walk"]
+__all__ = [
+    "Ability",
+    "AggCall",
+    "Aggregate",
+    "Calc",
+    "Exchange",
+    "Field",
+    "Filter",
+    "FilterAbility",
+    "Join",
+    "Project",
+    "ProjectAbility",
+    "Rank",
+    "Rel",
+    "Scan",
+    "Sink",
+    "TtlHint",
+    "Union",
+    "Values",
+    "Window",
+    "field_names",
+    "fields_of",
+    "identity",
+    "is_identity",
+    "refs_to",
+    "rel_type",
+    "replace_inputs",
+    "transform_up",
+    "unique_names",
+    "walk",
+]
 
 Field: TypeAlias = tuple[str, LogicalType]
 

@@ -22,8 +22,9 @@ from planner.physical import Physical
 __all__ = ["compile_inserts", "physical_plans", "query_schema"]
 
 
-def physical_plans(inserts: Sequence[exp.Expr], catalog: CatalogManager, options: Mapping[str, str],
-                   source: str) -> list[Physical]:
+def physical_plans(
+    inserts: Sequence[exp.Expr], catalog: CatalogManager, options: Mapping[str, str], source: str
+) -> list[Physical]:
     """The physical plans of ``inserts`` with changelog modes, one for each sink.
 
     Raises:
@@ -31,14 +32,16 @@ def physical_plans(inserts: Sequence[exp.Expr], catalog: CatalogManager, options
     """
     sinks: list[Rel] = [optimize(bind_insert(node, catalog, source)) for node in inserts]
     if _enabled(options, "table.optimizer.reuse-sub-plan-enabled") and _enabled(
-            options, "table.optimizer.reuse-source-enabled"):
+        options, "table.optimizer.reuse-source-enabled"
+    ):
         sinks = reuse_scans(sinks)
     plans = [infer_changelog(s, options) for s in sinks if isinstance(s, Sink)]
     return reuse_sinks(plans)
 
 
-def compile_inserts(inserts: Sequence[exp.Expr], catalog: CatalogManager, options: Mapping[str, str],
-                    source: str) -> ExecGraph:
+def compile_inserts(
+    inserts: Sequence[exp.Expr], catalog: CatalogManager, options: Mapping[str, str], source: str
+) -> ExecGraph:
     """The exec graph of one INSERT or of all INSERTs of a statement set, as Flink 2.3 compiles it.
 
     Args:
@@ -56,8 +59,9 @@ def compile_inserts(inserts: Sequence[exp.Expr], catalog: CatalogManager, option
     return lower(physical_plans(inserts, catalog, options, source), options)
 
 
-def query_schema(query: exp.Expr, catalog: CatalogManager, options: Mapping[str, str],
-                 source: str) -> list[tuple[str, LogicalType]]:
+def query_schema(
+    query: exp.Expr, catalog: CatalogManager, options: Mapping[str, str], source: str
+) -> list[tuple[str, LogicalType]]:
     """Name and type of the columns of a query. Raises as :func:`compile_inserts`."""
     return list(QueryBinder(catalog, source).bind(query).fields)
 

@@ -35,7 +35,8 @@ _POSTFIX = frozenset({"IS NULL", "IS NOT NULL", "IS TRUE", "IS FALSE", "IS NOT T
 _CASTS = frozenset({"CAST", "TRY_CAST", "REINTERPRET"})
 
 _CALCITE_NAMES = {
-    "TIMESTAMP_WITHOUT_TIME_ZONE": "TIMESTAMP", "TIMESTAMP_WITH_LOCAL_TIME_ZONE": "TIMESTAMP_WITH_LOCAL_TIME_ZONE",
+    "TIMESTAMP_WITHOUT_TIME_ZONE": "TIMESTAMP",
+    "TIMESTAMP_WITH_LOCAL_TIME_ZONE": "TIMESTAMP_WITH_LOCAL_TIME_ZONE",
     "TIME_WITHOUT_TIME_ZONE": "TIME",
 }
 
@@ -296,14 +297,20 @@ def _aggregate(node: Physical) -> list[str]:
     names = field_names(rel.input)
     outputs = field_names(rel)
     parts = [_as(names[g], o) for g, o in zip(rel.group, outputs, strict=False)]
-    for c, o, r in zip(rel.calls, outputs[len(rel.group):], needed_retractions(node), strict=True):
+    for c, o, r in zip(rel.calls, outputs[len(rel.group) :], needed_retractions(node), strict=True):
         parts.append(f"{_agg_text(c, names, r)} AS {o}")
     group = [f"groupBy=[{_keys(rel.group, rel.input)}]"] if rel.group else []
     return [*group, f"select=[{', '.join(parts)}]"]
 
 
-_JOIN_NAMES = {"INNER": "InnerJoin", "LEFT": "LeftOuterJoin", "RIGHT": "RightOuterJoin", "FULL": "FullOuterJoin",
-               "SEMI": "LeftSemiJoin", "ANTI": "LeftAntiJoin"}
+_JOIN_NAMES = {
+    "INNER": "InnerJoin",
+    "LEFT": "LeftOuterJoin",
+    "RIGHT": "RightOuterJoin",
+    "FULL": "FullOuterJoin",
+    "SEMI": "LeftSemiJoin",
+    "ANTI": "LeftAntiJoin",
+}
 
 
 def _join(node: Physical) -> list[str]:
@@ -311,8 +318,13 @@ def _join(node: Physical) -> list[str]:
     assert isinstance(rel, Join)
     names = field_names(rel)
     sides = [_input_spec(rel, side) for side in (0, 1)]
-    return [f"joinType=[{_JOIN_NAMES[rel.join_type]}]", f"where=[{expression(rel.condition, names)}]",
-            f"select=[{', '.join(names)}]", f"leftInputSpec=[{sides[0]}]", f"rightInputSpec=[{sides[1]}]"]
+    return [
+        f"joinType=[{_JOIN_NAMES[rel.join_type]}]",
+        f"where=[{expression(rel.condition, names)}]",
+        f"select=[{', '.join(names)}]",
+        f"leftInputSpec=[{sides[0]}]",
+        f"rightInputSpec=[{sides[1]}]",
+    ]
 
 
 def _input_spec(rel: Join, side: int) -> str:
@@ -334,8 +346,12 @@ def _rank(node: Physical) -> list[str]:
     rel = node.rel
     assert isinstance(rel, Rank)
     keep = "FirstRow" if rel.order[0][1] else "LastRow"
-    return [f"keep=[{keep}]", f"key=[{_keys(rel.partition, rel.input)}]", "order=[PROCTIME]",
-            f"outputInsertOnly=[{'true' if node.is_insert_only else 'false'}]"]
+    return [
+        f"keep=[{keep}]",
+        f"key=[{_keys(rel.partition, rel.input)}]",
+        "order=[PROCTIME]",
+        f"outputInsertOnly=[{'true' if node.is_insert_only else 'false'}]",
+    ]
 
 
 def _sink(node: Physical) -> list[str]:
@@ -348,9 +364,14 @@ def _sink(node: Physical) -> list[str]:
 
 
 _DESCRIPTIONS: dict[type[Rel], tuple[str, Callable[[Physical], list[str]]]] = {
-    Scan: ("TableSourceScan", _scan), Calc: ("Calc", _calc), Exchange: ("Exchange", _exchange),
-    Aggregate: ("GroupAggregate", _aggregate), Join: ("Join", _join), Union: ("Union", _union),
-    Rank: ("Deduplicate", _rank), Sink: ("Sink", _sink),
+    Scan: ("TableSourceScan", _scan),
+    Calc: ("Calc", _calc),
+    Exchange: ("Exchange", _exchange),
+    Aggregate: ("GroupAggregate", _aggregate),
+    Join: ("Join", _join),
+    Union: ("Union", _union),
+    Rank: ("Deduplicate", _rank),
+    Sink: ("Sink", _sink),
 }
 
 

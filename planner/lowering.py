@@ -42,12 +42,19 @@ Json = dict[str, Any]
 
 _CONFIGURATION: dict[type[Rel], tuple[tuple[str, str], ...]] = {
     Aggregate: (("table.exec.mini-batch.enabled", "false"), ("table.exec.mini-batch.size", "-1")),
-    Rank: (("table.exec.deduplicate.insert-update-after-sensitive-enabled", "true"),
-           ("table.exec.deduplicate.mini-batch.compact-changes-enabled", "false"),
-           ("table.exec.mini-batch.enabled", "false"), ("table.exec.mini-batch.size", "-1")),
-    Sink: (("table.exec.sink.keyed-shuffle", "AUTO"), ("table.exec.sink.not-null-enforcer", "ERROR"),
-           ("table.exec.sink.rowtime-inserter", "ENABLED"), ("table.exec.sink.type-length-enforcer", "IGNORE"),
-           ("table.exec.sink.upsert-materialize", "AUTO")),
+    Rank: (
+        ("table.exec.deduplicate.insert-update-after-sensitive-enabled", "true"),
+        ("table.exec.deduplicate.mini-batch.compact-changes-enabled", "false"),
+        ("table.exec.mini-batch.enabled", "false"),
+        ("table.exec.mini-batch.size", "-1"),
+    ),
+    Sink: (
+        ("table.exec.sink.keyed-shuffle", "AUTO"),
+        ("table.exec.sink.not-null-enforcer", "ERROR"),
+        ("table.exec.sink.rowtime-inserter", "ENABLED"),
+        ("table.exec.sink.type-length-enforcer", "IGNORE"),
+        ("table.exec.sink.upsert-materialize", "AUTO"),
+    ),
 }
 """Options that a node consumes, with their defaults; their values are frozen in the plan."""
 
@@ -110,8 +117,10 @@ class _Lowering:
     def calc(self, node: Physical) -> Json:
         rel = node.rel
         assert isinstance(rel, Calc)
-        return {"projection": [e.to_json() for e in rel.exprs],
-                "condition": None if rel.condition is None else rel.condition.to_json()}
+        return {
+            "projection": [e.to_json() for e in rel.exprs],
+            "condition": None if rel.condition is None else rel.condition.to_json(),
+        }
 
     def exchange(self, node: Physical) -> Json:
         return {}
@@ -124,19 +133,36 @@ class _Lowering:
             call: Json = {"name": c.name}
             if c.syntax is not None:
                 call["syntax"] = c.syntax
-            call |= {"internalName": c.internal_name, "argList": list(c.args), "filterArg": c.filter,
-                     "distinct": c.distinct, "approximate": False, "ignoreNulls": False, "type": c.type.to_json()}
+            call |= {
+                "internalName": c.internal_name,
+                "argList": list(c.args),
+                "filterArg": c.filter,
+                "distinct": c.distinct,
+                "approximate": False,
+                "ignoreNulls": False,
+                "type": c.type.to_json(),
+            }
             calls.append(call)
-        return {"grouping": list(rel.group), "aggCalls": calls, "aggCallNeedRetractions": needed_retractions(node),
-                "generateUpdateBefore": node.generates_update_before, "needRetraction": not node.input.is_insert_only,
-                "state": [self.state(0, rel.ttl, "groupAggregateState")]}
+        return {
+            "grouping": list(rel.group),
+            "aggCalls": calls,
+            "aggCallNeedRetractions": needed_retractions(node),
+            "generateUpdateBefore": node.generates_update_before,
+            "needRetraction": not node.input.is_insert_only,
+            "state": [self.state(0, rel.ttl, "groupAggregateState")],
+        }
 
     def rank(self, node: Physical) -> Json:
         rel = node.rel
         assert isinstance(rel, Rank)
-        return {"uniqueKeys": list(rel.partition), "isRowtime": False, "keepLastRow": not rel.order[0][1],
-                "outputInsertOnly": node.is_insert_only, "generateUpdateBefore": node.generates_update_before,
-                "state": [self.state(0, None, "deduplicateState")]}
+        return {
+            "uniqueKeys": list(rel.partition),
+            "isRowtime": False,
+            "keepLastRow": not rel.order[0][1],
+            "outputInsertOnly": node.is_insert_only,
+            "generateUpdateBefore": node.generates_update_before,
+            "state": [self.state(0, None, "deduplicateState")],
+        }
 
     def join(self, node: Physical) -> Json:
         rel = node.rel
@@ -144,8 +170,13 @@ class _Lowering:
         width = rel.left.width
         pairs = equi_keys(rel.condition, width)
         rest: Rex = and_(t for t in conjunctions(rel.condition) if not is_equi_key(t, width))
-        spec = {"joinType": rel.join_type, "leftKeys": [k for k, _ in pairs], "rightKeys": [k for _, k in pairs],
-                "filterNulls": [True] * len(pairs), "nonEquiCondition": None if is_always_true(rest) else rest.to_json()}
+        spec = {
+            "joinType": rel.join_type,
+            "leftKeys": [k for k, _ in pairs],
+            "rightKeys": [k for _, k in pairs],
+            "filterNulls": [True] * len(pairs),
+            "nonEquiCondition": None if is_always_true(rest) else rest.to_json(),
+        }
         out: Json = {"joinSpec": spec}
         for side, name in enumerate(("leftUpsertKeys", "rightUpsertKeys")):
             keys = join_input_keys(rel.inputs[side], [p[side] for p in pairs])
@@ -191,11 +222,14 @@ class _Lowering:
 
 
 _NODES: dict[type[Rel], tuple[str, Callable[[_Lowering, Physical], Json]]] = {
-    Scan: ("stream-exec-table-source-scan_2", _Lowering.scan), Calc: ("stream-exec-calc_1", _Lowering.calc),
+    Scan: ("stream-exec-table-source-scan_2", _Lowering.scan),
+    Calc: ("stream-exec-calc_1", _Lowering.calc),
     Exchange: ("stream-exec-exchange_1", _Lowering.exchange),
     Aggregate: ("stream-exec-group-aggregate_1", _Lowering.aggregate),
-    Rank: ("stream-exec-deduplicate_1", _Lowering.rank), Join: ("stream-exec-join_1", _Lowering.join),
-    Union: ("stream-exec-union_1", _Lowering.union), Sink: ("stream-exec-sink_2", _Lowering.sink),
+    Rank: ("stream-exec-deduplicate_1", _Lowering.rank),
+    Join: ("stream-exec-join_1", _Lowering.join),
+    Union: ("stream-exec-union_1", _Lowering.union),
+    Sink: ("stream-exec-sink_2", _Lowering.sink),
 }
 
 
@@ -210,11 +244,21 @@ def _projection(ability: ProjectAbility) -> list[Json]:
     """``ProjectPushDown`` and ``ReadingMetadata``, as one projection of a source is written."""
     out: list[Json] = []
     if ability.projects:
-        columns = list(ability.produced[:len(ability.physical)])
-        out.append({"type": "ProjectPushDown", "projectedFields": [[i] for i in ability.physical],
-                    "producedType": row_type(columns, nullable=False).to_json()})
-    out.append({"type": "ReadingMetadata", "metadataKeys": list(ability.metadata),
-                "producedType": row_type(list(ability.produced), nullable=False).to_json()})
+        columns = list(ability.produced[: len(ability.physical)])
+        out.append(
+            {
+                "type": "ProjectPushDown",
+                "projectedFields": [[i] for i in ability.physical],
+                "producedType": row_type(columns, nullable=False).to_json(),
+            }
+        )
+    out.append(
+        {
+            "type": "ReadingMetadata",
+            "metadataKeys": list(ability.metadata),
+            "producedType": row_type(list(ability.produced), nullable=False).to_json(),
+        }
+    )
     return out
 
 
@@ -222,7 +266,9 @@ def _schema(schema: TableSchema) -> Json:
     out: Json = {"columns": [_column(c) for c in schema.columns]}
     if schema.watermarks:
         out["watermarkSpecs"] = [
-            {"rowtimeAttribute": w.column, "expression": _expression(w.rex, w.expression_sql)} for w in schema.watermarks]
+            {"rowtimeAttribute": w.column, "expression": _expression(w.rex, w.expression_sql)}
+            for w in schema.watermarks
+        ]
     if schema.primary_key:
         name = schema.primary_key_name or "PK_" + "_".join(schema.primary_key)
         out["primaryKey"] = {"name": name, "type": "PRIMARY_KEY", "columns": list(schema.primary_key)}

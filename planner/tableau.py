@@ -30,8 +30,7 @@ def display_width(text: str) -> int:
     """Columns of a terminal that ``text`` takes: wide characters two, combining ones none."""
     if text.isascii():
         return len(text)
-    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
-               for c in text)
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
 def _fitted(text: str, width: int) -> str:
@@ -50,8 +49,7 @@ def render(columns: Sequence[str], rows: Sequence[Sequence[object]], max_width: 
     if not rows:
         return "Empty set\n"
     cells = [[cell(v) for v in row] for row in rows]
-    widths = [min(max_width, max(display_width(t) for t in column))
-              for column in zip(columns, *cells, strict=True)]
+    widths = [min(max_width, max(display_width(t) for t in column)) for column in zip(columns, *cells, strict=True)]
     rule = "+" + "".join("-" * (w + 2) + "+" for w in widths)
 
     def line(texts: Sequence[str]) -> str:

@@ -41,8 +41,11 @@ def _template(node: ast.expr) -> str | None:
 
 def _raised() -> dict[str, dict[str, None]]:
     """Code -> the messages written behind it in calls, else in tables, in the order of the source."""
-    trees = [ast.parse(path.read_text(encoding="utf-8"))
-             for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+    trees = [
+        ast.parse(path.read_text(encoding="utf-8"))
+        for package in PACKAGES
+        for path in sorted((ROOT / package).rglob("*.py"))
+    ]
     nodes = [node for tree in trees for node in ast.walk(tree)]
     calls = [node.args for node in nodes if isinstance(node, ast.Call)]
     tables = [node.elts for node in nodes if isinstance(node, ast.Tuple)]
@@ -134,37 +137,49 @@ def options() -> str:
     """Options of a session."""
     from planner.config import OPTIONS
 
-    return _table(["option", "type", "default", ""],
-                  [[row[0], row[1], row[2], row[4]] for row in _option_rows(OPTIONS.values())])
+    return _table(
+        ["option", "type", "default", ""], [[row[0], row[1], row[2], row[4]] for row in _option_rows(OPTIONS.values())]
+    )
 
 
 def functions() -> str:
     """Scalar functions and whether they are supported."""
     from execnodes.functions.table import functions as table
 
-    return _table(["function", "also written", "supported"], [
-        [f"`{f.signature}`", ", ".join(f"`{a}`" for a in f.aliases), "yes" if f.supported else f"no: {f.reason}"]
-        for f in table()])
+    return _table(
+        ["function", "also written", "supported"],
+        [
+            [f"`{f.signature}`", ", ".join(f"`{a}`" for a in f.aliases), "yes" if f.supported else f"no: {f.reason}"]
+            for f in table()
+        ],
+    )
 
 
 def aggregates() -> str:
     """Aggregate functions and whether they are supported."""
     from execnodes.functions.aggregates import aggregates as table
 
-    return _table(["function", "supported"], [[f"`{a.name}`", "yes" if a.reason is None else f"no: {a.reason}"]
-                                              for a in table()])
+    return _table(
+        ["function", "supported"], [[f"`{a.name}`", "yes" if a.reason is None else f"no: {a.reason}"] for a in table()]
+    )
 
 
 def nodes() -> str:
     """Operators of a plan."""
     from execnodes.registry import registered
 
-    return _table(["node", "states"], [[f"`{name}_{version}`", ", ".join(f"`{s}`" for s in cls.STATE_NAMES)]
-                                       for (name, version), cls in registered().items()])
+    return _table(
+        ["node", "states"],
+        [
+            [f"`{name}_{version}`", ", ".join(f"`{s}`" for s in cls.STATE_NAMES)]
+            for (name, version), cls in registered().items()
+        ],
+    )
 
 
-PARTS: dict[str, Callable[[], str]] = {f.__name__: f for f in (
-    errors, exit_codes, connectors, formats, options, functions, aggregates, nodes)}
+PARTS: dict[str, Callable[[], str]] = {
+    f.__name__: f for f in (errors, exit_codes, connectors, formats, options, functions, aggregates, nodes)
+}
 
 
 def outdated(write: bool) -> list[Path]:

@@ -63,17 +63,20 @@ def test_imports_point_one_way() -> None:
 
 
 def test_only_the_runtime_and_connectors_import_pyspark() -> None:
-    wrong = [f"{name}:{line}" for name in package_files() for line, module in imports(ROOT / name)
-             if module.split(".")[0] == "pyspark"
-             and (not name.startswith(SPARK_FOLDERS) or name.startswith(SPARK_FREE_FOLDERS))]
+    wrong = [
+        f"{name}:{line}"
+        for name in package_files()
+        for line, module in imports(ROOT / name)
+        if module.split(".")[0] == "pyspark"
+        and (not name.startswith(SPARK_FOLDERS) or name.startswith(SPARK_FREE_FOLDERS))
+    ]
     assert not wrong, "\n".join(wrong)
 
 
 def loaded_by(code: str) -> list[str]:
     """The heavy packages that running ``code`` in a fresh interpreter loads."""
     script = f"import sys\n{code}\nprint(*sys.modules, file=sys.stderr)"
-    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True,
-                          check=False)
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return [m for m in HEAVY if m in done.stderr.splitlines()[-1].split()]
 
@@ -99,8 +102,9 @@ def test_plan_show_takes_under_half_a_second() -> None:
     best = 60.0
     for _ in range(3):
         before = sum(os.times()[2:4])
-        subprocess.run([sys.executable, "-m", "cli", "plan", "show", str(PLAN)], cwd=ROOT, check=True,
-                       stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [sys.executable, "-m", "cli", "plan", "show", str(PLAN)], cwd=ROOT, check=True, stdout=subprocess.DEVNULL
+        )
         best = min(best, sum(os.times()[2:4]) - before)
     assert best < 0.5
 

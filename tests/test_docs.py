@@ -29,8 +29,13 @@ def test_the_first_plan_of_the_readme(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(tmp_path)
     Path("script.sql").write_text(script[1])
     for command, answer in ((shown[1], shown[2]), (shown[3], shown[4])):
-        done = subprocess.run([sys.executable, "-m", "cli", *command.split()[1:]], capture_output=True, text=True,
-                              env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False)
+        done = subprocess.run(
+            [sys.executable, "-m", "cli", *command.split()[1:]],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            check=False,
+        )
         assert (done.stderr + done.stdout).rstrip("\n") == answer.rstrip("\n")
 
 

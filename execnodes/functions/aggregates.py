@@ -60,8 +60,9 @@ class AggregateFunction:
         star = "* or " if self.min_operands == 0 else ""
         return f"{self.name}({star}<{'|'.join(self.takes)}>)"
 
-    def infer(self, types: Sequence[LogicalType], place: Place | None = None, *, grouped: bool = True,
-              filtered: bool = False) -> LogicalType:
+    def infer(
+        self, types: Sequence[LogicalType], place: Place | None = None, *, grouped: bool = True, filtered: bool = False
+    ) -> LogicalType:
         """The result type.
 
         Args:
@@ -73,15 +74,24 @@ class AggregateFunction:
             SqlError: SQL201 (not supported), SQL202 (operand count), SQL203 (operand types), at ``place``.
         """
         if self.reason is not None:
-            raise SqlError("SQL201", f"the aggregate function {self.name} is not supported yet: {self.reason}",
-                           place=place)
+            raise SqlError(
+                "SQL201", f"the aggregate function {self.name} is not supported yet: {self.reason}", place=place
+            )
         if len(types) < self.min_operands or (self.max_operands >= 0 and len(types) > self.max_operands):
-            raise SqlError("SQL202", f"{self.name} cannot take {len(types)} operand{'' if len(types) == 1 else 's'}",
-                           place=place, expected=self.signature)
+            raise SqlError(
+                "SQL202",
+                f"{self.name} cannot take {len(types)} operand{'' if len(types) == 1 else 's'}",
+                place=place,
+                expected=self.signature,
+            )
         for t in types:
             if "ANY" not in self.takes and family(t) not in self.takes:
-                raise SqlError("SQL203", f"{self.name} cannot be applied to ({', '.join(x.summary() for x in types)})",
-                               place=place, expected=self.signature)
+                raise SqlError(
+                    "SQL203",
+                    f"{self.name} cannot be applied to ({', '.join(x.summary() for x in types)})",
+                    place=place,
+                    expected=self.signature,
+                )
         result = self.returns(types)
         if self.never_null:
             return result.not_null()
@@ -112,24 +122,46 @@ _STATE = "its state is not available yet"
 _BITMAP = "the BITMAP type is not available"
 
 _UNSUPPORTED = {
-    "FIRST_VALUE": _STATE, "LAST_VALUE": _STATE, "LISTAGG": _STATE, "COLLECT": _STATE, "ARRAY_AGG": _STATE,
-    "PERCENTILE": _STATE, "JSON_OBJECTAGG": _STATE, "JSON_ARRAYAGG": _STATE, "APPROX_COUNT_DISTINCT": _STATE,
+    "FIRST_VALUE": _STATE,
+    "LAST_VALUE": _STATE,
+    "LISTAGG": _STATE,
+    "COLLECT": _STATE,
+    "ARRAY_AGG": _STATE,
+    "PERCENTILE": _STATE,
+    "JSON_OBJECTAGG": _STATE,
+    "JSON_ARRAYAGG": _STATE,
+    "APPROX_COUNT_DISTINCT": _STATE,
     "SINGLE_VALUE": "scalar subqueries are not available yet",
-    **dict.fromkeys(("STDDEV_POP", "STDDEV_SAMP", "STDDEV", "VAR_POP", "VAR_SAMP", "VARIANCE"),
-                    "write it out with SUM and COUNT"),
-    **{f"BITMAP_{name}_AGG": _BITMAP for name in
-       ("AND", "AND_CARDINALITY", "BUILD", "BUILD_CARDINALITY", "OR", "OR_CARDINALITY", "XOR", "XOR_CARDINALITY")},
+    **dict.fromkeys(
+        ("STDDEV_POP", "STDDEV_SAMP", "STDDEV", "VAR_POP", "VAR_SAMP", "VARIANCE"), "write it out with SUM and COUNT"
+    ),
+    **{
+        f"BITMAP_{name}_AGG": _BITMAP
+        for name in (
+            "AND",
+            "AND_CARDINALITY",
+            "BUILD",
+            "BUILD_CARDINALITY",
+            "OR",
+            "OR_CARDINALITY",
+            "XOR",
+            "XOR_CARDINALITY",
+        )
+    },
 }
 
-_TABLE = {function.name: function for function in (
-    AggregateFunction("COUNT", _count, never_null=True, syntax="FUNCTION_STAR", min_operands=0, max_operands=-1),
-    AggregateFunction("SUM", _sum, ("NUMERIC",)),
-    AggregateFunction("$SUM0", _sum, ("NUMERIC",), never_null=True),
-    AggregateFunction("MIN", _argument, _COMPARABLE),
-    AggregateFunction("MAX", _argument, _COMPARABLE),
-    AggregateFunction("AVG", _average, ("NUMERIC",)),
-    *(AggregateFunction(name, _argument, reason=reason) for name, reason in _UNSUPPORTED.items()),
-)}
+_TABLE = {
+    function.name: function
+    for function in (
+        AggregateFunction("COUNT", _count, never_null=True, syntax="FUNCTION_STAR", min_operands=0, max_operands=-1),
+        AggregateFunction("SUM", _sum, ("NUMERIC",)),
+        AggregateFunction("$SUM0", _sum, ("NUMERIC",), never_null=True),
+        AggregateFunction("MIN", _argument, _COMPARABLE),
+        AggregateFunction("MAX", _argument, _COMPARABLE),
+        AggregateFunction("AVG", _average, ("NUMERIC",)),
+        *(AggregateFunction(name, _argument, reason=reason) for name, reason in _UNSUPPORTED.items()),
+    )
+}
 
 
 def find_aggregate(name: str) -> AggregateFunction | None:

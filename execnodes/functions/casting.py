@@ -36,8 +36,12 @@ def cast_rex(rex: Rex, target: LogicalType, place: Place | None = None, *, try_c
     if same_type(source, target) and not try_cast:
         return rex
     if not castable(source, target):
-        raise SqlError("SQL204", f"a value of type {source.summary()} cannot be cast to {target.summary()}",
-                       place=place, hint=_HINTS.get((source.root, target.root)))
+        raise SqlError(
+            "SQL204",
+            f"a value of type {source.summary()} cannot be cast to {target.summary()}",
+            place=place,
+            hint=_HINTS.get((source.root, target.root)),
+        )
     if isinstance(rex, Literal) and (not try_cast or rex.value is None):
         folded = fold_cast(rex, target)
         if folded is not None:
@@ -161,7 +165,16 @@ def _to_boolean(literal: Literal, target: LogicalType) -> Literal | None:
 _WIDE = Context(prec=120, rounding=ROUND_HALF_UP)
 
 _FOLDERS: dict[str, Callable[[Literal, LogicalType], Literal | None]] = {
-    "TINYINT": _to_integer, "SMALLINT": _to_integer, "INTEGER": _to_integer, "BIGINT": _to_integer,
-    "DECIMAL": _to_decimal, "DOUBLE": _to_double, "CHAR": _to_character, "VARCHAR": _to_character, "DATE": _to_date,
-    "TIME_WITHOUT_TIME_ZONE": _to_time, "TIMESTAMP_WITHOUT_TIME_ZONE": _to_timestamp, "BOOLEAN": _to_boolean,
+    "TINYINT": _to_integer,
+    "SMALLINT": _to_integer,
+    "INTEGER": _to_integer,
+    "BIGINT": _to_integer,
+    "DECIMAL": _to_decimal,
+    "DOUBLE": _to_double,
+    "CHAR": _to_character,
+    "VARCHAR": _to_character,
+    "DATE": _to_date,
+    "TIME_WITHOUT_TIME_ZONE": _to_time,
+    "TIMESTAMP_WITHOUT_TIME_ZONE": _to_timestamp,
+    "BOOLEAN": _to_boolean,
 }

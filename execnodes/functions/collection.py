@@ -82,8 +82,12 @@ def _with_element(operands: Sequence[Rex]) -> Sequence[Rex]:
 
 def _appended(operands: Sequence[Rex]) -> LogicalType:
     inner = operands[0].type.children[0]
-    return _array(inner.as_nullable(inner.nullable or operands[1].type.nullable), operands[0].type.nullable
-                  or operands[1].type.root == "NULL" or (operands[1].type.nullable and not inner.nullable))
+    return _array(
+        inner.as_nullable(inner.nullable or operands[1].type.nullable),
+        operands[0].type.nullable
+        or operands[1].type.root == "NULL"
+        or (operands[1].type.nullable and not inner.nullable),
+    )
 
 
 def _merged(operands: Sequence[Rex]) -> LogicalType:
@@ -104,6 +108,7 @@ def _from_arrays(operands: Sequence[Rex]) -> LogicalType:
 def _part(index: int) -> TypeRule:
     def rule(operands: Sequence[Rex]) -> LogicalType:
         return _array(operands[0].type.children[index], operands[0].type.nullable)
+
     return rule
 
 
@@ -122,34 +127,44 @@ def _map_union(operands: Sequence[Rex]) -> LogicalType:
 
 _A, _I = "ARRAY", "INTEGER"
 
-register([
-    ScalarFunction("ARRAY", ("ANY",), _array_of, variadic=True, syntax="SPECIAL", coerce=to_least_restrictive,
-                   nulls=True),
-    ScalarFunction("MAP", ("ANY", "ANY"), _map_of, variadic=True, syntax="SPECIAL", coerce=_map_operands, nulls=True),
-    ScalarFunction("ROW", ("ANY",), _row_of, variadic=True, syntax="SPECIAL"),
-    ScalarFunction("ITEM", ("ARRAY|MAP", "ANY"), _item, syntax="SPECIAL", coerce=_item_operands),
-    ScalarFunction("CARDINALITY", ("ARRAY|MAP|MULTISET",), fixed(INT)),
-    ScalarFunction("ELEMENT", (_A,), _element),
-    ScalarFunction("ARRAY_CONTAINS", (_A, "ANY"), lambda ops: BOOLEAN.as_nullable(ops[0].type.nullable),
-                   coerce=_with_element, nulls=True),
-    ScalarFunction("ARRAY_POSITION", (_A, "ANY"), fixed(INT), coerce=_with_element, nulls=True),
-    ScalarFunction("ARRAY_APPEND", (_A, "ANY"), _appended, coerce=_with_element, nulls=True),
-    ScalarFunction("ARRAY_PREPEND", (_A, "ANY"), _appended, coerce=_with_element, nulls=True),
-    ScalarFunction("ARRAY_REMOVE", (_A, "ANY"), lambda ops: ops[0].type, coerce=_with_element, nulls=True),
-    ScalarFunction("ARRAY_DISTINCT", (_A,), argument(0)),
-    ScalarFunction("ARRAY_REVERSE", (_A,), argument(0)),
-    ScalarFunction("ARRAY_SORT", (_A, "BOOLEAN", "BOOLEAN"), argument(0), optional=2),
-    ScalarFunction("ARRAY_SLICE", (_A, _I, _I), argument(0), optional=1),
-    ScalarFunction("ARRAY_UNION", (_A, _A), _merged),
-    ScalarFunction("ARRAY_CONCAT", (_A,), _merged, variadic=True),
-    ScalarFunction("ARRAY_EXCEPT", (_A, _A), lambda ops: ops[0].type.as_nullable(_any_nullable(ops))),
-    ScalarFunction("ARRAY_INTERSECT", (_A, _A), _merged),
-    ScalarFunction("ARRAY_MAX", (_A,), _extreme),
-    ScalarFunction("ARRAY_MIN", (_A,), _extreme),
-    ScalarFunction("ARRAY_JOIN", (_A, "CHARACTER", "CHARACTER"), fixed(STRING), optional=1),
-    ScalarFunction("MAP_KEYS", ("MAP",), _part(0)),
-    ScalarFunction("MAP_VALUES", ("MAP",), _part(1)),
-    ScalarFunction("MAP_ENTRIES", ("MAP",), _entries),
-    ScalarFunction("MAP_FROM_ARRAYS", (_A, _A), _from_arrays),
-    ScalarFunction("MAP_UNION", ("MAP", "MAP"), _map_union, variadic=True),
-])
+register(
+    [
+        ScalarFunction(
+            "ARRAY", ("ANY",), _array_of, variadic=True, syntax="SPECIAL", coerce=to_least_restrictive, nulls=True
+        ),
+        ScalarFunction(
+            "MAP", ("ANY", "ANY"), _map_of, variadic=True, syntax="SPECIAL", coerce=_map_operands, nulls=True
+        ),
+        ScalarFunction("ROW", ("ANY",), _row_of, variadic=True, syntax="SPECIAL"),
+        ScalarFunction("ITEM", ("ARRAY|MAP", "ANY"), _item, syntax="SPECIAL", coerce=_item_operands),
+        ScalarFunction("CARDINALITY", ("ARRAY|MAP|MULTISET",), fixed(INT)),
+        ScalarFunction("ELEMENT", (_A,), _element),
+        ScalarFunction(
+            "ARRAY_CONTAINS",
+            (_A, "ANY"),
+            lambda ops: BOOLEAN.as_nullable(ops[0].type.nullable),
+            coerce=_with_element,
+            nulls=True,
+        ),
+        ScalarFunction("ARRAY_POSITION", (_A, "ANY"), fixed(INT), coerce=_with_element, nulls=True),
+        ScalarFunction("ARRAY_APPEND", (_A, "ANY"), _appended, coerce=_with_element, nulls=True),
+        ScalarFunction("ARRAY_PREPEND", (_A, "ANY"), _appended, coerce=_with_element, nulls=True),
+        ScalarFunction("ARRAY_REMOVE", (_A, "ANY"), lambda ops: ops[0].type, coerce=_with_element, nulls=True),
+        ScalarFunction("ARRAY_DISTINCT", (_A,), argument(0)),
+        ScalarFunction("ARRAY_REVERSE", (_A,), argument(0)),
+        ScalarFunction("ARRAY_SORT", (_A, "BOOLEAN", "BOOLEAN"), argument(0), optional=2),
+        ScalarFunction("ARRAY_SLICE", (_A, _I, _I), argument(0), optional=1),
+        ScalarFunction("ARRAY_UNION", (_A, _A), _merged),
+        ScalarFunction("ARRAY_CONCAT", (_A,), _merged, variadic=True),
+        ScalarFunction("ARRAY_EXCEPT", (_A, _A), lambda ops: ops[0].type.as_nullable(_any_nullable(ops))),
+        ScalarFunction("ARRAY_INTERSECT", (_A, _A), _merged),
+        ScalarFunction("ARRAY_MAX", (_A,), _extreme),
+        ScalarFunction("ARRAY_MIN", (_A,), _extreme),
+        ScalarFunction("ARRAY_JOIN", (_A, "CHARACTER", "CHARACTER"), fixed(STRING), optional=1),
+        ScalarFunction("MAP_KEYS", ("MAP",), _part(0)),
+        ScalarFunction("MAP_VALUES", ("MAP",), _part(1)),
+        ScalarFunction("MAP_ENTRIES", ("MAP",), _entries),
+        ScalarFunction("MAP_FROM_ARRAYS", (_A, _A), _from_arrays),
+        ScalarFunction("MAP_UNION", ("MAP", "MAP"), _map_union, variadic=True),
+    ]
+)

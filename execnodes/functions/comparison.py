@@ -47,9 +47,14 @@ def _compare(name: str) -> Rewrite:
         sides = coerce(operands)
         if sides is None:
             a, b = (o.type.summary() for o in operands)
-            raise SqlError("SQL203", f"{name} cannot compare {a} with {b}", place=place,
-                           hint="CAST one side to the type of the other")
+            raise SqlError(
+                "SQL203",
+                f"{name} cannot compare {a} with {b}",
+                place=place,
+                hint="CAST one side to the type of the other",
+            )
         return _binary(name, *sides)
+
     return rewrite
 
 
@@ -66,6 +71,7 @@ def _between_symmetric(operands: Sequence[Rex], place: Place | None) -> Rex:
 def _negated(inner: Rewrite) -> Rewrite:
     def rewrite(operands: Sequence[Rex], place: Place | None) -> Rex:
         return _not(inner(operands, place))
+
     return rewrite
 
 
@@ -80,8 +86,9 @@ def _distinct(operands: Sequence[Rex], place: Place | None, *, negated: bool) ->
     if _is_untyped_null(b):
         return _postfix("IS NULL" if negated else "IS NOT NULL", a)
     if equal_operands(operands) is None:
-        raise SqlError("SQL203", f"IS DISTINCT FROM cannot compare {a.type.summary()} with {b.type.summary()}",
-                       place=place)
+        raise SqlError(
+            "SQL203", f"IS DISTINCT FROM cannot compare {a.type.summary()} with {b.type.summary()}", place=place
+        )
     equal = _binary("=", a, b)
     nullable = [x for x in (a, b) if x.type.nullable]
     if negated:
@@ -101,36 +108,76 @@ def _not_like(name: str) -> Rewrite:
     def rewrite(operands: Sequence[Rex], place: Place | None) -> Rex:
         t = BOOLEAN.as_nullable(any(o.type.nullable for o in operands))
         return _not(Call(t, tuple(operands), f"${name}$1", "SPECIAL"))
+
     return rewrite
 
 
 _PREDICATE = fixed(BOOLEAN)
 _CERTAIN = fixed(_NOT_NULL, False)
 
-register([
-    *(ScalarFunction(name, ("ANY", "ANY"), _PREDICATE, syntax="BINARY", rewrite=_compare(name), nulls=True)
-      for name in _MIRROR),
-    ScalarFunction("AND", ("BOOLEAN", "BOOLEAN"), _PREDICATE, optional=1, variadic=True, syntax="BINARY",
-                   rewrite=lambda operands, place: _junction("AND", operands)),
-    ScalarFunction("OR", ("BOOLEAN", "BOOLEAN"), _PREDICATE, optional=1, variadic=True, syntax="BINARY",
-                   rewrite=lambda operands, place: _junction("OR", operands)),
-    ScalarFunction("NOT", ("BOOLEAN",), _PREDICATE, syntax="PREFIX"),
-    ScalarFunction("IS NULL", ("ANY",), _CERTAIN, syntax="POSTFIX", nulls=True, aliases=("IS UNKNOWN",)),
-    ScalarFunction("IS NOT NULL", ("ANY",), _CERTAIN, syntax="POSTFIX", nulls=True, aliases=("IS NOT UNKNOWN",)),
-    *(ScalarFunction(f"IS {n}{v}", ("BOOLEAN",), _CERTAIN, syntax="POSTFIX")
-      for n in ("", "NOT ") for v in ("TRUE", "FALSE")),
-    ScalarFunction("IS DISTINCT FROM", ("ANY", "ANY"), _CERTAIN, nulls=True,
-                   rewrite=lambda operands, place: _distinct(operands, place, negated=False)),
-    ScalarFunction("IS NOT DISTINCT FROM", ("ANY", "ANY"), _CERTAIN, nulls=True,
-                   rewrite=lambda operands, place: _distinct(operands, place, negated=True)),
-    ScalarFunction("BETWEEN", ("ANY", "ANY", "ANY"), _PREDICATE, rewrite=_between),
-    ScalarFunction("NOT BETWEEN", ("ANY", "ANY", "ANY"), _PREDICATE, rewrite=_negated(_between)),
-    ScalarFunction("BETWEEN SYMMETRIC", ("ANY", "ANY", "ANY"), _PREDICATE, rewrite=_between_symmetric),
-    ScalarFunction("NOT BETWEEN SYMMETRIC", ("ANY", "ANY", "ANY"), _PREDICATE, rewrite=_negated(_between_symmetric)),
-    ScalarFunction("LIKE", ("CHARACTER", "CHARACTER", "CHARACTER"), _PREDICATE, optional=1, syntax="SPECIAL"),
-    ScalarFunction("NOT LIKE", ("CHARACTER", "CHARACTER", "CHARACTER"), _PREDICATE, optional=1,
-                   rewrite=_not_like("LIKE")),
-    ScalarFunction("SIMILAR TO", ("CHARACTER", "CHARACTER", "CHARACTER"), _PREDICATE, optional=1, syntax="SPECIAL"),
-    ScalarFunction("NOT SIMILAR TO", ("CHARACTER", "CHARACTER", "CHARACTER"), _PREDICATE, optional=1,
-                   rewrite=_not_like("SIMILAR TO")),
-])
+register(
+    [
+        *(
+            ScalarFunction(name, ("ANY", "ANY"), _PREDICATE, syntax="BINARY", rewrite=_compare(name), nulls=True)
+            for name in _MIRROR
+        ),
+        ScalarFunction(
+            "AND",
+            ("BOOLEAN", "BOOLEAN"),
+            _PREDICATE,
+            optional=1,
+            variadic=True,
+            syntax="BINARY",
+            rewrite=lambda operands, place: _junction("AND", operands),
+        ),
+        ScalarFunction(
+            "OR",
+            ("BOOLEAN", "BOOLEAN"),
+            _PREDICATE,
+            optional=1,
+            variadic=True,
+            syntax="BINARY",
+            rewrite=lambda operands, place: _junction("OR", operands),
+        ),
+        ScalarFunction("NOT", ("BOOLEAN",), _PREDICATE, syntax="PREFIX"),
+        ScalarFunction("IS NULL", ("ANY",), _CERTAIN, syntax="POSTFIX", nulls=True, aliases=("IS UNKNOWN",)),
+        ScalarFunction("IS NOT NULL", ("ANY",), _CERTAIN, syntax="POSTFIX", nulls=True, aliases=("IS NOT UNKNOWN",)),
+        *(
+            ScalarFunction(f"IS {n}{v}", ("BOOLEAN",), _CERTAIN, syntax="POSTFIX")
+            for n in ("", "NOT ")
+            for v in ("TRUE", "FALSE")
+        ),
+        ScalarFunction(
+            "IS DISTINCT FROM",
+            ("ANY", "ANY"),
+            _CERTAIN,
+            nulls=True,
+            rewrite=lambda operands, place: _distinct(operands, place, negated=False),
+        ),
+        ScalarFunction(
+            "IS NOT DISTINCT FROM",
+            ("ANY", "ANY"),
+            _CERTAIN,
+            nulls=True,
+            rewrite=lambda operands, place: _distinct(operands, place, negated=True),
+        ),
+        ScalarFunction("BETWEEN", ("ANY", "ANY", "ANY"), _PREDICATE, rewrite=_between),
+        ScalarFunction("NOT BETWEEN", ("ANY", "ANY", "ANY"), _PREDICATE, rewrite=_negated(_between)),
+        ScalarFunction("BETWEEN SYMMETRIC", ("ANY", "ANY", "ANY"), _PREDICATE, rewrite=_between_symmetric),
+        ScalarFunction(
+            "NOT BETWEEN SYMMETRIC", ("ANY", "ANY", "ANY"), _PREDICATE, rewrite=_negated(_between_symmetric)
+        ),
+        ScalarFunction("LIKE", ("CHARACTER", "CHARACTER", "CHARACTER"), _PREDICATE, optional=1, syntax="SPECIAL"),
+        ScalarFunction(
+            "NOT LIKE", ("CHARACTER", "CHARACTER", "CHARACTER"), _PREDICATE, optional=1, rewrite=_not_like("LIKE")
+        ),
+        ScalarFunction("SIMILAR TO", ("CHARACTER", "CHARACTER", "CHARACTER"), _PREDICATE, optional=1, syntax="SPECIAL"),
+        ScalarFunction(
+            "NOT SIMILAR TO",
+            ("CHARACTER", "CHARACTER", "CHARACTER"),
+            _PREDICATE,
+            optional=1,
+            rewrite=_not_like("SIMILAR TO"),
+        ),
+    ]
+)

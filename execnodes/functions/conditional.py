@@ -17,8 +17,11 @@ __all__: list[str] = []
 
 
 def _mixing(name: str, types: Sequence[LogicalType]) -> SqlError:
-    return SqlError("SQL203", f"the values of {name} have no common type: " + ", ".join(t.summary() for t in types),
-                    hint="CAST them to one type")
+    return SqlError(
+        "SQL203",
+        f"the values of {name} have no common type: " + ", ".join(t.summary() for t in types),
+        hint="CAST them to one type",
+    )
 
 
 def _case_type(operands: Sequence[Rex]) -> LogicalType:
@@ -91,16 +94,25 @@ def _try_cast(operands: Sequence[Rex], place: Place | None) -> Rex:
     return cast_rex(operands[0], operands[1].type, place, try_cast=True)
 
 
-register([
-    ScalarFunction("CASE", ("BOOLEAN", "ANY", "ANY"), _case_type, variadic=True, syntax="SPECIAL", rewrite=_case,
-                   nulls=True),
-    ScalarFunction("COALESCE", ("ANY",), _coalesce_type, variadic=True, coerce=to_common, nulls=True),
-    ScalarFunction("IFNULL", ("ANY", "ANY"), _ifnull_type, coerce=to_common, nulls=True),
-    ScalarFunction("IF", ("BOOLEAN", "ANY", "ANY"), _if_type),
-    ScalarFunction("NULLIF", ("ANY", "ANY"), argument(0, True), rewrite=_nullif, nulls=True),
-    ScalarFunction("GREATEST", ("ANY",), _extreme_type, variadic=True),
-    ScalarFunction("LEAST", ("ANY",), _extreme_type, variadic=True),
-    ScalarFunction("CAST", ("ANY", "ANY"), argument(1), syntax="SPECIAL", nulls=True,
-                   rewrite=lambda operands, place: cast_rex(operands[0], operands[1].type, place)),
-    ScalarFunction("TRY_CAST", ("ANY", "ANY"), argument(1, True), syntax="SPECIAL", rewrite=_try_cast, nulls=True),
-])
+register(
+    [
+        ScalarFunction(
+            "CASE", ("BOOLEAN", "ANY", "ANY"), _case_type, variadic=True, syntax="SPECIAL", rewrite=_case, nulls=True
+        ),
+        ScalarFunction("COALESCE", ("ANY",), _coalesce_type, variadic=True, coerce=to_common, nulls=True),
+        ScalarFunction("IFNULL", ("ANY", "ANY"), _ifnull_type, coerce=to_common, nulls=True),
+        ScalarFunction("IF", ("BOOLEAN", "ANY", "ANY"), _if_type),
+        ScalarFunction("NULLIF", ("ANY", "ANY"), argument(0, True), rewrite=_nullif, nulls=True),
+        ScalarFunction("GREATEST", ("ANY",), _extreme_type, variadic=True),
+        ScalarFunction("LEAST", ("ANY",), _extreme_type, variadic=True),
+        ScalarFunction(
+            "CAST",
+            ("ANY", "ANY"),
+            argument(1),
+            syntax="SPECIAL",
+            nulls=True,
+            rewrite=lambda operands, place: cast_rex(operands[0], operands[1].type, place),
+        ),
+        ScalarFunction("TRY_CAST", ("ANY", "ANY"), argument(1, True), syntax="SPECIAL", rewrite=_try_cast, nulls=True),
+    ]
+)

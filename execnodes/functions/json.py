@@ -21,6 +21,7 @@ def json_value(operands: Sequence[Rex], returning: LogicalType | None = None) ->
 
 def _constructor(name: str, on_null: str) -> Rewrite:
     """JSON_OBJECT of (key, value)... and JSON_ARRAY of values; the ON NULL flag, first in the plan, may be left out."""
+
     def rewrite(operands: Sequence[Rex], place: Place | None) -> Rex:
         flagged = bool(operands) and operands[0].type.root == "SYMBOL"
         values = operands[1:] if flagged else operands
@@ -28,24 +29,49 @@ def _constructor(name: str, on_null: str) -> Rewrite:
             raise SqlError("SQL202", "JSON_OBJECT takes (key, value) pairs", place=place)
         flag = operands[0] if flagged else symbol("JSON_ON_NULL", on_null)
         return Call(STRING.not_null(), (flag, *values), f"${name}$1")
+
     return rewrite
 
 
 _C = "CHARACTER"
 _CERTAIN = fixed(BOOLEAN, False)
 
-register([
-    ScalarFunction("JSON_VALUE", (_C, _C, "ANY"), forced_nullable(STRING), optional=1, variadic=True, nulls=True),
-    ScalarFunction("JSON_EXISTS", (_C, _C, "SYMBOL"), forced_nullable(BOOLEAN), optional=1),
-    ScalarFunction("JSON_QUERY", (_C, _C, "SYMBOL"), forced_nullable(STRING), optional=1, variadic=True),
-    *(ScalarFunction(f"IS {n}JSON {kind}", (_C,), _CERTAIN, syntax="POSTFIX",
-                     aliases=(f"IS {n}JSON",) if kind == "VALUE" else ())
-      for n in ("", "NOT ") for kind in ("VALUE", "OBJECT", "ARRAY", "SCALAR")),
-    ScalarFunction("JSON_STRING", ("ANY",), fixed(STRING)),
-    ScalarFunction("JSON_QUOTE", (_C,), fixed(STRING)),
-    ScalarFunction("JSON_UNQUOTE", (_C,), fixed(STRING)),
-    ScalarFunction("JSON_OBJECT", ("ANY",), fixed(STRING, False), optional=1, variadic=True, nulls=True,
-                   rewrite=_constructor("JSON_OBJECT", "NULL")),
-    ScalarFunction("JSON_ARRAY", ("ANY",), fixed(STRING, False), optional=1, variadic=True, nulls=True,
-                   rewrite=_constructor("JSON_ARRAY", "ABSENT")),
-])
+register(
+    [
+        ScalarFunction("JSON_VALUE", (_C, _C, "ANY"), forced_nullable(STRING), optional=1, variadic=True, nulls=True),
+        ScalarFunction("JSON_EXISTS", (_C, _C, "SYMBOL"), forced_nullable(BOOLEAN), optional=1),
+        ScalarFunction("JSON_QUERY", (_C, _C, "SYMBOL"), forced_nullable(STRING), optional=1, variadic=True),
+        *(
+            ScalarFunction(
+                f"IS {n}JSON {kind}",
+                (_C,),
+                _CERTAIN,
+                syntax="POSTFIX",
+                aliases=(f"IS {n}JSON",) if kind == "VALUE" else (),
+            )
+            for n in ("", "NOT ")
+            for kind in ("VALUE", "OBJECT", "ARRAY", "SCALAR")
+        ),
+        ScalarFunction("JSON_STRING", ("ANY",), fixed(STRING)),
+        ScalarFunction("JSON_QUOTE", (_C,), fixed(STRING)),
+        ScalarFunction("JSON_UNQUOTE", (_C,), fixed(STRING)),
+        ScalarFunction(
+            "JSON_OBJECT",
+            ("ANY",),
+            fixed(STRING, False),
+            optional=1,
+            variadic=True,
+            nulls=True,
+            rewrite=_constructor("JSON_OBJECT", "NULL"),
+        ),
+        ScalarFunction(
+            "JSON_ARRAY",
+            ("ANY",),
+            fixed(STRING, False),
+            optional=1,
+            variadic=True,
+            nulls=True,
+            rewrite=_constructor("JSON_ARRAY", "ABSENT"),
+        ),
+    ]
+)

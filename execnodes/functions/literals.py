@@ -31,8 +31,27 @@ __all__ = [
     "unit_literal",
 ]
 
-TIME_UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND",
-              "NANOSECOND", "DOW", "ISODOW", "DOY", "ISOYEAR", "EPOCH", "DECADE", "CENTURY", "MILLENNIUM")
+TIME_UNITS = (
+    "YEAR",
+    "QUARTER",
+    "MONTH",
+    "WEEK",
+    "DAY",
+    "HOUR",
+    "MINUTE",
+    "SECOND",
+    "MILLISECOND",
+    "MICROSECOND",
+    "NANOSECOND",
+    "DOW",
+    "ISODOW",
+    "DOY",
+    "ISOYEAR",
+    "EPOCH",
+    "DECADE",
+    "CENTURY",
+    "MILLENNIUM",
+)
 
 _INT_MAX, _BIGINT_MAX = 2**31 - 1, 2**63 - 1
 
@@ -68,9 +87,13 @@ def number_literal(text: str, place: Place | None = None) -> Literal:
         return Literal(INT.not_null(), value)
     if -_BIGINT_MAX - 1 <= value <= _BIGINT_MAX:
         return Literal(BIGINT.not_null(), value)
-    raise SqlError("SQL205", f"the number {text:.60} is out of range", place=place,
-                   expected=f"a whole number from -{_BIGINT_MAX + 1} to {_BIGINT_MAX}",
-                   hint="write it with a fraction (DECIMAL, 38 digits) or an exponent (DOUBLE)")
+    raise SqlError(
+        "SQL205",
+        f"the number {text:.60} is out of range",
+        place=place,
+        expected=f"a whole number from -{_BIGINT_MAX + 1} to {_BIGINT_MAX}",
+        hint="write it with a fraction (DECIMAL, 38 digits) or an exponent (DOUBLE)",
+    )
 
 
 def boolean_literal(value: bool) -> Literal:
@@ -89,8 +112,12 @@ def binary_literal(hexadecimal: str, place: Place | None = None) -> Literal:
     except ValueError:
         data = None
     if data is None or len(hexadecimal) % 2:
-        raise SqlError("SQL206", f"x'{hexadecimal:.40}' is not a binary string", place=place,
-                       expected="an even number of hexadecimal digits")
+        raise SqlError(
+            "SQL206",
+            f"x'{hexadecimal:.40}' is not a binary string",
+            place=place,
+            expected="an even number of hexadecimal digits",
+        )
     return Literal(binary(len(data), nullable=False), base64.b64encode(data).decode())
 
 
@@ -121,7 +148,7 @@ _CLOCK = r"(\d\d?):(\d\d?):(\d\d?)(?:\.(\d{0,9}))?"
 
 
 def _clock(match: re.Match[str], skip: int) -> tuple[str, int]:
-    hour, minute, second, fraction = match.groups()[skip:skip + 4]
+    hour, minute, second, fraction = match.groups()[skip : skip + 4]
     dt.time(int(hour), int(minute), int(second))
     text = f"{int(hour):02}:{int(minute):02}:{int(second):02}"
     significant = (fraction or "").rstrip("0")
@@ -160,8 +187,9 @@ _WIDER = {"WEEK": ("DAY", 7), "QUARTER": ("MONTH", 3)}
 _SHOWN = {"YEAR": "YEAR(2)", "DAY": "DAY(2)", "SECOND": "SECOND(6)"}
 
 
-def interval_type(start: str, end: str | None = None, precision: int | None = None,
-                  fraction: int | None = None) -> LogicalType:
+def interval_type(
+    start: str, end: str | None = None, precision: int | None = None, fraction: int | None = None
+) -> LogicalType:
     """The type of an interval from ``start`` to ``end``, as Flink writes it: ``INTERVAL DAY(2) TO HOUR NOT NULL``."""
     start = _WIDER.get(start, (start, 1))[0]
     first = _SHOWN.get(start, start)
@@ -179,8 +207,14 @@ def interval_type(start: str, end: str | None = None, precision: int | None = No
 _SEPARATORS = {("YEAR", "MONTH"): "-", ("DAY", "HOUR"): " ", ("HOUR", "MINUTE"): ":", ("MINUTE", "SECOND"): ":"}
 
 
-def interval_literal(text: str, start: str, end: str | None = None, precision: int | None = None,
-                     fraction: int | None = None, place: Place | None = None) -> Literal:
+def interval_literal(
+    text: str,
+    start: str,
+    end: str | None = None,
+    precision: int | None = None,
+    fraction: int | None = None,
+    place: Place | None = None,
+) -> Literal:
     """``INTERVAL '1 02:30' DAY TO MINUTE``: the value is milliseconds, or months for YEAR and MONTH.
 
     Args:
@@ -196,7 +230,7 @@ def interval_literal(text: str, start: str, end: str | None = None, precision: i
     error = _bad(f"INTERVAL ({start}{' TO ' + end if end else ''})", text, "a number", place)
     if base not in _ORDER or (end is not None and (end not in _ORDER or _ORDER.index(end) < _ORDER.index(base))):
         raise error
-    units = _ORDER[_ORDER.index(base):_ORDER.index(end or base) + 1]
+    units = _ORDER[_ORDER.index(base) : _ORDER.index(end or base) + 1]
     parts = [r"(\d+)"]
     for before, unit in itertools.pairwise(units):
         separator = _SEPARATORS.get((before, unit))
@@ -226,8 +260,13 @@ def unit_literal(unit: str, place: Place | None = None) -> Literal:
     if name not in TIME_UNITS:
         from execnodes.errors import nearest
 
-        raise SqlError("SQL206", f"{unit!r:.40} is not a unit of time", place=place, expected=", ".join(TIME_UNITS),
-                       hint=nearest(name, TIME_UNITS))
+        raise SqlError(
+            "SQL206",
+            f"{unit!r:.40} is not a unit of time",
+            place=place,
+            expected=", ".join(TIME_UNITS),
+            hint=nearest(name, TIME_UNITS),
+        )
     return symbol("TIME_UNIT_RANGE", name)
 
 

@@ -13,8 +13,24 @@ from execnodes.types import DOUBLE, STRING, LogicalType
 __all__: list[str] = []
 
 _DOUBLE = fixed(DOUBLE)
-_ONE_ARGUMENT = ("LN", "LOG10", "LOG2", "EXP", "SIN", "COS", "TAN", "COT", "ASIN", "ACOS", "ATAN", "SINH", "COSH",
-                 "TANH", "DEGREES", "RADIANS")
+_ONE_ARGUMENT = (
+    "LN",
+    "LOG10",
+    "LOG2",
+    "EXP",
+    "SIN",
+    "COS",
+    "TAN",
+    "COT",
+    "ASIN",
+    "ACOS",
+    "ATAN",
+    "SINH",
+    "COSH",
+    "TANH",
+    "DEGREES",
+    "RADIANS",
+)
 
 
 def _whole(operands: Sequence[Rex]) -> LogicalType:
@@ -43,21 +59,23 @@ def _sqrt(operands: Sequence[Rex], place: Place | None) -> Rex:
     return Call(DOUBLE.as_nullable(operands[0].type.nullable), (operands[0], half), "$POWER$1")
 
 
-register([
-    ScalarFunction("ABS", ("NUMERIC",), argument(0)),
-    ScalarFunction("SIGN", ("NUMERIC",), argument(0)),
-    ScalarFunction("CEIL", ("NUMERIC|DATETIME", "SYMBOL"), _whole, optional=1, aliases=("CEILING",)),
-    ScalarFunction("FLOOR", ("NUMERIC|DATETIME", "SYMBOL"), _whole, optional=1),
-    ScalarFunction("ROUND", ("NUMERIC", "INTEGER"), _rounded, optional=1),
-    ScalarFunction("TRUNCATE", ("NUMERIC", "INTEGER"), _rounded, optional=1),
-    ScalarFunction("POWER", ("NUMERIC", "NUMERIC"), _DOUBLE),
-    ScalarFunction("SQRT", ("NUMERIC",), _DOUBLE, rewrite=_sqrt),
-    ScalarFunction("LOG", ("NUMERIC", "NUMERIC"), _DOUBLE, optional=1),
-    *(ScalarFunction(name, ("NUMERIC",), _DOUBLE) for name in _ONE_ARGUMENT),
-    ScalarFunction("ATAN2", ("NUMERIC", "NUMERIC"), _DOUBLE),
-    ScalarFunction("PI", (), fixed(DOUBLE, False)),
-    ScalarFunction("E", (), fixed(DOUBLE, False)),
-    ScalarFunction("BIN", ("INTEGER",), fixed(STRING)),
-    ScalarFunction("HEX", ("INTEGER|CHARACTER",), fixed(STRING)),
-    ScalarFunction("UNHEX", ("CHARACTER",), forced_nullable(varbinary())),
-])
+register(
+    [
+        ScalarFunction("ABS", ("NUMERIC",), argument(0)),
+        ScalarFunction("SIGN", ("NUMERIC",), argument(0)),
+        ScalarFunction("CEIL", ("NUMERIC|DATETIME", "SYMBOL"), _whole, optional=1, aliases=("CEILING",)),
+        ScalarFunction("FLOOR", ("NUMERIC|DATETIME", "SYMBOL"), _whole, optional=1),
+        ScalarFunction("ROUND", ("NUMERIC", "INTEGER"), _rounded, optional=1),
+        ScalarFunction("TRUNCATE", ("NUMERIC", "INTEGER"), _rounded, optional=1),
+        ScalarFunction("POWER", ("NUMERIC", "NUMERIC"), _DOUBLE),
+        ScalarFunction("SQRT", ("NUMERIC",), _DOUBLE, rewrite=_sqrt),
+        ScalarFunction("LOG", ("NUMERIC", "NUMERIC"), _DOUBLE, optional=1),
+        *(ScalarFunction(name, ("NUMERIC",), _DOUBLE) for name in _ONE_ARGUMENT),
+        ScalarFunction("ATAN2", ("NUMERIC", "NUMERIC"), _DOUBLE),
+        ScalarFunction("PI", (), fixed(DOUBLE, False)),
+        ScalarFunction("E", (), fixed(DOUBLE, False)),
+        ScalarFunction("BIN", ("INTEGER",), fixed(STRING)),
+        ScalarFunction("HEX", ("INTEGER|CHARACTER",), fixed(STRING)),
+        ScalarFunction("UNHEX", ("CHARACTER",), forced_nullable(varbinary())),
+    ]
+)

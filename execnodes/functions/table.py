@@ -113,19 +113,32 @@ class ScalarFunction:
         required = len(self.takes) - self.optional
         count = len(operands)
         if count < required or (count > len(self.takes) and not self.variadic):
-            raise SqlError("SQL202", f"{self.name} cannot take {count} operand{'' if count == 1 else 's'}", place=place,
-                           expected=self.signature)
+            raise SqlError(
+                "SQL202",
+                f"{self.name} cannot take {count} operand{'' if count == 1 else 's'}",
+                place=place,
+                expected=self.signature,
+            )
         for index, operand in enumerate(operands):
             wanted = self.takes[min(index, len(self.takes) - 1)]
             if operand.type.root == "NULL" and isinstance(operand, Literal):
                 if self.nulls:
                     continue
-                raise SqlError("SQL203", f"NULL without a type cannot be operand {index + 1} of {self.name}",
-                               place=place, expected=self.signature, hint="write CAST(NULL AS <type>)")
+                raise SqlError(
+                    "SQL203",
+                    f"NULL without a type cannot be operand {index + 1} of {self.name}",
+                    place=place,
+                    expected=self.signature,
+                    hint="write CAST(NULL AS <type>)",
+                )
             if not accepts(wanted, operand):
                 shown = ", ".join(o.type.summary() for o in operands)
-                raise SqlError("SQL203", f"{self.name} cannot be applied to ({shown}): operand {index + 1} is "
-                               f"{operand.type.summary()}", place=place, expected=self.signature)
+                raise SqlError(
+                    "SQL203",
+                    f"{self.name} cannot be applied to ({shown}): operand {index + 1} is {operand.type.summary()}",
+                    place=place,
+                    expected=self.signature,
+                )
 
 
 _FAMILY_ROOTS = {
@@ -194,8 +207,12 @@ def by_plan_name(name: str) -> list[ScalarFunction]:
 
 def unknown_function(name: str, candidates: Iterable[str], place: Place | None = None) -> SqlError:
     """SQL200, naming the nearest function."""
-    return SqlError("SQL200", f"there is no function {name.upper()!r:.60}", place=place,
-                    hint=nearest(name, [c for c in candidates if c[0].isalpha()]))
+    return SqlError(
+        "SQL200",
+        f"there is no function {name.upper()!r:.60}",
+        place=place,
+        hint=nearest(name, [c for c in candidates if c[0].isalpha()]),
+    )
 
 
 def _any_nullable(operands: Sequence[Rex]) -> bool:
@@ -204,8 +221,10 @@ def _any_nullable(operands: Sequence[Rex]) -> bool:
 
 def fixed(t: LogicalType, nullable: bool | None = None) -> TypeRule:
     """Always ``t``; nullable where an operand is, or as told."""
+
     def rule(operands: Sequence[Rex]) -> LogicalType:
         return t.as_nullable(_any_nullable(operands) if nullable is None else nullable)
+
     return rule
 
 
@@ -216,7 +235,9 @@ def forced_nullable(t: LogicalType) -> TypeRule:
 
 def argument(index: int, nullable: bool | None = None) -> TypeRule:
     """The type of operand ``index``; nullable where any operand is, or as told."""
+
     def rule(operands: Sequence[Rex]) -> LogicalType:
         t = operands[index].type
         return t.as_nullable(_any_nullable(operands) if nullable is None else nullable)
+
     return rule

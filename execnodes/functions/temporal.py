@@ -17,9 +17,15 @@ _PROCTIME = LogicalType("TIMESTAMP_WITH_LOCAL_TIME_ZONE", nullable=False, precis
 
 _MILLIS = {"DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1_000}
 _ADD_UNITS = {
-    "YEAR": ("YEAR", 12), "QUARTER": ("MONTH", 3), "MONTH": ("MONTH", 1), "WEEK": ("DAY", 7 * _MILLIS["DAY"]),
-    "DAY": ("DAY", _MILLIS["DAY"]), "HOUR": ("HOUR", _MILLIS["HOUR"]), "MINUTE": ("MINUTE", _MILLIS["MINUTE"]),
-    "SECOND": ("SECOND", _MILLIS["SECOND"]), "MILLISECOND": ("SECOND", 1),
+    "YEAR": ("YEAR", 12),
+    "QUARTER": ("MONTH", 3),
+    "MONTH": ("MONTH", 1),
+    "WEEK": ("DAY", 7 * _MILLIS["DAY"]),
+    "DAY": ("DAY", _MILLIS["DAY"]),
+    "HOUR": ("HOUR", _MILLIS["HOUR"]),
+    "MINUTE": ("MINUTE", _MILLIS["MINUTE"]),
+    "SECOND": ("SECOND", _MILLIS["SECOND"]),
+    "MILLISECOND": ("SECOND", 1),
 }
 """Unit of TIMESTAMPADD to the interval it is written as and the value of one unit."""
 
@@ -52,9 +58,15 @@ def _add(operands: Sequence[Rex], place: Place | None) -> Rex:
 
 
 _DIFF_UNITS = {
-    "YEAR": ("YEAR", 12), "QUARTER": ("MONTH", 3), "MONTH": ("MONTH", 1), "WEEK": ("SECOND", 1000),
-    "DAY": ("DAY", _MILLIS["DAY"]), "HOUR": ("HOUR", _MILLIS["HOUR"]), "MINUTE": ("MINUTE", _MILLIS["MINUTE"]),
-    "SECOND": ("SECOND", 1000), "MILLISECOND": ("SECOND", 1000),
+    "YEAR": ("YEAR", 12),
+    "QUARTER": ("MONTH", 3),
+    "MONTH": ("MONTH", 1),
+    "WEEK": ("SECOND", 1000),
+    "DAY": ("DAY", _MILLIS["DAY"]),
+    "HOUR": ("HOUR", _MILLIS["HOUR"]),
+    "MINUTE": ("MINUTE", _MILLIS["MINUTE"]),
+    "SECOND": ("SECOND", 1000),
+    "MILLISECOND": ("SECOND", 1000),
 }
 
 
@@ -71,8 +83,9 @@ def _diff(operands: Sequence[Rex], place: Place | None) -> Rex:
     start, end = operands[1], operands[2]
     roots = {start.type.root, end.type.root}
     if "TIMESTAMP_WITH_LOCAL_TIME_ZONE" in roots and len(roots) > 1:
-        raise SqlError("SQL203", "TIMESTAMPDIFF of a TIMESTAMP_LTZ needs two TIMESTAMP_LTZ", place=place,
-                       hint="CAST one of them")
+        raise SqlError(
+            "SQL203", "TIMESTAMPDIFF of a TIMESTAMP_LTZ needs two TIMESTAMP_LTZ", place=place, hint="CAST one of them"
+        )
     nullable = start.type.nullable or end.type.nullable
     base, size = _DIFF_UNITS[unit]
     difference = Call(interval_type(base).as_nullable(nullable), (end, start), "$-$1", "SPECIAL")
@@ -92,37 +105,51 @@ def _extract(unit: str) -> Rewrite:
 
     def rewrite(operands: Sequence[Rex], place: Place | None) -> Rex:
         return Call(BIGINT.as_nullable(operands[0].type.nullable), (flag, operands[0]), "$EXTRACT$1")
+
     return rewrite
 
 
-_SHORT = {"YEAR": "YEAR", "QUARTER": "QUARTER", "MONTH": "MONTH", "WEEK": "WEEK", "DAYOFYEAR": "DOY",
-          "DAYOFMONTH": "DAY", "DAYOFWEEK": "DOW", "HOUR": "HOUR", "MINUTE": "MINUTE", "SECOND": "SECOND"}
+_SHORT = {
+    "YEAR": "YEAR",
+    "QUARTER": "QUARTER",
+    "MONTH": "MONTH",
+    "WEEK": "WEEK",
+    "DAYOFYEAR": "DOY",
+    "DAYOFMONTH": "DAY",
+    "DAYOFWEEK": "DOW",
+    "HOUR": "HOUR",
+    "MINUTE": "MINUTE",
+    "SECOND": "SECOND",
+}
 _MOMENT = "DATE|TIMESTAMP|TIME"
 _LTZ3 = timestamp_ltz(3)
 _C = "CHARACTER"
 
-register([
-    ScalarFunction("EXTRACT", ("SYMBOL", "DATETIME|INTERVAL"), fixed(BIGINT)),
-    *(ScalarFunction(name, ("DATETIME",), fixed(BIGINT), rewrite=_extract(unit)) for name, unit in _SHORT.items()),
-    ScalarFunction("TIMESTAMPADD", ("SYMBOL", "INTEGER", _MOMENT), fixed(STRING), rewrite=_add),
-    ScalarFunction("TIMESTAMPDIFF", ("SYMBOL", "DATE|TIMESTAMP", "DATE|TIMESTAMP"), fixed(INT), rewrite=_diff),
-    ScalarFunction("/INT", ("INTEGER", "INTEGER"), argument(0), syntax="BINARY"),
-    ScalarFunction("REINTERPRET", ("INTERVAL",), fixed(BIGINT), syntax="SPECIAL"),
-    ScalarFunction("DATE_FORMAT", ("TIMESTAMP|CHARACTER", _C), forced_nullable(STRING)),
-    ScalarFunction("TO_DATE", (_C, _C), forced_nullable(DATE), optional=1),
-    ScalarFunction("TO_TIMESTAMP", (_C, _C), forced_nullable(timestamp(3)), optional=1),
-    ScalarFunction("TO_TIMESTAMP_LTZ", ("NUMERIC|CHARACTER", "INTEGER|CHARACTER", _C), forced_nullable(_LTZ3),
-                   optional=2),
-    ScalarFunction("FROM_UNIXTIME", ("INTEGER", _C), forced_nullable(STRING), optional=1),
-    ScalarFunction("UNIX_TIMESTAMP", (_C, _C), fixed(BIGINT), optional=2, dynamic=True),
-    ScalarFunction("CONVERT_TZ", (_C, _C, _C), forced_nullable(STRING)),
-    ScalarFunction("CURRENT_DATE", (), fixed(DATE, False), syntax="FUNCTION_ID", dynamic=True),
-    ScalarFunction("CURRENT_TIME", (), fixed(time(0), False), syntax="FUNCTION_ID", dynamic=True),
-    ScalarFunction("LOCALTIME", (), fixed(time(0), False), syntax="FUNCTION_ID", dynamic=True),
-    ScalarFunction("CURRENT_TIMESTAMP", (), fixed(_LTZ3, False), syntax="FUNCTION_ID", dynamic=True),
-    ScalarFunction("LOCALTIMESTAMP", (), fixed(timestamp(3), False), syntax="FUNCTION_ID", dynamic=True),
-    ScalarFunction("NOW", (), fixed(_LTZ3, False), dynamic=True),
-    ScalarFunction("CURRENT_ROW_TIMESTAMP", (), fixed(_LTZ3, False), dynamic=True),
-    ScalarFunction("PROCTIME", (), fixed(_PROCTIME, False), dynamic=True),
-    ScalarFunction("PROCTIME_MATERIALIZE", ("TIMESTAMP",), fixed(_LTZ3), dynamic=True),
-])
+register(
+    [
+        ScalarFunction("EXTRACT", ("SYMBOL", "DATETIME|INTERVAL"), fixed(BIGINT)),
+        *(ScalarFunction(name, ("DATETIME",), fixed(BIGINT), rewrite=_extract(unit)) for name, unit in _SHORT.items()),
+        ScalarFunction("TIMESTAMPADD", ("SYMBOL", "INTEGER", _MOMENT), fixed(STRING), rewrite=_add),
+        ScalarFunction("TIMESTAMPDIFF", ("SYMBOL", "DATE|TIMESTAMP", "DATE|TIMESTAMP"), fixed(INT), rewrite=_diff),
+        ScalarFunction("/INT", ("INTEGER", "INTEGER"), argument(0), syntax="BINARY"),
+        ScalarFunction("REINTERPRET", ("INTERVAL",), fixed(BIGINT), syntax="SPECIAL"),
+        ScalarFunction("DATE_FORMAT", ("TIMESTAMP|CHARACTER", _C), forced_nullable(STRING)),
+        ScalarFunction("TO_DATE", (_C, _C), forced_nullable(DATE), optional=1),
+        ScalarFunction("TO_TIMESTAMP", (_C, _C), forced_nullable(timestamp(3)), optional=1),
+        ScalarFunction(
+            "TO_TIMESTAMP_LTZ", ("NUMERIC|CHARACTER", "INTEGER|CHARACTER", _C), forced_nullable(_LTZ3), optional=2
+        ),
+        ScalarFunction("FROM_UNIXTIME", ("INTEGER", _C), forced_nullable(STRING), optional=1),
+        ScalarFunction("UNIX_TIMESTAMP", (_C, _C), fixed(BIGINT), optional=2, dynamic=True),
+        ScalarFunction("CONVERT_TZ", (_C, _C, _C), forced_nullable(STRING)),
+        ScalarFunction("CURRENT_DATE", (), fixed(DATE, False), syntax="FUNCTION_ID", dynamic=True),
+        ScalarFunction("CURRENT_TIME", (), fixed(time(0), False), syntax="FUNCTION_ID", dynamic=True),
+        ScalarFunction("LOCALTIME", (), fixed(time(0), False), syntax="FUNCTION_ID", dynamic=True),
+        ScalarFunction("CURRENT_TIMESTAMP", (), fixed(_LTZ3, False), syntax="FUNCTION_ID", dynamic=True),
+        ScalarFunction("LOCALTIMESTAMP", (), fixed(timestamp(3), False), syntax="FUNCTION_ID", dynamic=True),
+        ScalarFunction("NOW", (), fixed(_LTZ3, False), dynamic=True),
+        ScalarFunction("CURRENT_ROW_TIMESTAMP", (), fixed(_LTZ3, False), dynamic=True),
+        ScalarFunction("PROCTIME", (), fixed(_PROCTIME, False), dynamic=True),
+        ScalarFunction("PROCTIME_MATERIALIZE", ("TIMESTAMP",), fixed(_LTZ3), dynamic=True),
+    ]
+)

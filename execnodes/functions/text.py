@@ -20,9 +20,11 @@ _STRINGS = LogicalType("ARRAY", children=(STRING,))
 
 def _as_varchar(index: int, nullable: bool | None = None) -> TypeRule:
     """VARCHAR of the length of operand ``index``."""
+
     def rule(operands: Sequence[Rex]) -> LogicalType:
         any_nullable = any(o.type.nullable for o in operands if o.type.root != "SYMBOL")
         return varchar(operands[index].type.length or 1, any_nullable if nullable is None else nullable)
+
     return rule
 
 
@@ -49,59 +51,74 @@ def _chosen(operands: Sequence[Rex]) -> LogicalType:
 
 _C, _I = "CHARACTER", "INTEGER"
 
-register([
-    *(ScalarFunction(name, (_C,), argument(0)) for name in ("UPPER", "LOWER", "INITCAP")),
-    ScalarFunction("TRIM", ("SYMBOL", _C, _C), _as_varchar(2)),
-    ScalarFunction("LTRIM", (_C, _C), _as_varchar(0), optional=1),
-    ScalarFunction("RTRIM", (_C, _C), _as_varchar(0), optional=1),
-    ScalarFunction("BTRIM", (_C, _C), _STRING, optional=1),
-    ScalarFunction("SUBSTRING", (_C, _I, _I), _as_varchar(0, True), optional=1),
-    ScalarFunction("SUBSTR", (_C, _I, _I), _as_varchar(0, True), optional=1),
-    ScalarFunction("LEFT", (_C, _I), _as_varchar(0, True)),
-    ScalarFunction("RIGHT", (_C, _I), _as_varchar(0, True)),
-    ScalarFunction("CHAR_LENGTH", (_C,), _INT, aliases=("CHARACTER_LENGTH",)),
-    ScalarFunction("POSITION", (_C, _C), _INT),
-    ScalarFunction("LOCATE", (_C, _C, _I), _INT, optional=1),
-    ScalarFunction("INSTR", (_C, _C, _I, _I), _INT, optional=2),
-    ScalarFunction("REPLACE", (_C, _C, _C), _STRING),
-    ScalarFunction("OVERLAY", (_C, _C, _I, _I), _overlaid, optional=1),
-    ScalarFunction("||", ("CHARACTER|BINARY", "CHARACTER|BINARY"), _concatenated, syntax="BINARY"),
-    ScalarFunction("CONCAT", (_C,), _STRING, variadic=True),
-    ScalarFunction("CONCAT_WS", (_C, _C), _STRING, variadic=True),
-    ScalarFunction("LPAD", (_C, _I, _C), _STRING),
-    ScalarFunction("RPAD", (_C, _I, _C), _STRING),
-    ScalarFunction("REPEAT", (_C, _I), _STRING),
-    ScalarFunction("REVERSE", (_C,), _NULLABLE),
-    ScalarFunction("SPLIT_INDEX", (_C, "CHARACTER|INTEGER", _I), _NULLABLE),
-    ScalarFunction("SPLIT", (_C, _C), fixed(_STRINGS)),
-    ScalarFunction("STR_TO_MAP", (_C, _C, _C), forced_nullable(LogicalType("MAP", children=(STRING, STRING))),
-                   optional=2),
-    ScalarFunction("ELT", (_I, _C), _chosen, variadic=True),
-    ScalarFunction("STARTSWITH", (_C, _C), _BOOLEAN),
-    ScalarFunction("ENDSWITH", (_C, _C), _BOOLEAN),
-    ScalarFunction("TRANSLATE", (_C, _C, _C), _STRING, plan="TRANSLATE3", aliases=("TRANSLATE3",)),
-    ScalarFunction("REGEXP", (_C, _C), _BOOLEAN),
-    ScalarFunction("REGEXP_EXTRACT", (_C, _C, _I), _NULLABLE, optional=1),
-    ScalarFunction("REGEXP_EXTRACT_ALL", (_C, _C, _I), forced_nullable(_STRINGS), optional=1),
-    ScalarFunction("REGEXP_REPLACE", (_C, _C, _C), _STRING),
-    ScalarFunction("REGEXP_COUNT", (_C, _C), forced_nullable(INT)),
-    ScalarFunction("REGEXP_INSTR", (_C, _C), forced_nullable(INT)),
-    ScalarFunction("REGEXP_SUBSTR", (_C, _C), _NULLABLE),
-    ScalarFunction("ASCII", (_C,), _INT),
-    ScalarFunction("CHR", (_I,), _NULLABLE),
-    *(ScalarFunction(name, (_C,), fixed(char(length))) for name, length in
-      (("MD5", 32), ("SHA1", 40), ("SHA224", 56), ("SHA256", 64), ("SHA384", 96), ("SHA512", 128))),
-    ScalarFunction("SHA2", (_C, _I), fixed(varchar(128))),
-    ScalarFunction("TO_BASE64", (_C,), _STRING),
-    ScalarFunction("FROM_BASE64", (_C,), _STRING),
-    ScalarFunction("ENCODE", (_C, _C), fixed(varbinary())),
-    ScalarFunction("DECODE", ("BINARY", _C), _STRING),
-    ScalarFunction("URL_ENCODE", (_C,), _NULLABLE),
-    ScalarFunction("URL_DECODE", (_C,), _NULLABLE),
-    ScalarFunction("PARSE_URL", (_C, _C, _C), _NULLABLE, optional=1),
-    ScalarFunction("HASH_CODE", ("BOOLEAN|EXACT|FLOAT|DOUBLE|CHARACTER|DATE",), _INT),
-    *(ScalarFunction(name, ("CHARACTER",), fixed(BOOLEAN, False)) for name in ("IS_ALPHA", "IS_DIGIT", "IS_DECIMAL")),
-    ScalarFunction("TYPEOF", ("ANY",), _NULLABLE),
-    ScalarFunction("INET_ATON", (_C,), forced_nullable(BIGINT)),
-    ScalarFunction("INET_NTOA", (_I,), _NULLABLE),
-])
+register(
+    [
+        *(ScalarFunction(name, (_C,), argument(0)) for name in ("UPPER", "LOWER", "INITCAP")),
+        ScalarFunction("TRIM", ("SYMBOL", _C, _C), _as_varchar(2)),
+        ScalarFunction("LTRIM", (_C, _C), _as_varchar(0), optional=1),
+        ScalarFunction("RTRIM", (_C, _C), _as_varchar(0), optional=1),
+        ScalarFunction("BTRIM", (_C, _C), _STRING, optional=1),
+        ScalarFunction("SUBSTRING", (_C, _I, _I), _as_varchar(0, True), optional=1),
+        ScalarFunction("SUBSTR", (_C, _I, _I), _as_varchar(0, True), optional=1),
+        ScalarFunction("LEFT", (_C, _I), _as_varchar(0, True)),
+        ScalarFunction("RIGHT", (_C, _I), _as_varchar(0, True)),
+        ScalarFunction("CHAR_LENGTH", (_C,), _INT, aliases=("CHARACTER_LENGTH",)),
+        ScalarFunction("POSITION", (_C, _C), _INT),
+        ScalarFunction("LOCATE", (_C, _C, _I), _INT, optional=1),
+        ScalarFunction("INSTR", (_C, _C, _I, _I), _INT, optional=2),
+        ScalarFunction("REPLACE", (_C, _C, _C), _STRING),
+        ScalarFunction("OVERLAY", (_C, _C, _I, _I), _overlaid, optional=1),
+        ScalarFunction("||", ("CHARACTER|BINARY", "CHARACTER|BINARY"), _concatenated, syntax="BINARY"),
+        ScalarFunction("CONCAT", (_C,), _STRING, variadic=True),
+        ScalarFunction("CONCAT_WS", (_C, _C), _STRING, variadic=True),
+        ScalarFunction("LPAD", (_C, _I, _C), _STRING),
+        ScalarFunction("RPAD", (_C, _I, _C), _STRING),
+        ScalarFunction("REPEAT", (_C, _I), _STRING),
+        ScalarFunction("REVERSE", (_C,), _NULLABLE),
+        ScalarFunction("SPLIT_INDEX", (_C, "CHARACTER|INTEGER", _I), _NULLABLE),
+        ScalarFunction("SPLIT", (_C, _C), fixed(_STRINGS)),
+        ScalarFunction(
+            "STR_TO_MAP", (_C, _C, _C), forced_nullable(LogicalType("MAP", children=(STRING, STRING))), optional=2
+        ),
+        ScalarFunction("ELT", (_I, _C), _chosen, variadic=True),
+        ScalarFunction("STARTSWITH", (_C, _C), _BOOLEAN),
+        ScalarFunction("ENDSWITH", (_C, _C), _BOOLEAN),
+        ScalarFunction("TRANSLATE", (_C, _C, _C), _STRING, plan="TRANSLATE3", aliases=("TRANSLATE3",)),
+        ScalarFunction("REGEXP", (_C, _C), _BOOLEAN),
+        ScalarFunction("REGEXP_EXTRACT", (_C, _C, _I), _NULLABLE, optional=1),
+        ScalarFunction("REGEXP_EXTRACT_ALL", (_C, _C, _I), forced_nullable(_STRINGS), optional=1),
+        ScalarFunction("REGEXP_REPLACE", (_C, _C, _C), _STRING),
+        ScalarFunction("REGEXP_COUNT", (_C, _C), forced_nullable(INT)),
+        ScalarFunction("REGEXP_INSTR", (_C, _C), forced_nullable(INT)),
+        ScalarFunction("REGEXP_SUBSTR", (_C, _C), _NULLABLE),
+        ScalarFunction("ASCII", (_C,), _INT),
+        ScalarFunction("CHR", (_I,), _NULLABLE),
+        *(
+            ScalarFunction(name, (_C,), fixed(char(length)))
+            for name, length in (
+                ("MD5", 32),
+                ("SHA1", 40),
+                ("SHA224", 56),
+                ("SHA256", 64),
+                ("SHA384", 96),
+                ("SHA512", 128),
+            )
+        ),
+        ScalarFunction("SHA2", (_C, _I), fixed(varchar(128))),
+        ScalarFunction("TO_BASE64", (_C,), _STRING),
+        ScalarFunction("FROM_BASE64", (_C,), _STRING),
+        ScalarFunction("ENCODE", (_C, _C), fixed(varbinary())),
+        ScalarFunction("DECODE", ("BINARY", _C), _STRING),
+        ScalarFunction("URL_ENCODE", (_C,), _NULLABLE),
+        ScalarFunction("URL_DECODE", (_C,), _NULLABLE),
+        ScalarFunction("PARSE_URL", (_C, _C, _C), _NULLABLE, optional=1),
+        ScalarFunction("HASH_CODE", ("BOOLEAN|EXACT|FLOAT|DOUBLE|CHARACTER|DATE",), _INT),
+        *(
+            ScalarFunction(name, ("CHARACTER",), fixed(BOOLEAN, False))
+            for name in ("IS_ALPHA", "IS_DIGIT", "IS_DECIMAL")
+        ),
+        ScalarFunction("TYPEOF", ("ANY",), _NULLABLE),
+        ScalarFunction("INET_ATON", (_C,), forced_nullable(BIGINT)),
+        ScalarFunction("INET_NTOA", (_I,), _NULLABLE),
+    ]
+)

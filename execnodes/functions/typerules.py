@@ -184,8 +184,7 @@ def _merge(a: LogicalType, b: LogicalType) -> LogicalType | None:
         same_length = a.root == b.root == fixed and a.length == b.length
         return replace(a, root=fixed if same_length else f"VAR{fixed}", length=length)
     if fa == fb and fa in ("TIMESTAMP", "TIME"):
-        return replace(a, precision=max(a.precision or 0, b.precision or 0),
-                       kind=a.kind if a.kind == b.kind else None)
+        return replace(a, precision=max(a.precision or 0, b.precision or 0), kind=a.kind if a.kind == b.kind else None)
     if a.root == b.root and a.root in _INTERVALS:
         return a
     if a.root == b.root and len(a.children) == len(b.children) > 0:
@@ -282,8 +281,10 @@ def castable(source: LogicalType, target: LogicalType) -> bool:
         parts = (len(source.children), len(source.fields))
         if source.root != target.root or parts != (len(target.children), len(target.fields)):
             return False
-        pairs = [*zip(source.children, target.children, strict=True),
-                 *((f.type, g.type) for f, g in zip(source.fields, target.fields, strict=True))]
+        pairs = [
+            *zip(source.children, target.children, strict=True),
+            *((f.type, g.type) for f, g in zip(source.fields, target.fields, strict=True)),
+        ]
         return all(castable(a, b) for a, b in pairs)
     return target.root in _CASTS.get(source.root, ())
 
@@ -298,8 +299,9 @@ def is_implicit(source: LogicalType, target: LogicalType) -> bool:
         return _INTEGER_DIGITS[a] <= _INTEGER_DIGITS[b]
     if family(source) == family(target):
         if family(source) == "NUMERIC":
-            return (b in _APPROXIMATE and (a not in _APPROXIMATE or b == "DOUBLE")) or (b == "DECIMAL" and a != "DOUBLE"
-                                                                                    and a != "FLOAT")
+            return (b in _APPROXIMATE and (a not in _APPROXIMATE or b == "DOUBLE")) or (
+                b == "DECIMAL" and a != "DOUBLE" and a != "FLOAT"
+            )
         return True
     if a == "DATE" and b == _TS:
         return True

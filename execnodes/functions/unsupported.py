@@ -14,25 +14,50 @@ _STRUCTURED = "structured types are not available"
 _WATERMARK = "event time is not available yet"
 
 _REASONS = {
-    "RAND": _RANDOM, "RAND_INTEGER": _RANDOM, "UUID": _RANDOM,
-    **{f"BITMAP_{name}": _BITMAP for name in ("AND", "ANDNOT", "BUILD", "CARDINALITY", "FROM_BYTES", "OR", "TO_ARRAY",
-                                              "TO_BYTES", "TO_STRING", "XOR")},
-    "PARSE_JSON": _VARIANT, "TRY_PARSE_JSON": _VARIANT,
+    "RAND": _RANDOM,
+    "RAND_INTEGER": _RANDOM,
+    "UUID": _RANDOM,
+    **{
+        f"BITMAP_{name}": _BITMAP
+        for name in (
+            "AND",
+            "ANDNOT",
+            "BUILD",
+            "CARDINALITY",
+            "FROM_BYTES",
+            "OR",
+            "TO_ARRAY",
+            "TO_BYTES",
+            "TO_STRING",
+            "XOR",
+        )
+    },
+    "PARSE_JSON": _VARIANT,
+    "TRY_PARSE_JSON": _VARIANT,
     "JSON": "only as an argument of JSON_OBJECT and JSON_ARRAY in Flink",
-    "OBJECT_OF": _STRUCTURED, "OBJECT_UPDATE": _STRUCTURED,
-    "CURRENT_WATERMARK": _WATERMARK, "SOURCE_WATERMARK": _WATERMARK,
+    "OBJECT_OF": _STRUCTURED,
+    "OBJECT_UPDATE": _STRUCTURED,
+    "CURRENT_WATERMARK": _WATERMARK,
+    "SOURCE_WATERMARK": _WATERMARK,
     "STREAMRECORD_TIMESTAMP": _WATERMARK,
     "PRINTF": "Java's format strings are not implemented",
     "CURRENT_DATABASE": "a plan does not record the session's current database",
     "OVERLAPS": "write the comparison of the two intervals' ends out",
-    "GROUPING": "GROUPING SETS are not available yet", "GROUPING_ID": "GROUPING SETS are not available yet",
+    "GROUPING": "GROUPING SETS are not available yet",
+    "GROUPING_ID": "GROUPING SETS are not available yet",
     "GROUP_ID": "GROUPING SETS are not available yet",
-    **{f"{window}{part}": "windows are not available yet" for window in ("TUMBLE", "HOP", "SESSION")
-       for part in ("", "_START", "_END", "_ROWTIME", "_PROCTIME")},
-    **dict.fromkeys(("ROW_NUMBER", "RANK", "DENSE_RANK", "PERCENT_RANK", "CUME_DIST", "NTILE", "LEAD", "LAG"),
-                    "it needs an OVER window"),
+    **{
+        f"{window}{part}": "windows are not available yet"
+        for window in ("TUMBLE", "HOP", "SESSION")
+        for part in ("", "_START", "_END", "_ROWTIME", "_PROCTIME")
+    },
+    **dict.fromkeys(
+        ("ROW_NUMBER", "RANK", "DENSE_RANK", "PERCENT_RANK", "CUME_DIST", "NTILE", "LEAD", "LAG"),
+        "it needs an OVER window",
+    ),
     **dict.fromkeys(("MATCH_PROCTIME", "MATCH_ROWTIME", "CLASSIFIER"), "MATCH_RECOGNIZE is not available yet"),
-    "ML_PREDICT": "models are not available", "AGG_DECIMAL_PLUS": "internal to Flink",
+    "ML_PREDICT": "models are not available",
+    "AGG_DECIMAL_PLUS": "internal to Flink",
     "AGG_DECIMAL_MINUS": "internal to Flink",
 }
 

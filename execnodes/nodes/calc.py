@@ -56,7 +56,5 @@ class Calc(ExecNode):
         for rex, out in zip(self.projection, self.output_type.fields, strict=False):
             text = rex_text(rex, names)
             fields.append(text if isinstance(rex, InputRef) and text == out.name else f"{text} AS {out.name}")
-        kept = (
-            f"keeps rows where {rex_text(self.condition, names)} and " if self.condition is not None else ""
-        )
+        kept = f"keeps rows where {rex_text(self.condition, names)} and " if self.condition is not None else ""
         return f"{kept}computes {', '.join(fields)}"

@@ -55,9 +55,7 @@ class Deduplicate(StatefulNode):
 
         if self.is_rowtime:
             raise self.not_supported("deduplication by event time")
-        kernel = DeduplicateKernel(
-            inputs[0], self.unique_keys, self.keep_last_row, self.generate_update_before
-        )
+        kernel = DeduplicateKernel(inputs[0], self.unique_keys, self.keep_last_row, self.generate_update_before)
         return Stateful(kernel, (self.unique_keys,))
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:

@@ -57,9 +57,7 @@ class Join(StatefulNode):
             (("leftUpsertKeys", self.left_upsert_keys), ("rightUpsertKeys", self.right_upsert_keys))
         ):
             yield from (
-                FieldRef(f"/{key}/{i}/{k}", index, side)
-                for i, keys in enumerate(sets)
-                for k, index in enumerate(keys)
+                FieldRef(f"/{key}/{i}/{k}", index, side) for i, keys in enumerate(sets) for k, index in enumerate(keys)
             )
         if spec.non_equi_condition is not None:
             yield from rex_refs(spec.non_equi_condition, "/joinSpec/nonEquiCondition", None)
@@ -76,8 +74,12 @@ class Join(StatefulNode):
         if self.join_spec.join_type != "INNER":
             raise self.not_supported(f"a {self.join_spec.join_type} join")
         kernel = JoinKernel(
-            inputs[0], inputs[1], self.join_spec, self.left_upsert_keys, self.right_upsert_keys,
-            time_zone=local_time_zone(session)
+            inputs[0],
+            inputs[1],
+            self.join_spec,
+            self.left_upsert_keys,
+            self.right_upsert_keys,
+            time_zone=local_time_zone(session),
         )
         return Stateful(kernel, (self.join_spec.left_keys, self.join_spec.right_keys))
 

@@ -53,9 +53,7 @@ class Sink(StatefulNode):
 
     def field_refs(self) -> Iterator[FieldRef]:
         yield from super().field_refs()
-        yield from (
-            FieldRef(f"/inputUpsertKey/{k}", key) for k, key in enumerate(self.input_upsert_key or ())
-        )
+        yield from (FieldRef(f"/inputUpsertKey/{k}", key) for k, key in enumerate(self.input_upsert_key or ()))
 
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         return field_types(inputs[0])

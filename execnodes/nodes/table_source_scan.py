@@ -43,10 +43,7 @@ class TableSourceScan(ExecNode):
         columns = spec.table.resolved_table.table_schema.columns if spec.table.resolved_table else ()
         physical = tuple(column.name for column in columns if column.kind == "PHYSICAL")
         metadata = [
-            key
-            for ability in spec.abilities
-            if isinstance(ability, ReadingMetadata)
-            for key in ability.metadata_keys
+            key for ability in spec.abilities if isinstance(ability, ReadingMetadata) for key in ability.metadata_keys
         ]
         return {
             "table": list(spec.table.path),
@@ -93,11 +90,7 @@ def ability_meaning(abilities: Sequence[Ability], names: tuple[str, ...]) -> lis
             names = field_names(ability.produced_type)
         else:
             out.append(
-                {
-                    key: _by_name(value, names)
-                    for key, value in ability.to_json().items()
-                    if not key.endswith("Type")
-                }
+                {key: _by_name(value, names) for key, value in ability.to_json().items() if not key.endswith("Type")}
             )
     return out
 

@@ -27,6 +27,7 @@ from execnodes.functions import (
     trim_flag,
     unit_literal,
 )
+from execnodes.functions.aggregates import aggregate_names
 from execnodes.functions.table import unknown_function
 from execnodes.rex import Literal, Rex
 from execnodes.types import BIGINT, BOOLEAN
@@ -39,9 +40,24 @@ from planner.positions import place_of, text_of
 __all__ = ["ExpressionBinder"]
 
 _BINARY: dict[type[exp.Expr], str] = {
-    exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=", exp.And: "AND", exp.Or: "OR",
-    exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.DPipe: "||", exp.Like: "LIKE",
-    exp.SimilarTo: "SIMILAR TO", exp.NullSafeEQ: "IS NOT DISTINCT FROM", exp.NullSafeNEQ: "IS DISTINCT FROM",
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.And: "AND",
+    exp.Or: "OR",
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.Mod: "%",
+    exp.DPipe: "||",
+    exp.Like: "LIKE",
+    exp.SimilarTo: "SIMILAR TO",
+    exp.NullSafeEQ: "IS NOT DISTINCT FROM",
+    exp.NullSafeNEQ: "IS DISTINCT FROM",
 }
 _RANKING = ("ROW_NUMBER", "RANK", "DENSE_RANK")
 _WINDOW_ONLY = (*_RANKING, "LAG", "LEAD", "NTILE", "PERCENT_RANK", "CUME_DIST", "NTH_VALUE")
@@ -57,8 +73,14 @@ class ExpressionBinder:
         windows: whether OVER may be used.
     """
 
-    def __init__(self, scope: Scope, place_name: str = "an expression", *, windows: bool = False,
-                 named_windows: dict[str, exp.Expr] | None = None) -> None:
+    def __init__(
+        self,
+        scope: Scope,
+        place_name: str = "an expression",
+        *,
+        windows: bool = False,
+        named_windows: dict[str, exp.Expr] | None = None,
+    ) -> None:
         self.scope = scope
         self.place_name = place_name
         self.windows = windows
@@ -92,8 +114,12 @@ class ExpressionBinder:
         if rex.type.root == "NULL":
             return Literal(BOOLEAN, None)
         if rex.type.root != "BOOLEAN":
-            raise SqlError("SQL103", f"the condition of {clause} is of type {rex.type.summary()}", place=self.place(node),
-                           expected="a condition: BOOLEAN")
+            raise SqlError(
+                "SQL103",
+                f"the condition of {clause} is of type {rex.type.summary()}",
+                place=self.place(node),
+                expected="a condition: BOOLEAN",
+            )
         return rex
 
     def _binary(self, operator: str, node: exp.Expr) -> Rex:
@@ -110,15 +136,18 @@ class ExpressionBinder:
 
     def _column(self, node: exp.Expr) -> Rex:
         if isinstance(node.this, exp.Star):
-            raise SqlError("SQL106", "a star cannot stand inside an expression", place=self.place(node),
-                           expected="a column")
+            raise SqlError(
+                "SQL106", "a star cannot stand inside an expression", place=self.place(node), expected="a column"
+            )
         return self.scope.column(node)
 
     def _dot(self, node: exp.Expr) -> Rex:
         return field_of(self.bind(node.this), node.expression.name, self.place(node.expression))
 
     def _star(self, node: exp.Expr) -> Rex:
-        raise SqlError("SQL106", "a star cannot stand inside an expression", place=self.place(node), expected="a column")
+        raise SqlError(
+            "SQL106", "a star cannot stand inside an expression", place=self.place(node), expected="a column"
+        )
 
     def _literal(self, node: exp.Expr) -> Rex:
         return string_literal(node.name) if node.args.get("is_string") else number_literal(node.name, self.place(node))
@@ -130,7 +159,9 @@ class ExpressionBinder:
         unit = node.args["unit"].name.upper()
         start, _, end = unit.partition(" TO ")
         start, precision, fraction = _precision(start)
-        return interval_literal(node.this.name, start, _precision(end)[0] or None, precision, fraction, self.place(node))
+        return interval_literal(
+            node.this.name, start, _precision(end)[0] or None, precision, fraction, self.place(node)
+        )
 
     def _var(self, node: exp.Expr) -> Rex:
         if node.name.upper() == "UNKNOWN":
@@ -219,19 +250,28 @@ class ExpressionBinder:
         if is_aggregate(name):
             return self.aggregate(node, None, node)
         if name in _WINDOW_ONLY:
-            raise SqlError("SQL105", f"{name} needs an OVER clause", place=place,
-                           expected=f"{name}() OVER (PARTITION BY ... ORDER BY ...)")
+            raise SqlError(
+                "SQL105",
+                f"{name} needs an OVER clause",
+                place=place,
+                expected=f"{name}() OVER (PARTITION BY ... ORDER BY ...)",
+            )
         arguments = node.expressions
         for a in arguments:
             if isinstance(a, exp.Star):
-                raise SqlError("SQL106", f"{name} cannot be called with a star", place=self.place(a), expected="a value")
+                raise SqlError(
+                    "SQL106", f"{name} cannot be called with a star", place=self.place(a), expected="a value"
+                )
             if isinstance(a, exp.Distinct):
-                raise SqlError("SQL106", f"DISTINCT cannot stand in a call of {name}, which is not an aggregate function",
-                               place=self.place(a))
+                raise SqlError(
+                    "SQL106",
+                    f"DISTINCT cannot stand in a call of {name}, which is not an aggregate function",
+                    place=self.place(a),
+                )
             if isinstance(a, (exp.Kwarg, nodes.TableArgument)):
                 raise not_supported("a named or table argument", self.place(a))
         if find_scalar(name) is None:
-            raise unknown_function(name, names(), place)
+            raise unknown_function(name, [*names(), *aggregate_names()], place)
         return make_call(name, self._arguments(name, arguments), place)
 
     def _arguments(self, name: str, arguments: Sequence[exp.Expr]) -> list[Rex]:
@@ -252,8 +292,12 @@ class ExpressionBinder:
     def aggregate(self, call: exp.Expr, condition: exp.Expr | None, whole: exp.Expr) -> Rex:
         """An aggregate call: an error here, as only a grouping has them."""
         name = function_name(call)
-        raise SqlError("SQL104", f"the aggregate function {name} cannot be used in {self.place_name}",
-                       place=self.place(whole), hint="use HAVING, or aggregate in a subquery")
+        raise SqlError(
+            "SQL104",
+            f"the aggregate function {name} cannot be used in {self.place_name}",
+            place=self.place(whole),
+            hint="use HAVING, or aggregate in a subquery",
+        )
 
     def _filtered(self, node: exp.Expr) -> Rex:
         inner = node.this
@@ -262,14 +306,22 @@ class ExpressionBinder:
         return self.aggregate(inner, node.expression.this, node)
 
     def _modified(self, node: exp.Expr) -> Rex:
-        what = {exp.WithinGroup: "WITHIN GROUP", exp.IgnoreNulls: "IGNORE NULLS", exp.RespectNulls: "RESPECT NULLS"}
+        what: dict[type[exp.Expr], str] = {
+            exp.WithinGroup: "WITHIN GROUP",
+            exp.IgnoreNulls: "IGNORE NULLS",
+            exp.RespectNulls: "RESPECT NULLS",
+        }
         raise not_supported(what[type(node)], self.place(node))
 
     def _over(self, node: exp.Expr) -> Rex:
         call = node.this
         if not self.windows:
-            raise SqlError("SQL105", f"OVER cannot be used in {self.place_name}", place=self.place(node),
-                           hint="compute it in a subquery")
+            raise SqlError(
+                "SQL105",
+                f"OVER cannot be used in {self.place_name}",
+                place=self.place(node),
+                hint="compute it in a subquery",
+            )
         if not isinstance(call, exp.Anonymous) or function_name(call) not in _RANKING:
             raise not_supported("an aggregate function with OVER", self.place(node))
         spec = node
@@ -282,10 +334,15 @@ class ExpressionBinder:
         partition = tuple(self.bind(e) for e in spec.args.get("partition_by") or ())
         order = spec.args.get("order")
         if order is None:
-            raise SqlError("SQL105", "ROW_NUMBER needs ORDER BY in its OVER clause", place=self.place(node),
-                           expected="ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...)")
-        keys = tuple((self.bind(o.this), not o.args.get("desc"), not o.args.get("nulls_first"))
-                     for o in order.expressions)
+            raise SqlError(
+                "SQL105",
+                "ROW_NUMBER needs ORDER BY in its OVER clause",
+                place=self.place(node),
+                expected="ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...)",
+            )
+        keys = tuple(
+            (self.bind(o.this), not o.args.get("desc"), not o.args.get("nulls_first")) for o in order.expressions
+        )
         return Over(BIGINT.not_null(), "ROW_NUMBER", (), partition, keys, self.place(node))
 
     def _named(self, name: exp.Expr) -> exp.Expr:
@@ -293,22 +350,47 @@ class ExpressionBinder:
 
         window = self.named_windows.get(name.name)
         if window is None:
-            raise SqlError("SQL105", f"there is no window '{name.name}'", place=self.place(name),
-                           expected="a window of the WINDOW clause", hint=nearest(name.name, self.named_windows))
+            raise SqlError(
+                "SQL105",
+                f"there is no window '{name.name}'",
+                place=self.place(name),
+                expected="a window of the WINDOW clause",
+                hint=nearest(name.name, self.named_windows),
+            )
         return window
 
     _READERS: ClassVar[dict[type[exp.Expr], Callable[[ExpressionBinder, exp.Expr], Rex]]] = {
-        exp.Column: _column, exp.Dot: _dot, exp.Star: _star, exp.Literal: _literal, nodes.TypedLiteral: _typed_literal,
-        exp.Interval: _interval, exp.Var: _var, exp.Neg: _negative,
+        exp.Column: _column,
+        exp.Dot: _dot,
+        exp.Star: _star,
+        exp.Literal: _literal,
+        nodes.TypedLiteral: _typed_literal,
+        exp.Interval: _interval,
+        exp.Var: _var,
+        exp.Neg: _negative,
         exp.Null: lambda self, node: null_literal(),
         exp.Boolean: lambda self, node: boolean_literal(bool(node.args.get("this"))),
         exp.HexString: lambda self, node: binary_literal(node.name, self.place(node)),
         exp.Paren: lambda self, node: self.bind(node.this),
         exp.Alias: lambda self, node: self.bind(node.this),
-        exp.Not: _not, exp.Is: _is, exp.Between: _between, exp.In: _in, exp.Escape: _escape, exp.Case: _case,
-        exp.Cast: _cast, exp.TryCast: _cast, exp.Bracket: _bracket, exp.Subquery: _subquery, exp.Exists: _exists,
-        exp.Tuple: _tuple, exp.Anonymous: _call, exp.Filter: _filtered, exp.WithinGroup: _modified,
-        exp.IgnoreNulls: _modified, exp.RespectNulls: _modified, exp.Window: _over,
+        exp.Not: _not,
+        exp.Is: _is,
+        exp.Between: _between,
+        exp.In: _in,
+        exp.Escape: _escape,
+        exp.Case: _case,
+        exp.Cast: _cast,
+        exp.TryCast: _cast,
+        exp.Bracket: _bracket,
+        exp.Subquery: _subquery,
+        exp.Exists: _exists,
+        exp.Tuple: _tuple,
+        exp.Anonymous: _call,
+        exp.Filter: _filtered,
+        exp.WithinGroup: _modified,
+        exp.IgnoreNulls: _modified,
+        exp.RespectNulls: _modified,
+        exp.Window: _over,
     }
 
 

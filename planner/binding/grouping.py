@@ -29,8 +29,11 @@ def contains_aggregate(node: exp.Expr) -> bool:
         return False
     if isinstance(node, exp.Window):
         inner = node.this
-        parts = [*(inner.expressions if isinstance(inner, exp.Anonymous) else []), *(node.args.get("partition_by") or ()),
-                 *([node.args["order"]] if node.args.get("order") is not None else [])]
+        parts = [
+            *(inner.expressions if isinstance(inner, exp.Anonymous) else []),
+            *(node.args.get("partition_by") or ()),
+            *([node.args["order"]] if node.args.get("order") is not None else []),
+        ]
         return any(contains_aggregate(p) for p in parts)
     if isinstance(node, exp.Anonymous) and is_aggregate(function_name(node)):
         return True
@@ -63,8 +66,13 @@ class GroupingBinder(ExpressionBinder):
         aliases: output name by select item, to name keys and calls.
     """
 
-    def __init__(self, rel: Rel, scope: Scope, keys: Sequence[exp.Expr] | None, named_windows: dict[str, exp.Expr],
-                 ) -> None:
+    def __init__(
+        self,
+        rel: Rel,
+        scope: Scope,
+        keys: Sequence[exp.Expr] | None,
+        named_windows: dict[str, exp.Expr],
+    ) -> None:
         super().__init__(scope, "this clause", windows=True, named_windows=named_windows)
         self.rel = rel
         self.input = _Input()
@@ -80,8 +88,12 @@ class GroupingBinder(ExpressionBinder):
 
     def _key(self, node: exp.Expr) -> None:
         if contains_aggregate(node):
-            raise SqlError("SQL104", "an aggregate function cannot be used in GROUP BY", place=self.place(node),
-                           hint="aggregate in a subquery, then group by its column")
+            raise SqlError(
+                "SQL104",
+                "an aggregate function cannot be used in GROUP BY",
+                place=self.place(node),
+                hint="aggregate in a subquery, then group by its column",
+            )
         inner = node
         while isinstance(inner, exp.Paren):
             inner = inner.this
@@ -133,12 +145,16 @@ class GroupingBinder(ExpressionBinder):
             return super().bind(inner)
         if not contains_aggregate(inner) and not _has_window(inner):
             rex = self.base.bind(inner)
-            for i, key in enumerate(self.input.exprs[:self.group_count]):
+            for i, key in enumerate(self.input.exprs[: self.group_count]):
                 if equal(key, rex):
                     return InputRef(key.type, i)
         if isinstance(inner, (exp.Column, exp.Dot)):
-            raise SqlError("SQL107", f"the column '{text_of(inner, self.source)}' is not grouped", place=self.place(inner),
-                           expected="a column of GROUP BY, or an aggregate function around it")
+            raise SqlError(
+                "SQL107",
+                f"the column '{text_of(inner, self.source)}' is not grouped",
+                place=self.place(inner),
+                expected="a column of GROUP BY, or an aggregate function around it",
+            )
         return super().bind(inner)
 
     @staticmethod
@@ -156,11 +172,17 @@ class GroupingBinder(ExpressionBinder):
             arguments, distinct = arguments[0].expressions, True
         star = len(arguments) == 1 and isinstance(arguments[0], exp.Star)
         if star and name != "COUNT":
-            raise SqlError("SQL106", f"{name} cannot be called with a star", place=self.place(arguments[0]),
-                           expected=f"a column: {name}(column)", hint="only COUNT(*) takes a star")
+            raise SqlError(
+                "SQL106",
+                f"{name} cannot be called with a star",
+                place=self.place(arguments[0]),
+                expected=f"a column: {name}(column)",
+                hint="only COUNT(*) takes a star",
+            )
         operands = [] if star else [self.inside.bind(a) for a in arguments]
-        result = function.infer([o.type for o in operands], self.place(call), grouped=self.group_count > 0,
-                                filtered=condition is not None)
+        result = function.infer(
+            [o.type for o in operands], self.place(call), grouped=self.group_count > 0, filtered=condition is not None
+        )
         if name == "COUNT" and not distinct and operands:
             operands = [o for o in operands if o.type.nullable]
         args = tuple(self.input.add(o) for o in operands)
@@ -168,8 +190,16 @@ class GroupingBinder(ExpressionBinder):
         if condition is not None:
             rex = ExpressionBinder(self.scope, "FILTER").condition(condition, "FILTER")
             where = self.input.add(make_call("IS TRUE", [rex]) if rex.type.nullable else rex)
-        made = AggCall(function.plan_name, args, result, None, distinct, where, function.internal_name,
-                       "FUNCTION_STAR" if function.plan_name == "COUNT" else function.syntax)
+        made = AggCall(
+            function.plan_name,
+            args,
+            result,
+            None,
+            distinct,
+            where,
+            function.internal_name,
+            "FUNCTION_STAR" if function.plan_name == "COUNT" else function.syntax,
+        )
         for i, c in enumerate(self.calls):
             if replace(c, name=None) == made:
                 return InputRef(result, self._position(i))
@@ -185,8 +215,9 @@ class GroupingBinder(ExpressionBinder):
         """The aggregate over its projection, once all expressions are bound."""
         below: Rel = self.rel
         if self.input.exprs:
-            below = Project(self.rel, tuple(self.input.exprs), tuple(project_names(
-                self.input.exprs, self.input.names, self.rel)))
+            below = Project(
+                self.rel, tuple(self.input.exprs), tuple(project_names(self.input.exprs, self.input.names, self.rel))
+            )
         return Aggregate(below, tuple(range(self.group_count)), tuple(self.calls), ttl)
 
 
@@ -197,8 +228,12 @@ class _Inside(ExpressionBinder):
         super().__init__(scope, "an aggregate function")
 
     def aggregate(self, call: exp.Expr, condition: exp.Expr | None, whole: exp.Expr) -> Rex:
-        raise SqlError("SQL108", "an aggregate function cannot be nested in another", place=place_of(whole, self.source),
-                       hint="aggregate in a subquery first")
+        raise SqlError(
+            "SQL108",
+            "an aggregate function cannot be nested in another",
+            place=place_of(whole, self.source),
+            hint="aggregate in a subquery first",
+        )
 
 
 def project_names(exprs: Sequence[Rex], names: Sequence[str | None], rel: Rel) -> list[str]:

@@ -42,8 +42,13 @@ class TtlHints:
             if name in _JOIN_HINTS:
                 raise not_supported(f"the hint {name}", place_of(item, source))
             if name != "STATE_TTL":
-                raise SqlError("SQL120", f"there is no hint '{item.name}'", place=place_of(item, source),
-                               expected="STATE_TTL", hint=nearest(name, _KNOWN))
+                raise SqlError(
+                    "SQL120",
+                    f"there is no hint '{item.name}'",
+                    place=place_of(item, source),
+                    expected="STATE_TTL",
+                    hint=nearest(name, _KNOWN),
+                )
             one, where = cls._read_one(item, source)
             merged = {**one, **merged}
             places = {**where, **places}
@@ -53,20 +58,30 @@ class TtlHints:
     def _read_one(item: exp.Expr, source: str) -> tuple[dict[str, int], dict[str, exp.Expr]]:
         expected = "STATE_TTL('table' = '1 d', ...)"
         if not item.expressions:
-            raise SqlError("SQL121", "a STATE_TTL hint without a table", place=place_of(item, source), expected=expected)
+            raise SqlError(
+                "SQL121", "a STATE_TTL hint without a table", place=place_of(item, source), expected=expected
+            )
         lifetimes: dict[str, int] = {}
         places: dict[str, exp.Expr] = {}
         for argument in item.expressions:
             if not isinstance(argument, exp.EQ):
-                raise SqlError("SQL121", "a STATE_TTL hint takes pairs of a table and its lifetime",
-                               place=place_of(argument, source), expected=expected)
+                raise SqlError(
+                    "SQL121",
+                    "a STATE_TTL hint takes pairs of a table and its lifetime",
+                    place=place_of(argument, source),
+                    expected=expected,
+                )
             key = argument.this.name
             try:
                 lifetimes[key] = parse_ttl(argument.expression.name)
             except StateplanError as error:
-                raise SqlError("SQL122", f"the lifetime of '{key}' cannot be read: {error.message}",
-                               place=place_of(argument.expression, source), expected=error.expected or "such as '1 d'",
-                               hint=error.hint) from None
+                raise SqlError(
+                    "SQL122",
+                    f"the lifetime of '{key}' cannot be read: {error.message}",
+                    place=place_of(argument.expression, source),
+                    expected=error.expected or "such as '1 d'",
+                    hint=error.hint,
+                ) from None
             places[key] = argument
         return lifetimes, places
 
@@ -82,7 +97,10 @@ class TtlHints:
         for key, node in self.places.items():
             if key not in names:
                 known = [n for n in names if n]
-                raise SqlError("SQL123", f"the STATE_TTL hint names '{key}', which is no table of this SELECT",
-                               place=place_of(node.this, self.source),
-                               expected="one of " + ", ".join(known) if known else "no hint: there is no table",
-                               hint=nearest(key, known) or "a table with an alias is known by its alias only")
+                raise SqlError(
+                    "SQL123",
+                    f"the STATE_TTL hint names '{key}', which is no table of this SELECT",
+                    place=place_of(node.this, self.source),
+                    expected="one of " + ", ".join(known) if known else "no hint: there is no table",
+                    hint=nearest(key, known) or "a table with an alias is known by its alias only",
+                )

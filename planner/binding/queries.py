@@ -11,15 +11,15 @@ from execnodes.errors import Place, SqlError
 from execnodes.functions.typerules import least_restrictive
 from execnodes.rex import InputRef, Literal, Rex
 from execnodes.types import LogicalType
-from planner.algebra import Aggregate, Field, Filter, Join, Project, Rel, Union, identity, is_identity, unique_names
+from planner.algebra import Aggregate, Filter, Join, Project, Rel, Union, identity, is_identity, unique_names
 from planner.binding.errors import not_supported
 from planner.binding.expressions import ExpressionBinder
-from planner.binding.grouping import GroupingBinder, contains_aggregate, project_names, refuse_grouping_sets
+from planner.binding.grouping import GroupingBinder, contains_aggregate, refuse_grouping_sets
 from planner.binding.hints import TtlHints
 from planner.binding.scope import Relation, Scope
 from planner.binding.tables import scan_of
 from planner.catalog import CatalogManager, CatalogView
-from planner.dialect import function_name, nodes
+from planner.dialect import function_name
 from planner.expressions.ops import TRUE
 from planner.positions import place_of
 
@@ -111,13 +111,22 @@ class QueryBinder:
     def _union(self, node: exp.Expr, targets: Targets | None) -> Rel:
         left, right = self.bind(node.this, targets), self.bind(node.expression, targets)
         if left.width != right.width:
-            raise SqlError("SQL111", f"UNION of queries with {left.width} and {right.width} columns",
-                           place=self.place(node.expression), expected="as many columns on both sides")
+            raise SqlError(
+                "SQL111",
+                f"UNION of queries with {left.width} and {right.width} columns",
+                place=self.place(node.expression),
+                expected="as many columns on both sides",
+            )
         for i, ((name, a), (_, b)) in enumerate(zip(left.fields, right.fields, strict=True)):
             if least_restrictive([a, b]) is None:
-                raise SqlError("SQL112", f"column {i + 1} ('{name}') of the UNION is {a.summary()} on one side and "
-                               f"{b.summary()} on the other", place=self.place(node.expression),
-                               expected="types that mix", hint="CAST one side")
+                raise SqlError(
+                    "SQL112",
+                    f"column {i + 1} ('{name}') of the UNION is {a.summary()} on one side and "
+                    f"{b.summary()} on the other",
+                    place=self.place(node.expression),
+                    expected="types that mix",
+                    hint="CAST one side",
+                )
         return Union((left, right), not node.args.get("distinct"))
 
     # SELECT
@@ -136,8 +145,11 @@ class QueryBinder:
         items = self._laid_out(self._items(node.expressions, scope), targets)
         only = scope.relations[0].name if len(scope.relations) == 1 else None
         group, having = node.args.get("group"), node.args.get("having")
-        aggregated = group is not None or having is not None or any(
-            i.node is not None and contains_aggregate(i.node) for i in items)
+        aggregated = (
+            group is not None
+            or having is not None
+            or any(i.node is not None and contains_aggregate(i.node) for i in items)
+        )
         if aggregated:
             rel = self._grouped(node, rel, scope, items, windows, hints.of(only))
         else:
@@ -152,11 +164,22 @@ class QueryBinder:
     def _typed(self, items: Sequence[_Item], exprs: Sequence[Rex]) -> None:
         for item, e in zip(items, exprs, strict=True):
             if e.type.root == "NULL" and item.node is not None:
-                raise SqlError("SQL109", "a NULL without a type cannot be a column", place=self.place(item.node),
-                               hint="write CAST(NULL AS <type>)")
+                raise SqlError(
+                    "SQL109",
+                    "a NULL without a type cannot be a column",
+                    place=self.place(item.node),
+                    hint="write CAST(NULL AS <type>)",
+                )
 
-    def _grouped(self, node: exp.Select, rel: Rel, scope: Scope, items: Sequence[_Item],
-                 windows: dict[str, exp.Expr], ttl: int | None) -> Rel:
+    def _grouped(
+        self,
+        node: exp.Select,
+        rel: Rel,
+        scope: Scope,
+        items: Sequence[_Item],
+        windows: dict[str, exp.Expr],
+        ttl: int | None,
+    ) -> Rel:
         group = node.args.get("group")
         if group is not None:
             refuse_grouping_sets(group, self.source)
@@ -186,19 +209,27 @@ class QueryBinder:
     def _grouped_star(self, binder: GroupingBinder, item: _Item, node: exp.Expr) -> Rex:
         from planner.expressions.normal import equal
 
-        for i, key in enumerate(binder.input.exprs[:binder.group_count]):
+        for i, key in enumerate(binder.input.exprs[: binder.group_count]):
             if item.rex is not None and equal(key, item.rex):
                 binder.input.names[i] = item.name
                 return InputRef(key.type, i)
         if isinstance(item.rex, Literal):
             return item.rex
-        raise SqlError("SQL107", f"the column '{item.name}', which the star stands for, is not grouped",
-                       place=self.place(node), expected="columns of GROUP BY, or aggregate functions around them")
+        raise SqlError(
+            "SQL107",
+            f"the column '{item.name}', which the star stands for, is not grouped",
+            place=self.place(node),
+            expected="columns of GROUP BY, or aggregate functions around them",
+        )
 
     def _group_key(self, key: exp.Expr, items: Sequence[_Item]) -> exp.Expr:
         if isinstance(key, exp.Literal) and not key.args.get("is_string"):
-            raise SqlError("SQL110", "GROUP BY takes expressions, not positions", place=self.place(key),
-                           hint="repeat the expression of the column")
+            raise SqlError(
+                "SQL110",
+                "GROUP BY takes expressions, not positions",
+                place=self.place(key),
+                hint="repeat the expression of the column",
+            )
         return key
 
     def _distinct(self, rel: Rel, ttl: int | None, place: Place) -> Rel:
@@ -238,10 +269,16 @@ class QueryBinder:
     def _laid_out(self, items: list[_Item], targets: Targets | None) -> list[_Item]:
         if targets is not None:
             if len(items) != targets.count:
-                raise SqlError("SQL130", f"the INSERT names {targets.count} columns, its query gives {len(items)}",
-                               place=targets.place, expected="as many of each")
-            items = [replace(items[p]) if p is not None else _Item(None, rex=Literal(t.as_nullable(), None))
-                     for p, t in zip(targets.positions, targets.types, strict=True)]
+                raise SqlError(
+                    "SQL130",
+                    f"the INSERT names {targets.count} columns, its query gives {len(items)}",
+                    place=targets.place,
+                    expected="as many of each",
+                )
+            items = [
+                replace(items[p]) if p is not None else _Item(None, rex=Literal(t.as_nullable(), None))
+                for p, t in zip(targets.positions, targets.types, strict=True)
+            ]
         for i, item in enumerate(items):
             if item.name is None:
                 item.name = f"EXPR${i}"
@@ -262,8 +299,12 @@ class QueryBinder:
         right, right_scope = self._table(node.this)
         repeated = next((r for r in right_scope.relations if r.name and left_scope.relation([r.name])), None)
         if repeated is not None:
-            raise SqlError("SQL113", f"two tables of this FROM are called '{repeated.name}'", place=self.place(node.this),
-                           hint="give one of them another alias")
+            raise SqlError(
+                "SQL113",
+                f"two tables of this FROM are called '{repeated.name}'",
+                place=self.place(node.this),
+                hint="give one of them another alias",
+            )
         scope = left_scope.joined(right_scope)
         shell = Join(left, right, TRUE)
         condition: Rex = TRUE
@@ -277,13 +318,27 @@ class QueryBinder:
         elif node.args.get("on") is not None:
             condition = ExpressionBinder(scope, "ON").condition(node.args["on"], "ON")
         elif node.args.get("kind") == "INNER" or (not node.args.get("kind") and _written_join(node, self.source)):
-            raise SqlError("SQL114", "a JOIN needs a condition", place=self.place(node), expected="ON or USING",
-                           hint="write CROSS JOIN to pair every row with every row")
+            raise SqlError(
+                "SQL114",
+                "a JOIN needs a condition",
+                place=self.place(node),
+                expected="ON or USING",
+                hint="write CROSS JOIN to pair every row with every row",
+            )
         left_name = left_scope.relations[0].name if len(left_scope.relations) == 1 else None
         right_name = right_scope.relations[0].name
-        made = replace(shell, condition=condition, left_ttl=hints.of(left_name), right_ttl=hints.of(right_name),
-                       place=self.place(node))
+        made = replace(
+            shell,
+            condition=condition,
+            left_ttl=hints.of(left_name),
+            right_ttl=hints.of(right_name),
+            place=self.place(node),
+        )
         return made, scope
+
+    def relation(self, node: exp.Expr) -> Rel:
+        """The relation that one item of FROM stands for."""
+        return self._table(node)[0]
 
     def _table(self, node: exp.Expr) -> tuple[Rel, Scope]:
         if isinstance(node, exp.Table):
@@ -296,8 +351,10 @@ class QueryBinder:
             raise not_supported("UNNEST", self.place(node))
         elif isinstance(node, exp.TableFromRows):
             call = node.this
-            raise not_supported(f"the table function {function_name(call)}" if isinstance(call, exp.Anonymous)
-                                else "a table function", self.place(node))
+            raise not_supported(
+                f"the table function {function_name(call)}" if isinstance(call, exp.Anonymous) else "a table function",
+                self.place(node),
+            )
         else:
             raise not_supported(type(node).__name__, self.place(node))
         alias = node.args.get("alias")
@@ -306,8 +363,12 @@ class QueryBinder:
             columns = alias.args.get("columns")
             if columns:
                 if len(columns) != rel.width:
-                    raise SqlError("SQL115", f"'{name}' has {rel.width} columns, {len(columns)} names are given",
-                                   place=self.place(alias), expected=f"{rel.width} names")
+                    raise SqlError(
+                        "SQL115",
+                        f"'{name}' has {rel.width} columns, {len(columns)} names are given",
+                        place=self.place(alias),
+                        expected=f"{rel.width} names",
+                    )
                 rel = replace(identity(rel), names=tuple(c.name for c in columns))
         return rel, Scope.of(self.source, Relation(name, rel.fields, 0, path))
 
@@ -321,14 +382,16 @@ class QueryBinder:
                 raise SqlError("SQL120", "a WITH query takes no hints", place=self.place(node.args["hints"][0]))
             query, binder = cte
             if isinstance(query, exp.Subquery) and query.args.get("alias") is not None:
-                return binder._table(query)[0], parts[0], ()
+                return binder.relation(query), parts[0], ()
             return binder.bind(query), parts[0], ()
         place = self.place(node)
         found = self.catalog.resolve(parts, place)
         path = found.identifier.parts
         if isinstance(found, CatalogView):
             if node.args.get("hints"):
-                raise SqlError("SQL120", f"'{parts[-1]}' is a view and takes no hints", place=self.place(node.args["hints"][0]))
+                raise SqlError(
+                    "SQL120", f"'{parts[-1]}' is a view and takes no hints", place=self.place(node.args["hints"][0])
+                )
             return self._view(found, place), parts[-1], path
         options = _options_hint(node.args.get("hints") or (), self.source)
         table = found.with_options(options) if options else found
@@ -389,7 +452,7 @@ def _without(node: exp.Expr, key: str) -> exp.Expr:
 def _written_join(node: exp.Expr, source: str) -> bool:
     """Whether the join was written with JOIN, and not with a comma."""
     start = node.meta.get("start")
-    return isinstance(start, int) and source[start:start + 1] != ","
+    return isinstance(start, int) and source[start : start + 1] != ","
 
 
 def _options_hint(hints: Sequence[exp.Expr], source: str) -> dict[str, str]:
@@ -398,13 +461,19 @@ def _options_hint(hints: Sequence[exp.Expr], source: str) -> dict[str, str]:
     for hint in hints:
         for item in hint.expressions:
             if item.name.upper() != "OPTIONS":
-                raise SqlError("SQL120", f"there is no hint '{item.name}' for a table", place=place_of(item, source),
-                               expected="OPTIONS('key' = 'value')")
+                raise SqlError(
+                    "SQL120",
+                    f"there is no hint '{item.name}' for a table",
+                    place=place_of(item, source),
+                    expected="OPTIONS('key' = 'value')",
+                )
             for pair in item.expressions:
                 if not isinstance(pair, exp.EQ):
-                    raise SqlError("SQL121", "an OPTIONS hint takes pairs of a key and a value",
-                                   place=place_of(pair, source), expected="OPTIONS('key' = 'value')")
+                    raise SqlError(
+                        "SQL121",
+                        "an OPTIONS hint takes pairs of a key and a value",
+                        place=place_of(pair, source),
+                        expected="OPTIONS('key' = 'value')",
+                    )
                 out[pair.this.name] = pair.expression.name
     return out
-
-

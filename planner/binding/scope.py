@@ -86,8 +86,13 @@ class Scope:
             return InputRef(relation.fields[i][1], relation.offset + i)
         if hits:
             owners = " and ".join(f"'{r.name}'" for r, _ in hits)
-            raise SqlError("SQL101", f"the column '{name}' is ambiguous", place=place,
-                           expected="a column of one table", hint=f"it is in {owners}: qualify it with one of them")
+            raise SqlError(
+                "SQL101",
+                f"the column '{name}' is ambiguous",
+                place=place,
+                expected="a column of one table",
+                hint=f"it is in {owners}: qualify it with one of them",
+            )
         raise self._unknown(name, place, self.relations)
 
     def _unknown(self, name: str, place: Place, relations: Sequence[Relation]) -> SqlError:
@@ -99,15 +104,20 @@ class Scope:
         if hint is None:
             elsewhere = [r.name for r in self.relations if r not in relations and any(n == name for n, _ in r.fields)]
             hint = f"there is a '{elsewhere[0]}.{name}'" if elsewhere else None
-        return SqlError("SQL100", f"there is no column '{name}'", place=place,
-                        expected=f"one of {shown}" if shown else "an expression without columns", hint=hint)
+        return SqlError(
+            "SQL100",
+            f"there is no column '{name}'",
+            place=place,
+            expected=f"one of {shown}" if shown else "an expression without columns",
+            hint=hint,
+        )
 
     def relation(self, parts: Sequence[str]) -> Relation | None:
         """The relation called ``parts``, or None."""
         if len(parts) == 1:
             hits = [r for r in self.relations if r.name == parts[0] and parts[0]]
             return hits[0] if hits else None
-        return next((r for r in self.relations if r.path and r.path[-len(parts):] == tuple(parts)), None)
+        return next((r for r in self.relations if r.path and r.path[-len(parts) :] == tuple(parts)), None)
 
     def column(self, node: exp.Expr) -> Rex:
         """The column (or field of a ROW column) that an ``exp.Column`` means.
@@ -132,9 +142,13 @@ class Scope:
             return nested
         place = place_of(parts[0], self.source)
         known = [r.name for r in self.relations if r.name]
-        raise SqlError("SQL102", f"there is no table '{'.'.join(names)}' here", place=place,
-                       expected="one of " + ", ".join(known) if known else "an unqualified column",
-                       hint=nearest(names[-1], known))
+        raise SqlError(
+            "SQL102",
+            f"there is no table '{'.'.join(names)}' here",
+            place=place,
+            expected="one of " + ", ".join(known) if known else "an unqualified column",
+            hint=nearest(names[-1], known),
+        )
 
     def _nested(self, names: Sequence[str], nodes: Sequence[exp.Expr]) -> Rex | None:
         head: Rex | None = None
@@ -165,9 +179,13 @@ class Scope:
             relation = self.relation([p.name for p in parts])
             if relation is None:
                 known = [r.name for r in self.relations if r.name]
-                raise SqlError("SQL102", f"there is no table '{'.'.join(p.name for p in parts)}' here",
-                               place=place_of(parts[0], self.source), expected="one of " + ", ".join(known),
-                               hint=nearest(parts[-1].name, known))
+                raise SqlError(
+                    "SQL102",
+                    f"there is no table '{'.'.join(p.name for p in parts)}' here",
+                    place=place_of(parts[0], self.source),
+                    expected="one of " + ", ".join(known),
+                    hint=nearest(parts[-1].name, known),
+                )
             return [(n, InputRef(t, relation.offset + i)) for i, (n, t) in enumerate(relation.fields)]
         out = list(self.common.items())
         for r in self.relations:
@@ -179,8 +197,13 @@ def field_of(rex: Rex, name: str, place: Place) -> Rex:
     """Field ``name`` of a ROW. Raises SqlError SQL100."""
     fields = {f.name: f.type for f in rex.type.fields}
     if rex.type.root != "ROW" or name not in fields:
-        raise SqlError("SQL100", f"there is no field '{name}' in a value of type {rex.type.summary()}", place=place,
-                       expected="one of " + ", ".join(fields) if fields else "a ROW", hint=nearest(name, fields))
+        raise SqlError(
+            "SQL100",
+            f"there is no field '{name}' in a value of type {rex.type.summary()}",
+            place=place,
+            expected="one of " + ", ".join(fields) if fields else "a ROW",
+            hint=nearest(name, fields),
+        )
     t: LogicalType = fields[name]
     return FieldAccess(t.as_nullable(t.nullable or rex.type.nullable), name, rex)
 

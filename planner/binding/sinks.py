@@ -50,10 +50,10 @@ def bind_insert(node: exp.Expr, catalog: CatalogManager, source: str) -> Sink:
     rel = QueryBinder(catalog, source).bind(query, targets)
     rel = _cast(rel, columns, table, query, place, source)
     conflict = node.args.get("conflict")
-    action = conflict.args["action"].name.upper() if conflict is not None else None
-    if action is not None:
+    if conflict is not None:
+        action = conflict.args["action"].name.upper()
         raise not_supported(f"ON CONFLICT DO {action}", place_of(conflict, source))
-    return Sink(rel, table, positions, action, place)
+    return Sink(rel, table, positions, None, place)
 
 
 def _target(node: exp.Expr, catalog: CatalogManager, source: str) -> CatalogTable:
@@ -61,8 +61,12 @@ def _target(node: exp.Expr, catalog: CatalogManager, source: str) -> CatalogTabl
     place = place_of(node, source)
     found = catalog.resolve(parts, place)
     if isinstance(found, CatalogView):
-        raise CatalogError("CAT103", f"'{found.identifier.summary}' is a view and cannot be written to", place=place,
-                           expected="a table")
+        raise CatalogError(
+            "CAT103",
+            f"'{found.identifier.summary}' is a view and cannot be written to",
+            place=place,
+            expected="a table",
+        )
     if node.args.get("hints"):
         from planner.binding.queries import _options_hint
 
@@ -78,12 +82,21 @@ def _positions(names: list[exp.Expr], columns: list[Column], table: CatalogTable
         if node.name not in known:
             hidden = table.schema.column(node.name)
             hint = "it is computed and cannot be written" if hidden is not None else nearest(node.name, known)
-            raise SqlError("SQL131", f"'{table.identifier.summary}' has no column '{node.name}' to write to",
-                           place=place_of(node, source), expected="one of " + ", ".join(known), hint=hint)
+            raise SqlError(
+                "SQL131",
+                f"'{table.identifier.summary}' has no column '{node.name}' to write to",
+                place=place_of(node, source),
+                expected="one of " + ", ".join(known),
+                hint=hint,
+            )
         index = known.index(node.name)
         if index in out:
-            raise SqlError("SQL132", f"the column '{node.name}' is named twice", place=place_of(node, source),
-                           expected="each column once")
+            raise SqlError(
+                "SQL132",
+                f"the column '{node.name}' is named twice",
+                place=place_of(node, source),
+                expected="each column once",
+            )
         out.append(index)
     return tuple(out)
 
@@ -92,8 +105,12 @@ def _targets(positions: tuple[int, ...], columns: list[Column], table: CatalogTa
     layout: list[int | None] = []
     for i, column in enumerate(columns):
         if i not in positions and not column.type.nullable:
-            raise SqlError("SQL133", f"the column '{column.name}' of '{table.identifier.summary}' is left out, and it "
-                           "must not be NULL", place=place, expected=f"'{column.name}' among the columns")
+            raise SqlError(
+                "SQL133",
+                f"the column '{column.name}' of '{table.identifier.summary}' is left out, and it must not be NULL",
+                place=place,
+                expected=f"'{column.name}' among the columns",
+            )
         layout.append(positions.index(i) if i in positions else None)
     return Targets(tuple(layout), tuple(c.type for c in columns), len(positions), place)
 
@@ -110,11 +127,15 @@ def avoids_cast(source: LogicalType, target: LogicalType) -> bool:
         grows = (source.length or 1) <= (target.length or 1)
         return grows and target.root.startswith("VAR")
     if source.root == target.root and source.children:
-        return all(avoids_cast(x, y) and (y.nullable or not x.nullable)
-                   for x, y in zip(source.children, target.children, strict=True))
+        return all(
+            avoids_cast(x, y) and (y.nullable or not x.nullable)
+            for x, y in zip(source.children, target.children, strict=True)
+        )
     if source.root == target.root == "ROW" and len(source.fields) == len(target.fields):
-        return all(avoids_cast(x.type, y.type) and (y.type.nullable or not x.type.nullable)
-                   for x, y in zip(source.fields, target.fields, strict=True))
+        return all(
+            avoids_cast(x.type, y.type) and (y.type.nullable or not x.type.nullable)
+            for x, y in zip(source.fields, target.fields, strict=True)
+        )
     return False
 
 
@@ -123,28 +144,40 @@ def _cast(rel: Rel, columns: list[Column], table: CatalogTable, query: exp.Expr,
     summary = table.identifier.summary
     if len(fields) != len(columns):
         shown = ", ".join(f"{n}: {t.summary()}" for n, t in fields)
-        raise SqlError("SQL130", f"the query gives {len(fields)} columns, '{summary}' takes {len(columns)}", place=place,
-                       expected=", ".join(f"{c.name}: {c.type.summary()}" for c in columns),
-                       hint=f"the query gives {shown}")
+        raise SqlError(
+            "SQL130",
+            f"the query gives {len(fields)} columns, '{summary}' takes {len(columns)}",
+            place=place,
+            expected=", ".join(f"{c.name}: {c.type.summary()}" for c in columns),
+            hint=f"the query gives {shown}",
+        )
     needed = False
     for i, ((name, t), column) in enumerate(zip(fields, columns, strict=True)):
         if not is_implicit(t, column.type) and not avoids_cast(t, column.type):
-            raise SqlError("SQL134", f"the query's column {i + 1} ('{name}') is {t.summary()}, the column '{column.name}' "
-                           f"of '{summary}' is {column.type.summary()}", place=_item_place(query, i, source) or place,
-                           expected=column.type.as_nullable().summary(),
-                           hint=f"write CAST(... AS {column.type.as_nullable().summary()})")
+            raise SqlError(
+                "SQL134",
+                f"the query's column {i + 1} ('{name}') is {t.summary()}, the column '{column.name}' "
+                f"of '{summary}' is {column.type.summary()}",
+                place=_item_place(query, i, source) or place,
+                expected=column.type.as_nullable().summary(),
+                hint=f"write CAST(... AS {column.type.as_nullable().summary()})",
+            )
         needed |= not avoids_cast(t, column.type)
     if not needed:
         return rel
     exprs = rel.exprs if isinstance(rel, Project) else tuple(InputRef(t, i) for i, (_, t) in enumerate(fields))
     below = rel.input if isinstance(rel, Project) else rel
-    return Project(below, tuple(_ensure(e, c.type.as_nullable()) for e, c in zip(exprs, columns, strict=True)),
-                   tuple(c.name for c in columns))
+    return Project(
+        below,
+        tuple(_ensure(e, c.type.as_nullable()) for e, c in zip(exprs, columns, strict=True)),
+        tuple(c.name for c in columns),
+    )
 
 
 def _ensure(rex: Rex, target: LogicalType) -> Rex:
-    if rex.type == target or (rex.type.is_timestamp and avoids_cast(rex.type, target) and rex.type.nullable
-                              and rex.type.kind is None):
+    if rex.type == target or (
+        rex.type.is_timestamp and avoids_cast(rex.type, target) and rex.type.nullable and rex.type.kind is None
+    ):
         return rex
     if isinstance(rex, Literal):
         folded = fold.cast_literal(rex, target)
@@ -155,7 +188,10 @@ def _ensure(rex: Rex, target: LogicalType) -> Rex:
 def _item_place(query: exp.Expr, index: int, source: str) -> Place | None:
     while isinstance(query, exp.Subquery):
         query = query.this
-    if isinstance(query, exp.Select) and index < len(query.expressions) and not any(
-            isinstance(e, exp.Star) or isinstance(e.this, exp.Star) for e in query.expressions[:index + 1]):
+    if (
+        isinstance(query, exp.Select)
+        and index < len(query.expressions)
+        and not any(isinstance(e, exp.Star) or isinstance(e.this, exp.Star) for e in query.expressions[: index + 1])
+    ):
         return place_of(query.expressions[index], source)
     return None

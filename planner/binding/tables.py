@@ -33,9 +33,13 @@ def scan_of(table: CatalogTable, place: Place, hints: tuple[tuple[str, str], ...
     for column in metadata:
         key = column.metadata_key or column.name
         if key not in available:
-            raise CatalogError("CAT102", f"the connector '{table.options.get('connector')}' has no metadata '{key}'",
-                               place=place, expected="one of " + ", ".join(available) if available else "no metadata column",
-                               hint=nearest(key, available))
+            raise CatalogError(
+                "CAT102",
+                f"the connector '{table.options.get('connector')}' has no metadata '{key}'",
+                place=place,
+                expected="one of " + ", ".join(available) if available else "no metadata column",
+                hint=nearest(key, available),
+            )
         keys.append((key, column.name, available[key]))
     order = list(available)
     read: list[tuple[str, str, LogicalType]] = []

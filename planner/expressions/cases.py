@@ -68,7 +68,12 @@ def boolean_case(branches: Sequence[Branch], unknown_as: NullAs, type: LogicalTy
 
 def push_into_cases(rex: Rex) -> Rex:
     """``rex`` with predicates over one CASE moved into its branches."""
-    if kind(rex) != "CASE" and len(rex.children) and rex.type.root == "BOOLEAN" and kind(rex) not in ("AND", "OR", "NOT"):
+    if (
+        kind(rex) != "CASE"
+        and len(rex.children)
+        and rex.type.root == "BOOLEAN"
+        and kind(rex) not in ("AND", "OR", "NOT")
+    ):
         cases = [i for i, c in enumerate(rex.children) if kind(c) == "CASE"]
         others_constant = all(kind(c) == "LITERAL" for i, c in enumerate(rex.children) if i not in cases)
         if len(cases) == 1 and others_constant and rex.children[cases[0]].type.root != "BOOLEAN":

@@ -56,10 +56,33 @@ def always_null(rex: Rex) -> bool:
     return kind(rex) in STRONG and any(always_null(c) for c in rex.children)
 
 
-_SAFE = frozenset({
-    *COMPARISONS, "UNARY +", "NEGATE", "+", "-", "*", *NEGATED, "IS DISTINCT FROM", "IS NOT DISTINCT FROM", "SEARCH", "OR",
-    "AND", "NOT", "CASE", "LIKE", "COALESCE", "TRIM", "LTRIM", "RTRIM", "BETWEEN", "CEIL", "FLOOR", "REVERSE",
-})
+_SAFE = frozenset(
+    {
+        *COMPARISONS,
+        "UNARY +",
+        "NEGATE",
+        "+",
+        "-",
+        "*",
+        *NEGATED,
+        "IS DISTINCT FROM",
+        "IS NOT DISTINCT FROM",
+        "SEARCH",
+        "OR",
+        "AND",
+        "NOT",
+        "CASE",
+        "LIKE",
+        "COALESCE",
+        "TRIM",
+        "LTRIM",
+        "RTRIM",
+        "BETWEEN",
+        "CEIL",
+        "FLOOR",
+        "REVERSE",
+    }
+)
 
 
 def is_safe(rex: Rex) -> bool:

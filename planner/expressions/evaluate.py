@@ -32,7 +32,7 @@ def evaluate_constant(rex: Rex) -> Literal | None:
 
 
 def _moment(type: LogicalType, value: Any) -> str:  # noqa: A002
-    text = value.replace(tzinfo=None).isoformat(sep=" ")
+    text: str = value.replace(tzinfo=None).isoformat(sep=" ")
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 

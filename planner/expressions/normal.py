@@ -21,12 +21,21 @@ def key(rex: Rex) -> Hashable:
     if isinstance(rex, InputRef):
         return ("REF", rex.index)
     if isinstance(rex, Literal):
-        return ("LITERAL", str(rex.value) if rex.sarg is None else str(rex.sarg), rex.symbol, str(rex.type.as_nullable()))
+        return (
+            "LITERAL",
+            str(rex.value) if rex.sarg is None else str(rex.sarg),
+            rex.symbol,
+            str(rex.type.as_nullable()),
+        )
     if isinstance(rex, FieldAccess):
         return ("FIELD", rex.name, key(rex.expr))
     if isinstance(rex, Over):
-        return (rex.function, tuple(map(key, rex.operands)), tuple(map(key, rex.partition)),
-                tuple((key(e), a, n) for e, a, n in rex.order))
+        return (
+            rex.function,
+            tuple(map(key, rex.operands)),
+            tuple(map(key, rex.partition)),
+            tuple((key(e), a, n) for e, a, n in rex.order),
+        )
     op = kind(rex)
     operands = [key(c) for c in rex.children]
     if op in _SYMMETRIC and isinstance(rex, Call):

@@ -9,10 +9,41 @@ from execnodes.errors import Place
 from execnodes.rex import Call, FieldAccess, InputRef, Literal, Rex, input_refs, remap, shift
 from execnodes.types import BOOLEAN, LogicalType
 
-__all__ = ["COMPARISONS", "FALSE", "MIRRORED", "NEGATED", "TRUE", "Over", "and_", "call", "cast", "compare",
-           "conjunctions", "contains_call", "disjunctions", "input_refs", "is_always_false", "is_always_true",
-           "is_deterministic", "is_dynamic", "is_null_literal", "kind", "not_", "or_", "refs", "remap", "rewrite", "same_type",
-           "shift", "substitute", "test", "unwrap_cast", "walk", "with_operands", "with_type"]
+__all__ = [
+    "COMPARISONS",
+    "FALSE",
+    "MIRRORED",
+    "NEGATED",
+    "TRUE",
+    "Over",
+    "and_",
+    "call",
+    "cast",
+    "compare",
+    "conjunctions",
+    "contains_call",
+    "disjunctions",
+    "input_refs",
+    "is_always_false",
+    "is_always_true",
+    "is_deterministic",
+    "is_dynamic",
+    "is_null_literal",
+    "kind",
+    "not_",
+    "or_",
+    "refs",
+    "remap",
+    "rewrite",
+    "same_type",
+    "shift",
+    "substitute",
+    "test",
+    "unwrap_cast",
+    "walk",
+    "with_operands",
+    "with_type",
+]
 
 TRUE = Literal(BOOLEAN.not_null(), True)
 FALSE = Literal(BOOLEAN.not_null(), False)
@@ -20,16 +51,29 @@ FALSE = Literal(BOOLEAN.not_null(), False)
 COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
 MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 NEGATED = {
-    "=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">",
-    "IS NULL": "IS NOT NULL", "IS NOT NULL": "IS NULL", "IS TRUE": "IS NOT TRUE", "IS NOT TRUE": "IS TRUE",
-    "IS FALSE": "IS NOT FALSE", "IS NOT FALSE": "IS FALSE",
+    "=": "<>",
+    "<>": "=",
+    "<": ">=",
+    ">=": "<",
+    ">": "<=",
+    "<=": ">",
+    "IS NULL": "IS NOT NULL",
+    "IS NOT NULL": "IS NULL",
+    "IS TRUE": "IS NOT TRUE",
+    "IS NOT TRUE": "IS TRUE",
+    "IS FALSE": "IS NOT FALSE",
+    "IS NOT FALSE": "IS FALSE",
 }
 """``NOT (a op b)`` is ``a NEGATED[op] b``."""
 
 _SYNTAX = {
-    **dict.fromkeys((*COMPARISONS, "AND", "OR", "+", "-", "*", "/"), "BINARY"), "NOT": "PREFIX",
+    **dict.fromkeys((*COMPARISONS, "AND", "OR", "+", "-", "*", "/"), "BINARY"),
+    "NOT": "PREFIX",
     **dict.fromkeys(("IS NULL", "IS NOT NULL", "IS TRUE", "IS FALSE", "IS NOT TRUE", "IS NOT FALSE"), "POSTFIX"),
-    "CAST": "SPECIAL", "CASE": "SPECIAL", "SEARCH": "INTERNAL", "REINTERPRET": "SPECIAL",
+    "CAST": "SPECIAL",
+    "CASE": "SPECIAL",
+    "SEARCH": "INTERNAL",
+    "REINTERPRET": "SPECIAL",
 }
 _TESTS = ("IS NULL", "IS NOT NULL", "IS TRUE", "IS FALSE", "IS NOT TRUE", "IS NOT FALSE")
 
@@ -186,8 +230,8 @@ def with_operands(rex: Rex, operands: Sequence[Rex]) -> Rex:
         return replace(rex, expr=operands[0])
     if isinstance(rex, Over):
         n, p = len(rex.operands), len(rex.partition)
-        order = tuple((e, asc, last) for e, (_, asc, last) in zip(operands[n + p:], rex.order, strict=True))
-        return replace(rex, operands=tuple(operands[:n]), partition=tuple(operands[n:n + p]), order=order)
+        order = tuple((e, asc, last) for e, (_, asc, last) in zip(operands[n + p :], rex.order, strict=True))
+        return replace(rex, operands=tuple(operands[:n]), partition=tuple(operands[n : n + p]), order=order)
     return rex
 
 
@@ -203,8 +247,10 @@ def rewrite(rex: Rex, change: Callable[[Rex], Rex | None]) -> Rex:
 
 def substitute(rex: Rex, fields: Sequence[Rex] | Mapping[int, Rex]) -> Rex:
     """``rex`` with each input reference replaced by the expression of that field."""
+
     def change(e: Rex) -> Rex | None:
         return fields[e.index] if isinstance(e, InputRef) else None
+
     return rewrite(rex, change)
 
 
@@ -213,9 +259,24 @@ def contains_call(rex: Rex, *names: str) -> bool:
     return any(kind(e) in names for e in walk(rex))
 
 
-_NON_DETERMINISTIC = frozenset({"PROCTIME", "RAND", "RAND_INTEGER", "UUID", "CURRENT_TIMESTAMP", "NOW", "LOCALTIMESTAMP",
-                                "LOCALTIME", "CURRENT_TIME", "CURRENT_DATE", "CURRENT_ROW_TIMESTAMP", "UNIX_TIMESTAMP",
-                                "SOURCE_WATERMARK", "CURRENT_WATERMARK"})
+_NON_DETERMINISTIC = frozenset(
+    {
+        "PROCTIME",
+        "RAND",
+        "RAND_INTEGER",
+        "UUID",
+        "CURRENT_TIMESTAMP",
+        "NOW",
+        "LOCALTIMESTAMP",
+        "LOCALTIME",
+        "CURRENT_TIME",
+        "CURRENT_DATE",
+        "CURRENT_ROW_TIMESTAMP",
+        "UNIX_TIMESTAMP",
+        "SOURCE_WATERMARK",
+        "CURRENT_WATERMARK",
+    }
+)
 """Flink's functions that are not deterministic, or deterministic only within one query (in streams: neither)."""
 
 

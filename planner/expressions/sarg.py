@@ -47,8 +47,11 @@ class Range:
     def of(cls, comparison: str, value: Any) -> list[Range]:
         """The values for which ``x comparison value`` holds."""
         table = {
-            "=": [cls(value, True, value, True)], "<": [cls(None, False, value, False)], ">": [cls(value, False)],
-            "<=": [cls(None, False, value, True)], ">=": [cls(value, True)],
+            "=": [cls(value, True, value, True)],
+            "<": [cls(None, False, value, False)],
+            ">": [cls(value, False)],
+            "<=": [cls(None, False, value, True)],
+            ">=": [cls(value, True)],
             "<>": [cls(None, False, value, False), cls(value, False)],
         }
         return table[comparison]
@@ -152,8 +155,14 @@ class Sarg:
         out = []
         for r in value["ranges"]:
             low, high = r.get("lower"), r.get("upper")
-            out.append(Range(low["value"] if low else None, bool(low) and low["boundType"] == "CLOSED",
-                             high["value"] if high else None, bool(high) and high["boundType"] == "CLOSED"))
+            out.append(
+                Range(
+                    low["value"] if low else None,
+                    bool(low) and low["boundType"] == "CLOSED",
+                    high["value"] if high else None,
+                    bool(high) and high["boundType"] == "CLOSED",
+                )
+            )
         return cls(tuple(out), value.get("nullAs", "UNKNOWN"), value_key(type))
 
     def to_json(self) -> dict[str, Any]:

@@ -39,8 +39,9 @@ class _SargBuilder(Rex):
 
     def __init__(self, ref: Rex, negate: bool, key: Callable[[Any], Any]) -> None:
         super().__init__(BOOLEAN)
-        self.__dict__.update(ref=ref, negate=negate, types=[], ranges=RangeSet(key), null_as="FALSE",
-                             has_sarg=False, merged=False)
+        self.__dict__.update(
+            ref=ref, negate=negate, types=[], ranges=RangeSet(key), null_as="FALSE", has_sarg=False, merged=False
+        )
 
     ref: Rex
     negate: bool

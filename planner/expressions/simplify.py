@@ -7,6 +7,7 @@ where the three values matter.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import ClassVar
 
 from execnodes.rex import Call, Literal, Rex
 from execnodes.types import BOOLEAN, LogicalType
@@ -72,7 +73,7 @@ class Simplifier:
             return Literal(rex.type.as_nullable(), None)
         if op in COMPARISONS:
             return self._comparison(rex, unknown_as)
-        method = _METHODS.get(op)
+        method = self._METHODS.get(op)
         if method is not None:
             return method(self, rex, unknown_as)
         return self._generic(rex)
@@ -84,8 +85,11 @@ class Simplifier:
 
     def _and(self, rex: Rex, unknown_as: NullAs) -> Rex:
         operands = conjunctions(rex) if not is_always_true(rex) else [rex]
-        operands = self._and_terms(operands, unknown_as) if unknown_as == "FALSE" else [
-            self.simplify(o, unknown_as) for o in operands]
+        operands = (
+            self._and_terms(operands, unknown_as)
+            if unknown_as == "FALSE"
+            else [self.simplify(o, unknown_as) for o in operands]
+        )
         collector = SargCollector(negate=True)
         for o in operands:
             collector.accept(o)
@@ -178,9 +182,9 @@ class Simplifier:
                     continue
                 if unknown_as == "TRUE":
                     return TRUE
-            elif is_always_true(term):
-                return TRUE
-            elif op == "IS NOT TRUE" and is_safe(term.children[0]) and member(term.children[0], terms):
+            elif is_always_true(term) or (
+                op == "IS NOT TRUE" and is_safe(term.children[0]) and member(term.children[0], terms)
+            ):
                 return TRUE
             elif op == "NOT" and is_safe(term.children[0]) and member(term.children[0], terms):
                 return self._or_of_opposites(terms, term, unknown_as)
@@ -261,8 +265,12 @@ class Simplifier:
             simplified = self.simplify(a, "FALSE" if op == "IS TRUE" else "TRUE")
             return None if equal(simplified, a) else test(op, simplified)
         if kind(a) == "NOT":
-            flipped = {"IS TRUE": "IS FALSE", "IS FALSE": "IS TRUE", "IS NOT TRUE": "IS NOT FALSE",
-                       "IS NOT FALSE": "IS NOT TRUE"}.get(op, op)
+            flipped = {
+                "IS TRUE": "IS FALSE",
+                "IS FALSE": "IS TRUE",
+                "IS NOT TRUE": "IS NOT FALSE",
+                "IS NOT FALSE": "IS NOT TRUE",
+            }.get(op, op)
             return self.simplify(test(flipped, a.children[0]))
         simplified = self.simplify(a)
         return None if equal(simplified, a) else test(op, simplified)
@@ -349,8 +357,12 @@ class Simplifier:
         known = RangeSet(key, [ALL])
         for p in self.predicates:
             other = Comparison.of(p)
-            if other is not None and equal(other.ref, c.ref) and not is_null_literal(other.literal) and \
-                    same_type(other.literal.type, c.literal.type):
+            if (
+                other is not None
+                and equal(other.ref, c.ref)
+                and not is_null_literal(other.literal)
+                and same_type(other.literal.type, c.literal.type)
+            ):
                 allowed = RangeSet(key, Range.of(other.op, other.literal.value))
                 known = known.intersect(allowed)
                 rest = rest.intersect(allowed)
@@ -442,13 +454,17 @@ class Simplifier:
             return self.simplify(call("OR", (Literal(BOOLEAN, None), test("IS NOT NULL", ref)), BOOLEAN), unknown_as)
         return self._generic(rex)
 
-
-_METHODS: dict[str, Callable[[Simplifier, Rex, NullAs], Rex]] = {
-    "AND": Simplifier._and, "OR": Simplifier._or, "NOT": Simplifier._not, "SEARCH": Simplifier._search,
-    "CAST": Simplifier._cast, "CASE": Simplifier._case, "LIKE": Simplifier._like,
-    **dict.fromkeys(("+", "-", "*", "/"), Simplifier._arithmetic),
-    **dict.fromkeys(("IS NULL", "IS NOT NULL", "IS TRUE", "IS FALSE", "IS NOT TRUE", "IS NOT FALSE"), Simplifier._is),
-}
+    _METHODS: ClassVar[dict[str, Callable[[Simplifier, Rex, NullAs], Rex]]] = {
+        "AND": _and,
+        "OR": _or,
+        "NOT": _not,
+        "SEARCH": _search,
+        "CAST": _cast,
+        "CASE": _case,
+        "LIKE": _like,
+        **dict.fromkeys(("+", "-", "*", "/"), _arithmetic),
+        **dict.fromkeys(("IS NULL", "IS NOT NULL", "IS TRUE", "IS FALSE", "IS NOT TRUE", "IS NOT FALSE"), _is),
+    }
 
 
 def _is_number(rex: Rex, value: int) -> bool:
@@ -493,8 +509,9 @@ def simplify_filter(predicates: Iterable[Rex]) -> Rex:
     return result
 
 
-def simplify_preserving_type(rex: Rex, unknown_as: NullAs, predicates: Sequence[Rex] = (),
-                             match_nullability: bool = True) -> Rex:
+def simplify_preserving_type(
+    rex: Rex, unknown_as: NullAs, predicates: Sequence[Rex] = (), match_nullability: bool = True
+) -> Rex:
     """``rex`` simplified; cast back where that changed its type (or, if asked, its nullability)."""
     simplified = Simplifier(predicates).simplify(rex, unknown_as)
     if simplified.type == rex.type or (not match_nullability and same_type(simplified.type, rex.type)):

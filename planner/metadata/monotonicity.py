@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from execnodes.connectors.registry import source_changelog_mode
 from execnodes.changelog import INSERT_ONLY
+from execnodes.connectors.registry import source_changelog_mode
 from execnodes.rex import InputRef, Rex
 from execnodes.rex import Literal as Constant
 from planner.algebra import AggCall, Aggregate, Calc, Exchange, Filter, Join, Project, Rank, Rel, Scan, Union
@@ -68,7 +68,9 @@ def _aggregated(rel: Aggregate) -> list[Monotonicity] | None:
     for c in rel.calls:
         own = _of_call(c, rel.input)
         if updates:
-            child: Monotonicity = "CONSTANT" if not c.args else below[c.args[0]] if len(c.args) == 1 else "NOT_MONOTONIC"
+            child: Monotonicity = (
+                "CONSTANT" if not c.args else below[c.args[0]] if len(c.args) == 1 else "NOT_MONOTONIC"
+            )
             if child not in (own, "CONSTANT"):
                 own = "NOT_MONOTONIC"
         out.append(own)
@@ -145,7 +147,12 @@ def _bound(term: Rex, index: int) -> tuple[str, float] | None:
     left, right = term.children
     if isinstance(left, Constant):
         left, right, op = right, left, MIRRORED[op]
-    if isinstance(left, InputRef) and left.index == index and isinstance(right, Constant) and right.type.is_numeric \
-            and right.value is not None:
+    if (
+        isinstance(left, InputRef)
+        and left.index == index
+        and isinstance(right, Constant)
+        and right.type.is_numeric
+        and right.value is not None
+    ):
         return op, float(right.value)
     return None

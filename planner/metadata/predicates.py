@@ -44,8 +44,9 @@ def predicates_of(rel: Rel) -> list[Rex]:
         return _distinct([*left, *right, *own]) if rel.join_type == "INNER" else []
     if isinstance(rel, Aggregate):
         where = {g: i for i, g in enumerate(rel.group)}
-        return [remap(p, where) for p in predicates_of(rel.input)
-                if rel.group and all(i in where for i in input_refs(p))]
+        return [
+            remap(p, where) for p in predicates_of(rel.input) if rel.group and all(i in where for i in input_refs(p))
+        ]
     if isinstance(rel, Union):
         first, *rest = [predicates_of(i) for i in rel.inputs]
         return [p for p in first if all(member(p, other) for other in rest)]
@@ -110,5 +111,3 @@ def constant_map(predicates: Iterable[Rex]) -> list[tuple[Rex, Literal]]:
                 if isinstance(inner, Literal):
                     add(left.children[0], inner)
     return found
-
-

@@ -1,7 +1,7 @@
 """The passes from the bound query to the physical plan, in order: one file per pass, all listed in :data:`PHASES`.
 
-The phases are those of Flink's ``FlinkStreamProgram``. A phase applies its rules one after another (``sequence``) or all
-together (``collection``), each until nothing changes; or it is one function over the whole tree.
+The phases are those of Flink's ``FlinkStreamProgram``. A phase applies its rules one after another (``sequence``) or
+all together (``collection``), each until nothing changes; or it is one function over the whole tree.
 """
 
 from __future__ import annotations
@@ -79,21 +79,66 @@ _SIMPLIFY = (simplify_filter_condition, simplify_join_condition, push_join_expre
 _REDUCE = (reduce_filter, reduce_project, reduce_join)
 
 PHASES: tuple[Phase, ...] = (
-    Phase("default rewrite", "sequence", (
-        *_SIMPLIFY, remove_unreachable_coalesce_arguments, simplify_coalesce_of_join_keys, *_REDUCE, pull_up_constants,
-        merge_projects, split_windows, coerce_unions, merge_filters, prune_count_star)),
-    Phase("filters towards the sources", "collection", (
-        filter_into_join, join_condition_push, filter_through_aggregate, filter_through_project, filter_through_union,
-        merge_filters, *_SIMPLIFY, *_REDUCE), times=5),
+    Phase(
+        "default rewrite",
+        "sequence",
+        (
+            *_SIMPLIFY,
+            remove_unreachable_coalesce_arguments,
+            simplify_coalesce_of_join_keys,
+            *_REDUCE,
+            pull_up_constants,
+            merge_projects,
+            split_windows,
+            coerce_unions,
+            merge_filters,
+            prune_count_star,
+        ),
+    ),
+    Phase(
+        "filters towards the sources",
+        "collection",
+        (
+            filter_into_join,
+            join_condition_push,
+            filter_through_aggregate,
+            filter_through_project,
+            filter_through_union,
+            merge_filters,
+            *_SIMPLIFY,
+            *_REDUCE,
+        ),
+        times=5,
+    ),
     Phase("filters into the sources", "sequence", (push_filter_into_scan,)),
     Phase("nothing from nothing", "collection", (prune_empty,)),
-    Phase("projections towards the sources", "collection", (
-        project_through_filter, project_through_join, merge_projects, remove_trivial_project, pull_up_constants,
-        project_through_union)),
+    Phase(
+        "projections towards the sources",
+        "collection",
+        (
+            project_through_filter,
+            project_through_join,
+            merge_projects,
+            remove_trivial_project,
+            pull_up_constants,
+            project_through_union,
+        ),
+    ),
     Phase("projections into the sources", "sequence", (push_project_into_scan, remove_trivial_project)),
-    Phase("unions and aggregates", "collection", (
-        union_to_distinct, drop_distinct_below_union, prune_aggregate_calls, remove_aggregate, merge_aggregate_project, reduce_aggregates,
-        merge_projects, remove_trivial_project)),
+    Phase(
+        "unions and aggregates",
+        "collection",
+        (
+            union_to_distinct,
+            drop_distinct_below_union,
+            prune_aggregate_calls,
+            remove_aggregate,
+            merge_aggregate_project,
+            reduce_aggregates,
+            merge_projects,
+            remove_trivial_project,
+        ),
+    ),
     Phase("calcs", "whole", function=to_calcs),
     Phase("ranks", "sequence", (rank_of_window, refuse_top_n, refuse_values, refuse_windows, transpose_calc_and_rank)),
     Phase("calcs merged", "whole", function=to_calcs),

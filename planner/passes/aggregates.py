@@ -34,8 +34,10 @@ def merge_aggregate_project(rel: Rel) -> Rel | None:
     group = [where[g] for g in rel.group]
     if group != sorted(set(group)):
         return None
-    calls = tuple(replace(c, args=tuple(where[a] for a in c.args), filter=where[c.filter] if c.filter >= 0 else -1)
-                  for c in rel.calls)
+    calls = tuple(
+        replace(c, args=tuple(where[a] for a in c.args), filter=where[c.filter] if c.filter >= 0 else -1)
+        for c in rel.calls
+    )
     return replace(rel, input=project.input, group=tuple(group), calls=calls)
 
 
@@ -130,7 +132,12 @@ def _named(function: str, c: AggCall, type: LogicalType) -> AggCall:  # noqa: A0
 
 def _count(c: AggCall, argument: LogicalType) -> AggCall:
     args = c.args if argument.nullable else ()
-    return replace(c, function="COUNT", internal_name="$COUNT$1", type=BIGINT.not_null(), name=None, args=args,
-                   syntax="FUNCTION_STAR")
-
-
+    return replace(
+        c,
+        function="COUNT",
+        internal_name="$COUNT$1",
+        type=BIGINT.not_null(),
+        name=None,
+        args=args,
+        syntax="FUNCTION_STAR",
+    )

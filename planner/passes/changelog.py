@@ -62,8 +62,11 @@ def _provided(rel: Rel, inputs: tuple[Physical, ...]) -> Kinds:
         return _ALL if shrinks else frozenset({"INSERT", "UPDATE"})
     if isinstance(rel, Rank):
         if not inputs[0].is_insert_only:
-            raise not_supported("ROW_NUMBER over a query or table with updates", rel.place,
-                                "remove duplicates before anything that updates rows")
+            raise not_supported(
+                "ROW_NUMBER over a query or table with updates",
+                rel.place,
+                "remove duplicates before anything that updates rows",
+            )
         return _INSERT if rel.order[0][1] else _ALL
     if isinstance(rel, (Join, Union, Calc, Exchange)):
         out: Kinds = frozenset()
@@ -85,10 +88,13 @@ def _check_accepted(node: Physical, accepted: Kinds, sink: Sink) -> None:
         culprit = below
     words = " and ".join(w for k, w in (("UPDATE", "update"), ("DELETE", "delete")) if k in extra)
     summary = sink.table.identifier.summary
-    raise SqlError("SQL140", f"the table '{summary}' doesn't support consuming {words} changes which is produced by node "
-                   f"{describe(culprit)}", place=sink.place,
-                   expected="a query that only adds rows, or a sink that takes updates, such as print or the format "
-                   "debezium-json")
+    raise SqlError(
+        "SQL140",
+        f"the table '{summary}' doesn't support consuming {words} changes which is produced by node "
+        f"{describe(culprit)}",
+        place=sink.place,
+        expected="a query that only adds rows, or a sink that takes updates, such as print or the format debezium-json",
+    )
 
 
 # updates
@@ -168,7 +174,13 @@ def _passed(node: Physical, required: UpdateKind) -> Physical | None:
 
 
 _VISITORS: dict[type[Rel], Callable[[Physical, UpdateKind], Physical | None]] = {
-    Scan: _scan, Aggregate: _aggregate, Rank: _rank, Join: _join, Calc: _calc, Exchange: _passed, Union: _passed,
+    Scan: _scan,
+    Aggregate: _aggregate,
+    Rank: _rank,
+    Join: _join,
+    Calc: _calc,
+    Exchange: _passed,
+    Union: _passed,
 }
 
 
@@ -196,8 +208,12 @@ def _sink(sink: Sink, below: Physical, options: Mapping[str, str]) -> Physical:
     keys = sorted(sorted(k) for k in upsert_keys(sink.input))
     shown = "none" if not keys else ", ".join(names[i] for i in keys[0])
     primary = ", ".join(sink.table.schema.primary_key)
-    raise SqlError("SQL141", "the query has an upsert key that differs from the primary key of the sink table "
-                   f"'{sink.table.identifier.summary}': primary key ({primary}), upsert key ({shown}); rows with different "
-                   "upsert keys may have the same primary key, and the last change would win", place=sink.place,
-                   expected=f"changes by ({primary})",
-                   hint="declare the sink without PRIMARY KEY, or SET 'table.exec.sink.upsert-materialize' = 'NONE'")
+    raise SqlError(
+        "SQL141",
+        "the query has an upsert key that differs from the primary key of the sink table "
+        f"'{sink.table.identifier.summary}': primary key ({primary}), upsert key ({shown}); rows with different "
+        "upsert keys may have the same primary key, and the last change would win",
+        place=sink.place,
+        expected=f"changes by ({primary})",
+        hint="declare the sink without PRIMARY KEY, or SET 'table.exec.sink.upsert-materialize' = 'NONE'",
+    )

@@ -26,7 +26,9 @@ def coerce_unions(rel: Rel) -> Rel | None:
         if all(a == b for (_, a), (_, b) in zip(fields, wanted, strict=True)):
             inputs.append(source)
             continue
-        exprs = source.exprs if isinstance(source, Project) else tuple(InputRef(t, i) for i, (_, t) in enumerate(fields))
+        exprs = (
+            source.exprs if isinstance(source, Project) else tuple(InputRef(t, i) for i, (_, t) in enumerate(fields))
+        )
         below = source.input if isinstance(source, Project) else source
         exprs = tuple(_cast(e, t) for e, (_, t) in zip(exprs, wanted, strict=True))
         inputs.append(Project(below, exprs, tuple(field_names(source))))

@@ -23,6 +23,9 @@ def distribute(rel: Rel) -> Rel:
         return replace(rel, input=Exchange(inputs[0], rel.partition))
     if isinstance(rel, Join):
         keys = equi_keys(rel.condition, rel.left.width)
-        return replace(rel, left=Exchange(inputs[0], tuple(k for k, _ in keys)),
-                       right=Exchange(inputs[1], tuple(k for _, k in keys)))
+        return replace(
+            rel,
+            left=Exchange(inputs[0], tuple(k for k, _ in keys)),
+            right=Exchange(inputs[1], tuple(k for _, k in keys)),
+        )
     return replace_inputs(rel, inputs)

@@ -18,12 +18,19 @@ __all__ = ["pull_up_constants"]
 
 def _pruned(aggregate: Aggregate, project: Project) -> Aggregate:
     """``aggregate`` over ``project`` without the fields it does not use."""
-    used = sorted({*aggregate.group, *(a for c in aggregate.calls for a in c.args),
-                   *(c.filter for c in aggregate.calls if c.filter >= 0)})
+    used = sorted(
+        {
+            *aggregate.group,
+            *(a for c in aggregate.calls for a in c.args),
+            *(c.filter for c in aggregate.calls if c.filter >= 0),
+        }
+    )
     if len(used) == project.width:
         return aggregate
     where = {f: i for i, f in enumerate(used)}
-    calls = tuple(replace(c, args=tuple(where[a] for a in c.args), filter=where.get(c.filter, -1)) for c in aggregate.calls)
+    calls = tuple(
+        replace(c, args=tuple(where[a] for a in c.args), filter=where.get(c.filter, -1)) for c in aggregate.calls
+    )
     below = replace(project, exprs=tuple(project.exprs[i] for i in used), names=tuple(project.names[i] for i in used))
     return replace(aggregate, input=below, group=tuple(where[g] for g in aggregate.group), calls=calls)
 
@@ -44,14 +51,14 @@ def pull_up_constants(rel: Rel) -> Rel | None:
         if not constants:
             return None
     names = field_names(rel)
-    calls = tuple(replace(c, name=n) for c, n in zip(rel.calls, names[len(rel.group):], strict=True))
+    calls = tuple(replace(c, name=n) for c, n in zip(rel.calls, names[len(rel.group) :], strict=True))
     below = _pruned(replace(rel, group=kept, calls=calls), rel.input)
     exprs: list[Rex] = []
     for i, g in enumerate(rel.group):
         t = rel.fields[i][1]
         if g in constants:
-            value = fold.cast_literal(constants[g], t)
-            exprs.append(value if value.type == t else call("CAST", (value,), t))
+            constant: Rex = fold.cast_literal(constants[g], t)
+            exprs.append(constant if constant.type == t else call("CAST", (constant,), t))
         else:
             exprs.append(InputRef(t, kept.index(g)))
     exprs += [InputRef(c.type, len(kept) + k) for k, c in enumerate(calls)]

@@ -26,8 +26,16 @@ from planner.expressions.ops import (
 )
 from planner.passes.build import filtered
 
-__all__ = ["filter_into_join", "filter_through_aggregate", "filter_through_project", "filter_through_union",
-           "equi_keys", "is_equi_key", "join_condition_push", "merge_filters"]
+__all__ = [
+    "equi_keys",
+    "filter_into_join",
+    "filter_through_aggregate",
+    "filter_through_project",
+    "filter_through_union",
+    "is_equi_key",
+    "join_condition_push",
+    "merge_filters",
+]
 
 
 def merge_filters(rel: Rel) -> Rel | None:

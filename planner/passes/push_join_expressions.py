@@ -25,8 +25,10 @@ def push_join_expressions(rel: Rel) -> Rel | None:
     for term in conjunctions(rel.condition):
         sides = [_side(o, width) for o in term.children] if kind(term) == "=" else []
         if set(sides) == {0, 1} and any(not isinstance(o, InputRef) for o in term.children):
-            operands = [_moved(o, side, width, total, extra_left, extra_right)
-                        for o, side in zip(term.children, sides, strict=True)]
+            operands = [
+                _moved(o, side, width, total, extra_left, extra_right)
+                for o, side in zip(term.children, sides, strict=True)
+            ]
             terms.append(call("=", operands, term.type))
         else:
             terms.append(term)

@@ -36,8 +36,9 @@ def push_project_into_scan(rel: Rel) -> Rel | None:
     metadata.sort(key=lambda i: order.index(keys[i - physical_count]))
     kept = [*physical, *metadata]
     names, types = tuple(scan.names[i] for i in kept), tuple(scan.types[i] for i in kept)
-    ability = ProjectAbility(tuple(physical), tuple(keys[i - physical_count] for i in metadata),
-                             tuple(zip(names, types, strict=True)))
+    ability = ProjectAbility(
+        tuple(physical), tuple(keys[i - physical_count] for i in metadata), tuple(zip(names, types, strict=True))
+    )
     others = tuple(a for a in scan.abilities if not isinstance(a, ProjectAbility))
     narrowed = replace(scan, names=names, types=types, abilities=(*others, ability))
     where = {f: i for i, f in enumerate(kept)}

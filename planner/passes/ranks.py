@@ -52,8 +52,11 @@ def rank_of_window(rel: Rel) -> Rel | None:
     if high is None or any(number in list(input_refs(c)) for c in rest):
         return None
     if (low, high) != (1, 1):
-        raise not_supported(f"a top-N query (rows {low} to {high} of each partition)", window.place,
-                            "keep the first row: WHERE row_num = 1")
+        raise not_supported(
+            f"a top-N query (rows {low} to {high} of each partition)",
+            window.place,
+            "keep the first row: WHERE row_num = 1",
+        )
     rank = Rank(window.input, window.partition, window.order, low, high, None, window.place)
     one = Literal(BIGINT.not_null(), 1)
     fields: list[Rex] = [*refs_to(window.input), one]
@@ -78,7 +81,12 @@ def _bound(term: Rex, number: int) -> tuple[str, int] | None:
     left, right = term.children
     if isinstance(left, Literal):
         left, right, op = right, left, MIRRORED[op]
-    if isinstance(left, InputRef) and left.index == number and isinstance(right, Literal) and isinstance(right.value, int):
+    if (
+        isinstance(left, InputRef)
+        and left.index == number
+        and isinstance(right, Literal)
+        and isinstance(right.value, int)
+    ):
         return op, right.value
     return None
 
@@ -86,9 +94,12 @@ def _bound(term: Rex, number: int) -> tuple[str, int] | None:
 def refuse_windows(rel: Rel) -> Rel | None:
     """Raises SQL150 for a window function whose value is not filtered to the first row."""
     if isinstance(rel, Window):
-        raise not_supported("ROW_NUMBER without a filter on its value", rel.place,
-                            "keep the first row: SELECT ... FROM (SELECT *, ROW_NUMBER() OVER (...) AS row_num "
-                            "FROM ...) WHERE row_num = 1")
+        raise not_supported(
+            "ROW_NUMBER without a filter on its value",
+            rel.place,
+            "keep the first row: SELECT ... FROM (SELECT *, ROW_NUMBER() OVER (...) AS row_num "
+            "FROM ...) WHERE row_num = 1",
+        )
     return None
 
 
@@ -100,8 +111,11 @@ def refuse_top_n(rel: Rel) -> Rel | None:
     if len(rel.order) == 1 and order_type.kind == "PROCTIME":
         return None
     what = "by more than one column" if len(rel.order) > 1 else f"by {order_type.summary()} and not by a time attribute"
-    raise not_supported(f"a top-N query (the first row ordered {what})", rel.place,
-                        "ORDER BY a column that is PROCTIME(), to keep the first or last row of each partition")
+    raise not_supported(
+        f"a top-N query (the first row ordered {what})",
+        rel.place,
+        "ORDER BY a column that is PROCTIME(), to keep the first or last row of each partition",
+    )
 
 
 def refuse_values(rel: Rel) -> Rel | None:
@@ -124,9 +138,11 @@ def transpose_calc_and_rank(rel: Rel) -> Rel | None:
     where = {f: i for i, f in enumerate(kept)}
     names = field_names(rank.input)
     below = Calc(rank.input, tuple(refs_to(rank.input, kept)), tuple(names[i] for i in kept))
-    narrowed = replace(rank, input=below, partition=tuple(where[p] for p in rank.partition),
-                       order=tuple((where[i], a, n) for i, a, n in rank.order))
+    narrowed = replace(
+        rank,
+        input=below,
+        partition=tuple(where[p] for p in rank.partition),
+        order=tuple((where[i], a, n) for i, a, n in rank.order),
+    )
     condition = None if rel.condition is None else remap(rel.condition, where)
     return replace(rel, input=narrowed, exprs=tuple(remap(e, where) for e in rel.exprs), condition=condition)
-
-

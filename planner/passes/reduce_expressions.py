@@ -83,7 +83,7 @@ def _reduced(exprs: Sequence[Rex], predicates: Sequence[Rex], unknown_as: NullAs
     for e in exprs:
         new = folder.fold(push_into_cases(e))
         out.append(simplify_preserving_type(new, unknown_as, predicates))
-    return None if all(a == b or equal(a, b) and a.type == b.type for a, b in zip(out, exprs, strict=True)) else out
+    return None if all(a == b or (equal(a, b) and a.type == b.type) for a, b in zip(out, exprs, strict=True)) else out
 
 
 def reduce_project(rel: Rel) -> Rel | None:

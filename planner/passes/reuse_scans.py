@@ -70,13 +70,17 @@ def _union(scans: Iterable[Scan]) -> Scan | None:
     wanted = {k for s in scans for k in _metadata(s)}
     keys = tuple(k for k in metadata_columns(first.table.options) if k in wanted) if wanted else ()
     columns = first.table.schema.physical
-    by_key = {k: (s.names[len(_physical(s)) + i], s.types[len(_physical(s)) + i])
-              for s in scans for i, k in enumerate(_metadata(s))}
+    by_key = {
+        k: (s.names[len(_physical(s)) + i], s.types[len(_physical(s)) + i])
+        for s in scans
+        for i, k in enumerate(_metadata(s))
+    }
     fields = [*((columns[i].name, columns[i].type) for i in physical), *(by_key[k] for k in keys)]
     filters = tuple(a for a in first.abilities if isinstance(a, FilterAbility))
     ability = ProjectAbility(physical, keys, tuple(fields))
-    return replace(first, names=tuple(n for n, _ in fields), types=tuple(t for _, t in fields),
-                   abilities=(*filters, ability))
+    return replace(
+        first, names=tuple(n for n, _ in fields), types=tuple(t for _, t in fields), abilities=(*filters, ability)
+    )
 
 
 def _narrowed(scan: Scan, wide: Scan) -> Rel:

@@ -33,9 +33,15 @@ def _same(a: Physical, b: Physical) -> bool:
     x, y = a.rel, b.rel
     assert isinstance(x, Sink)
     assert isinstance(y, Sink)
-    return (x.table.identifier == y.table.identifier and dict(x.table.options) == dict(y.table.options)
-            and x.targets == y.targets and x.conflict == y.conflict and a.kinds == b.kinds and a.update == b.update
-            and [t for _, t in x.fields] == [t for _, t in y.fields])
+    return (
+        x.table.identifier == y.table.identifier
+        and dict(x.table.options) == dict(y.table.options)
+        and x.targets == y.targets
+        and x.conflict == y.conflict
+        and a.kinds == b.kinds
+        and a.update == b.update
+        and [t for _, t in x.fields] == [t for _, t in y.fields]
+    )
 
 
 def _united(group: list[Physical]) -> Physical:

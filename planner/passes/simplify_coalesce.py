@@ -23,8 +23,9 @@ def _reachable(rex: Rex) -> Rex:
         if first == 0 and len(operands) > 0:
             return cast(operands[0], e.type) if operands[0].type != e.type else operands[0]
         if first + 1 < len(operands):
-            return replace(e, operands=tuple(operands[:first + 1]))
+            return replace(e, operands=tuple(operands[: first + 1]))
         return None
+
     return rewrite(rex, change)
 
 
@@ -41,8 +42,11 @@ def remove_unreachable_coalesce_arguments(rel: Rel) -> Rel | None:
 def simplify_coalesce_of_join_keys(rel: Rel) -> Rel | None:
     if not isinstance(rel, Project) or not isinstance(rel.input, Join) or rel.input.join_type != "INNER":
         return None
-    pairs = {frozenset(c.index for c in t.children if isinstance(c, InputRef)) for t in conjunctions(rel.input.condition)
-             if kind(t) == "=" and all(isinstance(c, InputRef) for c in t.children)}
+    pairs = {
+        frozenset(c.index for c in t.children if isinstance(c, InputRef))
+        for t in conjunctions(rel.input.condition)
+        if kind(t) == "=" and all(isinstance(c, InputRef) for c in t.children)
+    }
 
     def change(e: Rex) -> Rex | None:
         if kind(e) == "COALESCE" and len(e.children) == 2:

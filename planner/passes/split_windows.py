@@ -1,7 +1,7 @@
 """Takes window functions out of projections: a projection of their operands, the window, the projection above.
 
-Source: Calcite's ``ProjectToWindowRule`` (``CalcRelSplitter`` over a ``RexProgram``). The projection below computes each
-distinct subexpression once; what is not a field of the input is called ``$`` and its position.
+Source: Calcite's ``ProjectToWindowRule`` (``CalcRelSplitter`` over a ``RexProgram``). The projection below computes
+each distinct subexpression once; what is not a field of the input is called ``$`` and its position.
 """
 
 from __future__ import annotations
@@ -71,13 +71,20 @@ def _names_above(rel: Project, window: Window, exprs: Sequence[Rex]) -> tuple[st
         return rel.names
     number = window.width - 1
     fields = window.fields
-    return tuple(unique_names([fields[e.index][0] if e.index < number else f"${i}"
-                               for i, e in enumerate(exprs) if isinstance(e, InputRef)]))
+    return tuple(
+        unique_names(
+            [
+                fields[e.index][0] if e.index < number else f"${i}"
+                for i, e in enumerate(exprs)
+                if isinstance(e, InputRef)
+            ]
+        )
+    )
 
 
 def _level_zero(rel: Project, over: Over) -> list[Rex]:
-    """What is computed below the window: the fields that are used above or by it, then other expressions, each after its
-    own operands; the window's order comes before its partition."""
+    """What is computed below the window: the fields that are used above or by it, then other expressions, each after
+    its own operands; the window's order comes before its partition."""
     program: list[Rex] = []
     used: list[Rex] = []
 

@@ -59,6 +59,3 @@ def to_calcs(rel: Rel) -> Rel:
     if calc.condition is None and is_identity(calc.exprs, calc.input):
         return calc.input
     return calc
-
-
-

@@ -85,10 +85,16 @@ def test_a_broken_plan_as_json(stateplan: Command, tmp_path: Path) -> None:
     assert error["place"]["file"] == str(broken)
 
 
-@pytest.mark.parametrize("args", [
-    ["plan", "show"], ["plan", "shwo", PLAN], ["--nope"], ["plan", "show", "--format", "xml", PLAN],
-    ["plan", "compile", "-f", "x.sql", "-o", "p.json", "--overwrite", "--if-not-exists"],
-])
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["plan", "show"],
+        ["plan", "shwo", PLAN],
+        ["--nope"],
+        ["plan", "show", "--format", "xml", PLAN],
+        ["plan", "compile", "-f", "x.sql", "-o", "p.json", "--overwrite", "--if-not-exists"],
+    ],
+)
 def test_a_wrong_command_line(stateplan: Command, args: list[str]) -> None:
     answer = stateplan(*args)
     assert (answer.code, answer.out) == (ExitCode.USAGE, "")
@@ -102,10 +108,19 @@ def test_an_option_without_key_or_value(stateplan: Command, pair: str) -> None:
     assert answer.err.startswith("error: [OPT401] ")
 
 
-@pytest.mark.parametrize(("error", "code"), [
-    (SqlError, 3), (PlanError, 3), (CatalogError, 3), (OptionError, 3), (StateplanError, 3), (DataError, 1),
-    (RunError, 1), (CheckpointError, 4),
-])
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (SqlError, 3),
+        (PlanError, 3),
+        (CatalogError, 3),
+        (OptionError, 3),
+        (StateplanError, 3),
+        (DataError, 1),
+        (RunError, 1),
+        (CheckpointError, 4),
+    ],
+)
 def test_exit_codes(error: type[StateplanError], code: int) -> None:
     assert exit_code(error("X001", "wrong")) == code
 
@@ -117,18 +132,24 @@ def test_a_bug_is_one_line(stateplan: Command, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(plan, "show", broken)
     answer = stateplan("plan", "show", PLAN)
     assert answer.code == ExitCode.BUG
-    assert answer.err == ("error: [BUG000] this is a bug in stateplan: ZeroDivisionError: division by zero\n"
-                          "  hint: --debug shows where\n")
+    assert answer.err == (
+        "error: [BUG000] this is a bug in stateplan: ZeroDivisionError: division by zero\n  hint: --debug shows where\n"
+    )
     monkeypatch.setenv("STATEPLAN_DEBUG", "1")
     with pytest.raises(ZeroDivisionError):
         app.main(["plan", "show", PLAN])
 
 
-@pytest.mark.parametrize(("sent", "code"), [
-    (KeyboardInterrupt(), ExitCode.INTERRUPTED), (signal.SIGTERM, ExitCode.TERMINATED),
-])
-def test_an_interrupted_command(stateplan: Command, monkeypatch: pytest.MonkeyPatch,
-                                sent: KeyboardInterrupt | signal.Signals, code: ExitCode) -> None:
+@pytest.mark.parametrize(
+    ("sent", "code"),
+    [
+        (KeyboardInterrupt(), ExitCode.INTERRUPTED),
+        (signal.SIGTERM, ExitCode.TERMINATED),
+    ],
+)
+def test_an_interrupted_command(
+    stateplan: Command, monkeypatch: pytest.MonkeyPatch, sent: KeyboardInterrupt | signal.Signals, code: ExitCode
+) -> None:
     def interrupted(*_: object) -> None:
         if isinstance(sent, KeyboardInterrupt):
             raise sent
@@ -141,8 +162,9 @@ def test_an_interrupted_command(stateplan: Command, monkeypatch: pytest.MonkeyPa
 
 def test_nobody_reads_the_output() -> None:
     command = f"{sys.executable} -m cli plan show {PLAN} | true; echo ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True,
-                          cwd=Path(__file__).parents[2])
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2]
+    )
     assert done.stderr == ""
     assert int(done.stdout) in (ExitCode.OK, ExitCode.BROKEN_PIPE)
 

@@ -15,7 +15,9 @@ from planner.tableau import display_width, render
 
 
 def test_a_table_looks_like_flinks() -> None:
-    assert render(["name", "null"], [["orders", True], ["a", False]]) == """\
+    assert (
+        render(["name", "null"], [["orders", True], ["a", False]])
+        == """\
 +--------+-------+
 |   name |  null |
 +--------+-------+
@@ -24,6 +26,7 @@ def test_a_table_looks_like_flinks() -> None:
 +--------+-------+
 2 rows in set
 """
+    )
 
 
 def test_one_row_and_none() -> None:
@@ -31,10 +34,15 @@ def test_one_row_and_none() -> None:
     assert render(["x"], []) == "Empty set\n"
 
 
-@pytest.mark.parametrize(("value", "shown"), [
-    ("a\nb\tc", "a\\nb\\tc"),
-    ("\x1b[31m", "\\u001b[31m"), ("x" * 101, "x" * 97 + "..."), ("日" * 60, "日" * 48 + "..."),
-])
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("a\nb\tc", "a\\nb\\tc"),
+        ("\x1b[31m", "\\u001b[31m"),
+        ("x" * 101, "x" * 97 + "..."),
+        ("日" * 60, "日" * 48 + "..."),
+    ],
+)
 def test_a_value_stays_in_its_cell(value: str, shown: str) -> None:
     assert render(["c"], [[value]]).splitlines()[3].split() == ["|", shown, "|"]
 

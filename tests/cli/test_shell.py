@@ -10,24 +10,27 @@ from cli.console import CaptureConsole
 from cli.shell import PROMPT, Shell, is_complete
 
 
-@pytest.mark.parametrize(("text", "complete"), [
-    ("SELECT 1;", True),
-    ("SELECT 1; ", True),
-    ("SELECT 1; -- done", True),
-    ("SELECT 1", False),
-    ("SELECT ';", False),
-    ("SELECT ';'", False),
-    ("SELECT 'it''s;';", True),
-    ("SELECT `a;b", False),
-    ("SELECT 1 -- ;", False),
-    ("SELECT /* ; */ 1", False),
-    ("SELECT /* ;", False),
-    ("SELECT 1; SELECT", False),
-    ("EXECUTE STATEMENT SET BEGIN INSERT INTO a SELECT 1;", False),
-    ("EXECUTE STATEMENT SET BEGIN INSERT INTO a SELECT CASE WHEN x THEN 1 END FROM t; END;", True),
-    ("compile plan 'p' for statement set\nbegin insert into a select 1; insert into b select 2; end", False),
-    ("SELECT 'STATEMENT SET BEGIN';", True),
-])
+@pytest.mark.parametrize(
+    ("text", "complete"),
+    [
+        ("SELECT 1;", True),
+        ("SELECT 1; ", True),
+        ("SELECT 1; -- done", True),
+        ("SELECT 1", False),
+        ("SELECT ';", False),
+        ("SELECT ';'", False),
+        ("SELECT 'it''s;';", True),
+        ("SELECT `a;b", False),
+        ("SELECT 1 -- ;", False),
+        ("SELECT /* ; */ 1", False),
+        ("SELECT /* ;", False),
+        ("SELECT 1; SELECT", False),
+        ("EXECUTE STATEMENT SET BEGIN INSERT INTO a SELECT 1;", False),
+        ("EXECUTE STATEMENT SET BEGIN INSERT INTO a SELECT CASE WHEN x THEN 1 END FROM t; END;", True),
+        ("compile plan 'p' for statement set\nbegin insert into a select 1; insert into b select 2; end", False),
+        ("SELECT 'STATEMENT SET BEGIN';", True),
+    ],
+)
 def test_where_a_statement_ends(text: str, complete: bool) -> None:
     assert is_complete(text) is complete
 

@@ -28,14 +28,42 @@ _WIDE = Context(prec=60)
 
 FOLDER = Path(__file__).parent / "golden"
 
-FIELDS: list[tuple[str, LogicalType]] = [(name, parse_type(text)) for name, text in (
-    ("id", "INT NOT NULL"), ("b", "BOOLEAN"), ("ti", "TINYINT"), ("si", "SMALLINT"), ("i", "INT"), ("l", "BIGINT"),
-    ("f", "FLOAT"), ("d", "DOUBLE"), ("dc", "DECIMAL(10, 2)"), ("dd", "DECIMAL(38, 18)"), ("de", "DECIMAL(5, 0)"),
-    ("s", "STRING"), ("vc", "VARCHAR(10)"), ("ch", "CHAR(5)"), ("by", "BYTES"), ("dt", "DATE"), ("tm", "TIME(0)"),
-    ("ts3", "TIMESTAMP(3)"), ("ts6", "TIMESTAMP(6)"), ("ts9", "TIMESTAMP(9)"), ("lz", "TIMESTAMP_LTZ(3)"),
-    ("inn", "INT NOT NULL"), ("lnn", "BIGINT NOT NULL"), ("snn", "STRING NOT NULL"), ("dcn", "DECIMAL(10, 2) NOT NULL"),
-    ("bn", "BOOLEAN NOT NULL"), ("arr", "ARRAY<INT>"), ("ars", "ARRAY<STRING>"), ("mp", "MAP<STRING, INT>"),
-    ("rw", "ROW<x INT, y STRING>"), ("j", "STRING"))]
+FIELDS: list[tuple[str, LogicalType]] = [
+    (name, parse_type(text))
+    for name, text in (
+        ("id", "INT NOT NULL"),
+        ("b", "BOOLEAN"),
+        ("ti", "TINYINT"),
+        ("si", "SMALLINT"),
+        ("i", "INT"),
+        ("l", "BIGINT"),
+        ("f", "FLOAT"),
+        ("d", "DOUBLE"),
+        ("dc", "DECIMAL(10, 2)"),
+        ("dd", "DECIMAL(38, 18)"),
+        ("de", "DECIMAL(5, 0)"),
+        ("s", "STRING"),
+        ("vc", "VARCHAR(10)"),
+        ("ch", "CHAR(5)"),
+        ("by", "BYTES"),
+        ("dt", "DATE"),
+        ("tm", "TIME(0)"),
+        ("ts3", "TIMESTAMP(3)"),
+        ("ts6", "TIMESTAMP(6)"),
+        ("ts9", "TIMESTAMP(9)"),
+        ("lz", "TIMESTAMP_LTZ(3)"),
+        ("inn", "INT NOT NULL"),
+        ("lnn", "BIGINT NOT NULL"),
+        ("snn", "STRING NOT NULL"),
+        ("dcn", "DECIMAL(10, 2) NOT NULL"),
+        ("bn", "BOOLEAN NOT NULL"),
+        ("arr", "ARRAY<INT>"),
+        ("ars", "ARRAY<STRING>"),
+        ("mp", "MAP<STRING, INT>"),
+        ("rw", "ROW<x INT, y STRING>"),
+        ("j", "STRING"),
+    )
+]
 """Columns of the table the expressions are over."""
 
 
@@ -99,15 +127,19 @@ def cases() -> tuple[Golden, ...]:
     for line in (FOLDER / "rex.jsonl").read_text(encoding="utf-8").splitlines():
         entry = json.loads(line)
         rexes[entry["family"], entry["expression"]] = entry["rex"]
-    return tuple(_entry(path.stem, line, rexes) for path in sorted(FOLDER.glob("*.txt"))
-                 for line in path.read_text(encoding="utf-8").splitlines())
+    return tuple(
+        _entry(path.stem, line, rexes)
+        for path in sorted(FOLDER.glob("*.txt"))
+        for line in path.read_text(encoding="utf-8").splitlines()
+    )
 
 
 def _input(t: LogicalType, value: Any) -> Any:
     if value is None:
         return None
     readers = {
-        "DATE": dt.date.fromisoformat, "TIME_WITHOUT_TIME_ZONE": dt.time.fromisoformat,
+        "DATE": dt.date.fromisoformat,
+        "TIME_WITHOUT_TIME_ZONE": dt.time.fromisoformat,
         "DECIMAL": lambda v: Decimal(str(v)).quantize(Decimal(1).scaleb(-(t.scale or 0)), context=_WIDE),
         "VARBINARY": bytes.fromhex,
         "MAP": lambda v: [{"key": k, "value": x} for k, x in v.items()],

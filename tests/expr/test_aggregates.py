@@ -9,20 +9,32 @@ from execnodes.functions import aggregates, find_aggregate, is_aggregate
 from execnodes.types import parse_type
 
 
-@pytest.mark.parametrize(("name", "operand", "grouped", "filtered", "result"), [
-    ("COUNT", None, True, False, "BIGINT NOT NULL"), ("COUNT", "INT", False, True, "BIGINT NOT NULL"),
-    ("SUM", "INT", True, False, "INT"), ("SUM", "INT NOT NULL", True, False, "INT NOT NULL"),
-    ("SUM", "INT NOT NULL", False, False, "INT"), ("SUM", "INT NOT NULL", True, True, "INT"),
-    ("SUM", "TINYINT", True, False, "TINYINT"), ("SUM", "BIGINT", True, False, "BIGINT"),
-    ("SUM", "DOUBLE", True, False, "DOUBLE"), ("SUM", "FLOAT", True, False, "FLOAT"),
-    ("SUM", "DECIMAL(10, 2)", True, False, "DECIMAL(38, 2)"),
-    ("$SUM0", "DECIMAL(10, 2)", False, False, "DECIMAL(38, 2) NOT NULL"), ("$SUM0", "INT", True, False, "INT NOT NULL"),
-    ("AVG", "INT", True, False, "INT"), ("AVG", "DOUBLE NOT NULL", True, False, "DOUBLE NOT NULL"),
-    ("AVG", "DECIMAL(10, 2)", True, False, "DECIMAL(38, 6)"),
-    ("AVG", "DECIMAL(38, 18)", True, False, "DECIMAL(38, 18)"),
-    ("MIN", "STRING", True, False, "STRING"), ("MAX", "DATE NOT NULL", True, False, "DATE NOT NULL"),
-    ("MAX", "DATE NOT NULL", False, False, "DATE"), ("max", "BOOLEAN", True, False, "BOOLEAN"),
-])
+@pytest.mark.parametrize(
+    ("name", "operand", "grouped", "filtered", "result"),
+    [
+        ("COUNT", None, True, False, "BIGINT NOT NULL"),
+        ("COUNT", "INT", False, True, "BIGINT NOT NULL"),
+        ("SUM", "INT", True, False, "INT"),
+        ("SUM", "INT NOT NULL", True, False, "INT NOT NULL"),
+        ("SUM", "INT NOT NULL", False, False, "INT"),
+        ("SUM", "INT NOT NULL", True, True, "INT"),
+        ("SUM", "TINYINT", True, False, "TINYINT"),
+        ("SUM", "BIGINT", True, False, "BIGINT"),
+        ("SUM", "DOUBLE", True, False, "DOUBLE"),
+        ("SUM", "FLOAT", True, False, "FLOAT"),
+        ("SUM", "DECIMAL(10, 2)", True, False, "DECIMAL(38, 2)"),
+        ("$SUM0", "DECIMAL(10, 2)", False, False, "DECIMAL(38, 2) NOT NULL"),
+        ("$SUM0", "INT", True, False, "INT NOT NULL"),
+        ("AVG", "INT", True, False, "INT"),
+        ("AVG", "DOUBLE NOT NULL", True, False, "DOUBLE NOT NULL"),
+        ("AVG", "DECIMAL(10, 2)", True, False, "DECIMAL(38, 6)"),
+        ("AVG", "DECIMAL(38, 18)", True, False, "DECIMAL(38, 18)"),
+        ("MIN", "STRING", True, False, "STRING"),
+        ("MAX", "DATE NOT NULL", True, False, "DATE NOT NULL"),
+        ("MAX", "DATE NOT NULL", False, False, "DATE"),
+        ("max", "BOOLEAN", True, False, "BOOLEAN"),
+    ],
+)
 def test_result_type(name: str, operand: str | None, grouped: bool, filtered: bool, result: str) -> None:
     function = find_aggregate(name)
     assert function is not None
@@ -39,10 +51,17 @@ def test_a_time_attribute_becomes_an_ordinary_timestamp() -> None:
     assert function.infer([rowtime]).kind is None
 
 
-@pytest.mark.parametrize(("name", "operands", "code"), [
-    ("SUM", ["STRING"], "SQL203"), ("AVG", ["DATE"], "SQL203"), ("MIN", ["ARRAY<INT>"], "SQL203"),
-    ("SUM", [], "SQL202"), ("SUM", ["INT", "INT"], "SQL202"), ("LISTAGG", ["STRING"], "SQL201"),
-])
+@pytest.mark.parametrize(
+    ("name", "operands", "code"),
+    [
+        ("SUM", ["STRING"], "SQL203"),
+        ("AVG", ["DATE"], "SQL203"),
+        ("MIN", ["ARRAY<INT>"], "SQL203"),
+        ("SUM", [], "SQL202"),
+        ("SUM", ["INT", "INT"], "SQL202"),
+        ("LISTAGG", ["STRING"], "SQL201"),
+    ],
+)
 def test_error(name: str, operands: list[str], code: str) -> None:
     function = find_aggregate(name)
     assert function is not None
@@ -55,5 +74,11 @@ def test_error(name: str, operands: list[str], code: str) -> None:
 def test_names_and_plan_identity() -> None:
     assert is_aggregate("Count") and is_aggregate("LISTAGG") and not is_aggregate("UPPER")
     found = {f.name: (f.internal_name, f.syntax) for f in aggregates() if f.supported}
-    assert found == {"COUNT": ("$COUNT$1", "FUNCTION_STAR"), "SUM": ("$SUM$1", None), "$SUM0": ("$$SUM0$1", None),
-                     "MIN": ("$MIN$1", None), "MAX": ("$MAX$1", None), "AVG": ("$AVG$1", None)}
+    assert found == {
+        "COUNT": ("$COUNT$1", "FUNCTION_STAR"),
+        "SUM": ("$SUM$1", None),
+        "$SUM0": ("$$SUM0$1", None),
+        "MIN": ("$MIN$1", None),
+        "MAX": ("$MAX$1", None),
+        "AVG": ("$AVG$1", None),
+    }

@@ -23,9 +23,15 @@ A, B, S = InputRef(INT, 0), InputRef(INT, 1), InputRef(STRING, 2)
 
 
 def frame(rows: int = 3) -> pl.DataFrame:
-    return pl.DataFrame({"c0": [1, None, 3] * (rows // 3), "c1": [0, 2, 4] * (rows // 3),
-                         "c2": ["1", "x", None] * (rows // 3), "kind": [0, 1, 3] * (rows // 3)},
-                        schema={"c0": pl.Int32, "c1": pl.Int32, "c2": pl.String, "kind": pl.Int8})
+    return pl.DataFrame(
+        {
+            "c0": [1, None, 3] * (rows // 3),
+            "c1": [0, 2, 4] * (rows // 3),
+            "c2": ["1", "x", None] * (rows // 3),
+            "kind": [0, 1, 3] * (rows // 3),
+        },
+        schema={"c0": pl.Int32, "c1": pl.Int32, "c2": pl.String, "kind": pl.Int8},
+    )
 
 
 def n(text: str) -> Rex:
@@ -110,12 +116,15 @@ def test_projection_is_not_evaluated_for_dropped_rows() -> None:
     assert out["c0"].to_list() == [None, 0]
 
 
-@pytest.mark.parametrize("rex", [
-    make_call("CASE", [make_call("=", [B, n("0")]), n("0"), make_call("/", [A, B])]),
-    make_call("IF", [make_call("=", [B, n("0")]), n("0"), make_call("/", [A, B])]),
-    make_call("AND", [make_call(">", [B, n("0")]), make_call(">", [make_call("/", [A, B]), n("0")])]),
-    make_call("OR", [make_call("=", [B, n("0")]), make_call(">", [make_call("/", [A, B]), n("0")])]),
-])
+@pytest.mark.parametrize(
+    "rex",
+    [
+        make_call("CASE", [make_call("=", [B, n("0")]), n("0"), make_call("/", [A, B])]),
+        make_call("IF", [make_call("=", [B, n("0")]), n("0"), make_call("/", [A, B])]),
+        make_call("AND", [make_call(">", [B, n("0")]), make_call(">", [make_call("/", [A, B]), n("0")])]),
+        make_call("OR", [make_call("=", [B, n("0")]), make_call(">", [make_call("/", [A, B]), n("0")])]),
+    ],
+)
 def test_branches_that_are_not_taken_do_not_fail(rex: Rex) -> None:
     assert CalcTransform((rex,))(frame(), 0).height == 3
 
@@ -165,8 +174,9 @@ def _wrap(value: int, bits: int) -> int:
 
 @given(st.lists(st.tuples(INTS, INTS), min_size=1, max_size=20))
 def test_integers_wrap_around_and_divide_toward_zero(pairs: list[tuple[int, int]]) -> None:
-    data = pl.DataFrame({"c0": [a for a, _ in pairs], "c1": [b or 1 for _, b in pairs]},
-                        schema={"c0": pl.Int32, "c1": pl.Int32})
+    data = pl.DataFrame(
+        {"c0": [a for a, _ in pairs], "c1": [b or 1 for _, b in pairs]}, schema={"c0": pl.Int32, "c1": pl.Int32}
+    )
     rexes = tuple(make_call(op, [A, B]) for op in ("+", "-", "*", "/", "MOD"))
     for (a, b0), got in zip(pairs, CalcTransform(rexes)(data, 0).rows(), strict=True):
         b = b0 or 1
@@ -221,11 +231,26 @@ def test_division_of_doubles_is_correctly_rounded(x: float) -> None:
     assert CalcTransform((rex,))(data, 0)["c0"].to_list() == [x / 3, 1 / 3]
 
 
-@pytest.mark.parametrize(("value", "text"), [
-    (0.0, "0.0"), (-0.0, "-0.0"), (1.0, "1.0"), (0.001, "0.001"), (9.99e-4, "9.99E-4"), (9999999.0, "9999999.0"),
-    (1e7, "1.0E7"), (123456789.125, "1.23456789125E8"), (1e-5, "1.0E-5"), (1e300, "1.0E300"), (-2.5, "-2.5"),
-    (float("inf"), "Infinity"), (float("nan"), "NaN"), (100.0, "100.0"), (1234567.875, "1234567.875"),
-])
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0.0"),
+        (-0.0, "-0.0"),
+        (1.0, "1.0"),
+        (0.001, "0.001"),
+        (9.99e-4, "9.99E-4"),
+        (9999999.0, "9999999.0"),
+        (1e7, "1.0E7"),
+        (123456789.125, "1.23456789125E8"),
+        (1e-5, "1.0E-5"),
+        (1e300, "1.0E300"),
+        (-2.5, "-2.5"),
+        (float("inf"), "Infinity"),
+        (float("nan"), "NaN"),
+        (100.0, "100.0"),
+        (1234567.875, "1234567.875"),
+    ],
+)
 def test_double_as_text(value: float, text: str) -> None:
     assert java_double(value) == text
 
@@ -242,8 +267,13 @@ def test_double_to_decimal_and_round(x: float, places: int) -> None:
     t = LogicalType("DECIMAL", precision=38, scale=places)
     near = [x, round(x, 3) if abs(x) < 1e300 else x, 2.675, -1.005, 0.5, 1e-9]
     data = pl.DataFrame({"c0": near}, schema={"c0": pl.Float64})
-    got = CalcTransform((cast_rex(InputRef(DOUBLE, 0), t), make_call("ROUND", [InputRef(DOUBLE, 0), n(str(places))]),
-                         make_call("TRUNCATE", [InputRef(DOUBLE, 0), n(str(places))])))(data, 0)
+    got = CalcTransform(
+        (
+            cast_rex(InputRef(DOUBLE, 0), t),
+            make_call("ROUND", [InputRef(DOUBLE, 0), n(str(places))]),
+            make_call("TRUNCATE", [InputRef(DOUBLE, 0), n(str(places))]),
+        )
+    )(data, 0)
     unit = Decimal(1).scaleb(-places)
     wide = Context(prec=700)
     for value, (as_decimal, rounded, cut) in zip(near, got.rows(), strict=True):

@@ -28,29 +28,46 @@ NULLS = "fails on NULL in a nullable column"
 SURROGATES = "takes a character outside of the basic plane apart"
 OTHER = "refused by the planner here"
 DIFFERENT = {
-    "CAST(ts6 AS TIMESTAMP(4))": DIGITS, "CAST(ts9 AS TIMESTAMP(6))": DIGITS,
-    "CAST(CAST(inn * 1.1 AS FLOAT) AS STRING)": JDK, "CAST(CAST(lnn AS FLOAT) AS STRING)": JDK,
-    "ts3 - INTERVAL '1' MONTH * inn": RANGE, "INTERVAL '1' DAY * inn": RANGE, "TIMESTAMPADD(DAY, i, ts3)": RANGE,
+    "CAST(ts6 AS TIMESTAMP(4))": DIGITS,
+    "CAST(ts9 AS TIMESTAMP(6))": DIGITS,
+    "CAST(CAST(inn * 1.1 AS FLOAT) AS STRING)": JDK,
+    "CAST(CAST(lnn AS FLOAT) AS STRING)": JDK,
+    "ts3 - INTERVAL '1' MONTH * inn": RANGE,
+    "INTERVAL '1' DAY * inn": RANGE,
+    "TIMESTAMPADD(DAY, i, ts3)": RANGE,
     "TIMESTAMPADD(MONTH, inn, ts3)": RANGE,
     "TO_DATE(snn, 'yyyy')": "gives a date of the year 1705471 for what is no date",
-    **dict.fromkeys(("DATE_FORMAT(ts3, 'w-e')", "DATE_FORMAT(ts3, 'k K')", "DATE_FORMAT(ts3, 'G')",
-                     "TO_TIMESTAMP(s, vc)"), "pattern letter not supported here"),
-    "HASH_CODE(ts3)": "not supported here", "HASH_CODE(tm)": "not supported here",
-    "b = 'true'": OTHER, "TIMESTAMPDIFF(HOUR, lz, ts3)": OTHER, "TIMESTAMPDIFF(SECOND, ts3, CURRENT_TIMESTAMP)": OTHER,
+    **dict.fromkeys(
+        ("DATE_FORMAT(ts3, 'w-e')", "DATE_FORMAT(ts3, 'k K')", "DATE_FORMAT(ts3, 'G')", "TO_TIMESTAMP(s, vc)"),
+        "pattern letter not supported here",
+    ),
+    "HASH_CODE(ts3)": "not supported here",
+    "HASH_CODE(tm)": "not supported here",
+    "b = 'true'": OTHER,
+    "TIMESTAMPDIFF(HOUR, lz, ts3)": OTHER,
+    "TIMESTAMPDIFF(SECOND, ts3, CURRENT_TIMESTAMP)": OTHER,
     "ROUND(dcn, inn)": "reads the unscaled value in another scale",
     "ROUND(dc, i)": "fails for a large number of places",
-    "SPLIT(s, '')": SURROGATES, "JSON_QUOTE(s)": SURROGATES,
-    "GREATEST(dc, 3)": NULLS, "TRUNCATE(d)": NULLS, "TRUNCATE(d, 1)": NULLS, "TRUNCATE(f, 1)": NULLS,
+    "SPLIT(s, '')": SURROGATES,
+    "JSON_QUOTE(s)": SURROGATES,
+    "GREATEST(dc, 3)": NULLS,
+    "TRUNCATE(d)": NULLS,
+    "TRUNCATE(d, 1)": NULLS,
+    "TRUNCATE(f, 1)": NULLS,
     "CEIL(tm TO HOUR)": "fails for 24:00, which is 00:00 here",
     "REPEAT(snn, inn)": "fails for a negative number of times, which is none here",
     "TO_TIMESTAMP_LTZ('2024-02-29 10:11')": "fails for what is no timestamp, which is NULL here",
     "TO_TIMESTAMP_LTZ('2024-02-29T10:11:12Z')": "fails for what is no timestamp, which is NULL here",
-    **dict.fromkeys(('''JSON_VALUE('{"a": "1"}', '$.a' RETURNING INTEGER)''',
-                     '''JSON_VALUE('{"a": "x"}', '$.a' RETURNING INTEGER)''',
-                     '''JSON_VALUE('{"a": "true"}', '$.a' RETURNING BOOLEAN)''',
-                     '''JSON_VALUE('{"a": 5}', '$.a' RETURNING DOUBLE)''',
-                     '''JSON_VALUE('{"a": 5.7}', '$.a' RETURNING INTEGER)'''),
-                    "fails with a ClassCastException, which is a conversion here"),
+    **dict.fromkeys(
+        (
+            """JSON_VALUE('{"a": "1"}', '$.a' RETURNING INTEGER)""",
+            """JSON_VALUE('{"a": "x"}', '$.a' RETURNING INTEGER)""",
+            """JSON_VALUE('{"a": "true"}', '$.a' RETURNING BOOLEAN)""",
+            """JSON_VALUE('{"a": 5}', '$.a' RETURNING DOUBLE)""",
+            """JSON_VALUE('{"a": 5.7}', '$.a' RETURNING INTEGER)""",
+        ),
+        "fails with a ClassCastException, which is a conversion here",
+    ),
 }
 """Expressions on which Flink answers otherwise, and what it does."""
 
@@ -152,8 +169,11 @@ def test_value(case: Golden) -> None:
     if case.values == ("?",):
         return
     t = case.rex.type
-    wrong = [(i + 1, want, got) for i, (want, got) in enumerate(zip(case.values, values, strict=True))
-             if not _same(t, want, got)]
+    wrong = [
+        (i + 1, want, got)
+        for i, (want, got) in enumerate(zip(case.values, values, strict=True))
+        if not _same(t, want, got)
+    ]
     assert not wrong, f"{case.expression}: (row, Flink, here) {wrong}"
 
 

@@ -100,9 +100,7 @@ def test_large_plans_load_quickly() -> None:
         for node in plan["nodes"]:
             renamed = node["outputType"].replace("name", f"name{copy}")
             nodes.append({**node, "id": node["id"] + 7 * copy, "outputType": renamed})
-        edges += [
-            {**e, "source": e["source"] + 7 * copy, "target": e["target"] + 7 * copy} for e in plan["edges"]
-        ]
+        edges += [{**e, "source": e["source"] + 7 * copy, "target": e["target"] + 7 * copy} for e in plan["edges"]]
     best = 60.0
     for _ in range(3):
         before = time.process_time()

@@ -83,9 +83,7 @@ def test_numbers_and_order_do_not_matter(change: Callable[[Plan], Plan]) -> None
 def test_names_of_fields_do_not_matter() -> None:
     plan = join_plan()
     for position in (4, 5):
-        plan["nodes"][position]["outputType"] = plan["nodes"][position]["outputType"].replace(
-            "name", "renamed"
-        )
+        plan["nodes"][position]["outputType"] = plan["nodes"][position]["outputType"].replace("name", "renamed")
     assert by_id(plan) == by_id(join_plan())
 
 

@@ -138,9 +138,7 @@ def test_nodes_describe_their_json() -> None:
     """A JSON Schema can be made of every node: its keys are those that are written."""
     for cls in registered().values():
         schema = cls.model_json_schema(by_alias=True)
-        assert list(schema["properties"]) and set(schema["properties"]) == {
-            key for _, key, _, _ in cls.layout()
-        }
+        assert list(schema["properties"]) and set(schema["properties"]) == {key for _, key, _, _ in cls.layout()}
         assert schema["additionalProperties"] is False
 
 

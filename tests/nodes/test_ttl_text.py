@@ -95,13 +95,9 @@ def test_read(text: str | int, ms: int) -> None:
         ("106751991168 d", "PLAN056", 'write "0 ms" for state that never expires'),
         (f"{10**30} ms", "PLAN056", 'write "0 ms" for state that never expires'),
         (10**30, "PLAN056", 'write "0 ms" for state that never expires'),
-        pytest.param(
-            "9" * 5000 + " d", "PLAN056", 'write "0 ms" for state that never expires', id="5000 digits"
-        ),
+        pytest.param("9" * 5000 + " d", "PLAN056", 'write "0 ms" for state that never expires', id="5000 digits"),
         pytest.param(10**5000, "PLAN056", 'write "0 ms" for state that never expires', id="5001 digits"),
-        pytest.param(
-            f"PT{'9' * 5000}H", "PLAN056", 'write "0 ms" for state that never expires', id="5000 ISO digits"
-        ),
+        pytest.param(f"PT{'9' * 5000}H", "PLAN056", 'write "0 ms" for state that never expires', id="5000 ISO digits"),
     ],
 )
 def test_refuse(value: object, code: str, hint: str | None) -> None:
@@ -142,9 +138,7 @@ def test_what_is_written_reads_the_same(ms: int) -> None:
     assert parse_ttl(format_ttl(ms)) == ms
 
 
-@given(
-    st.integers(0, 10**6), st.sampled_from([("d", DAY), ("h", HOUR), ("min", MINUTE), ("s", 1000), ("ms", 1)])
-)
+@given(st.integers(0, 10**6), st.sampled_from([("d", DAY), ("h", HOUR), ("min", MINUTE), ("s", 1000), ("ms", 1)]))
 def test_no_larger_unit_divides(count: int, unit: tuple[str, int]) -> None:
     label, size = unit
     written = format_ttl(parse_ttl(f"{count} {label}"))

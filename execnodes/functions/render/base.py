@@ -34,12 +34,14 @@ RENDERERS: dict[str, Render] = {}
 
 def renders(*names: str) -> Callable[[F], F]:
     """Registers a rendering for the functions with these plan names."""
+
     def register(render: F) -> F:
         for name in names:
             if name in RENDERERS:
                 raise ValueError(f"{name} is rendered twice")
             RENDERERS[name] = render
         return render
+
     return register
 
 
@@ -144,21 +146,29 @@ class Renderer:
 def shielded(function: Callable[[Sequence[pl.Series]], pl.Series]) -> Callable[[Sequence[pl.Series]], pl.Series]:
     """``function`` for ``pl.map_batches``: Polars makes a new exception of a raised one's class and text, which an
     error of this project does not survive; it travels encoded in a ValueError."""
+
     def run(series: Sequence[pl.Series]) -> pl.Series:
         try:
             return function(series)
         except StateplanError as error:
             raise ValueError(error.encoded()) from error
+
     return run
 
 
-def rowwise(function: Callable[..., Any], exprs: Sequence[pl.Expr], dtype: pl.DataType | type[pl.DataType], *,
-            nulls: bool = False) -> pl.Expr:
+def rowwise(
+    function: Callable[..., Any],
+    exprs: Sequence[pl.Expr],
+    dtype: pl.DataType | type[pl.DataType],
+    *,
+    nulls: bool = False,
+) -> pl.Expr:
     """``function`` applied to each row's values in Python, for what has no vectorised form.
 
     Equal rows of a frame are computed once, but with floats, whose 0.0 and -0.0 are equal. Without ``nulls`` a NULL
     operand gives NULL and the function is not called; an unhashable operand must be a list or dict.
     """
+
     @shielded
     def run(series: Sequence[pl.Series]) -> pl.Series:
         if not nulls and any(len(s) and s.null_count() == len(s) for s in series):

@@ -124,8 +124,10 @@ def _bytes_to_bytes(r: Renderer, e: pl.Expr, source: LogicalType, target: Logica
     cut = e.bin.head(length)
     if target.root == "VARBINARY":
         return cut
+
     def pad(s: pl.Series) -> pl.Series:
         return pl.Series([None if v is None else v.ljust(length, b"\0") for v in s.to_list()], dtype=pl.Binary)
+
     return cut.map_batches(pad, return_dtype=pl.Binary, is_elementwise=True)
 
 
@@ -194,14 +196,18 @@ def _list_to_list(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalT
 
 def _map_to_map(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
     entry = pl.element()
-    key, value = (cast_value(r, entry.struct.field(n), s, t) for n, s, t in
-                  zip(("key", "value"), source.children, target.children, strict=True))
+    key, value = (
+        cast_value(r, entry.struct.field(n), s, t)
+        for n, s, t in zip(("key", "value"), source.children, target.children, strict=True)
+    )
     return e.list.eval(pl.struct(key=key, value=value))
 
 
 def _row_to_row(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
-    fields = [cast_value(r, e.struct.field(f.name), f.type, g.type).alias(g.name)
-              for f, g in zip(source.fields, target.fields, strict=True)]
+    fields = [
+        cast_value(r, e.struct.field(f.name), f.type, g.type).alias(g.name)
+        for f, g in zip(source.fields, target.fields, strict=True)
+    ]
     return pl.when(e.is_not_null()).then(pl.struct(fields))
 
 
@@ -285,5 +291,3 @@ def cast_call(r: Renderer, call: Call) -> pl.Expr:
             return pl.when(~_lost_elements(result, e)).then(result)
         return result
     return cast_or_fail(r, e, operand.type, call.type)
-
-

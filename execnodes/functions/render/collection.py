@@ -33,28 +33,37 @@ def array(r: Renderer, call: Call) -> pl.Expr:
 @renders("MAP")
 def map_(r: Renderer, call: Call) -> pl.Expr:
     key, value = call.type.children
-    entries = [pl.struct(key=convert(r.expr(k), k.type, key).cast(key.polars()),
-                         value=convert(r.expr(v), v.type, value).cast(value.polars()))
-               for k, v in zip(call.operands[0::2], call.operands[1::2], strict=True)]
+    entries = [
+        pl.struct(
+            key=convert(r.expr(k), k.type, key).cast(key.polars()),
+            value=convert(r.expr(v), v.type, value).cast(value.polars()),
+        )
+        for k, v in zip(call.operands[0::2], call.operands[1::2], strict=True)
+    ]
     return _last_wins(pl.concat_list(entries), call.type)
 
 
 def _last_wins(e: pl.Expr, t: LogicalType) -> pl.Expr:
     """A later entry replaces an earlier one with the same key, in its place."""
+
     def run(s: pl.Series) -> pl.Series:
         duplicates = s.list.eval(pl.element().struct.field("key").is_duplicated()).list.any()
         if not duplicates.any():
             return s
-        rows = [None if v is None else [{"key": k, "value": x} for k, x in {i["key"]: i["value"] for i in v}.items()]
-                for v in s.to_list()]
+        rows = [
+            None if v is None else [{"key": k, "value": x} for k, x in {i["key"]: i["value"] for i in v}.items()]
+            for v in s.to_list()
+        ]
         return pl.Series(rows, dtype=s.dtype)
+
     return e.map_batches(run, return_dtype=t.polars(), is_elementwise=True)
 
 
 @renders("ROW")
 def row(r: Renderer, call: Call) -> pl.Expr:
-    return pl.struct([convert(r.expr(o), o.type, f.type).alias(f.name)
-                      for f, o in zip(call.type.fields, call.operands, strict=True)])
+    return pl.struct(
+        [convert(r.expr(o), o.type, f.type).alias(f.name) for f, o in zip(call.type.fields, call.operands, strict=True)]
+    )
 
 
 @renders("ITEM")
@@ -72,8 +81,11 @@ def item(r: Renderer, call: Call) -> pl.Expr:
 def _map_value(e: pl.Expr, t: LogicalType, key: pl.Expr, rex: Rex) -> pl.Expr:
     if isinstance(rex, Literal):
         entry = pl.element()
-        hit = e.list.eval(pl.when(entry.struct.field("key") == key).then(entry.struct.field("value")).filter(
-            entry.struct.field("key") == key))
+        hit = e.list.eval(
+            pl.when(entry.struct.field("key") == key)
+            .then(entry.struct.field("value"))
+            .filter(entry.struct.field("key") == key)
+        )
         return hit.list.get(0, null_on_oob=True)
 
     def find(entries: list[dict[str, Any]], wanted: Any) -> Any:
@@ -109,6 +121,7 @@ def contains(r: Renderer, call: Call) -> pl.Expr:
 def position(r: Renderer, call: Call) -> pl.Expr:
     def find(items: list[Any], value: Any) -> int:
         return items.index(value) + 1 if value in items else 0
+
     return rowwise(find, list(_element_operand(r, call)), pl.Int32)
 
 
@@ -132,6 +145,7 @@ def prepend(r: Renderer, call: Call) -> pl.Expr:
 def remove(r: Renderer, call: Call) -> pl.Expr:
     def one(items: list[Any] | None, value: Any) -> list[Any] | None:
         return None if items is None else [x for x in items if x != value]
+
     return _on_lists(call, one, list(_element_operand(r, call)), nulls=True)
 
 
@@ -168,6 +182,7 @@ def sort(r: Renderer, call: Call) -> pl.Expr:
         values = sorted((x for x in items if x is not None), reverse=not ascending)
         nulls: list[Any] = [None] * (len(items) - len(values))
         return nulls + values if first else values + nulls
+
     return _on_lists(call, one, [e, *flags])
 
 
@@ -179,7 +194,8 @@ def slice_(r: Renderer, call: Call) -> pl.Expr:
         first = 1 if start == 0 else start + size + 1 if start < 0 else start
         last = 1 if last == 0 and end is not None else last + size + 1 if last < 0 else last
         first = max(first, 1)
-        return items[first - 1:last] if first <= size and last >= first else []
+        return items[first - 1 : last] if first <= size and last >= first else []
+
     return _on_lists(call, one, r.args(call))
 
 
@@ -209,6 +225,7 @@ def except_(r: Renderer, call: Call) -> pl.Expr:
                 continue
             out.append(x)
         return _distinct(out)
+
     return _on_lists(call, one, r.args(call))
 
 
@@ -232,6 +249,7 @@ def join(r: Renderer, call: Call) -> pl.Expr:
     def one(items: list[str | None], between: str, null: str | None = None) -> str:
         shown = (null if x is None else x for x in items)
         return between.join(x for x in shown if x is not None)
+
     return rowwise(one, r.args(call), pl.String)
 
 

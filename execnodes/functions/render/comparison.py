@@ -55,8 +55,9 @@ def _sides(r: Renderer, a: Rex, b: Rex) -> tuple[pl.Expr, pl.Expr, bool]:
     return _typed_sides(r, r.expr(a), a.type, r.expr(b), b.type)
 
 
-def _typed_sides(r: Renderer, a: pl.Expr, ta: LogicalType, b: pl.Expr,
-                 tb: LogicalType) -> tuple[pl.Expr, pl.Expr, bool]:
+def _typed_sides(
+    r: Renderer, a: pl.Expr, ta: LogicalType, b: pl.Expr, tb: LogicalType
+) -> tuple[pl.Expr, pl.Expr, bool]:
     if ta.root == "NULL" or tb.root == "NULL":
         return a, b, False
     fa, fb = family(ta), family(tb)
@@ -230,4 +231,3 @@ def _among(r: Renderer, value: pl.Expr, t: LogicalType, point_type: LogicalType,
         result = one if result is None else result | one
     assert result is not None
     return result
-

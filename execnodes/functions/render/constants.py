@@ -92,9 +92,22 @@ def _duration(t: LogicalType, value: Any) -> dt.timedelta:
 
 
 _READERS = {
-    "BOOLEAN": _boolean, "TINYINT": _integer, "SMALLINT": _integer, "INTEGER": _integer, "BIGINT": _integer,
-    "FLOAT": lambda t, v: float(v), "DOUBLE": lambda t, v: float(v), "DECIMAL": _decimal,
-    "CHAR": lambda t, v: str(v), "VARCHAR": lambda t, v: str(v), "BINARY": _bytes, "VARBINARY": _bytes,
-    "DATE": _date, "TIME_WITHOUT_TIME_ZONE": _time, "TIMESTAMP_WITHOUT_TIME_ZONE": _timestamp,
-    "TIMESTAMP_WITH_LOCAL_TIME_ZONE": _timestamp, "INTERVAL_DAY_TIME": _duration, "INTERVAL_YEAR_MONTH": _integer,
+    "BOOLEAN": _boolean,
+    "TINYINT": _integer,
+    "SMALLINT": _integer,
+    "INTEGER": _integer,
+    "BIGINT": _integer,
+    "FLOAT": lambda t, v: float(v),
+    "DOUBLE": lambda t, v: float(v),
+    "DECIMAL": _decimal,
+    "CHAR": lambda t, v: str(v),
+    "VARCHAR": lambda t, v: str(v),
+    "BINARY": _bytes,
+    "VARBINARY": _bytes,
+    "DATE": _date,
+    "TIME_WITHOUT_TIME_ZONE": _time,
+    "TIMESTAMP_WITHOUT_TIME_ZONE": _timestamp,
+    "TIMESTAMP_WITH_LOCAL_TIME_ZONE": _timestamp,
+    "INTERVAL_DAY_TIME": _duration,
+    "INTERVAL_YEAR_MONTH": _integer,
 }

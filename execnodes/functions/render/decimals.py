@@ -85,6 +85,7 @@ def to_decimal(e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
 
 def _exact(function: Callable[[int, int], int | None], a: pl.Expr, b: pl.Expr, limit: int) -> pl.Expr:
     """``function`` of two unscaled values per row with unlimited integers; NULL where the result reaches ``limit``."""
+
     def run(series: Sequence[pl.Series]) -> pl.Series:
         left, right = (s.to_list() for s in series)
         height = max(len(left), len(right)) if left and right else 0

@@ -21,8 +21,14 @@ from execnodes.types import LogicalType
 
 __all__ = ["java_string_hash"]
 
-_DIGESTS = {"MD5": "md5", "SHA1": "sha1", "SHA224": "sha224", "SHA256": "sha256", "SHA384": "sha384",
-            "SHA512": "sha512"}
+_DIGESTS = {
+    "MD5": "md5",
+    "SHA1": "sha1",
+    "SHA224": "sha224",
+    "SHA256": "sha256",
+    "SHA384": "sha384",
+    "SHA512": "sha512",
+}
 
 
 def _digest(name: str, algorithm: str) -> None:
@@ -55,7 +61,8 @@ def to_base64(r: Renderer, call: Call) -> pl.Expr:
 def _from_base64(text: str) -> str | None:
     try:
         return base64.b64decode(text + "=" * (-len(text) % 4 if "=" not in text else 0), validate=True).decode(
-            "utf-8", "replace")
+            "utf-8", "replace"
+        )
     except (binascii.Error, ValueError):
         return None
 
@@ -67,8 +74,13 @@ def from_base64(r: Renderer, call: Call) -> pl.Expr:
 
 
 _CHARSETS: dict[str, tuple[str, bytes]] = {
-    "UTF-8": ("utf-8", b""), "UTF8": ("utf-8", b""), "US-ASCII": ("ascii", b""), "ASCII": ("ascii", b""),
-    "ISO-8859-1": ("latin-1", b""), "UTF-16BE": ("utf-16-be", b""), "UTF-16LE": ("utf-16-le", b""),
+    "UTF-8": ("utf-8", b""),
+    "UTF8": ("utf-8", b""),
+    "US-ASCII": ("ascii", b""),
+    "ASCII": ("ascii", b""),
+    "ISO-8859-1": ("latin-1", b""),
+    "UTF-16BE": ("utf-16-be", b""),
+    "UTF-16LE": ("utf-16-le", b""),
     "UTF-16": ("utf-16-be", b"\xfe\xff"),
 }
 
@@ -85,6 +97,7 @@ def encode(r: Renderer, call: Call) -> pl.Expr:
     def one(text: str, charset: str) -> bytes:
         codec, mark = _charset(charset)
         return mark + text.encode(codec, "replace")
+
     return rowwise(one, r.args(call), pl.Binary)
 
 
@@ -97,6 +110,7 @@ def decode(r: Renderer, call: Call) -> pl.Expr:
         elif mark and data.startswith(mark):
             data = data[2:]
         return data.decode(codec, "replace")
+
     return rowwise(one, r.args(call), pl.String)
 
 
@@ -104,6 +118,7 @@ def decode(r: Renderer, call: Call) -> pl.Expr:
 def url_encode(r: Renderer, call: Call) -> pl.Expr:
     def one(text: str) -> str:
         return quote(text, safe="* ").replace(" ", "+").replace("~", "%7E")
+
     return rowwise(one, r.args(call), pl.String)
 
 
@@ -131,9 +146,14 @@ def _parse_url(url: str, part: str, key: str | None = None) -> str | None:
     path, question, query = rest.partition("?")
     user, at, host = (authority or "").rpartition("@")
     parts = {
-        "HOST": host.partition(":")[0] if authority else None, "PATH": path, "QUERY": query if question else None,
-        "REF": reference if hash_mark else None, "PROTOCOL": scheme.lower(),
-        "FILE": path + question + query, "AUTHORITY": authority or None, "USERINFO": user if at else None,
+        "HOST": host.partition(":")[0] if authority else None,
+        "PATH": path,
+        "QUERY": query if question else None,
+        "REF": reference if hash_mark else None,
+        "PROTOCOL": scheme.lower(),
+        "FILE": path + question + query,
+        "AUTHORITY": authority or None,
+        "USERINFO": user if at else None,
     }
     if key is None:
         return parts.get(part)
@@ -156,7 +176,7 @@ def java_string_hash(texts: pl.Series) -> Array:
     plain = (texts.str.len_bytes() == texts.str.len_chars()).to_numpy()
     array = texts.to_arrow(compat_level=pl.CompatLevel.oldest())
     _, offsets, content = array.buffers()
-    ends = np.frombuffer(offsets, dtype=np.int64)[array.offset:array.offset + len(texts) + 1]
+    ends = np.frombuffer(offsets, dtype=np.int64)[array.offset : array.offset + len(texts) + 1]
     data = np.frombuffer(content, dtype=np.uint8) if content is not None else np.zeros(0, dtype=np.uint8)
     hashes = _polynomial(data, ends[:-1], np.where(plain, np.diff(ends), 0))
     if not plain.all():
@@ -204,9 +224,11 @@ def _decimal_hash(value: int, scale: int) -> int:
 
 def _text_hash(e: pl.Expr, t: LogicalType) -> pl.Expr:
     """Without its sign, as in Flink."""
+
     def run(s: pl.Series) -> pl.Series:
         hashes = pl.Series(np.abs(java_string_hash(s)), dtype=pl.Int32)
         return hashes if s.null_count() == 0 else pl.select(pl.when(s.is_not_null()).then(hashes)).to_series()
+
     return e.map_batches(run, return_dtype=pl.Int32, is_elementwise=True)
 
 
@@ -221,7 +243,8 @@ _HASHES: dict[str, Callable[[pl.Expr, LogicalType], pl.Expr]] = {
     "FLOAT": lambda e, t: rowwise(lambda v: struct.unpack(">i", struct.pack(">f", v))[0], [e], pl.Int32),
     "DOUBLE": _double_hash,
     "DECIMAL": lambda e, t: rowwise(lambda v: _decimal_hash(v, scale_of(t)), [unscaled(e, t)], pl.Int32),
-    "CHAR": _text_hash, "VARCHAR": _text_hash,
+    "CHAR": _text_hash,
+    "VARCHAR": _text_hash,
     "DATE": lambda e, t: e.to_physical(),
 }
 

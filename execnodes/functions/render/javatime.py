@@ -31,7 +31,7 @@ def tokens(pattern: str) -> list[Token]:
     while i < len(pattern):
         c = pattern[i]
         if c == "'":
-            if pattern[i:i + 2] == "''":
+            if pattern[i : i + 2] == "''":
                 out.append(Token("", 0, "'"))
                 i += 2
                 continue
@@ -40,10 +40,10 @@ def tokens(pattern: str) -> list[Token]:
                 end = pattern.find("'", end)
                 if end < 0:
                     raise RunError("RUN303", f"the date pattern {pattern!r:.60} has a quote that is not closed")
-                if pattern[end:end + 2] != "''":
+                if pattern[end : end + 2] != "''":
                     break
                 end += 2
-            out.append(Token("", 0, pattern[i + 1:end].replace("''", "'")))
+            out.append(Token("", 0, pattern[i + 1 : end].replace("''", "'")))
             i = end + 1
         elif c.isascii() and c.isalpha():
             count = len(pattern[i:]) - len(pattern[i:].lstrip(c))
@@ -56,8 +56,15 @@ def tokens(pattern: str) -> list[Token]:
 
 
 _CHRONO: dict[str, tuple[str, ...]] = {
-    "M": ("%-m", "%m", "%b", "%B"), "L": ("%-m", "%m", "%b", "%B"), "d": ("%-d", "%d"), "H": ("%-H", "%H"),
-    "h": ("%-I", "%I"), "m": ("%-M", "%M"), "s": ("%-S", "%S"), "D": ("%-j", "%j", "%j"), "a": ("%p",),
+    "M": ("%-m", "%m", "%b", "%B"),
+    "L": ("%-m", "%m", "%b", "%B"),
+    "d": ("%-d", "%d"),
+    "H": ("%-H", "%H"),
+    "h": ("%-I", "%I"),
+    "m": ("%-M", "%M"),
+    "s": ("%-S", "%S"),
+    "D": ("%-j", "%j", "%j"),
+    "a": ("%p",),
     "E": ("%a", "%a", "%a", "%A"),
 }
 """Pattern letter to chrono's format by count."""
@@ -71,10 +78,16 @@ NOT_A_PATTERN = "RUN305"
 def _unknown(pattern: str, letter: str) -> RunError:
     known = "".join(sorted(set(_CHRONO) | set("yuSQ")))
     if letter not in _JAVA_LETTERS:
-        return RunError(NOT_A_PATTERN, f"{pattern!r:.60} is not a date pattern: it has the letter {letter!r}",
-                        expected=f"letters of {known}, other text in quotes")
-    return RunError("RUN303", f"the letter {letter!r} of the date pattern {pattern!r:.60} is not supported",
-                    expected=f"letters of {known}, other text in quotes")
+        return RunError(
+            NOT_A_PATTERN,
+            f"{pattern!r:.60} is not a date pattern: it has the letter {letter!r}",
+            expected=f"letters of {known}, other text in quotes",
+        )
+    return RunError(
+        "RUN303",
+        f"the letter {letter!r} of the date pattern {pattern!r:.60} is not supported",
+        expected=f"letters of {known}, other text in quotes",
+    )
 
 
 @lru_cache(maxsize=256)
@@ -153,8 +166,16 @@ def _reader(pattern: str, lenient: bool) -> tuple[re.Pattern[str], tuple[Token, 
     return re.compile(regex + ("" if lenient else r"\Z"), re.ASCII), tuple(fields)
 
 
-_FIXED = {("y", 4): ("%Y", 4), ("u", 4): ("%Y", 4), ("M", 2): ("%m", 2), ("d", 2): ("%d", 2), ("H", 2): ("%H", 2),
-          ("m", 2): ("%M", 2), ("s", 2): ("%S", 2), ("S", 3): ("%3f", 3)}
+_FIXED = {
+    ("y", 4): ("%Y", 4),
+    ("u", 4): ("%Y", 4),
+    ("M", 2): ("%m", 2),
+    ("d", 2): ("%d", 2),
+    ("H", 2): ("%H", 2),
+    ("m", 2): ("%M", 2),
+    ("s", 2): ("%S", 2),
+    ("S", 3): ("%3f", 3),
+}
 
 
 @lru_cache(maxsize=256)
@@ -241,8 +262,11 @@ def parse_strict(text: str, pattern: str) -> int | None:
     if fields is None:
         return None
     try:
-        day = dt.date(fields.year, fields.month, min(fields.day, calendar.monthrange(fields.year, fields.month)[1])
-                      if 1 <= fields.day <= 31 else 0)
+        day = dt.date(
+            fields.year,
+            fields.month,
+            min(fields.day, calendar.monthrange(fields.year, fields.month)[1]) if 1 <= fields.day <= 31 else 0,
+        )
         if fields.day_of_year is not None:
             day = dt.date(fields.year, 1, 1) + dt.timedelta(days=fields.day_of_year - 1)
         dt.time(fields.hour, fields.minute, fields.second)

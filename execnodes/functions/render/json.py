@@ -31,7 +31,7 @@ _STEP = re.compile(r"""\.([A-Za-z_$][\w$-]*)|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\
 def _path(text: str) -> tuple[bool, tuple[str | int | None, ...]]:
     """Whether the path is lax, and its steps: names, indexes, None for all. Raises RunError RUN303."""
     mode = re.match(r"\s*(lax|strict)\s+", text, re.I)
-    rest = text[mode.end():].strip() if mode else text.strip()
+    rest = text[mode.end() :].strip() if mode else text.strip()
     steps: list[str | int | None] = []
     pos = 1
     while pos < len(rest):
@@ -42,8 +42,9 @@ def _path(text: str) -> tuple[bool, tuple[str | int | None, ...]]:
         steps.append(name if name is not None else int(match[4]) if match[4] else None)
         pos = match.end()
     if not rest.startswith("$") or pos != len(rest):
-        raise RunError("RUN303", f"the JSON path {text!r:.80} is not supported",
-                       expected="a path such as $.a.b[0]['c']")
+        raise RunError(
+            "RUN303", f"the JSON path {text!r:.80} is not supported", expected="a path such as $.a.b[0]['c']"
+        )
     return bool(mode and mode[1].lower() == "lax"), tuple(steps)
 
 
@@ -66,7 +67,7 @@ def _walk(value: Any, steps: tuple[str | int | None, ...]) -> Any:
             found = []
             for x in items:
                 try:
-                    found.append(_walk(x, steps[i + 1:]))
+                    found.append(_walk(x, steps[i + 1 :]))
                 except _MissingError:
                     continue
             return found

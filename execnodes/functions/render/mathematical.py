@@ -28,11 +28,18 @@ _UNARY: dict[str, Callable[[pl.Expr], pl.Expr]] = {
     "LOG10": lambda x: pl.when(x >= 0).then(x.log10()).otherwise(_nan_or_null(x)),
     "LOG2": lambda x: exact_quotient(_log(x), pl.lit(math.log(2))),
     "EXP": lambda x: x.exp(),
-    "SIN": lambda x: x.sin(), "COS": lambda x: x.cos(), "TAN": lambda x: x.tan(),
+    "SIN": lambda x: x.sin(),
+    "COS": lambda x: x.cos(),
+    "TAN": lambda x: x.tan(),
     "COT": lambda x: pl.lit(1.0) / x.tan(),
-    "ASIN": lambda x: x.arcsin(), "ACOS": lambda x: x.arccos(), "ATAN": lambda x: x.arctan(),
-    "SINH": lambda x: x.sinh(), "COSH": lambda x: x.cosh(), "TANH": lambda x: x.tanh(),
-    "DEGREES": lambda x: x * pl.lit(180.0 / math.pi), "RADIANS": lambda x: x * pl.lit(math.pi / 180.0),
+    "ASIN": lambda x: x.arcsin(),
+    "ACOS": lambda x: x.arccos(),
+    "ATAN": lambda x: x.arctan(),
+    "SINH": lambda x: x.sinh(),
+    "COSH": lambda x: x.cosh(),
+    "TANH": lambda x: x.tanh(),
+    "DEGREES": lambda x: x * pl.lit(180.0 / math.pi),
+    "RADIANS": lambda x: x * pl.lit(math.pi / 180.0),
 }
 
 

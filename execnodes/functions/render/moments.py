@@ -137,8 +137,9 @@ def _whole_months(a: pl.Expr, b: pl.Expr) -> pl.Expr:
     day of a is before that of b."""
     day_a, day_b = ((e // DAY).cast(pl.Int32).cast(pl.Date) for e in (a, b))
     later, earlier = pl.max_horizontal(day_a, day_b), pl.min_horizontal(day_a, day_b)
-    months = (later.dt.year() - earlier.dt.year()) * 12 + (later.dt.month().cast(pl.Int32)
-                                                           - earlier.dt.month().cast(pl.Int32))
+    months = (later.dt.year() - earlier.dt.year()) * 12 + (
+        later.dt.month().cast(pl.Int32) - earlier.dt.month().cast(pl.Int32)
+    )
     wanted = pl.min_horizontal(earlier.dt.day(), later.dt.month_end().dt.day())
     full = months - (wanted > later.dt.day()).cast(pl.Int32)
     signed = pl.when(day_a >= day_b).then(full).otherwise(-full)

@@ -113,7 +113,7 @@ def parse_time(e: pl.Expr, t: LogicalType) -> pl.Expr:
         match = _TIME.fullmatch(text.strip())
         if match is None:
             return None
-        fraction = (match[4] or "")[:min(precision, 6)].ljust(6, "0")
+        fraction = (match[4] or "")[: min(precision, 6)].ljust(6, "0")
         try:
             return dt.time(int(match[1]), int(match[2]), int(match[3] or 0), int(fraction))
         except ValueError:

@@ -14,8 +14,16 @@ class PatternError(ValueError):
 
 _CLASSES = {"d": "0-9", "w": "A-Za-z0-9_", "s": r" \t\n\x0B\f\r"}
 _POSIX = {
-    "Lower": "a-z", "Upper": "A-Z", "ASCII": r"\x00-\x7F", "Alpha": "A-Za-z", "Digit": "0-9", "Alnum": "A-Za-z0-9",
-    "Punct": r"!-/:-@\[-`{-~", "XDigit": "0-9A-Fa-f", "Space": r" \t\n\x0B\f\r", "Blank": r" \t",
+    "Lower": "a-z",
+    "Upper": "A-Z",
+    "ASCII": r"\x00-\x7F",
+    "Alpha": "A-Za-z",
+    "Digit": "0-9",
+    "Alnum": "A-Za-z0-9",
+    "Punct": r"!-/:-@\[-`{-~",
+    "XDigit": "0-9A-Fa-f",
+    "Space": r" \t\n\x0B\f\r",
+    "Blank": r" \t",
 }
 _POSIX_NAME = re.compile(r"\{(\w+)\}")
 

@@ -119,8 +119,9 @@ def _map(r: Renderer, e: pl.Expr, t: LogicalType) -> pl.Expr:
     value_type = t.children[1] if t.root == "MAP" else LogicalType("INTEGER")
     key = _null_text(to_text(r, entry.struct.field("key"), t.children[0]))
     value = _null_text(to_text(r, entry.struct.field("value"), value_type))
-    return pl.when(e.is_not_null()).then(pl.format("{{{}}}", e.list.eval(pl.concat_str(key, pl.lit("="), value))
-                                                   .list.join(", ")))
+    return pl.when(e.is_not_null()).then(
+        pl.format("{{{}}}", e.list.eval(pl.concat_str(key, pl.lit("="), value)).list.join(", "))
+    )
 
 
 def _row(r: Renderer, e: pl.Expr, t: LogicalType) -> pl.Expr:
@@ -133,14 +134,20 @@ _PRINTERS: dict[str, Callable[[Renderer, pl.Expr, LogicalType], pl.Expr]] = {
     **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "DECIMAL"), _plain),
     "FLOAT": lambda r, e, t: _float_text(e, java_float),
     "DOUBLE": lambda r, e, t: _float_text(e, java_double),
-    "CHAR": _same, "VARCHAR": _same, "BINARY": _bytes, "VARBINARY": _bytes,
+    "CHAR": _same,
+    "VARCHAR": _same,
+    "BINARY": _bytes,
+    "VARBINARY": _bytes,
     "DATE": lambda r, e, t: e.dt.to_string("%Y-%m-%d"),
     "TIME_WITHOUT_TIME_ZONE": lambda r, e, t: _clock(e, "%H:%M:%S", t.precision or 0),
     "TIMESTAMP_WITHOUT_TIME_ZONE": lambda r, e, t: timestamp_text(e, t.precision if t.precision is not None else 6),
     "TIMESTAMP_WITH_LOCAL_TIME_ZONE": _zoned,
     "INTERVAL_DAY_TIME": lambda r, e, t: rowwise(_day_interval, [e.to_physical()], pl.String()),
     "INTERVAL_YEAR_MONTH": lambda r, e, t: rowwise(_month_interval, [e], pl.String()),
-    "ARRAY": _list, "MAP": _map, "MULTISET": _map, "ROW": _row,
+    "ARRAY": _list,
+    "MAP": _map,
+    "MULTISET": _map,
+    "ROW": _row,
 }
 
 

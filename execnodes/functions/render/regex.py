@@ -46,8 +46,10 @@ def _predicate(r: Renderer, call: Call, make: Callable[[str, str | None], str]) 
     escape = _escape(call)
     pattern = _constant(call.operands[1])
     if pattern is None:
+
         def one(value: str, template: str) -> bool:
             return _compiled(make, template, escape).match(value) is not None
+
         return rowwise(one, [text, r.expr(call.operands[1])], pl.Boolean)
     try:
         return text.str.contains(make(pattern, escape))
@@ -78,8 +80,14 @@ def similar(r: Renderer, call: Call) -> pl.Expr:
     return _predicate(r, call, similar_regex)
 
 
-def _search(r: Renderer, call: Call, dtype: Any, quick: Callable[[pl.Expr, str], pl.Expr] | None,
-            slow: Callable[..., Any], invalid: Any = None) -> pl.Expr:
+def _search(
+    r: Renderer,
+    call: Call,
+    dtype: Any,
+    quick: Callable[[pl.Expr, str], pl.Expr] | None,
+    slow: Callable[..., Any],
+    invalid: Any = None,
+) -> pl.Expr:
     """A function of text and pattern: ``quick`` with a constant pattern that Rust knows, else ``slow`` per row with a
     compiled pattern; ``invalid`` for what is no pattern."""
     text, template, *rest = call.operands
@@ -101,8 +109,14 @@ def regexp(r: Renderer, call: Call) -> pl.Expr:
     if _constant(call.operands[1]) == "":
         text = r.expr(call.operands[0])
         return pl.when(text.is_not_null()).then(pl.lit(False))
-    return _search(r, call, pl.Boolean, lambda e, p: e.str.contains(p),
-                   lambda p, value: bool(p.pattern) and p.search(value) is not None, False)
+    return _search(
+        r,
+        call,
+        pl.Boolean,
+        lambda e, p: e.str.contains(p),
+        lambda p, value: bool(p.pattern) and p.search(value) is not None,
+        False,
+    )
 
 
 def _group(pattern: re.Pattern[str], value: str, index: int = 0) -> str | None:
@@ -145,8 +159,13 @@ def replace(r: Renderer, call: Call) -> pl.Expr:
 
 @renders("REGEXP_COUNT")
 def count(r: Renderer, call: Call) -> pl.Expr:
-    return _search(r, call, pl.Int32, lambda e, p: e.str.count_matches(p).cast(pl.Int32),
-                   lambda p, value: sum(1 for _ in p.finditer(value)))
+    return _search(
+        r,
+        call,
+        pl.Int32,
+        lambda e, p: e.str.count_matches(p).cast(pl.Int32),
+        lambda p, value: sum(1 for _ in p.finditer(value)),
+    )
 
 
 @renders("REGEXP_INSTR")

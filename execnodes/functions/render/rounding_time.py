@@ -33,8 +33,15 @@ def _floor_date(day: pl.Expr, unit: str) -> pl.Expr:
     return (day.to_physical() - day.dt.weekday().cast(pl.Int32) % 7).cast(pl.Date)
 
 
-_STEPS = {"YEAR": "1y", "DECADE": "10y", "CENTURY": "100y", "MILLENNIUM": "1000y", "QUARTER": "3mo", "MONTH": "1mo",
-          "WEEK": "7d"}
+_STEPS = {
+    "YEAR": "1y",
+    "DECADE": "10y",
+    "CENTURY": "100y",
+    "MILLENNIUM": "1000y",
+    "QUARTER": "3mo",
+    "MONTH": "1mo",
+    "WEEK": "7d",
+}
 
 
 def round_moment(r: Renderer, call: Call, mode: str) -> pl.Expr:

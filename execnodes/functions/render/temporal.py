@@ -35,20 +35,35 @@ def _clock_part(size: int, within: int) -> Callable[[pl.Expr], pl.Expr]:
 
 
 _CLOCK: dict[str, Callable[[pl.Expr], pl.Expr]] = {
-    "HOUR": _clock_part(3_600_000, DAY), "MINUTE": _clock_part(60_000, 3_600_000), "SECOND": _clock_part(1000, 60_000),
-    "MILLISECOND": _clock_part(1, 1000), "EPOCH": lambda millis: millis.truncdiv(_lit(1000)),
+    "HOUR": _clock_part(3_600_000, DAY),
+    "MINUTE": _clock_part(60_000, 3_600_000),
+    "SECOND": _clock_part(1000, 60_000),
+    "MILLISECOND": _clock_part(1, 1000),
+    "EPOCH": lambda millis: millis.truncdiv(_lit(1000)),
 }
 
 _CALENDAR: dict[str, Callable[[pl.Expr], pl.Expr]] = {
-    "YEAR": lambda d: d.dt.year(), "QUARTER": lambda d: d.dt.quarter(), "MONTH": lambda d: d.dt.month(),
-    "WEEK": lambda d: d.dt.week(), "DAY": lambda d: d.dt.day(), "DOY": lambda d: d.dt.ordinal_day(),
-    "DOW": lambda d: d.dt.weekday().cast(pl.Int64) % 7 + 1, "ISODOW": lambda d: d.dt.weekday(),
-    "ISOYEAR": lambda d: d.dt.iso_year(), "DECADE": lambda d: d.dt.year() // 10,
-    "CENTURY": lambda d: (d.dt.year() - 1) // 100 + 1, "MILLENNIUM": lambda d: (d.dt.year() - 1) // 1000 + 1,
+    "YEAR": lambda d: d.dt.year(),
+    "QUARTER": lambda d: d.dt.quarter(),
+    "MONTH": lambda d: d.dt.month(),
+    "WEEK": lambda d: d.dt.week(),
+    "DAY": lambda d: d.dt.day(),
+    "DOY": lambda d: d.dt.ordinal_day(),
+    "DOW": lambda d: d.dt.weekday().cast(pl.Int64) % 7 + 1,
+    "ISODOW": lambda d: d.dt.weekday(),
+    "ISOYEAR": lambda d: d.dt.iso_year(),
+    "DECADE": lambda d: d.dt.year() // 10,
+    "CENTURY": lambda d: (d.dt.year() - 1) // 100 + 1,
+    "MILLENNIUM": lambda d: (d.dt.year() - 1) // 1000 + 1,
 }
 
-_DAY_TIME = {"DAY": (DAY, 2**62), "HOUR": (3_600_000, DAY), "MINUTE": (60_000, 3_600_000), "SECOND": (1000, 60_000),
-             "MILLISECOND": (1, 1000)}
+_DAY_TIME = {
+    "DAY": (DAY, 2**62),
+    "HOUR": (3_600_000, DAY),
+    "MINUTE": (60_000, 3_600_000),
+    "SECOND": (1000, 60_000),
+    "MILLISECOND": (1, 1000),
+}
 _FINE = {"MICROSECOND": ("us", 10**6), "NANOSECOND": ("ns", 10**9)}
 
 
@@ -184,8 +199,9 @@ def to_timestamp_ltz(r: Renderer, call: Call) -> pl.Expr:
         return _ltz_from_text(r, call)
     digits = rest[0].value if rest and isinstance(rest[0], Literal) else 3 if not rest else None
     if digits not in (0, 3):
-        raise RunError("RUN303", "the precision of TO_TIMESTAMP_LTZ is not supported",
-                       expected="0 (seconds) or 3 (milliseconds)")
+        raise RunError(
+            "RUN303", "the precision of TO_TIMESTAMP_LTZ is not supported", expected="0 (seconds) or 3 (milliseconds)"
+        )
     factor = 1000 if digits == 0 else 1
     if value.type.root in ("FLOAT", "DOUBLE"):
         e = (e.cast(pl.Float64) * factor).floor().cast(pl.Int64, wrap_numerical=True)
@@ -215,8 +231,9 @@ def _zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as cause:
-        raise RunError("RUN303", f"the time zone {name!r:.60} is not known",
-                       expected="a name such as Europe/Paris") from cause
+        raise RunError(
+            "RUN303", f"the time zone {name!r:.60} is not known", expected="a name such as Europe/Paris"
+        ) from cause
 
 
 @renders("FROM_UNIXTIME")
@@ -249,6 +266,7 @@ def convert_tz(r: Renderer, call: Call) -> pl.Expr:
             return None
         local = dt.datetime(1970, 1, 1) + dt.timedelta(seconds=millis // 1000)
         return local.replace(tzinfo=_zone(source)).astimezone(_zone(target)).strftime("%Y-%m-%d %H:%M:%S")
+
     return rowwise(one, r.args(call), pl.String)
 
 

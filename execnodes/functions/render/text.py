@@ -58,8 +58,11 @@ def _stripped(r: Renderer, text: Rex, characters: Rex | None, side: str) -> pl.E
         strip = {"BOTH": e.str.strip_chars, "LEADING": e.str.strip_chars_start, "TRAILING": e.str.strip_chars_end}[side]
         return strip(known)
     name = {"BOTH": "strip", "LEADING": "lstrip", "TRAILING": "rstrip"}[side]
-    return rowwise(lambda t, c: getattr(t, name)(c) if c else t, [e, r.expr(characters)],  # type: ignore[arg-type]
-                   pl.String)
+    return rowwise(
+        lambda t, c: getattr(t, name)(c) if c else t,
+        [e, r.expr(characters)],  # type: ignore[arg-type]
+        pl.String,
+    )
 
 
 @renders("TRIM")
@@ -135,8 +138,12 @@ def position(r: Renderer, call: Call) -> pl.Expr:
         return rowwise(_find, r.args(call), pl.Int32)
     e = r.expr(text)
     before = e.str.splitn(known, 2).struct.field("field_0").str.len_chars().cast(pl.Int32)
-    return pl.when(e.str.contains(known, literal=True)).then(before + 1).when(e.is_not_null()).then(
-        pl.lit(0, dtype=pl.Int32))
+    return (
+        pl.when(e.str.contains(known, literal=True))
+        .then(before + 1)
+        .when(e.is_not_null())
+        .then(pl.lit(0, dtype=pl.Int32))
+    )
 
 
 def _instr(text: str, needle: str, start: int = 1, nth: int = 1) -> int | None:
@@ -170,8 +177,10 @@ def replace(r: Renderer, call: Call) -> pl.Expr:
     old, new = (_constant(o) for o in call.operands[1:])
     if isinstance(old, str) and old and isinstance(new, str):
         return r.expr(call.operands[0]).str.replace_all(old, new, literal=True)
+
     def one(text: str, a: str, b: str) -> str:
         return text.replace(a, b) if a else _joined(_units(text).replace(a, _units(b)))
+
     return rowwise(one, r.args(call), pl.String)
 
 
@@ -199,9 +208,9 @@ def _overlay_units(text: str, new: str, position: int, length: int | None) -> st
         return text
     count = len(new) if length is None else length
     if count <= 0:
-        return text[:position - 1] + new
+        return text[: position - 1] + new
     rest = position - 1 + count
-    return text[:position - 1] + new + (text[rest:] if 0 <= rest < len(text) else "")
+    return text[: position - 1] + new + (text[rest:] if 0 <= rest < len(text) else "")
 
 
 @renders("OVERLAY")
@@ -223,8 +232,10 @@ def concat_ws(r: Renderer, call: Call) -> pl.Expr:
     known = _constant(separator)
     if isinstance(known, str):
         return pl.concat_str([r.expr(p) for p in parts], separator=known, ignore_nulls=True)
+
     def join(between: str | None, *values: str | None) -> str | None:
         return None if between is None else between.join(v for v in values if v is not None)
+
     return rowwise(join, r.args(call), pl.String, nulls=True)
 
 
@@ -258,6 +269,7 @@ def repeat(r: Renderer, call: Call) -> pl.Expr:
         if len(text) * n > 2**30:
             raise DataError("DATA301", f"REPEAT failed: {n} times {len(text)} characters is more than a text can hold")
         return text * n
+
     return rowwise(one, r.args(call), pl.String)
 
 
@@ -293,6 +305,7 @@ def _split_index(text: str, separator: str | int, index: int) -> str | None:
 def split(r: Renderer, call: Call) -> pl.Expr:
     def parts(text: str, separator: str) -> list[str]:
         return [] if text == "" else text.split(separator) if separator else list(text)
+
     return rowwise(parts, r.args(call), pl.List(pl.String))
 
 
@@ -309,6 +322,7 @@ def str_to_map(r: Renderer, call: Call) -> pl.Expr:
             pair = inner.split(part, maxsplit=1)
             found[pair[0]] = pair[1] if len(pair) > 1 else None
         return [{"key": k, "value": v} for k, v in found.items()]
+
     return rowwise(entries, r.args(call), call.type.polars())
 
 
@@ -340,6 +354,7 @@ def translate(r: Renderer, call: Call) -> pl.Expr:
         for i, c in enumerate(old):
             table.setdefault(ord(c), new[i] if i < len(new) else None)
         return text.translate(table)
+
     return rowwise(one, r.args(call), pl.String)
 
 
@@ -348,6 +363,7 @@ def ascii_(r: Renderer, call: Call) -> pl.Expr:
     def first(text: str) -> int:
         byte = text.encode()[0] if text else 0
         return byte - 256 if byte > 127 else byte
+
     return rowwise(first, r.args(call), pl.Int32)
 
 
@@ -401,4 +417,5 @@ def inet_ntoa(r: Renderer, call: Call) -> pl.Expr:
         if not 0 <= number < 2**32:
             return None
         return ".".join(str(number >> shift & 255) for shift in (24, 16, 8, 0))
+
     return rowwise(one, r.args(call), pl.String)
