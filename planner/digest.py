@@ -25,14 +25,15 @@ from planner.algebra import (
     Union,
     field_names,
 )
+from planner.expressions.approximate import Approximate, scientific
 from planner.expressions.ops import kind
 from planner.physical import Physical
 
 __all__ = ["calcite_type", "describe", "expression", "needed_retractions", "scan_arguments"]
 
-_INFIX = frozenset({"=", "<>", "<", "<=", ">", ">=", "AND", "OR", "+", "-", "*", "/"})
+_INFIX = frozenset({"=", "<>", "<", "<=", ">", ">=", "AND", "OR", "+", "-", "*", "/", "/INT"})
 _POSTFIX = frozenset({"IS NULL", "IS NOT NULL", "IS TRUE", "IS FALSE", "IS NOT TRUE", "IS NOT FALSE"})
-_CASTS = frozenset({"CAST", "TRY_CAST", "REINTERPRET"})
+_CASTS = frozenset({"CAST", "TRY_CAST"})
 
 _CALCITE_NAMES = {
     "TIMESTAMP_WITHOUT_TIME_ZONE": "TIMESTAMP",
@@ -78,20 +79,9 @@ def _interval_units(t: LogicalType) -> str:
 
 
 def _number(value: Any, t: LogicalType) -> str:
-    text = str(value)
-    if t.root in ("DOUBLE", "FLOAT") and any(c in text for c in ".Ee"):
-        return _scientific(Decimal(text))
-    return format(Decimal(text), "f") if t.root == "DECIMAL" else text
-
-
-def _scientific(value: Decimal) -> str:
-    """``1.5E0``, ``1.5E3``, ``-2.5E-3``."""
-    sign, digits, exponent = value.as_tuple()
-    if not isinstance(exponent, int):
-        return str(value)
-    power = len(digits) - 1 + exponent
-    rest = "".join(map(str, digits[1:]))
-    return f"{'-' if sign else ''}{digits[0]}{'.' + rest if rest else ''}E{power}"
+    if isinstance(value, Approximate):
+        return scientific(value)
+    return format(Decimal(str(value)), "f") if t.root == "DECIMAL" else str(value)
 
 
 def _plain(literal: Literal) -> str:
@@ -129,7 +119,7 @@ def _sarg(literal: Literal) -> str:
     def point(value: Any) -> str:
         if t.is_string:
             return _charset(value)
-        return _number(value, t) if t.is_numeric else str(value)
+        return _number(value, t) if t.root == "DECIMAL" else str(value)
 
     parts = []
     for r in literal.sarg["ranges"]:
@@ -188,7 +178,7 @@ def expression(rex: Rex, names: Sequence[str]) -> str:
 
 
 def _operator(op: str) -> str:
-    return {"NEGATE": "-"}.get(op, op)
+    return {"NEGATE": "-", "REINTERPRET": "Reinterpret"}.get(op, op)
 
 
 def _prefix(rex: Rex, names: Sequence[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from sqlglot import exp
@@ -34,6 +35,7 @@ from execnodes.types import BIGINT, BOOLEAN
 from planner.binding.errors import not_supported
 from planner.binding.scope import Scope, field_of
 from planner.dialect import function_name, logical_type, nodes
+from planner.expressions.approximate import Approximate
 from planner.expressions.ops import Over
 from planner.positions import place_of, text_of
 
@@ -150,7 +152,7 @@ class ExpressionBinder:
         )
 
     def _literal(self, node: exp.Expr) -> Rex:
-        return string_literal(node.name) if node.args.get("is_string") else number_literal(node.name, self.place(node))
+        return string_literal(node.name) if node.args.get("is_string") else _number(node.name, self.place(node))
 
     def _typed_literal(self, node: exp.Expr) -> Rex:
         return _TYPED[node.args["kind"]](node.this.name, self.place(node))
@@ -173,7 +175,7 @@ class ExpressionBinder:
         while isinstance(inner, exp.Paren):
             inner = inner.this
         if isinstance(inner, exp.Literal) and not inner.args.get("is_string"):
-            return number_literal("-" + inner.name, self.place(node))
+            return _number("-" + inner.name, self.place(node))
         return make_call("NEGATE", [self.bind(node.this)], self.place(node))
 
     # predicates
@@ -392,6 +394,11 @@ class ExpressionBinder:
         exp.RespectNulls: _modified,
         exp.Window: _over,
     }
+
+
+def _number(text: str, place: Place) -> Literal:
+    literal = number_literal(text, place)
+    return replace(literal, value=Approximate(literal.value)) if literal.type.root == "DOUBLE" else literal
 
 
 def _flat(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from execnodes.rex import Call, InputRef, Literal, Rex
-from execnodes.types import BOOLEAN
+from execnodes.types import BOOLEAN, LogicalType
+from planner.expressions.approximate import Approximate
 from planner.expressions.ops import COMPARISONS, Over, call, kind
 from planner.expressions.search import expand_search
 
@@ -19,8 +20,15 @@ __all__ = ["convert"]
 _STRICT = frozenset({*COMPARISONS, "NOT", "LIKE", "+", "-", "*", "MOD", "UPPER", "LOWER", "CHAR_LENGTH", "ABS"})
 """Functions that are NOT NULL where all their operands are; their type is inferred anew."""
 
-_NOT_EXPRESSIBLE = frozenset({"IF", "||", "TRIM", "CASE"})
+_NOT_EXPRESSIBLE = frozenset({"IF", "||", "TRIM", "CASE", "ITEM", "/INT", "REINTERPRET", "NOW"})
 """Functions that the table API does not know under their SQL name."""
+
+_IN_CAMEL_CASE = frozenset({
+    "CHAR_LENGTH", "CONVERT_TZ", "CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "DATE_FORMAT", "FROM_BASE64",
+    "FROM_UNIXTIME", "PARSE_URL", "REGEXP_EXTRACT", "REGEXP_REPLACE", "SPLIT_INDEX", "STR_TO_MAP", "TO_BASE64", "TO_DATE",
+    "TO_TIMESTAMP", "TRY_CAST", "UNIX_TIMESTAMP",
+})
+"""Functions with an underscore in their SQL name that the table API finds, as it has them in camel case."""
 
 _INTERVALS = {"INTERVAL_DAY_TIME": "DAY(2) TO SECOND(6)", "INTERVAL_YEAR_MONTH": "YEAR(2) TO MONTH"}
 
@@ -32,15 +40,15 @@ def convert(rex: Rex) -> Rex | None:
     if isinstance(rex, Literal):
         if rex.sarg is not None or (rex.symbol is not None and rex.symbol != "TIME_UNIT_RANGE"):
             return None
-        if rex.type.root in _INTERVALS:
-            return replace(rex, type=replace(rex.type, resolution=_INTERVALS[rex.type.root]))
-        return rex
+        if rex.type.root in ("DOUBLE", "FLOAT") and rex.value is not None:
+            return replace(rex, value=Approximate.shortest(float(rex.value)))
+        return replace(rex, type=_interval(rex.type))
     if isinstance(rex, Over) or not isinstance(rex, Call):
         return None
     op = kind(rex)
     if op == "SEARCH":
         return convert(expand_search(rex))
-    if rex.internal_name is None or op in _NOT_EXPRESSIBLE:
+    if rex.internal_name is None or op in _NOT_EXPRESSIBLE or ("_" in op and op not in _IN_CAMEL_CASE):
         return None
     operands = [convert(c) for c in rex.operands]
     known = [o for o in operands if o is not None]
@@ -48,10 +56,15 @@ def convert(rex: Rex) -> Rex | None:
         return None
     if op in ("AND", "OR"):
         return _pairs(op, known)
-    result = rex.type
+    result = _interval(rex.type)
     if op in _STRICT:
         result = result.as_nullable(any(o.type.nullable for o in known))
-    return Call(result, tuple(known), rex.internal_name, rex.syntax)
+    return Call(result, tuple(known), rex.internal_name, "BINARY" if op == "-" else rex.syntax)
+
+
+def _interval(t: LogicalType) -> LogicalType:
+    """Intervals in the resolution that the table API has."""
+    return replace(t, resolution=_INTERVALS[t.root]) if t.root in _INTERVALS else t
 
 
 def _pairs(op: str, operands: Sequence[Rex]) -> Rex:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import base64
 import datetime as dt
 from collections.abc import Callable
-from decimal import Decimal
 from typing import Any
 
 from execnodes.errors import StateplanError
 from execnodes.rex import Literal, Rex
 from execnodes.types import LogicalType
+from planner.expressions.approximate import Approximate
 
 __all__ = ["evaluate_constant"]
 
@@ -41,13 +41,9 @@ def _time(type: LogicalType, value: dt.time) -> str:  # noqa: A002
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def _approximate(type: LogicalType, value: float) -> str:  # noqa: A002
-    return str(Decimal(repr(value)))
-
-
 _WRITERS: dict[str, Callable[[LogicalType, Any], Any]] = {
     **dict.fromkeys(("BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "CHAR", "VARCHAR"), lambda t, v: v),
-    **dict.fromkeys(("FLOAT", "DOUBLE"), _approximate),
+    **dict.fromkeys(("FLOAT", "DOUBLE"), lambda t, v: Approximate.exact(v)),
     **dict.fromkeys(("BINARY", "VARBINARY"), lambda t, v: base64.b64encode(v).decode()),
     "DECIMAL": lambda t, v: format(v, "f"),
     "DATE": lambda t, v: v.isoformat(),

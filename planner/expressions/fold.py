@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 from execnodes.functions.casting import fold_cast
 from execnodes.rex import Literal, Rex
 from execnodes.types import LogicalType
+from planner.expressions.approximate import Approximate
 from planner.expressions.ops import call, same_type
 
 __all__ = ["cast_literal", "evaluate"]
@@ -16,8 +19,19 @@ def cast_literal(literal: Literal, target: LogicalType) -> Rex:
         return Literal(target.as_nullable(), None)
     if same_type(literal.type, target):
         return Literal(target.not_null(), literal.value, literal.symbol, literal.sarg)
+    if target.root in ("DOUBLE", "FLOAT") and literal.type.is_numeric:
+        return Literal(target.not_null(), literal.value if isinstance(literal.value, str) else str(literal.value))
+    if target.root == "DECIMAL" and isinstance(literal.value, Approximate) and _fits(literal.value, target):
+        return Literal(target.not_null(), literal.value)
     folded = fold_cast(literal, target)
     return call("CAST", (literal,), target) if folded is None else folded
+
+
+def _fits(text: str, target: LogicalType) -> bool:
+    """Whether a DECIMAL type holds the number without loss."""
+    _, digits, exponent = Decimal(text).as_tuple()
+    scale = target.scale or 0
+    return isinstance(exponent, int) and -exponent <= scale and len(digits) + exponent <= (target.precision or 10) - scale
 
 
 def evaluate(rex: Rex) -> Literal | None:

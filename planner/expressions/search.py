@@ -6,12 +6,12 @@ Source: Calcite's ``RexSimplify.SargCollector`` and ``RexUtil.expandSearch``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from decimal import Decimal
 from typing import Any
 
 from execnodes.functions.typerules import least_restrictive
 from execnodes.rex import Call, Literal, Rex
 from execnodes.types import BOOLEAN, LogicalType
+from planner.expressions.approximate import Approximate
 from planner.expressions.normal import equal
 from planner.expressions.ops import (
     COMPARISONS,
@@ -178,7 +178,7 @@ def sarg_ref(ref: Rex, sarg: Sarg, type: LogicalType, unknown_as: NullAs) -> Rex
         return {"TRUE": test("IS NULL", ref), "FALSE": FALSE, "UNKNOWN": compare("<>", ref, ref)}[null_as]
 
     def literal(value: Any) -> Literal:
-        return Literal(type.not_null(), str(Decimal(repr(float(value)))) if type.root in ("DOUBLE", "FLOAT") else value)
+        return Literal(type.not_null(), Approximate(value) if type.root in ("DOUBLE", "FLOAT") else value)
 
     terms: list[Rex] = []
     if sarg.null_as == "TRUE" and unknown_as == "UNKNOWN":

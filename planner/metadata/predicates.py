@@ -78,6 +78,13 @@ def _through(below: Rel, exprs: tuple[Rex, ...], predicates: list[Rex]) -> list[
     return out
 
 
+def _keeps_values(cast: Rex, value: Literal) -> bool:
+    """Whether the operand of ``cast`` is known where its value is."""
+    if cast.type.is_string:
+        return cast.children[0].type.root == cast.type.root
+    return not (value.type.root == "DECIMAL" and value.type.scale)
+
+
 def constant_map(predicates: Iterable[Rex]) -> list[tuple[Rex, Literal]]:
     """Expressions that the predicates fix to one value, with that value."""
     found: list[tuple[Rex, Literal]] = []
@@ -106,7 +113,7 @@ def constant_map(predicates: Iterable[Rex]) -> list[tuple[Rex, Literal]]:
             if not is_deterministic(left):
                 continue
             add(left, right)
-            if kind(left) == "CAST":
+            if kind(left) == "CAST" and _keeps_values(left, right):
                 inner = fold.cast_literal(right, left.children[0].type.not_null())
                 if isinstance(inner, Literal):
                     add(left.children[0], inner)

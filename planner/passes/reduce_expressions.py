@@ -33,6 +33,10 @@ from planner.passes.build import empty, filtered
 __all__ = ["reduce_filter", "reduce_join", "reduce_project"]
 
 
+_CONSTANTS = ("PI", "E")
+"""Functions without operands that always have the same value."""
+
+
 class _Folder:
     """Replaces what is constant under the known constants by its value."""
 
@@ -49,7 +53,7 @@ class _Folder:
             return True
         if isinstance(rex, InputRef):
             return self._known(rex) is not None
-        if isinstance(rex, Over) or not rex.children or kind(rex) == "ROW":
+        if isinstance(rex, Over) or kind(rex) == "ROW" or (not rex.children and kind(rex) not in _CONSTANTS):
             return False
         return is_deterministic(rex) and all(self._constant(c) for c in rex.children)
 

@@ -1,0 +1,50 @@
+"""DOUBLE constants, whose text in a plan depends on how they came about.
+
+Calcite keeps a constant that was written as ``1e0``, computed, or handed to a source and back, as a double; one that a
+cast gave a type is kept as the decimal it was. Both stand in the plan as text; descriptions show only the first with an
+exponent. Source: Calcite's ``RexLiteral`` and ``Util.toScientificNotation``.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+__all__ = ["Approximate", "scientific"]
+
+_MOST_DIGITS = 20
+
+
+class Approximate(str):
+    """The text of a constant that is kept as a double."""
+
+    __slots__ = ()
+
+    @classmethod
+    def shortest(cls, value: float) -> Approximate:
+        """``value`` in the fewest digits that give it back: ``100.0``, ``1.0E+10``."""
+        sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+        if value == 0 or not isinstance(exponent, int):
+            return cls("0.0")
+        if 1e-3 <= abs(value) < 1e7:
+            return cls(repr(value))
+        fraction = "".join(map(str, digits[1:])) or "0"
+        power = len(digits) - 1 + exponent
+        return cls(str(Decimal(f"{'-' if sign else ''}{digits[0]}.{fraction}E{power}")))
+
+    @classmethod
+    def exact(cls, value: float) -> Approximate:
+        """``value`` in all its digits."""
+        return cls(str(Decimal(value)))
+
+
+def scientific(text: str) -> str:
+    """The number as descriptions show it: ``1.5E0``, ``1.000E2``, ``0E-1``."""
+    sign, digits, exponent = Decimal(text).as_tuple()
+    if not isinstance(exponent, int):
+        return text
+    unscaled = "".join(map(str, digits))
+    shown = unscaled[:_MOST_DIGITS]
+    if exponent == 0:
+        shown = shown[0] + shown[1:].rstrip("0")
+    rest = f".{shown[1:]}" if len(shown) > 1 else ""
+    return f"{'-' if sign else ''}{shown[0]}{rest}E{len(unscaled) - 1 + exponent}"

@@ -1,0 +1,96 @@
+"""Whole runs from the command line, each in a process of its own with its own Spark."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli.exit_codes import ExitCode
+
+pytestmark = pytest.mark.spark
+
+ROOT = Path(__file__).resolve().parents[2]
+TABLES = """
+CREATE TABLE orders (id INT, num INT, arrived AS PROCTIME())
+WITH ('connector' = 'replay', 'path' = 'orders.json', 'format' = 'json');
+CREATE TABLE firsts (id INT, num INT) WITH ('connector' = 'print');
+"""
+KEEP_FIRST = """
+INSERT INTO firsts SELECT id, num
+FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY id ORDER BY arrived ASC) AS n FROM orders) WHERE n = 1;
+"""
+KEEP_LAST = KEEP_FIRST.replace("ASC", "DESC")
+HOUR = 3_600_000
+
+
+def command(*args: str) -> list[str]:
+    return [sys.executable, "-m", "cli", *args]
+
+
+def stateplan(*args: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command(*args), capture_output=True, text=True, check=False, timeout=300)
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    return tmp_path
+
+
+def test_an_edited_plan_and_its_checkpoint() -> None:
+    rows = [(0, 1, 10), (HOUR // 2, 1, 11), (2 * HOUR, 1, 12)]
+    Path("orders.json").write_text("".join(f'{{"@at":{at},"id":{i},"num":{n}}}\n' for at, i, n in rows))
+    for name, query in (("first", KEEP_FIRST), ("last", KEEP_LAST)):
+        Path(f"{name}.sql").write_text(TABLES + query)
+        compiled = stateplan("plan", "compile", "-f", f"{name}.sql", "-o", f"{name}.json")
+        assert (compiled.returncode, compiled.stdout) == (0, "")
+    plan = Path("first.json")
+    plan.write_text(plan.read_text().replace('"ttl" : "0 ms"', '"ttl" : "1 h"'))
+
+    checkpoint = ("-D", "execution.checkpointing.dir=checkpoint")
+    run = stateplan("plan", "execute", "first.json", *checkpoint)
+    assert (run.returncode, run.stdout) == (0, "+I[1, 10]\n+I[1, 12]\n"), run.stderr
+    assert run.stderr.splitlines()[-1].startswith("finished: batch 2 (")
+
+    other = stateplan("plan", "execute", "last.json", "--quiet", *checkpoint)
+    assert (other.returncode, other.stdout) == (ExitCode.CHECKPOINT, "")
+    assert other.stderr.startswith("error: [CKPT003] ")
+
+
+def test_malformed_input_names_file_and_line() -> None:
+    Path("orders.json").write_text('{"@at":0,"id":1,"num":10}\n{"@at":1,"id":\n')
+    Path("script.sql").write_text(TABLES + KEEP_FIRST)
+    run = stateplan("sql", "-f", "script.sql", "--quiet")
+    assert run.returncode == ExitCode.FAILED
+    assert run.stderr.startswith("error: [DATA")
+    assert "orders.json, line 2" in run.stderr
+    assert "Traceback" not in run.stderr
+
+
+def test_control_c_ends_an_unbounded_job() -> None:
+    script = """
+        CREATE TABLE numbers (x INT) WITH ('connector' = 'datagen', 'rows-per-second' = '100');
+        CREATE TABLE nowhere (x INT) WITH ('connector' = 'blackhole');
+        INSERT INTO nowhere SELECT x FROM numbers;
+    """
+    process = subprocess.Popen(
+        command("sql", "-e", script), stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert process.stderr is not None
+    try:
+        for line in process.stderr:
+            if line.startswith("batch"):
+                break
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to every process of the job
+        _, rest = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    assert process.returncode == ExitCode.INTERRUPTED
+    assert rest.splitlines()[-1].startswith("stopped: batch")
+    assert "Traceback" not in rest
