@@ -80,12 +80,14 @@ class ProjectAbility:
     """The source reads only some fields: positions of physical columns, and metadata keys.
 
     ``produced`` is the row after it; ``projects`` is False where only metadata is asked for, and all columns are read.
+    ``merged`` says that it unites the projections of several scans: the metadata columns then count as projected ones.
     """
 
     physical: tuple[int, ...]
     metadata: tuple[str, ...]
     produced: tuple[Field, ...]
     projects: bool = True
+    merged: bool = False
 
 
 @dataclass(frozen=True)

@@ -213,7 +213,8 @@ def scan_arguments(scan: Scan) -> list[str]:
             continue
         columns = [c.name for c in scan.table.schema.physical]
         if ability.projects:
-            out.append(f"project=[{', '.join(columns[i] for i in ability.physical)}]")
+            read = [n for n, _ in ability.produced] if ability.merged else [columns[i] for i in ability.physical]
+            out.append(f"project=[{', '.join(read)}]")
         out.append(f"metadata=[{', '.join(ability.metadata)}]")
     return out
 

@@ -23,11 +23,28 @@ _STRICT = frozenset({*COMPARISONS, "NOT", "LIKE", "+", "-", "*", "MOD", "UPPER",
 _NOT_EXPRESSIBLE = frozenset({"IF", "||", "TRIM", "CASE", "ITEM", "/INT", "REINTERPRET", "NOW"})
 """Functions that the table API does not know under their SQL name."""
 
-_IN_CAMEL_CASE = frozenset({
-    "CHAR_LENGTH", "CONVERT_TZ", "CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "DATE_FORMAT", "FROM_BASE64",
-    "FROM_UNIXTIME", "PARSE_URL", "REGEXP_EXTRACT", "REGEXP_REPLACE", "SPLIT_INDEX", "STR_TO_MAP", "TO_BASE64", "TO_DATE",
-    "TO_TIMESTAMP", "TRY_CAST", "UNIX_TIMESTAMP",
-})
+_IN_CAMEL_CASE = frozenset(
+    {
+        "CHAR_LENGTH",
+        "CONVERT_TZ",
+        "CURRENT_DATE",
+        "CURRENT_TIME",
+        "CURRENT_TIMESTAMP",
+        "DATE_FORMAT",
+        "FROM_BASE64",
+        "FROM_UNIXTIME",
+        "PARSE_URL",
+        "REGEXP_EXTRACT",
+        "REGEXP_REPLACE",
+        "SPLIT_INDEX",
+        "STR_TO_MAP",
+        "TO_BASE64",
+        "TO_DATE",
+        "TO_TIMESTAMP",
+        "TRY_CAST",
+        "UNIX_TIMESTAMP",
+    }
+)
 """Functions with an underscore in their SQL name that the table API finds, as it has them in camel case."""
 
 _INTERVALS = {"INTERVAL_DAY_TIME": "DAY(2) TO SECOND(6)", "INTERVAL_YEAR_MONTH": "YEAR(2) TO MONTH"}
@@ -59,7 +76,7 @@ def convert(rex: Rex) -> Rex | None:
     result = _interval(rex.type)
     if op in _STRICT:
         result = result.as_nullable(any(o.type.nullable for o in known))
-    return Call(result, tuple(known), rex.internal_name, "BINARY" if op == "-" else rex.syntax)
+    return Call(result, tuple(known), rex.internal_name, "BINARY" if op == "-" and len(known) == 2 else rex.syntax)
 
 
 def _interval(t: LogicalType) -> LogicalType:

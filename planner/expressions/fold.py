@@ -31,7 +31,9 @@ def _fits(text: str, target: LogicalType) -> bool:
     """Whether a DECIMAL type holds the number without loss."""
     _, digits, exponent = Decimal(text).as_tuple()
     scale = target.scale or 0
-    return isinstance(exponent, int) and -exponent <= scale and len(digits) + exponent <= (target.precision or 10) - scale
+    return (
+        isinstance(exponent, int) and -exponent <= scale and len(digits) + exponent <= (target.precision or 10) - scale
+    )
 
 
 def evaluate(rex: Rex) -> Literal | None:

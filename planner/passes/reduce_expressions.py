@@ -23,6 +23,7 @@ from planner.expressions.ops import (
     is_null_literal,
     kind,
     shift,
+    unwrap_cast,
     with_operands,
 )
 from planner.expressions.sarg import NullAs
@@ -63,7 +64,7 @@ class _Folder:
         return with_operands(rex, [self._inlined(c) for c in rex.children]) if rex.children else rex
 
     def fold(self, rex: Rex) -> Rex:
-        if isinstance(rex, Literal) or (kind(rex) == "CAST" and isinstance(rex.children[0], Literal)):
+        if isinstance(unwrap_cast(rex), Literal):
             return rex
         if self._constant(rex):
             value = fold.evaluate(self._inlined(rex))

@@ -77,7 +77,7 @@ def _union(scans: Iterable[Scan]) -> Scan | None:
     }
     fields = [*((columns[i].name, columns[i].type) for i in physical), *(by_key[k] for k in keys)]
     filters = tuple(a for a in first.abilities if isinstance(a, FilterAbility))
-    ability = ProjectAbility(physical, keys, tuple(fields))
+    ability = ProjectAbility(physical, keys, tuple(fields), merged=True)
     return replace(
         first, names=tuple(n for n, _ in fields), types=tuple(t for _, t in fields), abilities=(*filters, ability)
     )
