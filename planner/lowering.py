@@ -244,7 +244,7 @@ def _projection(ability: ProjectAbility) -> list[Json]:
     """``ProjectPushDown`` and ``ReadingMetadata``, as one projection of a source is written."""
     out: list[Json] = []
     if ability.projects:
-        columns = list(ability.produced[: len(ability.physical)])
+        columns = list(ability.produced if ability.merged else ability.produced[: len(ability.physical)])
         out.append(
             {
                 "type": "ProjectPushDown",
