@@ -6,15 +6,19 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
+from execnodes.errors import StateplanError
 from execnodes.graph import ExecGraph
 from execnodes.types import LogicalType
+from execnodes.zone import local_time_zone
 from planner.algebra import Rel, Sink
 from planner.binding.queries import QueryBinder
 from planner.binding.sinks import bind_insert
 from planner.catalog import CatalogManager
+from planner.expressions.evaluate import session_time_zone
 from planner.lowering import lower
 from planner.passes import optimize
 from planner.passes.changelog import infer_changelog
+from planner.passes.refuse_options import refuse_options
 from planner.passes.reuse_scans import reuse_scans
 from planner.passes.reuse_sinks import reuse_sinks
 from planner.physical import Physical
@@ -30,7 +34,9 @@ def physical_plans(
     Raises:
         SqlError, CatalogError, OptionError: as :func:`compile_inserts`.
     """
-    sinks: list[Rel] = [optimize(bind_insert(node, catalog, source)) for node in inserts]
+    sinks: list[Rel] = [_optimized(bind_insert(node, catalog, source), options) for node in inserts]
+    for sink in sinks:
+        refuse_options(sink, options)
     if _enabled(options, "table.optimizer.reuse-sub-plan-enabled") and _enabled(
         options, "table.optimizer.reuse-source-enabled"
     ):
@@ -64,6 +70,16 @@ def query_schema(
 ) -> list[tuple[str, LogicalType]]:
     """Name and type of the columns of a query. Raises as :func:`compile_inserts`."""
     return list(QueryBinder(catalog, source).bind(query).fields)
+
+
+def _optimized(sink: Sink, options: Mapping[str, str]) -> Rel:
+    """The physical plan of ``sink``. Errors without a place of their own get that of the sink."""
+    try:
+        with session_time_zone(local_time_zone(options)):
+            return optimize(sink)
+    except StateplanError as error:
+        error.place = error.place or sink.place
+        raise
 
 
 def _enabled(options: Mapping[str, str], key: str) -> bool:

@@ -84,13 +84,16 @@ def _number(value: Any, t: LogicalType) -> str:
     return format(Decimal(str(value)), "f") if t.root == "DECIMAL" else str(value)
 
 
+_SYMBOLS = {"JSON_QUERY_ON_EMPTY_OR_ERROR": "SqlJsonQueryEmptyOrErrorBehavior[{}]"}
+
+
 def _plain(literal: Literal) -> str:
     """A constant in the description of an operator."""
     t, value = literal.type, literal.value
     if literal.sarg is not None:
         return _sarg(literal)
     if literal.symbol is not None:
-        return str(value)
+        return _SYMBOLS.get(literal.symbol, "{}").format(value)
     if value is None:
         return f"null:{calcite_type(t)}"
     if isinstance(value, bool):

@@ -23,6 +23,7 @@ from execnodes.functions import (
     null_literal,
     number_literal,
     string_literal,
+    symbol,
     time_literal,
     timestamp_literal,
     trim_flag,
@@ -36,7 +37,7 @@ from planner.binding.errors import not_supported
 from planner.binding.scope import Scope, field_of
 from planner.dialect import function_name, logical_type, nodes
 from planner.expressions.approximate import Approximate
-from planner.expressions.ops import Over
+from planner.expressions.ops import Over, and_, compare
 from planner.positions import place_of, text_of
 
 __all__ = ["ExpressionBinder"]
@@ -131,8 +132,28 @@ class ExpressionBinder:
             for side in (node.this, node.expression):
                 if isinstance(side, (exp.Any, exp.All)):
                     raise not_supported("a comparison with ANY, SOME or ALL", self.place(side))
+            if isinstance(node.this, exp.Tuple) and isinstance(node.expression, exp.Tuple):
+                return self._rows(operator, node)
             operands = [self.bind(node.this), self.bind(node.expression)]
         return make_call(operator, operands, self.place(node))
+
+    def _rows(self, operator: str, node: exp.Expr) -> Rex:
+        """``(a, b) = (c, d)`` as ``a = c AND b = d``."""
+        left, right = node.this.expressions, node.expression.expressions
+        if operator != "=":
+            raise not_supported(f"a comparison of rows with {operator}", self.place(node))
+        if len(left) != len(right):
+            raise SqlError(
+                "SQL106",
+                f"rows of {len(left)} and {len(right)} values are compared",
+                place=self.place(node),
+                expected="as many values on both sides",
+            )
+        place = self.place(node)
+        pairs = [(self.bind(a), self.bind(b)) for a, b in zip(left, right, strict=True)]
+        for pair in pairs:
+            make_call("=", pair, place)
+        return and_(compare("=", a, b) for a, b in pairs)
 
     # names and constants
 
@@ -280,6 +301,9 @@ class ExpressionBinder:
         bound = [self._argument(name, a) for a in arguments]
         if name == "TRIM" and len(bound) == 1:
             return [trim_flag("BOTH"), string_literal(" "), bound[0]]
+        if name == "JSON_QUERY" and len(bound) == 2:
+            nothing = symbol("JSON_QUERY_ON_EMPTY_OR_ERROR", "NULL")
+            return [*bound, symbol("JSON_QUERY_WRAPPER", "WITHOUT_ARRAY"), nothing, nothing]
         return bound
 
     def _argument(self, name: str, node: exp.Expr) -> Rex:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from execnodes.errors import StateplanError
@@ -12,7 +14,19 @@ from execnodes.rex import Literal, Rex
 from execnodes.types import LogicalType
 from planner.expressions.approximate import Approximate
 
-__all__ = ["evaluate_constant"]
+__all__ = ["evaluate_constant", "session_time_zone"]
+
+_ZONE = ContextVar("zone", default="UTC")
+
+
+@contextmanager
+def session_time_zone(zone: str) -> Iterator[None]:
+    """Constants are evaluated as in a session with the time zone ``zone`` for as long as this lasts."""
+    token = _ZONE.set(zone)
+    try:
+        yield
+    finally:
+        _ZONE.reset(token)
 
 
 def evaluate_constant(rex: Rex) -> Literal | None:
@@ -23,7 +37,7 @@ def evaluate_constant(rex: Rex) -> Literal | None:
     from execnodes.runtime.calc import evaluate
 
     try:
-        value = evaluate(rex)
+        value = evaluate(rex, time_zone=_ZONE.get())
     except StateplanError:
         return None
     if value is None:
@@ -49,6 +63,7 @@ _WRITERS: dict[str, Callable[[LogicalType, Any], Any]] = {
     "DATE": lambda t, v: v.isoformat(),
     "TIME_WITHOUT_TIME_ZONE": _time,
     "TIMESTAMP_WITHOUT_TIME_ZONE": _moment,
+    "TIMESTAMP_WITH_LOCAL_TIME_ZONE": lambda t, v: _moment(t, v.astimezone(dt.UTC)),
     "INTERVAL_DAY_TIME": lambda t, v: str(int(v / dt.timedelta(milliseconds=1))),
     "INTERVAL_YEAR_MONTH": lambda t, v: str(v),
 }

@@ -19,6 +19,8 @@ def cast_literal(literal: Literal, target: LogicalType) -> Rex:
         return Literal(target.as_nullable(), None)
     if same_type(literal.type, target):
         return Literal(target.not_null(), literal.value, literal.symbol, literal.sarg)
+    if "TIMESTAMP_WITH_LOCAL_TIME_ZONE" in (literal.type.root, target.root):
+        return call("CAST", (literal,), target)
     if target.root in ("DOUBLE", "FLOAT") and literal.type.is_numeric:
         return Literal(target.not_null(), literal.value if isinstance(literal.value, str) else str(literal.value))
     if target.root == "DECIMAL" and isinstance(literal.value, Approximate) and _fits(literal.value, target):

@@ -79,9 +79,7 @@ def test_control_c_ends_an_unbounded_job() -> None:
         CREATE TABLE nowhere (x INT) WITH ('connector' = 'blackhole');
         INSERT INTO nowhere SELECT x FROM numbers;
     """
-    process = subprocess.Popen(
-        command("sql", "-e", script), stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
+    process = subprocess.Popen(command("sql", "-e", script), stderr=subprocess.PIPE, text=True, start_new_session=True)
     assert process.stderr is not None
     try:
         for line in process.stderr:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import time
+from collections.abc import Callable
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
 
 import polars as pl
@@ -150,16 +151,23 @@ def test_errors_inside_a_python_function_survive() -> None:
     assert caught.value.code == "RUN303"
 
 
-def test_small_frames_are_quick() -> None:
+def test_small_frames_cost_little_more_than_polars_itself() -> None:
     transform = CalcTransform((A, make_call("+", [A, n("1")]), make_call("UPPER", [S])), make_call(">", [A, n("0")]))
     data = frame(9)
+
+    def cost(work: Callable[[], object]) -> float:
+        best = 60.0
+        for _ in range(50):
+            start = time.process_time()
+            work()
+            best = min(best, time.process_time() - start)
+        return best
+
+    def bare() -> pl.DataFrame:
+        return data.filter(pl.col("c0") > 0).select("c0", c1=pl.col("c0") + 1, c2=pl.lit("A"))
+
     transform(data, 0)
-    best = 1.0
-    for _ in range(50):
-        start = time.perf_counter()
-        transform(data, 0)
-        best = min(best, time.perf_counter() - start)
-    assert best < 0.003
+    assert cost(lambda: transform(data, 0)) < 10 * cost(bare)
 
 
 # arithmetic against Python's

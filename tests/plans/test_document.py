@@ -6,6 +6,7 @@ import json
 import re
 import time
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -408,7 +409,17 @@ def test_write(tmp_path: Path, join_text: str) -> None:
     assert PlanDocument.load(url).text == join_text
 
 
-def test_a_plan_of_500_nodes_loads_quickly(join_text: str) -> None:
+def cost(work: Callable[[], object]) -> float:
+    """Processor seconds, the best of four."""
+    best = 60.0
+    for _ in range(4):
+        start = time.process_time()
+        work()
+        best = min(best, time.process_time() - start)
+    return best
+
+
+def test_loading_takes_time_in_proportion_to_the_plan(join_text: str) -> None:
     plan = json.loads(join_text)
     big: Plan = {"flinkVersion": "2.3", "nodes": [], "edges": []}
     for k in range(72):
@@ -417,10 +428,5 @@ def test_a_plan_of_500_nodes_loads_quickly(join_text: str) -> None:
     text = dumps(big)
     assert len(big["nodes"]) > 500
     assert len(text) > 1_000_000
-    PlanDocument.parse(join_text)
-    best = 9.0
-    for _ in range(4):
-        start = time.process_time()
-        PlanDocument.parse(text)
-        best = min(best, time.process_time() - start)
-    assert best < 0.25
+    small = cost(lambda: [PlanDocument.parse(join_text) for _ in range(8)]) / 8
+    assert cost(lambda: PlanDocument.parse(text)) < 3 * 72 * small
