@@ -147,6 +147,15 @@ def arrivals(name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (DATA / "replay" / f"{name}.json").read_text().splitlines()]
 
 
+def parse_changes(lines: Iterable[str]) -> list[tuple[str, tuple[Any, ...]]]:
+    """Lines of the print connector, such as ``+I[1, a]``, as (kind, row)."""
+    changes = []
+    for line in lines:
+        values = line[3:-1].split(", ")
+        changes.append((line[:2], tuple(int(v) if v.lstrip("-").isdigit() else v for v in values)))
+    return changes
+
+
 def replay(query: str, ttls: Ttls) -> list[tuple[str, tuple[Any, ...]]]:
     """Runs a query on recorded arrivals with the given TTLs; the printed changes as (kind, row)."""
     plan = OUT / f"replay_{query}.json"
@@ -156,12 +165,8 @@ def replay(query: str, ttls: Ttls) -> list[tuple[str, tuple[Any, ...]]]:
         )
     edit(plan, ttls)
     lines = stateplan("plan", "execute", str(plan), capture=True).splitlines()
-    changes = []
-    for line in lines:
-        kind, values = line[:2], line[3:-1].split(", ")
-        changes.append((kind, tuple(int(v) if v.lstrip("-").isdigit() else v for v in values)))
     print(f"  ... {len(lines):,} lines such as: {lines[-1]}")
-    return changes
+    return parse_changes(lines)
 
 
 def replay_product_stats() -> None:

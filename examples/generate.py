@@ -24,30 +24,26 @@ DAY = 24 * HOUR
 ORDER_INSTANTS = (
     0,
     20 * MINUTE,
-    50 * MINUTE,
     2 * HOUR,
     10 * HOUR,
     23 * HOUR,
     25 * HOUR,
-    DAY + 20 * HOUR,
-    2 * DAY + 12 * HOUR,
-    3 * DAY + 18 * HOUR,
-    3 * DAY + 18 * HOUR + 40 * MINUTE,
-    3 * DAY + 20 * HOUR,
-    4 * DAY + 6 * HOUR,
-    4 * DAY + 20 * HOUR,
+    44 * HOUR,
+    60 * HOUR,
+    90 * HOUR,
+    90 * HOUR + 40 * MINUTE,
+    102 * HOUR,
+    116 * HOUR,
 )
 """When rows of the replayed example 1 arrive, after the start of 2024."""
 
 TRACKING_INSTANTS = (
     0,
     2 * HOUR,
-    10 * HOUR,
     23 * HOUR,
-    25 * HOUR,
-    DAY + 20 * HOUR,
-    2 * DAY + 12 * HOUR,
-    3 * DAY + 18 * HOUR,
+    DAY,
+    44 * HOUR,
+    60 * HOUR,
     5 * DAY,
     8 * DAY,
     9 * DAY,
@@ -96,7 +92,8 @@ def orders_and_logistics(rng: random.Random) -> tuple[list[dict[str, object]], l
     return left, right
 
 
-def _write_replay(folder: Path) -> None:
+def write_replay(folder: Path) -> None:
+    """Writes the arrivals of both replayed examples."""
     rng = random.Random(20240101)
     left, right = orders_and_logistics(rng)
     files = {"redelivered_orders": redelivered_orders(rng), "orders": left, "logistics": right}
@@ -114,7 +111,7 @@ def generate(folder: Path = DATA) -> None:
     same = [pl.col(c).first().over("order_id") for c in ("user_id", "product_id", "num")]
     write_parts(once.with_columns(same), folder / "orders")
     write_parts(logistics(LOGISTICS), folder / "logistics")
-    _write_replay(folder / "replay")
+    write_replay(folder / "replay")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ Source: Flink's ``FlinkRelMdModifiedMonotonicity`` and, for the signs of summed 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
 from execnodes.changelog import INSERT_ONLY
@@ -12,7 +13,7 @@ from execnodes.connectors.registry import source_changelog_mode
 from execnodes.rex import InputRef, Rex
 from execnodes.rex import Literal as Constant
 from planner.algebra import AggCall, Aggregate, Calc, Exchange, Filter, Join, Project, Rank, Rel, Scan, Union
-from planner.expressions.ops import COMPARISONS, MIRRORED, conjunctions, kind
+from planner.expressions.ops import COMPARISONS, MIRRORED, conjunctions, kind, unwrap_cast
 from planner.expressions.search import expand_search
 from planner.metadata.predicates import predicates_of
 
@@ -25,8 +26,10 @@ def monotonicity(rel: Rel) -> list[Monotonicity] | None:
     """Per field of ``rel``; None when rows are deleted, or nothing is known."""
     if isinstance(rel, Scan):
         return ["CONSTANT"] * rel.width if source_changelog_mode(rel.table.options) == INSERT_ONLY else None
-    if isinstance(rel, (Project, Calc)):
+    if isinstance(rel, Project):
         return _projected(rel.exprs, monotonicity(rel.input))
+    if isinstance(rel, Calc):
+        return _filtered(rel, monotonicity(rel.input))
     if isinstance(rel, (Filter, Exchange)):
         return monotonicity(rel.input)
     if isinstance(rel, Aggregate):
@@ -59,6 +62,40 @@ def _projected(exprs: tuple[Rex, ...], below: list[Monotonicity] | None) -> list
     return out
 
 
+def _filtered(rel: Calc, below: list[Monotonicity] | None) -> list[Monotonicity] | None:
+    out = _projected(rel.exprs, below)
+    if out is None or below is None or rel.condition is None:
+        return out
+    changing = {i: m for i, m in enumerate(below) if m != "CONSTANT"}
+    return ["NOT_MONOTONIC"] * len(out) if _needs_retraction(rel.condition, changing) else out
+
+
+def _needs_retraction(rex: Rex, changing: Mapping[int, Monotonicity]) -> bool:
+    """Whether a row that met the condition may stop meeting it. Of AND and OR, Flink looks at two operands only."""
+    operands = [unwrap_cast(c) for c in rex.children]
+    fields = [o.index for o in operands if isinstance(o, InputRef)]
+    op = kind(rex)
+    if isinstance(rex, InputRef):
+        return rex.index in changing
+    if op in ("AND", "OR"):
+        return any(_needs_retraction(o, changing) for o in operands[:2])
+    if op in _KEPT_WHILE:
+        first = next((m for i, m in changing.items() if i in fields), _KEPT_WHILE[op])
+        return first != _KEPT_WHILE[op]
+    if op in ("SEARCH", "=", "<>"):
+        return any(i in changing for i in fields)
+    return op in _TESTS and _needs_retraction(operands[0], changing)
+
+
+_KEPT_WHILE: dict[str, Monotonicity] = {
+    ">": "INCREASING",
+    ">=": "INCREASING",
+    "<": "DECREASING",
+    "<=": "DECREASING",
+}
+_TESTS = ("NOT", "IS NOT TRUE", "IS TRUE", "IS NOT NULL", "IS NULL")
+
+
 def _aggregated(rel: Aggregate) -> list[Monotonicity] | None:
     below = monotonicity(rel.input)
     if below is None or any(below[g] != "CONSTANT" for g in rel.group):
@@ -67,12 +104,8 @@ def _aggregated(rel: Aggregate) -> list[Monotonicity] | None:
     out: list[Monotonicity] = ["CONSTANT"] * len(rel.group)
     for c in rel.calls:
         own = _of_call(c, rel.input)
-        if updates:
-            child: Monotonicity = (
-                "CONSTANT" if not c.args else below[c.args[0]] if len(c.args) == 1 else "NOT_MONOTONIC"
-            )
-            if child not in (own, "CONSTANT"):
-                own = "NOT_MONOTONIC"
+        if updates and (len(c.args) > 1 or (len(c.args) == 1 and below[c.args[0]] != own and c.function != "COUNT")):
+            own = "NOT_MONOTONIC"
         out.append(own)
     return out
 
@@ -92,13 +125,16 @@ def _of_call(c: AggCall, below: Rel) -> Monotonicity:
 
 
 def _joined(rel: Join) -> list[Monotonicity] | None:
-    from planner.passes.push_filters import equi_keys
+    from planner.passes.push_filters import equi_keys, is_equi_key
 
     left, right = monotonicity(rel.left), monotonicity(rel.right)
     if rel.join_type != "INNER" or left is None or right is None:
         return None
     pairs = equi_keys(rel.condition, rel.left.width)
     if any(left[a] != "CONSTANT" or right[b] != "CONSTANT" for a, b in pairs):
+        return None
+    only_keys = all(is_equi_key(c, rel.left.width) for c in conjunctions(rel.condition))
+    if not only_keys and any(m != "CONSTANT" for m in (*left, *right)):
         return None
     return [*left, *right]
 

@@ -8,12 +8,10 @@ from typing import Any
 
 import pytest
 
-from execnodes.connectors.print import format_rows
 from execnodes.graph import ExecGraph
-from execnodes.runtime.jobgraph import JobGraph
 from execnodes.runtime.translate import translate
 from tests.support.cases import IN_SCOPE, Case, arrivals
-from tests.support.local import LocalRun, fold
+from tests.support.local import fold, printed
 
 
 def replayed(case: Case, folder: Path, step: int) -> ExecGraph:
@@ -30,25 +28,13 @@ def replayed(case: Case, folder: Path, step: int) -> ExecGraph:
     return ExecGraph.from_json(data, strict_unknown=False)
 
 
-def run(graph: JobGraph) -> list[str]:
-    """The lines that the sinks print."""
-    local, lines = LocalRun(graph), []
-    readers: list[Any] = [s.reader for s in graph.sources]
-    for now in sorted({at for r in readers for at in r.table.instants()}):
-        splits = {i: list(r.read({"now": now})) for i, r in enumerate(readers)}
-        for sink, frames in zip(graph.sinks, local.batch(splits, now), strict=True):
-            for frame in frames:
-                lines += format_rows(frame, [t for _, t in sink.columns], sink.options.get("print-identifier"))
-    return lines
-
-
 @pytest.mark.parametrize("step", [1, 3, 1000])
 @pytest.mark.parametrize("name", IN_SCOPE)
 def test_materialized_like_flink(name: str, step: int, shared: Path, tmp_path: Path) -> None:
     if step > 1 and name.startswith("ttl_"):
         pytest.skip("rows that share an instant cannot expire between each other")
     case = Case(shared / "cases" / name)
-    lines = run(translate(replayed(case, tmp_path, step), {}, key_groups=4))
+    lines = printed(translate(replayed(case, tmp_path, step), {}, key_groups=4))
     assert fold(lines) == case.materialized
 
 
@@ -59,5 +45,5 @@ ONE_CHANGE_AN_INSTANT = [n for n in IN_SCOPE if n not in ("statement_set_two_sin
 @pytest.mark.parametrize("name", ONE_CHANGE_AN_INSTANT)
 def test_one_row_at_a_time_gives_the_same_changes(name: str, shared: Path, tmp_path: Path) -> None:
     case = Case(shared / "cases" / name)
-    lines = run(translate(replayed(case, tmp_path, 1), {}, key_groups=4))
+    lines = printed(translate(replayed(case, tmp_path, 1), {}, key_groups=4))
     assert sorted(lines) == sorted(case.text("changelog.txt").splitlines())

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from typing import Any
 
 import polars as pl
 
+from execnodes.connectors.print import format_rows
 from execnodes.runtime.cache import RunCache
 from execnodes.runtime.exchange import decode
 from execnodes.runtime.jobgraph import JobGraph
 from execnodes.runtime.state import MemoryRunStore
 from execnodes.runtime.worker import Blob, deliver, run_operator, unslot
 
-__all__ = ["LocalRun", "fold"]
+__all__ = ["LocalRun", "fold", "printed"]
 
 
 class LocalRun:
@@ -65,6 +67,18 @@ def _sink_labels(graph: JobGraph) -> list[int]:
     from execnodes.runtime.hashing import slot_label
 
     return [slot_label(i) for i in range(len(graph.sinks))]
+
+
+def printed(graph: JobGraph) -> list[str]:
+    """The lines that the sinks of a plan over replay tables print."""
+    local, lines = LocalRun(graph), []
+    readers: list[Any] = [s.reader for s in graph.sources]
+    for now in sorted({at for r in readers for at in r.table.instants()}):
+        splits = {i: list(r.read({"now": now})) for i, r in enumerate(readers)}
+        for sink, frames in zip(graph.sinks, local.batch(splits, now), strict=True):
+            for frame in frames:
+                lines += format_rows(frame, [t for _, t in sink.columns], sink.options.get("print-identifier"))
+    return lines
 
 
 def fold(lines: Iterable[str]) -> list[str]:
