@@ -1,0 +1,10 @@
+CREATE TABLE t (a INT, b BIGINT, c STRING, d DOUBLE, e DECIMAL(10,2), f TIMESTAMP(3), g BOOLEAN, h DATE) WITH ('connector'='filesystem','path'='${DIR}/t.json','format'='json');
+CREATE TABLE u (a INT, x BIGINT, y STRING) WITH ('connector'='filesystem','path'='${DIR}/u.json','format'='json');
+CREATE TABLE s1 (a INT, c STRING) WITH ('connector'='print');
+CREATE TABLE s2 (a INT, c STRING) WITH ('connector'='print');
+CREATE TABLE s3 (a INT, c BIGINT) WITH ('connector'='print');
+EXECUTE STATEMENT SET BEGIN
+INSERT INTO s1 SELECT a, c FROM t UNION ALL SELECT a, y FROM u;
+INSERT INTO s2 SELECT a, c FROM t UNION ALL SELECT a, y FROM u;
+INSERT INTO s3 SELECT a, COUNT(*) FROM (SELECT a, c FROM t UNION ALL SELECT a, y FROM u) GROUP BY a;
+END;
