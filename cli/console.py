@@ -136,10 +136,13 @@ class PlainConsole(Console):
         now = time.monotonic()
         if now - self._last >= self._every:
             self._last = now
-            self.note(progress_text(progress))
+            self._figures("progress", progress)
 
     def finished(self, progress: Progress, outcome: str = "finished") -> None:
-        self.note(f"{outcome}: {progress_text(progress)}")
+        self._figures(outcome, progress)
+
+    def _figures(self, name: str, progress: Progress) -> None:
+        self.note(("" if name == "progress" else f"{name}: ") + progress_text(progress))
 
     def close(self) -> None:
         self.err.flush()
@@ -212,15 +215,15 @@ class TerminalConsole(PlainConsole):
     def status(self, text: str) -> None:
         self._draw(f"{text} ...")
 
-    def progress(self, progress: Progress) -> None:
-        now = time.monotonic()
-        if now - self._last >= self._every:
-            self._last = now
-            self._draw(progress_text(progress))
-
     def finished(self, progress: Progress, outcome: str = "finished") -> None:
         self.close()
         super().finished(progress, outcome)
+
+    def _figures(self, name: str, progress: Progress) -> None:
+        if name == "progress":
+            self._draw(progress_text(progress))
+        else:
+            super()._figures(name, progress)
 
 
 class JsonConsole(PlainConsole):
@@ -239,6 +242,17 @@ class JsonConsole(PlainConsole):
     def note(self, text: str) -> None:
         if not self.quiet:
             self._aside(json.dumps({"note": text}, ensure_ascii=False))
+
+    def _figures(self, name: str, progress: Progress) -> None:
+        figures = {
+            "batch": progress.batch,
+            "rowsIn": progress.rows_in,
+            "rowsOut": progress.rows_out,
+            "seconds": round(progress.seconds, 3),
+            "sinks": progress.sinks,
+        }
+        if not self.quiet:
+            self._aside(json.dumps({name: figures}))
 
 
 class CaptureConsole(PlainConsole):

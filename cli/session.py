@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from cli.console import Console
-from execnodes.errors import Place, SqlError
+from execnodes.errors import Place, PlanError, SqlError
 from planner.dialect import nodes
 from planner.environment import PlanReference, TableEnvironment
 from planner.results import ResultKind, TableResult
@@ -121,7 +121,12 @@ class Session:
             ScriptStatement(nodes.CompilePlan(this=query.node), query.text, query.source, query.file)
         )
         document = PlanDocument.parse(str(compiled.rows[0][0]))
-        document.write(target, overwrite=force, if_not_exists=if_not_exists)
+        try:
+            document.write(target, overwrite=force, if_not_exists=if_not_exists)
+        except PlanError as error:
+            if error.code == "PLAN002":
+                error.hint = "--overwrite replaces it, --if-not-exists leaves it alone"
+            raise
         self._console.note(f"wrote {target}: {_counts(document)}")
 
     def execute_plan(self, plan: str) -> None:

@@ -103,6 +103,10 @@ def test_json_is_one_object_per_line() -> None:
     console = JsonConsole(out=out, err=err)
     console.table(["a"], [[1], ["é"]])
     console.error(SqlError("SQL001", "wrong", place=Place(file="f.sql", line=2), hint="do"))
+    console.finished(Progress(batch=1, rows_in=2, rows_out=3, seconds=0.5, sinks={"t": 3}))
     assert json.loads(out.getvalue()) == {"columns": ["a"], "rows": [[1], ["é"]]}
-    error = json.loads(err.getvalue())["error"]
+    first, last = err.getvalue().splitlines()
+    error = json.loads(first)["error"]
     assert (error["code"], error["place"]["line"], error["hint"]) == ("SQL001", 2, "do")
+    figures = {"batch": 1, "rowsIn": 2, "rowsOut": 3, "seconds": 0.5, "sinks": {"t": 3}}
+    assert json.loads(last) == {"finished": figures}

@@ -147,7 +147,7 @@ def test_compile_onto_an_existing_plan(console: CaptureConsole, script: Any, tmp
     target = tmp_path / "plan.json"
     target.write_text("mine")
     source = script(TABLES + INSERT)
-    with pytest.raises(StateplanError, match="PLAN002"):
+    with pytest.raises(StateplanError, match=r"PLAN002(.|\n)*--overwrite"):
         Session(console, {}).compile(source, str(target))
     Session(console, {}).compile(source, str(target), if_not_exists=True)
     assert "left as it is" in console.asides
