@@ -12,8 +12,8 @@ from tests.planner_query.conftest import compiled
 
 TABLE = """
 CREATE TABLE ft (a INT, b BIGINT, c STRING, d DOUBLE, e DECIMAL(10, 2), f DATE, g BOOLEAN, h TIMESTAMP(3),
-    i TIMESTAMP_LTZ(3), j TIME(0), bin BYTES, ar ARRAY<INT>, sa ARRAY<STRING>, mp MAP<STRING, INT>, fl FLOAT, sm SMALLINT,
-    ti TINYINT, ch CHAR(3), vc VARCHAR(5))
+    i TIMESTAMP_LTZ(3), j TIME(0), bin BYTES, ar ARRAY<INT>, sa ARRAY<STRING>, mp MAP<STRING, INT>, fl FLOAT,
+    sm SMALLINT, ti TINYINT, ch CHAR(3), vc VARCHAR(5))
   WITH ('connector' = 'filesystem', 'path' = '/data/ft', 'format' = 'json');
 """
 CASES: list[dict[str, Any]] = [
