@@ -24,7 +24,7 @@ CREATE TABLE cdc (id INT, k INT, v BIGINT, PRIMARY KEY (id) NOT ENFORCED)
 CREATE TABLE files (a INT, b BIGINT) WITH ('connector' = 'filesystem', 'path' = '/data/out', 'format' = 'json');
 CREATE TABLE keyed (a INT, b BIGINT, PRIMARY KEY (a) NOT ENFORCED) WITH ('connector' = 'print');
 CREATE TABLE strict (a INT NOT NULL, b BIGINT) WITH ('connector' = 'print');
-CREATE TABLE one (a INT) WITH ('connector' = 'print');
+CREATE TABLE single (a INT) WITH ('connector' = 'print');
 CREATE TABLE snk (a INT, b BIGINT) WITH ('connector' = 'print');
 """
 """Tables that the tests without a script of their own read and write."""

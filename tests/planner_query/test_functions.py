@@ -17,8 +17,7 @@ CREATE TABLE ft (a INT, b BIGINT, c STRING, d DOUBLE, e DECIMAL(10, 2), f DATE, 
   WITH ('connector' = 'filesystem', 'path' = '/data/ft', 'format' = 'json');
 """
 CASES: list[dict[str, Any]] = [
-    json.loads(line)
-    for line in (Path(__file__).parent / "functions.jsonl").read_text(encoding="utf-8").splitlines()
+    json.loads(line) for line in (Path(__file__).parent / "functions.jsonl").read_text(encoding="utf-8").splitlines()
 ]
 
 
