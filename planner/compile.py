@@ -18,7 +18,6 @@ from planner.expressions.evaluate import session_time_zone
 from planner.lowering import lower
 from planner.passes import optimize
 from planner.passes.changelog import infer_changelog
-from planner.passes.refuse_options import refuse_options
 from planner.passes.reuse_scans import reuse_scans
 from planner.passes.reuse_sinks import reuse_sinks
 from planner.physical import Physical
@@ -35,8 +34,6 @@ def physical_plans(
         SqlError, CatalogError, OptionError: as :func:`compile_inserts`.
     """
     sinks: list[Rel] = [_optimized(bind_insert(node, catalog, source), options) for node in inserts]
-    for sink in sinks:
-        refuse_options(sink, options)
     if _enabled(options, "table.optimizer.reuse-sub-plan-enabled") and _enabled(
         options, "table.optimizer.reuse-source-enabled"
     ):

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from execnodes.errors import Place, SqlError
 
-__all__ = ["not_supported"]
+__all__ = ["counted", "not_supported"]
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 column``, ``2 columns``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def not_supported(what: str, place: Place | None, hint: str | None = None) -> SqlError:

@@ -33,7 +33,7 @@ from execnodes.functions.aggregates import aggregate_names
 from execnodes.functions.table import unknown_function
 from execnodes.rex import Literal, Rex
 from execnodes.types import BIGINT, BOOLEAN
-from planner.binding.errors import not_supported
+from planner.binding.errors import counted, not_supported
 from planner.binding.scope import Scope, field_of
 from planner.dialect import function_name, logical_type, nodes
 from planner.expressions.approximate import Approximate
@@ -145,7 +145,7 @@ class ExpressionBinder:
         if len(left) != len(right):
             raise SqlError(
                 "SQL106",
-                f"rows of {len(left)} and {len(right)} values are compared",
+                f"a row of {counted(len(left), 'value')} is compared with one of {counted(len(right), 'value')}",
                 place=self.place(node),
                 expected="as many values on both sides",
             )

@@ -10,7 +10,7 @@ from sqlglot import exp
 from execnodes.errors import SqlError
 from execnodes.functions import find_aggregate, is_aggregate, make_call
 from execnodes.functions.table import unknown_function
-from execnodes.rex import InputRef, Rex
+from execnodes.rex import InputRef, Literal, Rex
 from planner.algebra import AggCall, Aggregate, Project, Rel, unique_names
 from planner.binding.errors import not_supported
 from planner.binding.expressions import ExpressionBinder
@@ -154,8 +154,14 @@ class GroupingBinder(ExpressionBinder):
                 f"the column '{text_of(inner, self.source)}' is not grouped",
                 place=self.place(inner),
                 expected="a column of GROUP BY, or an aggregate function around it",
+                hint=self._position_hint(),
             )
         return super().bind(inner)
+
+    def _position_hint(self) -> str | None:
+        numbers = (k for k in self.keys if isinstance(k, Literal) and k.type.root == "INTEGER")
+        number = next(numbers, None)
+        return None if number is None else f"GROUP BY {number.value} is the constant, not column {number.value}"
 
     @staticmethod
     def _aggregate_ahead(node: exp.Expr) -> bool:
@@ -179,6 +185,12 @@ class GroupingBinder(ExpressionBinder):
                 expected=f"a column: {name}(column)",
                 hint="only COUNT(*) takes a star",
             )
+        if name == "COUNT" and not arguments:
+            raise SqlError(
+                "SQL106", "COUNT counts values, or rows", place=self.place(call), expected="COUNT(column) or COUNT(*)"
+            )
+        if distinct and len(arguments) > 1:
+            raise not_supported(f"{name}(DISTINCT ...) of several columns", self.place(whole))
         operands = [] if star else [self.inside.bind(a) for a in arguments]
         result = function.infer(
             [o.type for o in operands], self.place(call), grouped=self.group_count > 0, filtered=condition is not None

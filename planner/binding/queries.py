@@ -12,7 +12,7 @@ from execnodes.functions.typerules import least_restrictive
 from execnodes.rex import InputRef, Literal, Rex
 from execnodes.types import LogicalType
 from planner.algebra import Aggregate, Filter, Join, Project, Rel, Union, identity, is_identity, unique_names
-from planner.binding.errors import not_supported
+from planner.binding.errors import counted, not_supported
 from planner.binding.expressions import ExpressionBinder
 from planner.binding.grouping import GroupingBinder, contains_aggregate, refuse_grouping_sets
 from planner.binding.hints import TtlHints
@@ -113,7 +113,7 @@ class QueryBinder:
         if left.width != right.width:
             raise SqlError(
                 "SQL111",
-                f"UNION of queries with {left.width} and {right.width} columns",
+                f"UNION of a query with {counted(left.width, 'column')} and one with {counted(right.width, 'column')}",
                 place=self.place(node.expression),
                 expected="as many columns on both sides",
             )
@@ -183,7 +183,7 @@ class QueryBinder:
         group = node.args.get("group")
         if group is not None:
             refuse_grouping_sets(group, self.source)
-        keys = None if group is None else [self._group_key(k, items) for k in group.expressions]
+        keys = None if group is None else group.expressions
         binder = GroupingBinder(rel, scope, keys, windows)
         exprs = []
         for item in items:
@@ -221,16 +221,6 @@ class QueryBinder:
             place=self.place(node),
             expected="columns of GROUP BY, or aggregate functions around them",
         )
-
-    def _group_key(self, key: exp.Expr, items: Sequence[_Item]) -> exp.Expr:
-        if isinstance(key, exp.Literal) and not key.args.get("is_string"):
-            raise SqlError(
-                "SQL110",
-                "GROUP BY takes expressions, not positions",
-                place=self.place(key),
-                hint="repeat the expression of the column",
-            )
-        return key
 
     def _distinct(self, rel: Rel, ttl: int | None, place: Place) -> Rel:
         """SELECT DISTINCT: columns that repeat an earlier one are grouped only once."""
@@ -271,7 +261,7 @@ class QueryBinder:
             if len(items) != targets.count:
                 raise SqlError(
                     "SQL130",
-                    f"the INSERT names {targets.count} columns, its query gives {len(items)}",
+                    f"the INSERT names {counted(targets.count, 'column')}, its query gives {len(items)}",
                     place=targets.place,
                     expected="as many of each",
                 )
@@ -365,7 +355,7 @@ class QueryBinder:
                 if len(columns) != rel.width:
                     raise SqlError(
                         "SQL115",
-                        f"'{name}' has {rel.width} columns, {len(columns)} names are given",
+                        f"'{name}' has {counted(rel.width, 'column')}, the list of names {len(columns)}",
                         place=self.place(alias),
                         expected=f"{rel.width} names",
                     )

@@ -10,7 +10,7 @@ from execnodes.functions.typerules import family, is_implicit
 from execnodes.rex import InputRef, Literal, Rex
 from execnodes.types import LogicalType
 from planner.algebra import Project, Rel, Sink
-from planner.binding.errors import not_supported
+from planner.binding.errors import counted, not_supported
 from planner.binding.queries import QueryBinder, Targets
 from planner.catalog import CatalogManager, CatalogTable, CatalogView, Column
 from planner.expressions import fold
@@ -146,7 +146,7 @@ def _cast(rel: Rel, columns: list[Column], table: CatalogTable, query: exp.Expr,
         shown = ", ".join(f"{n}: {t.summary()}" for n, t in fields)
         raise SqlError(
             "SQL130",
-            f"the query gives {len(fields)} columns, '{summary}' takes {len(columns)}",
+            f"the query gives {counted(len(fields), 'column')}, '{summary}' takes {len(columns)}",
             place=place,
             expected=", ".join(f"{c.name}: {c.type.summary()}" for c in columns),
             hint=f"the query gives {shown}",

@@ -1,0 +1,157 @@
+"""What queries that cannot be compiled are answered: a code, the place in the SQL, and what would be right there."""
+
+from __future__ import annotations
+
+import pytest
+
+from execnodes.errors import StateplanError
+from planner.environment import TableEnvironment, inserts_of
+from planner.script import read_script
+from tests.planner_query.conftest import TABLES
+
+CASES = [
+    # names
+    ("SELECT a, bb FROM t", "SQL100", "bb", "no column 'bb'", "did you mean 'b'?"),
+    ("SELECT t.a, t.bb FROM t", "SQL100", "bb", "no column 'bb'", "did you mean 'b'?"),
+    ("SELECT a, x FROM t JOIN u ON t.a = u.a", "SQL101", "a", "'a' is ambiguous", "'t' and 'u'"),
+    ("SELECT t.a, tt.b FROM t", "SQL102", "tt", "no table 'tt' here", "did you mean 't'?"),
+    ("SELECT x.a, t.b FROM t AS x", "SQL102", "t", "no table 't' here", None),
+    ("SELECT a, b FROM tx", "CAT002", "tx", "not found", "did you mean 't'?"),
+    ("SELECT a, b FROM nodb.t", "CAT004", "nodb.t", "'default_catalog.nodb' not found", None),
+    ("SELECT a, SUMM(b) FROM t GROUP BY a", "SQL200", "SUMM", "no function 'SUMM'", "did you mean 'SUM'?"),
+    ("WITH q AS (SELECT a, b FROM t) SELECT a, c FROM q", "SQL100", "c", "no column 'c'", None),
+    ("SELECT t.a, t.b FROM t JOIN t ON t.a = t.a", "SQL113", "t", "two tables", "another alias"),
+    ("SELECT t.a, t.b FROM t JOIN u USING (b)", "SQL100", "b", "no column 'b'", None),
+    ("SELECT x.a, x.b FROM (SELECT a FROM t) AS x(a, b)", "SQL115", "AS x(a, b)", "'x' has 1 column", None),
+    ("SELECT a, ROW_NUMBER() OVER w FROM p", "SQL105", "w", "no window 'w'", None),
+    # types
+    ("SELECT a, b FROM t WHERE a", "SQL103", "a", "of type INT", None),
+    ("SELECT a, COUNT(*) FILTER (WHERE b) FROM t GROUP BY a", "SQL103", "b", "FILTER is of type BIGINT", None),
+    ("SELECT t.a, u.x FROM t JOIN u ON t.a", "SQL103", "t.a", "ON is of type INT", None),
+    ("SELECT a, b FROM t WHERE a + c > 3", "SQL203", "a + c", "operand 2 is STRING", None),
+    ("SELECT a, SUM(c) FROM t GROUP BY a", "SQL203", "SUM", "SUM cannot be applied to (STRING)", None),
+    ("SELECT a, b FROM t UNION ALL SELECT a FROM u", "SQL111", "SELECT a FROM u", "one with 1 column", None),
+    ("SELECT a, b FROM t UNION ALL SELECT a, y FROM u", "SQL112", "SELECT a, y FROM u", "STRING", "CAST one side"),
+    ("SELECT a, NULL FROM t", "SQL109", "NULL", "without a type", "CAST(NULL AS"),
+    ("SELECT a, b FROM t WHERE (a, b) = (1, 2, 3)", "SQL106", "(a, b) = (1, 2, 3)", "2 values", None),
+    # aggregates
+    ("SELECT a, b FROM t GROUP BY a", "SQL107", "b", "'b' is not grouped", None),
+    ("SELECT * FROM u GROUP BY a", "SQL107", "SELECT * FROM u GROUP BY a", "'x'", None),
+    ("SELECT a, COUNT(*) FROM t GROUP BY 1", "SQL107", "a", "'a' is not grouped", "not column 1"),
+    ("SELECT a, COUNT(*) FROM t GROUP BY a HAVING b > 3", "SQL107", "b", "'b' is not grouped", None),
+    ("SELECT a, COUNT(*) FROM t HAVING COUNT(*) > 3", "SQL107", "a", "'a' is not grouped", None),
+    ("SELECT a, SUM(COUNT(*)) FROM t GROUP BY a", "SQL108", "COUNT", "nested", "subquery"),
+    ("SELECT a, b FROM t WHERE SUM(b) > 3", "SQL104", "SUM", "cannot be used in WHERE", "HAVING"),
+    ("SELECT t.a, u.x FROM t JOIN u ON SUM(t.a) = 1", "SQL104", "SUM", "cannot be used in ON", None),
+    ("SELECT a, SUM(b) FROM t GROUP BY SUM(b)", "SQL104", "SUM", "GROUP BY", None),
+    ("SELECT a, UPPER(c) FILTER (WHERE b > 1) FROM t", "SQL104", "UPPER(c) FILTER (WHERE b > 1)", "FILTER", None),
+    ("SELECT a, COUNT() FROM t GROUP BY a", "SQL106", "COUNT", "COUNT counts", None),
+    ("SELECT a, SUM(*) FROM t GROUP BY a", "SQL106", "*", "SUM cannot be called with a star", "COUNT(*)"),
+    ("SELECT a, UPPER(*) FROM t", "SQL106", "*", "UPPER cannot be called with a star", None),
+    ("SELECT a, ROW_NUMBER() FROM t", "SQL105", "ROW_NUMBER", "needs an OVER clause", None),
+    ("SELECT a, b FROM p WHERE ROW_NUMBER() OVER (ORDER BY pt) = 1", "SQL105", "ROW_NUMBER() OVER (ORDER BY pt)",
+     "WHERE", "subquery"),
+    ("SELECT t.a, t.b FROM t JOIN u", "SQL114", "JOIN u", "needs a condition", "CROSS JOIN"),
+    # hints
+    ("SELECT /*+ STATE_TTL('zz'='1 d') */ a, COUNT(*) FROM t GROUP BY a", "SQL123", "'zz'", "'zz'", None),
+    ("SELECT /*+ STATE_TTL('t'='1 d') */ x.a, COUNT(*) FROM t AS x GROUP BY x.a", "SQL123", "'t'", "'t'", "alias"),
+    ("SELECT /*+ STATE_TTL('t'='1 parsec') */ a, COUNT(*) FROM t GROUP BY a", "SQL122", "'1 parsec'", "parsec", None),
+    ("SELECT /*+ STATE_TTL('t') */ a, COUNT(*) FROM t GROUP BY a", "SQL121", "'t'", "pairs", None),
+    ("SELECT /*+ STAT_TTL('t'='1 d') */ a, COUNT(*) FROM t GROUP BY a", "SQL120", "STAT_TTL('t'='1 d')", "no hint",
+     "STATE_TTL"),
+    ("SELECT a, b FROM t /*+ OPTION('a'='b') */", "SQL120", "OPTION('a'='b')", "no hint 'OPTION'", None),
+    # what comes later
+    ("SELECT t.a, u.x FROM t LEFT JOIN u ON t.a = u.a", "SQL150", "LEFT JOIN u ON t.a = u.a", "a LEFT JOIN", None),
+    ("SELECT a, b FROM t LIMIT 3", "SQL150", "LIMIT 3", "LIMIT", None),
+    ("SELECT a, b FROM t ORDER BY a", "SQL150", "ORDER BY a", "ORDER BY", None),
+    ("SELECT a, b FROM t WHERE a IN (SELECT a FROM u)", "SQL150", "SELECT a FROM u", "IN with a subquery", "join"),
+    ("SELECT a, b FROM t WHERE EXISTS (SELECT 1 FROM u)", "SQL150", "EXISTS (SELECT 1 FROM u)", "EXISTS", "join"),
+    ("SELECT a, SUM(b) OVER (ORDER BY h) FROM t", "SQL150", "SUM(b) OVER (ORDER BY h)", "with OVER", None),
+    ("SELECT a, ROW_NUMBER() OVER (ORDER BY pt) FROM p", "SQL150", "ROW_NUMBER() OVER (ORDER BY pt)",
+     "without a filter", "row_num = 1"),
+    ("SELECT a, b FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY pt) AS n FROM p) WHERE n <= 3", "SQL150",
+     "ROW_NUMBER() OVER (ORDER BY pt)", "rows 1 to 3", "row_num = 1"),
+    ("SELECT a, b FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY b) AS n FROM p) WHERE n = 1", "SQL150",
+     "ROW_NUMBER() OVER (ORDER BY b)", "ordered by BIGINT", "PROCTIME()"),
+    ("SELECT a, b FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY pt, b) AS n FROM p) WHERE n = 1", "SQL150",
+     "ROW_NUMBER() OVER (ORDER BY pt, b)", "more than one column", None),
+    ("SELECT id, v FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY PROCTIME()) AS n FROM cdc) WHERE n = 1", "SQL150",
+     "ROW_NUMBER() OVER (ORDER BY PROCTIME())", "with updates", None),
+    ("SELECT a, RANK() OVER (ORDER BY pt) FROM p", "SQL150", "RANK() OVER (ORDER BY pt)", "RANK with OVER", None),
+    ("SELECT a, COUNT(*) FROM t GROUP BY ROLLUP (a)", "SQL150", "ROLLUP (a)", "ROLLUP", None),
+    ("SELECT a, b FROM t INTERSECT SELECT a, x FROM u", "SQL150", "SELECT a, x FROM u", "INTERSECT", None),
+    ("SELECT 1, 2", "SQL150", "SELECT 1, 2", "without FROM", None),
+    ("SELECT a, b FROM t WHERE a = 1 AND a = 2", "SQL150", "snk", "never gives a row", None),
+    ("SELECT a, COUNT(DISTINCT a, b) FROM t GROUP BY a", "SQL150", "COUNT", "several columns", None),
+]  # fmt: skip
+
+INSERTS = [
+    ("INSERT INTO snkk SELECT a, b FROM t", "CAT002", "snkk", "did you mean 'snk'?"),
+    ("INSERT INTO snk SELECT a FROM t", "SQL130", "snk", "the query gives 1 column,"),
+    ("INSERT INTO snk(a) SELECT a, b FROM t", "SQL130", "snk", "the INSERT names 1 column, its query gives 2"),
+    ("INSERT INTO snk(a, bb) SELECT a, b FROM t", "SQL131", "bb", "no column 'bb'"),
+    ("INSERT INTO snk(a, a) SELECT a, b FROM t", "SQL132", "a", "named twice"),
+    ("INSERT INTO strict(b) SELECT b FROM t", "SQL133", "strict", "must not be NULL"),
+    ("INSERT INTO snk SELECT a, c FROM t", "SQL134", "c", "the column 'b' of"),
+    ("INSERT INTO single SELECT h FROM t", "SQL134", "h", "TIMESTAMP(3)"),
+    ("INSERT INTO files SELECT a, COUNT(*) FROM t GROUP BY a", "SQL140", "files",
+     "doesn't support consuming update changes which is produced by node "
+     "GroupAggregate(groupBy=[a], select=[a, COUNT(*) AS EXPR$1])"),
+    ("INSERT INTO files SELECT id, v FROM cdc", "SQL140", "files", "consuming update and delete changes"),
+    ("INSERT INTO files SELECT a, n FROM (SELECT a, COUNT(*) AS n FROM t GROUP BY a) WHERE n > 1", "SQL140", "files",
+     "produced by node GroupAggregate("),
+    ("INSERT INTO keyed SELECT a + 1, COUNT(*) FROM t GROUP BY a", "SQL141", "keyed",
+     "primary key (a), upsert key (none)"),
+    ("INSERT INTO keyed SELECT CAST(n AS INT), a FROM (SELECT a, COUNT(*) AS n FROM t GROUP BY a)", "SQL141", "keyed",
+     "primary key (a), upsert key (b)"),
+    ("INSERT OVERWRITE snk SELECT a, b FROM t", "SQL150", "snk", "INSERT OVERWRITE"),
+    ("INSERT INTO snk VALUES (1, 2)", "SQL150", "VALUES (1, 2)", "VALUES"),
+]  # fmt: skip
+
+
+def error_of(env: TableEnvironment, sql: str) -> StateplanError:
+    (statement,) = read_script(sql)
+    with pytest.raises(StateplanError) as caught:
+        env.compile_graph(inserts_of(statement.node, statement.source)[0], statement.source)
+    return caught.value
+
+
+def underlined(error: StateplanError) -> str:
+    place = error.place
+    assert place is not None
+    assert place.source is not None
+    assert place.line is not None
+    assert place.column is not None
+    return place.source.split("\n")[place.line - 1][place.column - 1 : place.column - 1 + place.length]
+
+
+@pytest.mark.parametrize(("query", "code", "where", "message", "hint"), CASES, ids=[c[0] for c in CASES])
+def test_query(env: TableEnvironment, query: str, code: str, where: str, message: str, hint: str | None) -> None:
+    error = error_of(env, f"\n  INSERT INTO snk\n  {query};")
+    assert (error.code, underlined(error)) == (code, where)
+    assert message in error.message
+    if hint is not None:
+        assert hint in (error.hint or "")
+
+
+@pytest.mark.parametrize(("sql", "code", "where", "message"), INSERTS, ids=[c[0] for c in INSERTS])
+def test_insert(env: TableEnvironment, sql: str, code: str, where: str, message: str) -> None:
+    error = error_of(env, f"{sql};")
+    assert (error.code, underlined(error)) == (code, where)
+    assert message in str(error)
+
+
+def test_an_error_in_a_view_points_into_the_view(env: TableEnvironment) -> None:
+    before = "CREATE VIEW wide AS\n  SELECT a, b FROM t WHERE a IN (SELECT a FROM u);"
+    with pytest.raises(StateplanError) as caught:
+        for statement in read_script(before):
+            env.execute_statement(statement)
+    assert underlined(caught.value) == "SELECT a FROM u"
+
+
+def test_a_sink_is_not_ordered_where_the_option_says_so() -> None:
+    env = TableEnvironment.create()
+    for statement in read_script(f"SET 'table.exec.sink.upsert-materialize' = 'NONE';{TABLES}"):
+        env.execute_statement(statement)
+    (statement,) = read_script("INSERT INTO keyed SELECT a + 1, COUNT(*) FROM t GROUP BY a;")
+    assert env.compile_graph(inserts_of(statement.node, statement.source)[0], statement.source).nodes
