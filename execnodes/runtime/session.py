@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shlex
 import shutil
 import sys
 import tempfile
@@ -86,11 +88,15 @@ def session(options: Mapping[str, str]) -> SparkSession:
             expected="Java 17 or later on the PATH, or JAVA_HOME",
             hint="on Debian or Ubuntu: apt-get install openjdk-17-jre-headless",
         )
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    master = options.get("spark.master", f"local[{parallelism}]")
     packages = [str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH", "")]
-    settings.setdefault("spark.executorEnv.PYTHONPATH", os.pathsep.join(filter(None, packages)))
+    python_path = os.pathsep.join(filter(None, packages))
+    if "PYSPARK_PYTHON" not in os.environ:
+        local = master.startswith("local") and os.name == "posix"
+        os.environ["PYSPARK_PYTHON"] = _worker_python(python_path) if local else sys.executable
+    settings.setdefault("spark.executorEnv.PYTHONPATH", python_path)
     builder = SparkSession.builder.appName(options.get("pipeline.name", "stateplan"))
-    builder = builder.master(options.get("spark.master", f"local[{parallelism}]"))
+    builder = builder.master(master)
     for key, value in settings.items():
         builder = builder.config(key, value)
     with _output_to_log() as log:
@@ -104,6 +110,20 @@ def session(options: Mapping[str, str]) -> SparkSession:
                 expected="Java 17 or later and enough memory",
                 hint=f"all it printed is in {log}",
             ) from cause
+
+
+def _worker_python(python_path: str) -> str:
+    """A program for Spark to start Python with, on this machine: this interpreter, with the installed pyspark.
+
+    Spark puts its ``pyspark.zip`` in front of every worker's path. Python caches no compiled modules of an archive, so
+    that each of its processes would compile pyspark again, half a second of work for every ``transformWithState``.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="stateplan-python-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    program = folder / "python"
+    program.write_text(f'#!/bin/sh\nPYTHONPATH={shlex.quote(python_path)} exec {shlex.quote(sys.executable)} "$@"\n')
+    program.chmod(0o755)
+    return str(program)
 
 
 @contextmanager
