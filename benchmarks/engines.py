@@ -93,7 +93,7 @@ class Engine:
 
 def stateplan() -> Engine:
     """stateplan with two cores; four micro-batches of two files each."""
-    return Engine("stateplan", ", 'source.max-files-per-trigger' = '2'", [sys.executable, "-m", "benchmarks.worker"])
+    return Engine("stateplan", "", [sys.executable, "-m", "benchmarks.worker"])
 
 
 def flink_setup() -> str | None:

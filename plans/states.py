@@ -60,7 +60,7 @@ class StateView:
             "index": self.index,
             "name": self.name,
             "ttl": format_ttl(self.ttl),
-            "ttl_ms": self.ttl,
+            "ttlMillis": self.ttl,
             "source": self.source,
         }
         extra = {

@@ -272,6 +272,12 @@ class StatefulNode(ExecNode):
         return self
 
 
+def _own_index(name: str, names: Sequence[str]) -> str | None:
+    if name in names:
+        return f"'{name}' has the index {names.index(name)}"
+    return nearest(name, names)
+
+
 def check_states(entries: Sequence[StateMetadata], names: Sequence[str], title: str) -> None:
     """Whether there is one entry per state, with indexes 0, 1, ... in any order.
 
@@ -308,7 +314,7 @@ def check_states(entries: Sequence[StateMetadata], names: Sequence[str], title: 
                     "PLAN063",
                     f"a state entry of {title} has the index {entry.index}",
                     expected=expected,
-                    hint=nearest(entry.name, names),
+                    hint=_own_index(entry.name, names),
                 ),
                 f"/state/{position}/index",
             )

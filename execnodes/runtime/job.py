@@ -110,7 +110,7 @@ class JobResult:
         except StreamingQueryException as failure:
             error = self._run.failure or _explain(str(failure))
             self._close()
-            raise error from None
+            raise error from failure
 
     def stop(self) -> None:
         """Stops the job after the micro-batch in hand; the checkpoint stays usable."""
@@ -248,4 +248,4 @@ def _start(writer: Any) -> StreamingQuery:
     try:
         return writer.start()
     except PySparkException as failure:
-        raise _explain(str(failure)) from None
+        raise _explain(str(failure)) from failure

@@ -279,6 +279,8 @@ class ExpressionBinder:
                 place=place,
                 expected=f"{name}() OVER (PARTITION BY ... ORDER BY ...)",
             )
+        if find_scalar(name) is None:
+            raise unknown_function(name, [*names(), *aggregate_names()], place)
         arguments = node.expressions
         for a in arguments:
             if isinstance(a, exp.Star):
@@ -293,8 +295,6 @@ class ExpressionBinder:
                 )
             if isinstance(a, (exp.Kwarg, nodes.TableArgument)):
                 raise not_supported("a named or table argument", self.place(a))
-        if find_scalar(name) is None:
-            raise unknown_function(name, [*names(), *aggregate_names()], place)
         return make_call(name, self._arguments(name, arguments), place)
 
     def _arguments(self, name: str, arguments: Sequence[exp.Expr]) -> list[Rex]:

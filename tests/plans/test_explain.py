@@ -56,4 +56,4 @@ def test_json_form() -> None:
     text = str(shown)
     assert "'reuse_id': 1" in text
     assert "'reference_id': 1" in text
-    assert {"id", "operator", "uid", "index", "name", "ttl", "ttl_ms", "source"} == set(shown["states"][0])
+    assert {"id", "operator", "uid", "index", "name", "ttl", "ttlMillis", "source"} == set(shown["states"][0])

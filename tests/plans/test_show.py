@@ -106,7 +106,7 @@ def test_json() -> None:
         "index": 0,
         "name": "deduplicateState",
         "ttl": "1 h",
-        "ttl_ms": 3_600_000,
+        "ttlMillis": 3_600_000,
         "source": "plan",
     }
 
