@@ -28,7 +28,11 @@ __all__ = ["FileReader", "RangeReader", "ReplayReader", "Sources"]
 _FILE_SCHEMA = "path string, modificationTime timestamp, length long, content binary"
 
 _BATCH_BYTES = 128 << 20
-"""Bytes of files in one micro-batch where the table says nothing else."""
+"""Bytes of files in one micro-batch where the table says nothing else. An operator with state has all its rows of a
+key group in memory at once."""
+
+_BATCH_BYTES_STATELESS = 512 << 20
+"""The same for a plan without state, whose rows only pass through."""
 
 
 class _EachRow:
@@ -192,11 +196,12 @@ class Sources:
         order = f"{index:04d}/"
         if source.connector == "filesystem":
             reader = spark.readStream.format("binaryFile").schema(_FILE_SCHEMA).option("recursiveFileLookup", "true")
-            limit = source.options.get("source.max-files-per-trigger")
-            if limit:
-                reader = reader.option("maxFilesPerTrigger", limit)
+            files = source.options.get("source.max-files-per-trigger")
+            if files:
+                reader = reader.option("maxFilesPerTrigger", files)
             else:
-                reader = reader.option("maxBytesPerTrigger", _BATCH_BYTES)
+                limit = _BATCH_BYTES if self._graph.levels else _BATCH_BYTES_STATELESS
+                reader = reader.option("maxBytesPerTrigger", limit)
             return reader.load(source.options["path"]).select(
                 F.col("path"),
                 F.concat(
