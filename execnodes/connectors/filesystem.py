@@ -63,7 +63,7 @@ CONNECTOR = Connector(
         Option(
             "source.max-files-per-trigger",
             OptionType.INTEGER,
-            "How many new files a micro-batch reads at most. Not set: 128 MiB of them, 512 MiB in a plan without state.",
+            "How many new files a micro-batch reads at most. Not set: 128 MiB, 512 MiB in a plan without state.",
             role=Role.SOURCE,
             minimum=1,
         ),
