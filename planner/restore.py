@@ -17,7 +17,7 @@ from execnodes.errors import CatalogError, Place, nearest
 from execnodes.graph import ExecGraph
 from execnodes.nodes.base import ExecNode
 from execnodes.nodes.table_source_scan import TableSourceScan
-from execnodes.specs import ContextResolvedTable, ResolvedTable, TableSchema
+from execnodes.specs import ContextResolvedTable, ProjectPushDown, ResolvedTable, TableSchema
 from planner.catalog import CatalogManager, CatalogTable
 from planner.config import value
 from planner.tables import plan_schema, table_of, with_table
@@ -66,10 +66,43 @@ def restore(document: PlanDocument, catalog: CatalogManager, options: Mapping[st
         found = table.resolved_table
         physical = [(c.name, c.type) for c in found.table_schema.columns if c.kind == "PHYSICAL"] if found else []
         notes += validate_table(dict(found.options or {}) if found else {}, role, place, physical)
+        if stored.resolved_table is None:
+            _check_row(node, document.graph, table, place)
         if table is not stored:
             changed.append(with_table(node, table))
     graph = document.graph.replace(changed) if changed else document.graph
     return Restored(graph, tuple(dict.fromkeys(notes)))
+
+
+def _check_row(node: ExecNode, graph: ExecGraph, table: ContextResolvedTable, place: Place) -> None:
+    """Whether what a plan without the table's schema reads or writes are still the table's columns."""
+    assert table.resolved_table is not None
+    columns = table.resolved_table.table_schema.columns
+    physical = [c for c in columns if c.kind == "PHYSICAL"]
+    if isinstance(node, TableSourceScan):
+        fields = node.output_type.fields
+        positions = list(range(len(physical)))
+        for ability in node.scan_table_source.abilities:
+            if isinstance(ability, ProjectPushDown):
+                positions = [path[0] for path in ability.projected_fields]
+        now = [physical[i] if i < len(physical) else None for i in positions]
+        fits = all(
+            column is not None and (column.name, column.type) == (f.name, f.type)
+            for column, f in zip(now, fields, strict=False)
+        )
+    else:
+        fields = graph.inputs(node)[0].output_type.fields
+        written = [c for c in columns if c.kind == "PHYSICAL" or (c.kind == "METADATA" and not c.is_virtual)]
+        fits = [c.type.root for c in written] == [f.type.root for f in fields]
+    if not fits:
+        raise CatalogError(
+            "CAT053",
+            f"the table '{table.summary}' has changed since the plan was compiled: its columns are "
+            + ", ".join(f"{c.name} {c.type.summary()}" for c in columns),
+            place=place,
+            expected=", ".join(f"{f.name} {f.type.summary()}" for f in fields),
+            hint="compile the plan anew, or declare the table as it was",
+        )
 
 
 def _resolve(

@@ -140,6 +140,19 @@ def test_columns_that_have_changed(objects: str, old: str, new: str, change: str
     assert message[-1] == "  hint: compile the plan anew, or declare the table as it was"
 
 
+@pytest.mark.parametrize("role", ["source", "sink"])
+def test_columns_that_a_plan_without_schema_does_not_fit(role: str) -> None:
+    declared = names()
+    texts = list(declared.values())
+    place = 0 if role == "source" else -1
+    assert len(restored(plan("IDENTIFIER"), *texts).graph.nodes) == len(plan().graph.nodes)
+    texts[place] = texts[place].replace(" BIGINT", " VARCHAR(7)", 1)
+    assert texts[place] != list(declared.values())[place]
+    message = fails(plan("IDENTIFIER"), *texts)
+    assert message.startswith("[CAT053]")
+    assert "its columns are" in message
+
+
 def test_other_changes() -> None:
     declared = names()
     name, text = next(iter(declared.items()))
