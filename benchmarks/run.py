@@ -1,8 +1,9 @@
 """``make bench``: the same queries on the same files on stateplan and on Flink 2.3, and the table of ratios.
 
 For every query each engine gets a process of its own, two runs to warm up, over a quarter and over the whole of the
-input, and then the measured runs; the median counts. stateplan's time is the whole statement until the job has ended, Flink's is the net
-run time that its job reports, without planning and start. Memory is the peak of all processes of the engine.
+input, and then the measured runs; the median counts. stateplan's time is the whole statement until the job has ended,
+Flink's is the net run time that its job reports, without planning and start. Memory is the peak of all processes of
+the engine.
 """
 
 from __future__ import annotations
