@@ -71,8 +71,6 @@ class Join(StatefulNode):
         from execnodes.runtime.operators import Stateful
         from execnodes.zone import local_time_zone
 
-        if self.join_spec.join_type != "INNER":
-            raise self.not_supported(f"a {self.join_spec.join_type} join")
         kernel = JoinKernel(
             inputs[0],
             inputs[1],

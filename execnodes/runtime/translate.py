@@ -18,6 +18,8 @@ from execnodes.graph import ExecGraph
 from execnodes.nodes.base import ExecNode
 from execnodes.nodes.sink import Sink
 from execnodes.nodes.table_source_scan import TableSourceScan
+from execnodes.rex import Call, InputRef, Rex, input_refs, remap
+from execnodes.runtime.calc import CalcTransform
 from execnodes.runtime.jobgraph import (
     JobGraph,
     OperatorSpec,
@@ -31,7 +33,7 @@ from execnodes.runtime.jobgraph import (
 from execnodes.runtime.operators import Stateful, Stateless
 from execnodes.runtime.sources import FileReader, RangeReader, ReplayReader
 from execnodes.specs import FilterPushDown, ProjectPushDown, ReadingMetadata
-from execnodes.types import LogicalType
+from execnodes.types import BOOLEAN, LogicalType
 
 __all__ = ["translate"]
 
@@ -156,14 +158,17 @@ class _Translation:
         keys = {c.name: c.metadata_key or c.name for c in table.table_schema.columns if c.kind == "METADATA"}
         projection = list(range(len(fields)))
         metadata: Sequence[str] = tuple(keys.values())
-        filters: list[Any] = []
+        filters: list[tuple[Rex, list[int | str]]] = []
         for ability in spec.abilities:
             if isinstance(ability, ProjectPushDown):
                 projection = [path[0] for path in ability.projected_fields]
             elif isinstance(ability, ReadingMetadata):
                 metadata = ability.metadata_keys
             elif isinstance(ability, FilterPushDown):
-                filters.extend(ability.predicates)
+                filters.extend((p, [*projection, *metadata]) for p in ability.predicates)
+        wanted: list[int | str] = [*projection, *metadata]
+        used = {row[i] for predicate, row in filters for i in input_refs(predicate)}
+        projection += sorted(i for i in used if isinstance(i, int) and i not in projection)
         connector = options["connector"]
         reader: Any
         if connector == "filesystem":
@@ -178,13 +183,7 @@ class _Translation:
             from execnodes.connectors.datagen import DatagenGenerator
 
             reader = RangeReader(DatagenGenerator(options, fields, now=self.started))
-        first: tuple[Transform, ...] = ()
-        if filters:
-            from execnodes.rex import InputRef
-            from execnodes.runtime.calc import CalcTransform
-
-            refs = tuple(InputRef(f.type, i) for i, f in enumerate(node.output_type.fields))
-            first = tuple(CalcTransform(refs, predicate) for predicate in filters)
+        first = _filters(filters, wanted, [*projection, *metadata], [f.type for f in node.output_type.fields])
         return SourceSpec(_uid(node), spec.table.summary, connector, options, reader, self.pipeline(node, first))
 
     def sink(self, node: ExecNode) -> SinkSpec:
@@ -199,6 +198,29 @@ class _Translation:
         return SinkSpec(
             f"{_uid(node)}-{self.job_id}", node.dynamic_table_sink.table.summary, options["connector"], options, fields
         )
+
+
+def _filters(
+    filters: Sequence[tuple[Rex, list[int | str]]],
+    wanted: Sequence[int | str],
+    read: Sequence[int | str],
+    types: Sequence[LogicalType],
+) -> tuple[Transform, ...]:
+    """The predicates a source was given, and the projection to its output.
+
+    Fields are physical ones by position, or metadata by key.
+
+    Args:
+        filters: predicates, each with the fields of the row it is over: those the source produced when it got it.
+        wanted: the fields of the output, of ``types``.
+        read: the fields that are read, at least these and those of the predicates.
+    """
+    if not filters:
+        return ()
+    terms = [remap(predicate, {i: read.index(row[i]) for i in input_refs(predicate)}) for predicate, row in filters]
+    condition = terms[0] if len(terms) == 1 else Call(BOOLEAN, tuple(terms), internal_name="$AND$1", syntax="BINARY")
+    refs = tuple(InputRef(t, read.index(f)) for t, f in zip(types, wanted, strict=True))
+    return (CalcTransform(refs, condition),)
 
 
 def _uid(node: ExecNode) -> str:

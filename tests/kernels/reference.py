@@ -238,38 +238,41 @@ class GroupAggregate:
 
 
 class JoinSide:
-    """JoinRecordStateViews: rows by join key and unique key, or rows with a count."""
+    """JoinRecordStateViews, OuterJoinRecordStateViews: rows by join key and unique key, or rows with a count; each with
+    the number of its associations."""
 
     def __init__(self, keys: Sequence[int], unique: Sequence[int] | None, ttl: int) -> None:
         self.keys, self.unique = keys, unique
-        self.rows: Cells[tuple[Row, int]] = Cells(ttl)
+        self.rows: Cells[tuple[Row, int, int]] = Cells(ttl)
 
-    def add(self, row: Row, sign: int, now: int) -> None:
-        key = self.key(row)
-        if self.unique is not None:
-            identity = (key, tuple(row[i] for i in self.unique))
-            if sign > 0:
-                self.rows.put(identity, (row, 1), now)
-            else:
-                self.rows.remove(identity)
-            return
-        found = self.rows.get((key, row), now)
+    def add(self, row: Row, sign: int, now: int, associations: int = 0) -> None:
+        key = self.identity(row)
+        found = self.rows.get(key, now)
+        count = found[1] if found and self.unique is None else 0
         if sign > 0:
-            self.rows.put((key, row), (row, 1 + (found[1] if found else 0)), now)
-        elif found and found[1] > 1:
-            self.rows.put((key, row), (row, found[1] - 1), now)
-        elif found:
-            self.rows.remove((key, row))
+            self.rows.put(key, (row, count + 1, associations), now)
+        elif found and count > 1:
+            self.rows.put(key, (row, count - 1, found[2]), now)
+        else:
+            self.rows.remove(key)
+
+    def update(self, row: Row, associations: int, now: int) -> None:
+        found = self.rows.get(self.identity(row), now)
+        self.rows.put(self.identity(row), (row, found[1] if found else 1, associations), now)
+
+    def identity(self, row: Row) -> Hashable:
+        return (self.key(row), row if self.unique is None else tuple(row[i] for i in self.unique))
 
     def key(self, row: Row) -> Row:
         return tuple(row[i] for i in self.keys)
 
-    def matches(self, key: Row, now: int) -> list[Row]:
-        return [row for row, n in self.rows.live(now).values() if self.key(row) == key for _ in range(n)]
+    def matches(self, key: Row, now: int) -> list[tuple[Row, int]]:
+        """The rows of a join key, as often as they are there, with the number of their associations."""
+        return [(row, a) for row, n, a in self.rows.live(now).values() if self.key(row) == key for _ in range(n)]
 
 
 class Join:
-    """StreamingJoinOperator, inner."""
+    """StreamingJoinOperator."""
 
     def __init__(
         self,
@@ -277,16 +280,84 @@ class Join:
         right: JoinSide,
         filter_nulls: Sequence[bool],
         condition: Callable[[Row], bool] = lambda row: True,
+        join_type: str = "INNER",
+        widths: tuple[int, int] = (0, 0),
     ) -> None:
         self.sides, self.filter_nulls, self.condition = (left, right), filter_nulls, condition
+        self.outer = (join_type in ("LEFT", "FULL"), join_type in ("RIGHT", "FULL"))
+        self.widths = widths
+
+    def joined(self, side: int, row: Row, other: Row) -> Row:
+        return row + other if side == 0 else other + row
+
+    def padded(self, side: int, row: Row) -> Row:
+        return self.joined(side, row, (None,) * self.widths[1 - side])
+
+    def associated(self, side: int, row: Row, now: int) -> list[tuple[Row, int]]:
+        key = self.sides[side].key(row)
+        if any(f and k is None for k, f in zip(key, self.filter_nulls, strict=True)):
+            return []
+        found = self.sides[1 - side].matches(key, now)
+        return [(other, a) for other, a in found if self.condition(self.joined(side, row, other))]
 
     def add(self, side: int, change: Change, now: int) -> list[Change]:
         kind, row = change
-        own, other = self.sides[side], self.sides[1 - side]
-        key = own.key(row)
-        if any(f and k is None for k, f in zip(key, self.filter_nulls, strict=True)):
-            return []
-        found = other.matches(key, now)
-        own.add(row, -1 if retracts(kind) else 1, now)
-        joined = [row + match if side == 0 else match + row for match in found]
-        return [(kind, out) for out in joined if self.condition(out)]
+        own, other_side = self.sides[side], self.sides[1 - side]
+        own_outer, other_outer = self.outer[side], self.outer[1 - side]
+        found = self.associated(side, row, now)
+        out: list[Change] = []
+        if not retracts(kind):
+            if own_outer and not found:
+                out.append((INSERT, self.padded(side, row)))
+            if other_outer:
+                for other, associations in found:
+                    if associations == 0:
+                        out.append((DELETE, self.padded(1 - side, other)))
+                    other_side.update(other, associations + 1, now)
+            joined_kind = INSERT if own_outer or other_outer else kind
+            out += [(joined_kind, self.joined(side, row, other)) for other, _ in found]
+            own.add(row, 1, now, len(found))
+            return out
+        own.add(row, -1, now)
+        if own_outer and not found:
+            out.append((DELETE, self.padded(side, row)))
+        out += [(DELETE if own_outer else kind, self.joined(side, row, other)) for other, _ in found]
+        if other_outer:
+            for other, associations in found:
+                if associations == 1:
+                    out.append((INSERT, self.padded(1 - side, other)))
+                other_side.update(other, associations - 1, now)
+        return out
+
+
+class SemiAntiJoin(Join):
+    """StreamingSemiAntiJoinOperator."""
+
+    def __init__(
+        self,
+        left: JoinSide,
+        right: JoinSide,
+        filter_nulls: Sequence[bool],
+        condition: Callable[[Row], bool] = lambda row: True,
+        anti: bool = False,
+    ) -> None:
+        super().__init__(left, right, filter_nulls, condition)
+        self.anti = anti
+
+    def add(self, side: int, change: Change, now: int) -> list[Change]:
+        kind, row = change
+        found = self.associated(side, row, now)
+        sign = -1 if retracts(kind) else 1
+        if side == 0:
+            self.sides[0].add(row, sign, now, len(found))
+            return [change] if bool(found) != self.anti else []
+        self.sides[1].add(row, sign, now)
+        out: list[Change] = []
+        for other, associations in found:
+            if associations == (0 if sign > 0 else 1):
+                if self.anti:
+                    out.append((DELETE if sign > 0 else INSERT, other))
+                else:
+                    out.append((kind, other))
+            self.sides[0].update(other, associations + sign, now)
+        return out

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pickle
+from collections import Counter
 
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from execnodes.errors import RunError
 from execnodes.rex import Call as RexCall
 from execnodes.rex import InputRef
 from execnodes.runtime.kernels.join import JoinKernel
@@ -25,7 +25,9 @@ from tests.kernels.reference import (
     Join,
     JoinSide,
     Row,
+    SemiAntiJoin,
     fold,
+    upsert_fold,
 )
 from tests.kernels.support import CLOCK, CUTS, anything, changes_of, frame, inserting, retracting, row_of, split
 
@@ -57,9 +59,14 @@ def identity(keys: tuple[int, ...], upsert_keys: tuple[tuple[int, ...], ...]) ->
     return min(upsert_keys, key=len)
 
 
-def build(keys, filters, left_unique, right_unique, condition=False, ttl=(0, 0), row: LogicalType = ROW):
+TYPES = st.sampled_from(["INNER", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI"])
+
+
+def build(
+    keys, filters, left_unique, right_unique, condition=False, ttl=(0, 0), row: LogicalType = ROW, join_type="INNER"
+):
     spec = JoinSpec(
-        join_type="INNER",
+        join_type=join_type,
         left_keys=keys[0],
         right_keys=keys[1],
         filter_nulls=filters,
@@ -68,14 +75,13 @@ def build(keys, filters, left_unique, right_unique, condition=False, ttl=(0, 0),
     kernel = JoinKernel(row, row, spec, left_unique, right_unique)
     sides = [JoinSide(k, identity(k, u), t) for k, u, t in zip(keys, (left_unique, right_unique), ttl, strict=True)]
     width = len(row.fields)
-    flink = Join(
-        sides[0],
-        sides[1],
-        filters,
-        (lambda r: r[2] is not None and r[width + 2] is not None and r[2] != r[width + 2])
-        if condition
-        else (lambda r: True),
-    )
+
+    def passes(r: Row) -> bool:
+        return not condition or (r[2] is not None and r[width + 2] is not None and r[2] != r[width + 2])
+
+    if join_type in ("SEMI", "ANTI"):
+        return MemoryState(kernel), SemiAntiJoin(sides[0], sides[1], filters, passes, join_type == "ANTI")
+    flink = Join(sides[0], sides[1], filters, passes, join_type, (width, width))
     return MemoryState(kernel), flink
 
 
@@ -105,30 +111,44 @@ def inputs_of(batch: list[tuple[int, Change]], row: LogicalType = ROW) -> list[p
     return [frame(row, [c for s, c in batch if s == side]) for side in (0, 1)]
 
 
-@given(st.data(), KEYS, st.booleans(), st.booleans(), UNIQUE, UNIQUE, st.booleans())
-def test_row_by_row(data, keys, nulls, filtered, left_unique, right_unique, condition) -> None:
+@given(st.data(), TYPES, KEYS, st.booleans(), st.booleans(), UNIQUE, UNIQUE, st.booleans())
+def test_row_by_row(data, join_type, keys, nulls, filtered, left_unique, right_unique, condition) -> None:
     filters = (not nulls, filtered)[: len(keys[0])]
     changes = data.draw(both(st.one_of(retracting(ROWS, 10), anything(ROWS, 15))))
-    state, flink = build(keys, filters, left_unique, right_unique, condition, row=WIDE)
+    state, flink = build(keys, filters, left_unique, right_unique, condition, row=WIDE, join_type=join_type)
     for now, (side, change) in enumerate(changes):
         out = changes_of(state.step(inputs_of([(side, change)], WIDE), now, [0, 0]))
         assert by_row(out) == by_row(flink.add(side, change, now))
 
 
-@given(st.data(), st.sampled_from([((0,), (0,)), ((1,), (1,))]), UNIQUE, UNIQUE, CLOCK)
-def test_row_by_row_with_a_clock(data, keys, left_unique, right_unique, clock) -> None:
+@given(st.data(), TYPES, st.sampled_from([((0,), (0,)), ((1,), (1,))]), UNIQUE, UNIQUE, CLOCK)
+def test_row_by_row_with_a_clock(data, join_type, keys, left_unique, right_unique, clock) -> None:
     """The sides expire each by its own TTL. Every row is there once: see the next test for equal rows."""
     row = row_of("lsill")
     serial = iter(range(10**6))
     rows = ROWS.map(lambda r: (*r, next(serial)))
     changes = data.draw(both(retracting(rows, 12)))
     ttl = data.draw(st.tuples(st.sampled_from([0, 6, 10]), st.sampled_from([0, 6, 10])))
-    state, flink = build(keys, (True,), left_unique, right_unique, ttl=ttl, row=row)
+    state, flink = build(keys, (True,), left_unique, right_unique, ttl=ttl, row=row, join_type=join_type)
     now = 0
     for n, (side, change) in enumerate(changes):
         now += clock[n % len(clock)]
         out = changes_of(state.step(inputs_of([(side, change)], row), now, list(ttl)))
         assert by_row(out) == by_row(flink.add(side, change, now))
+
+
+@given(st.data(), st.booleans(), UNIQUE, UNIQUE, CLOCK, CUTS)
+def test_batches_with_a_clock(data, condition, left_unique, right_unique, clock, cuts) -> None:
+    """With numbers of matches on both sides equal rows are one entry, as in Flink."""
+    changes = data.draw(both(st.one_of(retracting(ROWS, 15), anything(ROWS, 12))))
+    ttl = data.draw(st.tuples(st.sampled_from([0, 6, 10]), st.sampled_from([0, 6, 10])))
+    state, flink = build(((0,), (0,)), (True,), left_unique, right_unique, condition, ttl, WIDE, "FULL")
+    now = 0
+    for n, batch in enumerate(split(changes, cuts)):
+        now += clock[n % len(clock)]
+        out = changes_of(state.step(inputs_of(batch, WIDE), now, list(ttl)))
+        expected = [c for side in (0, 1) for s, change in batch if s == side for c in flink.add(s, change, now)]
+        assert fold(out) == fold(expected)
 
 
 def test_equal_rows_without_unique_key_expire_one_by_one() -> None:
@@ -146,12 +166,12 @@ def test_equal_rows_without_unique_key_expire_one_by_one() -> None:
     assert len(changes_of(state.step(inputs_of([(1, (INSERT, (1, "x", 1)))]), 12, [10, 0]))) == 1
 
 
-@given(st.data(), KEYS, st.booleans(), st.booleans(), UNIQUE, UNIQUE, st.booleans(), CUTS)
-def test_batches(data, keys, nulls, filtered, left_unique, right_unique, condition, cuts) -> None:
+@given(st.data(), TYPES, KEYS, st.booleans(), st.booleans(), UNIQUE, UNIQUE, st.booleans(), CUTS)
+def test_batches(data, join_type, keys, nulls, filtered, left_unique, right_unique, condition, cuts) -> None:
     """Any split gives what Flink gives when it sees the left rows of each batch first."""
     filters = (not nulls, filtered)[: len(keys[0])]
     changes = data.draw(both(st.one_of(retracting(ROWS, 20), inserting(ROWS, 20), anything(ROWS, 15))))
-    state, flink = build(keys, filters, left_unique, right_unique, condition, row=WIDE)
+    state, flink = build(keys, filters, left_unique, right_unique, condition, row=WIDE, join_type=join_type)
     out: list[Change] = []
     expected: list[Change] = []
     for now, batch in enumerate(split(changes, cuts)):
@@ -161,22 +181,89 @@ def test_batches(data, keys, nulls, filtered, left_unique, right_unique, conditi
         assert fold(out) == fold(expected)
 
 
-@given(st.data(), st.lists(st.integers(0, 200), max_size=4), CUTS)
-def test_the_split_does_not_matter(data, cuts, other_cuts) -> None:
+def relational(join_type: str, left: Counter[Row], right: Counter[Row], width: int) -> Counter[Row]:
+    """The join of two tables on their first fields."""
+    nothing = (None,) * width
+    pairs = [(a, b) for a in left for b in right if a[0] is not None and a[0] == b[0]]
+    matched = {a for a, _ in pairs}, {b for _, b in pairs}
+    if join_type in ("SEMI", "ANTI"):
+        return Counter({a: n for a, n in left.items() if (a in matched[0]) == (join_type == "SEMI")})
+    out = Counter({a + b: left[a] * right[b] for a, b in pairs})
+    if join_type in ("LEFT", "FULL"):
+        out.update({a + nothing: n for a, n in left.items() if a not in matched[0]})
+    if join_type in ("RIGHT", "FULL"):
+        out.update({nothing + b: n for b, n in right.items() if b not in matched[1]})
+    return out
+
+
+@given(st.data(), TYPES, st.lists(st.integers(0, 200), max_size=4), CUTS)
+def test_the_split_does_not_matter(data, join_type, cuts, other_cuts) -> None:
     """Without expiry, and retracting only what is there, all splits give the join of what is there."""
     changes = data.draw(both(retracting(ROWS, 25)))
     results = []
     for places in (cuts, other_cuts):
-        state, _ = build(((0,), (0,)), (True,), (), (), row=WIDE)
+        state, _ = build(((0,), (0,)), (True,), (), (), row=WIDE, join_type=join_type)
         out: list[Change] = []
         for now, batch in enumerate(split(changes, places)):
             out += changes_of(state.step(inputs_of(batch, WIDE), now, [0, 0]))
         results.append(fold(out))
-    there = [fold([c for s, c in changes if s == side]) for side in (0, 1)]
-    joined = {
-        a + b: n * m for a, n in there[0].items() for b, m in there[1].items() if a[0] is not None and a[0] == b[0]
-    }
-    assert results[0] == results[1] == joined
+    left, right = (fold([c for s, c in changes if s == side]) for side in (0, 1))
+    assert results[0] == results[1] == relational(join_type, left, right, 4)
+
+
+@st.composite
+def keyed(draw, size: int) -> list[Change]:
+    """Changes of rows with a unique third field, which decides the first one."""
+    there: dict[int, Row] = {}
+    out: list[Change] = []
+    for number, text, what in draw(
+        st.lists(st.tuples(st.integers(0, 3), st.sampled_from("abc"), st.integers(0, 3)), max_size=size)
+    ):
+        row = (number % 2, text, number)
+        old = there.pop(number, None)
+        if old is not None and what == 0:
+            out.append((DELETE, old))
+            continue
+        out += [(INSERT, row)] if old is None else [(UPDATE_BEFORE, old), (UPDATE_AFTER, row)]
+        there[number] = row
+    return out
+
+
+@given(st.data(), st.sampled_from(["INNER", "LEFT", "SEMI", "ANTI"]), CUTS)
+def test_the_order_of_changes_is_right_for_a_table_with_a_key(data, join_type, cuts) -> None:
+    """At most one row on the right per key: the left key is the key of the result. What takes away comes first."""
+    changes = [(s, c) for s, c in data.draw(both(keyed(20))) if s == 0 or c[1][2] < 2]
+    state, _ = build(((0,), (0,)), (True,), ((2,),), ((0,),), join_type=join_type)
+    out: list[Change] = []
+    for now, batch in enumerate(split(changes, cuts)):
+        out += changes_of(state.step(inputs_of(batch), now, [0, 0]))
+    left, right = (fold([c for s, c in changes if s == side]) for side in (0, 1))
+    kept = upsert_fold([(DELETE if kind == UPDATE_BEFORE else kind, row) for kind, row in out], (2,))
+    assert sorted(kept.values(), key=repr) == sorted(relational(join_type, left, right, 3), key=repr)
+
+
+def test_a_match_in_the_same_batch_is_all_that_is_said() -> None:
+    """No row padded with NULLs that goes at once."""
+    one = [(0, (INSERT, (1, "a", 1))), (1, (INSERT, (1, "x", 1)))]
+    for join_type, expected in (("LEFT", [(INSERT, (1, "a", 1, 1, "x", 1))]), ("ANTI", []), ("SEMI", None)):
+        state, _ = build(((0,), (0,)), (True,), (), (), join_type=join_type)
+        out = changes_of(state.step(inputs_of(one), 0, [0, 0]))
+        assert out == ([(INSERT, (1, "a", 1))] if expected is None else expected)
+
+
+def test_a_match_refreshes_the_row_that_waits_for_it() -> None:
+    """As in Flink: the number of matches is written, and so the row lives on; and it counts what expired."""
+    state, _ = build(((0,), (0,)), (True,), ((0,),), ((2,),), join_type="LEFT")
+    ttl = [10, 4]
+
+    def right(now: int, kind: int, n: int) -> list[Change]:
+        return changes_of(state.step(inputs_of([(1, (kind, (1, "x", n)))]), now, ttl))
+
+    state.step(inputs_of([(0, (INSERT, (1, "l", 0)))]), 0, ttl)
+    assert right(6, INSERT, 1) == [(DELETE, (1, "l", 0, None, None, None)), (INSERT, (1, "l", 0, 1, "x", 1))]
+    assert right(14, INSERT, 2) == [(INSERT, (1, "l", 0, 1, "x", 2))]
+    assert right(15, DELETE, 2) == [(DELETE, (1, "l", 0, 1, "x", 2))]
+    assert right(25, INSERT, 3) == []
 
 
 def test_rows_that_come_and_go_in_a_batch_are_not_mentioned() -> None:
@@ -250,10 +337,7 @@ def test_output_has_the_kind_column_when_an_input_has_it() -> None:
     assert state.step([frame(ROW, [], kind=True), frame(ROW, [])], 2, [0, 0]).schema == mixed.schema
 
 
-def test_other_types_of_join_and_pickle() -> None:
-    spec = JoinSpec(join_type="LEFT", left_keys=(0,), right_keys=(0,), filter_nulls=(True,))
-    with pytest.raises(RunError, match="RUN062"):
-        JoinKernel(ROW, ROW, spec)
+def test_pickle() -> None:
     kernel = build(((0,), (0,)), (True,), (), (), condition=True, row=WIDE)[0].kernel
     rows = [(0, (INSERT, (1, "a", 1, 1))), (1, (INSERT, (1, "b", 1, 1))), (1, (INSERT, (1, "b", 0, 1)))]
     assert MemoryState(kernel).step(inputs_of(rows, WIDE), 0, [0, 0]).rows() == [(1, "a", 1, 1, 1, "b", 0, 1)]

@@ -27,6 +27,7 @@ ROWS: st.SearchStrategy[Row] = st.tuples(
 )
 CALLS = (call("COUNT", 2, BIGINT, True), call("MIN", 2, INT), call("MAX", 1, ROW.fields[1].type), call("SUM", 2, INT))
 SPEC = JoinSpec(join_type="INNER", left_keys=(0,), right_keys=(0,), filter_nulls=(True,))
+FULL = JoinSpec(join_type="FULL", left_keys=(0,), right_keys=(0,), filter_nulls=(True,))
 
 KERNELS: dict[str, tuple[Kernel, bool]] = {
     "first": (DeduplicateKernel(ROW, (0, 1), False, True), False),
@@ -36,6 +37,8 @@ KERNELS: dict[str, tuple[Kernel, bool]] = {
     "global": (GroupAggregateKernel(ROW, (), CALLS, (True,) * 4, True, True), True),
     "join": (JoinKernel(ROW, ROW, SPEC), True),
     "unique": (JoinKernel(ROW, ROW, SPEC, ((2,),), ((0,),)), True),
+    "full": (JoinKernel(ROW, ROW, FULL), True),
+    "full unique": (JoinKernel(ROW, ROW, FULL, ((2,),), ((0,),)), True),
 }
 
 
