@@ -24,6 +24,7 @@ from planner.algebra import (
     Sink,
     Union,
     field_names,
+    unique_names,
 )
 from planner.expressions.approximate import Approximate, scientific
 from planner.expressions.ops import kind
@@ -311,10 +312,11 @@ def _join(node: Physical) -> list[str]:
     rel = node.rel
     assert isinstance(rel, Join)
     names = field_names(rel)
+    both = unique_names([*field_names(rel.left), *field_names(rel.right)])
     sides = [_input_spec(rel, side) for side in (0, 1)]
     return [
         f"joinType=[{_JOIN_NAMES[rel.join_type]}]",
-        f"where=[{expression(rel.condition, names)}]",
+        f"where=[{expression(rel.condition, both)}]",
         f"select=[{', '.join(names)}]",
         f"leftInputSpec=[{sides[0]}]",
         f"rightInputSpec=[{sides[1]}]",

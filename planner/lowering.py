@@ -33,7 +33,7 @@ from planner.catalog import CatalogTable, Column, TableSchema
 from planner.digest import describe, needed_retractions
 from planner.expressions.ops import and_, conjunctions, is_always_true
 from planner.metadata.unique_keys import join_input_keys, smallest_key, upsert_keys
-from planner.passes.push_filters import equi_keys, is_equi_key
+from planner.passes.push_filters import equi_keys, is_equi_key, null_filters
 from planner.physical import Physical, changelog_mode
 
 __all__ = ["lower"]
@@ -174,7 +174,7 @@ class _Lowering:
             "joinType": rel.join_type,
             "leftKeys": [k for k, _ in pairs],
             "rightKeys": [k for _, k in pairs],
-            "filterNulls": [True] * len(pairs),
+            "filterNulls": null_filters(rel.condition, width),
             "nonEquiCondition": None if is_always_true(rest) else rest.to_json(),
         }
         out: Json = {"joinSpec": spec}

@@ -11,16 +11,16 @@ from execnodes.errors import Place, SqlError
 from execnodes.functions.typerules import least_restrictive
 from execnodes.rex import InputRef, Literal, Rex
 from execnodes.types import LogicalType
-from planner.algebra import Aggregate, Filter, Join, Project, Rel, Union, identity, is_identity, unique_names
+from planner.algebra import Aggregate, Filter, Project, Rel, Union, identity, is_identity, unique_names
 from planner.binding.errors import counted, not_supported
 from planner.binding.expressions import ExpressionBinder
 from planner.binding.grouping import GroupingBinder, contains_aggregate, refuse_grouping_sets
 from planner.binding.hints import TtlHints
+from planner.binding.joins import bind_join
 from planner.binding.scope import Relation, Scope
 from planner.binding.tables import scan_of
 from planner.catalog import CatalogManager, CatalogView
-from planner.dialect import function_name
-from planner.expressions.ops import TRUE
+from planner.dialect import function_name, nodes
 from planner.positions import place_of
 
 __all__ = ["QueryBinder", "Targets"]
@@ -277,54 +277,16 @@ class QueryBinder:
     # FROM
 
     def _from(self, first: exp.Expr, joins: Sequence[exp.Expr], hints: TtlHints) -> tuple[Rel, Scope]:
-        rel, scope = self._table(first)
+        out = self._joined(first, hints)
         for join in joins:
-            rel, scope = self._join(rel, scope, join, hints)
-        return rel, scope
+            out = bind_join(out, self._joined(join.this, hints), join, hints, self.source)
+        return out
 
-    def _join(self, left: Rel, left_scope: Scope, node: exp.Expr, hints: TtlHints) -> tuple[Rel, Scope]:
-        side = node.args.get("side")
-        if side:
-            raise not_supported(f"a {side} JOIN", self.place(node))
-        right, right_scope = self._table(node.this)
-        repeated = next((r for r in right_scope.relations if r.name and left_scope.relation([r.name])), None)
-        if repeated is not None:
-            raise SqlError(
-                "SQL113",
-                f"two tables of this FROM are called '{repeated.name}'",
-                place=self.place(node.this),
-                hint="give one of them another alias",
-            )
-        scope = left_scope.joined(right_scope)
-        shell = Join(left, right, TRUE)
-        condition: Rex = TRUE
-        if node.args.get("method") == "NATURAL":
-            names = [n for n, _ in left_scope.star() if any(n == m for m, _ in right_scope.star())]
-            shared = [(n, self.place(node)) for n in names]
-            condition = _all(scope.with_common(left_scope, right_scope, shared, self.place(node)))
-        elif node.args.get("using"):
-            shared = [(n.name, self.place(n)) for n in node.args["using"]]
-            condition = _all(scope.with_common(left_scope, right_scope, shared, self.place(node)))
-        elif node.args.get("on") is not None:
-            condition = ExpressionBinder(scope, "ON").condition(node.args["on"], "ON")
-        elif node.args.get("kind") == "INNER" or (not node.args.get("kind") and _written_join(node, self.source)):
-            raise SqlError(
-                "SQL114",
-                "a JOIN needs a condition",
-                place=self.place(node),
-                expected="ON or USING",
-                hint="write CROSS JOIN to pair every row with every row",
-            )
-        left_name = left_scope.relations[0].name if len(left_scope.relations) == 1 else None
-        right_name = right_scope.relations[0].name
-        made = replace(
-            shell,
-            condition=condition,
-            left_ttl=hints.of(left_name),
-            right_ttl=hints.of(right_name),
-            place=self.place(node),
-        )
-        return made, scope
+    def _joined(self, node: exp.Expr, hints: TtlHints) -> tuple[Rel, Scope]:
+        """A table reference, or joins in parentheses."""
+        if isinstance(node, nodes.JoinedTables):
+            return self._from(node.this, node.args["joins"], hints)
+        return self._table(node)
 
     def relation(self, node: exp.Expr) -> Rel:
         """The relation that one item of FROM stands for."""
@@ -427,22 +389,10 @@ def _own_name(node: exp.Expr) -> str | None:
 _BARE = frozenset({"CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP"})
 
 
-def _all(conditions: Sequence[Rex]) -> Rex:
-    from planner.expressions.ops import and_
-
-    return and_(conditions)
-
-
 def _without(node: exp.Expr, key: str) -> exp.Expr:
     copy = node.copy()
     copy.set(key, None)
     return copy
-
-
-def _written_join(node: exp.Expr, source: str) -> bool:
-    """Whether the join was written with JOIN, and not with a comma."""
-    start = node.meta.get("start")
-    return isinstance(start, int) and source[start : start + 1] != ","
 
 
 def _options_hint(hints: Sequence[exp.Expr], source: str) -> dict[str, str]:

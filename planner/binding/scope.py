@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -31,6 +31,9 @@ class Relation:
 
     def moved(self, by: int) -> Relation:
         return Relation(self.name, self.fields, self.offset + by, self.path)
+
+    def nullable(self) -> Relation:
+        return Relation(self.name, tuple((n, t.as_nullable()) for n, t in self.fields), self.offset, self.path)
 
 
 @dataclass
@@ -61,6 +64,17 @@ class Scope:
         """Both scopes, ``other`` to the right; common columns of this one stay."""
         width = self.width
         return Scope(self.source, [*self.relations, *(r.moved(width) for r in other.relations)], dict(self.common))
+
+    def padded(self, left: int, pads_left: bool, pads_right: bool) -> Scope:
+        """The scope behind an outer join of which the first ``left`` relations are the left side: fields of a side that
+        may be padded with NULLs are nullable."""
+        if not (pads_left or pads_right):
+            return self
+        relations = [
+            r.nullable() if (pads_left if i < left else pads_right) else r for i, r in enumerate(self.relations)
+        ]
+        types = {r.offset + i: t for r in relations for i, (_, t) in enumerate(r.fields)}
+        return Scope(self.source, relations, {n: _retyped(rex, types) for n, rex in self.common.items()})
 
     def with_common(self, left: Scope, right: Scope, names: Iterable[tuple[str, Place]], place: Place) -> list[Rex]:
         """Makes the columns ``names`` common to both sides of a join; returns the equality conditions.
@@ -206,6 +220,13 @@ def field_of(rex: Rex, name: str, place: Place) -> Rex:
         )
     t: LogicalType = fields[name]
     return FieldAccess(t.as_nullable(t.nullable or rex.type.nullable), name, rex)
+
+
+def _retyped(rex: Rex, types: Mapping[int, LogicalType]) -> Rex:
+    """A common column, its fields of the given types."""
+    if isinstance(rex, InputRef):
+        return InputRef(types[rex.index], rex.index)
+    return make_call("COALESCE", [_retyped(c, types) for c in rex.children]) if rex.children else rex
 
 
 def _shifted(rex: Rex, by: int) -> Rex:

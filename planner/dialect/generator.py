@@ -197,6 +197,9 @@ class FlinkGenerator(Generator):
             f"USING {self._list(using)}" if using else "",
         )
 
+    def joinedtables_sql(self, e: nodes.JoinedTables) -> str:
+        return f"({self.sql(e, 'this')}{''.join(self.sql(j) for j in e.args['joins'])})"
+
     def insert_sql(self, expression: exp.Insert) -> str:
         target = expression.this
         columns = target.expressions if isinstance(target, exp.Schema) else None

@@ -27,6 +27,7 @@ __all__ = [
     "ExecutePlan",
     "ExecuteStatement",
     "Explain",
+    "JoinedTables",
     "LikeTable",
     "MetadataColumn",
     "Option",
@@ -52,6 +53,12 @@ class TypedLiteral(exp.Expression, exp.Condition):
     a text literal."""
 
     arg_types: ClassVar = {"this": True, "kind": True}
+
+
+class JoinedTables(exp.Expression):
+    """Joins in parentheses: a table reference, and ``exp.Join``s."""
+
+    arg_types: ClassVar = {"this": True, "joins": True}
 
 
 class TableArgument(exp.Expression):

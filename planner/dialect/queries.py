@@ -14,8 +14,8 @@ references:
 - ``exp.Lateral`` around the last three where LATERAL is written, with ``alias``.
 
 A join is an ``exp.Join`` in ``joins``: ``side`` LEFT, RIGHT or FULL, ``kind`` INNER, CROSS or nothing,
-``method`` NATURAL, ``on`` or ``using``; a comma is a join without any of these. Parentheses around joins are
-not read.
+``method`` NATURAL, ``on`` or ``using``; a comma is a join without any of these. Joins in parentheses are
+a ``nodes.JoinedTables``.
 
 A hint is ``exp.Hint`` whose ``expressions`` are ``exp.Anonymous`` (``STATE_TTL``, ``OPTIONS``...); their
 arguments are ``exp.EQ`` of two text literals (or of an ``exp.Identifier`` and a text literal, where the key
@@ -353,7 +353,7 @@ class QueryParser(ExpressionParser):
             return self._mark(exp.Lateral(this=inner, alias=self._table_alias()), start)
         if self._is("("):
             if not self._query_ahead():
-                raise self._unsupported("a join in parentheses", self._curr, "put it into a subquery or a view")
+                return self._joins_in_parentheses()
             node: exp.Expr = self._subquery()
         elif self._is("UNNEST"):
             node = self._unnest()
@@ -374,6 +374,16 @@ class QueryParser(ExpressionParser):
             node.set("alias", alias)
         self._refuse_clause()
         return self._mark(node, start)
+
+    def _joins_in_parentheses(self) -> exp.Expr:
+        start = self._curr
+        self._expect("(")
+        first = self._table()
+        joins = []
+        while (join := self._join()) is not None:
+            joins.append(join)
+        self._expect(")")
+        return self._mark(nodes.JoinedTables(this=first, joins=joins), start)
 
     def _function_ahead(self) -> bool:
         offset = 0

@@ -37,11 +37,7 @@ def predicates_of(rel: Rel) -> list[Rex]:
         below = [*predicates_of(rel.input), *(c for c in conjunctions(rel.condition) if is_deterministic(c))]
         return _through(rel.input, rel.exprs, _distinct(below))
     if isinstance(rel, Join):
-        width = rel.left.width
-        left = predicates_of(rel.left)
-        right = [shift(p, width) for p in predicates_of(rel.right)]
-        own = [c for c in conjunctions(rel.condition) if is_deterministic(c)]
-        return _distinct([*left, *right, *own]) if rel.join_type == "INNER" else []
+        return _of_join(rel)
     if isinstance(rel, Aggregate):
         where = {g: i for i, g in enumerate(rel.group)}
         return [
@@ -53,6 +49,18 @@ def predicates_of(rel: Rel) -> list[Rex]:
     if isinstance(rel, (Window, Exchange, Sink)):
         return predicates_of(rel.input)
     return []
+
+
+def _of_join(rel: Join) -> list[Rex]:
+    if rel.join_type == "FULL":
+        return []
+    if rel.join_type in ("LEFT", "SEMI", "ANTI"):
+        return predicates_of(rel.left)
+    right = [shift(p, rel.left.width) for p in predicates_of(rel.right)]
+    if rel.join_type == "RIGHT":
+        return right
+    own = [c for c in conjunctions(rel.condition) if is_deterministic(c)]
+    return _distinct([*predicates_of(rel.left), *right, *own])
 
 
 def _distinct(predicates: Iterable[Rex]) -> list[Rex]:

@@ -30,8 +30,35 @@ def upsert_keys(rel: Rel) -> Keys:
 
 
 def are_unique(rel: Rel, columns: frozenset[int]) -> bool:
-    """Whether no two rows of ``rel`` share the values of ``columns``."""
+    """Whether no two rows of ``rel`` share the values of ``columns`` (``FlinkRelMdColumnUniqueness``: of a join with
+    columns of both sides, those of each side must be unique there)."""
+    if isinstance(rel, (Filter, Exchange)):
+        return are_unique(rel.input, columns)
+    if isinstance(rel, (Project, Calc)) and all(isinstance(rel.exprs[c], InputRef) for c in columns):
+        return are_unique(rel.input, frozenset(e.index for c in columns if isinstance(e := rel.exprs[c], InputRef)))
+    if isinstance(rel, Join):
+        return _unique_in_join(rel, columns)
     return any(k <= columns for k in unique_keys(rel))
+
+
+def _unique_in_join(join: Join, columns: frozenset[int]) -> bool:
+    from planner.passes.push_filters import equi_keys
+
+    width = join.left.width
+    if join.join_type in ("SEMI", "ANTI"):
+        return are_unique(join.left, columns)
+    left = frozenset(c for c in columns if c < width)
+    right = frozenset(c - width for c in columns if c >= width)
+    pairs = equi_keys(join.condition, width)
+    if left and right:
+        return are_unique(join.left, left) and are_unique(join.right, right)
+    if left:
+        keys = frozenset(r for _, r in pairs)
+        return join.join_type in ("INNER", "LEFT") and are_unique(join.left, left) and are_unique(join.right, keys)
+    keys = frozenset(k for k, _ in pairs)
+    return bool(right) and join.join_type in ("INNER", "RIGHT") and are_unique(join.right, right) and are_unique(
+        join.left, keys
+    )
 
 
 def _keys(rel: Rel, upsert: bool) -> Keys:

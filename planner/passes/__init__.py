@@ -19,6 +19,7 @@ from planner.passes.aggregates import (
     remove_aggregate,
 )
 from planner.passes.coerce_unions import coerce_unions
+from planner.passes.derive_join_filters import derive_join_filters
 from planner.passes.distribute import distribute
 from planner.passes.hep import Rule
 from planner.passes.merge_projects import merge_projects, remove_trivial_project
@@ -54,12 +55,14 @@ __all__ = ["PHASES", "Phase", "optimize"]
 class Phase:
     """A step of the optimizer.
 
-    ``mode`` says how ``rules`` are applied; for ``whole``, ``function`` gets the tree. ``times`` repeats the phase.
+    ``mode`` says how ``rules`` are applied; for ``whole``, ``function`` gets the tree. ``first`` are applied before them,
+    as a sequence. ``times`` repeats the phase.
     """
 
     name: str
     mode: Literal["sequence", "collection", "whole"]
     rules: tuple[Rule, ...] = ()
+    first: tuple[Rule, ...] = ()
     function: Callable[[Rel], Rel] | None = None
     times: int = 1
 
@@ -69,6 +72,7 @@ class Phase:
             if self.function is not None:
                 rel = self.function(rel)
             else:
+                rel = hep.sequence(rel, self.first)
                 rel = (hep.sequence if self.mode == "sequence" else hep.collection)(rel, self.rules)
             if rel is before:
                 break
@@ -108,6 +112,7 @@ PHASES: tuple[Phase, ...] = (
             *_SIMPLIFY,
             *_REDUCE,
         ),
+        first=(derive_join_filters,),
         times=5,
     ),
     Phase("filters into the sources", "sequence", (push_filter_into_scan,)),

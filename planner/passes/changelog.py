@@ -68,6 +68,8 @@ def _provided(rel: Rel, inputs: tuple[Physical, ...]) -> Kinds:
                 "remove duplicates before anything that updates rows",
             )
         return _INSERT if rel.order[0][1] else _ALL
+    if isinstance(rel, Join) and rel.join_type not in ("INNER", "SEMI"):
+        return _ALL
     if isinstance(rel, (Join, Union, Calc, Exchange)):
         out: Kinds = frozenset()
         for i in inputs:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from execnodes.rex import InputRef, Literal, Rex
 from planner.algebra import Aggregate, Filter, Join, Project, Rel, Union, Values, Window
+from planner.expressions.ops import cast
 from planner.passes.build import empty
 
 __all__ = ["prune_empty"]
@@ -28,9 +30,29 @@ def prune_empty(rel: Rel) -> Rel | None:
             return kept[0]
         return replace(rel, sources=tuple(kept))
     if isinstance(rel, Join):
-        return empty(rel) if rel.join_type == "INNER" and any(_is_empty(i) for i in rel.inputs) else None
+        return _pruned_join(rel)
     if isinstance(rel, Aggregate):
         return empty(rel) if rel.group and _is_empty(rel.input) else None
     if isinstance(rel, (Project, Filter, Window)):
         return empty(rel) if _is_empty(rel.input) else None
     return None
+
+
+def _pruned_join(rel: Join) -> Rel | None:
+    """A join with an empty side: nothing, or the rows of the other side, padded where the join pads."""
+    left, right = map(_is_empty, rel.inputs)
+    if not left and not right:
+        return None
+    if (left and rel.join_type not in ("RIGHT", "FULL")) or (right and rel.join_type in ("INNER", "RIGHT", "SEMI")):
+        return empty(rel)
+    if left and right:
+        return empty(rel)
+    if rel.join_type == "ANTI":
+        return rel.left
+    kept = rel.right if left else rel.left
+    offset = rel.left.width if left else 0
+    exprs: list[Rex] = []
+    for i, (_, t) in enumerate(rel.fields):
+        inside = offset <= i < offset + kept.width
+        exprs.append(cast(InputRef(kept.fields[i - offset][1], i - offset), t) if inside else Literal(t, None))
+    return Project(kept, tuple(exprs), tuple(n for n, _ in rel.fields))

@@ -11,12 +11,15 @@ from dataclasses import replace
 
 from execnodes.rex import InputRef, Rex
 from planner.algebra import Aggregate, Filter, Join, Project, Rel, Union
+from planner.expressions.distinct import collapsed
 from planner.expressions.normal import member
 from planner.expressions.ops import (
     Over,
     and_,
+    cast,
     conjunctions,
     input_refs,
+    is_always_false,
     is_deterministic,
     kind,
     remap,
@@ -24,6 +27,7 @@ from planner.expressions.ops import (
     substitute,
     walk,
 )
+from planner.expressions.strong import is_not_true
 from planner.passes.build import filtered
 
 __all__ = [
@@ -35,6 +39,7 @@ __all__ = [
     "is_equi_key",
     "join_condition_push",
     "merge_filters",
+    "null_filters",
 ]
 
 
@@ -89,23 +94,27 @@ def _retyped(rex: Rex, rel: Rel) -> Rex:
 def filter_into_join(rel: Rel) -> Rel | None:
     if not isinstance(rel, Filter) or not isinstance(rel.input, Join):
         return None
-    return _perform(rel.input, conjunctions(rel.condition))
+    return _perform(rel.input, [collapsed(t) for t in conjunctions(rel.condition)])
 
 
 def join_condition_push(rel: Rel) -> Rel | None:
     return _perform(rel, []) if isinstance(rel, Join) else None
 
 
-def _classify(terms: Sequence[Rex], width: int) -> tuple[list[Rex], list[Rex], list[Rex]]:
-    """Terms over the left input only, over the right one only (shifted to it), and the others."""
+def _classify(
+    terms: Sequence[Rex], width: int, to_left: bool, to_right: bool
+) -> tuple[list[Rex], list[Rex], list[Rex]]:
+    """Terms over the left input only, over the right one only (shifted to it), and the others; all are others where
+    they must not go."""
     left: list[Rex] = []
     right: list[Rex] = []
     rest: list[Rex] = []
     for term in terms:
         indexes = list(input_refs(term))
-        if all(i < width for i in indexes) and is_deterministic(term) and indexes:
+        pushable = is_deterministic(term) and (bool(indexes) or is_always_false(term))
+        if to_left and all(i < width for i in indexes) and pushable:
             left.append(term)
-        elif all(i >= width for i in indexes) and is_deterministic(term) and indexes:
+        elif to_right and all(i >= width for i in indexes) and pushable:
             right.append(shift(term, -width))
         else:
             rest.append(term)
@@ -113,32 +122,78 @@ def _classify(terms: Sequence[Rex], width: int) -> tuple[list[Rex], list[Rex], l
 
 
 def _perform(join: Join, above: list[Rex]) -> Rel | None:
-    if join.join_type != "INNER":
-        return None
     width = join.left.width
     original = conjunctions(join.condition)
     if not above and not original:
         return None
-    left, right, rest = _classify(above, width)
-    inner_left, inner_right, kept = _classify([*original, *rest], width)
-    left += inner_left
-    right += inner_right
-    if not left and not right and len(kept) == len(original):
+    join_type = _stricter(join, above)
+    pads_left, pads_right = join_type in ("RIGHT", "FULL"), join_type in ("LEFT", "FULL")
+    left, right, rest = _classify(above, width, not pads_left, not pads_right)
+    into, upper = (rest, []) if join_type in ("INNER", "SEMI", "ANTI") else ([], rest)
+    kept = [*original, *(t for t in into if t not in original)]
+    if join_type != "ANTI":
+        # A side that is padded where it has no match may be filtered before: what is filtered would not match either.
+        inner_left, inner_right, kept = _classify(kept, width, not pads_right, not pads_left)
+        left += inner_left
+        right += inner_right
+    if not left and not right and len(kept) == len(original) and join_type == join.join_type:
         return None
     condition = and_(kept)
-    _infer(join, condition, above, left, right)
-    _infer(join, None, original, left, right)
-    return replace(join, left=filtered(join.left, left), right=filtered(join.right, right), condition=condition)
+    if join_type in ("INNER", "LEFT", "RIGHT"):
+        _infer(join, condition, above, left, right, join_type)
+    if join_type == "INNER":
+        _infer(join, None, original, left, right, join_type)
+    new = replace(
+        join,
+        left=filtered(join.left, left),
+        right=filtered(join.right, right),
+        condition=condition,
+        join_type=join_type,
+    )
+    return filtered(_converted(new, join), [_retyped(t, join) for t in upper])
+
+
+def _stricter(join: Join, above: Sequence[Rex]) -> str:
+    """The type of the join, as outer as ``above`` lets it be: a condition that cannot be TRUE for a padded row drops
+    the padded rows (``RelOptUtil.simplifyJoin``)."""
+    width = join.left.width
+    left, right = frozenset(range(width)), frozenset(range(width, width + join.right.width))
+    join_type = join.join_type
+    for term in above:
+        if join_type in ("RIGHT", "FULL") and is_not_true(term, left):
+            join_type = "INNER" if join_type == "RIGHT" else "LEFT"
+        if join_type in ("LEFT", "FULL") and is_not_true(term, right):
+            join_type = "INNER" if join_type == "LEFT" else "RIGHT"
+    return join_type
+
+
+def _converted(new: Join, old: Join) -> Rel:
+    """``new`` with the types of ``old``: fields that are no longer padded stay nullable."""
+    if new.fields == old.fields:
+        return new
+    refs = (InputRef(t, i) for i, (_, t) in enumerate(new.fields))
+    exprs = tuple(cast(r, t) for r, (_, t) in zip(refs, old.fields, strict=True))
+    return Project(new, exprs, tuple(n for n, _ in old.fields))
+
+
+_EQUALITIES = ("=", "IS NOT DISTINCT FROM")
 
 
 def _equi_pair(term: Rex, width: int) -> tuple[int, int] | None:
-    if kind(term) != "=":
+    term = collapsed(term)
+    if kind(term) not in _EQUALITIES:
         return None
     a, b = term.children
     if not isinstance(a, InputRef) or not isinstance(b, InputRef):
         return None
     low, high = sorted((a.index, b.index))
     return (low, high - width) if low < width <= high else None
+
+
+def null_filters(condition: Rex, width: int) -> list[bool]:
+    """Per equi-join key, whether NULL matches nothing."""
+    terms = (collapsed(t) for t in conjunctions(condition))
+    return [kind(t) == "=" for t in terms if _equi_pair(t, width) is not None]
 
 
 def equi_keys(condition: Rex, width: int) -> list[tuple[int, int]]:
@@ -151,8 +206,11 @@ def is_equi_key(term: Rex, width: int) -> bool:
     return _equi_pair(term, width) is not None
 
 
-def _infer(join: Join, condition: Rex | None, terms: Sequence[Rex], left: list[Rex], right: list[Rex]) -> None:
-    """Filters of one side that hold for the other side too, through the join's keys."""
+def _infer(
+    join: Join, condition: Rex | None, terms: Sequence[Rex], left: list[Rex], right: list[Rex], join_type: str
+) -> None:
+    """Filters of one side that hold for the other side too, through the join's keys; not for a side that is kept
+    whether it matches or not."""
     width = join.left.width
     keys = equi_keys(join.condition, width)
     if not keys:
@@ -167,11 +225,11 @@ def _infer(join: Join, condition: Rex | None, terms: Sequence[Rex], left: list[R
         indexes = list(input_refs(term))
         if not indexes:
             continue
-        if all(i in to_right for i in indexes):
+        if join_type != "RIGHT" and all(i in to_right for i in indexes):
             moved = substitute(term, {i: InputRef(join.right.fields[r][1], r) for i, r in to_right.items()})
             if not member(moved, right):
                 right.append(moved)
-        elif all(i in to_left for i in indexes):
+        elif join_type != "LEFT" and all(i in to_left for i in indexes):
             moved = substitute(term, {i: InputRef(join.left.fields[k][1], k) for i, k in to_left.items()})
             if not member(moved, left):
                 left.append(moved)

@@ -40,8 +40,9 @@ def remove_unreachable_coalesce_arguments(rel: Rel) -> Rel | None:
 
 
 def simplify_coalesce_of_join_keys(rel: Rel) -> Rel | None:
-    if not isinstance(rel, Project) or not isinstance(rel.input, Join) or rel.input.join_type != "INNER":
+    if not isinstance(rel, Project) or not isinstance(rel.input, Join) or rel.input.join_type == "FULL":
         return None
+    join = rel.input
     pairs = {
         frozenset(c.index for c in t.children if isinstance(c, InputRef))
         for t in conjunctions(rel.input.condition)
@@ -52,8 +53,15 @@ def simplify_coalesce_of_join_keys(rel: Rel) -> Rel | None:
         if kind(e) == "COALESCE" and len(e.children) == 2:
             a, b = e.children
             if isinstance(a, InputRef) and isinstance(b, InputRef) and frozenset((a.index, b.index)) in pairs:
-                return cast(a, e.type) if a.type.as_nullable() != e.type.as_nullable() else a
+                kept = max(a, b, key=_index) if join.join_type == "RIGHT" else min(a, b, key=_index)
+                if join.join_type == "INNER":
+                    kept = a
+                return cast(kept, e.type) if kept.type.as_nullable() != e.type.as_nullable() else kept
         return None
 
     exprs = tuple(rewrite(e, change) for e in rel.exprs)
     return None if exprs == rel.exprs else replace(rel, exprs=exprs)
+
+
+def _index(ref: InputRef) -> int:
+    return ref.index

@@ -2,6 +2,7 @@ SELECT a FROM t
 SELECT a, b AS c, t.d, cat.db.t.e, r.f.g.h.i FROM t
 SELECT *, t.* FROM t
 SELECT DISTINCT a FROM t
+SELECT a FROM t LEFT JOIN (u JOIN v AS w ON u.a = w.k, x) ON t.a = u.a
 SELECT `a b`, `x``y`, `select` FROM `my table` AS `T`
 SELECT 1, 1.5, 1e5, 1.5E-3, 'text', 'it''s', TRUE, FALSE, NULL, UNKNOWN, X'4F'
 SELECT DATE '2024-01-31', TIME '12:00:00', TIMESTAMP '2024-01-31 12:00:00.123'

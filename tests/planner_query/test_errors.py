@@ -52,6 +52,7 @@ CASES = [
     ("SELECT a, b FROM p WHERE ROW_NUMBER() OVER (ORDER BY pt) = 1", "SQL105", "ROW_NUMBER() OVER (ORDER BY pt)",
      "WHERE", "subquery"),
     ("SELECT t.a, t.b FROM t JOIN u", "SQL114", "JOIN u", "needs a condition", "CROSS JOIN"),
+    ("SELECT t.a, t.b FROM t FULL JOIN u", "SQL114", "FULL JOIN u", "needs a condition", "CROSS JOIN"),
     # hints
     ("SELECT /*+ STATE_TTL('zz'='1 d') */ a, COUNT(*) FROM t GROUP BY a", "SQL123", "'zz'", "'zz'", None),
     ("SELECT /*+ STATE_TTL('t'='1 d') */ x.a, COUNT(*) FROM t AS x GROUP BY x.a", "SQL123", "'t'", "'t'", "alias"),
@@ -61,7 +62,6 @@ CASES = [
      "STATE_TTL"),
     ("SELECT a, b FROM t /*+ OPTION('a'='b') */", "SQL120", "OPTION('a'='b')", "no hint 'OPTION'", None),
     # what comes later
-    ("SELECT t.a, u.x FROM t LEFT JOIN u ON t.a = u.a", "SQL150", "LEFT JOIN u ON t.a = u.a", "a LEFT JOIN", None),
     ("SELECT a, b FROM t LIMIT 3", "SQL150", "LIMIT 3", "LIMIT", None),
     ("SELECT a, b FROM t ORDER BY a", "SQL150", "ORDER BY a", "ORDER BY", None),
     ("SELECT a, b FROM t WHERE a IN (SELECT a FROM u)", "SQL150", "SELECT a FROM u", "IN with a subquery", "join"),

@@ -1,0 +1,106 @@
+"""FROM with more than one table: join types, ON, USING and NATURAL, and the hints of a join."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from execnodes.errors import SqlError
+from execnodes.rex import Rex
+from planner.algebra import Join, Rel
+from planner.binding.expressions import ExpressionBinder
+from planner.binding.hints import TtlHints
+from planner.binding.scope import Scope
+from planner.expressions.distinct import collapsed, not_distinct
+from planner.expressions.ops import TRUE, and_
+from planner.positions import place_of
+
+__all__ = ["bind_join"]
+
+class _OnBinder(ExpressionBinder):
+    """Conditions of ON, which keep IS NOT DISTINCT FROM as an operator of its own: it may be a key of the join."""
+
+    def condition(self, node: exp.Expr, clause: str) -> Rex:
+        return and_(self._term(n, clause) for n in _conjuncts(node))
+
+    def _term(self, node: exp.Expr, clause: str) -> Rex:
+        inner = node
+        while isinstance(inner, exp.Paren):
+            inner = inner.this
+        if isinstance(inner, exp.NullSafeEQ):
+            return not_distinct(self.bind(inner.this), self.bind(inner.expression), self.place(inner))
+        return collapsed(super().condition(node, clause))
+
+
+def _conjuncts(node: exp.Expr) -> list[exp.Expr]:
+    inner = node
+    while isinstance(inner, exp.Paren):
+        inner = inner.this
+    if isinstance(inner, exp.And):
+        return [*_conjuncts(inner.this), *_conjuncts(inner.expression)]
+    return [node]
+
+
+def bind_join(
+    left: tuple[Rel, Scope], right: tuple[Rel, Scope], node: exp.Expr, hints: TtlHints, source: str
+) -> tuple[Rel, Scope]:
+    """The join of two items of a FROM clause.
+
+    Args:
+        node: the ``exp.Join``.
+        hints: the STATE_TTL hints of the SELECT.
+        source: the text that positions point into.
+
+    Raises:
+        SqlError: SQL113 (two tables of one name), SQL114 (no condition), and what expressions raise.
+    """
+    (left_rel, left_scope), (right_rel, right_scope) = left, right
+    place = place_of(node, source)
+    repeated = next((r for r in right_scope.relations if r.name and left_scope.relation([r.name])), None)
+    if repeated is not None:
+        raise SqlError(
+            "SQL113",
+            f"two tables of this FROM are called '{repeated.name}'",
+            place=place_of(node.this, source),
+            hint="give one of them another alias",
+        )
+    join_type = node.args.get("side") or "INNER"
+    scope = left_scope.joined(right_scope)
+    if node.args.get("method") == "NATURAL":
+        names = [n for n, _ in left_scope.star() if any(n == m for m, _ in right_scope.star())]
+        shared = [(n, place) for n in names]
+        condition = and_(scope.with_common(left_scope, right_scope, shared, place))
+    elif node.args.get("using"):
+        shared = [(n.name, place_of(n, source)) for n in node.args["using"]]
+        condition = and_(scope.with_common(left_scope, right_scope, shared, place))
+    elif node.args.get("on") is not None:
+        condition = _OnBinder(scope, "ON").condition(node.args["on"], "ON")
+    elif node.args.get("side") or node.args.get("kind") == "INNER" or _without_condition(node, source):
+        raise SqlError(
+            "SQL114",
+            "a JOIN needs a condition",
+            place=place,
+            expected="ON or USING",
+            hint="write CROSS JOIN to pair every row with every row",
+        )
+    else:
+        condition = TRUE
+    padded = [join_type in ("RIGHT", "FULL"), join_type in ("LEFT", "FULL")]
+    made = replace(
+        Join(left_rel, right_rel, condition, join_type),
+        left_ttl=_lifetime(left_scope, hints),
+        right_ttl=_lifetime(right_scope, hints),
+        place=place,
+    )
+    return made, scope.padded(len(left_scope.relations), *padded)
+
+
+def _lifetime(scope: Scope, hints: TtlHints) -> int | None:
+    return hints.of(scope.relations[0].name) if len(scope.relations) == 1 else None
+
+
+def _without_condition(node: exp.Expr, source: str) -> bool:
+    """Whether the join was written with JOIN, and neither with CROSS nor with a comma."""
+    start = node.meta.get("start")
+    return not node.args.get("kind") and isinstance(start, int) and source[start : start + 1] != ","
