@@ -18,6 +18,7 @@ from planner.positions import place_of
 
 __all__ = ["bind_join"]
 
+
 class _OnBinder(ExpressionBinder):
     """Conditions of ON, which keep IS NOT DISTINCT FROM as an operator of its own: it may be a key of the join."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from execnodes.errors import Place
 from execnodes.functions import coerce_operands, make_call
-from execnodes.rex import Rex
+from execnodes.rex import Literal, Rex
 from execnodes.types import BOOLEAN
 from planner.expressions.normal import equal
 from planner.expressions.ops import call, kind
@@ -18,12 +18,12 @@ _NAME = "IS NOT DISTINCT FROM"
 
 
 def not_distinct(left: Rex, right: Rex, place: Place | None = None) -> Rex:
-    """``left IS NOT DISTINCT FROM right``; with a NULL constant a test for NULL.
+    """``left IS NOT DISTINCT FROM right``; with a constant an ordinary equality, or a test for NULL.
 
     Raises:
         SqlError: SQL203, for operands that cannot be compared.
     """
-    if "NULL" in (left.type.root, right.type.root):
+    if isinstance(left, Literal) or isinstance(right, Literal):
         return make_call(_NAME, [left, right], place)
     return call(_NAME, coerce_operands("=", [left, right], place), BOOLEAN.not_null())
 

@@ -34,6 +34,7 @@ __all__ = [
     "or_",
     "refs",
     "remap",
+    "retyped",
     "rewrite",
     "same_type",
     "shift",
@@ -252,6 +253,22 @@ def substitute(rex: Rex, fields: Sequence[Rex] | Mapping[int, Rex]) -> Rex:
         return fields[e.index] if isinstance(e, InputRef) else None
 
     return rewrite(rex, change)
+
+
+_NULL_WITH_OPERANDS = frozenset({*COMPARISONS, "AND", "OR", "NOT", "+", "-", "*", "/", "%", "NEGATE", "SEARCH", "LIKE"})
+
+
+def retyped(rex: Rex, types: Sequence[LogicalType]) -> Rex:
+    """``rex`` with references of the given types, of which only the nullability differs; operators follow."""
+    if isinstance(rex, InputRef):
+        return rex if rex.type == types[rex.index] else InputRef(types[rex.index], rex.index)
+    if not rex.children:
+        return rex
+    operands = [retyped(c, types) for c in rex.children]
+    new = with_operands(rex, operands)
+    if new is not rex and isinstance(new, Call) and kind(rex) in _NULL_WITH_OPERANDS:
+        return replace(new, type=rex.type.as_nullable(any(o.type.nullable for o in operands)))
+    return new
 
 
 def contains_call(rex: Rex, *names: str) -> bool:

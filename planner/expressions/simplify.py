@@ -448,6 +448,13 @@ class Simplifier:
             return _ensure_type(left, rex.type) if narrows(left.type, rex.type) else rex
         return rex
 
+    def _not_distinct(self, rex: Rex, unknown_as: NullAs) -> Rex:
+        rex = self._generic(rex)
+        left, right = rex.children
+        if equal(left, right) and is_deterministic(left):
+            return TRUE
+        return rex
+
     def _like(self, rex: Rex, unknown_as: NullAs) -> Rex:
         if len(rex.children) == 2 and isinstance(rex.children[1], Literal) and rex.children[1].value == "%":
             ref = rex.children[0]
@@ -462,6 +469,7 @@ class Simplifier:
         "CAST": _cast,
         "CASE": _case,
         "LIKE": _like,
+        "IS NOT DISTINCT FROM": _not_distinct,
         **dict.fromkeys(("+", "-", "*", "/"), _arithmetic),
         **dict.fromkeys(("IS NULL", "IS NOT NULL", "IS TRUE", "IS FALSE", "IS NOT TRUE", "IS NOT FALSE"), _is),
     }

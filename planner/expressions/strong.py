@@ -12,7 +12,9 @@ from planner.expressions.ops import COMPARISONS, is_null_literal, kind
 
 __all__ = ["is_not_true", "is_null"]
 
-_ANY = frozenset({*COMPARISONS, "+", "-", "*", "/", "%", "MOD", "NEGATE", "NOT", "CAST", "LIKE", "BETWEEN", "REINTERPRET"})
+_ANY = frozenset(
+    {*COMPARISONS, "+", "-", "*", "/", "%", "MOD", "NEGATE", "NOT", "CAST", "LIKE", "BETWEEN", "REINTERPRET"}
+)
 """Operators that are NULL as soon as an operand is."""
 
 
@@ -37,10 +39,6 @@ def is_null(rex: Rex, fields: Set[int]) -> bool:
     op = kind(rex)
     if op in _ANY:
         return any(is_null(c, fields) for c in rex.children)
-    if op == "SEARCH":
-        literal = rex.children[1]
-        unknown = isinstance(literal, Literal) and literal.sarg is not None
-        return unknown and literal.sarg.get("nullAs", "UNKNOWN") == "UNKNOWN" and is_null(rex.children[0], fields)
     if op in ("OR", "COALESCE", "AND"):
         return all(is_null(c, fields) for c in rex.children)
     if op == "CASE":

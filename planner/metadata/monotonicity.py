@@ -128,7 +128,7 @@ def _joined(rel: Join) -> list[Monotonicity] | None:
     from planner.passes.push_filters import equi_keys, is_equi_key
 
     left, right = monotonicity(rel.left), monotonicity(rel.right)
-    if rel.join_type != "INNER" or left is None or right is None:
+    if rel.join_type == "ANTI" or left is None or right is None:
         return None
     pairs = equi_keys(rel.condition, rel.left.width)
     if any(left[a] != "CONSTANT" or right[b] != "CONSTANT" for a, b in pairs):
@@ -136,7 +136,7 @@ def _joined(rel: Join) -> list[Monotonicity] | None:
     only_keys = all(is_equi_key(c, rel.left.width) for c in conjunctions(rel.condition))
     if not only_keys and any(m != "CONSTANT" for m in (*left, *right)):
         return None
-    return [*left, *right]
+    return left if rel.join_type == "SEMI" else [*left, *right]
 
 
 def _interval(rel: Rel, index: int) -> tuple[float | None, float | None]:

@@ -56,8 +56,11 @@ def _unique_in_join(join: Join, columns: frozenset[int]) -> bool:
         keys = frozenset(r for _, r in pairs)
         return join.join_type in ("INNER", "LEFT") and are_unique(join.left, left) and are_unique(join.right, keys)
     keys = frozenset(k for k, _ in pairs)
-    return bool(right) and join.join_type in ("INNER", "RIGHT") and are_unique(join.right, right) and are_unique(
-        join.left, keys
+    return (
+        bool(right)
+        and join.join_type in ("INNER", "RIGHT")
+        and are_unique(join.right, right)
+        and are_unique(join.left, keys)
     )
 
 

@@ -41,6 +41,7 @@ from planner.passes.push_projects import project_through_filter, project_through
 from planner.passes.push_projects_into_scans import push_project_into_scan
 from planner.passes.ranks import rank_of_window, refuse_top_n, refuse_values, refuse_windows, transpose_calc_and_rank
 from planner.passes.reduce_expressions import reduce_filter, reduce_join, reduce_project
+from planner.passes.remove_joins import remove_join_below_aggregate, remove_join_below_project
 from planner.passes.simplify_coalesce import remove_unreachable_coalesce_arguments, simplify_coalesce_of_join_keys
 from planner.passes.simplify_conditions import simplify_filter_condition, simplify_join_condition
 from planner.passes.split_windows import split_windows
@@ -121,6 +122,8 @@ PHASES: tuple[Phase, ...] = (
         "projections towards the sources",
         "collection",
         (
+            remove_join_below_aggregate,
+            remove_join_below_project,
             project_through_filter,
             project_through_join,
             merge_projects,

@@ -23,11 +23,12 @@ from planner.expressions.ops import (
     is_deterministic,
     kind,
     remap,
+    retyped,
     shift,
     substitute,
     walk,
 )
-from planner.expressions.strong import is_not_true
+from planner.expressions.strong import is_not_true, is_null
 from planner.passes.build import filtered
 
 __all__ = [
@@ -145,12 +146,12 @@ def _perform(join: Join, above: list[Rex]) -> Rel | None:
         _infer(join, None, original, left, right, join_type)
     new = replace(
         join,
-        left=filtered(join.left, left),
-        right=filtered(join.right, right),
+        left=filtered(join.left, [retyped(t, [f for _, f in join.left.fields]) for t in left]),
+        right=filtered(join.right, [retyped(t, [f for _, f in join.right.fields]) for t in right]),
         condition=condition,
         join_type=join_type,
     )
-    return filtered(_converted(new, join), [_retyped(t, join) for t in upper])
+    return filtered(_converted(new, join), upper)
 
 
 def _stricter(join: Join, above: Sequence[Rex]) -> str:
@@ -225,6 +226,8 @@ def _infer(
         indexes = list(input_refs(term))
         if not indexes:
             continue
+        if join_type != "INNER" and not is_null(term, frozenset(indexes)):
+            continue  # what holds for NULL says nothing about rows that match
         if join_type != "RIGHT" and all(i in to_right for i in indexes):
             moved = substitute(term, {i: InputRef(join.right.fields[r][1], r) for i, r in to_right.items()})
             if not member(moved, right):

@@ -23,13 +23,13 @@ def push_join_expressions(rel: Rel) -> Rel | None:
     extra_right: list[Rex] = []
     terms: list[Rex] = []
     for term in conjunctions(rel.condition):
-        sides = [_side(o, width) for o in term.children] if kind(term) == "=" else []
+        sides = [_side(o, width) for o in term.children] if kind(term) in ("=", "IS NOT DISTINCT FROM") else []
         if set(sides) == {0, 1} and any(not isinstance(o, InputRef) for o in term.children):
             operands = [
                 _moved(o, side, width, total, extra_left, extra_right)
                 for o, side in zip(term.children, sides, strict=True)
             ]
-            terms.append(call("=", operands, term.type))
+            terms.append(call(kind(term), operands, term.type))
         else:
             terms.append(term)
     if not extra_left and not extra_right:

@@ -15,6 +15,7 @@ from planner.expressions import fold
 from planner.expressions.cases import push_into_cases
 from planner.expressions.normal import equal
 from planner.expressions.ops import (
+    FALSE,
     Over,
     call,
     is_always_false,
@@ -119,4 +120,6 @@ def reduce_join(rel: Rel) -> Rel | None:
     width = rel.left.width
     predicates = [*predicates_of(rel.left), *(shift(p, width) for p in predicates_of(rel.right))]
     reduced = _reduced([rel.condition], predicates, "FALSE", keep_types=False)
-    return None if reduced is None else replace(rel, condition=reduced[0])
+    if reduced is None:
+        return None
+    return replace(rel, condition=FALSE if is_null_literal(reduced[0]) else reduced[0])
