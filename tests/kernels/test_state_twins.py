@@ -9,11 +9,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from execnodes.ranking import (
+    AppendFastStrategy,
+    ConstantRange,
+    RetractStrategy,
+    SortField,
+    SortSpec,
+    UpdateFastStrategy,
+    VariableRange,
+)
 from execnodes.runtime.cache import RunCache
 from execnodes.runtime.kernel import Kernel, StagedKernel, StateTable, fetch_state
 from execnodes.runtime.kernels.deduplicate import DeduplicateKernel
 from execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
 from execnodes.runtime.kernels.join import JoinKernel
+from execnodes.runtime.kernels.rank import rank_kernel
 from execnodes.runtime.memory_state import MemoryState
 from execnodes.runtime.state import KeyedState, MemoryRunStore
 from execnodes.specs import JoinSpec
@@ -28,6 +38,8 @@ ROWS: st.SearchStrategy[Row] = st.tuples(
 CALLS = (call("COUNT", 2, BIGINT, True), call("MIN", 2, INT), call("MAX", 1, ROW.fields[1].type), call("SUM", 2, INT))
 SPEC = JoinSpec(join_type="INNER", left_keys=(0,), right_keys=(0,), filter_nulls=(True,))
 FULL = JoinSpec(join_type="FULL", left_keys=(0,), right_keys=(0,), filter_nulls=(True,))
+ORDER = SortSpec(fields=(SortField(index=2, is_ascending=False, null_is_last=True),))
+RANGE = ConstantRange(start=1, end=2)
 
 KERNELS: dict[str, tuple[Kernel, bool]] = {
     "first": (DeduplicateKernel(ROW, (0, 1), False, True), False),
@@ -39,6 +51,14 @@ KERNELS: dict[str, tuple[Kernel, bool]] = {
     "unique": (JoinKernel(ROW, ROW, SPEC, ((2,),), ((0,),)), True),
     "full": (JoinKernel(ROW, ROW, FULL), True),
     "full unique": (JoinKernel(ROW, ROW, FULL, ((2,),), ((0,),)), True),
+    "top append": (rank_kernel(ROW, (0,), ORDER, RANGE, AppendFastStrategy(), True, True), False),
+    "top update": (rank_kernel(ROW, (), ORDER, RANGE, UpdateFastStrategy(primary_keys=(0, 1)), False, True), False),
+    "top retract": (rank_kernel(ROW, (0,), ORDER, RANGE, RetractStrategy(), False, True), True),
+    "top variable": (
+        rank_kernel(ROW, (1,), ORDER, VariableRange(end_index=2), AppendFastStrategy(), False, True),
+        False,
+    ),
+    "first rows": (rank_kernel(ROW, (0,), SortSpec(fields=()), RANGE, AppendFastStrategy(), True, False), False),
 }
 
 

@@ -23,7 +23,7 @@ from tests.nodes.node_plans import join_plan
 def test_the_nodes_in_scope_are_registered() -> None:
     assert {f"{n.removeprefix('stream-exec-')}_{v}" for n, v in registered()} >= {
         "table-source-scan_1", "table-source-scan_2", "calc_1", "exchange_1", "deduplicate_1", "group-aggregate_1",
-        "join_1", "union_1", "sink_1", "sink_2",
+        "join_1", "union_1", "sink_1", "sink_2", "rank_1", "limit_1", "sort-limit_1",
     }  # fmt: skip
 
 
@@ -42,8 +42,8 @@ def test_versions_of_a_node_are_found() -> None:
     assert lookup("stream-exec-sink", 2) is Sink
     assert lookup("stream-exec-sink", 1) is SinkV1
     assert node_class("stream-exec-calc_1") is Calc
-    assert lookup("stream-exec-rank", 1) is None
-    assert node_class("stream-exec-rank_1") is OpaqueNode
+    assert lookup("stream-exec-match", 1) is None
+    assert node_class("stream-exec-match_1") is OpaqueNode
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,11 @@ TIMESTAMP = LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", precision=3)
          "keeping the rows of each primary key"),
         ("stream-exec-table-source-scan_2", "identifier", "table-source-scan",
          "reads id, product of default_catalog.default_database.orders"),
+        ("stream-exec-rank_1", "append-numbered", "rank",
+         "keeps the first 3 rows of each a by b DESC, c ASC, numbered"),
+        ("stream-exec-rank_1", "retract-offset", "rank", "keeps rows 2 to 3 of each k by v DESC, numbered"),
+        ("stream-exec-limit_1", "append-offset", "limit", "keeps rows 3 to 5"),
+        ("stream-exec-sort-limit_1", "retract", "sort-limit", "keeps the first 3 rows by v DESC"),
         ("stream-exec-calc_1", "expressions", "calc",
          "keeps rows where (SEARCH(id, {1, 2, 3, 4, 5}) AND product IS NOT NULL) and computes "
          "(id * 2) AS EXPR$0, CASE WHEN SEARCH(amount, {[1..5]}) THEN UPPER(product) "

@@ -1,0 +1,25 @@
+"""LIMIT without ORDER BY."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from execnodes.nodes.rank import RankBase
+from execnodes.registry import exec_node
+
+__all__ = ["Limit"]
+
+
+@exec_node
+class Limit(RankBase):
+    """Keeps the first rows that arrive; rows that are retracted make room for others.
+
+    .. code-block:: sql
+
+        INSERT INTO some_orders SELECT * FROM orders LIMIT 10
+    """
+
+    NAME: ClassVar[str] = "stream-exec-limit"
+    VERSION: ClassVar[int] = 1
+    OWN_FIRST: ClassVar[tuple[str, ...]] = ("rank_range", "rank_strategy", "generate_update_before", "state")
+    OWN_LAST: ClassVar[tuple[str, ...]] = ("rank_type", "partition", "order_by", "output_row_number")

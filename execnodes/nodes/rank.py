@@ -1,0 +1,130 @@
+"""The first rows of each partition in an order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from execnodes.model import Flag
+from execnodes.nodes.base import FieldRef, StatefulNode, StateList, field_types
+from execnodes.ranking import (
+    ConstantRangeWithoutEnd,
+    PartitionSpec,
+    RankRange,
+    RankStrategy,
+    RankType,
+    SortSpec,
+    UndefinedStrategy,
+    UpdateFastStrategy,
+    VariableRange,
+    order_text,
+    range_text,
+)
+from execnodes.registry import exec_node
+from execnodes.support import joined_names, names_text
+from execnodes.types import BIGINT, LogicalType
+
+if TYPE_CHECKING:
+    from execnodes.runtime.operators import Stateful
+
+__all__ = ["Rank", "RankBase"]
+
+_NO_END = 2**63 - 1
+"""The end of a range where a query gave none."""
+
+
+class RankBase(StatefulNode):
+    """What nodes that rank rows share."""
+
+    STATE_NAMES: ClassVar[tuple[str, ...]] = ("rankState",)
+    COSMETIC: ClassVar[frozenset[str]] = frozenset({"generate_update_before"})
+
+    OWN_FIRST: ClassVar[tuple[str, ...]] = ()
+    OWN_LAST: ClassVar[tuple[str, ...]] = ()
+    """Where a node inherits from another, Flink writes the attributes of the one after what all nodes have."""
+
+    rank_type: RankType
+    partition: PartitionSpec
+    order_by: SortSpec
+    rank_range: RankRange
+    rank_strategy: RankStrategy
+    output_row_number: Flag
+    generate_update_before: Flag
+    state: StateList = ()
+
+    @classmethod
+    def layout(cls) -> tuple[tuple[str, str, bool, Any], ...]:
+        """As :meth:`ExecNode.layout`, with the attributes ``OWN_LAST`` at the end."""
+        known = cls.__dict__.get("_written")
+        if known is None:
+            entries = super().layout()
+            fields = {entry[0]: entry for entry in entries}
+            own = {*cls.OWN_FIRST, *cls.OWN_LAST}
+            rest = [name for name in fields if name not in own and name != "stateplan"]
+            at = rest.index("configuration") + 1
+            names = (*rest[:at], *cls.OWN_FIRST, *rest[at:], *cls.OWN_LAST, "stateplan")
+            known = tuple(fields[name] for name in names) if own else entries
+            cls._written = known
+        return known
+
+    _written: ClassVar[tuple[tuple[str, str, bool, Any], ...]]
+
+    def field_refs(self) -> Iterator[FieldRef]:
+        yield from super().field_refs()
+        yield from (FieldRef(f"/partition/fields/{k}", key) for k, key in enumerate(self.partition.fields))
+        yield from (FieldRef(f"/orderBy/fields/{k}/index", f.index) for k, f in enumerate(self.order_by.fields))
+        if isinstance(self.rank_range, VariableRange):
+            yield FieldRef("/rankRange/endIndex", self.rank_range.end_index)
+        if isinstance(self.rank_strategy, UpdateFastStrategy):
+            keys = self.rank_strategy.primary_keys
+            yield from (FieldRef(f"/rankStrategy/primaryKeys/{k}", key) for k, key in enumerate(keys))
+
+    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
+        types = field_types(inputs[0])
+        return (*types, BIGINT.not_null()) if self.output_row_number else types
+
+    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
+        from execnodes.runtime.kernels.rank import rank_kernel
+        from execnodes.runtime.operators import Stateful
+
+        given = self.rank_range
+        if self.rank_type != "ROW_NUMBER":
+            raise self.not_supported(f"{self.rank_type}()")
+        if isinstance(given, ConstantRangeWithoutEnd) or (
+            not isinstance(given, VariableRange) and given.end >= _NO_END
+        ):
+            raise self.not_supported("a rank range without an end")
+        if isinstance(self.rank_strategy, UndefinedStrategy):
+            raise self.not_supported("a rank without a strategy")
+        kernel = rank_kernel(
+            inputs[0],
+            self.partition.fields,
+            self.order_by,
+            given,
+            self.rank_strategy,
+            self.output_row_number,
+            self.generate_update_before,
+        )
+        return Stateful(kernel, (self.partition.fields,))
+
+    def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
+        names = joined_names(inputs)
+        keys = names_text(self.partition.fields, names)
+        order = order_text(self.order_by, names)
+        text = f"keeps {range_text(self.rank_range, names)}" + (f" of each {keys}" if keys else "")
+        return text + (f" by {order}" if order else "") + (", numbered" if self.output_row_number else "")
+
+
+@exec_node
+class Rank(RankBase):
+    """Keeps the first rows of each partition in an order, with or without their numbers.
+
+    .. code-block:: sql
+
+        SELECT id, product, amount FROM (
+          SELECT *, ROW_NUMBER() OVER (PARTITION BY product ORDER BY amount DESC) AS n FROM orders
+        ) WHERE n <= 3
+    """
+
+    NAME: ClassVar[str] = "stream-exec-rank"
+    VERSION: ClassVar[int] = 1

@@ -1,0 +1,31 @@
+"""ORDER BY with LIMIT."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from execnodes.nodes.rank import RankBase
+from execnodes.registry import exec_node
+
+__all__ = ["SortLimit"]
+
+
+@exec_node
+class SortLimit(RankBase):
+    """Keeps the first rows in an order, after the rows of the offset.
+
+    .. code-block:: sql
+
+        INSERT INTO largest SELECT * FROM orders ORDER BY amount DESC LIMIT 10 OFFSET 2
+    """
+
+    NAME: ClassVar[str] = "stream-exec-sort-limit"
+    VERSION: ClassVar[int] = 1
+    OWN_FIRST: ClassVar[tuple[str, ...]] = (
+        "order_by",
+        "rank_range",
+        "rank_strategy",
+        "generate_update_before",
+        "state",
+    )
+    OWN_LAST: ClassVar[tuple[str, ...]] = ("rank_type", "partition", "output_row_number")

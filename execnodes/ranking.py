@@ -1,0 +1,150 @@
+"""The parts of nodes that rank rows: partition, order, range and strategy.
+
+Source: Flink's ``PartitionSpec``, ``SortSpec``, ``RankRange`` and ``RankProcessStrategy``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from execnodes.errors import PlanError
+from execnodes.model import Flag, Index, PlanModel, custom_error
+from execnodes.support import names_text
+
+__all__ = [
+    "AppendFastStrategy",
+    "ConstantRange",
+    "ConstantRangeWithoutEnd",
+    "PartitionSpec",
+    "RankRange",
+    "RankStrategy",
+    "RankType",
+    "RetractStrategy",
+    "SortField",
+    "SortSpec",
+    "UndefinedStrategy",
+    "UpdateFastStrategy",
+    "VariableRange",
+    "order_text",
+    "range_text",
+]
+
+RankType = Literal["ROW_NUMBER", "RANK", "DENSE_RANK"]
+
+
+class PartitionSpec(PlanModel):
+    """The fields that rows are ranked by separately; none for all rows together."""
+
+    fields: tuple[Index, ...]
+
+
+class SortField(PlanModel):
+    """One field of an order."""
+
+    index: Index
+    is_ascending: Flag
+    null_is_last: Flag
+
+
+class SortSpec(PlanModel):
+    """An order; without fields rows stay in order of arrival."""
+
+    fields: tuple[SortField, ...]
+
+    @property
+    def indexes(self) -> tuple[int, ...]:
+        return tuple(f.index for f in self.fields)
+
+
+class ConstantRange(PlanModel):
+    """The rows with numbers ``start`` to ``end``, from 1, both included."""
+
+    type: Literal["Constant"] = "Constant"
+    start: Annotated[int, Field(strict=True)]
+    end: Annotated[int, Field(strict=True)]
+
+    @model_validator(mode="after")
+    def _not_empty(self) -> ConstantRange:
+        if not 1 <= self.start <= self.end:
+            raise custom_error(
+                PlanError(
+                    "PLAN044",
+                    f"a rank range goes from {self.start} to {self.end}",
+                    expected="a start from 1 and an end that is not before it",
+                )
+            )
+        return self
+
+
+class VariableRange(PlanModel):
+    """The rows with numbers up to the value of the field ``end_index`` in the first row of the partition."""
+
+    type: Literal["Variable"] = "Variable"
+    end_index: Index
+
+
+class ConstantRangeWithoutEnd(PlanModel):
+    """The rows with numbers from ``start``."""
+
+    type: Literal["ConstantWithoutEnd"] = "ConstantWithoutEnd"
+    start: Annotated[int, Field(strict=True)]
+
+
+RankRange = Annotated[ConstantRange | VariableRange | ConstantRangeWithoutEnd, Field(discriminator="type")]
+
+
+class UndefinedStrategy(PlanModel):
+    """A strategy that was never decided: Flink does not run such a plan either."""
+
+    type: Literal["Undefined"] = "Undefined"
+
+
+class AppendFastStrategy(PlanModel):
+    """The input is insert-only."""
+
+    type: Literal["AppendFast"] = "AppendFast"
+
+
+class RetractStrategy(PlanModel):
+    """The input has changes of any kind."""
+
+    type: Literal["Retract"] = "Retract"
+
+
+class UpdateFastStrategy(PlanModel):
+    """The input updates rows by ``primary_keys``, each update moves a row up, and nothing is deleted."""
+
+    type: Literal["UpdateFast"] = "UpdateFast"
+    primary_keys: tuple[Index, ...]
+
+
+RankStrategy = Annotated[
+    UndefinedStrategy | AppendFastStrategy | RetractStrategy | UpdateFastStrategy, Field(discriminator="type")
+]
+
+
+def order_text(order: SortSpec, names: Sequence[str]) -> str:
+    """``v DESC, id ASC``; nulls are named where they are not in the default place."""
+
+    def parts() -> Iterator[str]:
+        for field in order.fields:
+            text = f"{names_text([field.index], names)} {'ASC' if field.is_ascending else 'DESC'}"
+            if field.null_is_last == field.is_ascending:
+                text += f" NULLS {'LAST' if field.null_is_last else 'FIRST'}"
+            yield text
+
+    return ", ".join(parts())
+
+
+def range_text(given: ConstantRange | VariableRange | ConstantRangeWithoutEnd, names: Sequence[str]) -> str:
+    """``the first 3 rows``, ``rows 2 to 3``, ``the first n rows``."""
+    if isinstance(given, VariableRange):
+        return f"the first {names_text([given.end_index], names)} rows"
+    if isinstance(given, ConstantRangeWithoutEnd):
+        return f"the rows from {given.start} on"
+    if given.start == given.end:
+        return "the first row" if given.end == 1 else f"row {given.end}"
+    return f"the first {given.end} rows" if given.start == 1 else f"rows {given.start} to {given.end}"

@@ -1,0 +1,292 @@
+"""What the kernels that rank rows share: places in the order, the end of the range, and what changes in the output.
+
+A batch ranks the rows that a partition keeps together with those that arrive, once, and emits the difference between
+the rows that were ranked before and those that are ranked now. Rows of equal order stay in order of arrival, which a
+number per row (column ``@s``) remembers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from execnodes.changelog import KIND, RowKind, column, columns
+from execnodes.errors import RunError
+from execnodes.ranking import ConstantRange, SortSpec, VariableRange
+from execnodes.runtime.kernel import StateTable
+from execnodes.runtime.kernels._net import (
+    Bools,
+    FrozenKernel,
+    Ints,
+    ids_of,
+    is_retraction,
+    key_ids,
+    lookup_frame,
+    narrow,
+    positions,
+    ranks,
+    stamped,
+    state_columns,
+    with_kind,
+)
+from execnodes.types import LogicalType
+
+__all__ = ["SEQUENCE", "Change", "Pool", "TopN", "in_turn", "sequence_after"]
+
+SEQUENCE = "@s"
+"""Column of a kept row: its place among the arrivals of its partition."""
+
+END = "n"
+"""Column of the end of a variable range."""
+
+_STATE = "rankState"
+
+
+class Change(NamedTuple):
+    """A part of the output: rows of a pool, and for each its group, its number and its kind."""
+
+    rows: Ints
+    groups: Ints
+    numbers: Ints
+    kind: RowKind
+
+    def taken(self, at: Ints) -> Change:
+        """The part of it at the given positions."""
+        return Change(self.rows[at], self.groups[at], self.numbers[at], self.kind)
+
+
+def in_turn(old: Ints, new: Ints) -> tuple[Ints, Ints]:
+    """Where the values of two sorted arrays without repeats meet: positions in ``old`` and in ``new``."""
+    place = np.searchsorted(new, old)
+    place[place == len(new)] = 0
+    met = np.flatnonzero(new[place] == old) if len(new) else np.zeros(0, np.int64)
+    return met, place[met]
+
+
+def sequence_after(kept: pl.DataFrame) -> int:
+    """The number of the next row to arrive."""
+    last = kept[SEQUENCE].max() if kept.height else None
+    return 0 if last is None else int(last) + 1  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The rows of the touched partitions in their order: kept ones first, then those that arrive.
+
+    Attributes:
+        rows: the fields.
+        kept: how many of the rows were kept.
+        groups: the partition of each row, counted from 0.
+        count: number of partitions.
+        order: the rows sorted by partition and order; equal ones by ``sequence``.
+        places: per row, 1 for the first of its partition in that order.
+    """
+
+    rows: pl.DataFrame
+    kept: int
+    groups: Ints
+    count: int
+    order: Ints
+    places: Ints
+
+    def places_among(self, chosen: Bools) -> Ints:
+        """Places counted among the ``chosen`` rows only; 0 for the others."""
+        mine = self.order[chosen[self.order]]
+        out = np.zeros(len(self.order), np.int64)
+        out[mine] = ranks(self.groups[mine]) + 1
+        return out
+
+
+@dataclass(frozen=True)
+class TopN(FrozenKernel):
+    """Base of the kernels of ``rank``, ``limit`` and ``sort-limit``.
+
+    Attributes:
+        input_type: ROW type of the input.
+        partition: fields of the partition key.
+        order: by which rows are ranked; without fields in order of arrival.
+        range: which numbers are emitted.
+        output_number: whether the number is the last field of the output.
+        generate_update_before: emit -U.
+    """
+
+    input_type: LogicalType
+    partition: tuple[int, ...]
+    order: SortSpec
+    range: ConstantRange | VariableRange
+    output_number: bool
+    generate_update_before: bool
+
+    @cached_property
+    def _keys(self) -> tuple[str, ...]:
+        return tuple(columns(self.partition))
+
+    @cached_property
+    def _fields(self) -> dict[str, pl.DataType]:
+        return state_columns(self.input_type)
+
+    @cached_property
+    def _sort_columns(self) -> tuple[str, ...]:
+        return tuple(columns(self.order.indexes))
+
+    @property
+    def _by_number(self) -> bool:
+        """Whether what is emitted depends on the numbers, and not only on which rows are in the range."""
+        return self.output_number or (isinstance(self.range, ConstantRange) and self.range.start > 1)
+
+    @property
+    def _first(self) -> int:
+        """The first number that is emitted."""
+        return self.range.start if isinstance(self.range, ConstantRange) else 1
+
+    # -- the end of the range ----------------------------------------------------------------------------------------
+
+    @cached_property
+    def _end_tables(self) -> tuple[StateTable, ...]:
+        """The table of a variable range: the end of each partition, which its first row sets."""
+        if isinstance(self.range, ConstantRange):
+            return ()
+        schema = {**{k: self._fields[k] for k in self._keys}, END: pl.Int64()}
+        return (StateTable(f"{_STATE}.end", 0, self._keys, self._keys, schema),)
+
+    def _end_keys(self, frame: pl.DataFrame) -> list[pl.DataFrame | None]:
+        return [lookup_frame(frame, self._keys)] * len(self._end_tables)
+
+    def _ends(
+        self, groups: Ints, count: int, arrived: pl.DataFrame, state: Sequence[pl.DataFrame], now: int
+    ) -> tuple[Ints, list[pl.DataFrame | None]]:
+        """Per partition the last number of its range, and what to write to the end table, if there is one.
+
+        Args:
+            groups: partition of each row that arrived; each of the ``count`` partitions has one.
+            state: the frame of the end table, if there is one.
+        """
+        if isinstance(self.range, ConstantRange):
+            return np.full(count, self.range.end, np.int64), []
+        known = state[0]
+        values = arrived[column(self.range.end_index)].cast(pl.Int64).fill_null(0).to_numpy()
+        first = np.zeros(count, np.int64)
+        first[groups[::-1]] = np.arange(arrived.height)[::-1]
+        ends = values[first]
+        ids, (there, mine) = ids_of((known, arrived), self._keys)
+        owners = groups[positions(mine, ids.count)[there]]
+        ends[owners] = known[END].to_numpy()
+        fresh = np.delete(first, owners)
+        if not len(fresh):
+            return ends, [None]
+        rows = narrow(arrived, self._keys)[fresh].hstack([pl.Series(END, values[fresh], dtype=pl.Int64)])
+        return ends, [stamped(rows, now)]
+
+    # -- the order ---------------------------------------------------------------------------------------------------
+
+    def _pool(self, rows: pl.DataFrame, kept: int, sequence: Ints) -> Pool:
+        """The rows, of which the first ``kept`` were kept, in their order."""
+        groups = key_ids(rows, self._keys).codes
+        count = int(groups.max()) + 1 if len(groups) else 0
+        by = pl.DataFrame({"@g": groups}).hstack([rows[c].alias(f"@{i}") for i, c in enumerate(self._sort_columns)])
+        by = by.hstack([pl.Series(SEQUENCE, sequence)])
+        fields = self.order.fields
+        order = (
+            by.select(
+                pl.arg_sort_by(
+                    by.columns,
+                    descending=[False, *(not f.is_ascending for f in fields), False],
+                    nulls_last=[False, *(f.null_is_last for f in fields), False],
+                )
+            )
+            .to_series()
+            .to_numpy()
+            .astype(np.int64)
+        )
+        places = np.empty(len(order), np.int64)
+        places[order] = ranks(groups[order]) + 1
+        return Pool(rows, kept, groups, count, order, places)
+
+    def _ties(self, rows: pl.DataFrame) -> Ints:
+        """The rows numbered by partition and values of the order: equal for rows of equal order."""
+        return key_ids(rows, tuple(dict.fromkeys((*self._keys, *self._sort_columns)))).codes
+
+    # -- the output --------------------------------------------------------------------------------------------------
+
+    def _by_place(self, pool: Pool, before: Ints, after: Ints, ends: Ints) -> list[Change]:
+        """What changes per number: ``before`` and ``after`` have the place of each row of the pool, 0 for none."""
+        last = ends[pool.groups]
+        was = np.flatnonzero((before >= self._first) & (before <= last))
+        now = np.flatnonzero((after >= self._first) & (after <= last))
+        room = np.zeros(pool.count + 1, np.int64)
+        np.maximum.at(room, pool.groups[was] + 1, before[was])
+        np.maximum.at(room, pool.groups[now] + 1, after[now])
+        start = np.cumsum(room + 1)
+        was_at, now_at = start[pool.groups[was]] + before[was], start[pool.groups[now]] + after[now]
+        was, now = was[np.argsort(was_at)], now[np.argsort(now_at)]
+        was_at.sort()
+        now_at.sort()
+        i, k = in_turn(was_at, now_at)
+        moved = was[i] != now[k]
+        gone = np.delete(was, i)
+        come = np.delete(now, k)
+        return [
+            *self._update(pool, was[i[moved]], now[k[moved]], before, after),
+            Change(gone, pool.groups[gone], before[gone], RowKind.DELETE),
+            Change(come, pool.groups[come], after[come], RowKind.INSERT),
+        ]
+
+    def _update(self, pool: Pool, old: Ints, new: Ints, before: Ints, after: Ints) -> list[Change]:
+        out = [Change(new, pool.groups[new], after[new], RowKind.UPDATE_AFTER)]
+        if self.generate_update_before:
+            out.append(Change(old, pool.groups[old], before[old], RowKind.UPDATE_BEFORE))
+        return out
+
+    def _by_row(self, pool: Pool, before: Ints, after: Ints, ends: Ints) -> list[Change]:
+        """What changes where only the rows count: which leave the range, and which come into it."""
+        last = ends[pool.groups]
+        was, now = (before >= 1) & (before <= last), (after >= 1) & (after <= last)
+        gone, come = np.flatnonzero(was & ~now), np.flatnonzero(now & ~was)
+        return [
+            Change(gone, pool.groups[gone], before[gone], RowKind.DELETE),
+            Change(come, pool.groups[come], after[come], RowKind.INSERT),
+        ]
+
+    def _output(self, rows: pl.DataFrame, changes: Sequence[Change]) -> pl.DataFrame:
+        """The frame of changes: partition by partition, retractions before insertions."""
+        picked = np.concatenate([c.rows for c in changes]).astype(np.int64)
+        groups = np.concatenate([c.groups for c in changes])
+        numbers = np.concatenate([c.numbers for c in changes])
+        kinds = np.concatenate([np.full(len(c.rows), c.kind, np.int8) for c in changes])
+        retracts = (kinds == RowKind.UPDATE_BEFORE) | (kinds == RowKind.DELETE)
+        turn = np.lexsort((numbers, ~retracts, groups))
+        out = rows[picked[turn]]
+        if self.output_number:
+            out = out.hstack([pl.Series(column(len(self.input_type.fields)), numbers[turn], dtype=pl.Int64)])
+        return with_kind(out, kinds[turn])
+
+    # -- the input ---------------------------------------------------------------------------------------------------
+
+    def _arrived(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """The rows of an input that retracts nothing.
+
+        Raises:
+            RunError: RUN065, when it does.
+        """
+        if is_retraction(frame) is not None:
+            raise RunError(
+                "RUN065",
+                "a rank over an input without retractions got one",
+                expected="the rank strategy Retract for such an input",
+            )
+        return frame.drop(KIND) if KIND in frame.columns else frame
+
+    def _written(self, rows: pl.DataFrame, sequence: Ints, now: int) -> pl.DataFrame | None:
+        """Rows to keep, accessed now."""
+        if not rows.height:
+            return None
+        return stamped(rows.hstack([pl.Series(SEQUENCE, sequence, dtype=pl.Int64)]), now)
+
+    @staticmethod
+    def _identities(kept: pl.DataFrame, table: StateTable, rows: Ints) -> pl.DataFrame | None:
+        return kept[list(table.identity)][rows] if len(rows) else None
