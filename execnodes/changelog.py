@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import IntEnum
 
-__all__ = ["INSERT_ONLY", "KIND", "RETRACT", "UPSERT", "ChangelogMode", "RowKind", "column", "columns"]
+__all__ = ["INSERT_ONLY", "KIND", "MODES", "RETRACT", "UPSERT", "ChangelogMode", "RowKind", "column", "columns"]
 
 KIND = "kind"
 """Name of the Int8 column that carries the row kind in a frame of changes. A frame without it is insert-only."""
@@ -33,6 +33,14 @@ ChangelogMode = frozenset[RowKind]
 INSERT_ONLY: ChangelogMode = frozenset({RowKind.INSERT})
 UPSERT: ChangelogMode = frozenset({RowKind.INSERT, RowKind.UPDATE_AFTER, RowKind.DELETE})
 RETRACT: ChangelogMode = frozenset(RowKind)
+
+MODES: dict[str, ChangelogMode] = {
+    "append": INSERT_ONLY,
+    "retract": RETRACT,
+    "upsert": UPSERT,
+    "upsert-key-delete": UPSERT,
+}
+"""The words for changelog modes in options of tables; of an ``upsert-key-delete`` only the key of a -D is right."""
 
 
 def column(index: int) -> str:

@@ -69,7 +69,8 @@ __all__ = [
 ]
 
 JoinType = Literal["INNER", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI"]
-ChangelogKind = Literal["INSERT", "UPDATE_BEFORE", "UPDATE_AFTER", "DELETE"]
+ChangelogKind = Literal["INSERT", "UPDATE_BEFORE", "UPDATE_AFTER", "DELETE", "~DELETE"]
+"""``~DELETE`` is a DELETE of which only the key is right."""
 
 
 def _read_ttl(value: Any) -> int:

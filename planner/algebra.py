@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from execnodes.errors import Place
-from execnodes.rex import InputRef, Literal, Rex
+from execnodes.rex import InputRef, Rex
+from execnodes.rex import Literal as Constant
 from execnodes.types import LogicalType, row_type
 from planner.catalog import CatalogTable
 
@@ -20,6 +21,8 @@ __all__ = [
     "AggCall",
     "Aggregate",
     "Calc",
+    "ChangelogNormalize",
+    "DropUpdateBefore",
     "Exchange",
     "Field",
     "Filter",
@@ -106,6 +109,7 @@ class Scan(Rel):
     """Reading a table: its physical columns, then its metadata columns, less what is not read.
 
     ``names`` are the columns' own names (not the metadata keys). ``hints`` are the options of an OPTIONS hint.
+    ``normalized`` says why its changes have to be put in order by primary key: they are upserts, or may come twice.
     """
 
     table: CatalogTable
@@ -114,10 +118,19 @@ class Scan(Rel):
     abilities: tuple[Ability, ...] = ()
     hints: tuple[tuple[str, str], ...] = ()
     place: Place | None = field(default=None, compare=False, repr=False)
+    normalized: Literal["upserts", "duplicates"] | None = None
 
     @property
     def fields(self) -> tuple[Field, ...]:
         return tuple(zip(self.names, self.types, strict=True))
+
+    @property
+    def key(self) -> tuple[int, ...] | None:
+        """The fields of the table's primary key, in its order; None without one, or when not all of it is read."""
+        names = self.table.schema.primary_key
+        if not names or not all(n in self.names for n in names):
+            return None
+        return tuple(self.names.index(n) for n in names)
 
     @property
     def projection(self) -> ProjectAbility | None:
@@ -135,7 +148,7 @@ class Values(Rel):
     """Constant rows; none of them is the empty relation."""
 
     row: tuple[Field, ...]
-    tuples: tuple[tuple[Literal, ...], ...] = ()
+    tuples: tuple[tuple[Constant, ...], ...] = ()
     place: Place | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -263,10 +276,12 @@ def _fresh(name: str, taken: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class Union(Rel):
-    """All rows of the inputs; without duplicates unless ``all``."""
+    """All rows of the inputs; without duplicates unless ``all``. ``row`` are its fields where they are not those that
+    hold the rows of all inputs."""
 
     sources: tuple[Rel, ...]
     all: bool = True
+    row: tuple[Field, ...] | None = None
 
     @property
     def inputs(self) -> tuple[Rel, ...]:
@@ -276,6 +291,8 @@ class Union(Rel):
     def fields(self) -> tuple[Field, ...]:
         from execnodes.functions.typerules import least_restrictive
 
+        if self.row is not None:
+            return self.row
         out = []
         for column in zip(*(s.fields for s in self.sources), strict=True):
             merged = least_restrictive([t for _, t in column])
@@ -329,10 +346,28 @@ class Exchange(_Single):
 
 
 @dataclass(frozen=True)
+class DropUpdateBefore(_Single):
+    """Updates without their old rows."""
+
+
+@dataclass(frozen=True)
+class ChangelogNormalize(_Single):
+    """Upserts, or changes that may come twice, as a changelog by ``key``, of the rows that meet ``condition``.
+
+    ``required`` says that nothing but this makes the changes right, even where whole old rows are not asked for.
+    """
+
+    key: tuple[int, ...]
+    condition: Rex | None = None
+    required: bool = False
+
+
+@dataclass(frozen=True)
 class Sink(_Single):
     """Writing a table. ``targets`` are the positions of the INSERT's column list, None when it has none.
 
-    ``upsert_key`` is the key of the changes where the input's own metadata does not say it.
+    ``conflict`` is the word after ON CONFLICT DO. ``upsert_key`` is the key of the changes where the input's own
+    metadata does not say it. ``materialize`` says that it keeps the rows of each primary key in state.
     """
 
     table: CatalogTable
@@ -340,6 +375,7 @@ class Sink(_Single):
     conflict: str | None = None
     place: Place | None = field(default=None, compare=False, repr=False)
     upsert_key: tuple[int, ...] | None = None
+    materialize: bool = False
 
 
 def fields_of(rel: Rel) -> list[Field]:

@@ -10,10 +10,12 @@ from execnodes.errors import StateplanError
 from execnodes.graph import ExecGraph
 from execnodes.types import LogicalType
 from execnodes.zone import local_time_zone
-from planner.algebra import Rel, Sink
+from planner.algebra import Sink
 from planner.binding.queries import QueryBinder
 from planner.binding.sinks import bind_insert
+from planner.binding.tables import duplicate_events
 from planner.catalog import CatalogManager
+from planner.config import value
 from planner.expressions.evaluate import session_time_zone
 from planner.lowering import lower
 from planner.passes import optimize
@@ -33,13 +35,14 @@ def physical_plans(
     Raises:
         SqlError, CatalogError, OptionError: as :func:`compile_inserts`.
     """
-    sinks: list[Rel] = [_optimized(bind_insert(node, catalog, source), options) for node in inserts]
+    with duplicate_events(bool(value(options, "table.exec.source.cdc-events-duplicate"))):
+        bound = [bind_insert(node, catalog, source) for node in inserts]
+    sinks = [infer_changelog(_optimized(sink, options), options).rel for sink in bound]
     if _enabled(options, "table.optimizer.reuse-sub-plan-enabled") and _enabled(
         options, "table.optimizer.reuse-source-enabled"
     ):
         sinks = reuse_scans(sinks)
-    plans = [infer_changelog(s, options) for s in sinks if isinstance(s, Sink)]
-    return reuse_sinks(plans)
+    return reuse_sinks([infer_changelog(s, options) for s in sinks if isinstance(s, Sink)])
 
 
 def compile_inserts(
@@ -69,14 +72,16 @@ def query_schema(
     return list(QueryBinder(catalog, source).bind(query).fields)
 
 
-def _optimized(sink: Sink, options: Mapping[str, str]) -> Rel:
+def _optimized(sink: Sink, options: Mapping[str, str]) -> Sink:
     """The physical plan of ``sink``. Errors without a place of their own get that of the sink."""
     try:
         with session_time_zone(local_time_zone(options)):
-            return optimize(sink)
+            found = optimize(sink)
     except StateplanError as error:
         error.place = error.place or sink.place
         raise
+    assert isinstance(found, Sink)
+    return found
 
 
 def _enabled(options: Mapping[str, str], key: str) -> bool:

@@ -72,7 +72,7 @@ _ROWS: tuple[Option, ...] = (
     Option("table.exec.rank.topn-cache-size", _LONG, "Rows that top-N keeps in a cache.", default=10000,
            no_effect="the state cache sets its own size"),
     Option("table.exec.source.cdc-events-duplicate", _BOOLEAN, "Change events may come twice: they are normalized by "
-           "primary key.", default=False, refused=_LATER),
+           "primary key.", default=False),
     Option("table.exec.source.idle-timeout", _DURATION, "A source without rows for this long does not hold back "
            "watermarks.", default=0, refused=_LATER),
     Option("table.exec.sink.not-null-enforcer", _ENUM, "What happens to a NULL for a NOT NULL column of a sink.",
@@ -88,9 +88,10 @@ _ROWS: tuple[Option, ...] = (
     Option("table.exec.sink.rowtime-inserter", _ENUM, "Whether a sink's rows carry their event time.",
            default="ENABLED", values=("ENABLED", "DISABLED"), no_effect="no sink takes an event time beside the row"),
     Option("table.exec.sink.require-on-conflict", _BOOLEAN, "INSERT must say ON CONFLICT where the query's key is not "
-           "the sink's.", default=True, refused=_LATER),
+           "the sink's.", default=True),
     Option("table.exec.sink.upsert-materialize-strategy.type", _ENUM, "How a sink keeps state to order updates.",
-           default="LEGACY", values=("LEGACY", "MAP", "VALUE", "ADAPTIVE"), refused=_LATER),
+           default="LEGACY", values=("LEGACY", "MAP", "VALUE", "ADAPTIVE"), no_effect="all give the same changes, and "
+           "there is one here"),
     Option("table.exec.legacy-cast-behaviour", _ENUM, "How a CAST that fails behaves.", default="DISABLED",
            values=("ENABLED", "DISABLED"), refused="a failing CAST is an error; TRY_CAST gives NULL"),
     Option("table.optimizer.agg-phase-strategy", _ENUM, "Whether aggregates are split into a local and a global one.",
@@ -183,11 +184,6 @@ NO_EFFECT_PREFIXES: dict[str, str] = {
     "table.optimizer.reuse-optimize-block-with-digest-enabled": _OWN,
 }
 
-#: Values that are refused although others of the option are not.
-_REFUSED_VALUES: dict[tuple[str, str], str] = {
-    ("table.exec.sink.upsert-materialize", "FORCE"): _LATER,
-}
-
 #: Keys that are written from habit, and what to write instead.
 _RENAMED = {
     "state.checkpoints.dir": "execution.checkpointing.dir",
@@ -261,11 +257,10 @@ class Configuration:
             reason = next((why for prefix, why in NO_EFFECT_PREFIXES.items() if key.startswith(prefix)), None)
             return None if reason is None else f"the option '{key}' changes nothing here: {reason}"
         parsed = parse_value(row, text, key, place)
-        reason = _REFUSED_VALUES.get((key, str(parsed)), row.refused if parsed != row.default else None)
-        if reason:
+        if row.refused and parsed != row.default:
             raise OptionError(
                 "OPT002",
-                f"the option '{key}' = '{text}' cannot be honoured: {reason}",
+                f"the option '{key}' = '{text}' cannot be honoured: {row.refused}",
                 place=place,
                 expected=f"'{default_text(row)}', or no such option",
             )

@@ -15,6 +15,8 @@ from planner.algebra import (
     AggCall,
     Aggregate,
     Calc,
+    ChangelogNormalize,
+    DropUpdateBefore,
     Exchange,
     FilterAbility,
     Join,
@@ -356,7 +358,21 @@ def _sink(node: Physical) -> list[str]:
     out = [f"table=[{rel.table.identifier.summary}]"]
     if rel.targets is not None:
         out.append("targetColumns=[" + ",".join(f"[{i}]" for i in rel.targets) + "]")
-    return [*out, f"fields=[{', '.join(field_names(rel.input))}]"]
+    out.append(f"fields=[{', '.join(field_names(rel.input))}]")
+    if rel.materialize:
+        out.append("upsertMaterialize=[true]")
+    if rel.conflict is not None:
+        out.append(f"conflictStrategy=[{rel.conflict}]")
+    return out
+
+
+def _normalize(node: Physical) -> list[str]:
+    rel = node.rel
+    assert isinstance(rel, ChangelogNormalize)
+    out = [f"key=[{_keys(rel.key, rel)}]"]
+    if rel.condition is not None:
+        out.append(f"condition=[{expression(rel.condition, field_names(rel))}]")
+    return out
 
 
 _DESCRIPTIONS: dict[type[Rel], tuple[str, Callable[[Physical], list[str]]]] = {
@@ -368,10 +384,13 @@ _DESCRIPTIONS: dict[type[Rel], tuple[str, Callable[[Physical], list[str]]]] = {
     Union: ("Union", _union),
     Rank: ("Deduplicate", _rank),
     Sink: ("Sink", _sink),
+    ChangelogNormalize: ("ChangelogNormalize", _normalize),
+    DropUpdateBefore: ("DropUpdateBefore", lambda node: []),
 }
 
 
 def describe(node: Physical) -> str:
     """The ``description`` of a plan's node: ``Calc(select=[a, b], where=[(a > 1)])``."""
     name, arguments = _DESCRIPTIONS[type(node.rel)]
-    return f"{name}({', '.join(arguments(node))})"
+    shown = ", ".join(arguments(node))
+    return f"{name}({shown})" if shown else name

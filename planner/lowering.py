@@ -18,6 +18,8 @@ from execnodes.types import row_type
 from planner.algebra import (
     Aggregate,
     Calc,
+    ChangelogNormalize,
+    DropUpdateBefore,
     Exchange,
     FilterAbility,
     Join,
@@ -30,6 +32,7 @@ from planner.algebra import (
     rel_type,
 )
 from planner.catalog import CatalogTable, Column, TableSchema
+from planner.config import value
 from planner.digest import describe, needed_retractions
 from planner.expressions.ops import and_, conjunctions, is_always_true
 from planner.metadata.unique_keys import join_input_keys, smallest_key, upsert_keys
@@ -42,6 +45,7 @@ Json = dict[str, Any]
 
 _CONFIGURATION: dict[type[Rel], tuple[tuple[str, str], ...]] = {
     Aggregate: (("table.exec.mini-batch.enabled", "false"), ("table.exec.mini-batch.size", "-1")),
+    ChangelogNormalize: (("table.exec.mini-batch.enabled", "false"), ("table.exec.mini-batch.size", "-1")),
     Rank: (
         ("table.exec.deduplicate.insert-update-after-sensitive-enabled", "true"),
         ("table.exec.deduplicate.mini-batch.compact-changes-enabled", "false"),
@@ -125,6 +129,9 @@ class _Lowering:
     def exchange(self, node: Physical) -> Json:
         return {}
 
+    def drop_update_before(self, node: Physical) -> Json:
+        return {}
+
     def aggregate(self, node: Physical) -> Json:
         rel = node.rel
         assert isinstance(rel, Aggregate)
@@ -185,6 +192,18 @@ class _Lowering:
         out["state"] = [self.state(0, rel.left_ttl, "leftState"), self.state(1, rel.right_ttl, "rightState")]
         return out
 
+    def normalize(self, node: Physical) -> Json:
+        rel = node.rel
+        assert isinstance(rel, ChangelogNormalize)
+        out: Json = {
+            "uniqueKeys": list(rel.key),
+            "generateUpdateBefore": node.generates_update_before,
+            "state": [self.state(0, None, "changelogNormalizeState")],
+        }
+        if rel.condition is not None:
+            out["filterCondition"] = rel.condition.to_json()
+        return out
+
     def union(self, node: Physical) -> Json:
         return {}
 
@@ -198,6 +217,14 @@ class _Lowering:
         key = rel.upsert_key or smallest_key(upsert_keys(rel.input))
         if key is not None:
             out["inputUpsertKey"] = list(key)
+        if rel.materialize:
+            out["requireUpsertMaterialize"] = True
+            out["state"] = [self.state(0, None, "sinkMaterializeState")]
+        strategy = value(self.options, "table.exec.sink.upsert-materialize-strategy.type")
+        if strategy != "LEGACY":
+            out["upsertMaterializeStrategy"] = strategy
+        if rel.conflict is not None:
+            out["conflictStrategy"] = {"behavior": rel.conflict}
         return out
 
     # parts
@@ -229,6 +256,8 @@ _NODES: dict[type[Rel], tuple[str, Callable[[_Lowering, Physical], Json]]] = {
     Rank: ("stream-exec-deduplicate_1", _Lowering.rank),
     Join: ("stream-exec-join_1", _Lowering.join),
     Union: ("stream-exec-union_1", _Lowering.union),
+    ChangelogNormalize: ("stream-exec-changelog-normalize_1", _Lowering.normalize),
+    DropUpdateBefore: ("stream-exec-drop-update-before_1", _Lowering.drop_update_before),
     Sink: ("stream-exec-sink_2", _Lowering.sink),
 }
 

@@ -9,10 +9,11 @@ from typing import Literal, TypeAlias
 from execnodes.changelog import ChangelogMode, RowKind
 from planner.algebra import Rel
 
-__all__ = ["Kinds", "Physical", "UpdateKind", "changelog_mode", "kinds_of"]
+__all__ = ["DeleteKind", "Kinds", "Physical", "UpdateKind", "changelog_mode", "kinds_of"]
 
 Kinds: TypeAlias = frozenset[Literal["INSERT", "UPDATE", "DELETE"]]
 UpdateKind: TypeAlias = Literal["NONE", "ONLY_UPDATE_AFTER", "BEFORE_AND_AFTER"]
+DeleteKind: TypeAlias = Literal["NONE", "DELETE_BY_KEY", "FULL_DELETE"]
 
 
 @dataclass(frozen=True)
@@ -24,12 +25,14 @@ class Physical:
         inputs: its inputs.
         kinds: the modifications it emits.
         update: how it emits updates.
+        delete: how it emits deletions; with DELETE_BY_KEY only their keys are right.
     """
 
     rel: Rel
     inputs: tuple[Physical, ...]
     kinds: Kinds
     update: UpdateKind
+    delete: DeleteKind = "NONE"
 
     @property
     def input(self) -> Physical:
@@ -65,5 +68,5 @@ def changelog_mode(node: Physical) -> list[str]:
             out.append("UPDATE_BEFORE")
         out.append("UPDATE_AFTER")
     if "DELETE" in node.kinds:
-        out.append("DELETE")
+        out.append("~DELETE" if node.delete == "DELETE_BY_KEY" else "DELETE")
     return out

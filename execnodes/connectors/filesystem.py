@@ -227,8 +227,8 @@ CONNECTOR = Connector(
         ),
     ),
     roles=(Role.SOURCE, Role.SINK),
-    source_formats=("json", "csv", "parquet", "debezium-json"),
-    sink_formats=("json", "csv", "parquet", "debezium-json"),
+    source_formats=("json", "csv", "parquet", "debezium-json", "op-json"),
+    sink_formats=("json", "csv", "parquet", "debezium-json", "op-json"),
     abilities=frozenset({"ProjectPushDown", "FilterPushDown", "LimitPushDown", "ReadingMetadata"}),
     metadata=(
         ("file.path", "STRING NOT NULL"),

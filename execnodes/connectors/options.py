@@ -290,8 +290,9 @@ class Format:
         name: Flink's identifier.
         description: one paragraph for the documentation.
         options: its options; in a table they are written ``<name>.<key>``.
-        source_changes: row kinds it reads; None when it cannot read.
-        sink_changes: row kinds it writes; None when it cannot write.
+        source_changes: row kinds it reads; None when it cannot read. A format whose tables say it with an option
+            ``mode`` gives all it can read.
+        sink_changes: row kinds it writes, likewise; None when it cannot write.
         extension: ending of the files it writes, without the dot.
         unheld: roots of the types it cannot hold.
         text_keys: whether keys of maps must be text.

@@ -27,6 +27,16 @@ CONNECTOR = Connector(
         Option("print-identifier", OptionType.STRING, "Text before every line, followed by '> '.", role=Role.SINK),
         Option("standard-error", OptionType.BOOLEAN, "Print to standard error instead.", default=False, role=Role.SINK),
         Option(
+            "changelog-mode",
+            OptionType.ENUM,
+            "Which changes the sink asks for: every kind (retract), updates without their old rows (upsert), likewise "
+            "with only the key right in deleted rows (upsert-key-delete), or insertions only (append). Not set: what "
+            "the query gives. Flink's print has no such option.",
+            role=Role.SINK,
+            values=("retract", "upsert", "upsert-key-delete", "append"),
+            exact=True,
+        ),
+        Option(
             "sink.parallelism",
             OptionType.INTEGER,
             "Number of parallel writers.",

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from execnodes.changelog import RETRACT, ChangelogMode
+from execnodes.changelog import INSERT_ONLY, MODES, RETRACT, ChangelogMode, RowKind
 from execnodes.connectors import blackhole, datagen, filesystem, print, replay  # noqa: A004 - Flink's names
-from execnodes.connectors.formats import csv, debezium_json, json, parquet
+from execnodes.connectors.formats import csv, debezium_json, json, op_json, parquet
 from execnodes.connectors.formats.base import check_types
 from execnodes.connectors.options import Connector, Format, Option, Role, parse_value
 from execnodes.errors import CatalogError, OptionError, Place, nearest
@@ -31,13 +31,15 @@ __all__ = [
     "metadata_columns",
     "option_value",
     "sink_changelog_mode",
+    "sink_takes_key_deletes",
     "source_abilities",
     "source_changelog_mode",
+    "source_gives_key_deletes",
     "supports_projection",
     "validate_table",
 ]
 
-_FORMAT_MODULES: dict[str, ModuleType] = {m.FORMAT.name: m for m in (json, csv, parquet, debezium_json)}
+_FORMAT_MODULES: dict[str, ModuleType] = {m.FORMAT.name: m for m in (json, csv, parquet, debezium_json, op_json)}
 
 CONNECTORS: dict[str, Connector] = {
     m.CONNECTOR.name: m.CONNECTOR for m in (filesystem, datagen, print, blackhole, replay)
@@ -236,29 +238,58 @@ def _check_schema(
         datagen.column_plans(options, schema, place)
     if fmt is not None:
         check_types(schema, fmt, place)
+    taken: dict[str, tuple[str, str]] = {}
     if connector is replay.CONNECTOR:
-        for name, _ in schema:
-            if name == "@at":
-                raise CatalogError(
-                    "CAT102",
-                    "a replay table has a column '@at', which is the time of arrival",
-                    place=place,
-                    hint="give the column another name",
-                )
+        taken["@at"] = ("a replay table", "the time of arrival")
+    if fmt is op_json.FORMAT:
+        taken["_op"] = ("a table of format 'op-json'", "the kind of the change")
+    for name, _ in schema:
+        if name in taken:
+            owner, meaning = taken[name]
+            raise CatalogError(
+                "CAT102",
+                f"{owner} has a column '{name}', which is {meaning}",
+                place=place,
+                hint="give the column another name",
+            )
 
 
 def source_changelog_mode(options: Mapping[str, str]) -> ChangelogMode:
     """The row kinds a table gives when it is read."""
-    from execnodes.changelog import INSERT_ONLY
-
     fmt = find_format(options, Role.SOURCE)
+    if fmt is op_json.FORMAT:
+        return MODES[_mode(options)]
     return INSERT_ONLY if fmt is None or fmt.source_changes is None else fmt.source_changes
 
 
-def sink_changelog_mode(options: Mapping[str, str]) -> ChangelogMode:
-    """The row kinds a table takes when it is written to."""
+def sink_changelog_mode(options: Mapping[str, str], asked: ChangelogMode = RETRACT) -> ChangelogMode:
+    """The row kinds a table takes when it is written to, of a query that gives ``asked``."""
     fmt = find_format(options, Role.SINK)
-    return RETRACT if fmt is None or fmt.sink_changes is None else fmt.sink_changes
+    if fmt is op_json.FORMAT:
+        return MODES[_mode(options)]
+    if fmt is not None:
+        return asked if fmt.sink_changes is None else fmt.sink_changes
+    connector = find_connector(options)
+    if connector is blackhole.CONNECTOR:
+        return asked - {RowKind.UPDATE_BEFORE}
+    mode = option_value(options, "changelog-mode") if connector is print.CONNECTOR else None
+    return asked if mode is None else MODES[str(mode)]
+
+
+def _mode(options: Mapping[str, str]) -> str:
+    return str(option_value(options, "op-json.mode"))
+
+
+def source_gives_key_deletes(options: Mapping[str, str]) -> bool:
+    """Whether only the key is right in the deleted rows that a table gives."""
+    return find_format(options, Role.SOURCE) is op_json.FORMAT and _mode(options) == "upsert-key-delete"
+
+
+def sink_takes_key_deletes(options: Mapping[str, str]) -> bool:
+    """Whether deleted rows of which only the key is right are enough for a table that is written to."""
+    if find_format(options, Role.SINK) is op_json.FORMAT:
+        return _mode(options) == "upsert-key-delete"
+    return find_connector(options) is print.CONNECTOR and options.get("changelog-mode") == "upsert-key-delete"
 
 
 def source_abilities(options: Mapping[str, str]) -> frozenset[str]:

@@ -11,8 +11,9 @@ import polars as pl
 
 from execnodes.changelog import KIND, column, columns
 from execnodes.connectors.filesystem import FileEntry, file_entries
-from execnodes.connectors.formats import debezium_decode, json_decode
+from execnodes.connectors.formats import debezium_decode, json_decode, op_decode
 from execnodes.connectors.formats.base import frame_schema
+from execnodes.connectors.formats.changes import wanted
 from execnodes.connectors.formats.json_rows import BadEvent, Number
 from execnodes.connectors.registry import find_format
 from execnodes.connectors.replay import ReplayTable
@@ -22,6 +23,7 @@ __all__ = ["ReplayIndex", "index_of"]
 
 _AT = "@at"
 _KEPT_TABLES = 64
+_EVENTS = {"debezium-json": debezium_decode.EVENTS, "op-json": op_decode.EVENTS}
 _EXPECTED = 'a field "@at" with the time of arrival in milliseconds, as a whole number'
 
 
@@ -77,14 +79,12 @@ def index_of(table: ReplayTable) -> ReplayIndex:
 
 def _read(table: ReplayTable, entries: tuple[FileEntry, ...]) -> ReplayIndex:
     fmt = find_format(table.options, "source")
-    changes = fmt is not None and fmt.name == "debezium-json"
+    events = _EVENTS.get(fmt.name) if fmt is not None else None
     width = len(table.projection)
-    schema = frame_schema(table.fields, table.projection, changes=changes)
+    schema = frame_schema(table.fields, table.projection, changes=events is not None)
     frames, arrivals = [pl.DataFrame(schema=schema)], [pl.Series([], dtype=pl.Int64)]
-    if changes:
-        # Without any column one is read all the same: a row that is there must be told from one that is not.
-        wanted = [table.fields[i] for i in (table.projection or (0,))]
-        lines = debezium_decode.make_lines(table.options, wanted, [(_AT, BIGINT)])
+    if events is not None:
+        lines = events.lines(table.options, wanted(table.fields, table.projection), [(_AT, BIGINT)])
     else:
         lines = json_decode.make_lines(table.options, [*(table.fields[i] for i in table.projection), (_AT, BIGINT)])
     lines.guard = _guard
@@ -92,8 +92,8 @@ def _read(table: ReplayTable, entries: tuple[FileEntry, ...]) -> ReplayIndex:
     for entry in entries:
         for df in lines.decode_file(entry.path):
             at = df[column(df.width - 1)]
-            if changes:
-                rows, origin = debezium_decode.event_rows(df, max(width, 1))
+            if events is not None:
+                rows, origin = events.changes(df, max(width, 1))
                 frames.append(rows.select(*columns(width), KIND))
                 arrivals.append(at[origin])
             else:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from execnodes.changelog import columns
+from execnodes.changelog import INSERT_ONLY, columns
 from execnodes.errors import RunError
 from execnodes.fingerprint import assign_uids
 from execnodes.graph import ExecGraph
@@ -147,7 +147,7 @@ class _Translation:
         return dict(table.options)
 
     def source(self, node: TableSourceScan) -> SourceSpec:
-        from execnodes.connectors.registry import make_decoder, validate_table
+        from execnodes.connectors.registry import make_decoder, source_changelog_mode, validate_table
 
         spec = node.scan_table_source
         options = self.table_options(spec)
@@ -166,6 +166,12 @@ class _Translation:
                 metadata = ability.metadata_keys
             elif isinstance(ability, FilterPushDown):
                 filters.extend((p, [*projection, *metadata]) for p in ability.predicates)
+        if source_changelog_mode(options) != INSERT_ONLY:
+            # Behind a source of changes the plan filters once more, where both rows of an update are known.
+            key = table.table_schema.primary_key
+            names = key.columns if key else ()
+            of_key = {i for i, (name, _) in enumerate(fields) if name in names}
+            filters = [f for f in filters if {f[1][i] for i in input_refs(f[0])} <= of_key]
         wanted: list[int | str] = [*projection, *metadata]
         used = {row[i] for predicate, row in filters for i in input_refs(predicate)}
         projection += sorted(i for i in used if isinstance(i, int) and i not in projection)

@@ -50,10 +50,8 @@ def bind_insert(node: exp.Expr, catalog: CatalogManager, source: str) -> Sink:
     rel = QueryBinder(catalog, source).bind(query, targets)
     rel = _cast(rel, columns, table, query, place, source)
     conflict = node.args.get("conflict")
-    if conflict is not None:
-        action = conflict.args["action"].name.upper()
-        raise not_supported(f"ON CONFLICT DO {action}", place_of(conflict, source))
-    return Sink(rel, table, positions, None, place)
+    action = None if conflict is None else conflict.args["action"].name.upper()
+    return Sink(rel, table, positions, action, place)
 
 
 def _target(node: exp.Expr, catalog: CatalogManager, source: str) -> CatalogTable:

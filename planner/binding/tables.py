@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from execnodes.connectors.registry import metadata_columns, validate_table
-from execnodes.errors import CatalogError, Place, nearest
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Literal
+
+from execnodes.changelog import INSERT_ONLY, RowKind
+from execnodes.connectors.registry import metadata_columns, source_changelog_mode, validate_table
+from execnodes.errors import CatalogError, Place, SqlError, nearest
 from execnodes.rex import InputRef, Rex
 from execnodes.types import LogicalType
 from planner.algebra import Project, ProjectAbility, Rel, Scan
@@ -11,7 +17,44 @@ from planner.binding.errors import not_supported
 from planner.catalog import CatalogTable
 from planner.expressions.ops import cast, substitute
 
-__all__ = ["scan_of"]
+__all__ = ["duplicate_events", "scan_of"]
+
+_DUPLICATES = ContextVar("duplicates", default=False)
+
+
+@contextmanager
+def duplicate_events(possible: bool) -> Iterator[None]:
+    """Change events of tables may come twice for as long as this lasts (``table.exec.source.cdc-events-duplicate``)."""
+    token = _DUPLICATES.set(possible)
+    try:
+        yield
+    finally:
+        _DUPLICATES.reset(token)
+
+
+def _normalized(table: CatalogTable, place: Place) -> Literal["upserts", "duplicates"] | None:
+    """Why the changes of a source have to be put in order by primary key (``DynamicSourceUtils``)."""
+    mode = source_changelog_mode(table.options)
+    upserts = RowKind.UPDATE_AFTER in mode and RowKind.UPDATE_BEFORE not in mode
+    if mode == INSERT_ONLY or not (upserts or _DUPLICATES.get()):
+        return None
+    if table.schema.primary_key:
+        return "upserts" if upserts else "duplicates"
+    summary = table.identifier.summary
+    if upserts:
+        raise SqlError(
+            "SQL142",
+            f"the table '{summary}' gives updates without their old rows, and has no primary key to find those by",
+            place=place,
+            expected="PRIMARY KEY (...) NOT ENFORCED in the table",
+        )
+    raise SqlError(
+        "SQL142",
+        f"the table '{summary}' gives changes that may come twice, and has no primary key to tell by",
+        place=place,
+        expected="PRIMARY KEY (...) NOT ENFORCED in the table",
+        hint="or SET 'table.exec.source.cdc-events-duplicate' = 'false'",
+    )
 
 
 def scan_of(table: CatalogTable, place: Place, hints: tuple[tuple[str, str], ...] = ()) -> Rel:
@@ -20,7 +63,7 @@ def scan_of(table: CatalogTable, place: Place, hints: tuple[tuple[str, str], ...
     Raises:
         OptionError, CatalogError: the table's options do not make a source.
         CatalogError: CAT102, a metadata column that the connector does not have.
-        SqlError: SQL150, a table with a watermark.
+        SqlError: SQL142, changes that need a primary key the table does not have; SQL150, a table with a watermark.
     """
     schema = table.schema
     if schema.watermarks:
@@ -50,7 +93,8 @@ def scan_of(table: CatalogTable, place: Place, hints: tuple[tuple[str, str], ...
     types = [c.type for c in physical] + [t for _, _, t in read]
     produced = tuple(zip(names, types, strict=True))
     everything = ProjectAbility(tuple(range(len(physical))), tuple(k for k, _, _ in read), produced, projects=False)
-    scan = Scan(table, tuple(names), tuple(types), (everything,) if read else (), hints, place)
+    normalized = _normalized(table, place)
+    scan = Scan(table, tuple(names), tuple(types), (everything,) if read else (), hints, place, normalized)
     if len(physical) == len(schema.columns):
         return scan
     columns: list[Rex] = []

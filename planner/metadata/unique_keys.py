@@ -9,7 +9,20 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from execnodes.rex import InputRef, Rex
-from planner.algebra import Aggregate, Calc, Exchange, Filter, Join, Project, Rank, Rel, Scan, Sink
+from planner.algebra import (
+    Aggregate,
+    Calc,
+    ChangelogNormalize,
+    DropUpdateBefore,
+    Exchange,
+    Filter,
+    Join,
+    Project,
+    Rank,
+    Rel,
+    Scan,
+    Sink,
+)
 from planner.expressions.ops import kind, same_type
 
 __all__ = ["Keys", "are_unique", "join_input_keys", "smallest_key", "unique_keys", "upsert_keys"]
@@ -66,10 +79,10 @@ def _unique_in_join(join: Join, columns: frozenset[int]) -> bool:
 
 def _keys(rel: Rel, upsert: bool) -> Keys:
     if isinstance(rel, Scan):
-        return _of_scan(rel)
+        return _NONE if rel.key is None else frozenset({frozenset(rel.key)})
     if isinstance(rel, (Project, Calc)):
         return _through(rel.exprs, _keys(rel.input, upsert))
-    if isinstance(rel, (Filter, Sink)):
+    if isinstance(rel, (Filter, Sink, ChangelogNormalize, DropUpdateBefore)):
         return _keys(rel.input, upsert)
     if isinstance(rel, Exchange):
         keys = _keys(rel.input, upsert)
@@ -87,13 +100,6 @@ def _keys(rel: Rel, upsert: bool) -> Keys:
     if isinstance(rel, Join):
         return _of_join(rel, upsert)
     return _NONE
-
-
-def _of_scan(scan: Scan) -> Keys:
-    schema = scan.table.schema
-    if not schema.primary_key or not all(n in scan.names for n in schema.primary_key):
-        return _NONE
-    return frozenset({frozenset(scan.names.index(n) for n in schema.primary_key)})
 
 
 def _through(exprs: Sequence[Rex], keys: Keys) -> Keys:

@@ -27,6 +27,7 @@ from planner.passes.prune_count_star import prune_count_star
 from planner.passes.prune_empty import prune_empty
 from planner.passes.pull_up_constants import pull_up_constants
 from planner.passes.push_calc_filters_into_scans import push_calc_filter_into_scan
+from planner.passes.push_calcs_past_normalize import push_calc_past_normalize
 from planner.passes.push_filters import (
     filter_into_join,
     filter_through_aggregate,
@@ -56,8 +57,8 @@ __all__ = ["PHASES", "Phase", "optimize"]
 class Phase:
     """A step of the optimizer.
 
-    ``mode`` says how ``rules`` are applied; for ``whole``, ``function`` gets the tree. ``first`` are applied before them,
-    as a sequence. ``times`` repeats the phase.
+    ``mode`` says how ``rules`` are applied; for ``whole``, ``function`` gets the tree. ``first`` are applied before
+    them, as a sequence. ``times`` repeats the phase.
     """
 
     name: str
@@ -155,6 +156,7 @@ PHASES: tuple[Phase, ...] = (
     Phase("calcs merged again", "whole", function=to_calcs),
     Phase("ranks that exist", "sequence", (refuse_top_n,)),
     Phase("exchanges", "whole", function=distribute),
+    Phase("calcs past normalization", "sequence", (push_calc_past_normalize,)),
 )
 
 

@@ -1,32 +1,50 @@
 """Which changes each operator emits, and whether updates need their old row.
 
 Source: Flink's ``FlinkChangelogModeInferenceProgram``: modifications are inferred from the sources up, the kind of
-updates is asked for from the sink down; where an operator cannot give what is asked, the next best is tried.
+updates, then that of deletions, is asked for from the sink down; where an operator cannot give what is asked, the next
+best is tried. Normalization that nobody needs is left out (``ChangelogNormalizeRequirementResolver``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from execnodes.changelog import INSERT_ONLY, RowKind
-from execnodes.connectors.registry import sink_changelog_mode, source_changelog_mode
+from execnodes.changelog import INSERT_ONLY, UPSERT, ChangelogMode, RowKind
+from execnodes.connectors.registry import (
+    sink_changelog_mode,
+    sink_takes_key_deletes,
+    source_changelog_mode,
+    source_gives_key_deletes,
+)
 from execnodes.errors import SqlError
-from planner.algebra import Aggregate, Calc, Exchange, Join, Rank, Rel, Scan, Sink, Union, replace_inputs
+from planner.algebra import (
+    Aggregate,
+    Calc,
+    ChangelogNormalize,
+    DropUpdateBefore,
+    Exchange,
+    Join,
+    Rank,
+    Rel,
+    Scan,
+    Sink,
+    Union,
+    replace_inputs,
+    walk,
+)
 from planner.binding.errors import not_supported
+from planner.config import value
 from planner.digest import describe
 from planner.expressions.ops import input_refs
 from planner.metadata.unique_keys import join_input_keys, upsert_keys
 from planner.passes.push_filters import equi_keys
-from planner.physical import Kinds, Physical, UpdateKind, kinds_of
+from planner.physical import DeleteKind, Kinds, Physical, UpdateKind, kinds_of
 
 __all__ = ["infer_changelog"]
 
 _INSERT: Kinds = frozenset({"INSERT"})
 _ALL: Kinds = frozenset({"INSERT", "UPDATE", "DELETE"})
-
-_WITHOUT_UPDATE_BEFORE = ("blackhole",)
-"""Connectors that take every change but ask for updates without their old rows."""
 
 
 def infer_changelog(sink: Sink, options: Mapping[str, str]) -> Physical:
@@ -34,16 +52,23 @@ def infer_changelog(sink: Sink, options: Mapping[str, str]) -> Physical:
 
     Raises:
         SqlError: SQL140, a sink that cannot take the changes of its query; SQL141, a primary key of the sink that is
-            not the key of the changes.
+            not the key of the changes, without a word on conflicts; SQL143, SQL144, an ON CONFLICT that cannot be.
     """
     below = _kinds(sink.input)
     accepted = kinds_of(sink_changelog_mode(sink.table.options))
     _check_accepted(below, accepted, sink)
     for wanted in _wanted(sink, below):
-        node = _update(below, wanted)
-        if node is not None:
-            return _sink(replace(sink, input=node.rel), node, options)
-    raise AssertionError("no kind of updates fits")
+        updating = _update(below, wanted)
+        if updating is None:
+            continue
+        deletes: tuple[DeleteKind, ...] = ("FULL_DELETE",)
+        if sink_takes_key_deletes(sink.table.options):
+            deletes = ("DELETE_BY_KEY", "FULL_DELETE")
+        for kind in deletes:
+            node = _deleting(updating, kind)
+            if node is not None:
+                return _sink(replace(sink, input=node.rel), node, options)
+    raise AssertionError("no kind of updates and deletions fits")
 
 
 # modifications
@@ -68,9 +93,11 @@ def _provided(rel: Rel, inputs: tuple[Physical, ...]) -> Kinds:
                 "remove duplicates before anything that updates rows",
             )
         return _INSERT if rel.order[0][1] else _ALL
+    if isinstance(rel, ChangelogNormalize):
+        return _ALL
     if isinstance(rel, Join) and rel.join_type not in ("INNER", "SEMI"):
         return _ALL
-    if isinstance(rel, (Join, Union, Calc, Exchange)):
+    if isinstance(rel, (Join, Union, Calc, Exchange, DropUpdateBefore)):
         out: Kinds = frozenset()
         for i in inputs:
             out |= i.kinds
@@ -83,7 +110,7 @@ def _check_accepted(node: Physical, accepted: Kinds, sink: Sink) -> None:
     if not extra:
         return
     culprit = node
-    while isinstance(culprit.rel, (Calc, Exchange, Union, Join)):
+    while isinstance(culprit.rel, (Calc, Exchange, Union, Join, DropUpdateBefore)):
         below = next((i for i in culprit.inputs if i.kinds & extra), None)
         if below is None or isinstance(culprit.rel, Join):
             break
@@ -105,11 +132,7 @@ def _check_accepted(node: Physical, accepted: Kinds, sink: Sink) -> None:
 def _wanted(sink: Sink, below: Physical) -> list[UpdateKind]:
     if "UPDATE" not in below.kinds:
         return ["NONE"]
-    mode = sink_changelog_mode(sink.table.options)
-    only_after = RowKind.UPDATE_BEFORE not in mode or sink.table.options.get("connector") in _WITHOUT_UPDATE_BEFORE
-    if not only_after:
-        return ["BEFORE_AND_AFTER"]
-    if _key_differs(sink, below):
+    if RowKind.UPDATE_BEFORE in sink_changelog_mode(sink.table.options) or _key_differs(sink, below):
         return ["BEFORE_AND_AFTER"]
     return ["ONLY_UPDATE_AFTER", "BEFORE_AND_AFTER"]
 
@@ -119,7 +142,7 @@ def _asked(node: Physical, kind: UpdateKind) -> UpdateKind:
     return kind if "UPDATE" in node.kinds else "NONE"
 
 
-def _rebuilt(node: Physical, inputs: list[Physical | None], update: UpdateKind) -> Physical | None:
+def _rebuilt(node: Physical, inputs: Sequence[Physical | None], update: UpdateKind) -> Physical | None:
     known = [i for i in inputs if i is not None]
     if len(known) < len(inputs):
         return None
@@ -132,8 +155,27 @@ def _update(node: Physical, required: UpdateKind) -> Physical | None:
 
 
 def _scan(node: Physical, required: UpdateKind) -> Physical | None:
-    # Flink would put a DropUpdateBefore behind the source; here the sink then takes the old rows too.
-    return replace(node, update=required) if required != "ONLY_UPDATE_AFTER" else None
+    scan = node.rel
+    assert isinstance(scan, Scan)
+    if required == "NONE":
+        return replace(node, update=required)
+    old_rows = RowKind.UPDATE_BEFORE in source_changelog_mode(scan.table.options)
+    if not old_rows:
+        return replace(node, update=required) if required == "ONLY_UPDATE_AFTER" else None
+    whole = replace(node, update="BEFORE_AND_AFTER")
+    if required == "BEFORE_AND_AFTER":
+        return whole
+    return Physical(DropUpdateBefore(scan), (whole,), node.kinds, required)
+
+
+def _drop(node: Physical, required: UpdateKind) -> Physical | None:
+    if required == "BEFORE_AND_AFTER":
+        return None
+    return _rebuilt(node, [_update(node.input, "BEFORE_AND_AFTER")], required)
+
+
+def _normalize(node: Physical, required: UpdateKind) -> Physical | None:
+    return _rebuilt(node, [_update(node.input, "ONLY_UPDATE_AFTER")], required)
 
 
 def _aggregate(node: Physical, required: UpdateKind) -> Physical | None:
@@ -147,12 +189,9 @@ def _rank(node: Physical, required: UpdateKind) -> Physical | None:
 def _join(node: Physical, required: UpdateKind) -> Physical | None:
     join = node.rel
     assert isinstance(join, Join)
-    pairs = equi_keys(join.condition, join.left.width)
     inputs: list[Physical | None] = []
-    for side, child in enumerate(node.inputs):
+    for child, in_key in zip(node.inputs, _keys_in_join_key(join), strict=True):
         if required == "ONLY_UPDATE_AFTER":
-            keys = frozenset(p[side] for p in pairs)
-            in_key = any(keys <= frozenset(k) for k in join_input_keys(child.rel, [p[side] for p in pairs]))
             if "UPDATE" in child.kinds and not in_key:
                 return None
             inputs.append(_update(child, "ONLY_UPDATE_AFTER"))
@@ -161,14 +200,28 @@ def _join(node: Physical, required: UpdateKind) -> Physical | None:
     return _rebuilt(node, inputs, required)
 
 
+def _keys_in_join_key(join: Join) -> list[bool]:
+    """Per side, whether it has an upsert key that contains the join key."""
+    pairs = equi_keys(join.condition, join.left.width)
+    out = []
+    for side, rel in enumerate(join.inputs):
+        keys = [p[side] for p in pairs]
+        out.append(any(frozenset(keys) <= frozenset(k) for k in join_input_keys(rel, keys)))
+    return out
+
+
 def _calc(node: Physical, required: UpdateKind) -> Physical | None:
     calc = node.rel
     assert isinstance(calc, Calc)
-    if required == "ONLY_UPDATE_AFTER" and calc.condition is not None:
-        used = frozenset(input_refs(calc.condition))
-        if not any(used <= k for k in upsert_keys(calc.input)):
-            return None
+    if required == "ONLY_UPDATE_AFTER" and not _keeps_key(calc):
+        return None
     return _rebuilt(node, [_update(node.input, required)], required)
+
+
+def _keeps_key(calc: Calc) -> bool:
+    """Whether all changes of one key meet the condition, or none."""
+    used = frozenset(input_refs(calc.condition)) if calc.condition is not None else frozenset()
+    return calc.condition is None or any(used <= k for k in upsert_keys(calc.input))
 
 
 def _passed(node: Physical, required: UpdateKind) -> Physical | None:
@@ -183,7 +236,58 @@ _VISITORS: dict[type[Rel], Callable[[Physical, UpdateKind], Physical | None]] = 
     Calc: _calc,
     Exchange: _passed,
     Union: _passed,
+    ChangelogNormalize: _normalize,
+    DropUpdateBefore: _drop,
 }
+
+
+# deletions
+
+
+def _deleting(node: Physical, required: DeleteKind) -> Physical | None:
+    """``node`` emitting deletions exactly as ``required``, or none at all; None where it cannot."""
+    made = _delete(node, required)
+    return made if made is not None and made.delete in (required, "NONE") else None
+
+
+def _delete(node: Physical, required: DeleteKind) -> Physical | None:
+    """``node`` emitting deletions, as ``required`` where it has a choice; None where that cannot be."""
+    rel = node.rel
+    if isinstance(rel, Scan):
+        kind: DeleteKind = "DELETE_BY_KEY" if source_gives_key_deletes(rel.table.options) else "FULL_DELETE"
+        return replace(node, delete=kind if "DELETE" in node.kinds else "NONE")
+    if isinstance(rel, ChangelogNormalize):
+        return _delete_normalized(node, rel, required)
+    if isinstance(rel, Calc) and required == "DELETE_BY_KEY" and not _keeps_key(rel):
+        return None
+    if isinstance(rel, Union):
+        return _with_inputs(node, [_delete(i, required) for i in node.inputs], required)
+    if isinstance(rel, Join):
+        sides = [
+            _deleting(child, "DELETE_BY_KEY" if required == "DELETE_BY_KEY" and in_key else "FULL_DELETE")
+            for child, in_key in zip(node.inputs, _keys_in_join_key(rel), strict=True)
+        ]
+        by_key = any(s is not None and s.delete == "DELETE_BY_KEY" for s in sides)
+        return _with_inputs(node, sides, "DELETE_BY_KEY" if by_key else "FULL_DELETE")
+    if isinstance(rel, (Calc, Exchange, DropUpdateBefore)):
+        return _with_inputs(node, [_deleting(node.input, required)], required)
+    return _with_inputs(node, [_deleting(i, "FULL_DELETE") for i in node.inputs], "FULL_DELETE")
+
+
+def _delete_normalized(node: Physical, rel: ChangelogNormalize, required: DeleteKind) -> Physical | None:
+    """The normalization; where it is not needed, what is below its exchange."""
+    if not rel.required and rel.condition is None and not node.generates_update_before:
+        below = _deleting(node.input, required)
+        if below is not None:
+            return below.input if isinstance(below.rel, Exchange) else below
+    kinds: tuple[DeleteKind, ...] = ("DELETE_BY_KEY", "FULL_DELETE")
+    inputs = [i for i in (_deleting(node.input, kind) for kind in kinds) if i is not None]
+    return _with_inputs(node, inputs[:1], "FULL_DELETE")
+
+
+def _with_inputs(node: Physical, inputs: Sequence[Physical | None], delete: DeleteKind) -> Physical | None:
+    made = _rebuilt(node, inputs, node.update)
+    return None if made is None else replace(made, delete=delete if "DELETE" in node.kinds else "NONE")
 
 
 # the sink
@@ -197,25 +301,77 @@ def _primary_key(sink: Sink) -> frozenset[int]:
 def _key_differs(sink: Sink, below: Physical) -> bool:
     """Whether the sink has a primary key, and no upsert key of the changes lies within it."""
     key = _primary_key(sink)
-    return bool(key) and not below.is_insert_only and not any(k <= key for k in upsert_keys(below.rel))
+    return bool(key) and not below.is_insert_only and _no_key_within(key, below)
+
+
+def _no_key_within(key: frozenset[int], below: Physical) -> bool:
+    return not any(k <= key for k in upsert_keys(below.rel))
 
 
 def _sink(sink: Sink, below: Physical, options: Mapping[str, str]) -> Physical:
-    node = Physical(sink, (below,), below.kinds, below.update)
-    choice = options.get("table.exec.sink.upsert-materialize", "AUTO").upper()
-    insert_only = sink_changelog_mode(sink.table.options) == INSERT_ONLY
-    if choice == "NONE" or insert_only or not _key_differs(sink, below):
-        return node
+    """The sink, with the state it needs (``StreamPhysicalSink``, ``FlinkChangelogModeInferenceProgram``)."""
+    asked = INSERT_ONLY if below.is_insert_only else UPSERT
+    mode = sink_changelog_mode(sink.table.options, asked)
+    if sink.conflict is not None:
+        _check_conflict(sink, mode)
+    choice = value(options, "table.exec.sink.upsert-materialize")
+    key = _primary_key(sink)
+    retracts = RowKind.UPDATE_BEFORE in mode
+    materialize = False
+    if choice == "FORCE":
+        materialize = bool(key) and not retracts
+    elif choice == "AUTO" and key and not retracts and mode != INSERT_ONLY and _no_key_within(key, below):
+        if sink.conflict is None and value(options, "table.exec.sink.require-on-conflict"):
+            raise _undecided(sink)
+        materialize = sink.conflict != "DEDUPLICATE" or not below.is_insert_only
+    sink = replace(sink, materialize=materialize)
+    return Physical(sink, (below,), below.kinds, below.update, below.delete)
+
+
+def _undecided(sink: Sink) -> SqlError:
     names = [n for n, _ in sink.input.fields]
     keys = sorted(sorted(k) for k in upsert_keys(sink.input))
     shown = "none" if not keys else ", ".join(names[i] for i in keys[0])
     primary = ", ".join(sink.table.schema.primary_key)
-    raise SqlError(
+    return SqlError(
         "SQL141",
         "the query has an upsert key that differs from the primary key of the sink table "
         f"'{sink.table.identifier.summary}': primary key ({primary}), upsert key ({shown}); rows with different "
-        "upsert keys may have the same primary key, and the last change would win",
+        "upsert keys may have the same primary key",
         place=sink.place,
-        expected=f"changes by ({primary})",
-        hint="declare the sink without PRIMARY KEY, or SET 'table.exec.sink.upsert-materialize' = 'NONE'",
+        expected=f"changes by ({primary}), or a word on conflicts after the query",
+        hint="ON CONFLICT DO DEDUPLICATE shows the row that came last and keeps the others of its key as state; or SET "
+        "'table.exec.sink.upsert-materialize' = 'NONE'",
     )
+
+
+def _check_conflict(sink: Sink, mode: ChangelogMode) -> None:
+    """Whether the sink and the sources of the query allow its ON CONFLICT.
+
+    Raises:
+        SqlError: SQL143, a sink that has no conflicts; SQL144, a source without watermarks.
+    """
+    summary = sink.table.identifier.summary
+    why = None
+    if mode == INSERT_ONLY:
+        why = "it only adds rows"
+    elif RowKind.UPDATE_BEFORE in mode:
+        why = "it takes updates with their old rows"
+    if why is not None:
+        raise SqlError(
+            "SQL143",
+            f"ON CONFLICT needs a sink that is written to by primary key, and '{summary}' is not: {why}",
+            place=sink.place,
+            expected="a sink that takes updates without their old rows, or no ON CONFLICT",
+        )
+    if sink.conflict not in ("ERROR", "NOTHING"):
+        return
+    scans = [rel for rel in walk(sink) if isinstance(rel, Scan) and not rel.table.schema.watermarks]
+    if scans:
+        tables = ", ".join(dict.fromkeys(f"'{s.table.identifier.summary}'" for s in scans))
+        raise SqlError(
+            "SQL144",
+            f"ON CONFLICT DO {sink.conflict} waits for watermarks, and there are none in {tables}",
+            place=sink.place,
+            expected="a WATERMARK in every table that the query reads, or ON CONFLICT DO DEDUPLICATE",
+        )

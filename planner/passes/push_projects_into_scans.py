@@ -1,6 +1,7 @@
 """Has sources read only the columns and metadata that are needed.
 
-Source: Flink's ``PushProjectIntoTableSourceScanRule``: columns in order of use, metadata in the source's order.
+Source: Flink's ``PushProjectIntoTableSourceScanRule``: columns in order of use, metadata in the source's order. Where
+changes are normalized by primary key, its columns are needed too.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ def push_project_into_scan(rel: Rel) -> Rel | None:
         return None
     physical_count = len(scan.table.schema.physical)
     used = refs(*rel.exprs)
+    if scan.normalized is not None:
+        used += [i for i in scan.key or () if i not in used]
     if not used:
         used = [0]
     if len(used) == scan.width:

@@ -1,5 +1,5 @@
-"""Removes an outer join that adds nothing: no column of its padded side is used, and that side has at most one match per
-row, or duplicates do not count.
+"""Removes an outer join that adds nothing: no column of its padded side is used, and that side has at most one match
+per row, or duplicates do not count.
 
 Source: Calcite's ``ProjectJoinRemoveRule`` and ``AggregateJoinRemoveRule``.
 """

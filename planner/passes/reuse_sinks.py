@@ -40,7 +40,8 @@ def _same(a: Physical, b: Physical) -> bool:
         and x.conflict == y.conflict
         and a.kinds == b.kinds
         and a.update == b.update
-        and [t for _, t in x.fields] == [t for _, t in y.fields]
+        and a.delete == b.delete
+        and [t.as_nullable() for _, t in x.fields] == [t.as_nullable() for _, t in y.fields]
     )
 
 
@@ -48,9 +49,9 @@ def _united(group: list[Physical]) -> Physical:
     first = group[0]
     inputs = tuple(p.input for p in group)
     rels: tuple[Rel, ...] = tuple(i.rel for i in inputs)
-    union = Union(rels)
-    below = Physical(union, inputs, first.kinds, first.update)
+    union = Union(rels, row=rels[0].fields)
+    below = Physical(union, inputs, first.kinds, first.update, first.delete)
     sink = first.rel
     assert isinstance(sink, Sink)
     key = smallest_key(upsert_keys(sink.input))
-    return Physical(replace(sink, input=union, upsert_key=key), (below,), first.kinds, first.update)
+    return Physical(replace(sink, input=union, upsert_key=key), (below,), first.kinds, first.update, first.delete)

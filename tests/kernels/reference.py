@@ -361,3 +361,27 @@ class SemiAntiJoin(Join):
                     out.append((kind, other))
             self.sides[0].update(other, associations + sign, now)
         return out
+
+
+class ChangelogNormalize:
+    """ProcTimeDeduplicateKeepLastRowFunction over changes, with the filter of ChangelogNormalize."""
+
+    def __init__(
+        self, keys: Sequence[int], update_before: bool, ttl: int, condition: Callable[[Row], bool] | None = None
+    ) -> None:
+        self.keys, self.update_before, self.condition = keys, update_before, condition
+        self.state: Cells[Row] = Cells(ttl)
+
+    def add(self, change: Change, now: int) -> list[Change]:
+        kind, row = change
+        key = tuple(row[i] for i in self.keys)
+        before = self.state.get(key, now)
+        if retracts(kind) or (self.condition is not None and not self.condition(row)):
+            self.state.remove(key)
+            return [] if before is None else [(DELETE, before)]
+        if before is not None and before == row and not self.state.ttl:
+            return []
+        self.state.put(key, row, now)
+        if before is None:
+            return [(INSERT, row)]
+        return [*([(UPDATE_BEFORE, before)] if self.update_before else []), (UPDATE_AFTER, row)]

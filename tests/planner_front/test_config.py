@@ -102,10 +102,9 @@ def test_every_default_can_be_set_and_says_so(key: str) -> None:
             "run as streams; bounded input ends by itself\n  expected: 'STREAMING', or no such option",
         ),
         (
-            "table.exec.sink.upsert-materialize",
-            "force",
-            "[OPT002] the option 'table.exec.sink.upsert-materialize' = 'force' cannot be "
-            "honoured: it is not supported yet",
+            "table.exec.source.idle-timeout",
+            "5 s",
+            "[OPT002] the option 'table.exec.source.idle-timeout' = '5 s' cannot be honoured: it is not supported yet",
         ),
         (
             "table.local-time-zone",

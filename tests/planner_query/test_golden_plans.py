@@ -8,23 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.planner_query.conftest import compiled, plain, script_of
+from tests.support.cases import IN_SCOPE
 
 GOLDEN = Path(__file__).parent / "golden"
-SHARED = (
-    "dedup_keep_first_proctime",
-    "dedup_keep_last_proctime",
-    "group_agg_retract",
-    "join_inner_append",
-    "join_inner_hint_ttl",
-    "join_inner_pk",
-    "nottl_dedup_keep_last",
-    "statement_set_two_sinks",
-    "ttl_dedup_keep_first",
-    "ttl_group_agg",
-    "ttl_join_left_short",
-    "union_distinct_agg",
-    "withttl_group_agg",
-)
 
 
 def check(folder: Path) -> None:
@@ -43,6 +29,6 @@ def test_plan_equals_flinks(name: str) -> None:
     check(GOLDEN / name)
 
 
-@pytest.mark.parametrize("name", SHARED)
+@pytest.mark.parametrize("name", IN_SCOPE)
 def test_case_equals_flinks(name: str, shared: Path) -> None:
     check(shared / "cases" / name)

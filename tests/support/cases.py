@@ -10,6 +10,8 @@ from pathlib import Path
 __all__ = ["IN_SCOPE", "Case", "replay_script"]
 
 IN_SCOPE = (
+    "changelog_normalize_cdc_dup",
+    "changelog_normalize_upsert",
     "dedup_keep_first_proctime",
     "dedup_keep_last_proctime",
     "group_agg_retract",
@@ -18,8 +20,10 @@ IN_SCOPE = (
     "join_inner_pk",
     "join_left_nopk",
     "join_semi_in",
+    "nottl_changelog_normalize",
     "nottl_dedup_keep_last",
     "statement_set_two_sinks",
+    "ttl_changelog_normalize",
     "ttl_dedup_keep_first",
     "ttl_group_agg",
     "ttl_join_left_short",

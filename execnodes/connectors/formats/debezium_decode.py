@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,13 +10,14 @@ import polars as pl
 
 from execnodes.changelog import KIND, RowKind, columns
 from execnodes.connectors.formats import debezium_json
-from execnodes.connectors.formats.base import Fields, check_types, with_metadata
+from execnodes.connectors.formats.base import Fields, check_types
+from execnodes.connectors.formats.changes import Events
 from execnodes.connectors.formats.json_decode import LineDecoder
 from execnodes.connectors.formats.json_rows import BadEvent
 from execnodes.connectors.options import OptionValues
 from execnodes.types import STRING, row_type
 
-__all__ = ["DebeziumDecoder", "event_rows", "make_lines"]
+__all__ = ["EVENTS"]
 
 _OPS = ("c", "r", "u", "d")
 _NAMES = {"u": "UPDATE", "d": "DELETE", "c": "INSERT", "r": "READ"}
@@ -57,11 +57,11 @@ def _check_row(row: list[Any]) -> BadEvent | None:
     return None
 
 
-def event_rows(df: pl.DataFrame, width: int) -> tuple[pl.DataFrame, pl.Series]:
+def _changes(df: pl.DataFrame, width: int) -> tuple[pl.DataFrame, pl.Series]:
     """Changes of a frame of checked events.
 
     Args:
-        df: what the lines of :func:`make_lines` decode to.
+        df: what the lines of :func:`_lines` decode to.
         width: number of columns of a row.
 
     Returns:
@@ -90,7 +90,7 @@ def event_rows(df: pl.DataFrame, width: int) -> tuple[pl.DataFrame, pl.Series]:
     return picked.with_columns(pl.Series(KIND, kind)), pl.Series(origin)
 
 
-def make_lines(options: Mapping[str, str], fields: Fields, extra: Fields = ()) -> LineDecoder:
+def _lines(options: Mapping[str, str], fields: Fields, extra: Fields) -> LineDecoder:
     """The line decoder of events whose rows have the given fields, with extra fields next to the event's own."""
     values = OptionValues.read(debezium_json.FORMAT.options, options, "debezium-json.")
     check_types(fields, debezium_json.FORMAT)
@@ -109,29 +109,4 @@ def make_lines(options: Mapping[str, str], fields: Fields, extra: Fields = ()) -
     )
 
 
-@dataclass
-class DebeziumDecoder:
-    """Decoder of the ``debezium-json`` format; see :class:`execnodes.connectors.formats.base.Decoder`."""
-
-    lines: LineDecoder
-    width: int
-    metadata: tuple[str, ...]
-
-    @classmethod
-    def make(
-        cls, options: Mapping[str, str], fields: Fields, projection: Sequence[int], metadata: Sequence[str] = ()
-    ) -> DebeziumDecoder:
-        """See :func:`execnodes.connectors.formats.debezium_json.make_decoder`."""
-        # Without any column one is read all the same: a row that is there must be told from one that is not.
-        wanted = [fields[i] for i in (projection or (0,))]
-        return cls(make_lines(options, wanted), len(projection), tuple(metadata))
-
-    def read(self, path: str) -> Iterator[pl.DataFrame]:
-        """The changes of one file."""
-        for df in self.lines.decode_file(path):
-            rows, _ = event_rows(df, max(self.width, 1))
-            kept = rows.select(*columns(self.width), KIND)
-            if self.metadata:
-                data = with_metadata(kept.drop(KIND) if self.width else kept, path, self.width, self.metadata)
-                kept = data.with_columns(kept[KIND]).select(pl.exclude(KIND), KIND)
-            yield kept
+EVENTS = Events(_lines, _changes)

@@ -52,9 +52,10 @@ def make_decoder(
 ) -> Decoder:
     """A picklable decoder whose frames have ``kind``; arguments as in
     :func:`execnodes.connectors.formats.json.make_decoder`."""
-    from execnodes.connectors.formats.debezium_decode import DebeziumDecoder
+    from execnodes.connectors.formats import debezium_decode
+    from execnodes.connectors.formats.changes import ChangeDecoder
 
-    return DebeziumDecoder.make(options, fields, projection, metadata)
+    return ChangeDecoder.make(debezium_decode.EVENTS, options, fields, projection, metadata)
 
 
 def make_encoder(options: Mapping[str, str], fields: Sequence[tuple[str, LogicalType]]) -> Encoder:

@@ -14,8 +14,8 @@ from typing import Any
 
 import polars as pl
 
-from execnodes.changelog import KIND, column
-from execnodes.connectors.formats import debezium_json
+from execnodes.changelog import KIND, RowKind, column
+from execnodes.connectors.formats import debezium_json, op_json
 from execnodes.connectors.formats import json as json_format
 from execnodes.connectors.formats.base import Fields, check_types
 from execnodes.connectors.formats.field_text import column_field, scalar_field
@@ -24,7 +24,7 @@ from execnodes.connectors.options import Format, OptionValues
 from execnodes.errors import DataError
 from execnodes.types import INT, LogicalType
 
-__all__ = ["DebeziumEncoder", "JsonEncoder", "lines_to_bytes", "quoted"]
+__all__ = ["DebeziumEncoder", "JsonEncoder", "OpEncoder", "lines_to_bytes", "quoted"]
 
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
 _SPECIAL = re.compile(r'["\\\x00-\x1f\U00010000-\U0010ffff]')
@@ -236,3 +236,29 @@ class DebeziumEncoder:
         gone = '{"before":' + pl.col("row") + ',"after":null,"op":"d"}'
         kinds = rows.with_columns(df[KIND])
         return lines_to_bytes(kinds.select(pl.when(pl.col(KIND).is_in((1, 3))).then(gone).otherwise(added)).to_series())
+
+
+@dataclass
+class OpEncoder:
+    """Encoder of the ``op-json`` format: the kind of the change as the first field of the object."""
+
+    writer: JsonWriter
+
+    @property
+    def extension(self) -> str:
+        return op_json.FORMAT.extension
+
+    @classmethod
+    def make(cls, options: Mapping[str, str], fields: Fields) -> OpEncoder:
+        """See :func:`execnodes.connectors.formats.op_json.make_encoder`."""
+        return cls(JsonWriter.make(options, fields, op_json.FORMAT))
+
+    def encode(self, df: pl.DataFrame) -> bytes:
+        """The bytes of one file."""
+        body = self.writer.objects(df).str.strip_prefix("{")
+        comma = pl.when(body == "}").then(pl.lit("")).otherwise(pl.lit(","))
+        names = {int(kind): kind.short for kind in RowKind}
+        kinds = df[KIND] if KIND in df.columns else pl.zeros(df.height, pl.Int8, eager=True)
+        op = kinds.replace_strict(names, return_dtype=pl.String)
+        line = pl.concat_str([pl.lit('{"_op":"'), op, pl.lit('"'), comma, body])
+        return lines_to_bytes(pl.select(line).to_series())

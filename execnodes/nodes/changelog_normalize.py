@@ -1,0 +1,76 @@
+"""Upserts as a changelog."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from execnodes.model import Flag, Index, RexField
+from execnodes.nodes.base import FieldRef, StatefulNode, StateList, field_types, rex_refs
+from execnodes.registry import exec_node
+from execnodes.support import joined_names, names_text, rex_text
+from execnodes.types import LogicalType
+
+if TYPE_CHECKING:
+    from execnodes.runtime.operators import Stateful
+
+__all__ = ["ChangelogNormalize"]
+
+
+@exec_node
+class ChangelogNormalize(StatefulNode):
+    """Turns upserts, or changes that may come twice, into a changelog: it keeps the last row of each key.
+
+    Made behind a source that gives updates without their old rows, and with
+    ``table.exec.source.cdc-events-duplicate`` behind every source of changes. Rows that do not meet
+    ``filterCondition`` count as deleted.
+
+    .. code-block:: sql
+
+        CREATE TABLE prices (id INT PRIMARY KEY NOT ENFORCED, price DOUBLE)
+        WITH ('connector' = 'filesystem', 'path' = '/data/prices', 'format' = 'op-json');
+        INSERT INTO counts SELECT price > 10, COUNT(*) FROM prices GROUP BY price > 10
+    """
+
+    NAME: ClassVar[str] = "stream-exec-changelog-normalize"
+    VERSION: ClassVar[int] = 1
+    STATE_NAMES: ClassVar[tuple[str, ...]] = ("changelogNormalizeState",)
+    COSMETIC: ClassVar[frozenset[str]] = frozenset({"generate_update_before"})
+
+    unique_keys: tuple[Index, ...]
+    generate_update_before: Flag
+    state: StateList = ()
+    filter_condition: RexField | None = None
+
+    @classmethod
+    def layout(cls) -> tuple[tuple[str, str, bool, Any], ...]:
+        """The fields in Flink's order, which has the condition after the common ones."""
+        fields = super().layout()
+        last = [entry for entry in fields if entry[0] in ("filter_condition", "stateplan")]
+        return (*(entry for entry in fields if entry not in last), *last)
+
+    def field_refs(self) -> Iterator[FieldRef]:
+        yield from super().field_refs()
+        yield from (FieldRef(f"/uniqueKeys/{k}", key) for k, key in enumerate(self.unique_keys))
+        if self.filter_condition is not None:
+            yield from rex_refs(self.filter_condition, "/filterCondition")
+
+    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
+        return field_types(inputs[0])
+
+    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
+        from execnodes.runtime.kernels.changelog_normalize import ChangelogNormalizeKernel
+        from execnodes.runtime.operators import Stateful
+        from execnodes.zone import local_time_zone
+
+        kernel = ChangelogNormalizeKernel(
+            inputs[0], self.unique_keys, self.generate_update_before, self.filter_condition, local_time_zone(session)
+        )
+        return Stateful(kernel, (self.unique_keys,))
+
+    def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
+        names = joined_names(inputs)
+        text = f"keeps the last row of each {names_text(self.unique_keys, names)} and gives its changes"
+        if self.filter_condition is None:
+            return text
+        return f"{text}, where {rex_text(self.filter_condition, names)}"

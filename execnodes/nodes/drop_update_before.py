@@ -1,0 +1,42 @@
+"""Updates without their old rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from execnodes.nodes.base import ExecNode, field_types
+from execnodes.registry import exec_node
+from execnodes.types import LogicalType
+
+if TYPE_CHECKING:
+    from execnodes.runtime.operators import Stateless
+
+__all__ = ["DropUpdateBefore"]
+
+
+@exec_node
+class DropUpdateBefore(ExecNode):
+    """Leaves out the old rows of updates (-U), where what comes behind finds rows by key.
+
+    .. code-block:: sql
+
+        CREATE TABLE users (id INT PRIMARY KEY NOT ENFORCED, name STRING)
+        WITH ('connector' = 'filesystem', 'path' = '/data/users', 'format' = 'debezium-json');
+        INSERT INTO upserts SELECT id, name FROM users
+    """
+
+    NAME: ClassVar[str] = "stream-exec-drop-update-before"
+    VERSION: ClassVar[int] = 1
+
+    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
+        return field_types(inputs[0])
+
+    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
+        from execnodes.runtime.kernels.drop_update_before import DropUpdateBeforeTransform
+        from execnodes.runtime.operators import Stateless
+
+        return Stateless((DropUpdateBeforeTransform(),))
+
+    def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
+        return "leaves out the old rows of updates"

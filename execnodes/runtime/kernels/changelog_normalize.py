@@ -1,0 +1,123 @@
+"""Changelog normalization: upserts as changes of the last row of every key.
+
+Source of the semantics: Flink's ``ProcTimeDeduplicateKeepLastRowFunction`` over changes
+(``DeduplicateFunctionHelper.processLastRowOnChangelog``) and its mini-batch form, which looks only at the last change
+of a key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+
+from execnodes.changelog import KIND, RowKind, columns
+from execnodes.rex import Rex
+from execnodes.runtime.calc import CalcTransform
+from execnodes.runtime.kernel import StateTable, Step
+from execnodes.runtime.kernels._net import (
+    Bools,
+    FrozenKernel,
+    Ints,
+    equal,
+    ids_of,
+    is_retraction,
+    lookup_frame,
+    positions,
+    stamped,
+    state_columns,
+    truth,
+    with_kind,
+)
+from execnodes.types import LogicalType
+
+__all__ = ["ChangelogNormalizeKernel"]
+
+
+@dataclass(frozen=True)
+class ChangelogNormalizeKernel(FrozenKernel):
+    """Of the changes of a key in a micro-batch only the last counts: +I and +U set the key's row, -U and -D delete it.
+
+    A row that does not meet the condition deletes too. Of a deleting row only the key is looked at: what is emitted
+    comes from the state. Deleting a key that is not there does nothing. A row equal to the one before emits nothing
+    with TTL 0, and -U and +U as usual with a TTL (so that operators behind are refreshed too).
+
+    Attributes:
+        input_type: ROW type of the input.
+        key_fields: fields of the key.
+        generate_update_before: emit -U.
+        condition: rows to keep; None for all.
+        time_zone: of the session, for the condition.
+    """
+
+    input_type: LogicalType
+    key_fields: tuple[int, ...]
+    generate_update_before: bool
+    condition: Rex | None = None
+    time_zone: str = "UTC"
+
+    @cached_property
+    def _key_columns(self) -> list[str]:
+        return columns(self.key_fields)
+
+    @cached_property
+    def tables(self) -> tuple[StateTable, ...]:
+        key = tuple(self._key_columns)
+        return (StateTable("changelogNormalizeState", 0, key, key, state_columns(self.input_type)),)
+
+    @cached_property
+    def _test(self) -> CalcTransform | None:
+        return None if self.condition is None else CalcTransform((self.condition,), None, self.time_zone)
+
+    def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+        return [lookup_frame(inputs[0], self._key_columns)]
+
+    def process(
+        self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]
+    ) -> Step:
+        """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`."""
+        frame, before = inputs[0], state[0]
+        ids, (known, codes) = ids_of((before, frame), self._key_columns)
+        last = positions(codes, ids.count)
+        rows = np.sort(last[last >= 0])
+        old = positions(known, ids.count)[codes[rows]]
+        changes = frame[rows]
+        gone = is_retraction(changes)
+        new = changes.drop(KIND, strict=False)
+        kept = np.ones(len(rows), bool) if gone is None else ~gone
+        if self._test is not None and kept.any():
+            passing = np.flatnonzero(kept)
+            kept[passing] = truth(self._test(new[passing], now)["c0"])
+        upserts = stamped(new[np.flatnonzero(kept)], now) if kept.any() else None
+        lost = np.flatnonzero(~kept & (old >= 0))
+        deletes = before[self._key_columns][old[lost]] if len(lost) else None
+        return Step(self._output(new, before, kept, old, ttl[0]), [upserts], [deletes])
+
+    def _output(self, new: pl.DataFrame, before: pl.DataFrame, kept: Bools, old: Ints, ttl: int) -> pl.DataFrame:
+        """For each key of ``new`` its old row where it goes, and its new row where there is one."""
+        said = kept | (old >= 0)
+        if ttl == 0:
+            said &= ~self._unchanged(new, before, kept, old)
+        leaving = np.flatnonzero(said & (old >= 0) & (~kept | self.generate_update_before))
+        coming = np.flatnonzero(said & kept)
+        kinds = np.where(old[coming] >= 0, RowKind.UPDATE_AFTER, RowKind.INSERT).astype(np.int8)
+        output = with_kind(new[coming], kinds)
+        if len(leaving):
+            kinds = np.where(kept[leaving], RowKind.UPDATE_BEFORE, RowKind.DELETE).astype(np.int8)
+            gone = with_kind(before[new.columns][old[leaving]], kinds)
+            place = np.concatenate([2 * leaving, 2 * coming + 1])
+            output = pl.concat([gone, output], rechunk=True)[np.argsort(place)]
+        return output
+
+    def _unchanged(self, new: pl.DataFrame, before: pl.DataFrame, kept: Bools, old: Ints) -> Bools:
+        """Whether each row is kept, and equals the one before it."""
+        rows = np.flatnonzero(kept & (old >= 0))
+        same = np.zeros(len(old), bool)
+        if len(rows):
+            names = [name for name in new.columns if name not in self._key_columns]
+            now, then = new[names][rows], before[names][old[rows]]
+            same[rows] = np.logical_and.reduce([np.ones(len(rows), bool), *(equal(now[n], then[n]) for n in names)])
+        return same
