@@ -37,9 +37,9 @@ _PLAIN: dict[str, LogicalType] = {
 _SIZED: dict[str, tuple[str, str, int, int, int]] = {
     "CHAR": ("CHAR", "length", 1, 1, MAX_LENGTH),
     "CHARACTER": ("CHAR", "length", 1, 1, MAX_LENGTH),
-    "VARCHAR": ("VARCHAR", "length", 1, 1, MAX_LENGTH),
+    "VARCHAR": ("VARCHAR", "length", MAX_LENGTH, 1, MAX_LENGTH),
     "BINARY": ("BINARY", "length", 1, 1, MAX_LENGTH),
-    "VARBINARY": ("VARBINARY", "length", 1, 1, MAX_LENGTH),
+    "VARBINARY": ("VARBINARY", "length", MAX_LENGTH, 1, MAX_LENGTH),
     "TIME": ("TIME_WITHOUT_TIME_ZONE", "precision", 0, 0, 9),
     "TIMESTAMP": ("TIMESTAMP_WITHOUT_TIME_ZONE", "precision", 6, 0, 9),
     "TIMESTAMP_LTZ": ("TIMESTAMP_WITH_LOCAL_TIME_ZONE", "precision", 6, 0, 9),

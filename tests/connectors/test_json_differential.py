@@ -12,7 +12,7 @@ from connector_tables import Fields, fields, read_all, table
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from execnodes.connectors.formats.debezium_decode import event_rows, make_lines
+from execnodes.connectors.formats.debezium_decode import EVENTS as DEBEZIUM
 from execnodes.connectors.formats.json_arrow import ArrowLines
 from execnodes.connectors.formats.json_decode import LineDecoder
 from execnodes.connectors.formats.json_rows import RowReader
@@ -216,7 +216,7 @@ def test_events_same_or_refused(lines: list[str], ignore: bool, wrapped: bool) -
         "debezium-json.ignore-parse-errors": str(ignore).lower(),
         "debezium-json.schema-include": str(wrapped).lower(),
     }
-    decoder = make_lines(options, columns)
+    decoder = DEBEZIUM.lines(options, columns, ())
     fast, slow = decoder.readers()
     piece = "".join(f"{line}\n" for line in lines or [""]).encode()
     got = fast.read(piece)
@@ -224,8 +224,8 @@ def test_events_same_or_refused(lines: list[str], ignore: bool, wrapped: bool) -
         return
     want = slow_frame(slow, decoder, piece)
     assert isinstance(want, pl.DataFrame) and want.schema == got.schema
-    changes = event_rows(got, 2)
-    again = event_rows(want, 2)
+    changes = DEBEZIUM.changes(got, 2)
+    again = DEBEZIUM.changes(want, 2)
     assert changes[0].equals(again[0]) and changes[1].equals(again[1])
 
 

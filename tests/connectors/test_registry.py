@@ -116,20 +116,21 @@ ALL_JSON = ", ".join(
             "source",
             "a INT",
             "[OPT101] the table has no option 'format', which the connector 'filesystem' needs\n"
-            "  expected: 'format' = one of 'json', 'csv', 'parquet', 'debezium-json'",
+            "  expected: 'format' = one of 'json', 'csv', 'parquet', 'debezium-json', 'op-json'",
         ),
         (
             FILES | {"format": "jsn"},
             "source",
             "a INT",
-            "[OPT103] unknown format 'jsn'\n  expected: one of 'json', 'csv', 'parquet', 'debezium-json'\n"
-            "  hint: did you mean 'json'?",
+            "[OPT103] unknown format 'jsn'\n  expected: one of 'json', 'csv', 'parquet', 'debezium-json', 'op-json'\n"
+            "  hint: did you mean 'json' or 'op-json'?",
         ),
         (
             {"connector": "replay", "path": "/x", "format": "csv"},
             "source",
             "a INT",
-            "[OPT103] the connector 'replay' has no format 'csv'\n  expected: one of 'json', 'debezium-json'",
+            "[OPT103] the connector 'replay' has no format 'csv'\n"
+            "  expected: one of 'json', 'debezium-json', 'op-json'",
         ),
         (
             {"connector": "filesystem", "format": "json"},

@@ -43,7 +43,6 @@ UPDATES = (
     "statement_set_two_sinks",
     "group_agg_retract",
     "join_left_nopk",
-    "join_semi_in",
     "changelog_normalize_cdc_dup",
 )
 ONE_CHANGE_AN_INSTANT = [n for n in IN_SCOPE if n not in UPDATES]

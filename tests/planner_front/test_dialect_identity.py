@@ -99,4 +99,4 @@ def test_types_become_flink_types() -> None:
     assert str(logical_type(parse_expression("CAST(a AS TIMESTAMP)").args["to"])) == "TIMESTAMP(6)"
     assert str(logical_type(parse_expression("CAST(a AS TIME)").args["to"])) == "TIME(0)"
     assert str(logical_type(parse_expression("CAST(a AS CHAR VARYING(7))").args["to"])) == "VARCHAR(7)"
-    assert str(logical_type(parse_expression("CAST(a AS VARCHAR)").args["to"])) == "VARCHAR(1)"
+    assert str(logical_type(parse_expression("CAST(a AS VARCHAR)").args["to"])) == "VARCHAR(2147483647)"

@@ -19,7 +19,6 @@ IN_SCOPE = (
     "join_inner_hint_ttl",
     "join_inner_pk",
     "join_left_nopk",
-    "join_semi_in",
     "nottl_changelog_normalize",
     "nottl_dedup_keep_last",
     "statement_set_two_sinks",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import polars as pl
@@ -15,7 +15,7 @@ from execnodes.runtime.jobgraph import JobGraph
 from execnodes.runtime.state import MemoryRunStore
 from execnodes.runtime.worker import Blob, deliver, run_operator, unslot
 
-__all__ = ["LocalRun", "fold", "printed"]
+__all__ = ["LocalRun", "fold", "printed", "upsert_fold"]
 
 
 class LocalRun:
@@ -90,3 +90,30 @@ def fold(lines: Iterable[str]) -> list[str]:
         count[(prefix + "> " if prefix else "") + row] += 1 if kind[0] == "+" else -1
     assert all(n >= 0 for n in count.values()), f"rows deleted that were not there: {count}"
     return sorted(row for row, n in count.items() for _ in range(n))
+
+
+def upsert_fold(lines: Iterable[str], key: Sequence[int]) -> list[str]:
+    """The rows that printed changes leave in a table with a primary key, sorted: -U is not needed."""
+    rows: dict[tuple[str, ...], str] = {}
+    for line in lines:
+        kind, row = line[:2], line[2:]
+        values = _values(row)
+        place = tuple(values[i] for i in key)
+        if kind == "-D":
+            rows.pop(place, None)
+        elif kind != "-U":
+            rows[place] = row
+    return sorted(rows.values())
+
+
+def _values(row: str) -> list[str]:
+    """The top values of ``[a, [b, c], {d=e}]``."""
+    out, depth = [""], 0
+    for part in row[1:-1].split(", "):
+        out[-1] += part
+        depth += sum(part.count(c) for c in "[{") - sum(part.count(c) for c in "]}")
+        if depth:
+            out[-1] += ", "
+        else:
+            out.append("")
+    return out[:-1]
