@@ -1,0 +1,39 @@
+"""Flink's own test programs of the operators this project has, each three ways; see :mod:`tests.support.programs`.
+
+``tests/support/programs_failing.json`` lists those that do not pass, by class, name and way, each with its reason. A
+listed one that passes fails here.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import shared_folder
+from tests.support.programs import WAYS, Program, failing, programs
+
+_SHARED = shared_folder()
+_PROGRAMS = programs(_SHARED) if _SHARED else []
+_FAILING = failing()
+
+
+def _cases() -> list[object]:
+    out: list[object] = []
+    for program in _PROGRAMS:
+        for way in program.ways:
+            reason = _FAILING.get(f"{program.label}/{way}")
+            marks = [pytest.mark.xfail(reason=reason, strict=True)] if reason else []
+            out.append(pytest.param(program, way, id=f"{program.label}/{way}", marks=marks))
+    return out
+
+
+@pytest.mark.parametrize(("program", "way"), _cases())
+def test_rows_like_flink(program: Program, way: str, shared: Path, tmp_path: Path) -> None:
+    found = WAYS[way](program, tmp_path)
+    assert found == {s["name"]: program.expected(s) for s in program.spec["sinks"]}
+
+
+def test_only_programs_that_exist_are_listed(shared: Path) -> None:
+    labels = {f"{p.label}/{way}" for p in _PROGRAMS for way in p.ways}
+    assert sorted(set(_FAILING) - labels) == []
