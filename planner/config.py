@@ -76,11 +76,11 @@ _ROWS: tuple[Option, ...] = (
     Option("table.exec.source.idle-timeout", _DURATION, "A source without rows for this long does not hold back "
            "watermarks.", default=0, refused=_LATER),
     Option("table.exec.sink.not-null-enforcer", _ENUM, "What happens to a NULL for a NOT NULL column of a sink.",
-           default="ERROR", values=("ERROR", "DROP"), refused=_LATER),
+           default="ERROR", values=("ERROR", "DROP")),
     Option("table.exec.sink.type-length-enforcer", _ENUM, "What happens to a value too long for its CHAR, VARCHAR or "
-           "BINARY column of a sink.", default="IGNORE", values=("IGNORE", "TRIM_PAD", "ERROR"), refused=_LATER),
+           "BINARY column of a sink.", default="IGNORE", values=("IGNORE", "TRIM_PAD", "ERROR")),
     Option("table.exec.sink.nested-constraint-enforcer", _ENUM, "Whether the two above look into rows and "
-           "collections.", default="IGNORE", values=("IGNORE", "ROWS", "ROWS_AND_COLLECTIONS"), refused=_LATER),
+           "collections.", default="IGNORE", values=("IGNORE", "ROWS", "ROWS_AND_COLLECTIONS")),
     Option("table.exec.sink.upsert-materialize", _ENUM, "Whether a sink keeps state to order updates by its key.",
            default="AUTO", values=("NONE", "AUTO", "FORCE")),
     Option("table.exec.sink.keyed-shuffle", _ENUM, "Whether rows are sent to a sink by its key.", default="AUTO",

@@ -5,19 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from execnodes.errors import PlanError, RunError
 from execnodes.model import Flag, Index, to_json
 from execnodes.nodes.base import FieldRef, StatefulNode, StateList, field_types
 from execnodes.nodes.table_source_scan import ability_meaning
 from execnodes.registry import exec_node
-from execnodes.specs import ChangelogKind, ConflictStrategy, DynamicTableSink
+from execnodes.specs import ChangelogKind, ConflictStrategy, DynamicTableSink, WritingMetadata
 from execnodes.support import joined_names
 from execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from execnodes.runtime.operators import Stateless
+    from execnodes.runtime.operators import Stateful, Stateless
 
 __all__ = ["Sink", "SinkV1"]
 
+_ENFORCERS = (
+    ("table.exec.sink.not-null-enforcer", "ERROR"),
+    ("table.exec.sink.type-length-enforcer", "IGNORE"),
+    ("table.exec.sink.nested-constraint-enforcer", "IGNORE"),
+)
 _KINDS = {"INSERT": "+I", "UPDATE_BEFORE": "-U", "UPDATE_AFTER": "+U", "DELETE": "-D"}
 
 
@@ -72,12 +78,53 @@ class Sink(StatefulNode):
             "materialize": self.require_upsert_materialize,
         }
 
-    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        from execnodes.runtime.operators import Stateless
+    @property
+    def written(self) -> tuple[tuple[str, LogicalType], ...]:
+        """Name and type of the fields of a row, as the table declares them; empty when the plan does not say.
 
-        if self.require_upsert_materialize:
-            raise self.not_supported("a sink that materializes upserts")
-        return Stateless()
+        The physical columns come first, then the metadata that is written.
+        """
+        spec = self.dynamic_table_sink
+        table = spec.table.resolved_table
+        if table is None:
+            return ()
+        fields = [(c.name, c.type) for c in table.table_schema.columns if c.kind == "PHYSICAL"]
+        for ability in spec.abilities:
+            if isinstance(ability, WritingMetadata):
+                fields += [(f.name, f.type) for f in ability.consumed_type.fields[len(fields) :]]
+        return tuple(fields)
+
+    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless | Stateful:
+        from execnodes.runtime.constraints import ConstraintTransform
+        from execnodes.runtime.kernels.sink_materializer import SinkMaterializerKernel
+        from execnodes.runtime.operators import Stateful, Stateless
+
+        spec = self.dynamic_table_sink.table
+        fields = self.written
+        options = {**session, **(self.configuration or {})}
+        nulls, lengths, nested = (options.get(key, default).upper() for key, default in _ENFORCERS)
+        if nested == "ROWS_AND_COLLECTIONS" and lengths == "TRIM_PAD":
+            raise RunError(
+                "RUN022",
+                f"values inside the collections of '{spec.summary}' cannot be cut or filled to their length",
+                expected="'table.exec.sink.type-length-enforcer' = 'ERROR' or 'IGNORE', or "
+                "'table.exec.sink.nested-constraint-enforcer' = 'ROWS' or 'IGNORE'",
+            )
+        check = ConstraintTransform(spec.summary, fields, nulls, lengths, nested)
+        checks = (check,) if check.demands_something else ()
+        table = spec.resolved_table
+        if not self.require_upsert_materialize or table is None:
+            return Stateless(checks)
+        names = [name for name, _ in fields]
+        primary = table.table_schema.primary_key
+        if primary is None:
+            raise PlanError(
+                "PLAN069",
+                f"node {self.id} keeps the rows of each primary key, and '{spec.summary}' has no primary key",
+                expected="a table with a primary key, or no requireUpsertMaterialize",
+            )
+        key = tuple(names.index(name) for name in primary.columns)
+        return Stateful(SinkMaterializerKernel(inputs[0], key, self.input_upsert_key or ()), (key,), checks)
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         names = joined_names(inputs)

@@ -6,14 +6,14 @@ import contextlib
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from execnodes.errors import RunError, StateplanError, find_encoded
 from execnodes.graph import ExecGraph
 from execnodes.runtime.checkpoint import Checkpoint, RestartCheck
-from execnodes.runtime.jobgraph import JobGraph
+from execnodes.runtime.jobgraph import JobGraph, OperatorSpec
 from execnodes.runtime.session import session
 from execnodes.runtime.sinks import SINK_SCHEMA, SinkDriver, write_sinks
 from execnodes.runtime.sources import Sources
@@ -37,7 +37,8 @@ class Progress:
         rows_out: rows written, over all sinks.
         seconds: since the start.
         operators: per operator uid, its counters (``rows_in``, ``rows_out``, ``state_bytes_written``,
-            ``state_rows_merged``, ``seconds``, and ``state_bytes`` and ``state_rows``, by how much its runs grew).
+            ``state_rows_merged``, ``retractions_missed``, ``seconds``, and ``state_bytes`` and ``state_rows``, by how
+            much its runs grew).
         sinks: per sink, rows written.
         batch_seconds: duration of the last finished micro-batch.
     """
@@ -136,10 +137,36 @@ def _explain(text: str) -> StateplanError:
     return RunError("RUN001", f"the job failed: {detail}", hint="--debug shows Spark's whole message")
 
 
+class Losses:
+    """Tells the user, once per operator and job, of retractions that found no row in its state."""
+
+    def __init__(self, operators: Sequence[OperatorSpec], console: Callable[[str], None] | None) -> None:
+        self.names = {o.uid: o.name for o in operators}
+        self.console = console
+
+    def tell(self, counters: Mapping[str, Mapping[str, float]]) -> None:
+        """Looks at the figures of the operators after a micro-batch."""
+        for uid in [u for u in self.names if counters.get(u, {}).get("retractions_missed")]:
+            name, count = self.names.pop(uid), int(counters[uid]["retractions_missed"])
+            if self.console is not None:
+                found, rows = ("retraction", "its row") if count == 1 else ("retractions", "their rows")
+                self.console(
+                    f"{name}: {count} {found} found nothing, because the state of {rows} had expired or {rows} never "
+                    "came; results may keep rows that should be gone (said once for this operator)"
+                )
+
+
 class _Run:
     """What lives as long as the query."""
 
-    def __init__(self, spark: SparkSession, job: JobGraph, checkpoint: Checkpoint, sinks: SinkDriver) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        job: JobGraph,
+        checkpoint: Checkpoint,
+        sinks: SinkDriver,
+        console: Callable[[str], None] | None,
+    ) -> None:
         from execnodes.runtime.counters import new_counters
 
         self.job = job
@@ -152,6 +179,7 @@ class _Run:
         self.batch = -1
         self.batch_seconds = 0.0
         self.failure: StateplanError | None = None
+        self.losses = Losses(job.operators, console)
 
     def on_batch(self, frame: DataFrame, batch_id: int) -> None:
         """Runs one micro-batch: Spark's ``foreachBatch``."""
@@ -169,6 +197,7 @@ class _Run:
             raise
         self.batch = batch_id
         self.batch_seconds = time.monotonic() - started
+        self.losses.tell(self.counters.value)
 
     def progress(self) -> Progress:
         operators = {uid: dict(figures) for uid, figures in self.counters.value.items()}
@@ -219,7 +248,7 @@ def execute(
         bounded = sources.bounded()
         sinks = SinkDriver.of(job.sinks)
         spark = session(options)
-        run = _Run(spark, job, checkpoint, sinks)
+        run = _Run(spark, job, checkpoint, sinks, console)
         if checkpoint.resumed and console is not None:
             console(f"continuing from the checkpoint {checkpoint.folder}")
         frame = build(job, run.shipped, lambda index: sources.frame(spark, index), run.counters.add)

@@ -25,11 +25,13 @@ class MemoryState:
     Attributes:
         tables: per state table its rows by identity, expired ones included until they are overwritten or dropped by
             :meth:`expire`.
+        missed: retractions so far that found nothing.
     """
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.tables: list[dict[Hashable, Row]] = [{} for _ in kernel.tables]
+        self.missed = 0
 
     def step(self, inputs: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]) -> pl.DataFrame:
         """Runs one micro-batch through the kernel, applies its state changes and returns its output.
@@ -47,6 +49,7 @@ class MemoryState:
             return self.lookup(table, keys, now, ttl[table.slot])
 
         step = self.kernel.process(inputs, fetch_state(self.kernel, inputs, lookup), now, ttl)
+        self.missed += step.missed
         for table, upserts, deletes in zip(self.kernel.tables, step.upserts, step.deletes, strict=True):
             self.write(table, upserts, deletes)
         return step.output

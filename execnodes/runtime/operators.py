@@ -19,7 +19,9 @@ class Stateless:
 
 @dataclass(frozen=True)
 class Stateful:
-    """A kernel; ``keys`` are, per input, the fields that decide the key group of a row."""
+    """A kernel; ``keys`` are, per input, the fields that decide the key group of a row. ``before`` are transforms of
+    the rows of every input, in order."""
 
     kernel: Kernel
     keys: tuple[tuple[int, ...], ...]
+    before: tuple[Transform, ...] = ()

@@ -79,6 +79,7 @@ class StepStats:
         rows_change: rows in all runs after the step minus before it (versions and tombstones included).
         merged_rows: rows read by merges.
         expired_runs: runs dropped whole because all their rows had expired.
+        missed: retractions that found nothing.
         rows: per state table, rows in all its runs after the step (versions and tombstones included).
     """
 
@@ -87,6 +88,7 @@ class StepStats:
     rows_change: int = 0
     merged_rows: int = 0
     expired_runs: int = 0
+    missed: int = 0
     rows: dict[str, int] = field(default_factory=dict)
 
 
@@ -226,6 +228,7 @@ class KeyedState:
         tables = self._tables
         state = fetch_state(kernel, inputs, lambda t, keys: self.lookup(t, keys, now, ttl[t.slot]))
         result = kernel.process(inputs, state, now, ttl)
+        self.stats.missed += result.missed
         for table, upserts, deletes in zip(tables, result.upserts, result.deletes, strict=True):
             self.write(table, upserts, deletes, now, ttl[table.slot])
         self.flush()

@@ -87,7 +87,7 @@ class _Translation:
             self.parts[node.id] = part
             if isinstance(node, Sink):
                 self.sinks[node.id] = len(self.sinks)
-            elif isinstance(part, Stateful):
+            if isinstance(part, Stateful):
                 self.operators[node.id] = len(self.operators)
                 self.levels[node.id] = before + 1
         return JobGraph(
@@ -100,16 +100,15 @@ class _Translation:
     def pipeline(self, node: ExecNode, first: tuple[Transform, ...] = ()) -> Pipeline:
         """What happens to the rows of ``node`` up to the next operators and sinks."""
         outputs: list[Pipeline | ToOperator | ToSink] = []
+        if isinstance(node, Sink):
+            return Pipeline(first, (ToSink(self.sinks[node.id], self.connector(node) == "blackhole"),))
         for consumer, position in self.consumers[node.id]:
             part = self.parts[consumer.id]
             if isinstance(part, Stateful):
-                outputs.append(ToOperator(self.operators[consumer.id], position, tuple(columns(part.keys[position]))))
+                to = ToOperator(self.operators[consumer.id], position, tuple(columns(part.keys[position])))
+                outputs.append(Pipeline(part.before, (to,)) if part.before else to)
                 continue
-            after = (
-                Pipeline((), (ToSink(self.sinks[consumer.id], self.connector(consumer) == "blackhole"),))
-                if isinstance(consumer, Sink)
-                else self.pipeline(consumer)
-            )
+            after = self.pipeline(consumer)
             merged = Pipeline((*part.transforms, *after.transforms), after.outputs)
             outputs.extend([merged] if merged.transforms else merged.outputs)
         if len(outputs) == 1 and isinstance(outputs[0], Pipeline):
@@ -197,9 +196,7 @@ class _Translation:
 
         assert isinstance(node, Sink)
         options = self.table_options(node.dynamic_table_sink)
-        table = node.dynamic_table_sink.table.resolved_table
-        assert table is not None
-        fields = tuple((c.name, c.type) for c in table.table_schema.columns if c.kind == "PHYSICAL")
+        fields = node.written
         validate_table(options, "sink", schema=fields)
         return SinkSpec(
             f"{_uid(node)}-{self.job_id}", node.dynamic_table_sink.table.summary, options["connector"], options, fields

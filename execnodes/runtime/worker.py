@@ -138,6 +138,7 @@ def run_operator(
                 "state_bytes": state.stats.bytes_written - state.stats.bytes_dropped,
                 "state_rows": state.stats.rows_change,
                 "state_rows_merged": state.stats.merged_rows,
+                "retractions_missed": state.stats.missed,
                 "seconds": time.perf_counter() - started,
             },
         )

@@ -11,7 +11,6 @@ import pytest
 from planner.environment import TableEnvironment
 from planner.script import read_script
 from tests.support.cases import IN_SCOPE, Case, replay_script
-from tests.support.local import fold
 
 
 def without_additions(value: Any) -> Any:
@@ -51,4 +50,4 @@ def test_same_rows_as_flink(
     for statement in read_script(replay_script(case, tmp_path, step=1 if name.startswith("ttl_") else 4)):
         result = environment.execute_statement(statement)
     result.wait()
-    assert fold(capsys.readouterr().out.splitlines()) == case.materialized
+    assert case.folded(capsys.readouterr().out.splitlines()) == case.materialized

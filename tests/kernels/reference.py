@@ -363,6 +363,41 @@ class SemiAntiJoin(Join):
         return out
 
 
+class SinkMaterializer:
+    """SinkUpsertMaterializer: one list of rows per primary key."""
+
+    def __init__(self, key: Sequence[int], upsert_key: Sequence[int], ttl: int) -> None:
+        self.key, self.upsert_key = key, upsert_key
+        self.state: Cells[list[Row]] = Cells(ttl)
+        self.missed = 0
+
+    def same(self, a: Row, b: Row) -> bool:
+        return all(a[i] == b[i] for i in self.upsert_key) if self.upsert_key else a == b
+
+    def add(self, change: Change, now: int) -> list[Change]:
+        kind, row = change
+        key = tuple(row[i] for i in self.key)
+        rows = list(self.state.get(key, now) or [])
+        index = next((i for i, r in enumerate(rows) if self.same(r, row)), -1)
+        if not retracts(kind):
+            out = [(UPDATE_AFTER if rows else INSERT, row)]
+            if index >= 0 and self.upsert_key:
+                rows[index] = row
+            else:
+                rows.append(row)
+            self.state.put(key, rows, now)
+            return out
+        if index < 0:
+            self.missed += 1
+            return []
+        gone = rows.pop(index)
+        if not rows:
+            self.state.remove(key)
+            return [(DELETE, gone)]
+        self.state.put(key, rows, now)
+        return [(UPDATE_AFTER, rows[-1])] if index == len(rows) else []
+
+
 class ChangelogNormalize:
     """ProcTimeDeduplicateKeepLastRowFunction over changes, with the filter of ChangelogNormalize."""
 

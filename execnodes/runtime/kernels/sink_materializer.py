@@ -1,0 +1,253 @@
+"""The state of a sink whose primary key is not the key of the changes it gets: the rows of each primary key, in order.
+
+Source of the semantics: Flink's ``SinkUpsertMaterializer``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+
+from execnodes.changelog import KIND, RowKind, columns
+from execnodes.runtime.kernel import StateTable, Step
+from execnodes.runtime.kernels._net import (
+    Bools,
+    FrozenKernel,
+    Ints,
+    absent,
+    ids_of,
+    is_retraction,
+    lookup_frame,
+    positions,
+    ranks,
+    replay,
+    stable_order,
+    stamped,
+    state_columns,
+    with_kind,
+)
+from execnodes.types import LogicalType
+
+__all__ = ["SinkMaterializerKernel"]
+
+_PLACE = "n"
+"""Column of the state: the place of a row among those of its primary key; only the order counts."""
+
+
+@dataclass(frozen=True)
+class SinkMaterializerKernel(FrozenKernel):
+    """Keeps the rows of each primary key in the order they came; the table shows the one that came last.
+
+    A row that comes replaces the one of the same upsert key, at its place, or goes last. A row that is retracted (-U,
+    -D) is the first with its upsert key; without an upsert key, the first equal row. When the last row goes, the one
+    before it is shown again; when none is left the key is deleted. A retraction that finds nothing is counted.
+
+    As Flink keeps one list per primary key, all rows of a key live as long as it, and are refreshed by every change
+    that is not a retraction that finds nothing. Per micro-batch and key one change is emitted at most: +I, +U or -D.
+
+    Attributes:
+        input_type: ROW type of the rows.
+        primary_key: fields of the sink's primary key.
+        upsert_key: fields of the key of the changes; empty for none.
+    """
+
+    input_type: LogicalType
+    primary_key: tuple[int, ...]
+    upsert_key: tuple[int, ...] = ()
+
+    @cached_property
+    def _key_columns(self) -> list[str]:
+        return columns(self.primary_key)
+
+    @cached_property
+    def _entry_columns(self) -> list[str]:
+        """What tells the rows of a primary key apart."""
+        if not self.upsert_key:
+            return columns(len(self.input_type.fields))
+        return list(dict.fromkeys([*self._key_columns, *columns(self.upsert_key)]))
+
+    @cached_property
+    def tables(self) -> tuple[StateTable, ...]:
+        key = tuple(self._key_columns)
+        schema = {**state_columns(self.input_type), _PLACE: pl.Int64()}
+        return (StateTable("sinkMaterializeState", 0, key, (*key, _PLACE), schema),)
+
+    def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+        return [lookup_frame(inputs[0], self._key_columns)]
+
+    def process(
+        self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]
+    ) -> Step:
+        """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`."""
+        frame, before = inputs[0], state[0]
+        retracted = is_retraction(frame)
+        adds = np.ones(frame.height, bool) if retracted is None else ~retracted
+        fresh = frame.drop(KIND, strict=False)
+        keys, (key_before, key_now) = ids_of((before, fresh), self._key_columns)
+        entries, (entry_before, entry_now) = ids_of((before, fresh), self._entry_columns)
+        lists = _Lists(
+            np.concatenate([key_before, key_now]),
+            keys.count,
+            entry_before,
+            entry_now,
+            entries.count,
+            before[_PLACE].to_numpy(),
+            adds,
+            bool(self.upsert_key),
+        )
+        rows = pl.concat([before[fresh.columns], fresh], rechunk=True)
+        final = lists.after(np.ones(frame.height, bool))
+        changed = lists.changed(final)
+        written = np.flatnonzero(changed[lists.keys[final.rows]])
+        lists_now = rows[final.rows[written]].hstack([pl.Series(_PLACE, final.places[written])])
+        places = [*self._key_columns, _PLACE]
+        old = before[places][np.flatnonzero(changed[key_before])]
+        gone = absent(old, places, lists_now)
+        upserts = stamped(lists_now, now) if len(written) else None
+        deletes = old[gone] if len(gone) else None
+        return Step(_shown(rows, lists, final), [upserts], [deletes], lists.missed())
+
+
+def _shown(rows: pl.DataFrame, lists: _Lists, final: _Rows) -> pl.DataFrame:
+    """What the changes make the table show, per primary key in order of its last change.
+
+    A row that comes is shown, also where it takes the place of one further up. A row that goes matters only when it is
+    the last of its list: then the last one of those that are left is shown.
+    """
+    known = len(lists.places)
+    codes = lists.keys[known:]
+    last_add = lists.last_add()
+    before, after = lists.ends(lists.after(np.zeros(len(codes), bool))), lists.ends(final)
+    until_add = np.arange(len(codes)) <= last_add[codes]
+    then = after if until_add.all() else lists.ends(lists.after(until_add))
+    lost = (then.places >= 0) & (then.places != after.places)
+    shown = np.where(lost | (last_add < 0), after.rows, known + last_add)
+    shown[after.rows < 0] = -1
+    touched = positions(codes, lists.count)
+    told = ((last_add >= 0) | lost) & (touched >= 0) & ((shown >= 0) | (before.rows >= 0))
+    keys = np.flatnonzero(told)
+    keys = keys[np.argsort(touched[keys])]
+    there, was = shown[keys] >= 0, before.rows[keys] >= 0
+    kinds = np.where(there, np.where(was, RowKind.UPDATE_AFTER, RowKind.INSERT), RowKind.DELETE)
+    return with_kind(rows[np.where(there, shown[keys], before.rows[keys])], kinds.astype(np.int8))
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows with their places.
+
+    Attributes:
+        rows: positions among the rows of the state and, behind them, those of the batch.
+        places: of each; a row that came is behind all of the state.
+    """
+
+    rows: Ints
+    places: Ints
+
+
+@dataclass(frozen=True)
+class _Lists:
+    """The lists of rows of all primary keys, and what a batch does to them.
+
+    Attributes:
+        keys: number of the primary key of every row of the state, then of every row of the batch.
+        count: how many primary keys there are.
+        entries_before, entries_now: number of what tells a row apart, of the state's rows and of the batch's.
+        entries: how many such numbers there are.
+        places: of the state's rows.
+        adds: which rows of the batch come; the others go.
+        keyed: whether there is at most one row per entry.
+    """
+
+    keys: Ints
+    count: int
+    entries_before: Ints
+    entries_now: Ints
+    entries: int
+    places: Ints
+    adds: Bools
+    keyed: bool
+
+    def after(self, ops: Bools) -> _Rows:
+        """The rows of all lists after the rows ``ops`` of the batch."""
+        return self._after_keyed(ops) if self.keyed else self._after(ops)
+
+    def _after_keyed(self, ops: Bools) -> _Rows:
+        known = len(self.places)
+        there = positions(self.entries_before, self.entries)
+        coming = self._last(ops & self.adds)
+        going = self._last(ops & ~self.adds)
+        back = np.flatnonzero(ops & self.adds & (np.arange(len(ops)) > going[self.entries_now]))[::-1]
+        first = np.full(self.entries, -1, np.int64)
+        first[self.entries_now[back]] = back
+        stays = (there >= 0) & (going < 0)
+        entries = np.flatnonzero(stays | (first >= 0))
+        rows = np.where(first[entries] >= 0, known + coming[entries], there[entries])
+        places = self._base() + first[entries]
+        places[stays[entries]] = self.places[there[entries][stays[entries]]]
+        return _Rows(rows, places)
+
+    def _after(self, ops: Bools) -> _Rows:
+        known = len(self.places)
+        oldest = np.argsort(self.places, kind="stable")
+        chosen = np.flatnonzero(ops)
+        come = np.flatnonzero(ops & self.adds)
+        start = np.bincount(self.entries_before, minlength=self.entries)
+        codes = self.entries_now[chosen]
+        _, left = replay(codes, np.where(self.adds[chosen], np.int64(1), np.int64(-1)), start)
+        pushed = np.concatenate([self.entries_before[oldest], self.entries_now[come]])
+        kept = ranks(pushed, backwards=True) < left[pushed]
+        rows = np.concatenate([oldest, known + come])
+        places = np.concatenate([self.places[oldest], self._base() + come])
+        return _Rows(rows[kept], places[kept])
+
+    def _base(self) -> int:
+        """The first place behind all of the state."""
+        return int(self.places.max(initial=-1)) + 1
+
+    def _last(self, ops: Bools) -> Ints:
+        """Per entry the last of the rows ``ops`` of the batch, -1 for none."""
+        chosen = np.flatnonzero(ops)
+        last = positions(self.entries_now[chosen], self.entries)
+        last[last >= 0] = chosen[last[last >= 0]]
+        return last
+
+    def last_add(self) -> Ints:
+        """Per primary key the last row of the batch that comes, -1 for none."""
+        chosen = np.flatnonzero(self.adds)
+        last = positions(self.keys[len(self.places) :][chosen], self.count)
+        last[last >= 0] = chosen[last[last >= 0]]
+        return last
+
+    def changed(self, rows: _Rows) -> Bools:
+        """Which primary keys have lists that a row came to or went from."""
+        before = np.bincount(self.keys[: len(self.places)], minlength=self.count)
+        changed: Bools = before != np.bincount(self.keys[rows.rows], minlength=self.count)
+        return changed | (self.last_add() >= 0)
+
+    def ends(self, rows: _Rows) -> _Rows:
+        """Per primary key the last row of its list, -1 for none."""
+        order = np.argsort(rows.places, kind="stable")
+        at = positions(self.keys[rows.rows[order]], self.count)
+        there = at >= 0
+        out = _Rows(np.full(self.count, -1, np.int64), np.full(self.count, -1, np.int64))
+        out.rows[there] = rows.rows[order][at[there]]
+        out.places[there] = rows.places[order][at[there]]
+        return out
+
+    def missed(self) -> int:
+        """How many rows that go were not there."""
+        if not self.keyed:
+            come = int(self.adds.sum())
+            left = len(self._after(np.ones(len(self.adds), bool)).rows)
+            return len(self.adds) - come - (len(self.places) + come - left)
+        order = stable_order(self.entries_now)
+        codes = self.entries_now[order]
+        there = positions(self.entries_before, self.entries)[codes] >= 0
+        again = np.flatnonzero(codes[1:] == codes[:-1]) + 1
+        there[again] = self.adds[order][again - 1]
+        return int((~self.adds[order] & ~there).sum())
