@@ -28,6 +28,7 @@ __all__ = [
     "Filter",
     "FilterAbility",
     "Join",
+    "MultiJoin",
     "Project",
     "ProjectAbility",
     "Rank",
@@ -203,7 +204,10 @@ class Calc(_Single):
 
 @dataclass(frozen=True)
 class Join(Rel):
-    """A join; ``condition`` is over left ++ right."""
+    """A join; ``condition`` is over left ++ right.
+
+    ``ttl_texts`` are the lifetimes of the state as the hint gives them; ``multi`` asks for a :class:`MultiJoin`.
+    """
 
     left: Rel
     right: Rel
@@ -213,6 +217,8 @@ class Join(Rel):
     right_ttl: int | None = None
     names: tuple[str, ...] = ()
     place: Place | None = field(default=None, compare=False, repr=False)
+    ttl_texts: tuple[str | None, str | None] = (None, None)
+    multi: bool = False
 
     @property
     def inputs(self) -> tuple[Rel, ...]:
@@ -228,6 +234,44 @@ class Join(Rel):
             right = tuple((n, t.as_nullable()) for n, t in right)
         names = unique_names([n for n, _ in (*left, *right)])
         return tuple((n, t) for n, (_, t) in zip(names, (*left, *right), strict=True))
+
+
+@dataclass(frozen=True)
+class MultiJoin(Rel):
+    """Joins of ``sources`` from left to right, all in one.
+
+    Per source: ``join_types`` (INNER or LEFT; of the first it means nothing), ``conditions`` over the fields of all
+    sources up to it, ``ttls`` of its state in milliseconds and ``ttl_texts``, the same as the hint gives it.
+    """
+
+    sources: tuple[Rel, ...]
+    join_types: tuple[str, ...]
+    conditions: tuple[Rex, ...]
+    names: tuple[str, ...]
+    ttls: tuple[int | None, ...]
+    ttl_texts: tuple[str | None, ...]
+    place: Place | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def inputs(self) -> tuple[Rel, ...]:
+        return self.sources
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        types = [
+            t.as_nullable() if n and kind == "LEFT" else t
+            for n, (kind, source) in enumerate(zip(self.join_types, self.sources, strict=True))
+            for _, t in source.fields
+        ]
+        return tuple(zip(self.names, types, strict=True))
+
+    @property
+    def offsets(self) -> list[int]:
+        """Where the fields of each source begin, then the number of all."""
+        out = [0]
+        for source in self.sources:
+            out.append(out[-1] + source.width)
+        return out
 
 
 @dataclass(frozen=True)
@@ -430,7 +474,7 @@ def replace_inputs(rel: Rel, inputs: Sequence[Rel]) -> Rel:
         return replace(rel, input=inputs[0])
     if isinstance(rel, Join):
         return replace(rel, left=inputs[0], right=inputs[1])
-    if isinstance(rel, Union):
+    if isinstance(rel, (Union, MultiJoin)):
         return replace(rel, sources=tuple(inputs))
     return rel
 

@@ -20,6 +20,7 @@ from planner.expressions.evaluate import session_time_zone
 from planner.lowering import lower
 from planner.passes import optimize
 from planner.passes.changelog import infer_changelog
+from planner.passes.multi_joins import every_join
 from planner.passes.reuse_scans import reuse_scans
 from planner.passes.reuse_sinks import reuse_sinks
 from planner.physical import Physical
@@ -76,7 +77,8 @@ def _optimized(sink: Sink, options: Mapping[str, str]) -> Sink:
     """The physical plan of ``sink``. Errors without a place of their own get that of the sink."""
     try:
         with session_time_zone(local_time_zone(options)):
-            found = optimize(sink)
+            multi = value(options, "table.optimizer.multi-join.enabled")
+            found = optimize(every_join(sink) if multi else sink)
     except StateplanError as error:
         error.place = error.place or sink.place
         raise

@@ -103,8 +103,7 @@ _ROWS: tuple[Option, ...] = (
     Option("table.optimizer.incremental-agg-enabled", _BOOLEAN, "Split distinct aggregates are joined into "
            "incremental ones.", default=True, no_effect="aggregates are not split"),
     Option("table.optimizer.join-reorder-enabled", _BOOLEAN, "Joins may be reordered.", default=False, refused=_LATER),
-    Option("table.optimizer.multi-join.enabled", _BOOLEAN, "Chains of joins become one operator.", default=False,
-           refused=_LATER),
+    Option("table.optimizer.multi-join.enabled", _BOOLEAN, "Chains of joins become one operator.", default=False),
     Option("table.optimizer.delta-join.strategy", _ENUM, "Whether joins look up their other side in a table.",
            default="AUTO", values=("AUTO", "FORCE", "NONE"), refused=_LATER),
     Option("table.optimizer.multiple-input-enabled", _BOOLEAN, "Operators are fused.", default=True,

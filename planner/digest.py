@@ -20,6 +20,7 @@ from planner.algebra import (
     Exchange,
     FilterAbility,
     Join,
+    MultiJoin,
     Rank,
     Rel,
     Scan,
@@ -325,6 +326,30 @@ def _join(node: Physical) -> list[str]:
     ]
 
 
+def _multi_join(node: Physical) -> list[str]:
+    from planner.metadata.unique_keys import join_input_keys
+    from planner.passes.multi_joins import common_keys
+
+    rel = node.rel
+    assert isinstance(rel, MultiJoin)
+    shared = common_keys(rel)
+    keys = []
+    for source, own in zip(rel.sources, shared, strict=True):
+        found = [f"({_keys(k, source)})" for k in join_input_keys(source, own)]
+        keys.append(", ".join(found) or "noUniqueKey")
+    out = [
+        f"commonJoinKey=[{_keys(shared[0], rel) or 'noCommonJoinKey'}]",
+        f"joinTypes=[{', '.join(rel.join_types[1:])}]",
+        f"inputUniqueKeys=[{', '.join(keys)}]",
+    ]
+    if any(rel.ttl_texts):
+        out.append(f"stateTtlHints=[[[STATE_TTL options:[{', '.join(t or '0s' for t in rel.ttl_texts)}]]]]")
+    conditions = ", ".join(expression(c, rel.names) for c in rel.conditions[1:])
+    select = ",".join(rel.names)
+    row = "RecordType(" + ", ".join(f"{calcite_type(t)} {n}" for n, t in rel.fields) + ")"
+    return [*out, f"joinConditions=[{conditions}]", f"select=[{select}]", f"rowType=[{row}]"]
+
+
 def _input_spec(rel: Join, side: int) -> str:
     from planner.metadata.unique_keys import join_input_keys
     from planner.passes.push_filters import equi_keys
@@ -381,6 +406,7 @@ _DESCRIPTIONS: dict[type[Rel], tuple[str, Callable[[Physical], list[str]]]] = {
     Exchange: ("Exchange", _exchange),
     Aggregate: ("GroupAggregate", _aggregate),
     Join: ("Join", _join),
+    MultiJoin: ("MultiJoin", _multi_join),
     Union: ("Union", _union),
     Rank: ("Deduplicate", _rank),
     Sink: ("Sink", _sink),

@@ -23,6 +23,7 @@ from planner.algebra import (
     Exchange,
     FilterAbility,
     Join,
+    MultiJoin,
     ProjectAbility,
     Rank,
     Rel,
@@ -36,6 +37,7 @@ from planner.config import value
 from planner.digest import describe, needed_retractions
 from planner.expressions.ops import and_, conjunctions, is_always_true
 from planner.metadata.unique_keys import join_input_keys, smallest_key, upsert_keys
+from planner.passes.multi_joins import common_keys, equal_fields
 from planner.passes.push_filters import equi_keys, is_equi_key, null_filters
 from planner.physical import Physical, changelog_mode
 
@@ -88,7 +90,7 @@ class _Lowering:
             data["configuration"] = {k: self.options.get(k, default) for k, default in configuration}
         data |= fields(self, node)
         if inputs:
-            data["inputProperties"] = [_input_property(node.rel)] * len(inputs)
+            data["inputProperties"] = _input_properties(node.rel)
         data["outputType"] = rel_type(node.rel).to_json()
         data["description"] = describe(node)
         shareable = self.share_scans if isinstance(node.rel, Scan) else self.share and not isinstance(node.rel, Sink)
@@ -192,6 +194,26 @@ class _Lowering:
         out["state"] = [self.state(0, rel.left_ttl, "leftState"), self.state(1, rel.right_ttl, "rightState")]
         return out
 
+    def multi_join(self, node: Physical) -> Json:
+        rel = node.rel
+        assert isinstance(rel, MultiJoin)
+        whole: Rex = and_(t for c in rel.conditions for t in conjunctions(c))
+        attributes: dict[str, list[Json]] = {}
+        for n, pairs in enumerate(equal_fields(rel)):
+            for source, field, own in pairs:
+                if source == 0:
+                    attributes.setdefault("0", []).append(_attribute(-1, -1, 0, field))
+                attributes.setdefault(str(n), []).append(_attribute(source, field, n, own))
+        out: Json = {"joinTypes": list(rel.join_types), "joinConditions": [c.to_json() for c in rel.conditions]}
+        if not is_always_true(whole):
+            out["multiJoinCondition"] = whole.to_json()
+        if attributes:
+            out["joinAttributeMap"] = dict(sorted(attributes.items()))
+        shared = zip(rel.sources, common_keys(rel), strict=True)
+        out["inputUniqueKeys"] = [[list(k) for k in join_input_keys(source, keys)] for source, keys in shared]
+        out["state"] = [self.state(i, ttl, f"input-state-{i}") for i, ttl in enumerate(rel.ttls)]
+        return out
+
     def normalize(self, node: Physical) -> Json:
         rel = node.rel
         assert isinstance(rel, ChangelogNormalize)
@@ -255,6 +277,7 @@ _NODES: dict[type[Rel], tuple[str, Callable[[_Lowering, Physical], Json]]] = {
     Aggregate: ("stream-exec-group-aggregate_1", _Lowering.aggregate),
     Rank: ("stream-exec-deduplicate_1", _Lowering.rank),
     Join: ("stream-exec-join_1", _Lowering.join),
+    MultiJoin: ("stream-exec-multi-join_1", _Lowering.multi_join),
     Union: ("stream-exec-union_1", _Lowering.union),
     ChangelogNormalize: ("stream-exec-changelog-normalize_1", _Lowering.normalize),
     DropUpdateBefore: ("stream-exec-drop-update-before_1", _Lowering.drop_update_before),
@@ -262,11 +285,28 @@ _NODES: dict[type[Rel], tuple[str, Callable[[_Lowering, Physical], Json]]] = {
 }
 
 
-def _input_property(rel: Rel) -> Json:
-    if not isinstance(rel, Exchange):
-        return _UNKNOWN
-    distribution: Json = {"type": "HASH", "keys": list(rel.keys)} if rel.keys else {"type": "SINGLETON"}
-    return {**_UNKNOWN, "requiredDistribution": distribution}
+def _input_properties(rel: Rel) -> list[Json]:
+    if isinstance(rel, Exchange):
+        return [{**_UNKNOWN, "requiredDistribution": _distribution(rel.keys)}]
+    if isinstance(rel, MultiJoin):
+        return [
+            {**_UNKNOWN, "requiredDistribution": _distribution(keys), "priority": i}
+            for i, keys in enumerate(common_keys(rel))
+        ]
+    return [_UNKNOWN] * len(rel.inputs)
+
+
+def _distribution(keys: Sequence[int]) -> Json:
+    return {"type": "HASH", "keys": list(keys)} if keys else {"type": "SINGLETON"}
+
+
+def _attribute(left_input: int, left_field: int, right_input: int, right_field: int) -> Json:
+    return {
+        "leftInputId": left_input,
+        "leftFieldIndex": left_field,
+        "rightInputId": right_input,
+        "rightFieldIndex": right_field,
+    }
 
 
 def _projection(ability: ProjectAbility) -> list[Json]:

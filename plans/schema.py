@@ -175,7 +175,13 @@ def _cleaned(schema: Any) -> Any:
 
 
 def _states(names: tuple[str, ...], required: bool = True) -> Schema:
-    """The ``state`` key of a node with these states: all of them or none."""
+    """The ``state`` key of a node with these states: all of them or none; ``name-*`` is one per input."""
+    if any(name.endswith("*") for name in names):
+        return {
+            "description": f"{_COMMON['state']} States: one per input, {', '.join(names)}.",
+            "type": ["array", "null"],
+            "items": {"allOf": [{"$ref": "#/$defs/StateMetadata"}]},
+        }
     slots = ", ".join(f"{index} {name}" for index, name in enumerate(names))
     entry = {
         "allOf": [{"$ref": "#/$defs/StateMetadata"}],

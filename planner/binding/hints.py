@@ -1,4 +1,4 @@
-"""STATE_TTL hints: reading them, and which operator of a SELECT takes them."""
+"""STATE_TTL and MULTI_JOIN hints: reading them, and which operator of a SELECT takes them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from planner.positions import place_of
 
 __all__ = ["TtlHints"]
 
-_JOIN_HINTS = ("BROADCAST", "SHUFFLE_HASH", "SHUFFLE_MERGE", "NEST_LOOP", "LOOKUP", "MULTI_JOIN")
-_KNOWN = ("STATE_TTL", *_JOIN_HINTS)
+_JOIN_HINTS = ("BROADCAST", "SHUFFLE_HASH", "SHUFFLE_MERGE", "NEST_LOOP", "LOOKUP")
+_KNOWN = ("STATE_TTL", "MULTI_JOIN", *_JOIN_HINTS)
 
 
 class TtlHints:
@@ -23,10 +23,17 @@ class TtlHints:
     Within one STATE_TTL hint the last value of a name wins, over several hints the first.
     """
 
-    def __init__(self, lifetimes: Mapping[str, int], places: Mapping[str, exp.Expr], source: str) -> None:
+    def __init__(
+        self,
+        lifetimes: Mapping[str, int],
+        places: Mapping[str, exp.Expr],
+        source: str,
+        multi: Mapping[str, exp.Expr] | None = None,
+    ) -> None:
         self.lifetimes = dict(lifetimes)
         self.places = dict(places)
         self.source = source
+        self.multi = dict(multi or {})
 
     @classmethod
     def read(cls, hint: exp.Expr | None, source: str) -> TtlHints:
@@ -37,8 +44,12 @@ class TtlHints:
         """
         merged: dict[str, int] = {}
         places: dict[str, exp.Expr] = {}
+        multi: dict[str, exp.Expr] = {}
         for item in hint.expressions if hint is not None else ():
             name = item.name.upper()
+            if name == "MULTI_JOIN":
+                multi |= cls._read_tables(item, source)
+                continue
             if name in _JOIN_HINTS:
                 raise not_supported(f"the hint {name}", place_of(item, source))
             if name != "STATE_TTL":
@@ -52,7 +63,19 @@ class TtlHints:
             one, where = cls._read_one(item, source)
             merged = {**one, **merged}
             places = {**where, **places}
-        return cls(merged, places, source)
+        return cls(merged, places, source, multi)
+
+    @staticmethod
+    def _read_tables(item: exp.Expr, source: str) -> dict[str, exp.Expr]:
+        named = {a.name: a for a in item.expressions if not isinstance(a, exp.EQ)}
+        if not named or len(named) < len(item.expressions):
+            raise SqlError(
+                "SQL121",
+                f"a {item.name.upper()} hint takes tables",
+                place=place_of(item, source),
+                expected=f"{item.name.upper()}(a, b)",
+            )
+        return named
 
     @staticmethod
     def _read_one(item: exp.Expr, source: str) -> tuple[dict[str, int], dict[str, exp.Expr]]:
@@ -92,8 +115,23 @@ class TtlHints:
         """The lifetime given for the relation ``name``, or None."""
         return None if name is None else self.lifetimes.get(name)
 
+    def text_of(self, name: str | None) -> str | None:
+        """The lifetime given for the relation ``name`` as it is written, or None."""
+        pair = None if name is None else self.places.get(name)
+        return None if pair is None else pair.expression.name
+
     def check(self, names: Sequence[str]) -> None:
         """Raises SqlError SQL123 for a hint that names none of the SELECT's relations."""
+        for key, node in self.multi.items():
+            if key not in names:
+                known = [n for n in names if n]
+                raise SqlError(
+                    "SQL123",
+                    f"the MULTI_JOIN hint names '{key}', which is no table of this SELECT",
+                    place=place_of(node, self.source),
+                    expected="one of " + ", ".join(known) if known else "no hint: there is no table",
+                    hint=nearest(key, known) or "a table with an alias is known by its alias only",
+                )
         for key, node in self.places.items():
             if key not in names:
                 known = [n for n in names if n]

@@ -50,7 +50,7 @@ def bind_join(
 
     Args:
         node: the ``exp.Join``.
-        hints: the STATE_TTL hints of the SELECT.
+        hints: the hints of the SELECT.
         source: the text that positions point into.
 
     Raises:
@@ -90,15 +90,18 @@ def bind_join(
     padded = [join_type in ("RIGHT", "FULL"), join_type in ("LEFT", "FULL")]
     made = replace(
         Join(left_rel, right_rel, condition, join_type),
-        left_ttl=_lifetime(left_scope, hints),
-        right_ttl=_lifetime(right_scope, hints),
+        left_ttl=hints.of(_name(left_scope)),
+        right_ttl=hints.of(_name(right_scope)),
+        ttl_texts=(hints.text_of(_name(left_scope)), hints.text_of(_name(right_scope))),
+        multi=not hints.multi.keys().isdisjoint((_name(left_scope), _name(right_scope))),
         place=place,
     )
     return made, scope.padded(len(left_scope.relations), *padded)
 
 
-def _lifetime(scope: Scope, hints: TtlHints) -> int | None:
-    return hints.of(scope.relations[0].name) if len(scope.relations) == 1 else None
+def _name(scope: Scope) -> str | None:
+    """What a hint calls this side of a join; None where it is a join itself."""
+    return scope.relations[0].name if len(scope.relations) == 1 else None
 
 
 def _without_condition(node: exp.Expr, source: str) -> bool:

@@ -68,7 +68,7 @@ NEGATED = {
 """``NOT (a op b)`` is ``a NEGATED[op] b``."""
 
 _SYNTAX = {
-    **dict.fromkeys((*COMPARISONS, "AND", "OR", "+", "-", "*", "/"), "BINARY"),
+    **dict.fromkeys((*COMPARISONS, "IS NOT DISTINCT FROM", "AND", "OR", "+", "-", "*", "/"), "BINARY"),
     "NOT": "PREFIX",
     **dict.fromkeys(("IS NULL", "IS NOT NULL", "IS TRUE", "IS FALSE", "IS NOT TRUE", "IS NOT FALSE"), "POSTFIX"),
     "CAST": "SPECIAL",

@@ -17,6 +17,7 @@ from planner.algebra import (
     Exchange,
     Filter,
     Join,
+    MultiJoin,
     Project,
     Rank,
     Rel,
@@ -99,6 +100,8 @@ def _keys(rel: Rel, upsert: bool) -> Keys:
         return keys
     if isinstance(rel, Join):
         return _of_join(rel, upsert)
+    if isinstance(rel, MultiJoin):
+        return _of_multi_join(rel, upsert)
     return _NONE
 
 
@@ -163,6 +166,31 @@ def _of_join(join: Join, upsert: bool) -> Keys:
     if left_unique and join.join_type in ("INNER", "RIGHT"):
         out |= {frozenset(r + width for r in k) for k in right}
     return frozenset(out)
+
+
+def _of_multi_join(join: MultiJoin, upsert: bool) -> Keys:
+    """As for its joins one after the other, the changes in order by the common key only."""
+    from planner.passes.multi_joins import common_keys, equal_fields
+
+    shared, pairs, offsets = common_keys(join), equal_fields(join), join.offsets
+    required = frozenset(shared[0]) if upsert else frozenset()
+    out = _containing(_keys(join.sources[0], upsert), required)
+    for n, source in enumerate(join.sources[1:], 1):
+        right = _keys(source, upsert)
+        equal_left = frozenset(offsets[i] + field for i, field, _ in pairs[n])
+        equal_right = frozenset(own for _, _, own in pairs[n])
+        left_unique = bool(pairs[n]) and any(k <= equal_left for k in out)
+        right_unique = bool(pairs[n]) and any(k <= equal_right for k in right)
+        if upsert:
+            right = _containing(right, frozenset(shared[n]))
+        placed = frozenset(frozenset(c + offsets[n] for c in k) for k in right)
+        found = {a | b for a in out for b in placed}
+        if right_unique:
+            found |= out
+        if left_unique and join.join_types[n] == "INNER":
+            found |= placed
+        out = frozenset(found)
+    return out
 
 
 def join_input_keys(rel: Rel, keys: Iterable[int]) -> list[tuple[int, ...]]:

@@ -23,6 +23,7 @@ from planner.passes.derive_join_filters import derive_join_filters
 from planner.passes.distribute import distribute
 from planner.passes.hep import Rule
 from planner.passes.merge_projects import merge_projects, remove_trivial_project
+from planner.passes.multi_joins import project_through_multi_join, to_multi_joins
 from planner.passes.prune_count_star import prune_count_star
 from planner.passes.prune_empty import prune_empty
 from planner.passes.pull_up_constants import pull_up_constants
@@ -119,6 +120,7 @@ PHASES: tuple[Phase, ...] = (
     ),
     Phase("filters into the sources", "sequence", (push_filter_into_scan,)),
     Phase("nothing from nothing", "collection", (prune_empty,)),
+    Phase("joins on a common key", "whole", function=to_multi_joins),
     Phase(
         "projections towards the sources",
         "collection",
@@ -127,6 +129,7 @@ PHASES: tuple[Phase, ...] = (
             remove_join_below_project,
             project_through_filter,
             project_through_join,
+            project_through_multi_join,
             merge_projects,
             remove_trivial_project,
             pull_up_constants,

@@ -25,6 +25,7 @@ from planner.algebra import (
     DropUpdateBefore,
     Exchange,
     Join,
+    MultiJoin,
     Rank,
     Rel,
     Scan,
@@ -38,6 +39,7 @@ from planner.config import value
 from planner.digest import describe
 from planner.expressions.ops import input_refs
 from planner.metadata.unique_keys import join_input_keys, upsert_keys
+from planner.passes.multi_joins import common_keys
 from planner.passes.push_filters import equi_keys
 from planner.physical import DeleteKind, Kinds, Physical, UpdateKind, kinds_of
 
@@ -97,7 +99,9 @@ def _provided(rel: Rel, inputs: tuple[Physical, ...]) -> Kinds:
         return _ALL
     if isinstance(rel, Join) and rel.join_type not in ("INNER", "SEMI"):
         return _ALL
-    if isinstance(rel, (Join, Union, Calc, Exchange, DropUpdateBefore)):
+    if isinstance(rel, MultiJoin) and "LEFT" in rel.join_types:
+        return _ALL
+    if isinstance(rel, (Join, MultiJoin, Union, Calc, Exchange, DropUpdateBefore)):
         out: Kinds = frozenset()
         for i in inputs:
             out |= i.kinds
@@ -110,9 +114,9 @@ def _check_accepted(node: Physical, accepted: Kinds, sink: Sink) -> None:
     if not extra:
         return
     culprit = node
-    while isinstance(culprit.rel, (Calc, Exchange, Union, Join, DropUpdateBefore)):
+    while isinstance(culprit.rel, (Calc, Exchange, Union, Join, MultiJoin, DropUpdateBefore)):
         below = next((i for i in culprit.inputs if i.kinds & extra), None)
-        if below is None or isinstance(culprit.rel, Join):
+        if below is None or isinstance(culprit.rel, (Join, MultiJoin)):
             break
         culprit = below
     words = " and ".join(w for k, w in (("UPDATE", "update"), ("DELETE", "delete")) if k in extra)
@@ -188,7 +192,7 @@ def _rank(node: Physical, required: UpdateKind) -> Physical | None:
 
 def _join(node: Physical, required: UpdateKind) -> Physical | None:
     join = node.rel
-    assert isinstance(join, Join)
+    assert isinstance(join, (Join, MultiJoin))
     inputs: list[Physical | None] = []
     for child, in_key in zip(node.inputs, _keys_in_join_key(join), strict=True):
         if required == "ONLY_UPDATE_AFTER":
@@ -200,12 +204,15 @@ def _join(node: Physical, required: UpdateKind) -> Physical | None:
     return _rebuilt(node, inputs, required)
 
 
-def _keys_in_join_key(join: Join) -> list[bool]:
-    """Per side, whether it has an upsert key that contains the join key."""
-    pairs = equi_keys(join.condition, join.left.width)
+def _keys_in_join_key(join: Join | MultiJoin) -> list[bool]:
+    """Per input, whether it has an upsert key that contains the join key."""
+    if isinstance(join, MultiJoin):
+        keys_of = [list(keys) for keys in common_keys(join)]
+    else:
+        pairs = equi_keys(join.condition, join.left.width)
+        keys_of = [[p[side] for p in pairs] for side in (0, 1)]
     out = []
-    for side, rel in enumerate(join.inputs):
-        keys = [p[side] for p in pairs]
+    for rel, keys in zip(join.inputs, keys_of, strict=True):
         out.append(any(frozenset(keys) <= frozenset(k) for k in join_input_keys(rel, keys)))
     return out
 
@@ -233,6 +240,7 @@ _VISITORS: dict[type[Rel], Callable[[Physical, UpdateKind], Physical | None]] = 
     Aggregate: _aggregate,
     Rank: _rank,
     Join: _join,
+    MultiJoin: _join,
     Calc: _calc,
     Exchange: _passed,
     Union: _passed,
@@ -262,7 +270,7 @@ def _delete(node: Physical, required: DeleteKind) -> Physical | None:
         return None
     if isinstance(rel, Union):
         return _with_inputs(node, [_delete(i, required) for i in node.inputs], required)
-    if isinstance(rel, Join):
+    if isinstance(rel, (Join, MultiJoin)):
         sides = [
             _deleting(child, "DELETE_BY_KEY" if required == "DELETE_BY_KEY" and in_key else "FULL_DELETE")
             for child, in_key in zip(node.inputs, _keys_in_join_key(rel), strict=True)

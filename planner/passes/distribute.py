@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from planner.algebra import Aggregate, ChangelogNormalize, Exchange, Join, Rank, Rel, Scan, replace_inputs
+from planner.algebra import Aggregate, ChangelogNormalize, Exchange, Join, MultiJoin, Rank, Rel, Scan, replace_inputs
+from planner.passes.multi_joins import common_keys
 from planner.passes.push_filters import equi_keys
 
 __all__ = ["distribute"]
@@ -34,4 +35,6 @@ def distribute(rel: Rel) -> Rel:
             left=Exchange(inputs[0], tuple(k for k, _ in keys)),
             right=Exchange(inputs[1], tuple(k for _, k in keys)),
         )
+    if isinstance(rel, MultiJoin):
+        return replace(rel, sources=tuple(map(Exchange, inputs, common_keys(rel))))
     return replace_inputs(rel, inputs)

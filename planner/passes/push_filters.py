@@ -137,7 +137,8 @@ def _perform(join: Join, above: list[Rex]) -> Rel | None:
         inner_left, inner_right, kept = _classify(kept, width, not pads_right, not pads_left)
         left += inner_left
         right += inner_right
-    if not left and not right and len(kept) == len(original) and join_type == join.join_type:
+    unmoved = len(upper) == len(above) and len(kept) == len(original)
+    if not left and not right and unmoved and join_type == join.join_type:
         return None
     condition = and_(kept)
     if join_type in ("INNER", "LEFT", "RIGHT"):

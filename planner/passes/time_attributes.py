@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from execnodes.rex import Call, InputRef, Rex
 from execnodes.types import LogicalType
-from planner.algebra import Aggregate, Calc, Join, Rank, Rel, Sink, Union, field_names, replace_inputs
+from planner.algebra import Aggregate, Calc, Join, MultiJoin, Rank, Rel, Sink, Union, field_names, replace_inputs
 from planner.expressions.ops import substitute, with_operands
 
 __all__ = ["materialize_time_attributes"]
@@ -29,6 +29,10 @@ def materialize_time_attributes(rel: Rel) -> Rel:
         left, right = (_materialized(i, range(i.width)) for i in inputs)
         fields = [*left.fields, *right.fields]
         return replace(rel, left=left, right=right, condition=_call(_retyped(rel.condition, fields)))
+    if isinstance(rel, MultiJoin):
+        sources = tuple(_materialized(i, range(i.width)) for i in inputs)
+        fields = [f for s in sources for f in s.fields]
+        return replace(rel, sources=sources, conditions=tuple(_call(_retyped(c, fields)) for c in rel.conditions))
     if isinstance(rel, Calc):
         fields = list(inputs[0].fields)
         exprs = tuple(_call(_retyped(e, fields)) for e in rel.exprs)

@@ -22,6 +22,7 @@ IN_SCOPE = (
     "join_inner_hint_ttl",
     "join_inner_pk",
     "join_left_nopk",
+    "multi_join",
     "nottl_changelog_normalize",
     "nottl_dedup_keep_last",
     "sink_upsert_materializer",

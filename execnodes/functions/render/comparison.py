@@ -130,6 +130,15 @@ def negation(r: Renderer, call: Call) -> pl.Expr:
     return ~r.expr(call.operands[0])
 
 
+@renders("IS NOT DISTINCT FROM")
+def is_not_distinct(r: Renderer, call: Call) -> pl.Expr:
+    """As multi-joins have it in their conditions; elsewhere it is written with OR."""
+    left, right = call.operands
+    a, b, floating = _sides(r, left, right)
+    equal = compare("=", a, b, floating=floating).fill_null(False)
+    return equal | (r.expr(left).is_null() & r.expr(right).is_null())
+
+
 @renders("IS NULL")
 def is_null(r: Renderer, call: Call) -> pl.Expr:
     return r.expr(call.operands[0]).is_null()

@@ -1,0 +1,145 @@
+"""Regular joins of several streams on one common key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+
+from pydantic import model_validator
+
+from execnodes.errors import PlanError
+from execnodes.model import ALWAYS, Index, PlanModel, RexField, custom_error
+from execnodes.nodes.base import FieldRef, StatefulNode, StateList, field_types, rex_refs
+from execnodes.registry import exec_node
+from execnodes.support import joined_names, rex_text
+from execnodes.types import LogicalType
+
+if TYPE_CHECKING:
+    from execnodes.runtime.operators import Stateful
+
+__all__ = ["JoinAttribute", "MultiJoin"]
+
+_WORDS = {"INNER": "joins", "LEFT": "left outer joins"}
+
+
+class JoinAttribute(PlanModel):
+    """Two fields that a join condition wants to be equal; the left one is -1, -1 for a field of the first input."""
+
+    left_input_id: Annotated[int, ALWAYS]
+    left_field_index: Annotated[int, ALWAYS]
+    right_input_id: Annotated[Index, ALWAYS]
+    right_field_index: Annotated[Index, ALWAYS]
+
+
+@exec_node
+class MultiJoin(StatefulNode):
+    """Joins several streams, which all have one common key, keeping the rows of each and no results in between.
+
+    .. code-block:: sql
+
+        SET 'table.optimizer.multi-join.enabled' = 'true';
+        INSERT INTO snk SELECT o.id, p.sum, s.target
+        FROM orders o JOIN payments p ON o.id = p.order_id LEFT JOIN shipments s ON o.id = s.order_id
+
+    Attributes:
+        join_types: per input, how it is joined with what comes before; of the first one it says nothing.
+        join_conditions: per input, over the fields of all inputs up to it.
+        multi_join_condition: all of them together.
+        join_attribute_map: per input (as text), the pairs of fields its equi-join has.
+        input_unique_keys: per input, its unique keys.
+    """
+
+    NAME: ClassVar[str] = "stream-exec-multi-join"
+    VERSION: ClassVar[int] = 1
+    STATE_NAMES: ClassVar[tuple[str, ...]] = ("input-state-*",)
+    INPUTS: ClassVar[int | None] = None
+
+    join_types: tuple[Literal["INNER", "LEFT"], ...]
+    join_conditions: tuple[RexField | None, ...]
+    multi_join_condition: RexField | None = None
+    join_attribute_map: dict[str, tuple[JoinAttribute, ...]] = {}  # noqa: RUF012 - pydantic copies it
+    input_unique_keys: tuple[tuple[tuple[Index, ...], ...] | None, ...]
+    state: StateList = ()
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        return tuple(f"input-state-{i}" for i in range(len(self.join_types)))
+
+    @property
+    def input_count(self) -> int | None:
+        return len(self.join_types)
+
+    @model_validator(mode="after")
+    def _one_of_each_per_input(self) -> Self:
+        wanted = len(self.join_types)
+        for key, found in (
+            ("joinConditions", len(self.join_conditions)),
+            ("inputUniqueKeys", len(self.input_unique_keys)),
+            ("inputProperties", len(self.input_properties)),
+        ):
+            if found != wanted:
+                raise custom_error(
+                    PlanError(
+                        "PLAN044", f"multi-join has {wanted} joinTypes and {found} {key}", expected="as many of each"
+                    ),
+                    f"/{key}",
+                )
+        return self
+
+    def field_refs(self) -> Iterator[FieldRef]:
+        yield from super().field_refs()
+        for i, condition in enumerate(self.join_conditions):
+            if condition is not None:
+                yield from rex_refs(condition, f"/joinConditions/{i}", None)
+        if self.multi_join_condition is not None:
+            yield from rex_refs(self.multi_join_condition, "/multiJoinCondition", None)
+        for side, keys in enumerate(self.input_unique_keys):
+            yield from (
+                FieldRef(f"/inputUniqueKeys/{side}/{n}/{k}", index, side)
+                for n, key in enumerate(keys or ())
+                for k, index in enumerate(key)
+            )
+        for name, pairs in self.join_attribute_map.items():
+            for n, pair in enumerate(pairs):
+                pointer = f"/joinAttributeMap/{name}/{n}"
+                yield FieldRef(f"{pointer}/rightFieldIndex", pair.right_field_index, pair.right_input_id)
+                if pair.left_input_id >= 0:
+                    yield FieldRef(f"{pointer}/leftFieldIndex", pair.left_field_index, pair.left_input_id)
+
+    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
+        return tuple(t for row in inputs for t in field_types(row))
+
+    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
+        from execnodes.runtime.kernels.multi_join import MultiJoinKernel
+        from execnodes.runtime.operators import Stateful
+        from execnodes.zone import local_time_zone
+
+        keys = tuple(p.required_distribution.keys for p in self.input_properties)
+        pairs = tuple(
+            tuple(
+                (p.left_input_id, p.left_field_index, p.right_field_index)
+                for p in self.join_attribute_map.get(str(i), ())
+                if p.left_input_id >= 0
+            )
+            for i in range(len(inputs))
+        )
+        kernel = MultiJoinKernel(
+            tuple(inputs),
+            self.join_types,
+            self.join_conditions,
+            pairs,
+            keys,
+            tuple(k or () for k in self.input_unique_keys),
+            local_time_zone(session),
+        )
+        return Stateful(kernel, keys)
+
+    def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
+        names = joined_names(inputs)
+        text = f"joins {len(self.join_types)} inputs"
+        conditions = list(zip(self.join_types, self.join_conditions, strict=True))[1:]
+        parts = [
+            f"{_WORDS[kind]} input {i}" + (f" on {rex_text(on, names)}" if on is not None else "")
+            for i, (kind, on) in enumerate(conditions, 1)
+        ]
+        return f"{text}: " + ", then ".join(parts)

@@ -1,0 +1,10 @@
+SET 'table.optimizer.multi-join.enabled'='true';
+CREATE TABLE a (id INT, k INT, m INT, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector'='filesystem', 'path'='/tmp/x/a', 'format'='json');
+CREATE TABLE b (k INT, t STRING, m INT) WITH ('connector'='filesystem', 'path'='/tmp/x/b', 'format'='json');
+CREATE TABLE c (k INT, z STRING, m INT) WITH ('connector'='filesystem', 'path'='/tmp/x/c', 'format'='json');
+CREATE TABLE d (k INT, w STRING, m INT, PRIMARY KEY (k) NOT ENFORCED) WITH ('connector'='filesystem', 'path'='/tmp/x/d', 'format'='debezium-json');
+CREATE TABLE e (k BIGINT, v STRING, PRIMARY KEY (k) NOT ENFORCED) WITH ('connector'='filesystem', 'path'='/tmp/x/e', 'format'='debezium-json');
+CREATE TABLE f (id INT, k INT, v STRING, PRIMARY KEY (id, k) NOT ENFORCED) WITH ('connector'='filesystem', 'path'='/tmp/x/f', 'format'='debezium-json');
+CREATE TABLE h (m INT, k INT, s STRING) WITH ('connector'='filesystem', 'path'='/tmp/x/h', 'format'='json');
+CREATE TABLE snk (x1 INT, x2 INT, x3 INT, x4 STRING, x5 STRING, PRIMARY KEY (x1) NOT ENFORCED) WITH ('connector'='print');
+INSERT INTO snk SELECT f.id, f.k, g.k, f.v, g.v FROM f JOIN f AS g ON f.k=g.k AND f.id=g.id JOIN d ON d.k=f.k ON CONFLICT DO DEDUPLICATE;
