@@ -387,7 +387,7 @@ class PartitionPushDown(PlanModel):
     """The source reads only these partitions."""
 
     type: Literal["PartitionPushDown"] = "PartitionPushDown"
-    partitions: tuple[dict[str, Text], ...]
+    partitions: tuple[dict[str, Text | None], ...]
 
 
 class WatermarkParams(PlanModel):

@@ -29,6 +29,7 @@ __all__ = [
     "FilterAbility",
     "Join",
     "MultiJoin",
+    "PartitionAbility",
     "Project",
     "ProjectAbility",
     "Rank",
@@ -102,7 +103,14 @@ class FilterAbility:
     names: tuple[str, ...]
 
 
-Ability: TypeAlias = ProjectAbility | FilterAbility
+@dataclass(frozen=True)
+class PartitionAbility:
+    """The source reads only these partitions: per partition, its columns and their values as text, None for NULL."""
+
+    partitions: tuple[tuple[tuple[str, str | None], ...], ...]
+
+
+Ability: TypeAlias = ProjectAbility | FilterAbility | PartitionAbility
 
 
 @dataclass(frozen=True)

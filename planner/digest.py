@@ -21,6 +21,7 @@ from planner.algebra import (
     FilterAbility,
     Join,
     MultiJoin,
+    PartitionAbility,
     Rank,
     Rel,
     Scan,
@@ -217,6 +218,10 @@ def scan_arguments(scan: Scan) -> list[str]:
                 shown = _prefix(p, ability.names)
                 text = shown if not text else f"and({text}, {shown})"
             out.append(f"filter=[{text}]")
+            continue
+        if isinstance(ability, PartitionAbility):
+            shown = ", ".join("{" + ", ".join(f"{k}={v or 'null'}" for k, v in p) + "}" for p in ability.partitions)
+            out.append(f"partitions=[{shown}]")
             continue
         columns = [c.name for c in scan.table.schema.physical]
         if ability.projects:

@@ -24,6 +24,7 @@ from planner.algebra import (
     FilterAbility,
     Join,
     MultiJoin,
+    PartitionAbility,
     ProjectAbility,
     Rank,
     Rel,
@@ -114,6 +115,9 @@ class _Lowering:
         for ability in rel.abilities:
             if isinstance(ability, FilterAbility):
                 abilities.append({"type": "FilterPushDown", "predicates": [p.to_json() for p in ability.predicates]})
+            elif isinstance(ability, PartitionAbility):
+                chosen = [dict(p) for p in ability.partitions]
+                abilities.append({"type": "PartitionPushDown", "partitions": chosen})
             else:
                 abilities += _projection(ability)
         if abilities:

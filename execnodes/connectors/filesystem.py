@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 _ONE_COMMIT = "files are committed once per micro-batch"
-_NO_PARTITIONS = "tables are not partitioned here"
+_NO_COMMIT = "partitions are not announced: the files of a micro-batch appear all at once when it ends"
 
 CONNECTOR = Connector(
     "filesystem",
@@ -136,32 +136,31 @@ CONNECTOR = Connector(
             OptionType.STRING,
             "Partition name for NULL.",
             default="__DEFAULT_PARTITION__",
-            no_effect=_NO_PARTITIONS,
         ),
         Option(
             "partition.time-extractor.kind",
             OptionType.STRING,
             "How partition times are found.",
             default="default",
-            no_effect=_NO_PARTITIONS,
+            no_effect=_NO_COMMIT,
         ),
         Option(
             "partition.time-extractor.class",
             OptionType.STRING,
             "Class that finds partition times.",
-            no_effect=_NO_PARTITIONS,
+            no_effect=_NO_COMMIT,
         ),
         Option(
             "partition.time-extractor.timestamp-pattern",
             OptionType.STRING,
             "Pattern of partition times.",
-            no_effect=_NO_PARTITIONS,
+            no_effect=_NO_COMMIT,
         ),
         Option(
             "partition.time-extractor.timestamp-formatter",
             OptionType.STRING,
             "Formatter of partition times.",
-            no_effect=_NO_PARTITIONS,
+            no_effect=_NO_COMMIT,
         ),
         Option(
             "sink.shuffle-by-partition.enable",
@@ -169,7 +168,7 @@ CONNECTOR = Connector(
             "Shuffle rows by partition before writing.",
             default=False,
             role=Role.SINK,
-            no_effect=_NO_PARTITIONS,
+            no_effect=_NO_COMMIT,
         ),
         Option(
             "sink.partition-commit.trigger",
@@ -178,7 +177,7 @@ CONNECTOR = Connector(
             default="process-time",
             values=("partition-time", "process-time"),
             role=Role.SINK,
-            no_effect=_NO_PARTITIONS,
+            no_effect=_NO_COMMIT,
         ),
         Option(
             "sink.partition-commit.delay",
@@ -186,7 +185,7 @@ CONNECTOR = Connector(
             "How long to wait before a partition is complete.",
             default=0,
             role=Role.SINK,
-            no_effect=_NO_PARTITIONS,
+            no_effect=_NO_COMMIT,
         ),
         Option(
             "sink.partition-commit.watermark-time-zone",
@@ -194,28 +193,28 @@ CONNECTOR = Connector(
             "Zone of the watermark.",
             default="UTC",
             role=Role.SINK,
-            no_effect=_NO_PARTITIONS,
+            no_effect=_NO_COMMIT,
         ),
         Option(
             "sink.partition-commit.policy.kind",
             OptionType.STRING,
             "How readers learn of a complete partition.",
             role=Role.SINK,
-            no_effect=_NO_PARTITIONS,
+            no_effect=_NO_COMMIT,
         ),
         Option(
             "sink.partition-commit.policy.class",
             OptionType.STRING,
             "Class of a custom commit policy.",
             role=Role.SINK,
-            no_effect=_NO_PARTITIONS,
+            no_effect=_NO_COMMIT,
         ),
         Option(
             "sink.partition-commit.policy.class.parameters",
             OptionType.STRING,
             "Parameters of that class.",
             role=Role.SINK,
-            no_effect=_NO_PARTITIONS,
+            no_effect=_NO_COMMIT,
         ),
         Option(
             "sink.partition-commit.success-file.name",
@@ -223,13 +222,13 @@ CONNECTOR = Connector(
             "Name of the success file.",
             default="_SUCCESS",
             role=Role.SINK,
-            no_effect=_NO_PARTITIONS,
+            no_effect=_NO_COMMIT,
         ),
     ),
     roles=(Role.SOURCE, Role.SINK),
     source_formats=("json", "csv", "parquet", "debezium-json", "op-json"),
     sink_formats=("json", "csv", "parquet", "debezium-json", "op-json"),
-    abilities=frozenset({"ProjectPushDown", "FilterPushDown", "LimitPushDown", "ReadingMetadata"}),
+    abilities=frozenset({"PartitionPushDown", "ProjectPushDown", "FilterPushDown", "LimitPushDown", "ReadingMetadata"}),
     metadata=(
         ("file.path", "STRING NOT NULL"),
         ("file.name", "STRING NOT NULL"),
@@ -396,6 +395,8 @@ class _Sink:
         for name in names:
             staged = f"{self.batch(batch_id)}/{name}"
             if self.fs.exists(staged):
+                if "/" in name:
+                    self.fs.makedirs(posixpath.dirname(f"{self.folder}/{name}"), exist_ok=True)
                 self.move(staged, f"{self.folder}/{name}")
         self.remove(self.batch(batch_id))
 
@@ -423,7 +424,7 @@ def _writing(path: str) -> Iterator[None]:
         ) from error
 
 
-def stage(path: str, uid: str, batch_id: int, part: int | str, extension: str, data: bytes) -> str:
+def stage(path: str, uid: str, batch_id: int, part: int | str, extension: str, data: bytes, partition: str = "") -> str:
     """Writes a file of a micro-batch where readers do not see it. The same part again replaces the file.
 
     Args:
@@ -433,6 +434,7 @@ def stage(path: str, uid: str, batch_id: int, part: int | str, extension: str, d
         part: tells the files of the micro-batch apart.
         extension: of the file, without the dot.
         data: the whole file.
+        partition: folder of its partition within the table's.
 
     Returns:
         What :func:`commit` wants of it: its place within the folder.
@@ -441,10 +443,10 @@ def stage(path: str, uid: str, batch_id: int, part: int | str, extension: str, d
         RunError: RUN151, when it cannot be written.
     """
     sink = _Sink.at(path, uid)
-    name = part_name(uid, batch_id, part, extension)
+    name = posixpath.join(partition, part_name(uid, batch_id, part, extension))
     with _writing(path):
         if not sink.fs.exists(sink.marker(batch_id)):
-            sink.fs.makedirs(sink.batch(batch_id), exist_ok=True)
+            sink.fs.makedirs(posixpath.join(sink.batch(batch_id), partition), exist_ok=True)
             sink.write(f"{sink.batch(batch_id)}/{name}", data)
     return f"{_STAGED}{uid}/{batch_id}/{name}"
 
@@ -461,12 +463,12 @@ def commit(path: str, staged: Sequence[str]) -> None:
     """
     if not staged:
         return
-    hidden, batch, _ = staged[0].split("/")
+    hidden, batch, _ = staged[0].split("/", 2)
     sink, batch_id = _Sink.at(path, hidden.removeprefix(_STAGED)), int(batch)
     with _writing(path):
         marker = sink.marker(batch_id)
         if not sink.fs.exists(marker):
-            sink.write(marker + ".tmp", json.dumps([posixpath.basename(s) for s in staged]).encode())
+            sink.write(marker + ".tmp", json.dumps([s.split("/", 2)[2] for s in staged]).encode())
             sink.move(marker + ".tmp", marker)
         sink.finish(batch_id)
         sink.forget(batch_id)

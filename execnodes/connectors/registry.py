@@ -19,6 +19,7 @@ from execnodes.types import LogicalType, parse_type
 
 if TYPE_CHECKING:
     from execnodes.connectors.formats.base import Decoder, Encoder
+    from execnodes.connectors.partitions import Partition
 
 __all__ = [
     "CONNECTORS",
@@ -30,6 +31,7 @@ __all__ = [
     "make_encoder",
     "metadata_columns",
     "option_value",
+    "partitions_of",
     "sink_changelog_mode",
     "sink_takes_key_deletes",
     "source_abilities",
@@ -332,14 +334,51 @@ def option_value(options: Mapping[str, str], key: str) -> object:
 
 
 def make_decoder(
-    options: Mapping[str, str], fields: Fields, projection: Sequence[int], metadata: Sequence[str] = ()
+    options: Mapping[str, str],
+    fields: Fields,
+    projection: Sequence[int],
+    metadata: Sequence[str] = (),
+    partition_keys: Sequence[str] = (),
+    partitions: Sequence[Partition] | None = None,
 ) -> Decoder:
-    """The decoder of a table's format; arguments as in :func:`execnodes.connectors.formats.json.make_decoder`."""
+    """The decoder of a table's format; arguments as in :func:`execnodes.connectors.formats.json.make_decoder`.
+
+    Args:
+        partition_keys: columns that are not in the files but in their paths.
+        partitions: the partitions to read; None for all.
+    """
     fmt = find_format(options, Role.SOURCE)
     if fmt is None:
         raise OptionError("OPT103", f"a table of connector '{options['connector']}' has no format")
-    decoder: Decoder = _FORMAT_MODULES[fmt.name].make_decoder(options, fields, projection, metadata)
-    return decoder
+    make = _FORMAT_MODULES[fmt.name].make_decoder
+    if not partition_keys:
+        plain: Decoder = make(options, fields, projection, metadata)
+        return plain
+    from execnodes.connectors.partitions import PartitionedDecoder
+
+    types = dict(fields)
+    in_files = [i for i, (name, _) in enumerate(fields) if name not in partition_keys]
+    read = [i for i in projection if i in in_files]
+    output: list[str | int] = [read.index(i) if i in in_files else fields[i][0] for i in projection]
+    return PartitionedDecoder(
+        make(options, [fields[i] for i in in_files], [in_files.index(i) for i in read], metadata),
+        options["path"],
+        tuple((k, types[k]) for k in partition_keys),
+        str(option_value(options, "partition.default-name")),
+        (*output, *range(len(read), len(read) + len(metadata))),
+        source_changelog_mode(options) != INSERT_ONLY,
+        None if partitions is None else tuple(tuple(p.items()) for p in partitions),
+    )
+
+
+def partitions_of(options: Mapping[str, str], partition_keys: Sequence[str]) -> list[dict[str, str | None]] | None:
+    """The partitions that a table has now; None when its connector does not take their choice, or when they cannot be
+    listed."""
+    if "PartitionPushDown" not in source_abilities(options) or not partition_keys:
+        return None
+    from execnodes.connectors.partitions import list_partitions
+
+    return list_partitions(options["path"], partition_keys, str(option_value(options, "partition.default-name")))
 
 
 def make_encoder(options: Mapping[str, str], fields: Fields) -> Encoder:

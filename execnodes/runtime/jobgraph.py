@@ -122,13 +122,14 @@ class OperatorSpec:
 
 @dataclass(frozen=True)
 class SinkSpec:
-    """A sink. ``schema``: (name, type) of its columns; ``connector`` and ``options`` as in the plan."""
+    """A sink. ``columns``: name and type of each; ``connector``, ``options`` and ``partition_keys`` as in the plan."""
 
     uid: str
     name: str
     connector: str
     options: dict[str, str]
     columns: tuple[tuple[str, Any], ...]
+    partition_keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Protocol, TextIO
 import polars as pl
 import pyarrow as pa
 
+from execnodes.connectors.partitions import Partitioner
 from execnodes.runtime.exchange import decode
 from execnodes.runtime.hashing import slot_label
 from execnodes.runtime.jobgraph import SinkSpec
@@ -79,14 +80,18 @@ class FileWriter:
     folder: str
     uid: str
     encoder: Any
+    partitioner: Any = None
     ordered: ClassVar[bool] = False
 
     def write(self, frame: pl.DataFrame, batch_id: int, part: str) -> bytes:
         from execnodes.connectors.filesystem import stage
 
-        return str(
-            stage(self.folder, self.uid, batch_id, part, self.encoder.extension, self.encoder.encode(frame))
-        ).encode()
+        parts = [("", frame)] if self.partitioner is None else self.partitioner.split(frame)
+        made = [
+            stage(self.folder, self.uid, batch_id, part, self.encoder.extension, self.encoder.encode(rows), partition)
+            for partition, rows in parts
+        ]
+        return "\n".join(made).encode()
 
     def prepare(self, batch_id: int) -> None:
         from execnodes.connectors.filesystem import clean
@@ -96,7 +101,7 @@ class FileWriter:
     def commit(self, parts: list[bytes], batch_id: int) -> None:
         from execnodes.connectors.filesystem import commit
 
-        commit(self.folder, [part.decode() for part in parts])
+        commit(self.folder, [name for part in parts for name in part.decode().split("\n")])
 
 
 @dataclass(frozen=True)
@@ -127,7 +132,11 @@ def make_writer(sink: SinkSpec) -> SinkWriter:
             sink.options.get("print-identifier"),
             bool(option_value(sink.options, "standard-error")),
         )
-    return FileWriter(sink.options["path"], sink.uid, make_encoder(sink.options, sink.columns))
+    if not sink.partition_keys:
+        return FileWriter(sink.options["path"], sink.uid, make_encoder(sink.options, sink.columns))
+    default_name = str(option_value(sink.options, "partition.default-name"))
+    partitioner = Partitioner(sink.columns, sink.partition_keys, default_name)
+    return FileWriter(sink.options["path"], sink.uid, make_encoder(sink.options, partitioner.in_files), partitioner)
 
 
 def write_sinks(

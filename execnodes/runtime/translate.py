@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from execnodes.changelog import INSERT_ONLY, columns
+from execnodes.connectors.partitions import Partition
 from execnodes.errors import RunError
 from execnodes.fingerprint import assign_uids
 from execnodes.graph import ExecGraph
 from execnodes.nodes.base import ExecNode
 from execnodes.nodes.sink import Sink
 from execnodes.nodes.table_source_scan import TableSourceScan
-from execnodes.rex import Call, InputRef, Rex, input_refs, remap
+from execnodes.rex import Call, InputRef, Literal, Rex, input_refs, remap
 from execnodes.runtime.calc import CalcTransform
 from execnodes.runtime.jobgraph import (
     JobGraph,
@@ -32,8 +33,8 @@ from execnodes.runtime.jobgraph import (
 )
 from execnodes.runtime.operators import Stateful, Stateless
 from execnodes.runtime.sources import FileReader, RangeReader, ReplayReader
-from execnodes.specs import FilterPushDown, ProjectPushDown, ReadingMetadata
-from execnodes.types import BOOLEAN, LogicalType
+from execnodes.specs import FilterPushDown, PartitionPushDown, ProjectPushDown, ReadingMetadata
+from execnodes.types import BOOLEAN, STRING, LogicalType
 
 __all__ = ["translate"]
 
@@ -158,11 +159,16 @@ class _Translation:
         projection = list(range(len(fields)))
         metadata: Sequence[str] = tuple(keys.values())
         filters: list[tuple[Rex, list[int | str]]] = []
+        partitions: Sequence[Partition] | None = None
         for ability in spec.abilities:
             if isinstance(ability, ProjectPushDown):
                 projection = [path[0] for path in ability.projected_fields]
             elif isinstance(ability, ReadingMetadata):
                 metadata = ability.metadata_keys
+            elif isinstance(ability, PartitionPushDown):
+                partitions = ability.partitions
+                if options["connector"] != "filesystem":
+                    filters.append((_in_partitions(partitions, fields), list(range(len(fields)))))
             elif isinstance(ability, FilterPushDown):
                 filters.extend((p, [*projection, *metadata]) for p in ability.predicates)
         if source_changelog_mode(options) != INSERT_ONLY:
@@ -177,9 +183,8 @@ class _Translation:
         connector = options["connector"]
         reader: Any
         if connector == "filesystem":
-            reader = FileReader(
-                make_decoder(options, fields, projection, metadata), options.get("source.path.regex-pattern")
-            )
+            decoder = make_decoder(options, fields, projection, metadata, table.partition_keys, partitions)
+            reader = FileReader(decoder, options.get("source.path.regex-pattern"))
         elif connector == "replay":
             from execnodes.connectors.replay import ReplayTable
 
@@ -197,9 +202,15 @@ class _Translation:
         assert isinstance(node, Sink)
         options = self.table_options(node.dynamic_table_sink)
         fields = node.written
+        table = node.dynamic_table_sink.table.resolved_table
         validate_table(options, "sink", schema=fields)
         return SinkSpec(
-            f"{_uid(node)}-{self.job_id}", node.dynamic_table_sink.table.summary, options["connector"], options, fields
+            f"{_uid(node)}-{self.job_id}",
+            node.dynamic_table_sink.table.summary,
+            options["connector"],
+            options,
+            fields,
+            table.partition_keys if table else (),
         )
 
 
@@ -224,6 +235,23 @@ def _filters(
     condition = terms[0] if len(terms) == 1 else Call(BOOLEAN, tuple(terms), internal_name="$AND$1", syntax="BINARY")
     refs = tuple(InputRef(t, read.index(f)) for t, f in zip(types, wanted, strict=True))
     return (CalcTransform(refs, condition),)
+
+
+def _in_partitions(partitions: Sequence[Partition], fields: Sequence[tuple[str, LogicalType]]) -> Rex:
+    """Whether a row of ``fields`` lies in one of the partitions."""
+    where = {name: InputRef(kind, i) for i, (name, kind) in enumerate(fields)}
+
+    def is_value(key: str, value: str | None) -> Rex:
+        if value is None:
+            return Call(BOOLEAN.not_null(), (where[key],), internal_name="$IS NULL$1", syntax="POSTFIX")
+        text = Literal(STRING.not_null(), value)
+        constant = Call(where[key].type, (text,), internal_name="$CAST$1", syntax="SPECIAL")
+        return Call(BOOLEAN, (where[key], constant), internal_name="$=$1", syntax="BINARY")
+
+    def joined(name: str, terms: list[Rex]) -> Rex:
+        return terms[0] if len(terms) == 1 else Call(BOOLEAN, tuple(terms), internal_name=name, syntax="BINARY")
+
+    return joined("$OR$1", [joined("$AND$1", [is_value(k, v) for k, v in p.items()]) for p in partitions])
 
 
 def _uid(node: ExecNode) -> str:

@@ -14,7 +14,7 @@ from execnodes.rex import Literal, Rex
 from execnodes.types import LogicalType
 from planner.expressions.approximate import Approximate
 
-__all__ = ["evaluate_constant", "session_time_zone"]
+__all__ = ["current_time_zone", "evaluate_constant", "session_time_zone"]
 
 _ZONE = ContextVar("zone", default="UTC")
 
@@ -27,6 +27,11 @@ def session_time_zone(zone: str) -> Iterator[None]:
         yield
     finally:
         _ZONE.reset(token)
+
+
+def current_time_zone() -> str:
+    """The time zone in which constants are evaluated."""
+    return _ZONE.get()
 
 
 def evaluate_constant(rex: Rex) -> Literal | None:

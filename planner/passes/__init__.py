@@ -39,6 +39,7 @@ from planner.passes.push_filters import (
 )
 from planner.passes.push_filters_into_scans import push_filter_into_scan
 from planner.passes.push_join_expressions import push_join_expressions
+from planner.passes.push_partitions_into_scans import push_partition_into_scan
 from planner.passes.push_projects import project_through_filter, project_through_join, project_through_union
 from planner.passes.push_projects_into_scans import push_project_into_scan
 from planner.passes.ranks import rank_of_window, refuse_top_n, refuse_values, refuse_windows, transpose_calc_and_rank
@@ -118,6 +119,7 @@ PHASES: tuple[Phase, ...] = (
         first=(derive_join_filters,),
         times=5,
     ),
+    Phase("partitions of the sources", "sequence", (push_partition_into_scan,)),
     Phase("filters into the sources", "sequence", (push_filter_into_scan,)),
     Phase("nothing from nothing", "collection", (prune_empty,)),
     Phase("joins on a common key", "whole", function=to_multi_joins),

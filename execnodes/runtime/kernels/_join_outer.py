@@ -171,8 +171,13 @@ class MatchingJoin(FrozenKernel):
         pairs = self._pairs(number, frame, known, other.rows, now)
         matches = _weighed(pairs, other, frame.height)
         out = _Outcome()
-        self._answer_others(frame, pairs, other, out)
-        self._answer_own(number, frame, pairs, matches, other, out)
+        kept = netted_rows(frame, side)
+        keep = np.ones(frame.height, bool)
+        if kept is not None:
+            keep[:] = False
+            keep[kept] = True
+        self._answer_others(frame, pairs, keep, other, out)
+        self._answer_own(number, frame, pairs, matches, keep, other, out)
         if known is None:
             own.apply(frame, matches)
         elif len(known):
@@ -226,16 +231,24 @@ class MatchingJoin(FrozenKernel):
         first = self.sides[number].in_output(frame, kind=False)[pairs.own]
         return first.hstack(self.sides[1 - number].in_output(others, kind=False)[pairs.other])
 
-    def _answer_others(self, frame: pl.DataFrame, pairs: _Pairs, other: Rows, out: _Outcome) -> None:
-        """Counts the matches of the other side's rows."""
+    def _answer_others(self, frame: pl.DataFrame, pairs: _Pairs, keep: Bools, other: Rows, out: _Outcome) -> None:
+        """Counts the matches of the other side's rows. One whose match comes and goes within the batch, and is joined
+        nevertheless, goes and comes as well: what is joined last takes the place of the row of a table with a key."""
         if other.matches is None or not len(pairs.own):
             return
         change = signs(frame)
         steps = np.ones(len(pairs.own), np.int64) if change is None else change[pairs.own]
         before = other.matches.copy()
         other.met(pairs.other, steps)
-        first = np.flatnonzero((before <= 0) & (other.matches > 0))
-        last = np.flatnonzero((before > 0) & (other.matches <= 0))
+        met = np.zeros(len(before), bool)
+        if not self._one_sided and (steps < 0).any():
+            joined = keep[pairs.own]
+            met[pairs.other[joined & (steps > 0)]] = True
+            left = np.zeros(len(before), bool)
+            left[pairs.other[joined & (steps < 0)]] = True
+            met &= left
+        first = np.flatnonzero((before <= 0) & (met | (other.matches > 0)))
+        last = np.flatnonzero((met | (before > 0)) & (other.matches <= 0))
         if self.spec.join_type == "SEMI":
             kinds = _kinds(frame)[pairs.own]
             out.coming = _rows(other, first, kinds[_last(pairs.other, steps > 0, other)[first]])
@@ -245,15 +258,10 @@ class MatchingJoin(FrozenKernel):
             out.coming = _rows(other, last, np.full(len(last), RowKind.INSERT, np.int8))
 
     def _answer_own(
-        self, number: int, frame: pl.DataFrame, pairs: _Pairs, matches: Ints, other: Rows, out: _Outcome
+        self, number: int, frame: pl.DataFrame, pairs: _Pairs, matches: Ints, keep: Bools, other: Rows, out: _Outcome
     ) -> None:
-        """What the rows of ``frame`` give themselves, less those that come and go within the batch."""
+        """What the rows ``keep`` of ``frame`` give themselves: those that do not come and go within the batch."""
         side = self.sides[number]
-        kept = netted_rows(frame, side)
-        keep = np.ones(frame.height, bool)
-        if kept is not None:
-            keep[:] = False
-            keep[kept] = True
         kinds = _kinds(frame)
         if self._one_sided:
             if number == 0:
@@ -265,7 +273,7 @@ class MatchingJoin(FrozenKernel):
         retract = RowKind.DELETE if side.counted else None
         kinds = _outer_kinds(kinds, retract)
         own, others = pairs.own, pairs.other
-        if kept is not None:
+        if not keep.all():
             passing = keep[own]
             own, others = own[passing], others[passing]
         if other.copies is not None and len(own):
