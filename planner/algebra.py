@@ -39,6 +39,7 @@ __all__ = [
     "TtlHint",
     "Union",
     "Values",
+    "WatermarkAssigner",
     "Window",
     "field_names",
     "fields_of",
@@ -395,6 +396,21 @@ class Exchange(_Single):
     """Rows spread by hash of ``keys``; all to one task when there are none."""
 
     keys: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class WatermarkAssigner(_Single):
+    """The time attribute of a table: the field ``rowtime`` becomes one, ``watermark`` (over the input) is how far event
+    time has come with a row."""
+
+    rowtime: int
+    watermark: Rex
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return tuple(
+            (n, replace(t, kind="ROWTIME") if i == self.rowtime else t) for i, (n, t) in enumerate(self.input.fields)
+        )
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ _ROWS: tuple[Option, ...] = (
     Option("table.exec.source.cdc-events-duplicate", _BOOLEAN, "Change events may come twice: they are normalized by "
            "primary key.", default=False),
     Option("table.exec.source.idle-timeout", _DURATION, "A source without rows for this long does not hold back "
-           "watermarks.", default=0, refused=_LATER),
+           "watermarks.", default=0),
     Option("table.exec.sink.not-null-enforcer", _ENUM, "What happens to a NULL for a NOT NULL column of a sink.",
            default="ERROR", values=("ERROR", "DROP")),
     Option("table.exec.sink.type-length-enforcer", _ENUM, "What happens to a value too long for its CHAR, VARCHAR or "

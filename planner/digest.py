@@ -27,6 +27,7 @@ from planner.algebra import (
     Scan,
     Sink,
     Union,
+    WatermarkAssigner,
     field_names,
     unique_names,
 )
@@ -405,6 +406,13 @@ def _normalize(node: Physical) -> list[str]:
     return out
 
 
+def _watermark(node: Physical) -> list[str]:
+    rel = node.rel
+    assert isinstance(rel, WatermarkAssigner)
+    names = field_names(rel)
+    return [f"rowtime=[{names[rel.rowtime]}]", f"watermark=[{expression(rel.watermark, names)}]"]
+
+
 _DESCRIPTIONS: dict[type[Rel], tuple[str, Callable[[Physical], list[str]]]] = {
     Scan: ("TableSourceScan", _scan),
     Calc: ("Calc", _calc),
@@ -416,6 +424,7 @@ _DESCRIPTIONS: dict[type[Rel], tuple[str, Callable[[Physical], list[str]]]] = {
     Rank: ("Deduplicate", _rank),
     Sink: ("Sink", _sink),
     ChangelogNormalize: ("ChangelogNormalize", _normalize),
+    WatermarkAssigner: ("WatermarkAssigner", _watermark),
     DropUpdateBefore: ("DropUpdateBefore", lambda node: []),
 }
 

@@ -31,6 +31,7 @@ from planner.algebra import (
     Scan,
     Sink,
     Union,
+    WatermarkAssigner,
     rel_type,
 )
 from planner.catalog import CatalogTable, Column, TableSchema
@@ -134,6 +135,11 @@ class _Lowering:
 
     def exchange(self, node: Physical) -> Json:
         return {}
+
+    def watermark(self, node: Physical) -> Json:
+        rel = node.rel
+        assert isinstance(rel, WatermarkAssigner)
+        return {"watermarkExpr": rel.watermark.to_json(), "rowtimeFieldIndex": rel.rowtime}
 
     def drop_update_before(self, node: Physical) -> Json:
         return {}
@@ -284,6 +290,7 @@ _NODES: dict[type[Rel], tuple[str, Callable[[_Lowering, Physical], Json]]] = {
     MultiJoin: ("stream-exec-multi-join_1", _Lowering.multi_join),
     Union: ("stream-exec-union_1", _Lowering.union),
     ChangelogNormalize: ("stream-exec-changelog-normalize_1", _Lowering.normalize),
+    WatermarkAssigner: ("stream-exec-watermark-assigner_1", _Lowering.watermark),
     DropUpdateBefore: ("stream-exec-drop-update-before_1", _Lowering.drop_update_before),
     Sink: ("stream-exec-sink_2", _Lowering.sink),
 }

@@ -15,6 +15,21 @@ __all__: list[str] = []
 
 _PROCTIME = LogicalType("TIMESTAMP_WITH_LOCAL_TIME_ZONE", nullable=False, precision=3, kind="PROCTIME")
 
+_SOURCE_WATERMARK = LogicalType("TIMESTAMP_WITH_LOCAL_TIME_ZONE", precision=3)
+
+
+def _of_rowtime(operands: Sequence[Rex]) -> LogicalType:
+    """The type of CURRENT_WATERMARK. Raises SqlError SQL203 for what is no rowtime attribute."""
+    given = operands[0].type
+    if given.kind != "ROWTIME":
+        raise SqlError(
+            "SQL203",
+            f"the argument of CURRENT_WATERMARK must be a rowtime attribute, but was '{given.summary()}'",
+            expected="a column that the table has a WATERMARK for",
+        )
+    return LogicalType(given.root, precision=given.precision)
+
+
 _MILLIS = {"DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1_000}
 _ADD_UNITS = {
     "YEAR": ("YEAR", 12),
@@ -149,6 +164,8 @@ register(
         ScalarFunction("LOCALTIMESTAMP", (), fixed(timestamp(3), False), syntax="FUNCTION_ID", dynamic=True),
         ScalarFunction("NOW", (), fixed(_LTZ3, False), dynamic=True),
         ScalarFunction("CURRENT_ROW_TIMESTAMP", (), fixed(_LTZ3, False), dynamic=True),
+        ScalarFunction("CURRENT_WATERMARK", ("TIMESTAMP",), _of_rowtime, dynamic=True),
+        ScalarFunction("SOURCE_WATERMARK", (), fixed(_SOURCE_WATERMARK), dynamic=True),
         ScalarFunction("PROCTIME", (), fixed(_PROCTIME, False), dynamic=True),
         ScalarFunction("PROCTIME_MATERIALIZE", ("TIMESTAMP",), fixed(_LTZ3), dynamic=True),
     ]

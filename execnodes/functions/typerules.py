@@ -154,8 +154,8 @@ def least_restrictive(types: Sequence[LogicalType]) -> LogicalType | None:
     """The type that CASE, UNION, IN, ``=`` and array constructors give to values of these types.
 
     NULL takes the others' type and makes the result nullable. None where the types do not mix. Two approximate
-    types give the first one; an approximate and a DECIMAL give DOUBLE; CHARs of different lengths give VARCHAR of the
-    longest.
+    types give the first one, as do a time attribute of event time and a timestamp of its precision; an approximate and
+    a DECIMAL give DOUBLE; CHARs of different lengths give VARCHAR of the longest.
     """
     known = [t for t in types if t.root != "NULL"]
     nullable = any(t.nullable for t in types) or len(known) < len(types)
@@ -167,7 +167,7 @@ def least_restrictive(types: Sequence[LogicalType]) -> LogicalType | None:
         if merged is None:
             return None
         result = merged
-    if result.kind is not None and any(t.kind is None for t in known):
+    if result.kind == "PROCTIME" and any(t.kind is None for t in known):
         result = replace(result, kind=None)
     return result.as_nullable(nullable)
 
@@ -184,7 +184,9 @@ def _merge(a: LogicalType, b: LogicalType) -> LogicalType | None:
         same_length = a.root == b.root == fixed and a.length == b.length
         return replace(a, root=fixed if same_length else f"VAR{fixed}", length=length)
     if fa == fb and fa in ("TIMESTAMP", "TIME"):
-        return replace(a, precision=max(a.precision or 0, b.precision or 0), kind=a.kind if a.kind == b.kind else None)
+        precision = max(a.precision or 0, b.precision or 0)
+        keeps = a.kind == b.kind or (a.kind == "ROWTIME" and a.root == b.root and a.precision == precision)
+        return replace(a, precision=precision, kind=a.kind if keeps else None)
     if a.root == b.root and a.root in _INTERVALS:
         return a
     if a.root == b.root and len(a.children) == len(b.children) > 0:
@@ -235,7 +237,7 @@ def common_type(types: Sequence[LogicalType]) -> LogicalType | None:
         if merged is None:
             return None
         result = merged
-    return result.as_nullable(nullable)
+    return replace(result, kind=None if result.kind == "ROWTIME" else result.kind).as_nullable(nullable)
 
 
 def _merge_common(a: LogicalType, b: LogicalType) -> LogicalType | None:

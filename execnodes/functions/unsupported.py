@@ -37,8 +37,6 @@ _REASONS = {
     "JSON": "only as an argument of JSON_OBJECT and JSON_ARRAY in Flink",
     "OBJECT_OF": _STRUCTURED,
     "OBJECT_UPDATE": _STRUCTURED,
-    "CURRENT_WATERMARK": _WATERMARK,
-    "SOURCE_WATERMARK": _WATERMARK,
     "STREAMRECORD_TIMESTAMP": _WATERMARK,
     "PRINTF": "Java's format strings are not implemented",
     "CURRENT_DATABASE": "a plan does not record the session's current database",

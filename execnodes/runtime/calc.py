@@ -10,7 +10,7 @@ import polars as pl
 
 from execnodes.changelog import KIND, column
 from execnodes.errors import DataError, RunError, StateplanError, find_encoded
-from execnodes.functions.render import NOW, Check, Renderer
+from execnodes.functions.render import NOW, WATERMARK, Check, Renderer
 from execnodes.rex import InputRef, Rex
 
 __all__ = ["CalcTransform", "compile_rex", "evaluate"]
@@ -21,11 +21,12 @@ _HEIGHT = "@height"
 
 @dataclass(frozen=True)
 class _Compiled:
-    """A list of expressions ready to select: values by output name, checks, and whether NOW is read."""
+    """A list of expressions ready to select: values by output name, checks, and whether clock or watermark is read."""
 
     values: tuple[pl.Expr, ...]
     checks: tuple[Check, ...]
     uses_now: bool
+    uses_watermark: bool
     identity: bool
     """Whether all values are input columns."""
     anchored: bool
@@ -44,6 +45,7 @@ def _compile(rexes: tuple[Rex, ...], names: tuple[str, ...], time_zone: str) -> 
         tuple(values),
         tuple(renderer.checks),
         renderer.uses_now,
+        renderer.uses_watermark,
         all(isinstance(rex, InputRef) for rex in rexes),
         any(v.meta.root_names() for v in values),
     )
@@ -97,25 +99,26 @@ class CalcTransform:
         programs: tuple[_Compiled | None, _Compiled] = self._cache["programs"]
         return programs
 
-    def __call__(self, frame: pl.DataFrame, now: int) -> pl.DataFrame:
+    def __call__(self, frame: pl.DataFrame, now: int, watermark: int | None = None) -> pl.DataFrame:
         """The rows that pass, projected; column ``kind`` is kept.
 
         Args:
             frame: columns c0, c1, ... and perhaps ``kind``.
             now: the micro-batch's time, epoch milliseconds.
+            watermark: how far event time has come, epoch milliseconds; None before the first watermark.
 
         Raises:
             DataError: DATA301, naming function and value, where Flink would fail the job on a row.
             RunError: RUN301 or RUN302, for an expression that cannot be run.
         """
         try:
-            return self._run(frame, now)
+            return self._run(frame, now, watermark)
         except StateplanError:
             raise
         except (Exception, pl.exceptions.PanicException) as cause:
             raise _failure(cause) from cause
 
-    def _run(self, frame: pl.DataFrame, now: int) -> pl.DataFrame:
+    def _run(self, frame: pl.DataFrame, now: int, watermark: int | None) -> pl.DataFrame:
         condition, projection = self._programs()
         kind = [KIND] if KIND in frame.columns else []
         if frame.height == 0:
@@ -123,6 +126,8 @@ class CalcTransform:
             return pl.DataFrame(schema=schema | {KIND: pl.Int8()} if kind else schema)
         if projection.uses_now or (condition is not None and condition.uses_now):
             frame = frame.with_columns(pl.lit(now, dtype=pl.Int64).alias(NOW))
+        if projection.uses_watermark or (condition is not None and condition.uses_watermark):
+            frame = frame.with_columns(pl.lit(watermark, dtype=pl.Int64).alias(WATERMARK))
         if condition is not None:
             if condition.checks:
                 _verify(frame, condition.checks)

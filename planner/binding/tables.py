@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Literal
 
 from execnodes.changelog import INSERT_ONLY, RowKind
@@ -12,8 +13,7 @@ from execnodes.connectors.registry import metadata_columns, source_changelog_mod
 from execnodes.errors import CatalogError, Place, SqlError, nearest
 from execnodes.rex import InputRef, Rex
 from execnodes.types import LogicalType
-from planner.algebra import Project, ProjectAbility, Rel, Scan
-from planner.binding.errors import not_supported
+from planner.algebra import Project, ProjectAbility, Rel, Scan, WatermarkAssigner
 from planner.catalog import CatalogTable
 from planner.expressions.ops import cast, substitute
 
@@ -58,16 +58,15 @@ def _normalized(table: CatalogTable, place: Place) -> Literal["upserts", "duplic
 
 
 def scan_of(table: CatalogTable, place: Place, hints: tuple[tuple[str, str], ...] = ()) -> Rel:
-    """All columns of ``table``: its physical and metadata columns scanned, the others computed from them.
+    """All columns of ``table``: its physical and metadata columns scanned, the others computed from them, and its
+    watermarks.
 
     Raises:
         OptionError, CatalogError: the table's options do not make a source.
         CatalogError: CAT102, a metadata column that the connector does not have.
-        SqlError: SQL142, changes that need a primary key the table does not have; SQL150, a table with a watermark.
+        SqlError: SQL142, changes that need a primary key the table does not have.
     """
     schema = table.schema
-    if schema.watermarks:
-        raise not_supported(f"event time (the WATERMARK of '{table.identifier.summary}')", place)
     validate_table(table.options, "source", place, [(c.name, c.type) for c in schema.physical])
     physical = list(schema.physical)
     metadata = [c for c in schema.columns if c.is_metadata]
@@ -90,20 +89,20 @@ def scan_of(table: CatalogTable, place: Place, hints: tuple[tuple[str, str], ...
         if all(entry[0] != r[0] for r in read):
             read.append(entry)
     names = [c.name for c in physical] + [n for _, n, _ in read]
-    types = [c.type for c in physical] + [t for _, _, t in read]
+    types = [_stored(c.type) for c in physical] + [t for _, _, t in read]
     produced = tuple(zip(names, types, strict=True))
     everything = ProjectAbility(tuple(range(len(physical))), tuple(k for k, _, _ in read), produced, projects=False)
     normalized = _normalized(table, place)
     scan = Scan(table, tuple(names), tuple(types), (everything,) if read else (), hints, place, normalized)
     if len(physical) == len(schema.columns):
-        return scan
+        return _with_watermark(scan, table)
     columns: list[Rex] = []
     position = {c.name: i for i, c in enumerate(physical)}
     meta_position = {k: len(physical) + i for i, (k, _, _) in enumerate(read)}
     base: list[Rex] = []
     for column in schema.columns:
         if column.is_physical:
-            base.append(InputRef(column.type, position[column.name]))
+            base.append(InputRef(_stored(column.type), position[column.name]))
         elif column.is_metadata:
             i = meta_position[column.metadata_key or column.name]
             base.append(cast(InputRef(types[i], i), column.type))
@@ -115,4 +114,18 @@ def scan_of(table: CatalogTable, place: Place, hints: tuple[tuple[str, str], ...
             columns.append(substitute(column.rex, base))
         else:
             columns.append(next(stored))
-    return Project(scan, tuple(columns), schema.names)
+    return _with_watermark(Project(scan, tuple(columns), schema.names), table)
+
+
+def _stored(column_type: LogicalType) -> LogicalType:
+    """The type a source gives a column: what makes it a time attribute comes behind the source."""
+    return replace(column_type, kind=None)
+
+
+def _with_watermark(rel: Rel, table: CatalogTable) -> Rel:
+    """All columns of ``table``, its time attribute among them (``SqlToRelConverter``, ``CatalogSourceTable``)."""
+    for mark in table.schema.watermarks:
+        if mark.rex is None:
+            raise AssertionError(f"the watermark of {table.identifier.summary} was not bound")
+        rel = WatermarkAssigner(rel, table.schema.names.index(mark.column), mark.rex)
+    return rel

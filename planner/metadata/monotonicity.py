@@ -12,7 +12,20 @@ from execnodes.changelog import INSERT_ONLY
 from execnodes.connectors.registry import source_changelog_mode
 from execnodes.rex import InputRef, Rex
 from execnodes.rex import Literal as Constant
-from planner.algebra import AggCall, Aggregate, Calc, Exchange, Filter, Join, Project, Rank, Rel, Scan, Union
+from planner.algebra import (
+    AggCall,
+    Aggregate,
+    Calc,
+    Exchange,
+    Filter,
+    Join,
+    Project,
+    Rank,
+    Rel,
+    Scan,
+    Union,
+    WatermarkAssigner,
+)
 from planner.expressions.ops import COMPARISONS, MIRRORED, conjunctions, kind, unwrap_cast
 from planner.expressions.search import expand_search
 from planner.metadata.predicates import predicates_of
@@ -30,7 +43,7 @@ def monotonicity(rel: Rel) -> list[Monotonicity] | None:
         return _projected(rel.exprs, monotonicity(rel.input))
     if isinstance(rel, Calc):
         return _filtered(rel, monotonicity(rel.input))
-    if isinstance(rel, (Filter, Exchange)):
+    if isinstance(rel, (Filter, Exchange, WatermarkAssigner)):
         return monotonicity(rel.input)
     if isinstance(rel, Aggregate):
         return _aggregated(rel)

@@ -23,6 +23,7 @@ from planner.algebra import (
     Rel,
     Scan,
     Sink,
+    WatermarkAssigner,
 )
 from planner.expressions.ops import kind, same_type
 
@@ -46,7 +47,7 @@ def upsert_keys(rel: Rel) -> Keys:
 def are_unique(rel: Rel, columns: frozenset[int]) -> bool:
     """Whether no two rows of ``rel`` share the values of ``columns`` (``FlinkRelMdColumnUniqueness``: of a join with
     columns of both sides, those of each side must be unique there)."""
-    if isinstance(rel, (Filter, Exchange)):
+    if isinstance(rel, (Filter, Exchange, WatermarkAssigner)):
         return are_unique(rel.input, columns)
     if isinstance(rel, (Project, Calc)) and all(isinstance(rel.exprs[c], InputRef) for c in columns):
         return are_unique(rel.input, frozenset(e.index for c in columns if isinstance(e := rel.exprs[c], InputRef)))
@@ -83,7 +84,7 @@ def _keys(rel: Rel, upsert: bool) -> Keys:
         return _NONE if rel.key is None else frozenset({frozenset(rel.key)})
     if isinstance(rel, (Project, Calc)):
         return _through(rel.exprs, _keys(rel.input, upsert))
-    if isinstance(rel, (Filter, Sink, ChangelogNormalize, DropUpdateBefore)):
+    if isinstance(rel, (Filter, Sink, ChangelogNormalize, DropUpdateBefore, WatermarkAssigner)):
         return _keys(rel.input, upsert)
     if isinstance(rel, Exchange):
         keys = _keys(rel.input, upsert)

@@ -42,6 +42,7 @@ from planner.passes.push_join_expressions import push_join_expressions
 from planner.passes.push_partitions_into_scans import push_partition_into_scan
 from planner.passes.push_projects import project_through_filter, project_through_join, project_through_union
 from planner.passes.push_projects_into_scans import push_project_into_scan
+from planner.passes.push_projects_past_watermarks import project_through_watermark
 from planner.passes.ranks import rank_of_window, refuse_top_n, refuse_values, refuse_windows, transpose_calc_and_rank
 from planner.passes.reduce_expressions import reduce_filter, reduce_join, reduce_project
 from planner.passes.remove_joins import remove_join_below_aggregate, remove_join_below_project
@@ -136,6 +137,7 @@ PHASES: tuple[Phase, ...] = (
             remove_trivial_project,
             pull_up_constants,
             project_through_union,
+            project_through_watermark,
         ),
     ),
     Phase("projections into the sources", "sequence", (push_project_into_scan, remove_trivial_project)),

@@ -13,7 +13,7 @@ from dataclasses import replace
 from execnodes.functions import find_aggregate, make_call
 from execnodes.rex import InputRef, Literal, Rex
 from execnodes.types import BIGINT, INT, LogicalType
-from planner.algebra import AggCall, Aggregate, Project, Rel, field_names, refs_to, unique_names
+from planner.algebra import AggCall, Aggregate, Project, Rel, WatermarkAssigner, field_names, refs_to, unique_names
 from planner.expressions.ops import call, cast, compare, input_refs, remap, same_type
 from planner.metadata.unique_keys import are_unique
 
@@ -29,6 +29,8 @@ def merge_aggregate_project(rel: Rel) -> Rel | None:
     if not all(isinstance(project.exprs[i], InputRef) for i in used):
         return None
     if project.input.width > max(1, project.width):
+        return None
+    if not used and isinstance(project.input, WatermarkAssigner):
         return None
     where = {i: e.index for i, e in enumerate(project.exprs) if isinstance(e, InputRef)}
     group = [where[g] for g in rel.group]

@@ -31,6 +31,7 @@ from planner.algebra import (
     Scan,
     Sink,
     Union,
+    WatermarkAssigner,
     replace_inputs,
     walk,
 )
@@ -101,7 +102,7 @@ def _provided(rel: Rel, inputs: tuple[Physical, ...]) -> Kinds:
         return _ALL
     if isinstance(rel, MultiJoin) and "LEFT" in rel.join_types:
         return _ALL
-    if isinstance(rel, (Join, MultiJoin, Union, Calc, Exchange, DropUpdateBefore)):
+    if isinstance(rel, (Join, MultiJoin, Union, Calc, Exchange, DropUpdateBefore, WatermarkAssigner)):
         out: Kinds = frozenset()
         for i in inputs:
             out |= i.kinds
@@ -114,7 +115,7 @@ def _check_accepted(node: Physical, accepted: Kinds, sink: Sink) -> None:
     if not extra:
         return
     culprit = node
-    while isinstance(culprit.rel, (Calc, Exchange, Union, Join, MultiJoin, DropUpdateBefore)):
+    while isinstance(culprit.rel, (Calc, Exchange, Union, Join, MultiJoin, DropUpdateBefore, WatermarkAssigner)):
         below = next((i for i in culprit.inputs if i.kinds & extra), None)
         if below is None or isinstance(culprit.rel, (Join, MultiJoin)):
             break
@@ -244,6 +245,7 @@ _VISITORS: dict[type[Rel], Callable[[Physical, UpdateKind], Physical | None]] = 
     Calc: _calc,
     Exchange: _passed,
     Union: _passed,
+    WatermarkAssigner: _passed,
     ChangelogNormalize: _normalize,
     DropUpdateBefore: _drop,
 }
@@ -277,7 +279,7 @@ def _delete(node: Physical, required: DeleteKind) -> Physical | None:
         ]
         by_key = any(s is not None and s.delete == "DELETE_BY_KEY" for s in sides)
         return _with_inputs(node, sides, "DELETE_BY_KEY" if by_key else "FULL_DELETE")
-    if isinstance(rel, (Calc, Exchange, DropUpdateBefore)):
+    if isinstance(rel, (Calc, Exchange, DropUpdateBefore, WatermarkAssigner)):
         return _with_inputs(node, [_deleting(node.input, required)], required)
     return _with_inputs(node, [_deleting(i, "FULL_DELETE") for i in node.inputs], "FULL_DELETE")
 

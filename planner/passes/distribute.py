@@ -10,7 +10,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from planner.algebra import Aggregate, ChangelogNormalize, Exchange, Join, MultiJoin, Rank, Rel, Scan, replace_inputs
+from execnodes.rex import InputRef
+from planner.algebra import (
+    Aggregate,
+    Calc,
+    ChangelogNormalize,
+    Exchange,
+    Join,
+    MultiJoin,
+    Rank,
+    Rel,
+    Scan,
+    WatermarkAssigner,
+    field_names,
+    refs_to,
+    replace_inputs,
+)
 from planner.passes.multi_joins import common_keys
 from planner.passes.push_filters import equi_keys
 
@@ -24,6 +39,8 @@ def distribute(rel: Rel) -> Rel:
         reads_metadata = rel.projection is not None and bool(rel.projection.metadata)
         required = rel.normalized == "duplicates" or reads_metadata
         return ChangelogNormalize(Exchange(rel, rel.key), rel.key, required=required)
+    if isinstance(rel, WatermarkAssigner):
+        return _before_normalization(rel, inputs[0])
     if isinstance(rel, Aggregate):
         return replace(rel, input=Exchange(inputs[0], rel.group))
     if isinstance(rel, Rank):
@@ -38,3 +55,27 @@ def distribute(rel: Rel) -> Rel:
     if isinstance(rel, MultiJoin):
         return replace(rel, sources=tuple(map(Exchange, inputs, common_keys(rel))))
     return replace_inputs(rel, inputs)
+
+
+def _before_normalization(assigner: WatermarkAssigner, below: Rel) -> Rel:
+    """The watermarks of a table in front of the normalization of its changes
+    (``WatermarkAssignerChangelogNormalizeTransposeRule``); keys that the table's columns do not hold are added."""
+    if isinstance(below, ChangelogNormalize):
+        assert isinstance(below.input, Exchange)
+        moved = replace(assigner, input=below.input.input)
+        return replace(below, input=replace(below.input, input=moved))
+    if not isinstance(below, Calc) or not isinstance(below.input, ChangelogNormalize):
+        return replace_inputs(assigner, [below])
+    normalize = below.input
+    assert isinstance(normalize.input, Exchange)
+    where = {e.index: i for i, e in reversed(list(enumerate(below.exprs))) if isinstance(e, InputRef)}
+    added = [k for k in normalize.key if k not in where]
+    exprs, names = [*below.exprs, *refs_to(normalize, added)], [*below.names]
+    for k in added:
+        where[k] = len(names)
+        names.append(field_names(normalize)[k])
+    calc = replace(below, input=normalize.input.input, exprs=tuple(exprs), names=tuple(names))
+    key = tuple(where[k] for k in normalize.key)
+    moved = replace(assigner, input=calc)
+    new = replace(normalize, input=Exchange(moved, key), key=key)
+    return Calc(new, tuple(refs_to(new, range(below.width))), below.names) if added else new

@@ -75,7 +75,7 @@ def _union(scans: Iterable[Scan]) -> Scan | None:
         for s in scans
         for i, k in enumerate(_metadata(s))
     }
-    fields = [*((columns[i].name, columns[i].type) for i in physical), *(by_key[k] for k in keys)]
+    fields = [*((columns[i].name, replace(columns[i].type, kind=None)) for i in physical), *(by_key[k] for k in keys)]
     filters = tuple(a for a in first.abilities if isinstance(a, FilterAbility))
     ability = ProjectAbility(physical, keys, tuple(fields), merged=True)
     return replace(

@@ -1,4 +1,4 @@
-"""Turns processing time attributes into timestamps where something other than an operator on time reads them.
+"""Turns time attributes into timestamps where something other than an operator on time reads them.
 
 Source: Flink's ``RelTimeIndicatorConverter``.
 """
@@ -11,7 +11,7 @@ from dataclasses import replace
 from execnodes.rex import Call, InputRef, Rex
 from execnodes.types import LogicalType
 from planner.algebra import Aggregate, Calc, Join, MultiJoin, Rank, Rel, Sink, Union, field_names, replace_inputs
-from planner.expressions.ops import substitute, with_operands
+from planner.expressions.ops import call, kind, substitute, with_operands
 
 __all__ = ["materialize_time_attributes"]
 
@@ -21,10 +21,11 @@ _TIMESTAMP = LogicalType("TIMESTAMP_WITH_LOCAL_TIME_ZONE", nullable=False, preci
 def materialize_time_attributes(rel: Rel) -> Rel:
     inputs = [materialize_time_attributes(i) for i in rel.inputs]
     if isinstance(rel, Sink):
-        return replace(rel, input=_materialized(inputs[0], range(rel.width)))
+        return replace(rel, input=_materialized(inputs[0], range(rel.width), ("PROCTIME",)))
     if isinstance(rel, Aggregate):
         used = [*rel.group, *(a for c in rel.calls for a in c.args)]
-        return replace(rel, input=_materialized(inputs[0], used))
+        calls = tuple(replace(c, type=replace(c.type, kind=None)) for c in rel.calls)
+        return replace(rel, input=_materialized(inputs[0], used), calls=calls)
     if isinstance(rel, Join):
         left, right = (_materialized(i, range(i.width)) for i in inputs)
         fields = [*left.fields, *right.fields]
@@ -35,8 +36,9 @@ def materialize_time_attributes(rel: Rel) -> Rel:
         return replace(rel, sources=sources, conditions=tuple(_call(_retyped(c, fields)) for c in rel.conditions))
     if isinstance(rel, Calc):
         fields = list(inputs[0].fields)
-        exprs = tuple(_call(_retyped(e, fields)) for e in rel.exprs)
-        condition = None if rel.condition is None else _call(_retyped(rel.condition, fields))
+        plain = all(t.kind is None for _, t in fields)
+        exprs = tuple(_call(_retyped(e, fields), plain) for e in rel.exprs)
+        condition = None if rel.condition is None else _call(_retyped(rel.condition, fields), plain)
         return replace(rel, input=inputs[0], exprs=exprs, condition=condition)
     if isinstance(rel, Union):
         kinds = [[t.kind for _, t in i.fields] for i in inputs]
@@ -52,23 +54,33 @@ def _retyped(rex: Rex, fields: Sequence[tuple[str, LogicalType]]) -> Rex:
 
 
 def _stamp(rex: Rex) -> Rex:
+    if rex.type.kind == "ROWTIME":
+        return call("CAST", (rex,), replace(rex.type, kind=None))
     return Call(_TIMESTAMP.as_nullable(rex.type.nullable), (rex,), "$PROCTIME_MATERIALIZE$1")
 
 
-def _call(rex: Rex) -> Rex:
-    """``rex`` with time attributes materialized inside of calls; an attribute itself stays one."""
+def _call(rex: Rex, plain: bool = False) -> Rex:
+    """``rex`` with time attributes materialized inside of calls; an attribute itself stays one.
+
+    ``plain`` says that the input has no time attribute: then a call that makes one (the CAST of a metadata column, or
+    of a column of a UNION) stays as it is.
+    """
     if not rex.children or rex.type is None:
         return rex
     if isinstance(rex, Call) and rex.name == "PROCTIME_MATERIALIZE":
         return rex
-    operands = [_call(c) for c in rex.children]
-    return with_operands(rex, [_stamp(o) if o.type.kind == "PROCTIME" else o for o in operands])
+    operands = [_call(c, plain) for c in rex.children]
+    new = with_operands(rex, [_stamp(o) if o.type.kind is not None else o for o in operands])
+    if isinstance(new, Call) and new.type.kind == "ROWTIME" and not plain:
+        new = replace(new, type=replace(new.type, kind=None))
+    inner = new.children[0]
+    return inner if kind(new) == "CAST" and inner is not operands[0] and inner.type == new.type else new
 
 
-def _materialized(rel: Rel, indexes: Sequence[int] | range) -> Rel:
-    """``rel`` with the time attributes among ``indexes`` as timestamps."""
+def _materialized(rel: Rel, indexes: Sequence[int] | range, kinds: tuple[str, ...] = ("PROCTIME", "ROWTIME")) -> Rel:
+    """``rel`` with the time attributes of these kinds among ``indexes`` as timestamps."""
     fields = rel.fields
-    wanted = {i for i in indexes if fields[i][1].kind == "PROCTIME"}
+    wanted = {i for i in indexes if fields[i][1].kind in kinds}
     if not wanted:
         return rel
     exprs = [InputRef(t, i) for i, (_, t) in enumerate(fields)]

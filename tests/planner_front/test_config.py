@@ -102,9 +102,10 @@ def test_every_default_can_be_set_and_says_so(key: str) -> None:
             "run as streams; bounded input ends by itself\n  expected: 'STREAMING', or no such option",
         ),
         (
-            "table.exec.source.idle-timeout",
-            "5 s",
-            "[OPT002] the option 'table.exec.source.idle-timeout' = '5 s' cannot be honoured: it is not supported yet",
+            "table.optimizer.join-reorder-enabled",
+            "true",
+            "[OPT002] the option 'table.optimizer.join-reorder-enabled' = 'true' cannot be honoured: "
+            "it is not supported yet",
         ),
         (
             "table.local-time-zone",

@@ -15,6 +15,6 @@ from execnodes.functions.render import (  # noqa: F401  the registry is filled b
     temporal,
     text,
 )
-from execnodes.functions.render.base import NOW, RENDERERS, Check, Renderer, is_rendered
+from execnodes.functions.render.base import NOW, RENDERERS, WATERMARK, Check, Renderer, is_rendered
 
-__all__ = ["NOW", "RENDERERS", "Check", "Renderer", "is_rendered"]
+__all__ = ["NOW", "RENDERERS", "WATERMARK", "Check", "Renderer", "is_rendered"]

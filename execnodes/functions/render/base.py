@@ -20,9 +20,21 @@ from execnodes.functions.render.constants import constant
 from execnodes.rex import Call, FieldAccess, InputRef, Literal, Rex
 from execnodes.types import LogicalType
 
-__all__ = ["NOW", "RENDERERS", "Check", "Renderer", "exact_quotient", "is_rendered", "renders", "rowwise", "shielded"]
+__all__ = [
+    "NOW",
+    "RENDERERS",
+    "WATERMARK",
+    "Check",
+    "Renderer",
+    "exact_quotient",
+    "is_rendered",
+    "renders",
+    "rowwise",
+    "shielded",
+]
 
 NOW = "@now"
+WATERMARK = "@watermark"
 """Column with the micro-batch's time in epoch milliseconds (Int64), present when an expression needs it."""
 
 Render = Callable[["Renderer", Call], pl.Expr]
@@ -76,12 +88,14 @@ class Renderer:
     Attributes:
         checks: the checks of everything rendered so far.
         uses_now: whether a rendered expression reads the column :data:`NOW`.
+        uses_watermark: whether one reads the column :data:`WATERMARK`.
     """
 
     def __init__(self, time_zone: str = "UTC") -> None:
         self.time_zone = time_zone
         self.checks: list[Check] = []
         self.uses_now = False
+        self.uses_watermark = False
         self._guards: list[pl.Expr] = []
 
     def expr(self, rex: Rex) -> pl.Expr:
@@ -118,6 +132,11 @@ class Renderer:
         """The micro-batch's time, epoch milliseconds as Int64."""
         self.uses_now = True
         return pl.col(NOW)
+
+    def watermark(self) -> pl.Expr:
+        """How far event time has come, epoch milliseconds as Int64; NULL before the first watermark."""
+        self.uses_watermark = True
+        return pl.col(WATERMARK)
 
     @contextmanager
     def guard(self, condition: pl.Expr) -> Iterator[None]:

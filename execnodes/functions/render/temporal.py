@@ -284,6 +284,20 @@ def materialize(r: Renderer, call: Call) -> pl.Expr:
     return _now(r)
 
 
+@renders("CURRENT_WATERMARK")
+def current_watermark(r: Renderer, call: Call) -> pl.Expr:
+    return r.watermark().cast(pl.Datetime("ms")).cast(call.type.polars())
+
+
+@renders("SOURCE_WATERMARK")
+def source_watermark(r: Renderer, call: Call) -> pl.Expr:
+    raise RunError(
+        "RUN303",
+        "SOURCE_WATERMARK() has no value: no connector makes watermarks of its own",
+        expected="a watermark over the table's columns, such as ts - INTERVAL '5' SECOND",
+    )
+
+
 @renders("LOCALTIMESTAMP")
 def local_timestamp(r: Renderer, call: Call) -> pl.Expr:
     return to_local(_now(r), r.time_zone)

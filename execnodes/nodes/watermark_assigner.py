@@ -1,0 +1,56 @@
+"""Watermarks of a table, made behind its source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from execnodes.model import Index, RexField
+from execnodes.nodes.base import ExecNode, FieldRef, field_types, rex_refs
+from execnodes.registry import exec_node
+from execnodes.support import field_names, joined_names, names_text, rex_text
+from execnodes.types import LogicalType
+
+if TYPE_CHECKING:
+    from execnodes.runtime.operators import Stateless
+
+__all__ = ["WatermarkAssigner"]
+
+
+@exec_node
+class WatermarkAssigner(ExecNode):
+    """Makes a timestamp the event time of the rows, and says how far event time has come.
+
+    .. code-block:: sql
+
+        CREATE TABLE orders (id INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND)
+        WITH ('connector' = 'filesystem', 'path' = '/data/orders', 'format' = 'json');
+        INSERT INTO late SELECT id, ts FROM orders
+    """
+
+    NAME: ClassVar[str] = "stream-exec-watermark-assigner"
+    VERSION: ClassVar[int] = 1
+
+    watermark_expr: RexField
+    rowtime_field_index: Index
+
+    def field_refs(self) -> Iterator[FieldRef]:
+        yield from super().field_refs()
+        yield from rex_refs(self.watermark_expr, "/watermarkExpr")
+        yield FieldRef("/rowtimeFieldIndex", self.rowtime_field_index)
+
+    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
+        return field_types(inputs[0])
+
+    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
+        from execnodes.runtime.event_time import WatermarkTransform
+        from execnodes.runtime.operators import Stateless
+        from execnodes.zone import local_time_zone
+
+        name = inputs[0].fields[self.rowtime_field_index].name
+        zone = local_time_zone(session)
+        return Stateless((WatermarkTransform(self.watermark_expr, self.rowtime_field_index, name, zone),))
+
+    def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
+        rowtime = names_text([self.rowtime_field_index], field_names(inputs[0]) if inputs else ())
+        return f"takes {rowtime} as event time, which has come to {rex_text(self.watermark_expr, joined_names(inputs))}"
