@@ -35,6 +35,7 @@ __all__ = [
     "Rank",
     "Rel",
     "Scan",
+    "SetOperation",
     "Sink",
     "TtlHint",
     "Union",
@@ -120,6 +121,7 @@ class Scan(Rel):
 
     ``names`` are the columns' own names (not the metadata keys). ``hints`` are the options of an OPTIONS hint.
     ``normalized`` says why its changes have to be put in order by primary key: they are upserts, or may come twice.
+    ``alias`` is its name in a join inside an expression's query, which Flink shows where the statement has hints.
     """
 
     table: CatalogTable
@@ -129,6 +131,7 @@ class Scan(Rel):
     hints: tuple[tuple[str, str], ...] = ()
     place: Place | None = field(default=None, compare=False, repr=False)
     normalized: Literal["upserts", "duplicates"] | None = None
+    alias: str | None = None
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -354,6 +357,29 @@ class Union(Rel):
 
 
 @dataclass(frozen=True)
+class SetOperation(Rel):
+    """INTERSECT or EXCEPT of two inputs; with ``all`` as many of equal rows as both have, or the left has more."""
+
+    left: Rel
+    right: Rel
+    operator: Literal["INTERSECT", "EXCEPT"]
+    all: bool = False
+
+    @property
+    def inputs(self) -> tuple[Rel, ...]:
+        return (self.left, self.right)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        from execnodes.functions.typerules import least_restrictive
+
+        out = []
+        for (name, a), (_, b) in zip(self.left.fields, self.right.fields, strict=True):
+            out.append((name, least_restrictive([a, b]) or a))
+        return tuple(out)
+
+
+@dataclass(frozen=True)
 class Window(_Single):
     """Rows with one window function's value appended.
 
@@ -496,7 +522,7 @@ def replace_inputs(rel: Rel, inputs: Sequence[Rel]) -> Rel:
         return rel
     if isinstance(rel, _Single):
         return replace(rel, input=inputs[0])
-    if isinstance(rel, Join):
+    if isinstance(rel, (Join, SetOperation)):
         return replace(rel, left=inputs[0], right=inputs[1])
     if isinstance(rel, (Union, MultiJoin)):
         return replace(rel, sources=tuple(inputs))

@@ -240,9 +240,14 @@ def _scan(node: Physical) -> list[str]:
     rel = node.rel
     assert isinstance(rel, Scan)
     out = [f"table=[[{_table(rel)}]]", f"fields=[{', '.join(rel.names)}]"]
+    hints = []
     if rel.hints:
         options = ", ".join(f"{k}={v}" for k, v in rel.hints)
-        out.append(f"hints=[[[OPTIONS options:{{{options}}}]]]")
+        hints.append(f"[OPTIONS options:{{{options}}}]")
+    if rel.alias is not None:
+        hints.append(f"[ALIAS options:[{rel.alias}]]")
+    if hints:
+        out.append(f"hints=[[{''.join(hints)}]]")
     return out
 
 

@@ -35,6 +35,7 @@ from execnodes.rex import Literal, Rex
 from execnodes.types import BIGINT, BOOLEAN
 from planner.binding.errors import counted, not_supported
 from planner.binding.scope import Scope, field_of
+from planner.binding.subqueries import exists, in_query, quantified, scalar_query
 from planner.dialect import function_name, logical_type, nodes
 from planner.expressions.approximate import Approximate
 from planner.expressions.ops import Over, and_, compare
@@ -129,9 +130,8 @@ class ExpressionBinder:
         if operator in ("AND", "OR"):
             operands = [self.bind(n) for n in _flat(node, type(node))]
         else:
-            for side in (node.this, node.expression):
-                if isinstance(side, (exp.Any, exp.All)):
-                    raise not_supported("a comparison with ANY, SOME or ALL", self.place(side))
+            if isinstance(node.expression, (exp.Any, exp.All)):
+                return quantified(self, operator, node)
             if isinstance(node.this, exp.Tuple) and isinstance(node.expression, exp.Tuple):
                 return self._rows(operator, node)
             operands = [self.bind(node.this), self.bind(node.expression)]
@@ -220,7 +220,7 @@ class ExpressionBinder:
 
     def _in(self, node: exp.Expr) -> Rex:
         if node.args.get("query") is not None:
-            raise not_supported("IN with a subquery", self.place(node.args["query"]), "join with the subquery instead")
+            return in_query(self, node.this, node.args["query"])
         if isinstance(node.this, exp.Tuple):
             raise not_supported("IN with rows", self.place(node.this), "write the comparisons with AND and OR")
         return make_in(self.bind(node.this), [self.bind(e) for e in node.expressions], self.place(node))
@@ -255,12 +255,6 @@ class ExpressionBinder:
 
     def _bracket(self, node: exp.Expr) -> Rex:
         return make_call("ITEM", [self.bind(node.this), self.bind(node.expressions[0])], self.place(node))
-
-    def _subquery(self, node: exp.Expr) -> Rex:
-        raise not_supported("a subquery inside an expression", self.place(node), "join with the subquery instead")
-
-    def _exists(self, node: exp.Expr) -> Rex:
-        raise not_supported("EXISTS", self.place(node), "join with the subquery instead")
 
     def _tuple(self, node: exp.Expr) -> Rex:
         return make_call("ROW", [self.bind(e) for e in node.expressions], self.place(node))
@@ -408,8 +402,8 @@ class ExpressionBinder:
         exp.Cast: _cast,
         exp.TryCast: _cast,
         exp.Bracket: _bracket,
-        exp.Subquery: _subquery,
-        exp.Exists: _exists,
+        exp.Subquery: lambda self, node: scalar_query(self, node),
+        exp.Exists: lambda self, node: exists(self, node),
         exp.Tuple: _tuple,
         exp.Anonymous: _call,
         exp.Filter: _filtered,

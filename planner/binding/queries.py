@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal as LiteralType
+from typing import TypeAlias
 
 from sqlglot import exp
 
@@ -11,7 +14,18 @@ from execnodes.errors import Place, SqlError
 from execnodes.functions.typerules import least_restrictive
 from execnodes.rex import InputRef, Literal, Rex
 from execnodes.types import LogicalType
-from planner.algebra import Aggregate, Filter, Project, Rel, Union, identity, is_identity, unique_names
+from planner.algebra import (
+    Aggregate,
+    Filter,
+    Project,
+    Rel,
+    Scan,
+    SetOperation,
+    Union,
+    identity,
+    is_identity,
+    unique_names,
+)
 from planner.binding.errors import counted, not_supported
 from planner.binding.expressions import ExpressionBinder
 from planner.binding.grouping import GroupingBinder, contains_aggregate, refuse_grouping_sets
@@ -21,9 +35,12 @@ from planner.binding.scope import Relation, Scope
 from planner.binding.tables import scan_of
 from planner.catalog import CatalogManager, CatalogView
 from planner.dialect import function_name, nodes
+from planner.expressions.ops import outer_field, rewrite
 from planner.positions import place_of
 
 __all__ = ["QueryBinder", "Targets"]
+
+Operator: TypeAlias = LiteralType["INTERSECT", "EXCEPT"]
 
 
 @dataclass(frozen=True)
@@ -56,12 +73,18 @@ class QueryBinder:
         catalog: where table names are looked up.
         source: the text that positions of the syntax tree point into.
         ctes: queries known by name (WITH), innermost last.
+        outer: for a query inside an expression, what a column of the query around it means.
+        numbers: gives each query inside an expression a number of its own.
+        hinted: whether the statement has STATE_TTL hints.
     """
 
     catalog: CatalogManager
     source: str
     ctes: Mapping[str, tuple[exp.Expr, QueryBinder]] = field(default_factory=dict)
     depth: int = 0
+    outer: Callable[[exp.Expr], Rex] | None = None
+    numbers: Iterator[int] = field(default_factory=itertools.count)
+    hinted: bool = False
 
     def place(self, node: exp.Expr) -> Place:
         return place_of(node, self.source)
@@ -73,6 +96,8 @@ class QueryBinder:
             SqlError: SQL100 to SQL150 and what expressions raise.
             CatalogError: a table that is not there or cannot be read.
         """
+        if not self.hinted and any(s.args.get("hint") for s in node.find_all(exp.Select)):
+            return replace(self, hinted=True).bind(node, targets)
         with_ = node.args.get("with_")
         if with_ is not None:
             return self._with(with_).bind(_without(node, "with_"), targets)
@@ -81,13 +106,20 @@ class QueryBinder:
             return self.bind(node.this, targets)
         if isinstance(node, exp.Select):
             return self._select(node, targets)
-        if isinstance(node, exp.Union):
-            return self._union(node, targets)
-        if isinstance(node, (exp.Intersect, exp.Except)):
-            raise not_supported(type(node).__name__.upper(), self.place(node.expression))
+        if isinstance(node, (exp.Union, exp.Intersect, exp.Except)):
+            return self._set_operation(node, targets)
         if isinstance(node, exp.Values):
             raise not_supported("VALUES", self.place(node), "put the rows into a file and read it as a table")
         raise not_supported(type(node).__name__, self.place(node))
+
+    def subquery(self, node: exp.Expr, around: Callable[[exp.Expr], Rex]) -> tuple[Rel, int]:
+        """The relation of a query inside an expression, and its number; ``around`` binds columns outside of it."""
+        number = next(self.numbers)
+
+        def lifted(rex: Rex) -> Rex | None:
+            return outer_field(number, rex.index, rex.type) if isinstance(rex, InputRef) else None
+
+        return replace(self, outer=lambda column: rewrite(around(column), lifted)).bind(node), number
 
     def _with(self, with_: exp.Expr) -> QueryBinder:
         binder = self
@@ -108,12 +140,13 @@ class QueryBinder:
 
     # set operations
 
-    def _union(self, node: exp.Expr, targets: Targets | None) -> Rel:
+    def _set_operation(self, node: exp.Expr, targets: Targets | None) -> Rel:
+        word = type(node).__name__.upper()
         left, right = self.bind(node.this, targets), self.bind(node.expression, targets)
         if left.width != right.width:
             raise SqlError(
                 "SQL111",
-                f"UNION of a query with {counted(left.width, 'column')} and one with {counted(right.width, 'column')}",
+                f"{word} of a query with {counted(left.width, 'column')} and one with {counted(right.width, 'column')}",
                 place=self.place(node.expression),
                 expected="as many columns on both sides",
             )
@@ -121,12 +154,15 @@ class QueryBinder:
             if least_restrictive([a, b]) is None:
                 raise SqlError(
                     "SQL112",
-                    f"column {i + 1} ('{name}') of the UNION is {a.summary()} on one side and "
+                    f"column {i + 1} ('{name}') of the {word} is {a.summary()} on one side and "
                     f"{b.summary()} on the other",
                     place=self.place(node.expression),
                     expected="types that mix",
                     hint="CAST one side",
                 )
+        if isinstance(node, (exp.Intersect, exp.Except)):
+            operator: Operator = "INTERSECT" if isinstance(node, exp.Intersect) else "EXCEPT"
+            return SetOperation(left, right, operator, not node.args.get("distinct"))
         return Union((left, right), not node.args.get("distinct"))
 
     # SELECT
@@ -279,7 +315,10 @@ class QueryBinder:
     def _from(self, first: exp.Expr, joins: Sequence[exp.Expr], hints: TtlHints) -> tuple[Rel, Scope]:
         out = self._joined(first, hints)
         for join in joins:
-            out = bind_join(out, self._joined(join.this, hints), join, hints, self.source)
+            right = self._joined(join.this, hints)
+            if self.hinted and self.outer is not None:
+                out, right = _with_alias(out), _with_alias(right)
+            out = bind_join(out, right, join, hints, self.source)
         return out
 
     def _joined(self, node: exp.Expr, hints: TtlHints) -> tuple[Rel, Scope]:
@@ -322,7 +361,8 @@ class QueryBinder:
                         expected=f"{rel.width} names",
                     )
                 rel = replace(identity(rel), names=tuple(c.name for c in columns))
-        return rel, Scope.of(self.source, Relation(name, rel.fields, 0, path))
+        scope = Scope.of(self.source, Relation(name, rel.fields, 0, path))
+        return rel, replace(scope, subqueries=self.subquery, outer=self.outer)
 
     def _named_table(self, node: exp.Expr) -> tuple[Rel, str, tuple[str, ...]]:
         parts = [p.name for p in (node.args.get(k) for k in ("catalog", "db", "this")) if p is not None]
@@ -356,8 +396,8 @@ class QueryBinder:
         current = manager.current_catalog, manager.current_database
         manager.current_catalog, manager.current_database = view.catalog, view.database
         try:
-            binder = QueryBinder(manager, view.source or self.source, depth=self.depth + 1)
-            rel = binder.bind(view.query)
+            binder = QueryBinder(manager, view.source or self.source, depth=self.depth + 1, numbers=self.numbers)
+            rel = replace(binder, hinted=self.hinted).bind(view.query)
         finally:
             manager.current_catalog, manager.current_database = current
         names = view.schema.names
@@ -366,6 +406,11 @@ class QueryBinder:
                 return replace(rel, names=tuple(names))
             return replace(identity(rel), names=tuple(names))
         return rel
+
+
+def _with_alias(item: tuple[Rel, Scope]) -> tuple[Rel, Scope]:
+    rel, scope = item
+    return (replace(rel, alias=scope.relations[0].name), scope) if isinstance(rel, Scan) else item
 
 
 def _value(item: _Item) -> exp.Expr:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from sqlglot import exp
 
@@ -11,10 +12,14 @@ from execnodes.errors import Place, SqlError, nearest
 from execnodes.functions import make_call
 from execnodes.rex import FieldAccess, InputRef, Rex
 from execnodes.types import LogicalType
-from planner.algebra import Field
+from planner.algebra import Field, Rel
 from planner.positions import place_of
 
-__all__ = ["Relation", "Scope"]
+__all__ = ["Relation", "Scope", "SubQueries"]
+
+SubQueries: TypeAlias = Callable[[exp.Expr, Callable[[exp.Expr], Rex]], tuple[Rel, int]]
+"""Binds a query inside an expression, given what the columns around it mean: its relation, and the number by which its
+references to the row around are known."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +45,15 @@ class Relation:
 class Scope:
     """The relations of a FROM clause, left to right, and the columns that USING or NATURAL made common.
 
-    ``star`` holds what ``*`` stands for, in order.
+    ``star`` holds what ``*`` stands for, in order. ``subqueries`` binds the queries inside its expressions, None where
+    there can be none; ``outer`` is what columns of the query around mean, for a query inside an expression.
     """
 
     source: str
     relations: list[Relation] = field(default_factory=list)
     common: dict[str, Rex] = field(default_factory=dict)
+    subqueries: SubQueries | None = None
+    outer: Callable[[exp.Expr], Rex] | None = None
 
     @classmethod
     def of(cls, source: str, relation: Relation) -> Scope:
@@ -63,7 +71,8 @@ class Scope:
     def joined(self, other: Scope) -> Scope:
         """Both scopes, ``other`` to the right; common columns of this one stay."""
         width = self.width
-        return Scope(self.source, [*self.relations, *(r.moved(width) for r in other.relations)], dict(self.common))
+        relations = [*self.relations, *(r.moved(width) for r in other.relations)]
+        return replace(self, relations=relations, common=dict(self.common))
 
     def padded(self, left: int, pads_left: bool, pads_right: bool) -> Scope:
         """The scope behind an outer join of which the first ``left`` relations are the left side: fields of a side that
@@ -74,7 +83,7 @@ class Scope:
             r.nullable() if (pads_left if i < left else pads_right) else r for i, r in enumerate(self.relations)
         ]
         types = {r.offset + i: t for r in relations for i, (_, t) in enumerate(r.fields)}
-        return Scope(self.source, relations, {n: _retyped(rex, types) for n, rex in self.common.items()})
+        return replace(self, relations=relations, common={n: _retyped(rex, types) for n, rex in self.common.items()})
 
     def with_common(self, left: Scope, right: Scope, names: Iterable[tuple[str, Place]], place: Place) -> list[Rex]:
         """Makes the columns ``names`` common to both sides of a join; returns the equality conditions.
@@ -139,6 +148,17 @@ class Scope:
         Raises:
             SqlError: SQL100 (unknown), SQL101 (ambiguous), SQL102 (unknown qualifier).
         """
+        try:
+            return self._column(node)
+        except SqlError as error:
+            if self.outer is None or error.code not in ("SQL100", "SQL102"):
+                raise
+            try:
+                return self.outer(node)
+            except SqlError as further:
+                raise (error if further.code in ("SQL100", "SQL102") else further) from None
+
+    def _column(self, node: exp.Expr) -> Rex:
         parts = [p for p in (node.args.get(k) for k in ("catalog", "db", "table")) if p is not None]
         column: exp.Expr = node.this
         name = column.name

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 
-from execnodes.rex import Call, FieldAccess, InputRef, Literal, Rex
-from planner.expressions.ops import Over, kind
+from execnodes.rex import Call, CorrelVariable, FieldAccess, InputRef, Literal, Rex
+from planner.expressions.ops import Over, SubQuery, kind
 
 __all__ = ["equal", "key", "member"]
 
@@ -36,6 +36,10 @@ def key(rex: Rex) -> Hashable:
             tuple(map(key, rex.partition)),
             tuple((key(e), a, n) for e, a, n in rex.order),
         )
+    if isinstance(rex, SubQuery):
+        return ("SUBQUERY", rex.number, tuple(map(key, rex.operands)))
+    if isinstance(rex, CorrelVariable):
+        return ("OUTER", rex.correl)
     op = kind(rex)
     operands = [key(c) for c in rex.children]
     if op in _SYMMETRIC and isinstance(rex, Call):

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from execnodes.errors import Place
-from execnodes.rex import Call, FieldAccess, InputRef, Literal, Rex, input_refs, remap, shift
+from execnodes.rex import Call, CorrelVariable, FieldAccess, InputRef, Literal, Rex, input_refs, remap, shift
 from execnodes.types import BOOLEAN, LogicalType
+
+if TYPE_CHECKING:
+    from planner.algebra import Rel
 
 __all__ = [
     "COMPARISONS",
@@ -16,6 +20,7 @@ __all__ = [
     "NEGATED",
     "TRUE",
     "Over",
+    "SubQuery",
     "and_",
     "call",
     "cast",
@@ -32,6 +37,8 @@ __all__ = [
     "kind",
     "not_",
     "or_",
+    "outer_field",
+    "outer_of",
     "refs",
     "remap",
     "retyped",
@@ -95,6 +102,38 @@ class Over(Rex):
     @property
     def children(self) -> tuple[Rex, ...]:
         return (*self.operands, *self.partition, *(o[0] for o in self.order))
+
+
+@dataclass(frozen=True)
+class SubQuery(Rex):
+    """A query inside an expression: ``IN``, ``EXISTS``, ``SOME`` (``comparison`` with any of its rows) or ``SCALAR``.
+
+    Fields of the row around it appear in its relation as :func:`outer_field` of its ``number``. It never reaches a
+    plan: passes turn it into joins.
+    """
+
+    operator: str
+    rel: Rel
+    number: int
+    operands: tuple[Rex, ...] = ()
+    comparison: str = "="
+    place: Place | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def children(self) -> tuple[Rex, ...]:
+        return self.operands
+
+
+def outer_field(number: int, index: int, type: LogicalType) -> FieldAccess:  # noqa: A002
+    """Field ``index`` of the row around the subquery ``number``, as seen from within."""
+    return FieldAccess(type, str(index), CorrelVariable(LogicalType("NULL"), f"$cor{number}"))
+
+
+def outer_of(rex: Rex) -> tuple[int, int] | None:
+    """Subquery number and field index where ``rex`` is an :func:`outer_field`; else None."""
+    if isinstance(rex, FieldAccess) and isinstance(rex.expr, CorrelVariable):
+        return int(rex.expr.correl[4:]), int(rex.name)
+    return None
 
 
 def kind(rex: Rex) -> str:
@@ -229,6 +268,8 @@ def with_operands(rex: Rex, operands: Sequence[Rex]) -> Rex:
         return rex if tuple(operands) == rex.operands else replace(rex, operands=tuple(operands))
     if isinstance(rex, FieldAccess):
         return replace(rex, expr=operands[0])
+    if isinstance(rex, SubQuery):
+        return replace(rex, operands=tuple(operands))
     if isinstance(rex, Over):
         n, p = len(rex.operands), len(rex.partition)
         order = tuple((e, asc, last) for e, (_, asc, last) in zip(operands[n + p :], rex.order, strict=True))

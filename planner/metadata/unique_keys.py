@@ -113,6 +113,8 @@ def _through(exprs: Sequence[Rex], keys: Keys) -> Keys:
         source = _source(e)
         if source is not None:
             where.setdefault(source, []).append(i)
+    if not where:
+        return _NONE
     out: set[frozenset[int]] = set()
     for key in keys:
         if not all(c in where for c in key):

@@ -18,7 +18,9 @@ from planner.passes.aggregates import (
     reduce_aggregates,
     remove_aggregate,
 )
+from planner.passes.coerce_join_conditions import coerce_join_conditions
 from planner.passes.coerce_unions import coerce_unions
+from planner.passes.count_subqueries_to_exists import count_subqueries_to_exists
 from planner.passes.derive_join_filters import derive_join_filters
 from planner.passes.distribute import distribute
 from planner.passes.hep import Rule
@@ -45,10 +47,17 @@ from planner.passes.push_projects_into_scans import push_project_into_scan
 from planner.passes.push_projects_past_watermarks import project_through_watermark
 from planner.passes.ranks import rank_of_window, refuse_top_n, refuse_values, refuse_windows, transpose_calc_and_rank
 from planner.passes.reduce_expressions import reduce_filter, reduce_join, reduce_project
+from planner.passes.refuse_subqueries import refuse_subqueries
 from planner.passes.remove_joins import remove_join_below_aggregate, remove_join_below_project
+from planner.passes.set_operations import set_operation_to_join
 from planner.passes.simplify_coalesce import remove_unreachable_coalesce_arguments, simplify_coalesce_of_join_keys
-from planner.passes.simplify_conditions import simplify_filter_condition, simplify_join_condition
+from planner.passes.simplify_conditions import (
+    simplify_filter_condition,
+    simplify_join_condition,
+    simplify_subquery_filters,
+)
 from planner.passes.split_windows import split_windows
+from planner.passes.subqueries_to_joins import subqueries_to_joins
 from planner.passes.time_attributes import materialize_time_attributes
 from planner.passes.to_calcs import to_calcs
 from planner.passes.union_to_distinct import drop_distinct_below_union, union_to_distinct
@@ -88,6 +97,18 @@ _SIMPLIFY = (simplify_filter_condition, simplify_join_condition, push_join_expre
 _REDUCE = (reduce_filter, reduce_project, reduce_join)
 
 PHASES: tuple[Phase, ...] = (
+    Phase(
+        "subqueries to joins",
+        "sequence",
+        (
+            simplify_subquery_filters,
+            count_subqueries_to_exists,
+            subqueries_to_joins,
+            coerce_join_conditions,
+            push_join_expressions,
+        ),
+    ),
+    Phase("subqueries that are left", "sequence", (refuse_subqueries,)),
     Phase(
         "default rewrite",
         "sequence",
@@ -145,6 +166,7 @@ PHASES: tuple[Phase, ...] = (
         "unions and aggregates",
         "collection",
         (
+            set_operation_to_join,
             union_to_distinct,
             drop_distinct_below_union,
             prune_aggregate_calls,

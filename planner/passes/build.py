@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from execnodes.functions import find_aggregate
 from execnodes.rex import Rex
-from planner.algebra import Filter, Project, Rel, Values
+from planner.algebra import AggCall, Aggregate, Filter, Project, Rel, Values, field_names, refs_to
 from planner.expressions.ops import conjunctions, is_always_false, is_always_true, is_null_literal
 from planner.expressions.simplify import simplify_filter
 
-__all__ = ["empty", "filtered", "projected"]
+__all__ = ["aggregate_call", "empty", "filtered", "first_fields", "minimum", "projected"]
 
 
 def empty(rel: Rel) -> Values:
@@ -35,3 +36,25 @@ def filtered(rel: Rel, predicates: Iterable[Rex]) -> Rel:
 def projected(rel: Rel, exprs: Sequence[Rex], names: Sequence[str]) -> Rel:
     """A projection, also where it is the identity."""
     return Project(rel, tuple(exprs), tuple(names))
+
+
+def first_fields(rel: Rel, count: int) -> Rel:
+    """``rel`` without the fields behind the first ``count``."""
+    if rel.width == count:
+        return rel
+    return Project(rel, tuple(refs_to(rel, range(count))), tuple(field_names(rel)[:count]))
+
+
+def aggregate_call(function: str, rel: Rel, args: Sequence[int], name: str | None, *, grouped: bool) -> AggCall:
+    """The call of an aggregate function of fields of ``rel``."""
+    found = find_aggregate(function)
+    if found is None:
+        raise AssertionError(f"{function} is not in the table of functions")
+    result = found.infer([rel.fields[a][1] for a in args], None, grouped=grouped, filtered=False)
+    syntax = "FUNCTION_STAR" if function == "COUNT" else found.syntax
+    return AggCall(found.plan_name, tuple(args), result, name, False, -1, found.internal_name, syntax)
+
+
+def minimum(rel: Rel, name: str) -> Aggregate:
+    """The least value of the only field of ``rel``; NULL where there is no row."""
+    return Aggregate(rel, (), (aggregate_call("MIN", rel, (0,), name, grouped=False),))

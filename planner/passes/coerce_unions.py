@@ -1,15 +1,13 @@
-"""Casts the inputs of a UNION to its column types, nullability included.
+"""Casts the inputs of a UNION, INTERSECT or EXCEPT to its column types, nullability included.
 
 Source: Calcite's ``CoerceInputsRule``.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from execnodes.rex import InputRef, Literal, Rex
 from execnodes.types import LogicalType
-from planner.algebra import Project, Rel, Union, field_names
+from planner.algebra import Project, Rel, SetOperation, Union, field_names, replace_inputs
 from planner.expressions import fold
 from planner.expressions.ops import cast, same_type
 
@@ -17,11 +15,11 @@ __all__ = ["coerce_unions"]
 
 
 def coerce_unions(rel: Rel) -> Rel | None:
-    if not isinstance(rel, Union):
+    if not isinstance(rel, (Union, SetOperation)):
         return None
     wanted = rel.fields
     inputs = []
-    for source in rel.sources:
+    for source in rel.inputs:
         fields = source.fields
         if all(a == b for (_, a), (_, b) in zip(fields, wanted, strict=True)):
             inputs.append(source)
@@ -32,9 +30,9 @@ def coerce_unions(rel: Rel) -> Rel | None:
         below = source.input if isinstance(source, Project) else source
         exprs = tuple(_cast(e, t) for e, (_, t) in zip(exprs, wanted, strict=True))
         inputs.append(Project(below, exprs, tuple(field_names(source))))
-    if all(a is b for a, b in zip(inputs, rel.sources, strict=True)):
+    if all(a is b for a, b in zip(inputs, rel.inputs, strict=True)):
         return None
-    return replace(rel, sources=tuple(inputs))
+    return replace_inputs(rel, inputs)
 
 
 def _cast(rex: Rex, target: LogicalType) -> Rex:

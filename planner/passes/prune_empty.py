@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from execnodes.rex import InputRef, Literal, Rex
-from planner.algebra import Aggregate, Filter, Join, Project, Rel, Union, Values, Window
+from planner.algebra import Aggregate, Filter, Join, Project, Rel, SetOperation, Union, Values, Window
 from planner.expressions.ops import cast
 from planner.passes.build import empty
 
@@ -31,6 +31,13 @@ def prune_empty(rel: Rel) -> Rel | None:
         return replace(rel, sources=tuple(kept))
     if isinstance(rel, Join):
         return _pruned_join(rel)
+    if isinstance(rel, SetOperation):
+        left, right = map(_is_empty, rel.inputs)
+        if left or (right and rel.operator == "INTERSECT"):
+            return empty(rel)
+        if right:
+            return rel.left if rel.all else Aggregate(rel.left, tuple(range(rel.width)), ())
+        return None
     if isinstance(rel, Aggregate):
         return empty(rel) if rel.group and _is_empty(rel.input) else None
     if isinstance(rel, (Project, Filter, Window)):

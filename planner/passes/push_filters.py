@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from execnodes.rex import InputRef, Rex
-from planner.algebra import Aggregate, Filter, Join, Project, Rel, Union
+from planner.algebra import Aggregate, Filter, Join, Project, Rel, SetOperation, Union, replace_inputs
 from planner.expressions.distinct import collapsed
 from planner.expressions.normal import member
 from planner.expressions.ops import (
@@ -81,10 +81,10 @@ def filter_through_aggregate(rel: Rel) -> Rel | None:
 
 
 def filter_through_union(rel: Rel) -> Rel | None:
-    if not isinstance(rel, Filter) or not isinstance(rel.input, Union):
+    """Through INTERSECT and EXCEPT too."""
+    if not isinstance(rel, Filter) or not isinstance(rel.input, (Union, SetOperation)):
         return None
-    inputs = tuple(filtered(i, [_retyped(rel.condition, i)]) for i in rel.input.inputs)
-    return replace(rel.input, sources=inputs)
+    return replace_inputs(rel.input, [filtered(i, [_retyped(rel.condition, i)]) for i in rel.input.inputs])
 
 
 def _retyped(rex: Rex, rel: Rel) -> Rex:

@@ -47,7 +47,8 @@ def push_join_expressions(rel: Rel) -> Rel | None:
 
     condition = and_(remap(t, new) for t in terms)
     join = replace(rel, left=left, right=right, condition=condition)
-    kept = [*range(width), *range(width + more, width + more + rel.right.width)]
+    one_sided = rel.join_type in ("SEMI", "ANTI")
+    kept = [*range(width), *(() if one_sided else range(width + more, width + more + rel.right.width))]
     return Project(join, tuple(refs_to(join, kept)), tuple(field_names(join)[i] for i in kept))
 
 

@@ -47,14 +47,14 @@ def project_through_join(rel: Rel) -> Rel | None:
     if not isinstance(rel, Project) or not isinstance(rel.input, Join) or _has_window(rel.exprs):
         return None
     join = rel.input
-    if join.join_type in ("SEMI", "ANTI"):
-        return None
+    one_sided = join.join_type in ("SEMI", "ANTI")
     width, total = join.left.width, join.left.width + join.right.width
     used = {i for e in (*rel.exprs, join.condition) for i in input_refs(e)}
-    if not any(i < width for i in used):
-        used.add(0)
-    if not any(i >= width for i in used):
-        used.add(width)
+    if not one_sided:
+        if not any(i < width for i in used):
+            used.add(0)
+        if not any(i >= width for i in used):
+            used.add(width)
     if len(used) == total:
         return None
     kept = sorted(used)

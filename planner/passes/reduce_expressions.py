@@ -115,7 +115,7 @@ def reduce_filter(rel: Rel) -> Rel | None:
 
 
 def reduce_join(rel: Rel) -> Rel | None:
-    if not isinstance(rel, Join):
+    if not isinstance(rel, Join) or rel.join_type == "ANTI":
         return None
     width = rel.left.width
     predicates = [*predicates_of(rel.left), *(shift(p, width) for p in predicates_of(rel.right))]

@@ -10,12 +10,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from execnodes.rex import Rex
-from planner.algebra import Filter, Join, Rel
+from planner.algebra import Filter, Join, Rel, transform_up
 from planner.expressions.normal import equal, key
-from planner.expressions.ops import and_, conjunctions, disjunctions, is_always_false, is_always_true, kind, or_
+from planner.expressions.ops import (
+    SubQuery,
+    and_,
+    conjunctions,
+    disjunctions,
+    is_always_false,
+    is_always_true,
+    kind,
+    or_,
+    rewrite,
+)
 from planner.expressions.simplify import Simplifier
 
-__all__ = ["pull_factors", "simplify_filter_condition", "simplify_join_condition"]
+__all__ = ["pull_factors", "simplify_filter_condition", "simplify_join_condition", "simplify_subquery_filters"]
 
 
 def pull_factors(rex: Rex) -> Rex:
@@ -51,6 +61,22 @@ def simplify_filter_condition(rel: Rel) -> Rel | None:
         return None
     condition = _simplified(rel.condition)
     return None if condition is None else replace(rel, condition=condition)
+
+
+def simplify_subquery_filters(rel: Rel) -> Rel | None:
+    """The condition of a filter, and those of all filters of the queries in it."""
+    if not isinstance(rel, Filter):
+        return None
+    simplified = _simplified(rel.condition)
+    condition = rewrite(rel.condition if simplified is None else simplified, _with_simple_filters)
+    return None if condition == rel.condition else replace(rel, condition=condition)
+
+
+def _with_simple_filters(rex: Rex) -> Rex | None:
+    if not isinstance(rex, SubQuery):
+        return None
+    inside = transform_up(rex.rel, simplify_subquery_filters)
+    return replace(rex, rel=inside, operands=tuple(rewrite(o, _with_simple_filters) for o in rex.operands))
 
 
 def simplify_join_condition(rel: Rel) -> Rel | None:

@@ -1,0 +1,104 @@
+"""Queries inside expressions: IN, EXISTS, comparisons with ANY and ALL, and queries that are values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from execnodes.errors import SqlError
+from execnodes.functions import make_call
+from execnodes.rex import InputRef, Rex
+from execnodes.types import BOOLEAN
+from planner.algebra import Project, Rel
+from planner.binding.errors import counted, not_supported
+from planner.expressions.ops import NEGATED, SubQuery, not_
+
+if TYPE_CHECKING:
+    from planner.binding.expressions import ExpressionBinder
+
+__all__ = ["exists", "in_query", "quantified", "scalar_query"]
+
+
+def in_query(binder: ExpressionBinder, left: exp.Expr, query: exp.Expr) -> Rex:
+    """``left IN (query)``, where ``left`` may be a row of several values.
+
+    Raises:
+        SqlError: SQL106, a query with another number of columns; SQL203, values that cannot be compared.
+    """
+    inner = left
+    while isinstance(inner, exp.Paren):
+        inner = inner.this
+    operands = [binder.bind(e) for e in (inner.expressions if isinstance(inner, exp.Tuple) else [left])]
+    return _compared(binder, "IN", "=", operands, query)
+
+
+def quantified(binder: ExpressionBinder, comparison: str, node: exp.Expr) -> Rex:
+    """``a > ANY (query)`` and ``a > ALL (query)``.
+
+    Raises:
+        SqlError: SQL150, for ``<> ANY`` and ``= ALL``, and as :func:`in_query`.
+    """
+    right = node.expression
+    every = isinstance(right, exp.All)
+    query = right.this
+    if every:
+        comparison = NEGATED[comparison]
+    if comparison == "<>":
+        written = "= ALL" if every else "<> ANY"
+        raise not_supported(f"a comparison with {written}", binder.place(right), "compare with MIN and MAX instead")
+    operands = [binder.bind(node.this)]
+    made = _compared(binder, "IN" if comparison == "=" else "SOME", comparison, operands, query)
+    return not_(made) if every else made
+
+
+def exists(binder: ExpressionBinder, node: exp.Expr) -> Rex:
+    """``EXISTS (query)``; what the query selects does not matter."""
+    rel, number = _bound(binder, node.this)
+    while isinstance(rel, Project):
+        rel = rel.input
+    return SubQuery(BOOLEAN.not_null(), "EXISTS", rel, number, place=binder.place(node))
+
+
+def scalar_query(binder: ExpressionBinder, node: exp.Expr) -> Rex:
+    """A query of one column and at most one row as a value, NULL where it has no row.
+
+    Raises:
+        SqlError: SQL106, a query of several columns.
+    """
+    rel, number = _bound(binder, node)
+    if rel.width != 1:
+        raise SqlError(
+            "SQL106",
+            f"a query inside an expression has {counted(rel.width, 'column')}",
+            place=binder.place(node),
+            expected="one column",
+        )
+    return SubQuery(rel.fields[0][1].as_nullable(), "SCALAR", rel, number, place=binder.place(node))
+
+
+def _compared(
+    binder: ExpressionBinder, operator: str, comparison: str, operands: list[Rex], query: exp.Expr
+) -> SubQuery:
+    rel, number = _bound(binder, query)
+    place = binder.place(query)
+    if rel.width != len(operands):
+        raise SqlError(
+            "SQL106",
+            f"{counted(len(operands), 'value')} compared with a query of {counted(rel.width, 'column')}",
+            place=place,
+            expected="as many of each",
+        )
+    for i, (operand, (_, t)) in enumerate(zip(operands, rel.fields, strict=True)):
+        make_call(comparison, [operand, InputRef(t, i)], place)
+    nullable = any(o.type.nullable for o in operands) or any(t.nullable for _, t in rel.fields)
+    return SubQuery(BOOLEAN.as_nullable(nullable), operator, rel, number, tuple(operands), comparison, place)
+
+
+def _bound(binder: ExpressionBinder, query: exp.Expr) -> tuple[Rel, int]:
+    subqueries = binder.scope.subqueries
+    if subqueries is None:
+        raise not_supported("a query inside an expression", binder.place(query))
+    while isinstance(query, (exp.Subquery, exp.Paren)) and not query.args.get("with_"):
+        query = query.this
+    return subqueries(query, binder.bind)
