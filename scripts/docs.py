@@ -113,6 +113,8 @@ def _sections(things: Iterable[object], level: str) -> str:
             if thing.metadata:
                 out.append(" Metadata: " + ", ".join(f"`{k}` {t}" for k, t in thing.metadata) + ".")
             out.append("\n")
+        elif thing.metadata:
+            out.append("\nMetadata: " + ", ".join(f"`value.{k}` {t}" for k, t in thing.metadata) + ".\n")
         if thing.options:
             out.append("\n" + _table(["option", "type", "default", "of", ""], _option_rows(thing.options)))
         out.append("\n")

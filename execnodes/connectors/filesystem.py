@@ -42,6 +42,8 @@ __all__ = [
 _ONE_COMMIT = "files are committed once per micro-batch"
 _NO_COMMIT = "partitions are not announced: the files of a micro-batch appear all at once when it ends"
 
+_FORMATS = ("json", "csv", "parquet", "debezium-json", "canal-json", "maxwell-json", "ogg-json", "op-json")
+
 CONNECTOR = Connector(
     "filesystem",
     "The files of a folder, local or on an object store.",
@@ -226,8 +228,8 @@ CONNECTOR = Connector(
         ),
     ),
     roles=(Role.SOURCE, Role.SINK),
-    source_formats=("json", "csv", "parquet", "debezium-json", "op-json"),
-    sink_formats=("json", "csv", "parquet", "debezium-json", "op-json"),
+    source_formats=_FORMATS,
+    sink_formats=_FORMATS,
     abilities=frozenset({"PartitionPushDown", "ProjectPushDown", "FilterPushDown", "LimitPushDown", "ReadingMetadata"}),
     metadata=(
         ("file.path", "STRING NOT NULL"),

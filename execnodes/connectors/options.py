@@ -296,6 +296,7 @@ class Format:
         extension: ending of the files it writes, without the dot.
         unheld: roots of the types it cannot hold.
         text_keys: whether keys of maps must be text.
+        metadata: metadata key to type text of what its events tell; a table names it ``value.<key>``.
     """
 
     name: str
@@ -306,6 +307,7 @@ class Format:
     extension: str
     unheld: frozenset[str] = NO_VALUE_TYPES
     text_keys: bool = False
+    metadata: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

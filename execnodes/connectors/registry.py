@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING
 
 from execnodes.changelog import INSERT_ONLY, MODES, RETRACT, ChangelogMode, RowKind
 from execnodes.connectors import blackhole, datagen, filesystem, print, replay  # noqa: A004 - Flink's names
-from execnodes.connectors.formats import csv, debezium_json, json, op_json, parquet
+from execnodes.connectors.formats import (
+    canal_json,
+    csv,
+    debezium_json,
+    json,
+    maxwell_json,
+    ogg_json,
+    op_json,
+    parquet,
+)
 from execnodes.connectors.formats.base import check_types
 from execnodes.connectors.options import Connector, Format, Option, Role, parse_value
 from execnodes.errors import CatalogError, OptionError, Place, nearest
@@ -41,7 +50,9 @@ __all__ = [
     "validate_table",
 ]
 
-_FORMAT_MODULES: dict[str, ModuleType] = {m.FORMAT.name: m for m in (json, csv, parquet, debezium_json, op_json)}
+_FORMAT_MODULES: dict[str, ModuleType] = {
+    m.FORMAT.name: m for m in (json, csv, parquet, debezium_json, canal_json, maxwell_json, ogg_json, op_json)
+}
 
 CONNECTORS: dict[str, Connector] = {
     m.CONNECTOR.name: m.CONNECTOR for m in (filesystem, datagen, print, blackhole, replay)
@@ -306,7 +317,11 @@ def supports_projection(options: Mapping[str, str]) -> bool:
 
 def metadata_columns(options: Mapping[str, str]) -> dict[str, LogicalType]:
     """Metadata key to type of what the source can read besides its columns."""
-    return {key: parse_type(text) for key, text in find_connector(options).metadata}
+    rows = list(find_connector(options).metadata)
+    fmt = find_format(options, Role.SOURCE)
+    if fmt is not None and rows:
+        rows += [(f"value.{key}", text) for key, text in fmt.metadata]
+    return {key: parse_type(text) for key, text in rows}
 
 
 def is_bounded(options: Mapping[str, str]) -> bool:

@@ -25,7 +25,7 @@ CONNECTOR = Connector(
     "Recorded arrivals, played back on a virtual clock: every line says when it arrives.",
     (Option("path", OptionType.STRING, "Folder or file; a plain path or a URL.", required=True, role=Role.SOURCE),),
     roles=(Role.SOURCE,),
-    source_formats=("json", "debezium-json", "op-json"),
+    source_formats=("json", "debezium-json", "canal-json", "maxwell-json", "ogg-json", "op-json"),
     abilities=frozenset({"ProjectPushDown"}),
 )
 

@@ -11,7 +11,14 @@ import polars as pl
 
 from execnodes.changelog import KIND, column, columns
 from execnodes.connectors.filesystem import FileEntry, file_entries
-from execnodes.connectors.formats import debezium_decode, json_decode, op_decode
+from execnodes.connectors.formats import (
+    canal_decode,
+    debezium_decode,
+    json_decode,
+    maxwell_decode,
+    ogg_decode,
+    op_decode,
+)
 from execnodes.connectors.formats.base import frame_schema
 from execnodes.connectors.formats.changes import wanted
 from execnodes.connectors.formats.json_rows import BadEvent, Number
@@ -23,7 +30,13 @@ __all__ = ["ReplayIndex", "index_of"]
 
 _AT = "@at"
 _KEPT_TABLES = 64
-_EVENTS = {"debezium-json": debezium_decode.EVENTS, "op-json": op_decode.EVENTS}
+_EVENTS = {
+    "debezium-json": debezium_decode.EVENTS,
+    "canal-json": canal_decode.EVENTS,
+    "maxwell-json": maxwell_decode.EVENTS,
+    "ogg-json": ogg_decode.EVENTS,
+    "op-json": op_decode.EVENTS,
+}
 _EXPECTED = 'a field "@at" with the time of arrival in milliseconds, as a whole number'
 
 

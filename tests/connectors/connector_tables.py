@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from execnodes.connectors.print import format_rows
-from execnodes.connectors.registry import make_decoder
+from execnodes.connectors.registry import make_decoder, metadata_columns
 from execnodes.types import LogicalType, parse_type
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -34,10 +34,11 @@ def cases(name: str) -> Iterator[dict[str, Any]]:
         yield json.loads(line)
 
 
-def read_lines(options: Mapping[str, str], columns: Fields, path: Path) -> list[str]:
+def read_lines(options: Mapping[str, str], columns: Fields, path: Path, metadata: Sequence[str] = ()) -> list[str]:
     """What a table over one file holds, as the print connector shows it."""
-    decoder = make_decoder(options, columns, range(len(columns)))
-    types = [declared for _, declared in columns]
+    decoder = make_decoder(options, columns, range(len(columns)), metadata)
+    known = metadata_columns(options)
+    types = [declared for _, declared in columns] + [known[key] for key in metadata]
     out = []
     for df in decoder.read(str(path)):
         assert {k: v for k, v in df.schema.items() if k != "kind"} == {

@@ -20,6 +20,8 @@ REASONS = {
     "tree": "an oddity of Flink's other reader alone (blank lines and null are skipped, 1e400 becomes Infinity)",
     "java17": "Java before 19 writes some floating-point numbers with more digits than they need",
     "cut": "a timestamp is cut to its precision here, in Flink only when the row is next serialised",
+    "part": "with ignore-parse-errors, rows before the one that is missing in an event are read by Flink",
+    "time": "a time of an event that cannot be read is NULL here",
     "range": "TIMESTAMP(9) is held in nanoseconds since 1970 in 64 bits",
 }
 
@@ -37,6 +39,16 @@ def deviation(case: dict[str, Any]) -> str | None:
         return "place"
     if tree and ((line in ("   ", "null") and len(options) == 1) or line == '{"b":1e400}'):
         return "tree"
+    if (
+        'a":1' in line
+        and '"old":[{"b":"o1"}],' in line
+        and "},{" in line
+        and "canal-json.ignore-parse-errors" in options
+    ):
+        return "part"
+    if case.get("metadata"):
+        odd = ('"op_ts":"2020-05-13T', '"op_ts":"2020-05-13 15:40"', '"op_ts":"2020-05-13 15:40:07."')
+        return "time" if any(text in line for text in odd) else None
     if (case["type"], line) in JAVA17:
         return "java17"
     if "(9)" in case["type"] and ("0001-01-01" in line or "9999-12-31" in line):
@@ -50,13 +62,14 @@ def observed(case: dict[str, Any], fmt: str, folder: Path) -> str | None:
     path = folder / "one.json"
     path.write_bytes((bytes.fromhex(case["hex"]) if "hex" in case else case["line"].encode()) + b"\n")
     try:
-        rows = read_lines(table(fmt) | case["options"], fields(case["type"]), path)
+        metadata = [f"value.{key}" for key in case.get("metadata", ())]
+        rows = read_lines(table(fmt) | case["options"], fields(case["type"]), path, metadata)
     except StateplanError:
         return None
     return ("[" + ", ".join(rows) + "]").replace("\n", "\\n")
 
 
-@pytest.mark.parametrize("fmt", ["json", "debezium-json"])
+@pytest.mark.parametrize("fmt", ["json", "debezium-json", "canal-json", "maxwell-json", "ogg-json"])
 def test_lines_read_as_in_flink(fmt: str, tmp_path: Path) -> None:
     wrong, count = [], 0
     for case in cases(fmt.replace("-", "_") + ".jsonl"):
@@ -67,4 +80,4 @@ def test_lines_read_as_in_flink(fmt: str, tmp_path: Path) -> None:
         if reason is not None and got == case.get("rows"):
             wrong.append((case, f"no longer differs: {REASONS[reason]}"))
     assert wrong == []
-    assert count > 80
+    assert count > 30

@@ -116,13 +116,15 @@ ALL_JSON = ", ".join(
             "source",
             "a INT",
             "[OPT101] the table has no option 'format', which the connector 'filesystem' needs\n"
-            "  expected: 'format' = one of 'json', 'csv', 'parquet', 'debezium-json', 'op-json'",
+            "  expected: 'format' = one of 'json', 'csv', 'parquet', 'debezium-json', "
+            "'canal-json', 'maxwell-json', 'ogg-json', 'op-json'",
         ),
         (
             FILES | {"format": "jsn"},
             "source",
             "a INT",
-            "[OPT103] unknown format 'jsn'\n  expected: one of 'json', 'csv', 'parquet', 'debezium-json', 'op-json'\n"
+            "[OPT103] unknown format 'jsn'\n  expected: one of 'json', 'csv', 'parquet', 'debezium-json', "
+            "'canal-json', 'maxwell-json', 'ogg-json', 'op-json'\n"
             "  hint: did you mean 'json' or 'op-json'?",
         ),
         (
@@ -130,7 +132,8 @@ ALL_JSON = ", ".join(
             "source",
             "a INT",
             "[OPT103] the connector 'replay' has no format 'csv'\n"
-            "  expected: one of 'json', 'debezium-json', 'op-json'",
+            "  expected: one of 'json', 'debezium-json', "
+            "'canal-json', 'maxwell-json', 'ogg-json', 'op-json'",
         ),
         (
             {"connector": "filesystem", "format": "json"},

@@ -61,6 +61,6 @@ def make_decoder(
 def make_encoder(options: Mapping[str, str], fields: Sequence[tuple[str, LogicalType]]) -> Encoder:
     """A picklable encoder of frames with or without ``kind``; see
     :class:`execnodes.connectors.formats.base.Encoder`."""
-    from execnodes.connectors.formats.json_encode import DebeziumEncoder
+    from execnodes.connectors.formats.json_encode import EventEncoder
 
-    return DebeziumEncoder.make(options, fields)
+    return EventEncoder.make(FORMAT, options, fields)

@@ -43,6 +43,9 @@ class LineDecoder:
         check_frame: whether every row of a frame of the strict reader is good; None for no check.
         check_row: as ``check`` in :class:`RowReader`.
         guard: as in :class:`RowReader`.
+        fits: whether the strict reader may read a piece; None for any.
+        select: of a good frame of the strict reader the rows that count; None for all.
+        prepare: as in :class:`RowReader`.
     """
 
     fields: Fields
@@ -54,6 +57,9 @@ class LineDecoder:
     check_frame: Callable[[pl.DataFrame], bool] | None = None
     check_row: Callable[[list[Any]], BadEvent | None] | None = None
     guard: Callable[[dict[str, Any]], BadEvent | None] | None = None
+    fits: Callable[[bytes], bool] | None = None
+    select: Callable[[pl.DataFrame], pl.DataFrame] | None = None
+    prepare: Callable[[dict[str, Any]], dict[str, Any] | BadEvent | None] | None = None
     _readers: tuple[ArrowLines, RowReader] | None = field(default=None, init=False, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -71,6 +77,7 @@ class LineDecoder:
                     self.tree,
                     self.check_row,
                     self.guard,
+                    self.prepare,
                 ),
             )
         return self._readers
@@ -82,9 +89,9 @@ class LineDecoder:
             DataError: DATA111 to DATA114, DATA151.
         """
         fast, slow = self.readers()
-        df = fast.read(piece)
+        df = fast.read(piece) if self.fits is None or self.fits(piece) else None
         if df is not None and (self.check_frame is None or self.check_frame(df)):
-            yield df
+            yield df if self.select is None else self.select(df)
             return
         cut = piece.rfind(b"\n", 0, len(piece) // 2) + 1 if len(piece) > _SMALL_PIECE and fast.usable else 0
         if cut:

@@ -15,8 +15,8 @@ from typing import Any
 import polars as pl
 
 from execnodes.changelog import KIND, RowKind, column
-from execnodes.connectors.formats import debezium_json, op_json
 from execnodes.connectors.formats import json as json_format
+from execnodes.connectors.formats import op_json
 from execnodes.connectors.formats.base import Fields, check_types
 from execnodes.connectors.formats.field_text import column_field, scalar_field
 from execnodes.connectors.formats.values import raw_dtype
@@ -24,7 +24,7 @@ from execnodes.connectors.options import Format, OptionValues
 from execnodes.errors import DataError
 from execnodes.types import INT, LogicalType
 
-__all__ = ["DebeziumEncoder", "JsonEncoder", "OpEncoder", "lines_to_bytes", "quoted"]
+__all__ = ["EventEncoder", "JsonEncoder", "OpEncoder", "lines_to_bytes", "quoted"]
 
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
 _SPECIAL = re.compile(r'["\\\x00-\x1f\U00010000-\U0010ffff]')
@@ -212,30 +212,52 @@ class JsonEncoder:
         return lines_to_bytes(self.writer.objects(df))
 
 
+@dataclass(frozen=True)
+class _EventText:
+    """What stands around a row: before and behind one that is added, and one that is gone."""
+
+    added: tuple[str, str]
+    gone: tuple[str, str]
+
+
+_EVENTS = {
+    "debezium-json": _EventText(('{"before":null,"after":', ',"op":"c"}'), ('{"before":', ',"after":null,"op":"d"}')),
+    "ogg-json": _EventText(
+        ('{"before":null,"after":', ',"op_type":"I"}'), ('{"before":', ',"after":null,"op_type":"D"}')
+    ),
+    "maxwell-json": _EventText(('{"data":', ',"type":"insert"}'), ('{"data":', ',"type":"delete"}')),
+    "canal-json": _EventText(('{"data":[', '],"type":"INSERT"}'), ('{"data":[', '],"type":"DELETE"}')),
+}
+
+
 @dataclass
-class DebeziumEncoder:
-    """Encoder of the ``debezium-json`` format: +I and +U become an event ``c``, -U and -D an event ``d``."""
+class EventEncoder:
+    """Encoder of the formats of change events: +I and +U become an event that adds a row, -U and -D one that deletes
+    it."""
 
     writer: JsonWriter
-
-    @property
-    def extension(self) -> str:
-        return debezium_json.FORMAT.extension
+    text: _EventText
+    extension: str
 
     @classmethod
-    def make(cls, options: Mapping[str, str], fields: Fields) -> DebeziumEncoder:
+    def make(cls, fmt: Format, options: Mapping[str, str], fields: Fields) -> EventEncoder:
         """See :func:`execnodes.connectors.formats.debezium_json.make_encoder`."""
-        return cls(JsonWriter.make(options, fields, debezium_json.FORMAT))
+        return cls(JsonWriter.make(options, fields, fmt), _EVENTS[fmt.name], fmt.extension)
 
     def encode(self, df: pl.DataFrame) -> bytes:
         """The bytes of one file."""
         rows = self.writer.objects(df).alias("row").to_frame()
-        added = '{"before":null,"after":' + pl.col("row") + ',"op":"c"}'
+        added, gone = self._around(self.text.added), self._around(self.text.gone)
         if KIND not in df.columns:
             return lines_to_bytes(rows.select(added).to_series())
-        gone = '{"before":' + pl.col("row") + ',"after":null,"op":"d"}'
         kinds = rows.with_columns(df[KIND])
         return lines_to_bytes(kinds.select(pl.when(pl.col(KIND).is_in((1, 3))).then(gone).otherwise(added)).to_series())
+
+    def _around(self, texts: tuple[str, str]) -> pl.Expr:
+        start, end = texts
+        if self.writer.skip_nulls:
+            start, end = start.replace('"before":null,', ""), end.replace(',"after":null', "")
+        return start + pl.col("row") + end
 
 
 @dataclass

@@ -248,6 +248,7 @@ class RowReader:
             text as Java prints them (1.10 as 1.1), bytes that are not text become NULL, and a line has one object.
         check: tells what is wrong with a row of raw values that can be read; None for nothing.
         guard: tells what is wrong with an object, which is then an error even with ``ignore_errors``.
+        prepare: makes of an object the one that is read, or tells what is wrong with it; None for one that is skipped.
     """
 
     def __init__(
@@ -259,8 +260,10 @@ class RowReader:
         tree: bool = False,
         check: Callable[[list[Any]], BadEvent | None] | None = None,
         guard: Callable[[dict[str, Any]], BadEvent | None] | None = None,
+        prepare: Callable[[dict[str, Any]], dict[str, Any] | BadEvent | None] | None = None,
     ) -> None:
         self.tree = tree
+        self.prepare = prepare
         self.guard = guard
         self.check = check
         self.fields = fields
@@ -308,13 +311,19 @@ class RowReader:
                         expected=wrong.expected,
                         hint=f"the line is: {excerpt(line)}",
                     )
+                ready = self.prepare(value) if self.prepare is not None else value
+                if ready is None:
+                    continue
                 try:
-                    row = self.row(value)
+                    row = [] if isinstance(ready, BadEvent) else self.row(ready)
                 except FieldError as error:
                     if self.ignore_errors:
                         continue
                     raise field_error(error, line, number, file, format_name, self.standard) from error
-                bad = self.check(row) if self.check is not None else None
+                if isinstance(ready, BadEvent):
+                    bad: BadEvent | None = ready
+                else:
+                    bad = self.check(row) if self.check is not None else None
                 if bad is None:
                     yield row
                 elif not self.ignore_errors:

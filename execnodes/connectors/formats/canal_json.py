@@ -1,0 +1,79 @@
+"""The ``canal-json`` format: change events as Alibaba's Canal writes them, one JSON object per line.
+
+``{"data": [{..}], "old": [{..}], "type": "INSERT" | "UPDATE" | "DELETE"}``: rows of ``data`` are read as +I, as -D,
+or as +U with the row of ``old`` before it as -U, whose missing fields are as they are in ``data``. Events of type
+``CREATE`` are skipped. Rows are written as Flink writes them: +I and +U as an event INSERT, -U and -D as one DELETE.
+
+The options are the rows of :data:`FORMAT`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from execnodes.changelog import RETRACT
+from execnodes.connectors.formats.json import ENCODE_OPTIONS, IGNORE_PARSE_ERRORS, TIMESTAMP_FORMAT
+from execnodes.connectors.options import Format, Option, OptionType, Role
+from execnodes.types import LogicalType
+
+if TYPE_CHECKING:
+    from execnodes.connectors.formats.base import Decoder, Encoder
+
+__all__ = ["FORMAT", "make_decoder", "make_encoder"]
+
+FORMAT = Format(
+    "canal-json",
+    "Change events as Canal writes them, one JSON object per line.",
+    (
+        Option(
+            "database.include",
+            OptionType.REGEX,
+            "Only events whose field 'database' matches this regular expression wholly are read.",
+            role=Role.SOURCE,
+        ),
+        Option(
+            "table.include",
+            OptionType.REGEX,
+            "Only events whose field 'table' matches this regular expression wholly are read.",
+            role=Role.SOURCE,
+        ),
+        IGNORE_PARSE_ERRORS,
+        TIMESTAMP_FORMAT,
+        *ENCODE_OPTIONS,
+    ),
+    source_changes=RETRACT,
+    sink_changes=RETRACT,
+    extension="json",
+    text_keys=True,
+    metadata=(
+        ("database", "STRING"),
+        ("table", "STRING"),
+        ("sql-type", "MAP<STRING, INT>"),
+        ("pk-names", "ARRAY<STRING>"),
+        ("ingestion-timestamp", "TIMESTAMP_LTZ(3)"),
+        ("event-timestamp", "TIMESTAMP_LTZ(3)"),
+    ),
+)
+
+
+def make_decoder(
+    options: Mapping[str, str],
+    fields: Sequence[tuple[str, LogicalType]],
+    projection: Sequence[int],
+    metadata: Sequence[str] = (),
+) -> Decoder:
+    """A picklable decoder whose frames have ``kind``; arguments as in
+    :func:`execnodes.connectors.formats.json.make_decoder`."""
+    from execnodes.connectors.formats import canal_decode
+    from execnodes.connectors.formats.changes import ChangeDecoder
+
+    return ChangeDecoder.make(canal_decode.EVENTS, options, fields, projection, metadata)
+
+
+def make_encoder(options: Mapping[str, str], fields: Sequence[tuple[str, LogicalType]]) -> Encoder:
+    """A picklable encoder of frames with or without ``kind``; see
+    :class:`execnodes.connectors.formats.base.Encoder`."""
+    from execnodes.connectors.formats.json_encode import EventEncoder
+
+    return EventEncoder.make(FORMAT, options, fields)
