@@ -89,6 +89,12 @@ class CalcTransform:
         """Names and Polars types of the output columns, without ``kind``."""
         return {column(i): rex.type.polars() for i, rex in enumerate(self.projection)}
 
+    @property
+    def reads_watermark(self) -> bool:
+        """Whether CURRENT_WATERMARK is in it."""
+        condition, projection = self._programs()
+        return projection.uses_watermark or (condition is not None and condition.uses_watermark)
+
     def _programs(self) -> tuple[_Compiled | None, _Compiled]:
         if not self._cache:
             names = tuple(column(i) for i in range(len(self.projection)))

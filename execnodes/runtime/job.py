@@ -63,10 +63,18 @@ class JobResult:
         bounded: whether the job ends by itself.
     """
 
-    def __init__(self, query: StreamingQuery, run: _Run, bounded: bool, on_progress: OnProgress | None) -> None:
+    def __init__(
+        self,
+        query: StreamingQuery,
+        run: _Run,
+        bounded: bool,
+        on_progress: OnProgress | None,
+        ending: Callable[[], StreamingQuery | None] | None = None,
+    ) -> None:
         self._query = query
         self._run = run
         self._on_progress = on_progress
+        self._ending = ending
         self.job_id = str(query.id)
         self.bounded = bounded
         self._closed = False
@@ -94,7 +102,7 @@ class JobResult:
                 ended = self._await(step)
                 if self._on_progress is not None:
                     self._on_progress(self.progress)
-                if ended:
+                if ended and not self._goes_on():
                     self._close()
                     return True
                 if deadline is not None and time.monotonic() >= deadline:
@@ -102,6 +110,14 @@ class JobResult:
         except KeyboardInterrupt:
             self.stop()
             raise
+
+    def _goes_on(self) -> bool:
+        """Whether the job, out of input, has event time to bring to its end, and begins with it."""
+        ending, self._ending = self._ending, None
+        query = ending() if ending is not None else None
+        if query is not None:
+            self._query = query
+        return query is not None
 
     def _await(self, seconds: float) -> bool:
         from pyspark.errors import StreamingQueryException
@@ -115,6 +131,7 @@ class JobResult:
 
     def stop(self) -> None:
         """Stops the job after the micro-batch in hand; the checkpoint stays usable."""
+        self._ending = None
         with contextlib.suppress(Exception):
             self._query.stop()
         self._close()
@@ -251,24 +268,39 @@ def execute(
         run = _Run(spark, job, checkpoint, sinks, console)
         if checkpoint.resumed and console is not None:
             console(f"continuing from the checkpoint {checkpoint.folder}")
-        frame = build(job, run.shipped, lambda index: sources.frame(spark, index), run.counters.add)
-        writer = frame.writeStream.foreachBatch(run.on_batch).option("checkpointLocation", checkpoint.spark)
+        going = run
         name = options.get("pipeline.name")
-        if name:
-            writer = writer.queryName(name)
-        writer = (
-            writer.trigger(availableNow=True)
-            if bounded
-            else writer.trigger(processingTime=f"{sources.trigger_interval()} milliseconds")
-        )
-        query = _start(writer)
+
+        def start() -> StreamingQuery:
+            frame = build(
+                job,
+                going.shipped,
+                lambda index: sources.frame(spark, index),
+                going.counters.add,
+                lambda: sources.closing_frame(spark),
+            )
+            writer = frame.writeStream.foreachBatch(going.on_batch)
+            writer = writer.option("checkpointLocation", checkpoint.spark)
+            if name:
+                writer = writer.queryName(name)
+            if bounded:
+                return _start(writer.trigger(availableNow=True))
+            return _start(writer.trigger(processingTime=f"{sources.trigger_interval()} milliseconds"))
+
+        def end() -> StreamingQuery | None:
+            if going.batch < 0 and sources.closed:
+                return None
+            sources.close()
+            return start()
+
+        query = start()
     except BaseException:
         if run is not None:
             run.close()
         else:
             checkpoint.close()
         raise
-    return JobResult(query, run, bounded, on_progress)
+    return JobResult(query, run, bounded, on_progress, end if bounded and job.event_time else None)
 
 
 def _start(writer: Any) -> StreamingQuery:

@@ -39,11 +39,16 @@ class Transform(Protocol):
 
 @dataclass(frozen=True)
 class ToOperator:
-    """Deliver to input ``input`` of operator number ``operator``, split by the key columns ``keys``."""
+    """Deliver to input ``input`` of operator number ``operator``, split by the key columns ``keys``.
+
+    ``channel`` tells the ways to that input apart; ``event_time`` says that the operator asks for watermarks.
+    """
 
     operator: int
     input: int
     keys: tuple[str, ...]
+    channel: int = 0
+    event_time: bool = False
 
 
 @dataclass(frozen=True)
@@ -108,6 +113,8 @@ class OperatorSpec:
         input_schemas: per input the polars schema of its fields (without ``kind``).
         pipeline: what happens to its output.
         level: 1 + the largest level of the operators before it.
+        channels: per input, the number of ways on which rows reach it; empty where nobody asks for event time.
+        idle_timeout: a channel without rows for so long does not hold back event time, ms; 0 is never.
     """
 
     uid: str
@@ -118,6 +125,13 @@ class OperatorSpec:
     input_schemas: tuple[dict[str, pl.DataType], ...]
     pipeline: Pipeline
     level: int
+    channels: tuple[int, ...] = ()
+    idle_timeout: int = 0
+
+    @property
+    def event_time(self) -> bool:
+        """Whether the operator, or one behind it, works by event time."""
+        return bool(self.channels)
 
 
 @dataclass(frozen=True)
@@ -144,6 +158,11 @@ class JobGraph:
     def slot(self, operator: int, group: int) -> int:
         """Number of the slot of a key group of an operator; sinks come first."""
         return len(self.sinks) + operator * self.key_groups + group
+
+    @property
+    def event_time(self) -> bool:
+        """Whether any operator works by event time."""
+        return any(o.event_time for o in self.operators)
 
     @property
     def levels(self) -> int:

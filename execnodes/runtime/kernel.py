@@ -16,10 +16,39 @@ from typing import Protocol, runtime_checkable
 
 import polars as pl
 
-__all__ = ["ACCESS_TIME", "Kernel", "StagedKernel", "StateTable", "Step", "fetch_state"]
+__all__ = [
+    "ACCESS_TIME",
+    "END_OF_TIME",
+    "NO_WATERMARK",
+    "EventTimeKernel",
+    "Kernel",
+    "StagedKernel",
+    "StateTable",
+    "Step",
+    "Watermark",
+    "fetch_state",
+]
 
 ACCESS_TIME = "@t"
 """Column of a state frame: when the row was last accessed, in milliseconds since the epoch."""
+
+NO_WATERMARK = -(2**63)
+"""The watermark before the first one."""
+END_OF_TIME = 2**63 - 1
+"""The watermark after the last row of bounded input."""
+
+
+@dataclass(frozen=True)
+class Watermark:
+    """How far event time has come, in milliseconds since 1970: no row with a time at or before it is expected.
+
+    Attributes:
+        before: at the start of the micro-batch; decides which of its rows are late.
+        now: after its rows; what it releases is processed in the same micro-batch.
+    """
+
+    before: int = NO_WATERMARK
+    now: int = NO_WATERMARK
 
 
 @dataclass(frozen=True)
@@ -36,6 +65,8 @@ class StateTable:
         identity: columns that identify a row (a superset of ``lookup``): writing a row replaces the row with the
             same identity. NULL equals NULL.
         schema: name to Polars type of every column but ``@t``; contains ``lookup`` and ``identity``.
+        due: of a kernel with event time, the Int64 column that says when a row is due, ms since 1970: once the
+            watermark comes to it, the kernel is given the row, whatever keys it asks for. NULL is never.
     """
 
     name: str
@@ -43,6 +74,7 @@ class StateTable:
     lookup: tuple[str, ...]
     identity: tuple[str, ...]
     schema: dict[str, pl.DataType] = field(hash=False)
+    due: str | None = None
 
 
 @dataclass
@@ -109,17 +141,51 @@ class StagedKernel(Kernel, Protocol):
         ...
 
 
+@runtime_checkable
+class EventTimeKernel(Kernel, Protocol):
+    """A kernel that works by event time: the runtime calls :meth:`advance` in place of :meth:`Kernel.process`, also for
+    a micro-batch that brings no row but a later watermark."""
+
+    def advance(
+        self,
+        inputs: Sequence[pl.DataFrame],
+        state: Sequence[pl.DataFrame],
+        now: int,
+        ttl: Sequence[int],
+        watermark: Watermark,
+    ) -> Step:
+        """As :meth:`Kernel.process`, knowing how far event time has come.
+
+        ``state`` holds, of tables with :attr:`StateTable.due`, also the rows that the watermark makes due.
+        """
+        ...
+
+
 def fetch_state(
-    kernel: Kernel, inputs: Sequence[pl.DataFrame], lookup: Callable[[StateTable, pl.DataFrame | None], pl.DataFrame]
+    kernel: Kernel,
+    inputs: Sequence[pl.DataFrame],
+    lookup: Callable[[StateTable, pl.DataFrame | None], pl.DataFrame],
+    due: Callable[[StateTable], pl.DataFrame] | None = None,
 ) -> list[pl.DataFrame]:
     """The state that ``kernel`` needs for ``inputs``, one frame per table.
 
     Args:
         lookup: the live rows of a table for a frame of keys; no rows for None.
+        due: the live rows of a table that have become due; None without event time.
     """
+
+    def first(table: StateTable, keys: pl.DataFrame | None) -> pl.DataFrame:
+        found = lookup(table, keys)
+        if due is None or table.due is None:
+            return found
+        rows = due(table)
+        if not found.height or not rows.height:
+            return found if found.height else rows
+        return pl.concat([found, rows]).unique(subset=list(table.identity), keep="first", maintain_order=True)
+
     if not isinstance(kernel, StagedKernel):
-        return [lookup(table, keys) for table, keys in zip(kernel.tables, kernel.keys(inputs), strict=True)]
-    state = [lookup(table, keys) for table, keys in zip(kernel.tables, kernel.first_keys(inputs), strict=True)]
+        return [first(table, keys) for table, keys in zip(kernel.tables, kernel.keys(inputs), strict=True)]
+    state = [first(table, keys) for table, keys in zip(kernel.tables, kernel.first_keys(inputs), strict=True)]
     more = kernel.more_keys(inputs, state)
     return [
         found if keys is None else lookup(table, keys)

@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from execnodes.runtime.kernel import ACCESS_TIME, Kernel, StateTable, fetch_state
+from execnodes.runtime.kernel import ACCESS_TIME, EventTimeKernel, Kernel, StateTable, Watermark, fetch_state
 
 __all__ = ["MemoryState"]
 
@@ -33,13 +33,16 @@ class MemoryState:
         self.tables: list[dict[Hashable, Row]] = [{} for _ in kernel.tables]
         self.missed = 0
 
-    def step(self, inputs: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]) -> pl.DataFrame:
+    def step(
+        self, inputs: Sequence[pl.DataFrame], now: int, ttl: Sequence[int], watermark: Watermark | None = None
+    ) -> pl.DataFrame:
         """Runs one micro-batch through the kernel, applies its state changes and returns its output.
 
         Args:
             inputs: one frame of changes per input.
             now: the micro-batch's time, ms.
             ttl: per ``state`` entry of the plan, ms; 0 is never.
+            watermark: how far event time has come.
 
         Raises:
             ValueError: when the step breaks the kernel protocol.
@@ -48,7 +51,23 @@ class MemoryState:
         def lookup(table: StateTable, keys: pl.DataFrame | None) -> pl.DataFrame:
             return self.lookup(table, keys, now, ttl[table.slot])
 
-        step = self.kernel.process(inputs, fetch_state(self.kernel, inputs, lookup), now, ttl)
+        time = watermark or Watermark()
+
+        def due(table: StateTable) -> pl.DataFrame:
+            rows = [
+                row
+                for row in self._rows(table).values()
+                if row[table.due or ""] is not None
+                and row[table.due or ""] <= time.now
+                and (ttl[table.slot] == 0 or row[ACCESS_TIME] + ttl[table.slot] > now)
+            ]
+            return pl.DataFrame(rows, schema={**table.schema, ACCESS_TIME: pl.Int64()}, orient="row")
+
+        if isinstance(self.kernel, EventTimeKernel):
+            state = fetch_state(self.kernel, inputs, lookup, due if time.now > time.before else None)
+            step = self.kernel.advance(inputs, state, now, ttl, time)
+        else:
+            step = self.kernel.process(inputs, fetch_state(self.kernel, inputs, lookup), now, ttl)
         self.missed += step.missed
         for table, upserts, deletes in zip(self.kernel.tables, step.upserts, step.deletes, strict=True):
             self.write(table, upserts, deletes)

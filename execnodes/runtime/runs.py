@@ -30,6 +30,7 @@ __all__ = [
     "RunInfo",
     "build_run",
     "due_merge",
+    "due_rows",
     "encode_frame",
     "lookup",
     "merge_runs",
@@ -162,6 +163,16 @@ def lookup(table: StateTable, runs: Sequence[pl.DataFrame], keys: pl.DataFrame, 
     else:
         found = pl.concat(parts, rechunk=False).unique(subset=_identity(table), keep="first", maintain_order=True)
     return _live(found, now, ttl).select([*table.schema, ACCESS_TIME])
+
+
+def due_rows(table: StateTable, runs: Sequence[pl.DataFrame], upto: int, now: int, ttl: int) -> pl.DataFrame:
+    """The live state rows that are due at ``upto``, as a frame of :func:`state_schema`; ``runs`` are oldest first."""
+    assert table.due is not None
+    late = pl.col(table.due) <= upto
+    found = [part for part in (run.lazy().filter(late).collect() for run in runs) if part.height]
+    if not found:
+        return pl.DataFrame(schema=state_schema(table))
+    return lookup(table, runs, pl.concat(found).select(table.lookup), now, ttl).filter(late)
 
 
 def _unique(hashes: Hashes) -> Hashes:

@@ -8,6 +8,7 @@ Python workers alone.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["FileReader", "RangeReader", "ReplayReader", "Sources"]
 
 _FILE_SCHEMA = "path string, modificationTime timestamp, length long, content binary"
+
+_CLOSING = "closing"
 
 _BATCH_BYTES = 128 << 20
 """Bytes of files in one micro-batch where the table says nothing else. An operator with state has all its rows of a
@@ -137,6 +140,34 @@ class Sources:
             if "source.monitor-interval" in s.options
         ]
         return min(monitors, default=1000)
+
+    def closing_frame(self, spark: SparkSession) -> DataFrame:
+        """The streaming frame of the ends of bounded input: column ``now``. Each marker written by :meth:`close` is one
+        row."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        folder = self._markers / _CLOSING
+        folder.mkdir(parents=True, exist_ok=True)
+        frame = spark.readStream.format("binaryFile").schema(_FILE_SCHEMA).load(str(folder))
+        return frame.select(F.regexp_extract("path", r"[^/]*_([^/]*)$", 1).cast("long").alias("now"))
+
+    @property
+    def closed(self) -> bool:
+        """Whether input has ended before, in this run or an earlier one."""
+        folder = self._markers / _CLOSING
+        return folder.exists() and any(not p.name.startswith(".") for p in folder.iterdir())
+
+    def close(self) -> None:
+        """Marks the end of bounded input: a query started after it gets one more micro-batch, at the time of the last
+        instant of a replay, else now."""
+        replay = [s for s in self._graph.sources if s.connector == "replay"]
+        instants = [at for s in replay for at in s.reader.table.instants()]  # type: ignore[attr-defined]
+        now = max(instants) if instants else time.time_ns() // 1_000_000
+        folder = self._markers / _CLOSING
+        count = sum(not p.name.startswith(".") for p in folder.iterdir())
+        hidden = folder / f".{count:010d}_{now}"
+        hidden.write_text("end")
+        hidden.rename(folder / f"{count:010d}_{now}")
 
     def prepare(self) -> None:
         """Checks that input exists and writes the marker files.

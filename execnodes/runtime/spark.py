@@ -138,13 +138,29 @@ def _source_reader(
     return run
 
 
+def _closing_reader(shipped: Shipped) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from execnodes.runtime.worker import blob_batch, closing_marks, send_marks
+
+        for batch in batches:
+            for now in batch.column("now").to_pylist():
+                yield blob_batch(list(send_marks(shipped.graph(), closing_marks(shipped.graph()), now)))
+
+    return run
+
+
 def build(
-    graph: JobGraph, shipped: Shipped, source_frames: Callable[[int], DataFrame], count: Count | None
+    graph: JobGraph,
+    shipped: Shipped,
+    source_frames: Callable[[int], DataFrame],
+    count: Count | None,
+    closing: Callable[[], DataFrame] | None = None,
 ) -> DataFrame:
     """The chain of sources and levels; its rows are blobs for the sinks.
 
     Args:
         source_frames: gives the streaming frame of splits of source number i.
+        closing: gives the streaming frame of the ends of bounded input, for plans with event time.
     """
     from execnodes.runtime.exchange import BLOB_SCHEMA
     from execnodes.runtime.jobgraph import ToOperator, targets
@@ -163,6 +179,9 @@ def build(
             if first_level(index) == level:
                 part = source_frames(index).mapInArrow(_source_reader(shipped, index, count), BLOB_SCHEMA)
                 chain = part if chain is None else chain.unionAll(part)
+        if level == 1 and graph.event_time and closing is not None:
+            part = closing().mapInArrow(_closing_reader(shipped), BLOB_SCHEMA)
+            chain = part if chain is None else chain.unionAll(part)
         if level <= graph.levels:
             assert chain is not None
             chain = chain.groupBy("slot").transformWithStateInPandas(

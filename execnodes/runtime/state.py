@@ -12,17 +12,19 @@ import polars as pl
 
 from execnodes.errors import CheckpointError
 from execnodes.runtime.cache import RunCache
-from execnodes.runtime.kernel import Kernel, StateTable, fetch_state
+from execnodes.runtime.kernel import EventTimeKernel, Kernel, StateTable, Watermark, fetch_state
 from execnodes.runtime.runs import (
     RunInfo,
     build_run,
     due_merge,
+    due_rows,
     encode_frame,
     lookup,
     merge_runs,
     newest_access,
     state_schema,
 )
+from execnodes.runtime.watermarks import EventTime
 
 __all__ = ["CHUNK_SIZE", "KeyedState", "MemoryRunStore", "RunStore", "StepStats"]
 
@@ -111,6 +113,7 @@ class KeyedState:
         self._cache = cache
         self._tables = tuple(tables)
         self._place = place
+        self.time = EventTime()
         self._runs = self._read_manifest()
         self._changed = False
         self.stats = StepStats()
@@ -131,6 +134,8 @@ class KeyedState:
                 )
             for name, entries in data["tables"].items():
                 runs[name] = [RunInfo(*entry) for entry in entries]
+            if "time" in data:
+                self.time = EventTime.from_json(data["time"])
         except (ValueError, KeyError, TypeError) as cause:
             raise CheckpointError(
                 "CKPT010",
@@ -194,6 +199,13 @@ class KeyedState:
             return pl.DataFrame(schema=state_schema(table))
         return lookup(table, [self._load(table, i) for i in infos], keys, now, ttl)
 
+    def due(self, table: StateTable, upto: int, now: int, ttl: int) -> pl.DataFrame:
+        """Live rows of ``table`` that are due at ``upto`` (see :attr:`StateTable.due`)."""
+        infos = self._runs[table.name]
+        if not infos:
+            return pl.DataFrame(schema=state_schema(table))
+        return due_rows(table, [self._load(table, i) for i in infos], upto, now, ttl)
+
     def write(
         self, table: StateTable, upserts: pl.DataFrame | None, deletes: pl.DataFrame | None, now: int, ttl: int
     ) -> None:
@@ -214,31 +226,56 @@ class KeyedState:
             infos.append(self._put(fresh))
         self._changed = True
 
-    def step(self, kernel: Kernel, inputs: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]) -> pl.DataFrame:
+    def step(
+        self,
+        kernel: Kernel,
+        inputs: Sequence[pl.DataFrame],
+        now: int,
+        ttl: Sequence[int],
+        watermark: Watermark | None = None,
+    ) -> pl.DataFrame:
         """Runs one micro-batch through ``kernel`` and records its state changes.
 
         Args:
             inputs: one frame of changes per input.
             now: the micro-batch's time, ms.
             ttl: per ``state`` entry of the plan, ms.
+            watermark: how far event time has come; of use to kernels with event time only.
 
         Returns:
             The frame of output changes.
         """
         tables = self._tables
-        state = fetch_state(kernel, inputs, lambda t, keys: self.lookup(t, keys, now, ttl[t.slot]))
-        result = kernel.process(inputs, state, now, ttl)
+        time = watermark or Watermark()
+        timed = isinstance(kernel, EventTimeKernel)
+        state = fetch_state(
+            kernel,
+            inputs,
+            lambda t, keys: self.lookup(t, keys, now, ttl[t.slot]),
+            (lambda t: self.due(t, time.now, now, ttl[t.slot])) if timed and time.now > time.before else None,
+        )
+        if isinstance(kernel, EventTimeKernel):
+            result = kernel.advance(inputs, state, now, ttl, time)
+        else:
+            result = kernel.process(inputs, state, now, ttl)
         self.stats.missed += result.missed
         for table, upserts, deletes in zip(tables, result.upserts, result.deletes, strict=True):
             self.write(table, upserts, deletes, now, ttl[table.slot])
         self.flush()
         return result.output
 
+    def touch_time(self) -> None:
+        """Has :meth:`flush` write what :attr:`time` says now."""
+        self._changed = True
+
     def flush(self) -> None:
         """Writes the manifest if anything changed."""
         if self._changed:
-            tables = {name: [astuple(i) for i in infos] for name, infos in self._runs.items()}
-            self._store.set_manifest(json.dumps({"format": _FORMAT, "tables": tables}, separators=(",", ":")))
+            data: dict[str, object] = {"format": _FORMAT}
+            data["tables"] = {name: [astuple(i) for i in infos] for name, infos in self._runs.items()}
+            if self.time.since is not None:
+                data["time"] = self.time.to_json()
+            self._store.set_manifest(json.dumps(data, separators=(",", ":")))
             self._changed = False
         self.stats.rows = {name: sum(i.rows for i in infos) for name, infos in self._runs.items()}
 

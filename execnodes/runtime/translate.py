@@ -7,8 +7,8 @@ translation of its own: the plan keeps it because Flink does.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from execnodes.changelog import INSERT_ONLY, columns
@@ -31,10 +31,13 @@ from execnodes.runtime.jobgraph import (
     ToSink,
     Transform,
 )
+from execnodes.runtime.kernel import EventTimeKernel
 from execnodes.runtime.operators import Stateful, Stateless
 from execnodes.runtime.sources import FileReader, RangeReader, ReplayReader
-from execnodes.specs import FilterPushDown, PartitionPushDown, ProjectPushDown, ReadingMetadata
+from execnodes.specs import FilterPushDown, PartitionPushDown, ProjectPushDown, ReadingMetadata, WatermarkPushDown
+from execnodes.ttl import parse_ttl
 from execnodes.types import BOOLEAN, STRING, LogicalType
+from execnodes.zone import local_time_zone
 
 __all__ = ["translate"]
 
@@ -69,6 +72,8 @@ class _Translation:
     parts: dict[int, Stateful | Stateless] = field(default_factory=dict)
     levels: dict[int, int] = field(default_factory=dict)
     consumers: dict[int, list[tuple[ExecNode, int]]] = field(default_factory=dict)
+    by_time: set[int] = field(default_factory=set)
+    channels: Counter[tuple[int, int]] = field(default_factory=Counter)
 
     def job(self, key_groups: int) -> JobGraph:
         scans: list[TableSourceScan] = []
@@ -91,12 +96,29 @@ class _Translation:
             if isinstance(part, Stateful):
                 self.operators[node.id] = len(self.operators)
                 self.levels[node.id] = before + 1
+        for node in reversed(self.graph.nodes):
+            made = self.parts.get(node.id)
+            if isinstance(made, Stateful) and isinstance(made.kernel, EventTimeKernel):
+                self.by_time.add(node.id)
+            if node.id in self.by_time:
+                self.by_time.update(i.id for i in self.graph.inputs(node))
+        sources = tuple(self.source(scan) for scan in scans)
+        operators = [self.operator(self.graph.node(i)) for i in self.operators]
         return JobGraph(
-            tuple(self.source(scan) for scan in scans),
-            tuple(self.operator(self.graph.node(i)) for i in self.operators),
+            sources,
+            tuple(self.timed(self.graph.node(i), o) for i, o in zip(self.operators, operators, strict=True)),
             tuple(self.sink(self.graph.node(i)) for i in self.sinks),
             key_groups,
         )
+
+    def timed(self, node: ExecNode, spec: OperatorSpec) -> OperatorSpec:
+        """An operator that works by event time, or stands before one that does, with its channels."""
+        if node.id not in self.by_time:
+            return spec
+        number = self.operators[node.id]
+        channels = tuple(self.channels[number, i] for i in range(spec.inputs))
+        timeout = self.options.get("table.exec.source.idle-timeout", "0 ms")
+        return replace(spec, channels=channels, idle_timeout=parse_ttl(timeout))
 
     def pipeline(self, node: ExecNode, first: tuple[Transform, ...] = ()) -> Pipeline:
         """What happens to the rows of ``node`` up to the next operators and sinks."""
@@ -106,7 +128,11 @@ class _Translation:
         for consumer, position in self.consumers[node.id]:
             part = self.parts[consumer.id]
             if isinstance(part, Stateful):
-                to = ToOperator(self.operators[consumer.id], position, tuple(columns(part.keys[position])))
+                number = self.operators[consumer.id]
+                channel = self.channels[number, position]
+                self.channels[number, position] += 1
+                timed = consumer.id in self.by_time
+                to = ToOperator(number, position, tuple(columns(part.keys[position])), channel, timed)
                 outputs.append(Pipeline(part.before, (to,)) if part.before else to)
                 continue
             after = self.pipeline(consumer)
@@ -194,7 +220,19 @@ class _Translation:
 
             reader = RangeReader(DatagenGenerator(options, fields, now=self.started))
         first = _filters(filters, wanted, [*projection, *metadata], [f.type for f in node.output_type.fields])
+        first = (*first, *self.watermarks(node))
         return SourceSpec(_uid(node), spec.table.summary, connector, options, reader, self.pipeline(node, first))
+
+    def watermarks(self, node: TableSourceScan) -> Iterator[Transform]:
+        """What a source does that was told to make the watermarks itself."""
+        from execnodes.runtime.event_time import WatermarkTransform
+
+        for ability in node.scan_table_source.abilities:
+            if isinstance(ability, WatermarkPushDown):
+                fields = node.output_type.fields
+                rowtime = next(i for i, f in enumerate(fields) if f.type.kind == "ROWTIME")
+                zone = local_time_zone(self.options)
+                yield WatermarkTransform(ability.watermark_expr, rowtime, fields[rowtime].name, zone)
 
     def sink(self, node: ExecNode) -> SinkSpec:
         from execnodes.connectors.registry import validate_table

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, ParamSpec, TypeVar
 
 import polars as pl
@@ -15,10 +16,23 @@ from execnodes.errors import StateplanError
 from execnodes.runtime.cache import RunCache
 from execnodes.runtime.exchange import decode, encode, split
 from execnodes.runtime.hashing import slot_label
-from execnodes.runtime.jobgraph import JobGraph, OperatorSpec, Pipeline, ToOperator, ToSink
+from execnodes.runtime.jobgraph import JobGraph, OperatorSpec, Pipeline, ToOperator, ToSink, targets
+from execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, EventTimeKernel, Watermark
 from execnodes.runtime.state import KeyedState, RunStore
+from execnodes.runtime.watermarks import MARK, Mark, decode_mark, encode_mark
 
-__all__ = ["Blob", "WorkerError", "blob_batch", "coded", "deliver", "read_source", "run_operator"]
+__all__ = [
+    "Blob",
+    "Clock",
+    "WorkerError",
+    "blob_batch",
+    "closing_marks",
+    "coded",
+    "deliver",
+    "read_source",
+    "run_operator",
+    "send_marks",
+]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -58,12 +72,49 @@ def coded(function: Callable[P, Iterator[T]]) -> Callable[P, Iterator[T]]:
     return run
 
 
-def deliver(graph: JobGraph, pipeline: Pipeline, frame: pl.DataFrame, now: int, seq: str) -> Iterator[Blob]:
-    """The blobs that a pipeline makes of a frame of changes."""
+@dataclass
+class Clock:
+    """Event time in a task: the watermarks it makes, and the one that its rows see.
+
+    Attributes:
+        watermark: how far event time has come where the rows come from; None before the first watermark.
+        marks: the largest watermark made for each channel of an operator.
+        made: per place in a pipeline that makes watermarks, the largest one so far.
+    """
+
+    watermark: int | None = None
+    marks: dict[Mark, int] = field(default_factory=dict)
+    made: dict[int, int] = field(default_factory=dict)
+
+    def take(self, pipeline: Pipeline, place: int, value: int | None) -> None:
+        """Notes a watermark made in ``pipeline``, for all it leads to."""
+        self.made[place] = max(self.made.get(place, NO_WATERMARK), value if value and value > 0 else NO_WATERMARK)
+        for to in targets(pipeline):
+            if isinstance(to, ToOperator) and to.event_time:
+                key = Mark(to.operator, to.input, to.channel)
+                self.marks[key] = max(self.marks.get(key, NO_WATERMARK), self.made[place])
+
+
+def deliver(
+    graph: JobGraph, pipeline: Pipeline, frame: pl.DataFrame, now: int, seq: str, clock: Clock | None = None
+) -> Iterator[Blob]:
+    """The blobs that a pipeline makes of a frame of changes; watermarks it makes are noted in ``clock``."""
+    clock = clock or Clock()
+    seen = clock.watermark
     for transform in pipeline.transforms:
         if frame.height == 0:
             return
-        frame = transform(frame, now)
+        watermark = getattr(transform, "watermark", None)
+        if watermark is not None:
+            frame = transform(frame, now)
+            known = clock.made.get(id(transform), NO_WATERMARK)
+            seen = None if known == NO_WATERMARK else known
+            if _asked(pipeline):
+                clock.take(pipeline, id(transform), watermark(frame, now))
+        elif getattr(transform, "reads_watermark", False):
+            frame = transform(frame, now, seen)  # type: ignore[call-arg]
+        else:
+            frame = transform(frame, now)
     if frame.height == 0:
         return
     for output in pipeline.outputs:
@@ -75,7 +126,36 @@ def deliver(graph: JobGraph, pipeline: Pipeline, frame: pl.DataFrame, now: int, 
             data = b"" if output.count_only else encode(frame)
             yield Blob(slot_label(output.sink), 0, seq, now, frame.height, data)
         else:
-            yield from deliver(graph, output, frame, now, seq)
+            yield from deliver(graph, output, frame, now, seq, replace(clock, watermark=seen))
+
+
+def _asked(pipeline: Pipeline) -> bool:
+    """Whether the watermarks made in a pipeline are of use to anyone."""
+    return any(isinstance(t, ToOperator) and t.event_time for t in targets(pipeline)) or _reads(pipeline)
+
+
+def _reads(pipeline: Pipeline) -> bool:
+    return any(getattr(t, "reads_watermark", False) for t in pipeline.transforms) or any(
+        _reads(o) for o in pipeline.outputs if isinstance(o, Pipeline)
+    )
+
+
+def send_marks(graph: JobGraph, marks: Mapping[Mark, int], now: int) -> Iterator[Blob]:
+    """Watermarks, to every key group of the operators they are for."""
+    for to, value in marks.items():
+        data = encode_mark(to.channel, value)
+        for group in range(graph.key_groups):
+            yield Blob(slot_label(graph.slot(to.operator, group)), to.input, "", now, MARK, data)
+
+
+def closing_marks(graph: JobGraph) -> dict[Mark, int]:
+    """The watermarks that end bounded input, of all sources."""
+    return {
+        Mark(to.operator, to.input, to.channel): END_OF_TIME
+        for source in graph.sources
+        for to in targets(source.pipeline)
+        if isinstance(to, ToOperator) and to.event_time
+    }
 
 
 def blob_batch(blobs: list[Blob]) -> pa.RecordBatch:
@@ -100,13 +180,17 @@ def read_source(
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = 0
         started = time.perf_counter()
+        clock, now = Clock(), 0
         for batch in batches:
             for part in source.reader.splits(batch):
+                now = max(now, part["now"])
                 for n, frame in enumerate(source.reader.read(part)):
                     rows += frame.height
-                    blobs = list(deliver(graph, source.pipeline, frame, part["now"], f"{part['seq']}\0{n:08d}"))
+                    blobs = list(deliver(graph, source.pipeline, frame, part["now"], f"{part['seq']}\0{n:08d}", clock))
                     if blobs:
                         yield blob_batch(blobs)
+        if clock.marks:
+            yield blob_batch(list(send_marks(graph, clock.marks, now)))
         if count and rows:
             count(source.uid, {"rows_in": rows, "seconds": time.perf_counter() - started})
 
@@ -123,11 +207,23 @@ def run_operator(
     now = max(b.now for b in blobs)
     inputs = []
     for number in range(spec.inputs):
-        mine = [b.data for b in blobs if b.input == number]
+        mine = [b.data for b in blobs if b.input == number and b.rows != MARK]
         inputs.append(decode(mine) if mine else pl.DataFrame(schema=spec.input_schemas[number]))
     state = KeyedState(store, cache, spec.kernel.tables, f"{spec.name}, key group {group}")
-    output = state.step(spec.kernel, inputs, now, spec.ttl)
-    yield from deliver(graph, spec.pipeline, output, now, f"{operator:04d}\0{group:06d}")
+    watermark = Watermark()
+    if spec.event_time:
+        received = ((b.input, *decode_mark(b.data)) for b in blobs if b.rows == MARK)
+        watermark = state.time.advance(received, spec.channels, now, spec.idle_timeout)
+        state.touch_time()
+    if isinstance(spec.kernel, EventTimeKernel) or any(f.height for f in inputs):
+        output = state.step(spec.kernel, inputs, now, spec.ttl, watermark)
+    else:
+        output = pl.DataFrame()
+        state.flush()
+    clock = Clock(None if watermark.before == NO_WATERMARK else watermark.before)
+    yield from deliver(graph, spec.pipeline, output, now, f"{operator:04d}\0{group:06d}", clock)
+    if spec.event_time:
+        yield from send_marks(graph, _passed_on(spec, group, watermark, clock), now)
     if count:
         count(
             spec.uid,
@@ -142,6 +238,16 @@ def run_operator(
                 "seconds": time.perf_counter() - started,
             },
         )
+
+
+def _passed_on(spec: OperatorSpec, group: int, watermark: Watermark, clock: Clock) -> dict[Mark, int]:
+    """The watermarks that a key group sends on: those made behind the operator, and, as one group for all, its own."""
+    marks = dict(clock.marks)
+    if group == 0 and watermark.now > NO_WATERMARK:
+        for to in targets(spec.pipeline):
+            if isinstance(to, ToOperator) and to.event_time:
+                marks.setdefault(Mark(to.operator, to.input, to.channel), watermark.now)
+    return marks
 
 
 def unslot(graph: JobGraph) -> dict[int, tuple[int, int]]:

@@ -13,7 +13,7 @@ from execnodes.runtime.cache import RunCache
 from execnodes.runtime.exchange import decode
 from execnodes.runtime.jobgraph import JobGraph
 from execnodes.runtime.state import MemoryRunStore
-from execnodes.runtime.worker import Blob, deliver, run_operator, unslot
+from execnodes.runtime.worker import Blob, Clock, closing_marks, deliver, run_operator, send_marks, unslot
 
 __all__ = ["LocalRun", "fold", "printed", "upsert_fold"]
 
@@ -41,9 +41,18 @@ class LocalRun:
         """
         blobs: list[Blob] = []
         for source, frames in sorted(rows.items()):
+            clock = Clock()
             for n, frame in enumerate(frames):
                 pipeline = self.graph.sources[source].pipeline
-                blobs.extend(deliver(self.graph, pipeline, frame, now, f"{source:04d}{n:08d}"))
+                blobs.extend(deliver(self.graph, pipeline, frame, now, f"{source:04d}{n:08d}", clock))
+            blobs.extend(send_marks(self.graph, clock.marks, now))
+        return self._play(blobs)
+
+    def close(self, now: int) -> list[list[pl.DataFrame]]:
+        """Per sink, the frames that the end of bounded input delivers."""
+        return self._play(list(send_marks(self.graph, closing_marks(self.graph), now)))
+
+    def _play(self, blobs: list[Blob]) -> list[list[pl.DataFrame]]:
         for level in range(1, self.graph.levels + 1):
             later: list[Blob] = []
             mine: dict[int, list[Blob]] = defaultdict(list)
@@ -73,11 +82,16 @@ def printed(graph: JobGraph) -> list[str]:
     """The lines that the sinks of a plan over replay tables print."""
     local, lines = LocalRun(graph), []
     readers: list[Any] = [s.reader for s in graph.sources]
-    for now in sorted({at for r in readers for at in r.table.instants()}):
-        splits = {i: list(r.read({"now": now})) for i, r in enumerate(readers)}
-        for sink, frames in zip(graph.sinks, local.batch(splits, now), strict=True):
+    now = 0
+
+    def show(delivered: list[list[pl.DataFrame]]) -> None:
+        for sink, frames in zip(graph.sinks, delivered, strict=True):
             for frame in frames:
-                lines += format_rows(frame, [t for _, t in sink.columns], sink.options.get("print-identifier"))
+                lines.extend(format_rows(frame, [t for _, t in sink.columns], sink.options.get("print-identifier")))
+
+    for now in sorted({at for r in readers for at in r.table.instants()}):
+        show(local.batch({i: list(r.read({"now": now})) for i, r in enumerate(readers)}, now))
+    show(local.close(now))
     return lines
 
 

@@ -13,8 +13,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from execnodes.connectors.print import format_rows
 from execnodes.graph import ExecGraph
+from execnodes.runtime.jobgraph import JobGraph
 from execnodes.runtime.translate import translate
 from execnodes.types import LogicalType
 from planner.catalog import CatalogTable
@@ -119,10 +122,16 @@ class Program:
             for at in sorted({i for r in readers for i in r.table.instants()}) or [0]:
                 now += 1
                 rows = {i: list(r.read({"now": at})) for i, r in enumerate(readers)}
-                for sink, frames in zip(graph.sinks, local.batch(rows, now), strict=True):
-                    for frame in frames:
-                        printed[sink.name.split(".")[-1]] += format_rows(frame, [t for _, t in sink.columns], None)
+                self._print(graph, local.batch(rows, now), printed)
+        if local is not None:
+            self._print(local.graph, local.close(now), printed)
         return {s["name"]: self.materialized(s, printed[s["name"]]) for s in self.spec["sinks"]}
+
+    @staticmethod
+    def _print(graph: JobGraph, delivered: list[list[pl.DataFrame]], printed: dict[str, list[str]]) -> None:
+        for sink, frames in zip(graph.sinks, delivered, strict=True):
+            for frame in frames:
+                printed[sink.name.split(".")[-1]] += format_rows(frame, [t for _, t in sink.columns], None)
 
     def _session(self, folder: Path, phase: str) -> TableEnvironment:
         """A session with the program's tables, the sources holding the rows of a phase."""

@@ -1,0 +1,162 @@
+"""Event time between operators: watermarks of channels, how they are kept, and how they travel."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from execnodes.errors import DataError
+from execnodes.rex import InputRef
+from execnodes.runtime.cache import RunCache
+from execnodes.runtime.event_time import WatermarkTransform
+from execnodes.runtime.exchange import encode
+from execnodes.runtime.hashing import slot_label
+from execnodes.runtime.jobgraph import JobGraph, OperatorSpec, Pipeline, ToOperator
+from execnodes.runtime.kernel import ACCESS_TIME, END_OF_TIME, NO_WATERMARK, StateTable, Step, Watermark
+from execnodes.runtime.memory_state import MemoryState
+from execnodes.runtime.state import KeyedState, MemoryRunStore
+from execnodes.runtime.watermarks import MARK, EventTime, Mark, decode_mark, encode_mark
+from execnodes.runtime.worker import Blob, Clock, deliver, run_operator, send_marks
+from execnodes.types import LogicalType
+
+MARKS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1), st.integers(1, 50)), max_size=4)
+
+
+@given(st.lists(MARKS, max_size=20))
+def test_the_watermark_is_the_least_of_the_channels_and_never_goes_back(batches) -> None:
+    time, best = EventTime(), Counter()
+    for now, marks in enumerate(batches):
+        before = time.watermark
+        got = time.advance(marks, (2, 2), now)
+        for i, c, value in marks:
+            best[i, c] = max(best[i, c], value)
+        least = min(best[i, c] or NO_WATERMARK for i in (0, 1) for c in (0, 1))
+        assert got == Watermark(before, least) and time.watermark == least
+        time = EventTime.from_json(json.loads(json.dumps(time.to_json())))
+
+
+def test_the_end_of_input_is_not_remembered() -> None:
+    time = EventTime()
+    time.advance([(0, 0, 10)], (1,), 1)
+    assert time.advance([(0, 0, END_OF_TIME)], (1,), 2) == Watermark(10, END_OF_TIME)
+    assert time.advance([(0, 0, 12)], (1,), 3) == Watermark(10, 12)
+
+
+def test_all_inputs_must_end() -> None:
+    time = EventTime()
+    assert time.advance([(0, 0, END_OF_TIME)], (1, 1), 1) == Watermark()
+    assert time.advance([(0, 0, END_OF_TIME), (1, 0, 7)], (1, 1), 2) == Watermark(NO_WATERMARK, 7)
+
+
+def test_a_silent_channel_holds_back_the_others_until_it_is_idle() -> None:
+    time = EventTime()
+    assert time.advance([(0, 0, 10)], (1, 1), 0, 100).now == NO_WATERMARK
+    assert time.advance([(0, 0, 20)], (1, 1), 99, 100).now == NO_WATERMARK
+    assert time.advance([(0, 0, 30)], (1, 1), 100, 100).now == 30
+    assert time.advance([(1, 0, 5)], (1, 1), 120, 100).now == 30, "never back"
+    assert time.advance([(0, 0, 40)], (1, 1), 130, 100).now == 30, "the other one is back"
+    assert time.advance([(0, 0, 50), (1, 0, 45)], (1, 1), 140, 100).now == 45
+
+
+def test_marks_survive_the_exchange() -> None:
+    for channel, value in ((0, 1), (3, NO_WATERMARK), (7, END_OF_TIME)):
+        assert decode_mark(encode_mark(channel, value)) == (channel, value)
+
+
+class _Due:
+    """Keeps (key, time) rows until they are due, and gives them out then."""
+
+    tables = (StateTable("waiting", 0, ("c0",), ("c0", "c1"), {"c0": pl.Int64(), "c1": pl.Int64()}, due="c1"),)
+
+    def keys(self, inputs):
+        return [inputs[0].select("c0") if inputs[0].height else None]
+
+    def process(self, inputs, state, now, ttl):
+        raise AssertionError("event time kernels are advanced")
+
+    def advance(self, inputs, state, now, ttl, watermark):
+        rows = pl.concat([state[0].select("c0", "c1"), inputs[0].select("c0", "c1")]).unique(maintain_order=True)
+        out = rows.filter(pl.col("c1") <= watermark.now)
+        kept = inputs[0].filter(pl.col("c1") > watermark.now).unique()
+        kept = kept.with_columns(pl.lit(now, dtype=pl.Int64).alias(ACCESS_TIME))
+        gone = out.join(state[0], on=["c0", "c1"], how="semi")
+        return Step(out, [kept if kept.height else None], [gone if gone.height else None])
+
+
+def _rows(pairs):
+    return pl.DataFrame(pairs, schema={"c0": pl.Int64, "c1": pl.Int64}, orient="row")
+
+
+@given(st.lists(st.tuples(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 30)), max_size=5), st.integers(0, 6))))
+def test_what_is_due_is_found_once(batches) -> None:
+    kernel, twin = _Due(), MemoryState(_Due())
+    store, cache = MemoryRunStore(), RunCache(None)
+    watermark, pending = 0, set()
+    for now, (rows, step) in enumerate(batches):
+        time = Watermark(watermark, watermark + step)
+        watermark += step
+        expected = {r for r in (*pending, *rows) if r[1] <= watermark}
+        pending = {r for r in (*pending, *rows) if r[1] > watermark}
+        state = KeyedState(store, cache, kernel.tables, "here")
+        assert set(state.step(kernel, [_rows(rows)], now, [0], time).rows()) == expected
+        assert set(twin.step([_rows(rows)], now, [0], time).rows()) == expected
+
+
+TIMESTAMP = LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", precision=3)
+
+
+def test_a_row_without_a_time_fails() -> None:
+    transform = WatermarkTransform(InputRef(TIMESTAMP, 0), 0, "ts")
+    frame = pl.DataFrame({"c0": [1, None]}, schema={"c0": pl.Datetime("ms")})
+    with pytest.raises(DataError, match="DATA310"):
+        transform(frame, 0)
+    assert transform.watermark(frame, 0) == 1
+
+
+def _spec(name, level, pipeline, channels):
+    return OperatorSpec(name, name, _Due(), (0,), 1, ({"c0": pl.Int64(), "c1": pl.Int64()},), pipeline, level, channels)
+
+
+def test_one_key_group_passes_the_watermark_on_to_all() -> None:
+    after = Pipeline((), (ToOperator(1, 0, ("c0",), 0, True),))
+    graph = JobGraph((), (_spec("a", 1, after, (1,)), _spec("b", 2, Pipeline((), ()), (1,))), (), 3)
+    sent = list(send_marks(graph, {Mark(0, 0, 0): 9}, 5))
+    assert [b.slot for b in sent] == [slot_label(graph.slot(0, g)) for g in range(3)]
+    onward = []
+    for group, blob in enumerate(sent):
+        out = run_operator(graph, 0, group, [blob], MemoryRunStore(), RunCache(None), None)
+        onward += [(group, b.slot, decode_mark(b.data)) for b in out]
+    assert onward == [(0, slot_label(graph.slot(1, g)), (0, 9)) for g in range(3)]
+
+
+def test_rows_and_watermark_of_one_micro_batch_come_together() -> None:
+    graph = JobGraph((), (_spec("a", 1, Pipeline((), ()), (1,)),), (), 1)
+    store = MemoryRunStore()
+    label = slot_label(graph.slot(0, 0))
+
+    def play(rows, mark, now):
+        blobs = [Blob(label, 0, "s", now, len(rows), encode(_rows(rows)))] if rows else []
+        blobs.append(Blob(label, 0, "", now, MARK, encode_mark(0, mark)))
+        assert not list(run_operator(graph, 0, 0, blobs, store, RunCache(None), None))
+        return json.loads(store.manifest())
+
+    assert play([(1, 5), (1, 9)], 5, 1)["time"] == {"watermark": 5, "since": 1, "channels": [[0, 0, 5, 1]]}
+    assert [sum(r[1] for r in runs) for runs in play([], 4, 2)["tables"].values()] == [1]
+    assert play([], END_OF_TIME, 3)["time"]["watermark"] == 5
+
+
+def test_a_pipeline_notes_its_largest_watermark() -> None:
+    stamp = WatermarkTransform(InputRef(TIMESTAMP, 0), 0, "ts")
+    for asked in (True, False):
+        pipeline = Pipeline((stamp,), (ToOperator(0, 1, ("c0",), 2, asked),))
+        graph = JobGraph((), (_spec("a", 1, Pipeline((), ()), (1,)),), (), 1)
+        clock = Clock()
+        for times in ([5, 30], [20], [-3]):
+            frame = pl.DataFrame({"c0": times}, schema={"c0": pl.Datetime("ms")})
+            assert len(list(deliver(graph, pipeline, frame, 0, "", clock))) == 1
+        assert clock.marks == ({Mark(0, 1, 2): 30} if asked else {})
