@@ -1,7 +1,8 @@
 """Deterministic input: orders, a tenth of them delivered again, and one logistics record per order id.
 
-``python -m benchmarks.generate [ORDERS] [LOGISTICS] [FOLDER]`` writes ``FOLDER/orders/part-?.json`` and
-``FOLDER/logistics/part-?.json``, newline-delimited JSON in eight files each.
+``python -m benchmarks.generate [ORDERS] [LOGISTICS] [FOLDER]`` writes ``FOLDER/orders/part-?.json``,
+``FOLDER/logistics/part-?.json`` and ``FOLDER/order_changes/part-?.json``, newline-delimited JSON in eight files each.
+The last are half as many events of Debezium: a second delivery of an order is an update of it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-__all__ = ["LOGISTICS", "ORDERS", "PARTS", "generate", "logistics", "orders", "write_parts"]
+__all__ = ["LOGISTICS", "ORDERS", "PARTS", "generate", "logistics", "order_changes", "orders", "write_parts"]
 
 ORDERS = 2_000_000
 LOGISTICS = 1_000_000
@@ -56,6 +57,15 @@ def logistics(count: int, seed: int = SEED + 1) -> pl.DataFrame:
     )
 
 
+def order_changes(count: int) -> pl.DataFrame:
+    """The first ``count`` orders as events with ``before``, ``after`` and ``op``."""
+    after = orders(count)
+    before = after.select(pl.struct(pl.all()).shift().over("order_id").alias("before"))
+    return before.select("before", after.to_struct("after")).with_columns(
+        op=pl.when(pl.col("before").is_null()).then(pl.lit("c")).otherwise(pl.lit("u"))
+    )
+
+
 def write_parts(frame: pl.DataFrame, folder: Path) -> None:
     """``frame`` in :data:`PARTS` files. The folder appears when it is complete."""
     partial = folder.with_name(f"_{folder.name}")
@@ -73,6 +83,8 @@ def generate(folder: Path, n_orders: int = ORDERS, n_logistics: int = LOGISTICS)
         write_parts(orders(n_orders), folder / "orders")
     if not (folder / "logistics").is_dir():
         write_parts(logistics(n_logistics), folder / "logistics")
+    if not (folder / "order_changes").is_dir():
+        write_parts(order_changes(n_orders // 2), folder / "order_changes")
 
 
 if __name__ == "__main__":

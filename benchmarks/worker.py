@@ -24,8 +24,8 @@ def run(statements: list[str]) -> str:
     assert result.job is not None
     progress = result.job.progress
     return (
-        f"RESULT {progress.seconds * 1000:.0f} {wall * 1000:.0f} {progress.batch + 1} micro-batches, "
-        f"{progress.rows_out:,} rows out"
+        f"RESULT {progress.seconds * 1000:.0f} {wall * 1000:.0f} {progress.batch + 1} "
+        f"micro-batch{'es' if progress.batch else ''}, {progress.rows_out:,} rows out"
     )
 
 
