@@ -63,8 +63,11 @@ def keeps_order(frame: pl.DataFrame) -> bool:
 
 
 def netted_rows(frame: pl.DataFrame, side: Side) -> Ints | None:
-    """The rows that are left when equal rows that come and go within the batch are dropped, None for all. A +U with a
-    -D stays: without -U in the stream that is the deletion of an older row."""
+    """The rows that are left when equal rows that come and go within the batch are dropped, None for all.
+
+    A +U with a -D stays: without -U in the stream that is the deletion of an older row. With it stays all that the
+    batch does to that row's key, so that the last of it is the last for a table with that key.
+    """
     change = signs(frame)
     if change is None:
         return None
@@ -78,6 +81,11 @@ def netted_rows(frame: pl.DataFrame, side: Side) -> Ints | None:
     fixed = (updated & deleted)[ids.codes]
     if not fixed.any():
         return net_rows(ids.codes, change, ids.count)
+    if side.unique:
+        entries = key_ids(frame, list(side.table.identity))
+        among = np.zeros(entries.count, bool)
+        among[entries.codes[fixed]] = True
+        fixed = among[entries.codes]
     free = np.flatnonzero(~fixed)
     rows = net_rows(ids.codes[free], change[free], ids.count)
     return None if rows is None else np.sort(np.concatenate([free[rows], np.flatnonzero(fixed)]))
