@@ -18,7 +18,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from planner.dialect import nodes
 from planner.dialect.types import TypeParser
 
-__all__ = ["NO_PARENTHESES", "CallParser", "function_name"]
+__all__ = ["CONTEXT_VARIABLES", "NO_PARENTHESES", "CallParser", "function_name"]
 
 #: Functions that are called without parentheses.
 NO_PARENTHESES = frozenset(
@@ -28,9 +28,21 @@ NO_PARENTHESES = frozenset(
         "CURRENT_TIMESTAMP",
         "LOCALTIME",
         "LOCALTIMESTAMP",
+    }
+)
+
+#: Reserved words that stand for a column of that name, alone and unquoted: Flink has none of the functions that they
+#: are in the standard.
+CONTEXT_VARIABLES = frozenset(
+    {
         "CURRENT_CATALOG",
+        "CURRENT_DEFAULT_TRANSFORM_GROUP",
+        "CURRENT_PATH",
+        "CURRENT_ROLE",
+        "CURRENT_SCHEMA",
         "CURRENT_USER",
         "SESSION_USER",
+        "SYSTEM_USER",
         "USER",
     }
 )

@@ -18,7 +18,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from execnodes.errors import SqlError
 from planner.dialect import nodes
-from planner.dialect.calls import NO_PARENTHESES, CallParser
+from planner.dialect.calls import CONTEXT_VARIABLES, NO_PARENTHESES, CallParser
 from planner.dialect.errors import place_of_token
 from planner.dialect.keywords import words
 from planner.dialect.literals import check_interval, check_temporal
@@ -444,6 +444,13 @@ class ExpressionParser(CallParser):
             return self._mark(exp.Anonymous(this=token.text, expressions=arguments), token)
         return self._mark(exp.Anonymous(this=token.text, expressions=[]), token)
 
+    def _context_variable(self) -> exp.Expr | None:
+        """USER and its like: a column."""
+        token = self._curr
+        self._advance()
+        name = self._mark(exp.to_identifier(token.text), token)
+        return self._mark(exp.Column(this=name), token)
+
     # names and calls
 
     def _reference(self) -> exp.Expr:
@@ -481,6 +488,7 @@ class ExpressionParser(CallParser):
         **dict.fromkeys(("TRUE", "FALSE", "NULL", "UNKNOWN"), _constant),
         **dict.fromkeys(("DATE", "TIME", "TIMESTAMP"), _temporal),
         **dict.fromkeys(NO_PARENTHESES, _bare_call),
+        **dict.fromkeys(CONTEXT_VARIABLES, _context_variable),
         **dict.fromkeys(("ARRAY", "MAP", "MULTISET"), _constructor),
         **dict.fromkeys(("CAST", "TRY_CAST"), _cast),
         "INTERVAL": _interval,

@@ -163,3 +163,10 @@ def test_a_node_without_a_mark_takes_the_place_of_what_is_below_or_around_it() -
     plus.set("expression", bare)
     assert text_of(bare, text) == "a + b"
     assert place_of(exp.Null(), text, "f").line is None
+
+
+def test_words_that_are_columns() -> None:
+    for text in ("user", "Current_User", "SESSION_USER", "system_user", "current_path"):
+        column = parse_expression(text)
+        assert isinstance(column, exp.Column) and column.name == text
+    assert isinstance(parse_expression("current_date"), exp.Anonymous)
