@@ -11,9 +11,17 @@ from dataclasses import dataclass
 
 from execnodes.errors import Place, SqlError
 from execnodes.functions.typerules import decimal, decimal_divide, family
-from execnodes.types import BIGINT, LogicalType
+from execnodes.types import BIGINT, DOUBLE, LogicalType
 
-__all__ = ["AggregateFunction", "aggregate_names", "aggregates", "find_aggregate", "is_aggregate"]
+__all__ = [
+    "VARIANCES",
+    "WELFORD",
+    "AggregateFunction",
+    "aggregate_names",
+    "aggregates",
+    "find_aggregate",
+    "is_aggregate",
+]
 
 AggregateRule = Callable[[Sequence[LogicalType]], LogicalType]
 
@@ -27,6 +35,7 @@ class AggregateFunction:
         returns: the result type from the operand types, without its nullability.
         takes: operand families; one operand each unless ``operands`` says otherwise.
         never_null: whether the result is NOT NULL always (COUNT, $SUM0).
+        nullable: whether the result may always be NULL.
         syntax: ``syntax`` of a plan's aggregate call; None for FUNCTION.
         min_operands, max_operands: how many operands there may be; -1 for any number.
         reason: why it is not supported; None when it is.
@@ -36,6 +45,7 @@ class AggregateFunction:
     returns: AggregateRule
     takes: tuple[str, ...] = ("ANY",)
     never_null: bool = False
+    nullable: bool = False
     syntax: str | None = None
     min_operands: int = 1
     max_operands: int = 1
@@ -95,7 +105,7 @@ class AggregateFunction:
         result = self.returns(types)
         if self.never_null:
             return result.not_null()
-        return result.as_nullable(not grouped or filtered or any(t.nullable for t in types))
+        return result.as_nullable(self.nullable or not grouped or filtered or any(t.nullable for t in types))
 
 
 def _argument(types: Sequence[LogicalType]) -> LogicalType:
@@ -117,24 +127,44 @@ def _count(types: Sequence[LogicalType]) -> LogicalType:
     return BIGINT
 
 
+def _multiset(types: Sequence[LogicalType]) -> LogicalType:
+    return LogicalType("MULTISET", children=(_argument(types),))
+
+
+def _array(types: Sequence[LogicalType]) -> LogicalType:
+    return LogicalType("ARRAY", children=(_argument(types),))
+
+
+def _json(types: Sequence[LogicalType]) -> LogicalType:
+    return LogicalType("VARCHAR", length=2000)
+
+
+def _double(types: Sequence[LogicalType]) -> LogicalType:
+    return DOUBLE
+
+
+VARIANCES = {
+    "VAR_POP": (False, False),
+    "VAR_SAMP": (True, False),
+    "VARIANCE": (True, False),
+    "STDDEV_POP": (False, True),
+    "STDDEV_SAMP": (True, True),
+    "STDDEV": (True, True),
+}
+"""Functions that are written with the sum of squared differences: whether of a sample, and whether its root."""
+
+WELFORD = "$WELFORD_M2$1"
+"""The sum of the squared differences from the mean."""
+
+
 _COMPARABLE = ("NUMERIC", "CHARACTER", "BOOLEAN", "DATE", "TIME", "TIMESTAMP", "BINARY")
 _STATE = "its state is not available yet"
 _BITMAP = "the BITMAP type is not available"
 
 _UNSUPPORTED = {
-    "FIRST_VALUE": _STATE,
-    "LAST_VALUE": _STATE,
-    "LISTAGG": _STATE,
-    "COLLECT": _STATE,
-    "ARRAY_AGG": _STATE,
     "PERCENTILE": _STATE,
-    "JSON_OBJECTAGG": _STATE,
-    "JSON_ARRAYAGG": _STATE,
-    "APPROX_COUNT_DISTINCT": _STATE,
+    "APPROX_COUNT_DISTINCT": "Flink has it for batch queries only",
     "SINGLE_VALUE": "scalar subqueries are not available yet",
-    **dict.fromkeys(
-        ("STDDEV_POP", "STDDEV_SAMP", "STDDEV", "VAR_POP", "VAR_SAMP", "VARIANCE"), "write it out with SUM and COUNT"
-    ),
     **{
         f"BITMAP_{name}_AGG": _BITMAP
         for name in (
@@ -159,6 +189,18 @@ _TABLE = {
         AggregateFunction("MIN", _argument, _COMPARABLE),
         AggregateFunction("MAX", _argument, _COMPARABLE),
         AggregateFunction("AVG", _average, ("NUMERIC",)),
+        AggregateFunction("FIRST_VALUE", _argument),
+        AggregateFunction("LAST_VALUE", _argument),
+        AggregateFunction("LISTAGG", _argument, ("CHARACTER",), max_operands=2, nullable=True),
+        AggregateFunction("COLLECT", _multiset, never_null=True),
+        AggregateFunction("ARRAY_AGG", _array, nullable=True),
+        *(AggregateFunction(name, _average, ("NUMERIC",)) for name in VARIANCES),
+        AggregateFunction(WELFORD, _double, ("NUMERIC",)),
+        *(
+            AggregateFunction(f"{name}{on_null}", _json, never_null=True, min_operands=n, max_operands=n)
+            for name, n in (("JSON_OBJECTAGG", 2), ("JSON_ARRAYAGG", 1))
+            for on_null in ("", "_NULL_ON_NULL", "_ABSENT_ON_NULL")
+        ),
         *(AggregateFunction(name, _argument, reason=reason) for name, reason in _UNSUPPORTED.items()),
     )
 }
@@ -176,7 +218,7 @@ def is_aggregate(name: str) -> bool:
 
 def aggregate_names() -> list[str]:
     """SQL names, sorted, without internal ones."""
-    return sorted(name for name in _TABLE if name[0].isalpha())
+    return sorted(name for name in _TABLE if name[0].isalpha() and "_ON_NULL" not in name)
 
 
 def aggregates() -> list[AggregateFunction]:

@@ -176,6 +176,9 @@ class GroupingBinder(ExpressionBinder):
         arguments, distinct = list(call.expressions), False
         if len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):
             arguments, distinct = arguments[0].expressions, True
+        if name.startswith("JSON_"):
+            name, arguments = self._json(name, arguments)
+            function = find_aggregate(name) or function
         star = len(arguments) == 1 and isinstance(arguments[0], exp.Star)
         if star and name != "COUNT":
             raise SqlError(
@@ -189,8 +192,14 @@ class GroupingBinder(ExpressionBinder):
             raise SqlError(
                 "SQL106", "COUNT counts values, or rows", place=self.place(call), expected="COUNT(column) or COUNT(*)"
             )
-        if distinct and len(arguments) > 1:
-            raise not_supported(f"{name}(DISTINCT ...) of several columns", self.place(whole))
+        if name == "COUNT" and len(arguments) > 1:
+            raise SqlError(
+                "SQL106",
+                "COUNT of several columns cannot be planned, as in Flink",
+                place=self.place(whole),
+                expected="COUNT(column) or COUNT(*)",
+                hint="COUNT(DISTINCT ROW(a, b)) counts different pairs" if distinct else None,
+            )
         operands = [] if star else [self.inside.bind(a) for a in arguments]
         result = function.infer(
             [o.type for o in operands], self.place(call), grouped=self.group_count > 0, filtered=condition is not None
@@ -218,6 +227,21 @@ class GroupingBinder(ExpressionBinder):
         self.calls.append(made)
         return InputRef(result, self._position(len(self.calls) - 1))
 
+    def _json(self, name: str, arguments: list[exp.Expr]) -> tuple[str, list[exp.Expr]]:
+        """The aggregate that a JSON_OBJECTAGG or JSON_ARRAYAGG is, and its operands."""
+        on_null = "NULL_ON_NULL" if name == "JSON_OBJECTAGG" else "ABSENT_ON_NULL"
+        operands: list[exp.Expr] = []
+        for a in arguments:
+            if isinstance(a, exp.JSONKeyValue):
+                operands += [a.this, a.expression]
+            elif isinstance(a, exp.Var) and a.name in ("NULL ON NULL", "ABSENT ON NULL"):
+                on_null = a.name.replace(" ", "_")
+            elif isinstance(a, exp.Var):
+                raise not_supported(f"{a.name} in a call of {name}", self.place(a))
+            else:
+                operands.append(a)
+        return f"{name}_{on_null}", operands
+
     def _position(self, call: int) -> int:
         return self.group_count + call
 
@@ -227,9 +251,8 @@ class GroupingBinder(ExpressionBinder):
         """The aggregate over its projection, once all expressions are bound."""
         below: Rel = self.rel
         if self.input.exprs:
-            below = Project(
-                self.rel, tuple(self.input.exprs), tuple(project_names(self.input.exprs, self.input.names, self.rel))
-            )
+            names = project_names(self.input.exprs, self.input.names, self.rel, through_casts=False)
+            below = Project(self.rel, tuple(self.input.exprs), tuple(names))
         return Aggregate(below, tuple(range(self.group_count)), tuple(self.calls), ttl)
 
 
@@ -248,15 +271,17 @@ class _Inside(ExpressionBinder):
         )
 
 
-def project_names(exprs: Sequence[Rex], names: Sequence[str | None], rel: Rel) -> list[str]:
-    """Names of a projection: given ones, else of the field referred to (through casts), else ``$f`` and the position;
-    repeated ones numbered."""
+def project_names(
+    exprs: Sequence[Rex], names: Sequence[str | None], rel: Rel, *, through_casts: bool = True
+) -> list[str]:
+    """Names of a projection: given ones, else of the field referred to (perhaps through casts), else ``$f`` and the
+    position; repeated ones numbered."""
     fields = rel.fields
     out = []
     for i, (e, n) in enumerate(zip(exprs, names, strict=True)):
         if n is None:
             inner = e
-            while kind(inner) == "CAST":
+            while through_casts and kind(inner) == "CAST":
                 inner = inner.children[0]
             n = fields[inner.index][0] if isinstance(inner, InputRef) else f"$f{i}"
         out.append(n)

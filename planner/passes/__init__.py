@@ -61,6 +61,7 @@ from planner.passes.subqueries_to_joins import subqueries_to_joins
 from planner.passes.time_attributes import materialize_time_attributes
 from planner.passes.to_calcs import to_calcs
 from planner.passes.union_to_distinct import drop_distinct_below_union, union_to_distinct
+from planner.passes.wrap_json_aggregates import wrap_json_aggregates
 
 __all__ = ["PHASES", "Phase", "optimize"]
 
@@ -162,6 +163,7 @@ PHASES: tuple[Phase, ...] = (
         ),
     ),
     Phase("projections into the sources", "sequence", (push_project_into_scan, remove_trivial_project)),
+    Phase("JSON aggregates", "sequence", (wrap_json_aggregates, merge_projects)),
     Phase(
         "unions and aggregates",
         "collection",

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from execnodes.functions import find_aggregate, make_call
+from execnodes.functions.aggregates import VARIANCES, WELFORD
 from execnodes.rex import InputRef, Literal, Rex
 from execnodes.types import BIGINT, INT, LogicalType
 from planner.algebra import AggCall, Aggregate, Project, Rel, WatermarkAssigner, field_names, refs_to, unique_names
@@ -81,8 +82,12 @@ def _reducible(c: AggCall) -> bool:
 
 
 def reduce_aggregates(rel: Rel) -> Rel | None:
-    """Writes AVG and SUM with ``$SUM0`` and COUNT, where these are fewer calls."""
-    if not isinstance(rel, Aggregate) or not any(c.function == "AVG" and _reducible(c) for c in rel.calls):
+    """Writes AVG and SUM with ``$SUM0`` and COUNT, where these are fewer calls; variances always with the sum of squared
+    differences."""
+    if not isinstance(rel, Aggregate):
+        return None
+    variances = any(c.function in VARIANCES for c in rel.calls)
+    if not variances and not any(c.function == "AVG" and _reducible(c) for c in rel.calls):
         return None
     keys = len(rel.group)
     made: list[AggCall] = []
@@ -96,20 +101,43 @@ def reduce_aggregates(rel: Rel) -> Rel | None:
 
     exprs: list[Rex] = [InputRef(t, i) for i, (_, t) in enumerate(rel.fields[:keys])]
     for c in rel.calls:
-        if not _reducible(c):
+        if c.function in VARIANCES:
+            exprs.append(_variance(c, rel, add))
+        elif not _reducible(c):
             exprs.append(InputRef(c.type, add(c)))
         elif c.function == "AVG" and c.args[0] in rel.group and c.filter < 0:
             key = rel.group.index(c.args[0])
             exprs.append(cast(InputRef(rel.fields[key][1], key), c.type))
         else:
-            exprs.append(_reduced(c, rel, add))
-    if len(made) >= len(rel.calls):
+            exprs.append(_reduced(c, rel, add, once=variances))
+    if len(made) >= len(rel.calls) and not variances:
         return None
     return Project(replace(rel, calls=tuple(made)), tuple(exprs), tuple(field_names(rel)))
 
 
-def _reduced(c: AggCall, rel: Aggregate, add: Callable[[AggCall], int]) -> Rex:
-    """SUM as ``CASE WHEN COUNT = 0 THEN NULL ELSE $SUM0 END``, AVG as that divided by COUNT."""
+def _variance(c: AggCall, rel: Aggregate, add: Callable[[AggCall], int]) -> Rex:
+    """A variance as the sum of squared differences divided by COUNT (of a sample: by one less); a deviation as the root
+    of that."""
+    sample, root = VARIANCES[c.function]
+    argument = rel.input.fields[c.args[0]][1]
+    welford = find_aggregate(WELFORD)
+    assert welford is not None
+    squares_type = welford.infer([argument], None, grouped=bool(rel.group), filtered=c.filter >= 0)
+    squares = add(replace(c, function=WELFORD, internal_name=welford.internal_name, type=squares_type, name=None))
+    count: Rex = InputRef(BIGINT.not_null(), add(_count(c, argument)))
+    if sample:
+        one = Literal(INT.not_null(), 1)
+        less = make_call("-", [count, one])
+        count = call("CASE", (compare("=", count, one), Literal(BIGINT, None), less), BIGINT)
+    value: Rex = make_call("/", [InputRef(squares_type, squares), count])
+    if root:
+        value = make_call("POWER", [value, Literal(LogicalType("DECIMAL", False, precision=2, scale=1), "0.5")])
+    return value if same_type(value.type, c.type) else call("CAST", (value,), c.type)
+
+
+def _reduced(c: AggCall, rel: Aggregate, add: Callable[[AggCall], int], once: bool) -> Rex:
+    """SUM as ``CASE WHEN COUNT = 0 THEN NULL ELSE $SUM0 END``, AVG as that divided by COUNT; with ``once`` AVG as SUM
+    divided by COUNT."""
     argument = rel.input.fields[c.args[0]][1]
     result = c.type
     if c.function == "AVG":
@@ -117,6 +145,10 @@ def _reduced(c: AggCall, rel: Aggregate, add: Callable[[AggCall], int]) -> Rex:
         if sum_ is None:
             raise AssertionError("SUM is not in the table of functions")
         result = sum_.infer([argument], None, grouped=bool(rel.group), filtered=c.filter >= 0)
+    if once and c.function == "AVG":
+        sum_ref = InputRef(result, add(_named("SUM", c, result)))
+        mean = make_call("/", [cast(sum_ref, c.type), InputRef(BIGINT.not_null(), add(_count(c, argument)))])
+        return mean if same_type(mean.type, c.type) else call("CAST", (mean,), c.type)
     total = InputRef(result.not_null(), add(_named("$SUM0", c, result.not_null())))
     count = InputRef(BIGINT.not_null(), add(_count(c, argument)))
     empty = compare("=", count, Literal(INT.not_null(), 0))

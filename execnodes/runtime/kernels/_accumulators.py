@@ -1,6 +1,6 @@
-"""What an aggregate call keeps per group, how a batch changes it, and its result.
+"""What an aggregate call keeps per group, how a batch changes it, and its result: counts, sums and extremes.
 
-One row of :data:`ACCUMULATORS` per function. Source of the semantics: Flink's ``CountAggFunction``, ``SumAggFunction``,
+Source of the semantics: Flink's ``CountAggFunction``, ``SumAggFunction``,
 ``SumWithRetractAggFunction``, ``Sum0AggFunction``, ``AvgAggFunction``, ``MinAggFunction``, ``MaxAggFunction`` and
 ``MinWithRetractAggFunction``.
 """
@@ -8,26 +8,22 @@ One row of :data:`ACCUMULATORS` per function. Source of the semantics: Flink's `
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
 
-from execnodes.errors import RunError, nearest
 from execnodes.runtime.kernels._net import Bools, Ints, nulls, positions, truth
-from execnodes.specs import AggCall
 from execnodes.types import LogicalType
 
 __all__ = [
-    "ACCUMULATORS",
     "Accumulator",
     "Changes",
     "Fold",
     "TrackedExtreme",
-    "accumulator",
     "aligned",
     "best_of_each",
     "better",
@@ -45,12 +41,18 @@ class Changes:
         codes: the group of each value.
         values: the values; None for COUNT(*).
         signs: +1 to accumulate, -1 to retract; None when all accumulate.
+        second: the second argument of each value; None for calls with one.
+        now: time of the batch, ms.
+        ttl: of the state, ms; 0 is never.
     """
 
     groups: int
     codes: Ints
     values: pl.Series | None
     signs: Ints | None
+    second: pl.Series | None = None
+    now: int = 0
+    ttl: int = 0
 
     @property
     def column(self) -> pl.Series:
@@ -97,8 +99,14 @@ class Accumulator(ABC):
     Attributes:
         columns: its columns in the state table of the groups.
         initial: their values for a new group.
+        sees_nulls: whether NULL is a value to it.
+        ordered: whether the order of values within a batch counts.
+        arguments: the most arguments it takes.
     """
 
+    sees_nulls: ClassVar[bool] = False
+    ordered: ClassVar[bool] = False
+    arguments: ClassVar[int] = 1
     columns: Mapping[str, pl.DataType]
     initial: Mapping[str, object]
 
@@ -343,43 +351,3 @@ def _decimal_average(total: pl.Series, count: Ints, scale: int, result_scale: in
     quotient = whole.zip_with(fits, nulls("", pl.Int128(), len(whole))) * ten + fraction
     negative = (sums < 0) != (number < 0)
     return _unscaled((quotient * pl.Series([-1], dtype=pl.Int128)).zip_with(negative, quotient), result_scale)
-
-
-@dataclass(frozen=True)
-class _Function:
-    """How a function is kept: for input that is only accumulated, and for input that may be retracted."""
-
-    append: Callable[[int, LogicalType | None, LogicalType], Accumulator]
-    retract: Callable[[int, LogicalType | None, LogicalType], Accumulator]
-
-
-ACCUMULATORS: dict[str, _Function] = {
-    "COUNT": _Function(Count, Count),
-    "SUM": _Function(Total, Total),
-    "$SUM0": _Function(TotalOrZero, TotalOrZero),
-    "AVG": _Function(Average, Average),
-    "MIN": _Function(partial(Extreme, largest=False), partial(TrackedExtreme, largest=False)),
-    "MAX": _Function(partial(Extreme, largest=True), partial(TrackedExtreme, largest=True)),
-}
-"""Aggregate functions by plain name."""
-
-
-def accumulator(number: int, call: AggCall, argument: LogicalType | None, retract: bool) -> Accumulator:
-    """The accumulator of call ``number``.
-
-    Args:
-        argument: type of its argument; None for COUNT(*).
-        retract: whether its values may be retracted.
-
-    Raises:
-        RunError: RUN063, for a function without a row in :data:`ACCUMULATORS`.
-    """
-    function = ACCUMULATORS.get(call.function)
-    if function is None or len(call.arg_list) > 1 or (argument is None and call.function != "COUNT"):
-        raise RunError(
-            "RUN063",
-            f"{call.function} of {len(call.arg_list)} arguments cannot be run as an aggregate",
-            expected=f"one of {', '.join(ACCUMULATORS)} of one argument, or COUNT(*)",
-            hint=nearest(call.function, ACCUMULATORS),
-        )
-    return (function.retract if retract else function.append)(number, argument, call.type)

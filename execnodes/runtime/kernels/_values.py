@@ -21,11 +21,41 @@ import polars as pl
 
 from execnodes.runtime.kernel import ACCESS_TIME, StateTable
 from execnodes.runtime.kernels._accumulators import Changes, best_of_each, better
-from execnodes.runtime.kernels._net import Bools, Ints, absent, equal, first_of_each, ids_of, positions, stamped, truth
+from execnodes.runtime.kernels._net import (
+    Bools,
+    Ints,
+    absent,
+    equal,
+    first_of_each,
+    ids_of,
+    positions,
+    stable_order,
+    stamped,
+    truth,
+)
 
 __all__ = ["VALUE", "ValueChanges", "Values", "extremes", "searched"]
 
 VALUE = "v"
+
+
+@dataclass(frozen=True)
+class _Log:
+    """The rows of a batch that change values: their numbers in the batch, the value of each, its step (None for +1), and
+    which of them pass each filter (None for all)."""
+
+    rows: Ints
+    codes: Ints
+    steps: Ints | None
+    passes: list[Bools | None]
+
+    def passing(self, position: int) -> tuple[Ints, Ints, Ints]:
+        """Rows, values and steps of those that pass a filter."""
+        steps = np.ones(len(self.rows), np.int64) if self.steps is None else self.steps
+        passed = self.passes[position]
+        if passed is None:
+            return self.rows, self.codes, steps
+        return self.rows[passed], self.codes[passed], steps[passed]
 
 
 @dataclass(frozen=True)
@@ -38,6 +68,7 @@ class ValueChanges:
         known: whether its row is in the state.
         old, new: per filter, the rows that have it: before and after.
         came: whether a row accumulates it that passes the first filter.
+        log: the rows of the batch that change values.
     """
 
     pairs: pl.DataFrame
@@ -46,6 +77,7 @@ class ValueChanges:
     old: list[Ints]
     new: list[Ints]
     came: Bools
+    log: _Log
 
     def arrived(self, groups: int) -> Ints:
         """Per group, values that came less values that went."""
@@ -53,11 +85,36 @@ class ValueChanges:
         np.add.at(out, self.groups, (self.new[0] > 0).astype(np.int64) - (self.old[0] > 0))
         return out
 
+    def in_order(self, position: int, groups: int, retract: bool) -> tuple[Changes, Ints]:
+        """As :meth:`of_call`, row by row: a value that goes and comes again is seen twice. Also the rows."""
+        rows, codes, steps = self.log.passing(position)
+        old = self.old[position]
+        if not retract:
+            first = np.full(len(old), -1, np.int64)
+            first[codes[::-1]] = np.arange(len(codes))[::-1]
+            kept = np.sort(first[(first >= 0) & (old == 0)])
+            signs = None
+        else:
+            order = stable_order(codes)
+            walk = np.cumsum(steps[order])
+            starts = np.flatnonzero(np.r_[True, np.diff(codes[order]) != 0]) if len(order) else order
+            lengths = np.diff(np.r_[starts, len(order)])
+            before = old[codes[order[starts]]] - walk[starts] + steps[order[starts]]
+            level = np.empty(len(order), np.int64)
+            level[order] = walk + np.repeat(before, lengths)
+            kept = np.flatnonzero(np.where(steps > 0, level == 1, level == 0))
+            signs = steps[kept]
+        pairs = codes[kept]
+        return Changes(groups, self.groups[pairs], self.pairs[VALUE][pairs], signs), rows[kept]
+
     def of_call(self, position: int, groups: int) -> Changes:
         """What a DISTINCT call with the filter at ``position`` sees: values that come and values that go."""
         change = (self.new[position] > 0).astype(np.int64) - (self.old[position] > 0)
         rows = np.flatnonzero(change)
         values = self.pairs[VALUE][rows]
+        if values.null_count():
+            rows = rows[values.is_not_null().to_numpy()]
+            values = self.pairs[VALUE][rows]
         signs = change[rows]
         return Changes(groups, self.groups[rows], values, None if (signs > 0).all() else signs)
 
@@ -73,6 +130,7 @@ class Values:
         argument: column of the argument.
         filters: columns of the filters of the calls, None for a call without.
         retract: whether values may be retracted.
+        nulls: whether NULL is a value.
     """
 
     table: StateTable
@@ -81,6 +139,7 @@ class Values:
     argument: str
     filters: tuple[str | None, ...]
     retract: bool
+    nulls: bool = False
 
     @classmethod
     def of(
@@ -92,6 +151,7 @@ class Values:
         retract: bool,
         ordered: bool,
         types: dict[str, pl.DataType],
+        nulls: bool = False,
     ) -> Values:
         """The tables for the values of ``argument``, which has the state name ``name``."""
         pair = {**{k: types[k] for k in keys}, VALUE: types[argument]}
@@ -100,14 +160,14 @@ class Values:
             flags = {f"n{i}": pl.Int64() if retract else pl.Boolean() for i in range(len(filters))}
         table = StateTable(name, 0, tuple(pair), tuple(pair), {**pair, **flags})
         order = StateTable(f"{name}.order", 0, keys, tuple(pair), pair) if ordered else None
-        return cls(table, order, keys, argument, filters, retract)
+        return cls(table, order, keys, argument, filters, retract, nulls)
 
     def select(self, frame: pl.DataFrame) -> tuple[Ints, list[Bools | None]]:
         """The rows that a call sees, and which of them pass each filter (None for all)."""
         passes = [None if f is None else truth(frame[f]) for f in self.filters]
         keep = None if any(p is None for p in passes) else np.logical_or.reduce([p for p in passes if p is not None])
         column = frame[self.argument]
-        if column.null_count():
+        if column.null_count() and not self.nulls:
             there = column.is_not_null().to_numpy()
             keep = there if keep is None else keep & there
         if keep is None:
@@ -140,7 +200,7 @@ class Values:
         rows, passes = self.select(frame)
         pairs = self.pairs(frame, rows)
         if not self.retract and len(passes) == 1:
-            return self._arrivals(pairs, codes[rows], state)
+            return self._arrivals(pairs, rows, codes[rows], state)
         ids, (codes_in, codes_state) = ids_of((pairs, state), list(self.table.identity))
         first = np.sort(ids.first[ids.first < len(rows)])
         number = np.full(ids.count, -1, np.int64)
@@ -164,13 +224,14 @@ class Values:
         came = np.zeros(len(first), bool)
         if self.order is not None:
             came[mine if step is None else mine[step > 0]] = True
-        return ValueChanges(_taken(pairs, first), groups, known, old, new, came)
+        return ValueChanges(_taken(pairs, first), groups, known, old, new, came, _Log(rows, mine, step, passes))
 
-    def _arrivals(self, pairs: pl.DataFrame, codes: Ints, state: pl.DataFrame) -> ValueChanges:
+    def _arrivals(self, pairs: pl.DataFrame, rows: Ints, codes: Ints, state: pl.DataFrame) -> ValueChanges:
         """:meth:`changes` where only a first arrival makes a difference."""
         first = first_of_each(pairs, self.table.identity, state)
         none, one = np.zeros(len(first), np.int64), np.ones(len(first), np.int64)
-        return ValueChanges(_taken(pairs, first), codes[first], none > 0, [none], [one], none > 0)
+        log = _Log(rows[first], np.arange(len(first)), None, [None])
+        return ValueChanges(_taken(pairs, first), codes[first], none > 0, [none], [one], none > 0, log)
 
     def _counted(self, before: Ints, codes: Ints, step: Ints | None, passed: Bools | None) -> Ints:
         if passed is not None:

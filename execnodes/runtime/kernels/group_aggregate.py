@@ -7,7 +7,7 @@ that ``AggsHandlerCodeGenerator`` and ``DistinctAggCodeGen`` make.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -16,7 +16,8 @@ import polars as pl
 from execnodes.changelog import RowKind, column, columns
 from execnodes.errors import RunError
 from execnodes.runtime.kernel import ACCESS_TIME, StateTable, Step
-from execnodes.runtime.kernels._accumulators import Accumulator, Changes, Fold, TrackedExtreme, accumulator
+from execnodes.runtime.kernels._accumulators import Accumulator, Changes, Fold, TrackedExtreme
+from execnodes.runtime.kernels._functions import accumulator
 from execnodes.runtime.kernels._net import (
     Bools,
     FrozenKernel,
@@ -186,6 +187,7 @@ class GroupAggregateKernel(FrozenKernel):
                 self.need_retraction,
                 bool(extreme),
                 types,
+                any(self._accumulators[i].sees_nulls for i in calls),
             )
             out.append((values, users + [(i, 0) for i in extreme]))
         for (argument, passed), calls in tracked.items():
@@ -288,7 +290,8 @@ class GroupAggregateKernel(FrozenKernel):
             for i, position in users:
                 kept = self._accumulators[i]
                 if isinstance(kept, Fold):
-                    after.update(_named(kept.update(before, changes.of_call(position, batch.groups))))
+                    seen = _distinct(kept, self.agg_calls[i], changes, position, batch, self.need_retraction)
+                    after.update(_named(kept.update(before, replace(seen, now=now, ttl=ttl[0]))))
             if values.order is not None and born is not None:
                 for i, tracked in self._tracked(users):
                     best, asked = prepared.extremes[i]
@@ -299,13 +302,13 @@ class GroupAggregateKernel(FrozenKernel):
                 upserts[place], deletes[place] = values.order_writes(changes, times)
                 deletes[place] = _also(deletes[place], stale, upserts[place])
                 place += 1
-        seen: dict[tuple[int, str | None], Changes] = {}
+        known_changes: dict[tuple[tuple[int, ...], str | None, bool], Changes] = {}
         for call, kept in zip(self.agg_calls, self._accumulators, strict=True):
             if isinstance(kept, Fold) and not _is_distinct(call):
-                source = (call.arg_list[0] if call.arg_list else -1, _filter(call))
-                if source not in seen:
-                    seen[source] = _seen(batch, *source)
-                after.update(_named(kept.update(before, seen[source])))
+                source = (call.arg_list, _filter(call), kept.sees_nulls)
+                if source not in known_changes:
+                    known_changes[source] = replace(_seen(batch, *source), now=now, ttl=ttl[0])
+                after.update(_named(kept.update(before, known_changes[source])))
         if born is not None:
             after[_ROWS] = pl.Series(_ROWS, batch.rows)
             after[_BORN] = pl.Series(_BORN, np.where(batch.fresh, now, born))
@@ -442,20 +445,37 @@ def _rows(frame: pl.DataFrame, rows: Ints) -> pl.DataFrame:
     return frame if len(rows) == frame.height else frame[rows]
 
 
-def _seen(batch: _Batch, argument: int, passed: str | None) -> Changes:
+def _distinct(
+    kept: Fold, call: AggCall, changes: ValueChanges, position: int, batch: _Batch, retract: bool
+) -> Changes:
+    """What a DISTINCT call sees."""
+    if not kept.ordered:
+        return changes.of_call(position, batch.groups)
+    seen, rows = changes.in_order(position, batch.groups, retract)
+    if not kept.sees_nulls and seen.column.null_count():
+        there = np.flatnonzero(seen.column.is_not_null().to_numpy())
+        seen, rows = _taken(seen, there), rows[there]
+    return seen if len(call.arg_list) < 2 else replace(seen, second=batch.frame[column(call.arg_list[1])][rows])
+
+
+def _taken(changes: Changes, rows: Ints) -> Changes:
+    return replace(
+        changes,
+        codes=changes.codes[rows],
+        values=None if changes.values is None else changes.values[rows],
+        signs=None if changes.signs is None else changes.signs[rows],
+        second=None if changes.second is None else changes.second[rows],
+    )
+
+
+def _seen(batch: _Batch, arguments: tuple[int, ...], passed: str | None, nulls: bool) -> Changes:
     """What a call sees that is not DISTINCT."""
     frame = batch.frame
     keep: Bools | None = None if passed is None else truth(frame[passed])
-    values = None if argument < 0 else frame[column(argument)]
-    if values is not None and values.null_count():
+    values = frame[column(arguments[0])] if arguments else None
+    if values is not None and values.null_count() and not nulls:
         there = values.is_not_null().to_numpy()
         keep = there if keep is None else keep & there
-    if keep is None:
-        return Changes(batch.groups, batch.codes, values, batch.signs)
-    rows = np.flatnonzero(keep)
-    return Changes(
-        batch.groups,
-        batch.codes[rows],
-        None if values is None else values[rows],
-        None if batch.signs is None else batch.signs[rows],
-    )
+    second = frame[column(arguments[1])] if len(arguments) > 1 else None
+    whole = Changes(batch.groups, batch.codes, values, batch.signs, second)
+    return whole if keep is None else _taken(whole, np.flatnonzero(keep))

@@ -1,0 +1,75 @@
+"""Lists inside of state rows: taken apart into rows and put together again, all groups at once."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from execnodes.runtime.kernels._net import Ints, key_ids, ranks, replay, stable_order
+
+__all__ = ["VALUE", "WRITTEN", "appended", "elements", "exploded", "packed", "played", "unexpired"]
+
+VALUE, WRITTEN = "v", "t"
+"""Fields of an element: the value, and when it was written (ms)."""
+
+
+def exploded(lists: pl.Series) -> tuple[Ints, pl.DataFrame]:
+    """The elements (structs) of all lists in order, as columns, and the row that each is of; NULL is an empty list."""
+    lengths = lists.list.len().fill_null(0).cast(pl.Int64).to_numpy()
+    owners = np.repeat(np.arange(len(lists)), lengths)
+    return owners, lists.filter(pl.Series(lengths > 0)).explode().struct.unnest()
+
+
+def packed(owners: Ints, frame: pl.DataFrame, count: int, name: str, dtype: pl.DataType) -> pl.Series:
+    """Lists of structs of the rows of ``frame``, one per number 0 .. count - 1, in the rows' order; empty ones NULL."""
+    order = stable_order(owners) if len(owners) else owners
+    lengths = np.bincount(owners, minlength=count)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    if not len(owners):
+        return pl.Series(name, [None], dtype=dtype).new_from_index(0, count)
+    values = pl.Series("e", frame[order].to_struct()).cast(dtype.inner)  # type: ignore[attr-defined]
+    groups = pl.DataFrame([pl.Series("g", owners[order]), values]).group_by("g", maintain_order=True).agg(pl.col("e"))
+    place = np.full(count, -1, np.int64)
+    place[groups["g"].to_numpy()] = np.arange(groups.height)
+    assert offsets[-1] == len(owners)
+    found = groups["e"].alias(name)
+    if groups.height == count:
+        return found
+    none = pl.Series(name, [None], dtype=found.dtype)
+    return pl.concat([found, none])[np.where(place < 0, groups.height, place)]
+
+
+def elements(values: pl.Series, now: int) -> pl.DataFrame:
+    """Elements of lists that are written ``now``."""
+    return pl.DataFrame([values.alias(VALUE), pl.Series(WRITTEN, np.full(len(values), now, np.int64))])
+
+
+def appended(lists: pl.Series, owners: Ints, frame: pl.DataFrame) -> pl.Series:
+    """The lists with further elements."""
+    old, rows = exploded(lists)
+    both = np.concatenate([old, owners])
+    return packed(both, pl.concat([rows, frame.select(rows.columns)]), len(lists), lists.name, lists.dtype)
+
+
+def played(owners: Ints, values: pl.Series, change: Ints) -> Ints:
+    """Which rows are left of lists that are added to and removed from, in order of arrival: removing takes the first
+    equal element, and does nothing when there is none.
+
+    Args:
+        change: +1 to add the value to the owner's list, -1 to remove it.
+    """
+    ids = key_ids(pl.DataFrame([pl.Series("o", owners), values.alias("v")]), ["o", "v"])
+    _, left = replay(ids.codes, change, np.zeros(ids.count, np.int64))
+    added = np.flatnonzero(change > 0)
+    return added[ranks(ids.codes[added], backwards=True) < left[ids.codes[added]]]
+
+
+def unexpired(owners: Ints, frame: pl.DataFrame, now: int, ttl: int) -> tuple[Ints, pl.DataFrame]:
+    """The elements that are alive."""
+    if ttl <= 0 or not frame.height:
+        return owners, frame
+    alive = frame[WRITTEN].to_numpy() + ttl > now
+    if alive.all():
+        return owners, frame
+    rows = np.flatnonzero(alive)
+    return owners[rows], frame[rows]

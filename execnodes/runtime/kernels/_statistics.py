@@ -1,0 +1,92 @@
+"""Variances: the sum of the squared differences from the mean.
+
+Source of the semantics: Flink's ``WelfordM2AggFunction``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from execnodes.runtime.kernels._accumulators import Changes, Fold
+from execnodes.runtime.kernels._net import Ints, ranks
+from execnodes.types import LogicalType
+
+__all__ = ["SquaredDifferences"]
+
+Floats = npt.NDArray[np.float64]
+
+_ROUNDS = 64
+"""Up to so many rows of a group in a batch are taken one after another, as Flink does; more are merged as a whole,
+which may differ in the last digits."""
+
+
+class SquaredDifferences(Fold):
+    """``$WELFORD_M2$1``: number, mean and sum of squared differences (Welford); NULL without values."""
+
+    ordered = True
+
+    def __init__(self, number: int, argument: LogicalType | None, result: LogicalType) -> None:
+        self._names = (f"n{number}", f"a{number}", f"q{number}")
+        self.columns = dict(zip(self._names, (pl.Int64(), pl.Float64(), pl.Float64()), strict=True))
+        self.initial = dict(zip(self._names, (0, 0.0, 0.0), strict=True))
+
+    def update(self, before: pl.DataFrame, changes: Changes) -> list[pl.Series]:
+        count, mean, squares = (before[n].to_numpy().copy() for n in self._names)
+        if len(changes.codes):
+            values = changes.column.cast(pl.Float64).to_numpy()
+            signs = np.ones(len(values), np.int64) if changes.signs is None else changes.signs
+            with np.errstate(all="ignore"):
+                _advance(count, mean, squares, changes.codes, values, signs)
+        return [pl.Series(n, v) for n, v in zip(self._names, (count, mean, squares), strict=True)]
+
+    def value(self, state: pl.DataFrame) -> pl.Series:
+        count, _, squares = (state[n] for n in self._names)
+        return squares.zip_with(count > 0, pl.Series([None], dtype=pl.Float64).new_from_index(0, len(squares)))
+
+
+def _advance(count: Ints, mean: Floats, squares: Floats, codes: Ints, values: Floats, signs: Ints) -> None:
+    """Takes the values into the accumulators, in place."""
+    rank = ranks(codes)
+    lengths = np.bincount(codes, minlength=len(count))
+    large = lengths > _ROUNDS
+    if large.any():
+        whole = large[codes]
+        _merge(count, mean, squares, codes[whole], values[whole], signs[whole])
+        codes, values, signs, rank = codes[~whole], values[~whole], signs[~whole], rank[~whole]
+    for turn in range(int(rank.max(initial=-1)) + 1):
+        rows = np.flatnonzero(rank == turn)
+        g, v, s = codes[rows], values[rows], signs[rows]
+        count[g] += s
+        n = count[g]
+        delta = v - mean[g]
+        new_mean = np.where(n == 0, 0.0, mean[g] + s * (delta / np.where(n == 0, 1, n)))
+        squares[g] = np.where(n == 0, 0.0, squares[g] + s * (delta * (v - new_mean)))
+        mean[g] = new_mean
+
+
+def _merge(count: Ints, mean: Floats, squares: Floats, codes: Ints, values: Floats, signs: Ints) -> None:
+    """As :func:`_advance`, by the sums of all values of a group (Chan's formula)."""
+    for sign in (1, -1):
+        mine = signs == sign
+        g, v = codes[mine], values[mine]
+        if not len(g):
+            continue
+        n = np.bincount(g, minlength=len(count))
+        some = n > 0
+        own = np.divide(np.bincount(g, v, len(count)), n, out=np.zeros(len(count)), where=some)
+        spread = np.bincount(g, (v - own[g]) ** 2, len(count))
+        total = count + sign * n
+        delta = own - mean
+        safe = np.where(total == 0, 1, total)
+        if sign > 0:
+            squares[:] = np.where(some, squares + spread + delta**2 * (count * n / safe), squares)
+            mean[:] = np.where(some, mean + delta * n / safe, mean)
+        else:
+            old_mean = np.where(total == 0, 0.0, mean - delta * n / safe)
+            back = own - old_mean
+            left = squares - spread - back**2 * (total * n / np.where(count == 0, 1, count))
+            squares[:] = np.where(some, np.where(total == 0, 0.0, left), squares)
+            mean[:] = np.where(some, old_mean, mean)
+        count[:] = total
