@@ -24,6 +24,7 @@ __all__ = [
     "ChangelogNormalize",
     "DropUpdateBefore",
     "Exchange",
+    "Expand",
     "Field",
     "Filter",
     "FilterAbility",
@@ -437,6 +438,20 @@ class WatermarkAssigner(_Single):
         return tuple(
             (n, replace(t, kind="ROWTIME") if i == self.rowtime else t) for i, (n, t) in enumerate(self.input.fields)
         )
+
+
+@dataclass(frozen=True)
+class Expand(_Single):
+    """Every row once per projection of ``projects``; ``id_field`` is the field that tells which."""
+
+    projects: tuple[tuple[Rex, ...], ...]
+    names: tuple[str, ...]
+    types: tuple[LogicalType, ...]
+    id_field: int
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return tuple(zip(self.names, self.types, strict=True))
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from planner.algebra import (
     ChangelogNormalize,
     DropUpdateBefore,
     Exchange,
+    Expand,
     FilterAbility,
     Join,
     MultiJoin,
@@ -27,6 +28,7 @@ from planner.algebra import (
     Scan,
     Sink,
     Union,
+    Values,
     WatermarkAssigner,
     field_names,
     unique_names,
@@ -266,6 +268,36 @@ def _calc(node: Physical) -> list[str]:
     return out
 
 
+def _values(node: Physical) -> list[str]:
+    rel = node.rel
+    assert isinstance(rel, Values)
+    rows = ", ".join("{ " + ", ".join(_constant(v) for v in row) + " }" for row in rel.tuples)
+    return [f"tuples=[[{rows}]]"]
+
+
+def _constant(literal: Literal) -> str:
+    """A constant of VALUES: text with its character set."""
+    if literal.value is None:
+        return "null"
+    return _charset(literal.value) if literal.type.is_string else _plain(literal)
+
+
+def _expand(node: Physical) -> list[str]:
+    rel = node.rel
+    assert isinstance(rel, Expand)
+    names = field_names(rel.input)
+    shown = (
+        "{" + ", ".join(_expanded(e, n, names) for e, n in zip(row, rel.names, strict=True)) + "}"
+        for row in rel.projects
+    )
+    return [f"projects=[{', '.join(shown)}]"]
+
+
+def _expanded(rex: Rex, name: str, names: Sequence[str]) -> str:
+    text = "null" if isinstance(rex, Literal) and rex.value is None else expression(rex, names)
+    return _as(text, name)
+
+
 def _keys(keys: Iterable[int], rel: Rel) -> str:
     names = field_names(rel)
     return ", ".join(names[k] for k in keys)
@@ -420,6 +452,8 @@ def _watermark(node: Physical) -> list[str]:
 
 _DESCRIPTIONS: dict[type[Rel], tuple[str, Callable[[Physical], list[str]]]] = {
     Scan: ("TableSourceScan", _scan),
+    Values: ("Values", _values),
+    Expand: ("Expand", _expand),
     Calc: ("Calc", _calc),
     Exchange: ("Exchange", _exchange),
     Aggregate: ("GroupAggregate", _aggregate),

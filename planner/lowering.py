@@ -21,6 +21,7 @@ from planner.algebra import (
     ChangelogNormalize,
     DropUpdateBefore,
     Exchange,
+    Expand,
     FilterAbility,
     Join,
     MultiJoin,
@@ -31,6 +32,7 @@ from planner.algebra import (
     Scan,
     Sink,
     Union,
+    Values,
     WatermarkAssigner,
     rel_type,
 )
@@ -236,6 +238,16 @@ class _Lowering:
             out["filterCondition"] = rel.condition.to_json()
         return out
 
+    def values(self, node: Physical) -> Json:
+        rel = node.rel
+        assert isinstance(rel, Values)
+        return {"tuples": [[value.to_json() for value in row] for row in rel.tuples]}
+
+    def expand(self, node: Physical) -> Json:
+        rel = node.rel
+        assert isinstance(rel, Expand)
+        return {"projects": [[e.to_json() for e in row] for row in rel.projects]}
+
     def union(self, node: Physical) -> Json:
         return {}
 
@@ -289,6 +301,8 @@ _NODES: dict[type[Rel], tuple[str, Callable[[_Lowering, Physical], Json]]] = {
     Join: ("stream-exec-join_1", _Lowering.join),
     MultiJoin: ("stream-exec-multi-join_1", _Lowering.multi_join),
     Union: ("stream-exec-union_1", _Lowering.union),
+    Values: ("stream-exec-values_1", _Lowering.values),
+    Expand: ("stream-exec-expand_1", _Lowering.expand),
     ChangelogNormalize: ("stream-exec-changelog-normalize_1", _Lowering.normalize),
     WatermarkAssigner: ("stream-exec-watermark-assigner_1", _Lowering.watermark),
     DropUpdateBefore: ("stream-exec-drop-update-before_1", _Lowering.drop_update_before),

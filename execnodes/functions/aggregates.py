@@ -35,7 +35,6 @@ class AggregateFunction:
         returns: the result type from the operand types, without its nullability.
         takes: operand families; one operand each unless ``operands`` says otherwise.
         never_null: whether the result is NOT NULL always (COUNT, $SUM0).
-        nullable: whether the result may always be NULL.
         syntax: ``syntax`` of a plan's aggregate call; None for FUNCTION.
         min_operands, max_operands: how many operands there may be; -1 for any number.
         reason: why it is not supported; None when it is.
@@ -45,7 +44,6 @@ class AggregateFunction:
     returns: AggregateRule
     takes: tuple[str, ...] = ("ANY",)
     never_null: bool = False
-    nullable: bool = False
     syntax: str | None = None
     min_operands: int = 1
     max_operands: int = 1
@@ -105,7 +103,7 @@ class AggregateFunction:
         result = self.returns(types)
         if self.never_null:
             return result.not_null()
-        return result.as_nullable(self.nullable or not grouped or filtered or any(t.nullable for t in types))
+        return result.as_nullable(not grouped or filtered or any(t.nullable for t in types))
 
 
 def _argument(types: Sequence[LogicalType]) -> LogicalType:
@@ -191,10 +189,13 @@ _TABLE = {
         AggregateFunction("AVG", _average, ("NUMERIC",)),
         AggregateFunction("FIRST_VALUE", _argument),
         AggregateFunction("LAST_VALUE", _argument),
-        AggregateFunction("LISTAGG", _argument, ("CHARACTER",), max_operands=2, nullable=True),
+        AggregateFunction("LISTAGG", _argument, ("CHARACTER",), max_operands=2),
         AggregateFunction("COLLECT", _multiset, never_null=True),
-        AggregateFunction("ARRAY_AGG", _array, nullable=True),
+        AggregateFunction("ARRAY_AGG", _array),
         *(AggregateFunction(name, _average, ("NUMERIC",)) for name in VARIANCES),
+        AggregateFunction("GROUPING", _count, never_null=True, max_operands=-1),
+        AggregateFunction("GROUPING_ID", _count, never_null=True, max_operands=-1),
+        AggregateFunction("GROUP_ID", _count, never_null=True, min_operands=0, max_operands=0),
         AggregateFunction(WELFORD, _double, ("NUMERIC",)),
         *(
             AggregateFunction(f"{name}{on_null}", _json, never_null=True, min_operands=n, max_operands=n)

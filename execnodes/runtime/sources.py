@@ -18,13 +18,16 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pyarrow as pa
 
+from execnodes.changelog import column
 from execnodes.errors import CheckpointError, OptionError, RunError
+from execnodes.rex import Rex
 from execnodes.runtime.jobgraph import JobGraph, SourceSpec
+from execnodes.types import LogicalType
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["FileReader", "RangeReader", "ReplayReader", "Sources"]
+__all__ = ["FileReader", "RangeReader", "ReplayReader", "Sources", "ValuesReader"]
 
 _FILE_SCHEMA = "path string, modificationTime timestamp, length long, content binary"
 
@@ -90,6 +93,33 @@ class RangeReader:
             yield self.generator.rows(start, min(start + self.step, split["stop"]))
 
 
+@dataclass(frozen=True)
+class ValuesReader(_EachRow):
+    """Gives the constant rows of a plan; on the replay clock at the instant 0, before all others."""
+
+    rows: tuple[tuple[Rex, ...], ...]
+    types: tuple[LogicalType, ...]
+
+    @property
+    def table(self) -> ValuesReader:
+        return self
+
+    def instants(self) -> list[int]:
+        return [0]
+
+    def read(self, split: dict[str, Any]) -> Iterator[pl.DataFrame]:
+        from execnodes.runtime.calc import CalcTransform
+
+        if split["now"] and "start" not in split:
+            return
+        one = pl.DataFrame({"@one": [0]})
+        if not self.types:
+            yield pl.DataFrame(height=len(self.rows))
+        elif self.rows:
+            schema = {column(i): t.polars() for i, t in enumerate(self.types)}
+            yield pl.concat([CalcTransform(row)(one, 0).cast(schema) for row in self.rows])  # type: ignore[arg-type]
+
+
 def _plain(path: str) -> str:
     """Spark's URI of a local file as a plain path."""
     if path.startswith("file:"):
@@ -112,9 +142,10 @@ class Sources:
         self._graph = graph
         self._options = options
         self._markers = markers
-        kinds = {s.connector for s in graph.sources}
+        kinds = {s.connector for s in graph.sources if s.connector != "values"}
+        self._replays = "replay" in kinds
         if "replay" in kinds and kinds != {"replay"}:
-            other = next(s for s in graph.sources if s.connector != "replay")
+            other = next(s for s in graph.sources if s.connector not in ("replay", "values"))
             raise RunError(
                 "RUN020",
                 f"table {other.name} uses connector '{other.connector}' in a plan with replay tables",
@@ -125,7 +156,7 @@ class Sources:
         """Whether every source ends."""
         from execnodes.connectors.registry import is_bounded
 
-        return all(is_bounded(s.options) for s in self._graph.sources)
+        return all(s.connector == "values" or is_bounded(s.options) for s in self._graph.sources)
 
     def trigger_interval(self) -> int:
         """Milliseconds between micro-batches of an unbounded job."""
@@ -184,6 +215,8 @@ class Sources:
             instants = sorted({at for s in replay for at in s.reader.table.instants()})  # type: ignore[attr-defined]
             self._write_markers("replay", [(f"{at}", 0) for at in instants])
         for source in self._graph.sources:
+            if source.connector == "values":
+                self._write_markers(f"values-{source.uid}", [("0-1", 0)])
             if source.connector == "datagen" and source.reader.generator.bounded is not None:  # type: ignore[attr-defined]
                 total = source.reader.generator.bounded  # type: ignore[attr-defined]
                 parts = max(1, min(int(self._options.get("parallelism.default", "2")), total))
@@ -255,7 +288,7 @@ class Sources:
                     F.unix_millis(F.current_timestamp()).alias("now"),
                 )
             )
-        name = "replay" if source.connector == "replay" else f"datagen-{source.uid}"
+        name = "replay" if source.connector == "replay" else f"{source.connector}-{source.uid}"
         frame = (
             spark.readStream.format("binaryFile")
             .schema(_FILE_SCHEMA)
@@ -270,7 +303,7 @@ class Sources:
             F.split(text, "-")[0].cast("long").alias("start"),
             F.split(text, "-")[1].cast("long").alias("stop"),
             seq,
-            F.unix_millis(F.current_timestamp()).alias("now"),
+            (F.lit(0).cast("long") if self._replays else F.unix_millis(F.current_timestamp())).alias("now"),
         )
 
 

@@ -19,6 +19,7 @@ from execnodes.graph import ExecGraph
 from execnodes.nodes.base import ExecNode
 from execnodes.nodes.sink import Sink
 from execnodes.nodes.table_source_scan import TableSourceScan
+from execnodes.nodes.values import Values
 from execnodes.rex import Call, InputRef, Literal, Rex, input_refs, remap
 from execnodes.runtime.calc import CalcTransform
 from execnodes.runtime.jobgraph import (
@@ -33,7 +34,7 @@ from execnodes.runtime.jobgraph import (
 )
 from execnodes.runtime.kernel import EventTimeKernel
 from execnodes.runtime.operators import Stateful, Stateless
-from execnodes.runtime.sources import FileReader, RangeReader, ReplayReader
+from execnodes.runtime.sources import FileReader, RangeReader, ReplayReader, ValuesReader
 from execnodes.specs import FilterPushDown, PartitionPushDown, ProjectPushDown, ReadingMetadata, WatermarkPushDown
 from execnodes.ttl import parse_ttl
 from execnodes.types import BOOLEAN, STRING, LogicalType
@@ -76,7 +77,7 @@ class _Translation:
     channels: Counter[tuple[int, int]] = field(default_factory=Counter)
 
     def job(self, key_groups: int) -> JobGraph:
-        scans: list[TableSourceScan] = []
+        scans: list[TableSourceScan | Values] = []
         self.consumers = {n.id: [] for n in self.graph.nodes}
         arrived: Counter[int] = Counter()
         for source, target in self.graph.edges:
@@ -86,7 +87,7 @@ class _Translation:
             inputs = self.graph.inputs(node)
             before = max((self.levels[i.id] for i in inputs), default=0)
             self.levels[node.id] = before
-            if isinstance(node, TableSourceScan):
+            if isinstance(node, (TableSourceScan, Values)):
                 scans.append(node)
                 continue
             part = node.translate([i.output_type for i in inputs], self.options)
@@ -172,9 +173,12 @@ class _Translation:
             )
         return dict(table.options)
 
-    def source(self, node: TableSourceScan) -> SourceSpec:
+    def source(self, node: TableSourceScan | Values) -> SourceSpec:
         from execnodes.connectors.registry import make_decoder, source_changelog_mode, validate_table
 
+        if isinstance(node, Values):
+            types = tuple(f.type for f in node.output_type.fields)
+            return SourceSpec(_uid(node), "VALUES", "values", {}, ValuesReader(node.tuples, types), self.pipeline(node))
         spec = node.scan_table_source
         options = self.table_options(spec)
         table = spec.table.resolved_table

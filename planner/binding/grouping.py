@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from execnodes.errors import SqlError
+from execnodes.errors import Place, SqlError
 from execnodes.functions import find_aggregate, is_aggregate, make_call
 from execnodes.functions.table import unknown_function
 from execnodes.rex import InputRef, Literal, Rex
-from planner.algebra import AggCall, Aggregate, Project, Rel, unique_names
+from planner.algebra import AggCall, Project, Rel, unique_names
 from planner.binding.errors import not_supported
 from planner.binding.expressions import ExpressionBinder
+from planner.binding.grouping_sets import GROUPING_FUNCTIONS, aggregated, key_sets
 from planner.binding.scope import Scope
 from planner.dialect import function_name, to_sql
 from planner.expressions.normal import equal
@@ -62,7 +63,7 @@ class GroupingBinder(ExpressionBinder):
     Args:
         rel: what is grouped.
         scope: its columns.
-        keys: the GROUP BY expressions; None for none at all (one group).
+        group: the GROUP BY; None for none at all (one group).
         aliases: output name by select item, to name keys and calls.
     """
 
@@ -70,7 +71,7 @@ class GroupingBinder(ExpressionBinder):
         self,
         rel: Rel,
         scope: Scope,
-        keys: Sequence[exp.Expr] | None,
+        group: exp.Expr | None,
         named_windows: dict[str, exp.Expr],
     ) -> None:
         super().__init__(scope, "this clause", windows=True, named_windows=named_windows)
@@ -81,12 +82,11 @@ class GroupingBinder(ExpressionBinder):
         self.base = ExpressionBinder(scope, "GROUP BY")
         self.inside = _Inside(scope)
         self.keys: list[Rex] = []
-        for node in keys or ():
-            self._key(node)
+        self.sets: list[tuple[int, ...]] = [()] if group is None else key_sets(group, self._key)
         self.group_count = len(self.input.exprs)
         self._current: str | None = None
 
-    def _key(self, node: exp.Expr) -> None:
+    def _key(self, node: exp.Expr) -> int:
         if contains_aggregate(node):
             raise SqlError(
                 "SQL104",
@@ -94,16 +94,15 @@ class GroupingBinder(ExpressionBinder):
                 place=self.place(node),
                 hint="aggregate in a subquery, then group by its column",
             )
-        inner = node
-        while isinstance(inner, exp.Paren):
-            inner = inner.this
-        if isinstance(inner, exp.Tuple):
-            for item in inner.expressions:
-                self._key(item)
-            return
-        rex = self.base.bind(inner)
+        rex = self.base.bind(node)
         self.keys.append(rex)
-        self.input.add(rex)
+        return self.input.add(rex)
+
+    def key_ref(self, position: int) -> InputRef:
+        """A key above the aggregate: NULL where a set of keys does not have it."""
+        optional = any(position not in keys for keys in self.sets)
+        t = self.input.exprs[position].type
+        return InputRef(t.as_nullable() if optional else t, position)
 
     # binding above the aggregate
 
@@ -147,7 +146,7 @@ class GroupingBinder(ExpressionBinder):
             rex = self.base.bind(inner)
             for i, key in enumerate(self.input.exprs[: self.group_count]):
                 if equal(key, rex):
-                    return InputRef(key.type, i)
+                    return self.key_ref(i)
         if isinstance(inner, (exp.Column, exp.Dot)):
             raise SqlError(
                 "SQL107",
@@ -173,12 +172,15 @@ class GroupingBinder(ExpressionBinder):
         function = find_aggregate(name)
         if function is None:
             raise unknown_function(name, [name], self.place(call))
+        if name in GROUPING_FUNCTIONS:
+            return self._grouping(name, call)
         arguments, distinct = list(call.expressions), False
         if len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):
             arguments, distinct = arguments[0].expressions, True
         if name.startswith("JSON_"):
             name, arguments = self._json(name, arguments)
             function = find_aggregate(name) or function
+        distinct = distinct and name not in ("MIN", "MAX")
         star = len(arguments) == 1 and isinstance(arguments[0], exp.Star)
         if star and name != "COUNT":
             raise SqlError(
@@ -201,6 +203,13 @@ class GroupingBinder(ExpressionBinder):
                 hint="COUNT(DISTINCT ROW(a, b)) counts different pairs" if distinct else None,
             )
         operands = [] if star else [self.inside.bind(a) for a in arguments]
+        if name == "LISTAGG" and len(operands) > 1 and not isinstance(operands[1], Literal):
+            raise SqlError(
+                "SQL203",
+                "the separator of LISTAGG is not a constant",
+                place=self.place(arguments[1]),
+                expected="a text: LISTAGG(column, ', ')",
+            )
         result = function.infer(
             [o.type for o in operands], self.place(call), grouped=self.group_count > 0, filtered=condition is not None
         )
@@ -227,6 +236,30 @@ class GroupingBinder(ExpressionBinder):
         self.calls.append(made)
         return InputRef(result, self._position(len(self.calls) - 1))
 
+    def _grouping(self, name: str, call: exp.Expr) -> Rex:
+        """GROUPING and the like: which keys the group of a row has."""
+        args = []
+        for node in call.expressions:
+            rex = self.base.bind(node)
+            position = next((i for i, k in enumerate(self.input.exprs[: self.group_count]) if equal(k, rex)), None)
+            if position is None:
+                raise SqlError(
+                    "SQL107",
+                    f"{name} of '{text_of(node, self.source)}', which is not grouped",
+                    place=self.place(node),
+                    expected="an expression of GROUP BY",
+                )
+            args.append(position)
+        function = find_aggregate(name)
+        assert function is not None
+        result = function.infer([self.input.exprs[a].type for a in args], self.place(call))
+        made = AggCall(name, tuple(args), result)
+        for i, c in enumerate(self.calls):
+            if replace(c, name=None) == made:
+                return InputRef(result, self._position(i))
+        self.calls.append(made)
+        return InputRef(result, self._position(len(self.calls) - 1))
+
     def _json(self, name: str, arguments: list[exp.Expr]) -> tuple[str, list[exp.Expr]]:
         """The aggregate that a JSON_OBJECTAGG or JSON_ARRAYAGG is, and its operands."""
         on_null = "NULL_ON_NULL" if name == "JSON_OBJECTAGG" else "ABSENT_ON_NULL"
@@ -247,13 +280,13 @@ class GroupingBinder(ExpressionBinder):
 
     # the relations
 
-    def build(self, ttl: int | None) -> Aggregate:
-        """The aggregate over its projection, once all expressions are bound."""
+    def build(self, ttl: int | None, place: Place) -> Rel:
+        """The aggregate over its projection, once all expressions are bound: its keys, then its calls."""
         below: Rel = self.rel
         if self.input.exprs:
             names = project_names(self.input.exprs, self.input.names, self.rel, through_casts=False)
             below = Project(self.rel, tuple(self.input.exprs), tuple(names))
-        return Aggregate(below, tuple(range(self.group_count)), tuple(self.calls), ttl)
+        return aggregated(below, self.group_count, self.sets, self.calls, ttl, place)
 
 
 class _Inside(ExpressionBinder):
@@ -290,11 +323,3 @@ def project_names(
 
 def _has_window(node: exp.Expr) -> bool:
     return node.find(exp.Window) is not None
-
-
-def refuse_grouping_sets(group: exp.Expr, source: str) -> None:
-    """Raises SQL150 for GROUPING SETS, ROLLUP and CUBE."""
-    for key, what in (("grouping_sets", "GROUPING SETS"), ("rollup", "ROLLUP"), ("cube", "CUBE")):
-        found = group.args.get(key)
-        if found:
-            raise not_supported(what, place_of(found[0], source), "write a UNION ALL of the groupings")

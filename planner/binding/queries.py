@@ -22,17 +22,19 @@ from planner.algebra import (
     Scan,
     SetOperation,
     Union,
+    Values,
     identity,
     is_identity,
     unique_names,
 )
 from planner.binding.errors import counted, not_supported
 from planner.binding.expressions import ExpressionBinder
-from planner.binding.grouping import GroupingBinder, contains_aggregate, refuse_grouping_sets
+from planner.binding.grouping import GroupingBinder, contains_aggregate
 from planner.binding.hints import TtlHints
 from planner.binding.joins import bind_join
 from planner.binding.scope import Relation, Scope
 from planner.binding.tables import scan_of
+from planner.binding.values import bind_values, one_row
 from planner.catalog import CatalogManager, CatalogView
 from planner.dialect import function_name, nodes
 from planner.expressions.ops import outer_field, rewrite
@@ -109,7 +111,7 @@ class QueryBinder:
         if isinstance(node, (exp.Union, exp.Intersect, exp.Except)):
             return self._set_operation(node, targets)
         if isinstance(node, exp.Values):
-            raise not_supported("VALUES", self.place(node), "put the rows into a file and read it as a table")
+            return self._placed(bind_values(node, self.source), targets)
         raise not_supported(type(node).__name__, self.place(node))
 
     def subquery(self, node: exp.Expr, around: Callable[[exp.Expr], Rex]) -> tuple[Rel, int]:
@@ -165,14 +167,34 @@ class QueryBinder:
             return SetOperation(left, right, operator, not node.args.get("distinct"))
         return Union((left, right), not node.args.get("distinct"))
 
+    def _placed(self, rel: Rel, targets: Targets | None) -> Rel:
+        """The rows of VALUES in the order of an INSERT's column list."""
+        if targets is None:
+            return rel
+        if rel.width != targets.count:
+            raise SqlError(
+                "SQL130",
+                f"the INSERT names {counted(targets.count, 'column')}, its query gives {rel.width}",
+                place=targets.place,
+                expected="as many of each",
+            )
+        exprs: list[Rex] = []
+        names = []
+        for i, (p, t) in enumerate(zip(targets.positions, targets.types, strict=True)):
+            exprs.append(Literal(t.as_nullable(), None) if p is None else InputRef(rel.fields[p][1], p))
+            names.append(f"EXPR${i}" if p is None else rel.fields[p][0])
+        return Project(rel, tuple(exprs), tuple(unique_names(names)))
+
     # SELECT
 
     def _select(self, node: exp.Select, targets: Targets | None) -> Rel:
         from_ = node.args.get("from_")
-        if from_ is None:
-            raise not_supported("a SELECT without FROM", self.place(node))
         hints = TtlHints.read(node.args.get("hint"), self.source)
-        rel, scope = self._from(from_.this, node.args.get("joins") or [], hints)
+        if from_ is None:
+            source: tuple[Rel, Scope] = (one_row(), Scope(self.source))
+        else:
+            source = self._from(from_.this, node.args.get("joins") or [], hints)
+        rel, scope = source
         hints.check([r.name for r in scope.relations])
         where = node.args.get("where")
         if where is not None:
@@ -217,10 +239,7 @@ class QueryBinder:
         ttl: int | None,
     ) -> Rel:
         group = node.args.get("group")
-        if group is not None:
-            refuse_grouping_sets(group, self.source)
-        keys = None if group is None else group.expressions
-        binder = GroupingBinder(rel, scope, keys, windows)
+        binder = GroupingBinder(rel, scope, group, windows)
         exprs = []
         for item in items:
             if item.node is None and item.rex is not None:
@@ -234,7 +253,7 @@ class QueryBinder:
             binder.windows = False
             condition = binder.condition(having.this, "HAVING")
         self._typed(items, exprs)
-        aggregate: Rel = replace(binder.build(ttl), place=self.place(group if group is not None else node))
+        aggregate = binder.build(ttl, self.place(group if group is not None else node))
         if condition is not None:
             aggregate = Filter(aggregate, condition)
         names = unique_names([i.name or "" for i in items])
@@ -248,7 +267,7 @@ class QueryBinder:
         for i, key in enumerate(binder.input.exprs[: binder.group_count]):
             if item.rex is not None and equal(key, item.rex):
                 binder.input.names[i] = item.name
-                return InputRef(key.type, i)
+                return binder.key_ref(i)
         if isinstance(item.rex, Literal):
             return item.rex
         raise SqlError(
@@ -360,7 +379,11 @@ class QueryBinder:
                         place=self.place(alias),
                         expected=f"{rel.width} names",
                     )
-                rel = replace(identity(rel), names=tuple(c.name for c in columns))
+                names = tuple(c.name for c in columns)
+                if isinstance(rel, Values):
+                    rel = replace(rel, row=tuple((n, t) for n, (_, t) in zip(names, rel.row, strict=True)))
+                else:
+                    rel = replace(identity(rel), names=names)
         scope = Scope.of(self.source, Relation(name, rel.fields, 0, path))
         return rel, replace(scope, subqueries=self.subquery, outer=self.outer)
 

@@ -45,10 +45,11 @@ from planner.passes.push_partitions_into_scans import push_partition_into_scan
 from planner.passes.push_projects import project_through_filter, project_through_join, project_through_union
 from planner.passes.push_projects_into_scans import push_project_into_scan
 from planner.passes.push_projects_past_watermarks import project_through_watermark
-from planner.passes.ranks import rank_of_window, refuse_top_n, refuse_values, refuse_windows, transpose_calc_and_rank
+from planner.passes.ranks import rank_of_window, refuse_top_n, refuse_windows, transpose_calc_and_rank
 from planner.passes.reduce_expressions import reduce_filter, reduce_join, reduce_project
 from planner.passes.refuse_subqueries import refuse_subqueries
 from planner.passes.remove_joins import remove_join_below_aggregate, remove_join_below_project
+from planner.passes.reveal_groupings import reveal_groupings
 from planner.passes.set_operations import set_operation_to_join
 from planner.passes.simplify_coalesce import remove_unreachable_coalesce_arguments, simplify_coalesce_of_join_keys
 from planner.passes.simplify_conditions import (
@@ -160,10 +161,11 @@ PHASES: tuple[Phase, ...] = (
             pull_up_constants,
             project_through_union,
             project_through_watermark,
+            reduce_project,
         ),
     ),
     Phase("projections into the sources", "sequence", (push_project_into_scan, remove_trivial_project)),
-    Phase("JSON aggregates", "sequence", (wrap_json_aggregates, merge_projects)),
+    Phase("grouping sets and JSON aggregates", "sequence", (reveal_groupings, wrap_json_aggregates, merge_projects)),
     Phase(
         "unions and aggregates",
         "collection",
@@ -180,7 +182,7 @@ PHASES: tuple[Phase, ...] = (
         ),
     ),
     Phase("calcs", "whole", function=to_calcs),
-    Phase("ranks", "sequence", (rank_of_window, refuse_top_n, refuse_values, refuse_windows, transpose_calc_and_rank)),
+    Phase("ranks", "sequence", (rank_of_window, refuse_top_n, refuse_windows, transpose_calc_and_rank)),
     Phase("calcs merged", "whole", function=to_calcs),
     Phase("calc filters into the sources", "sequence", (push_calc_filter_into_scan,)),
     Phase("time attributes", "whole", function=materialize_time_attributes),

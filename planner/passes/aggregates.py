@@ -77,17 +77,17 @@ def remove_aggregate(rel: Rel) -> Rel | None:
     return Project(rel.input, exprs, tuple(unique_names(names)))
 
 
-def _reducible(c: AggCall) -> bool:
-    return c.function in ("AVG", "SUM") and not c.distinct
+def _reducible(c: AggCall, distinct: bool = False) -> bool:
+    return c.function in ("AVG", "SUM") and (distinct or not c.distinct)
 
 
 def reduce_aggregates(rel: Rel) -> Rel | None:
-    """Writes AVG and SUM with ``$SUM0`` and COUNT, where these are fewer calls; variances always with the sum of squared
-    differences."""
+    """Writes AVG and SUM with ``$SUM0`` and COUNT, where these are fewer calls; variances always with the sum of
+    squared differences."""
     if not isinstance(rel, Aggregate):
         return None
     variances = any(c.function in VARIANCES for c in rel.calls)
-    if not variances and not any(c.function == "AVG" and _reducible(c) for c in rel.calls):
+    if not variances and not any(_reducible(c) for c in rel.calls):
         return None
     keys = len(rel.group)
     made: list[AggCall] = []
@@ -103,7 +103,7 @@ def reduce_aggregates(rel: Rel) -> Rel | None:
     for c in rel.calls:
         if c.function in VARIANCES:
             exprs.append(_variance(c, rel, add))
-        elif not _reducible(c):
+        elif not _reducible(c, variances):
             exprs.append(InputRef(c.type, add(c)))
         elif c.function == "AVG" and c.args[0] in rel.group and c.filter < 0:
             key = rel.group.index(c.args[0])

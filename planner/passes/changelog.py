@@ -24,6 +24,7 @@ from planner.algebra import (
     ChangelogNormalize,
     DropUpdateBefore,
     Exchange,
+    Expand,
     Join,
     MultiJoin,
     Rank,
@@ -31,6 +32,7 @@ from planner.algebra import (
     Scan,
     Sink,
     Union,
+    Values,
     WatermarkAssigner,
     replace_inputs,
     walk,
@@ -85,6 +87,8 @@ def _kinds(rel: Rel) -> Physical:
 def _provided(rel: Rel, inputs: tuple[Physical, ...]) -> Kinds:
     if isinstance(rel, Scan):
         return kinds_of(source_changelog_mode(rel.table.options))
+    if isinstance(rel, Values):
+        return _INSERT
     if isinstance(rel, Aggregate):
         shrinks = bool(inputs[0].kinds & {"UPDATE", "DELETE"})
         return _ALL if shrinks else frozenset({"INSERT", "UPDATE"})
@@ -102,7 +106,7 @@ def _provided(rel: Rel, inputs: tuple[Physical, ...]) -> Kinds:
         return _ALL
     if isinstance(rel, MultiJoin) and "LEFT" in rel.join_types:
         return _ALL
-    if isinstance(rel, (Join, MultiJoin, Union, Calc, Exchange, DropUpdateBefore, WatermarkAssigner)):
+    if isinstance(rel, _PASSING):
         out: Kinds = frozenset()
         for i in inputs:
             out |= i.kinds
@@ -110,12 +114,17 @@ def _provided(rel: Rel, inputs: tuple[Physical, ...]) -> Kinds:
     raise AssertionError(f"no changelog mode for {type(rel).__name__}")
 
 
+_PASSING = (Calc, Exchange, Expand, Union, Join, MultiJoin, DropUpdateBefore, WatermarkAssigner)
+
+
 def _check_accepted(node: Physical, accepted: Kinds, sink: Sink) -> None:
     extra = node.kinds - accepted
     if not extra:
         return
     culprit = node
-    while isinstance(culprit.rel, (Calc, Exchange, Union, Join, MultiJoin, DropUpdateBefore, WatermarkAssigner)):
+    while isinstance(
+        culprit.rel, (Calc, Exchange, Expand, Union, Join, MultiJoin, DropUpdateBefore, WatermarkAssigner)
+    ):
         below = next((i for i in culprit.inputs if i.kinds & extra), None)
         if below is None or isinstance(culprit.rel, (Join, MultiJoin)):
             break
@@ -238,12 +247,14 @@ def _passed(node: Physical, required: UpdateKind) -> Physical | None:
 
 _VISITORS: dict[type[Rel], Callable[[Physical, UpdateKind], Physical | None]] = {
     Scan: _scan,
+    Values: lambda node, required: replace(node, update=required) if required == "NONE" else None,
     Aggregate: _aggregate,
     Rank: _rank,
     Join: _join,
     MultiJoin: _join,
     Calc: _calc,
     Exchange: _passed,
+    Expand: _passed,
     Union: _passed,
     WatermarkAssigner: _passed,
     ChangelogNormalize: _normalize,
@@ -266,6 +277,8 @@ def _delete(node: Physical, required: DeleteKind) -> Physical | None:
     if isinstance(rel, Scan):
         kind: DeleteKind = "DELETE_BY_KEY" if source_gives_key_deletes(rel.table.options) else "FULL_DELETE"
         return replace(node, delete=kind if "DELETE" in node.kinds else "NONE")
+    if isinstance(rel, Values):
+        return node
     if isinstance(rel, ChangelogNormalize):
         return _delete_normalized(node, rel, required)
     if isinstance(rel, Calc) and required == "DELETE_BY_KEY" and not _keeps_key(rel):

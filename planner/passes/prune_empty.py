@@ -39,10 +39,20 @@ def prune_empty(rel: Rel) -> Rel | None:
             return rel.left if rel.all else Aggregate(rel.left, tuple(range(rel.width)), ())
         return None
     if isinstance(rel, Aggregate):
-        return empty(rel) if rel.group and _is_empty(rel.input) else None
+        if not _is_empty(rel.input):
+            return None
+        return empty(rel) if rel.group else _of_nothing(rel)
     if isinstance(rel, (Project, Filter, Window)):
         return empty(rel) if _is_empty(rel.input) else None
     return None
+
+
+def _of_nothing(rel: Aggregate) -> Values | None:
+    """The one row of an aggregate without group keys over no rows (``AggregateValuesRule``)."""
+    if any(c.function not in ("COUNT", "$SUM0", "SUM", "MIN", "MAX") for c in rel.calls):
+        return None
+    row = tuple(Literal(c.type, 0 if c.function in ("COUNT", "$SUM0") else None) for c in rel.calls)
+    return Values(rel.fields, (row,))
 
 
 def _pruned_join(rel: Join) -> Rel | None:

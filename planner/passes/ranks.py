@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from execnodes.rex import InputRef, Literal, Rex
 from execnodes.types import BIGINT
-from planner.algebra import Calc, Rank, Rel, Values, Window, field_names, refs_to
+from planner.algebra import Calc, Rank, Rel, Window, field_names, refs_to
 from planner.binding.errors import not_supported
 from planner.expressions import fold
 from planner.expressions.ops import (
@@ -24,7 +24,7 @@ from planner.expressions.ops import (
 )
 from planner.expressions.search import expand_search
 
-__all__ = ["rank_of_window", "refuse_top_n", "refuse_values", "refuse_windows", "transpose_calc_and_rank"]
+__all__ = ["rank_of_window", "refuse_top_n", "refuse_windows", "transpose_calc_and_rank"]
 
 
 def rank_of_window(rel: Rel) -> Rel | None:
@@ -116,13 +116,6 @@ def refuse_top_n(rel: Rel) -> Rel | None:
         rel.place,
         "ORDER BY a column that is PROCTIME(), to keep the first or last row of each partition",
     )
-
-
-def refuse_values(rel: Rel) -> Rel | None:
-    """Raises SQL150 for constant rows, and for a query that can give none."""
-    if isinstance(rel, Values):
-        raise not_supported("a query that never gives a row", rel.place, "its conditions exclude each other")
-    return None
 
 
 def transpose_calc_and_rank(rel: Rel) -> Rel | None:

@@ -108,7 +108,7 @@ class JsonObject(Function):
         self.items.pop(values[0], None)
 
     def value(self) -> Any:
-        shown = {k: "null" if v is None else v for k, v in self.items.items() if self.shows(v)}
+        shown = {k: "null" if v is None else v for k, v in sorted(self.items.items()) if self.shows(v)}
         return "{" + ",".join(f"{json.dumps(k)}:{v}" for k, v in shown.items()) + "}"
 
     def shows(self, value: str | None) -> bool:

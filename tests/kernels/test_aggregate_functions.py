@@ -52,9 +52,7 @@ GROUPING = st.sampled_from([(0,), ()])
 
 def made(chosen: list[int], grouping: tuple[int, ...], retract: bool) -> GroupAggregateKernel:
     calls = tuple(
-        AggCall(
-            name="x", internal_name=f"${n}$1", arg_list=args, distinct=distinct, filter_arg=passes, type=result
-        )
+        AggCall(name="x", internal_name=f"${n}$1", arg_list=args, distinct=distinct, filter_arg=passes, type=result)
         for n, args, result, distinct, passes in (CALLS[i] for i in chosen)
     )
     return GroupAggregateKernel(ROW, grouping, calls, (retract,) * len(calls), True, retract)
@@ -74,7 +72,9 @@ class Groups:
         if key not in self.groups:
             if sign < 0:
                 return
-            calls = [Slow(n, args, distinct, passes) for n, args, _, distinct, passes in (CALLS[i] for i in self.chosen)]
+            calls = [
+                Slow(n, args, distinct, passes) for n, args, _, distinct, passes in (CALLS[i] for i in self.chosen)
+            ]
             self.groups[key] = (calls, [0])
         calls, rows = self.groups[key]
         for call in calls:

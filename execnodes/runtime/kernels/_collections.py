@@ -79,13 +79,10 @@ class Listed(Fold):
     def __init__(self, number: int, argument: LogicalType | None, result: LogicalType) -> None:
         assert argument is not None
         self._list = f"l{number}"
-        self._dtype = pl.List(pl.Struct({VALUE: self.element(argument), WRITTEN: pl.Int64()}))
+        self._element = argument.polars()
+        self._dtype = pl.List(pl.Struct({VALUE: self._element, WRITTEN: pl.Int64()}))
         self.columns = {self._list: self._dtype}
         self.initial = {self._list: None}
-
-    def element(self, argument: LogicalType) -> pl.DataType:
-        """The type of an element."""
-        return argument.polars()
 
     def update(self, before: pl.DataFrame, changes: Changes) -> list[pl.Series]:
         old = before[self._list]
@@ -96,7 +93,7 @@ class Listed(Fold):
         number[touched] = np.arange(len(touched))
         owners, frame = exploded(old[touched])
         owners, frame = unexpired(owners, frame, changes.now, changes.ttl)
-        new = elements(changes.column.cast(self._dtype.inner.fields[0].dtype), changes.now)  # type: ignore[attr-defined]
+        new = elements(changes.column.cast(self._element), changes.now)
         both = pl.concat([frame, new])
         codes = np.concatenate([owners, number[changes.codes]])
         if changes.signs is not None:
@@ -175,10 +172,7 @@ class Text(Fold):
             return [old, text]
         separator = _last(old, changes)
         order = stable_order(changes.codes)
-        if changes.second is None:
-            parts = "," + changes.column
-        else:
-            parts = changes.second + changes.column
+        parts = "," + changes.column if changes.second is None else changes.second + changes.column
         joined = (
             pl.DataFrame([pl.Series("g", changes.codes[order]), parts[order].alias("v")])
             .group_by("g", maintain_order=True)
@@ -295,7 +289,8 @@ def _never_null(lists: pl.Series) -> pl.Series:
 
 
 class JsonObject(Fold):
-    """JSON_OBJECTAGG ... NULL ON NULL: JSON texts by key. A key that is there already, or NULL, fails the job."""
+    """JSON_OBJECTAGG ... NULL ON NULL: JSON texts by key, in order of the keys. A key that is there already, or NULL,
+    fails the job."""
 
     ordered: ClassVar[bool] = True
     sees_nulls: ClassVar[bool] = True
@@ -339,9 +334,7 @@ class JsonObject(Fold):
         ids = key_ids(pl.DataFrame([pl.Series("g", codes), keys]), ["g", "k"])
         order = stable_order(ids.codes)
         sorted_ids, sorted_change = ids.codes[order], change[order]
-        twice = np.flatnonzero(
-            (sorted_ids[1:] == sorted_ids[:-1]) & (sorted_change[1:] > 0) & (sorted_change[:-1] > 0)
-        )
+        twice = np.flatnonzero((sorted_ids[1:] == sorted_ids[:-1]) & (sorted_change[1:] > 0) & (sorted_change[:-1] > 0))
         if len(twice):
             raise DataError(
                 "DATA302",
@@ -358,7 +351,8 @@ class JsonObject(Fold):
         quoted = pl.Series([json.dumps(k, ensure_ascii=False) for k in frame["k"].to_list()], dtype=pl.String)
         parts = quoted + ":" + frame[VALUE].fill_null("null")
         found = (
-            pl.DataFrame([pl.Series("g", owners), parts.alias("p")])
+            pl.DataFrame([pl.Series("g", owners), frame["k"], parts.alias("p")])
+            .sort("g", "k")
             .group_by("g", maintain_order=True)
             .agg(pl.col("p").str.join(","))
         )

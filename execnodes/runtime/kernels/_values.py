@@ -41,8 +41,8 @@ VALUE = "v"
 
 @dataclass(frozen=True)
 class _Log:
-    """The rows of a batch that change values: their numbers in the batch, the value of each, its step (None for +1), and
-    which of them pass each filter (None for all)."""
+    """The rows of a batch that change values: their numbers in the batch, the value of each, its step (None for +1),
+    and which of them pass each filter (None for all)."""
 
     rows: Ints
     codes: Ints

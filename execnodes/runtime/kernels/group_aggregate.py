@@ -445,9 +445,7 @@ def _rows(frame: pl.DataFrame, rows: Ints) -> pl.DataFrame:
     return frame if len(rows) == frame.height else frame[rows]
 
 
-def _distinct(
-    kept: Fold, call: AggCall, changes: ValueChanges, position: int, batch: _Batch, retract: bool
-) -> Changes:
+def _distinct(kept: Fold, call: AggCall, changes: ValueChanges, position: int, batch: _Batch, retract: bool) -> Changes:
     """What a DISTINCT call sees."""
     if not kept.ordered:
         return changes.of_call(position, batch.groups)

@@ -1,0 +1,68 @@
+"""Several rows for each row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from pydantic import model_validator
+
+from execnodes.errors import PlanError
+from execnodes.model import RexField, custom_error
+from execnodes.nodes.base import ExecNode, FieldRef, rex_refs
+from execnodes.registry import exec_node
+from execnodes.types import LogicalType
+
+if TYPE_CHECKING:
+    from execnodes.runtime.operators import Stateless
+
+__all__ = ["Expand"]
+
+
+@exec_node
+class Expand(ExecNode):
+    """Passes on each row once per projection: with the keys of each grouping set, the others NULL.
+
+    .. code-block:: sql
+
+        INSERT INTO totals SELECT product, day, SUM(amount) FROM orders GROUP BY ROLLUP (product, day)
+    """
+
+    NAME: ClassVar[str] = "stream-exec-expand"
+    VERSION: ClassVar[int] = 1
+
+    projects: tuple[tuple[RexField, ...], ...]
+
+    @model_validator(mode="after")
+    def _same_width(self) -> Self:
+        width = len(self.output_type.fields)
+        for position, row in enumerate(self.projects):
+            if len(row) != width:
+                raise custom_error(
+                    PlanError(
+                        "PLAN044",
+                        f"a projection of expand has {len(row)} expressions",
+                        expected=f"{width}, one for each field of outputType",
+                    ),
+                    f"/projects/{position}",
+                )
+        return self
+
+    def field_refs(self) -> Iterator[FieldRef]:
+        yield from super().field_refs()
+        for i, row in enumerate(self.projects):
+            for k, rex in enumerate(row):
+                yield from rex_refs(rex, f"/projects/{i}/{k}")
+
+    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
+        return tuple(rex.type for rex in self.projects[0]) if self.projects else None
+
+    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
+        from execnodes.runtime.expand import ExpandTransform
+        from execnodes.runtime.operators import Stateless
+        from execnodes.zone import local_time_zone
+
+        return Stateless((ExpandTransform.of(self.projects, local_time_zone(session)),))
+
+    def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
+        return f"passes on each row {len(self.projects)} times, with the keys of one grouping set each"

@@ -1,0 +1,66 @@
+"""Constant rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from pydantic import model_validator
+
+from execnodes.errors import PlanError
+from execnodes.model import RexField, custom_error
+from execnodes.nodes.base import ExecNode
+from execnodes.registry import exec_node
+from execnodes.rex import Literal
+from execnodes.types import LogicalType
+
+if TYPE_CHECKING:
+    from execnodes.runtime.operators import Stateless
+
+__all__ = ["Values"]
+
+
+@exec_node
+class Values(ExecNode):
+    """Gives constant rows, once.
+
+    .. code-block:: sql
+
+        INSERT INTO colors VALUES (1, 'red'), (2, 'green')
+    """
+
+    NAME: ClassVar[str] = "stream-exec-values"
+    VERSION: ClassVar[int] = 1
+    INPUTS: ClassVar[int | None] = 0
+
+    tuples: tuple[tuple[RexField, ...], ...]
+
+    @model_validator(mode="after")
+    def _constants(self) -> Self:
+        width = len(self.output_type.fields)
+        for position, row in enumerate(self.tuples):
+            if len(row) != width or not all(isinstance(value, Literal) for value in row):
+                raise custom_error(
+                    PlanError(
+                        "PLAN044",
+                        f"row {position + 1} of values is not one of {width} constants",
+                        expected="a LITERAL for each field of outputType",
+                    ),
+                    f"/tuples/{position}",
+                )
+        return self
+
+    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
+        return tuple(f.type for f in self.output_type.fields)
+
+    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
+        from execnodes.runtime.operators import Stateless
+
+        return Stateless()
+
+    def meaning(self) -> dict[str, Any]:
+        return {"tuples": [[value.to_json() for value in row] for row in self.tuples]}
+
+    def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
+        n = len(self.tuples)
+        return "gives no row" if n == 0 else f"gives {n} constant row{'' if n == 1 else 's'}"

@@ -1,0 +1,191 @@
+"""GROUPING SETS, ROLLUP and CUBE: the sets of keys they stand for, and the aggregate over the expanded rows.
+
+Source: Calcite's ``SqlValidatorUtil.analyzeGroupItem`` and ``RelBuilder.aggregate_``; Flink's
+``DecomposeGroupingSetsRule`` and ``ExpandUtil``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import combinations, product
+
+from sqlglot import exp
+
+from execnodes.errors import Place
+from execnodes.rex import InputRef, Literal, Rex
+from execnodes.types import BIGINT
+from planner.algebra import AggCall, Aggregate, Expand, Project, Rel, Union, field_names
+from planner.expressions.ops import call, compare
+
+__all__ = ["GROUPING_FUNCTIONS", "aggregated", "key_sets"]
+
+GROUPING_FUNCTIONS = ("GROUPING", "GROUPING_ID", "GROUP_ID")
+
+_ID = BIGINT.not_null()
+Keys = tuple[int, ...]
+
+
+def key_sets(group: exp.Expr, key: Callable[[exp.Expr], int]) -> list[Keys]:
+    """The sets of keys of a GROUP BY, repeated ones as often as they are there.
+
+    Args:
+        group: an ``exp.Group``.
+        key: numbers a key expression.
+    """
+    items = [i for name in ("expressions", "grouping_sets", "rollup", "cube") for i in group.args.get(name) or ()]
+    items.sort(key=lambda node: node.meta.get("start", 0))
+    choices = [_item(item, key) for item in items]
+    return [tuple(dict.fromkeys(k for part in parts for k in part)) for parts in product(*choices)]
+
+
+def _item(node: exp.Expr, key: Callable[[exp.Expr], int]) -> list[Keys]:
+    if isinstance(node, exp.GroupingSets):
+        return [keys for inner in node.expressions for keys in _item(inner, key)]
+    if isinstance(node, (exp.Rollup, exp.Cube)):
+        parts = [_keys(inner, key) for inner in node.expressions]
+        sizes = range(len(parts), -1, -1)
+        if isinstance(node, exp.Rollup):
+            chosen = [parts[:n] for n in sizes]
+        else:
+            chosen = [list(c) for n in sizes for c in combinations(parts, n)]
+        return [tuple(k for part in some for k in part) for some in chosen]
+    return [_keys(node, key)]
+
+
+def _keys(node: exp.Expr, key: Callable[[exp.Expr], int]) -> Keys:
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if isinstance(node, exp.Tuple):
+        return tuple(k for inner in node.expressions for k in _keys(inner, key))
+    return (key(node),)
+
+
+def aggregated(
+    rel: Rel, count: int, sets: Sequence[Keys], calls: Sequence[AggCall], ttl: int | None, place: Place
+) -> Rel:
+    """The aggregate of ``rel`` by its first ``count`` fields: those fields, then the calls.
+
+    Args:
+        sets: the sets of keys; repeated ones give their rows again.
+        calls: GROUPING, GROUPING_ID and GROUP_ID among them, over keys.
+    """
+    turns: list[list[Keys]] = []
+    for keys in sets:
+        unique = tuple(sorted(keys))
+        turn = next((t for t in turns if unique not in t), None)
+        if turn is None:
+            turn = []
+            turns.append(turn)
+        turn.append(unique)
+    parts = [_turn(rel, count, turn, calls, number, ttl, place) for number, turn in enumerate(turns)]
+    return parts[0] if len(parts) == 1 else Union(tuple(parts), True)
+
+
+def _turn(
+    rel: Rel, count: int, sets: list[Keys], calls: Sequence[AggCall], number: int, ttl: int | None, place: Place
+) -> Rel:
+    plain = [c for c in calls if c.function not in GROUPING_FUNCTIONS]
+    group = tuple(range(count))
+    if len(sets) == 1:
+        aggregate = Aggregate(rel, sets[0], tuple(plain), ttl, place)
+        if len(plain) == len(calls) and sets[0] == group:
+            return aggregate
+        return _restored(aggregate, rel, count, {k: sets[0].index(k) for k in sets[0]}, calls, sets, None, number)
+    ordered = sorted(sets, key=lambda keys: _id_of(keys, count))
+    used = {a for c in plain for a in (*c.args, c.filter) if 0 <= a < count}
+    expanded, copies = _expanded(rel, count, ordered, sorted(used))
+    moved = tuple(
+        replace(c, args=tuple(copies.get(a, a) for a in c.args), filter=copies.get(c.filter, c.filter)) for c in plain
+    )
+    aggregate = Aggregate(expanded, (*group, expanded.id_field), moved, ttl, place)
+    return _restored(aggregate, rel, count, dict.fromkeys(group, 0), calls, ordered, count, number)
+
+
+def _id_of(keys: Keys, count: int) -> int:
+    """A bit per key, the first key's the highest: 1 where the set does not have it."""
+    return sum(1 << (count - 1 - k) for k in range(count) if k not in keys)
+
+
+def _expanded(rel: Rel, count: int, sets: Sequence[Keys], used: Sequence[int]) -> tuple[Expand, dict[int, int]]:
+    """Each row once per set, keys that are not of it NULL; behind it the set's number and, of keys that calls use, the
+    values."""
+    fields = rel.fields
+    types = [t.as_nullable() if i < count and _optional(i, sets) else t for i, (_, t) in enumerate(fields)]
+    names = [n for n, _ in fields]
+    names.append(_unique("$e", names))
+    copies: dict[int, int] = {}
+    for k in used:
+        copies[k] = len(names)
+        names.append(_unique(fields[k][0], names))
+    rows = []
+    for keys in sets:
+        row: list[Rex] = [
+            Literal(types[i], None) if i < count and i not in keys else InputRef(t, i)
+            for i, (_, t) in enumerate(fields)
+        ]
+        row.append(Literal(_ID, _id_of(keys, count)))
+        row += [InputRef(fields[k][1], k) for k in used]
+        rows.append(tuple(row))
+    whole = (*types, _ID, *(fields[k][1] for k in used))
+    return Expand(rel, tuple(rows), tuple(names), whole, len(fields)), copies
+
+
+def _optional(key: int, sets: Sequence[Keys]) -> bool:
+    return any(key not in keys for keys in sets)
+
+
+def _unique(name: str, taken: Sequence[str]) -> str:
+    candidate, n = name, 0
+    while candidate in taken:
+        candidate = f"{name}_{n}"
+        n += 1
+    return candidate
+
+
+def _restored(
+    aggregate: Aggregate,
+    rel: Rel,
+    count: int,
+    kept: dict[int, int],
+    calls: Sequence[AggCall],
+    sets: Sequence[Keys],
+    id_field: int | None,
+    number: int,
+) -> Project:
+    """The keys and calls in their places: the functions that tell the set of a row are computed from its number.
+
+    Args:
+        kept: the keys that are there, with their places; all, in order, where there is a number of the set.
+    """
+    fields = aggregate.fields
+    exprs: list[Rex] = []
+    names: list[str] = []
+    for k, (name, t) in enumerate(rel.fields[:count]):
+        place = k if id_field is not None else kept.get(k)
+        exprs.append(Literal(t.as_nullable(), None) if place is None else InputRef(fields[place][1], place))
+        names.append(name)
+    at = len(aggregate.group)
+    for c in calls:
+        if c.function in GROUPING_FUNCTIONS:
+            exprs.append(_grouping(c, sets, None if id_field is None else InputRef(_ID, id_field), count, number))
+            names.append(c.name or f"$f{len(names)}")
+        else:
+            exprs.append(InputRef(fields[at][1], at))
+            names.append(fields[at][0])
+            at += 1
+    assert len(field_names(aggregate)) == at
+    return Project(aggregate, tuple(exprs), tuple(names))
+
+
+def _grouping(c: AggCall, sets: Sequence[Keys], number: InputRef | None, count: int, turn: int) -> Rex:
+    """The value of a call: a constant, or a CASE over the number of the set, called GROUPING until it is revealed."""
+    if c.function == "GROUP_ID":
+        return Literal(_ID, turn)
+    values = [sum(1 << (len(c.args) - 1 - i) for i, k in enumerate(c.args) if k not in keys) for keys in sets]
+    if number is None:
+        return Literal(_ID, values[0])
+    operands: list[Rex] = []
+    for keys, value in zip(sets[:-1], values[:-1], strict=True):
+        operands += [compare("=", number, Literal(_ID, _id_of(keys, count))), Literal(_ID, value)]
+    return call("GROUPING", (*operands, Literal(_ID, values[-1])), _ID)

@@ -1,0 +1,114 @@
+"""VALUES, and SELECT without FROM.
+
+Source: Calcite's ``SqlToRelConverter.convertValues`` and ``convertRowValues``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from decimal import Decimal
+
+from sqlglot import exp
+
+from execnodes.errors import SqlError
+from execnodes.functions import cast_rex
+from execnodes.functions.typerules import least_restrictive
+from execnodes.rex import Literal, Rex
+from execnodes.types import INT, LogicalType
+from planner.algebra import Project, Rel, Union, Values
+from planner.binding.errors import counted
+from planner.binding.expressions import ExpressionBinder
+from planner.binding.scope import Scope
+from planner.dialect import nodes
+from planner.expressions import fold
+from planner.expressions.ops import call
+from planner.positions import place_of
+
+__all__ = ["bind_values", "one_row"]
+
+
+def one_row() -> Values:
+    """What a SELECT without FROM selects from: one row of a field that nothing refers to."""
+    zero = INT.not_null()
+    return Values((("ZERO", zero),), ((Literal(zero, 0),),))
+
+
+def bind_values(node: exp.Values, source: str) -> Rel:
+    """The rows of ``VALUES (...), (...)``: constants as they are, else a union of one projection per row.
+
+    Raises:
+        SqlError: SQL109 (NULL without a type), SQL111 (rows of different length), SQL112 (types that do not mix), and
+            what expressions raise.
+    """
+    binder = ExpressionBinder(Scope(source), "VALUES")
+    rows = [[binder.bind(item) for item in row.expressions] for row in node.expressions]
+    width = len(rows[0])
+    for row, written in zip(rows, node.expressions, strict=True):
+        if len(row) != width:
+            raise SqlError(
+                "SQL111",
+                f"VALUES has rows of {counted(width, 'value')} and of {len(row)}",
+                place=place_of(written, source),
+                expected="as many values in every row",
+            )
+        for rex, item in zip(row, written.expressions, strict=True):
+            if rex.type.root == "NULL":
+                raise SqlError(
+                    "SQL109",
+                    "a NULL without a type cannot be a column",
+                    place=place_of(item, source),
+                    hint="write CAST(NULL AS <type>)",
+                )
+    types = [_common([row[i] for row in rows], i, node, source) for i in range(width)]
+    fields = tuple((f"EXPR${i}", t) for i, t in enumerate(types))
+    written = [item for row in node.expressions for item in row.expressions]
+    tuples = [[_constant(rex, t) for rex, t in zip(row, types, strict=True)] for row in rows]
+    if all(map(_is_literal, written)) and all(c is not None for row in tuples for c in row):
+        return Values(fields, tuple(tuple(c for c in row if c is not None) for row in tuples))
+    names = tuple(n for n, _ in fields)
+    parts = [
+        Project(one_row(), tuple(_coerced(rex, t) for rex, t in zip(row, types, strict=True)), names) for row in rows
+    ]
+    return parts[0] if len(parts) == 1 else Union(tuple(parts), True)
+
+
+def _common(column: Sequence[Rex], position: int, node: exp.Values, source: str) -> LogicalType:
+    t = least_restrictive([rex.type for rex in column])
+    if t is None:
+        shown = " and ".join(dict.fromkeys(rex.type.summary() for rex in column))
+        raise SqlError(
+            "SQL112",
+            f"the values of column {position + 1} of VALUES are {shown}",
+            place=place_of(node, source),
+            expected="types that mix",
+            hint="CAST them",
+        )
+    return t
+
+
+def _is_literal(node: exp.Expr) -> bool:
+    while isinstance(node, (exp.Paren, exp.Neg)):
+        node = node.this
+    return isinstance(node, (exp.Literal, exp.Boolean, exp.HexString, exp.Interval, nodes.TypedLiteral))
+
+
+def _constant(rex: Rex, t: LogicalType) -> Literal | None:
+    """The value as one of the column; None where that takes a cast."""
+    if not isinstance(rex, Literal) or rex.symbol is not None:
+        return None
+    if rex.type.as_nullable() == t.as_nullable() or (rex.type.is_string and t.is_string):
+        return rex
+    folded = fold.cast_literal(rex, t) if rex.type.is_numeric else rex
+    if isinstance(folded, Literal) and t.root == "DECIMAL" and folded.value is not None:
+        folded = Literal(t.as_nullable(folded.type.nullable), f"{Decimal(str(folded.value)):.{t.scale or 0}f}")
+    return folded if isinstance(folded, Literal) and folded.type == t else None
+
+
+def _coerced(rex: Rex, t: LogicalType) -> Rex:
+    if rex.type.as_nullable() == t.as_nullable() or (rex.type.is_string and t.is_string):
+        return rex
+    target = t.as_nullable(rex.type.nullable)
+    if isinstance(rex, Literal):
+        return call("CAST", (rex,), target)
+    return replace(made, type=target) if (made := cast_rex(rex, target, None)).type != target else made
