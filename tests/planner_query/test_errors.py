@@ -86,7 +86,7 @@ CASES = [
     ("SELECT a, COUNT(DISTINCT a, b) FROM t GROUP BY a", "SQL106", "COUNT", "several columns", "ROW(a, b)"),
     ("SELECT a, GROUPING(b) FROM t GROUP BY ROLLUP (a)", "SQL107", "b", "GROUPING of 'b'", None),
     ("SELECT a, c, COUNT(*) FROM t GROUP BY ROLLUP (a)", "SQL107", "c", "'c' is not grouped", None),
-    ("SELECT a, LISTAGG(c, UPPER(c)) FROM t GROUP BY a", "SQL203", "UPPER(c)", "not a constant", None),
+    ("SELECT a, LISTAGG(c, UPPER(c)) FROM t GROUP BY a", "SQL203", "UPPER", "not a constant", None),
     ("SELECT a, APPROX_COUNT_DISTINCT(b) FROM t GROUP BY a", "SQL201", "APPROX_COUNT_DISTINCT", "batch queries", None),
     ("SELECT a, JSON_ARRAYAGG(c RETURNING INT) FROM t GROUP BY a", "SQL150", "RETURNING INT", "RETURNING INT", None),
 ]  # fmt: skip
