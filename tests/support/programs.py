@@ -7,6 +7,7 @@ The tables of a program are replay tables of the format op-json here, with one r
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -99,7 +100,7 @@ class Program:
 
     def from_sql(self, folder: Path) -> dict[str, list[str]]:
         """What the sinks hold after the whole input, the plan compiled from the program's SQL."""
-        return self._run(folder, self._compiled, restart=False)
+        return self._run(folder, self._compiled, restart=False, metadata=False)
 
     def from_plan(self, folder: Path) -> dict[str, list[str]]:
         """What the sinks hold after the whole input, by Flink's plan."""
@@ -109,13 +110,15 @@ class Program:
         """What the sinks hold after the input, a new job by Flink's plan having taken over the state in between."""
         return self._run(folder, self._frozen, restart=True)
 
-    def _run(self, folder: Path, plan: Callable[[TableEnvironment], ExecGraph], restart: bool) -> dict[str, list[str]]:
+    def _run(
+        self, folder: Path, plan: Callable[[TableEnvironment], ExecGraph], restart: bool, metadata: bool = True
+    ) -> dict[str, list[str]]:
         local: LocalRun | None = None
         printed: dict[str, list[str]] = {s["name"]: [] for s in self.spec["sinks"]}
         now = 0
         for phase in _PHASES[: 1 if self.restores_nothing else 2]:
             now += _PAUSE
-            graph = translate(plan(self._session(folder / phase, phase)), self.spec["config"], key_groups=3)
+            graph = translate(plan(self._session(folder / phase, phase, metadata)), self.spec["config"], key_groups=3)
             if local is None or restart:
                 local = LocalRun(graph) if local is None else local.continue_with(graph)
             readers: list[Any] = [s.reader for s in graph.sources]
@@ -133,17 +136,21 @@ class Program:
             for frame in frames:
                 printed[sink.name.split(".")[-1]] += format_rows(frame, [t for _, t in sink.columns], None)
 
-    def _session(self, folder: Path, phase: str) -> TableEnvironment:
-        """A session with the program's tables, the sources holding the rows of a phase."""
+    def _session(self, folder: Path, phase: str, metadata: bool) -> TableEnvironment:
+        """A session with the program's tables, the sources holding the rows of a phase.
+
+        Args:
+            metadata: whether what a source reads as metadata is declared so: a replay table has none to give, so
+                what is compiled anew reads it as columns.
+        """
         folder.mkdir(parents=True)
         session = TableEnvironment.create(self.spec["config"])
         sources = {s["name"]: s for s in self.spec["sources"]}
         for offset, (name, table) in enumerate(sources.items()):
             path = folder / f"{name}.json"
             mode = _MODES[(table["options"] or {}).get("changelog-mode")]
-            session.execute_sql(
-                _ddl(table, {"connector": "replay", "format": "op-json", "op-json.mode": mode, "path": str(path)})
-            )
+            options = {"connector": "replay", "format": "op-json", "op-json.mode": mode, "path": str(path)}
+            session.execute_sql(_ddl(table, options, metadata))
             columns = _physical(session, name)
             with path.open("w") as file:
                 for n, (kind, values) in enumerate(table[phase] or ()):
@@ -154,7 +161,7 @@ class Program:
             options = {"connector": "print"}
             if table["primary_key"]:
                 options["changelog-mode"] = "upsert"
-            session.execute_sql(_ddl(table, options))
+            session.execute_sql(_ddl(table, options, metadata=True))
         return session
 
     def _compiled(self, session: TableEnvironment) -> ExecGraph:
@@ -204,11 +211,14 @@ def _column_names(table: Mapping[str, Any]) -> list[str]:
     return [part.strip().split()[0].strip("`") for part in text.split(",") if part.strip()]
 
 
-def _ddl(table: Mapping[str, Any], options: Mapping[str, str]) -> str:
+def _ddl(table: Mapping[str, Any], options: Mapping[str, str], metadata: bool) -> str:
     partition = f" PARTITIONED BY ({', '.join(f'`{c}`' for c in table['partition'])})" if table["partition"] else ""
     written = ", ".join(f"'{k}' = '{v}'" for k, v in options.items())
     distribution = (table["distribution"] or {}).get("ddl") or ""
-    return f"CREATE TABLE `{table['name']}` ({', '.join(table['schema'])}) {distribution}{partition} WITH ({written})"
+    columns = ", ".join(table["schema"])
+    if not metadata:
+        columns = re.sub(r" METADATA(?: FROM '[^']*')?(?: VIRTUAL)?", "", columns)
+    return f"CREATE TABLE `{table['name']}` ({columns}) {distribution}{partition} WITH ({written})"
 
 
 def _physical(session: TableEnvironment, name: str) -> list[tuple[str, LogicalType]]:

@@ -1,0 +1,71 @@
+"""Flink's own test programs, three ways each: the table in ``docs/flink-programs.md``.
+
+``python -m scripts.flink_programs [REFERENCE]`` runs every program of the operators this project has (see
+``tests/support/programs.py``) and writes the table. REFERENCE is the folder of the reference material, by default
+``../shared/flink``.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+
+from execnodes.errors import StateplanError
+from tests.support.programs import WAYS, Program, failing, programs
+
+ROOT = Path(__file__).resolve().parent.parent
+REPORT = ROOT / "docs" / "flink-programs.md"
+
+HEAD = """# Flink's own test programs
+
+Flink tests its planner with programs: tables with rows, SQL, the plan that an earlier release compiled, and the rows
+that are expected before and after a restart from a savepoint. Each program of the operators this project has runs here
+three ways: compiled from its SQL; from the plan that Flink froze; and that plan stopped after the first rows and
+restored for the others. Rows are compared as Flink does: those a table with a primary key holds in the end, of another
+one the multiset. `python -m scripts.flink_programs` writes this page, `tests/e2e/test_flink_programs.py` keeps it true.
+
+"""
+
+
+def passes(program: Program, way: str) -> bool:
+    """Whether the program gives Flink's rows."""
+    expected = {s["name"]: program.expected(s) for s in program.spec["sinks"]}
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            return WAYS[way](program, Path(folder) / "run") == expected
+        except StateplanError:
+            return False
+
+
+def main() -> int:
+    """Writes the page; 1 when a program does not do what the list of failing ones says."""
+    shared = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT.parent / "shared" / "flink"
+    counts: dict[str, dict[str, list[int]]] = defaultdict(lambda: {way: [0, 0] for way in WAYS})
+    listed, reasons, wrong = failing(), [], []
+    for program in programs(shared):
+        for way in program.ways:
+            passed = passes(program, way)
+            counts[program.program_class][way][0] += passed
+            counts[program.program_class][way][1] += 1
+            reason = listed.get(f"{program.label}/{way}")
+            if passed == (reason is not None):
+                wrong.append(f"{program.label}/{way}")
+            if not passed:
+                reasons.append(f"| {program.program_class} | {program.name} | {way} | {reason} |")
+    lines = ["| class | from SQL | from Flink's plan | restored |", "|---|--:|--:|--:|"]
+    totals = {way: [sum(c[way][i] for c in counts.values()) for i in (0, 1)] for way in WAYS}
+    for name, ways in [*counts.items(), ("**all**", totals)]:
+        lines.append(f"| {name} | " + " | ".join(f"{ways[w][0]} of {ways[w][1]}" for w in WAYS) + " |")
+    if reasons:
+        lines += ["", "What does not pass:", "", "| class | program | way | reason |", "|---|---|---|---|", *reasons]
+    REPORT.write_text(HEAD + "\n".join(lines) + "\n")
+    print("\n".join(lines))
+    for label in wrong:
+        print(f"the list of failing programs is wrong about {label}", file=sys.stderr)
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
