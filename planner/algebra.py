@@ -14,6 +14,7 @@ from execnodes.errors import Place
 from execnodes.rex import InputRef, Rex
 from execnodes.rex import Literal as Constant
 from execnodes.types import LogicalType, row_type
+from planner.abilities import Ability, Field, FilterAbility, LimitAbility, PartitionAbility, ProjectAbility
 from planner.catalog import CatalogTable
 
 __all__ = [
@@ -29,15 +30,22 @@ __all__ = [
     "Filter",
     "FilterAbility",
     "Join",
+    "Limit",
+    "LimitAbility",
     "MultiJoin",
+    "Order",
     "PartitionAbility",
     "Project",
     "ProjectAbility",
     "Rank",
+    "RankStrategy",
     "Rel",
     "Scan",
     "SetOperation",
     "Sink",
+    "Sort",
+    "SortLimit",
+    "TemporalSort",
     "TtlHint",
     "Union",
     "Values",
@@ -55,7 +63,8 @@ __all__ = [
     "walk",
 ]
 
-Field: TypeAlias = tuple[str, LogicalType]
+Order: TypeAlias = tuple[tuple[int, bool, bool], ...]
+"""Of each field of an order: its position, whether it is ascending, and whether NULLs come last."""
 
 
 @dataclass(frozen=True)
@@ -81,39 +90,6 @@ class TtlHint:
     """A STATE_TTL hint that reached an operator: state lifetimes in milliseconds by input name."""
 
     lifetimes: tuple[tuple[str, int], ...]
-
-
-@dataclass(frozen=True)
-class ProjectAbility:
-    """The source reads only some fields: positions of physical columns, and metadata keys.
-
-    ``produced`` is the row after it; ``projects`` is False where only metadata is asked for, and all columns are read.
-    ``merged`` says that it unites the projections of several scans: the metadata columns then count as projected ones.
-    """
-
-    physical: tuple[int, ...]
-    metadata: tuple[str, ...]
-    produced: tuple[Field, ...]
-    projects: bool = True
-    merged: bool = False
-
-
-@dataclass(frozen=True)
-class FilterAbility:
-    """Predicates over the fields ``names``, which the source produced when it got them."""
-
-    predicates: tuple[Rex, ...]
-    names: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class PartitionAbility:
-    """The source reads only these partitions: per partition, its columns and their values as text, None for NULL."""
-
-    partitions: tuple[tuple[tuple[str, str | None], ...], ...]
-
-
-Ability: TypeAlias = ProjectAbility | FilterAbility | PartitionAbility
 
 
 @dataclass(frozen=True)
@@ -382,14 +358,11 @@ class SetOperation(Rel):
 
 @dataclass(frozen=True)
 class Window(_Single):
-    """Rows with one window function's value appended.
-
-    ``order`` holds (field, ascending, nulls last).
-    """
+    """Rows with one window function's value appended."""
 
     function: str
     partition: tuple[int, ...]
-    order: tuple[tuple[int, bool, bool], ...]
+    order: Order
     type: LogicalType
     name: str
     place: Place | None = field(default=None, compare=False, repr=False)
@@ -400,22 +373,80 @@ class Window(_Single):
 
 
 @dataclass(frozen=True)
+class RankStrategy:
+    """How rows are ranked: ``AppendFast`` (nothing is retracted), ``UpdateFast`` (updates by ``keys``, which only move
+    rows up) or ``Retract``."""
+
+    name: Literal["AppendFast", "UpdateFast", "Retract"]
+    keys: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        keys = f"[{','.join(map(str, self.keys))}]" if self.name == "UpdateFast" else ""
+        return f"{self.name}Strategy{keys}"
+
+
+@dataclass(frozen=True)
 class Rank(_Single):
-    """The first rows of each partition: ``start`` to ``end``, from 1."""
+    """The first rows of each partition: ``start`` to ``end``, from 1; or up to the value of the field ``end_index``.
+
+    ``rank_name`` is the name that the field of the rank number asks for, None where it is not emitted. ``strategy`` is
+    known once the changes of the input are.
+    """
 
     partition: tuple[int, ...]
-    order: tuple[tuple[int, bool, bool], ...]
+    order: Order
     start: int
     end: int
     rank_name: str | None = None
     place: Place | None = field(default=None, compare=False, repr=False)
+    end_index: int | None = None
+    strategy: RankStrategy | None = None
 
     @property
     def fields(self) -> tuple[Field, ...]:
         from execnodes.types import BIGINT
 
-        extra = () if self.rank_name is None else ((self.rank_name, BIGINT.not_null()),)
-        return (*self.input.fields, *extra)
+        below = self.input.fields
+        if self.rank_name is None:
+            return below
+        return (*below, (_fresh(self.rank_name, [n for n, _ in below]), BIGINT.not_null()))
+
+    @property
+    def is_deduplication(self) -> bool:
+        """Whether it keeps one row of each partition, without its number (``RankUtil.isDeduplication``)."""
+        return self.end_index is None and self.start == self.end == 1 and self.rank_name is None
+
+    @property
+    def keeps_last(self) -> bool:
+        """Whether a later row replaces the one that is kept (``RankUtil.keepLastDeduplicateRow``)."""
+        return len(self.order) == 1 and not self.order[0][1]
+
+
+@dataclass(frozen=True)
+class Sort(_Single):
+    """Rows in an order, less the first ``offset``, and at most ``fetch`` of them. Without an order, any rows."""
+
+    order: Order
+    offset: int = 0
+    fetch: int | None = None
+    place: Place | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Limit(Sort):
+    """Rows that come first, as they come."""
+
+
+@dataclass(frozen=True)
+class SortLimit(Sort):
+    """The first rows of an order, as far as they are known."""
+
+    strategy: RankStrategy | None = None
+
+
+@dataclass(frozen=True)
+class TemporalSort(Sort):
+    """Rows by a time attribute."""
 
 
 @dataclass(frozen=True)

@@ -21,12 +21,18 @@ from planner.algebra import (
     Expand,
     FilterAbility,
     Join,
+    Limit,
+    LimitAbility,
     MultiJoin,
+    Order,
     PartitionAbility,
     Rank,
     Rel,
     Scan,
     Sink,
+    Sort,
+    SortLimit,
+    TemporalSort,
     Union,
     Values,
     WatermarkAssigner,
@@ -35,7 +41,7 @@ from planner.algebra import (
 )
 from planner.expressions.approximate import Approximate, scientific
 from planner.expressions.ops import kind
-from planner.physical import Physical
+from planner.physical import Deduplicate, Physical, execution_type
 
 __all__ = ["calcite_type", "describe", "expression", "needed_retractions", "scan_arguments"]
 
@@ -212,7 +218,7 @@ def _prefix(rex: Rex, names: Sequence[str]) -> str:
 
 
 def scan_arguments(scan: Scan) -> list[str]:
-    """``filter=[...]``, ``project=[...]`` and ``metadata=[...]`` of a scan."""
+    """``filter=[...]``, ``project=[...]``, ``metadata=[...]`` and ``limit=[...]`` of a scan."""
     out = []
     for ability in scan.abilities:
         if isinstance(ability, FilterAbility):
@@ -221,6 +227,9 @@ def scan_arguments(scan: Scan) -> list[str]:
                 shown = _prefix(p, ability.names)
                 text = shown if not text else f"and({text}, {shown})"
             out.append(f"filter=[{text}]")
+            continue
+        if isinstance(ability, LimitAbility):
+            out.append(f"limit=[{ability.limit}]")
             continue
         if isinstance(ability, PartitionAbility):
             shown = ", ".join("{" + ", ".join(f"{k}={v or 'null'}" for k, v in p) + "}" for p in ability.partitions)
@@ -408,16 +417,49 @@ def _union(node: Physical) -> list[str]:
     return ["all=[true]", f"union=[{', '.join(field_names(node.rel))}]"]
 
 
+def _deduplicate(node: Physical) -> list[str]:
+    rel = node.rel
+    assert isinstance(rel, Rank)
+    return [
+        f"keep=[{'LastRow' if rel.keeps_last else 'FirstRow'}]",
+        f"key=[{_keys(rel.partition, rel.input)}]",
+        f"order=[{rel.fields[rel.order[0][0]][1].kind}]",
+        f"outputInsertOnly=[{'true' if node.is_insert_only else 'false'}]",
+    ]
+
+
+def _order(order: Order, rel: Rel) -> str:
+    names = field_names(rel)
+    return ", ".join(f"{names[i]} {'ASC' if ascending else 'DESC'}" for i, ascending, _ in order)
+
+
 def _rank(node: Physical) -> list[str]:
     rel = node.rel
     assert isinstance(rel, Rank)
-    keep = "FirstRow" if rel.order[0][1] else "LastRow"
+    order = _order(rel.order, rel.input)
+    if any(rel.fields[i][1].kind == "ROWTIME" for i, _, _ in rel.order):
+        order = f"ROWTIME {order}"
+    end = rel.end if rel.end_index is None else field_names(rel.input)[rel.end_index]
+    start = f"rankStart={rel.start}, " if rel.end_index is None else ""
     return [
-        f"keep=[{keep}]",
-        f"key=[{_keys(rel.partition, rel.input)}]",
-        "order=[PROCTIME]",
-        f"outputInsertOnly=[{'true' if node.is_insert_only else 'false'}]",
+        f"strategy=[{rel.strategy or 'UndefinedStrategy'}]",
+        "rankType=[ROW_NUMBER]",
+        f"rankRange=[{start}rankEnd={end}]",
+        f"partitionBy=[{_keys(rel.partition, rel.input)}]",
+        f"orderBy=[{order}]",
+        f"select=[{', '.join(field_names(rel))}]",
     ]
+
+
+def _limits(node: Physical) -> list[str]:
+    rel = node.rel
+    assert isinstance(rel, Sort)
+    out = [] if isinstance(rel, Limit) else [f"orderBy=[{_order(rel.order, rel)}]"]
+    if not isinstance(rel, TemporalSort):
+        out += [f"offset=[{rel.offset}]", f"fetch=[{rel.fetch}]"]
+    if isinstance(rel, SortLimit):
+        out.append(f"strategy=[{rel.strategy or 'UndefinedStrategy'}]")
+    return out
 
 
 def _sink(node: Physical) -> list[str]:
@@ -460,7 +502,11 @@ _DESCRIPTIONS: dict[type[Rel], tuple[str, Callable[[Physical], list[str]]]] = {
     Join: ("Join", _join),
     MultiJoin: ("MultiJoin", _multi_join),
     Union: ("Union", _union),
-    Rank: ("Deduplicate", _rank),
+    Deduplicate: ("Deduplicate", _deduplicate),
+    Rank: ("Rank", _rank),
+    Limit: ("Limit", _limits),
+    SortLimit: ("SortLimit", _limits),
+    TemporalSort: ("TemporalSort", _limits),
     Sink: ("Sink", _sink),
     ChangelogNormalize: ("ChangelogNormalize", _normalize),
     WatermarkAssigner: ("WatermarkAssigner", _watermark),
@@ -470,6 +516,6 @@ _DESCRIPTIONS: dict[type[Rel], tuple[str, Callable[[Physical], list[str]]]] = {
 
 def describe(node: Physical) -> str:
     """The ``description`` of a plan's node: ``Calc(select=[a, b], where=[(a > 1)])``."""
-    name, arguments = _DESCRIPTIONS[type(node.rel)]
+    name, arguments = _DESCRIPTIONS[execution_type(node)]
     shown = ", ".join(arguments(node))
     return f"{name}({shown})" if shown else name

@@ -24,13 +24,20 @@ from planner.algebra import (
     Expand,
     FilterAbility,
     Join,
+    Limit,
+    LimitAbility,
     MultiJoin,
+    Order,
     PartitionAbility,
     ProjectAbility,
     Rank,
+    RankStrategy,
     Rel,
     Scan,
     Sink,
+    Sort,
+    SortLimit,
+    TemporalSort,
     Union,
     Values,
     WatermarkAssigner,
@@ -43,21 +50,26 @@ from planner.expressions.ops import and_, conjunctions, is_always_true
 from planner.metadata.unique_keys import join_input_keys, smallest_key, upsert_keys
 from planner.passes.multi_joins import common_keys, equal_fields
 from planner.passes.push_filters import equi_keys, is_equi_key, null_filters
-from planner.physical import Physical, changelog_mode
+from planner.physical import Deduplicate, Physical, changelog_mode, execution_type
 
 __all__ = ["lower"]
 
 Json = dict[str, Any]
 
+_TOP_N = (("table.exec.rank.topn-cache-size", "10000"),)
+
 _CONFIGURATION: dict[type[Rel], tuple[tuple[str, str], ...]] = {
     Aggregate: (("table.exec.mini-batch.enabled", "false"), ("table.exec.mini-batch.size", "-1")),
     ChangelogNormalize: (("table.exec.mini-batch.enabled", "false"), ("table.exec.mini-batch.size", "-1")),
-    Rank: (
+    Deduplicate: (
         ("table.exec.deduplicate.insert-update-after-sensitive-enabled", "true"),
         ("table.exec.deduplicate.mini-batch.compact-changes-enabled", "false"),
         ("table.exec.mini-batch.enabled", "false"),
         ("table.exec.mini-batch.size", "-1"),
     ),
+    Rank: _TOP_N,
+    Limit: _TOP_N,
+    SortLimit: _TOP_N,
     Sink: (
         ("table.exec.sink.keyed-shuffle", "AUTO"),
         ("table.exec.sink.not-null-enforcer", "ERROR"),
@@ -87,9 +99,10 @@ class _Lowering:
     def lower(self, node: Physical) -> int:
         """Adds ``node`` and what is below it; returns its id."""
         inputs = [self.lower(i) for i in node.inputs]
-        kind, fields = _NODES[type(node.rel)]
+        what = execution_type(node)
+        kind, fields = _NODES[what]
         data: Json = {"type": kind}
-        configuration = _CONFIGURATION.get(type(node.rel))
+        configuration = _CONFIGURATION.get(what)
         if configuration:
             data["configuration"] = {k: self.options.get(k, default) for k, default in configuration}
         data |= fields(self, node)
@@ -121,6 +134,8 @@ class _Lowering:
             elif isinstance(ability, PartitionAbility):
                 chosen = [dict(p) for p in ability.partitions]
                 abilities.append({"type": "PartitionPushDown", "partitions": chosen})
+            elif isinstance(ability, LimitAbility):
+                abilities.append({"type": "LimitPushDown", "limit": ability.limit})
             else:
                 abilities += _projection(ability)
         if abilities:
@@ -173,17 +188,63 @@ class _Lowering:
             "state": [self.state(0, rel.ttl, "groupAggregateState")],
         }
 
-    def rank(self, node: Physical) -> Json:
+    def deduplicate(self, node: Physical) -> Json:
         rel = node.rel
         assert isinstance(rel, Rank)
         return {
             "uniqueKeys": list(rel.partition),
-            "isRowtime": False,
-            "keepLastRow": not rel.order[0][1],
+            "isRowtime": rel.fields[rel.order[0][0]][1].kind == "ROWTIME",
+            "keepLastRow": rel.keeps_last,
             "outputInsertOnly": node.is_insert_only,
             "generateUpdateBefore": node.generates_update_before,
             "state": [self.state(0, None, "deduplicateState")],
         }
+
+    def rank(self, node: Physical) -> Json:
+        rel = node.rel
+        assert isinstance(rel, Rank)
+        given: Json = {"type": "Constant", "start": rel.start, "end": rel.end}
+        if rel.end_index is not None:
+            given = {"type": "Variable", "endIndex": rel.end_index}
+        return self.ranking(node, rel.partition, rel.order, given, rel.strategy, rel.rank_name is not None)
+
+    def limit(self, node: Physical) -> Json:
+        rel = node.rel
+        assert isinstance(rel, Sort)
+        given: Json = {"type": "Constant", "start": rel.offset + 1, "end": rel.offset + (rel.fetch or 0)}
+        if isinstance(rel, SortLimit):
+            strategy = rel.strategy
+        else:
+            strategy = RankStrategy("AppendFast" if node.input.is_insert_only else "Retract")
+        return self.ranking(node, (), rel.order, given, strategy, False)
+
+    def ranking(
+        self,
+        node: Physical,
+        partition: tuple[int, ...],
+        order: Order,
+        given: Json,
+        strategy: RankStrategy | None,
+        numbered: bool,
+    ) -> Json:
+        how: Json = {"type": "Undefined" if strategy is None else strategy.name}
+        if strategy is not None and strategy.name == "UpdateFast":
+            how["primaryKeys"] = list(strategy.keys)
+        return {
+            "rankType": "ROW_NUMBER",
+            "partition": {"fields": list(partition)},
+            "orderBy": _sort_spec(order),
+            "rankRange": given,
+            "rankStrategy": how,
+            "outputRowNumber": numbered,
+            "generateUpdateBefore": node.generates_update_before,
+            "state": [self.state(0, None, "rankState")],
+        }
+
+    def temporal_sort(self, node: Physical) -> Json:
+        rel = node.rel
+        assert isinstance(rel, TemporalSort)
+        return {"orderBy": _sort_spec(rel.order)}
 
     def join(self, node: Physical) -> Json:
         rel = node.rel
@@ -297,7 +358,11 @@ _NODES: dict[type[Rel], tuple[str, Callable[[_Lowering, Physical], Json]]] = {
     Calc: ("stream-exec-calc_1", _Lowering.calc),
     Exchange: ("stream-exec-exchange_1", _Lowering.exchange),
     Aggregate: ("stream-exec-group-aggregate_1", _Lowering.aggregate),
-    Rank: ("stream-exec-deduplicate_1", _Lowering.rank),
+    Deduplicate: ("stream-exec-deduplicate_1", _Lowering.deduplicate),
+    Rank: ("stream-exec-rank_1", _Lowering.rank),
+    Limit: ("stream-exec-limit_1", _Lowering.limit),
+    SortLimit: ("stream-exec-sort-limit_1", _Lowering.limit),
+    TemporalSort: ("stream-exec-temporal-sort_1", _Lowering.temporal_sort),
     Join: ("stream-exec-join_1", _Lowering.join),
     MultiJoin: ("stream-exec-multi-join_1", _Lowering.multi_join),
     Union: ("stream-exec-union_1", _Lowering.union),
@@ -308,6 +373,10 @@ _NODES: dict[type[Rel], tuple[str, Callable[[_Lowering, Physical], Json]]] = {
     DropUpdateBefore: ("stream-exec-drop-update-before_1", _Lowering.drop_update_before),
     Sink: ("stream-exec-sink_2", _Lowering.sink),
 }
+
+
+def _sort_spec(order: Order) -> Json:
+    return {"fields": [{"index": i, "isAscending": a, "nullIsLast": last} for i, a, last in order]}
 
 
 def _input_properties(rel: Rel) -> list[Json]:

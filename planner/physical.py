@@ -7,9 +7,18 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from execnodes.changelog import ChangelogMode, RowKind
-from planner.algebra import Rel
+from planner.algebra import Rank, Rel
 
-__all__ = ["DeleteKind", "Kinds", "Physical", "UpdateKind", "changelog_mode", "kinds_of"]
+__all__ = [
+    "Deduplicate",
+    "DeleteKind",
+    "Kinds",
+    "Physical",
+    "UpdateKind",
+    "changelog_mode",
+    "execution_type",
+    "kinds_of",
+]
 
 Kinds: TypeAlias = frozenset[Literal["INSERT", "UPDATE", "DELETE"]]
 UpdateKind: TypeAlias = Literal["NONE", "ONLY_UPDATE_AFTER", "BEFORE_AND_AFTER"]
@@ -50,6 +59,25 @@ class Physical:
         yield self
         for i in self.inputs:
             yield from i.walk()
+
+
+class Deduplicate(Rank):
+    """A rank that the execution plan has a deduplication for. No relation is one: see :func:`execution_type`."""
+
+
+def execution_type(node: Physical) -> type[Rel]:
+    """What ``node`` is in the execution plan: itself, or of ranks perhaps a deduplication (Flink's
+    ``RankUtil.canConvertToDeduplicate``)."""
+    rel = node.rel
+    if (
+        isinstance(rel, Rank)
+        and rel.is_deduplication
+        and node.input.is_insert_only
+        and len(rel.order) == 1
+        and rel.fields[rel.order[0][0]][1].kind is not None
+    ):
+        return Deduplicate
+    return type(rel)
 
 
 def kinds_of(mode: ChangelogMode) -> Kinds:

@@ -51,15 +51,26 @@ class _EachRow:
 
 @dataclass(frozen=True)
 class FileReader(_EachRow):
-    """Reads whole files with a format's decoder; ``pattern`` is ``source.path.regex-pattern``."""
+    """Reads whole files with a format's decoder; ``pattern`` is ``source.path.regex-pattern``. Of each file no more
+    than ``limit`` rows are needed."""
 
     decoder: Any
     pattern: str | None = None
+    limit: int | None = None
 
     def read(self, split: dict[str, Any]) -> Iterator[pl.DataFrame]:
         path = _plain(split["path"])
-        if self.pattern is None or re.fullmatch(self.pattern, path):
-            yield from self.decoder.read(path)
+        if self.pattern is not None and not re.fullmatch(self.pattern, path):
+            return
+        left = self.limit
+        for frame in self.decoder.read(path):
+            if left is None:
+                yield frame
+                continue
+            yield frame.head(left)
+            left -= frame.height
+            if left <= 0:
+                return
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,14 @@ from execnodes.runtime.jobgraph import (
 from execnodes.runtime.kernel import EventTimeKernel
 from execnodes.runtime.operators import Stateful, Stateless
 from execnodes.runtime.sources import FileReader, RangeReader, ReplayReader, ValuesReader
-from execnodes.specs import FilterPushDown, PartitionPushDown, ProjectPushDown, ReadingMetadata, WatermarkPushDown
+from execnodes.specs import (
+    FilterPushDown,
+    LimitPushDown,
+    PartitionPushDown,
+    ProjectPushDown,
+    ReadingMetadata,
+    WatermarkPushDown,
+)
 from execnodes.ttl import parse_ttl
 from execnodes.types import BOOLEAN, STRING, LogicalType
 from execnodes.zone import local_time_zone
@@ -190,6 +197,7 @@ class _Translation:
         metadata: Sequence[str] = tuple(keys.values())
         filters: list[tuple[Rex, list[int | str]]] = []
         partitions: Sequence[Partition] | None = None
+        limit: int | None = None
         for ability in spec.abilities:
             if isinstance(ability, ProjectPushDown):
                 projection = [path[0] for path in ability.projected_fields]
@@ -201,6 +209,11 @@ class _Translation:
                     filters.append((_in_partitions(partitions, fields), list(range(len(fields)))))
             elif isinstance(ability, FilterPushDown):
                 filters.extend((p, [*projection, *metadata]) for p in ability.predicates)
+            elif isinstance(ability, LimitPushDown):
+                limit = ability.limit
+        if filters or source_changelog_mode(options) != INSERT_ONLY:
+            # The first changes are not those of the first rows; and of what is filtered away nothing counts.
+            limit = None
         if source_changelog_mode(options) != INSERT_ONLY:
             # Behind a source of changes the plan filters once more, where both rows of an update are known.
             key = table.table_schema.primary_key
@@ -214,7 +227,7 @@ class _Translation:
         reader: Any
         if connector == "filesystem":
             decoder = make_decoder(options, fields, projection, metadata, table.partition_keys, partitions)
-            reader = FileReader(decoder, options.get("source.path.regex-pattern"))
+            reader = FileReader(decoder, options.get("source.path.regex-pattern"), limit)
         elif connector == "replay":
             from execnodes.connectors.replay import ReplayTable
 
@@ -222,6 +235,8 @@ class _Translation:
         else:
             from execnodes.connectors.datagen import DatagenGenerator
 
+            if limit is not None:
+                options["number-of-rows"] = str(min(limit, int(options.get("number-of-rows", limit))))
             reader = RangeReader(DatagenGenerator(options, fields, now=self.started))
         first = _filters(filters, wanted, [*projection, *metadata], [f.type for f in node.output_type.fields])
         first = (*first, *self.watermarks(node))

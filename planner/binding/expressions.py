@@ -348,7 +348,12 @@ class ExpressionBinder:
         if node.args.get("alias") is not None:
             spec = self._named(node.args["alias"])
         if function_name(call) != "ROW_NUMBER":
-            raise not_supported(f"{function_name(call)} with OVER", self.place(node))
+            raise SqlError(
+                "SQL162",
+                f"{function_name(call)}() is not supported on a stream",
+                place=self.place(node),
+                expected="ROW_NUMBER()",
+            )
         if call.expressions:
             raise SqlError("SQL105", "ROW_NUMBER takes no operands", place=self.place(call.expressions[0]))
         partition = tuple(self.bind(e) for e in spec.args.get("partition_by") or ())

@@ -32,6 +32,7 @@ from planner.binding.expressions import ExpressionBinder
 from planner.binding.grouping import GroupingBinder, contains_aggregate
 from planner.binding.hints import TtlHints
 from planner.binding.joins import bind_join
+from planner.binding.ordering import Ordering, order_query
 from planner.binding.scope import Relation, Scope
 from planner.binding.tables import scan_of
 from planner.binding.values import bind_values, one_row
@@ -91,8 +92,13 @@ class QueryBinder:
     def place(self, node: exp.Expr) -> Place:
         return place_of(node, self.source)
 
-    def bind(self, node: exp.Expr, targets: Targets | None = None) -> Rel:
+    def bind(self, node: exp.Expr, targets: Targets | None = None, *, top: bool = False) -> Rel:
         """The relation of a query.
+
+        Args:
+            node: the query.
+            targets: the column list of the INSERT that the query is of.
+            top: whether it is no subquery: the rows of a subquery without LIMIT have no order.
 
         Raises:
             SqlError: SQL100 to SQL150 and what expressions raise.
@@ -102,14 +108,13 @@ class QueryBinder:
             return replace(self, hinted=True).bind(node, targets)
         with_ = node.args.get("with_")
         if with_ is not None:
-            return self._with(with_).bind(_without(node, "with_"), targets)
-        self._refuse_order(node)
+            return self._with(with_).bind(_without(node, "with_"), targets, top=top)
         if isinstance(node, exp.Subquery):
-            return self.bind(node.this, targets)
+            return order_query(self.bind(node.this, targets, top=top), node, self.source, top)
         if isinstance(node, exp.Select):
-            return self._select(node, targets)
+            return self._select(node, targets, top)
         if isinstance(node, (exp.Union, exp.Intersect, exp.Except)):
-            return self._set_operation(node, targets)
+            return order_query(self._set_operation(node, targets), node, self.source, top)
         if isinstance(node, exp.Values):
             return self._placed(bind_values(node, self.source), targets)
         raise not_supported(type(node).__name__, self.place(node))
@@ -133,12 +138,6 @@ class QueryBinder:
                 query.meta.update(cte.meta)
             binder = replace(binder, ctes={**binder.ctes, alias.this.name: (query, binder)})
         return binder
-
-    def _refuse_order(self, node: exp.Expr) -> None:
-        for key, what in (("order", "ORDER BY"), ("limit", "LIMIT"), ("offset", "OFFSET")):
-            found = node.args.get(key)
-            if found is not None:
-                raise not_supported(what, self.place(found))
 
     # set operations
 
@@ -187,7 +186,7 @@ class QueryBinder:
 
     # SELECT
 
-    def _select(self, node: exp.Select, targets: Targets | None) -> Rel:
+    def _select(self, node: exp.Select, targets: Targets | None, top: bool) -> Rel:
         from_ = node.args.get("from_")
         hints = TtlHints.read(node.args.get("hint"), self.source)
         if from_ is None:
@@ -200,7 +199,9 @@ class QueryBinder:
         if where is not None:
             rel = Filter(rel, ExpressionBinder(scope, "WHERE").condition(where.this, "WHERE"))
         windows = {w.this.name: w for w in node.args.get("windows") or ()}
-        items = self._laid_out(self._items(node.expressions, scope), targets)
+        written = self._items(node.expressions, scope)
+        items = self._laid_out(written, targets)
+        ordering = Ordering.of(node, self.source, top)
         only = scope.relations[0].name if len(scope.relations) == 1 else None
         group, having = node.args.get("group"), node.args.get("having")
         aggregated = (
@@ -209,15 +210,16 @@ class QueryBinder:
             or any(i.node is not None and contains_aggregate(i.node) for i in items)
         )
         if aggregated:
-            rel = self._grouped(node, rel, scope, items, windows, hints.of(only))
+            rel = self._grouped(node, rel, scope, items, windows, hints.of(only), ordering, written)
         else:
             binder = ExpressionBinder(scope, "SELECT", windows=True, named_windows=windows)
             exprs = [i.rex if i.rex is not None else binder.bind(_value(i)) for i in items]
             self._typed(items, exprs)
-            rel = Project(rel, tuple(exprs), tuple(unique_names([i.name or "" for i in items])))
+            exprs += _ordered(ordering, binder.bind, written, exprs, node)
+            rel = Project(rel, tuple(exprs), tuple(unique_names([*_names(items), *(n for n, _ in ordering.added)])))
         if node.args.get("distinct") is not None:
             rel = self._distinct(rel, hints.of(only), self.place(node.args["distinct"]))
-        return rel
+        return ordering.sorted(rel)
 
     def _typed(self, items: Sequence[_Item], exprs: Sequence[Rex]) -> None:
         for item, e in zip(items, exprs, strict=True):
@@ -237,6 +239,8 @@ class QueryBinder:
         items: Sequence[_Item],
         windows: dict[str, exp.Expr],
         ttl: int | None,
+        ordering: Ordering,
+        written: list[_Item],
     ) -> Rel:
         group = node.args.get("group")
         binder = GroupingBinder(rel, scope, group, windows)
@@ -253,10 +257,11 @@ class QueryBinder:
             binder.windows = False
             condition = binder.condition(having.this, "HAVING")
         self._typed(items, exprs)
+        exprs += _ordered(ordering, binder.bind, written, exprs, node)
         aggregate = binder.build(ttl, self.place(group if group is not None else node))
         if condition is not None:
             aggregate = Filter(aggregate, condition)
-        names = unique_names([i.name or "" for i in items])
+        names = unique_names([*_names(items), *(n for n, _ in ordering.added)])
         if is_identity(exprs, aggregate) and names == [n for n, _ in aggregate.fields]:
             return aggregate
         return Project(aggregate, tuple(exprs), tuple(names))
@@ -420,7 +425,7 @@ class QueryBinder:
         manager.current_catalog, manager.current_database = view.catalog, view.database
         try:
             binder = QueryBinder(manager, view.source or self.source, depth=self.depth + 1, numbers=self.numbers)
-            rel = replace(binder, hinted=self.hinted).bind(view.query)
+            rel = replace(binder, hinted=self.hinted).bind(view.query, top=True)
         finally:
             manager.current_catalog, manager.current_database = current
         names = view.schema.names
@@ -440,6 +445,23 @@ def _value(item: _Item) -> exp.Expr:
     if item.node is None:
         raise AssertionError("a select item without a node")
     return item.node
+
+
+def _names(items: Sequence[_Item]) -> list[str]:
+    return [i.name or "" for i in items]
+
+
+def _ordered(
+    ordering: Ordering,
+    bind: Callable[[exp.Expr], Rex],
+    items: Sequence[_Item],
+    exprs: Sequence[Rex],
+    query: exp.Select,
+) -> list[Rex]:
+    """Binds the ORDER BY of a SELECT of ``items``; the columns that it adds."""
+    distinct = query.args.get("distinct") is not None
+    ordering.bind(bind, [i.name for i in items], [i.node for i in items], exprs, add=not distinct)
+    return [rex for _, rex in ordering.added]
 
 
 def _own_name(node: exp.Expr) -> str | None:

@@ -47,7 +47,7 @@ def bind_insert(node: exp.Expr, catalog: CatalogManager, source: str) -> Sink:
         positions = _positions(target.expressions, columns, table, source)
         targets = _targets(positions, columns, table, place)
     query = node.expression
-    rel = QueryBinder(catalog, source).bind(query, targets)
+    rel = QueryBinder(catalog, source).bind(query, targets, top=True)
     rel = _cast(rel, columns, table, query, place, source)
     conflict = node.args.get("conflict")
     action = None if conflict is None else conflict.args["action"].name.upper()

@@ -16,6 +16,8 @@ from planner.algebra import (
     AggCall,
     Aggregate,
     Calc,
+    ChangelogNormalize,
+    DropUpdateBefore,
     Exchange,
     Filter,
     Join,
@@ -38,7 +40,8 @@ Monotonicity: TypeAlias = Literal["CONSTANT", "INCREASING", "DECREASING", "NOT_M
 def monotonicity(rel: Rel) -> list[Monotonicity] | None:
     """Per field of ``rel``; None when rows are deleted, or nothing is known."""
     if isinstance(rel, Scan):
-        return ["CONSTANT"] * rel.width if source_changelog_mode(rel.table.options) == INSERT_ONLY else None
+        appends = source_changelog_mode(rel.table.options) == INSERT_ONLY
+        return ["CONSTANT" if appends else "NOT_MONOTONIC"] * rel.width
     if isinstance(rel, Project):
         return _projected(rel.exprs, monotonicity(rel.input))
     if isinstance(rel, Calc):
@@ -56,10 +59,42 @@ def monotonicity(rel: Rel) -> list[Monotonicity] | None:
     if isinstance(rel, Join):
         return _joined(rel)
     if isinstance(rel, Rank):
+        return _ranked(rel)
+    if isinstance(rel, DropUpdateBefore):
         below = monotonicity(rel.input)
-        keeps_first = all(ascending for _, ascending, _ in rel.order)
-        return below if keeps_first and below is not None and all(m == "CONSTANT" for m in below) else None
+        return ["NOT_MONOTONIC"] * rel.width if below is not None and _changes(below) else below
+    if isinstance(rel, ChangelogNormalize):
+        return ["CONSTANT" if i in rel.key else "NOT_MONOTONIC" for i in range(rel.width)]
     return None
+
+
+def _changes(known: list[Monotonicity]) -> bool:
+    return any(m != "CONSTANT" for m in known)
+
+
+def _ranked(rel: Rank) -> list[Monotonicity] | None:
+    below = monotonicity(rel.input)
+    if below is None:
+        return None
+    if rel.is_deduplication:
+        if _changes(below):
+            return None
+        if rel.keeps_last or any(rel.fields[i][1].kind == "ROWTIME" for i, _, _ in rel.order):
+            return ["CONSTANT" if i in rel.partition else "NOT_MONOTONIC" for i in range(rel.width)]
+        return below
+    if any(below[p] != "CONSTANT" for p in rel.partition):
+        return None
+    out: list[Monotonicity] = ["NOT_MONOTONIC"] * rel.width
+    for p in rel.partition:
+        out[p] = "CONSTANT"
+    if rel.rank_name is not None:
+        out[-1] = "CONSTANT"
+    if rel.order:
+        first, ascending, _ = rel.order[0]
+        known = "INCREASING" if rel.fields[first][1].kind is not None else below[first]
+        towards: Monotonicity = "DECREASING" if ascending else "INCREASING"
+        out[first] = towards if known in ("CONSTANT", towards) else "NOT_MONOTONIC"
+    return out
 
 
 def _projected(exprs: tuple[Rex, ...], below: list[Monotonicity] | None) -> list[Monotonicity] | None:

@@ -8,7 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from execnodes.rex import InputRef, Literal, Rex
-from planner.algebra import Aggregate, Calc, Exchange, Filter, Join, Project, Rel, SetOperation, Sink, Union, Window
+from planner.algebra import (
+    Aggregate,
+    Calc,
+    Exchange,
+    Filter,
+    Join,
+    Project,
+    Rel,
+    SetOperation,
+    Sink,
+    Sort,
+    Union,
+    Window,
+)
 from planner.expressions import fold
 from planner.expressions.normal import equal, key, member
 from planner.expressions.ops import (
@@ -49,7 +62,7 @@ def predicates_of(rel: Rel) -> list[Rex]:
     if isinstance(rel, SetOperation):
         both = predicates_of(rel.left)
         return both if rel.operator == "EXCEPT" else _distinct([*both, *predicates_of(rel.right)])
-    if isinstance(rel, (Window, Exchange, Sink)):
+    if isinstance(rel, (Window, Exchange, Sink, Sort)):
         return predicates_of(rel.input)
     return []
 

@@ -23,11 +23,12 @@ from planner.algebra import (
     Rel,
     Scan,
     Sink,
+    Sort,
     WatermarkAssigner,
 )
 from planner.expressions.ops import kind, same_type
 
-__all__ = ["Keys", "are_unique", "join_input_keys", "smallest_key", "unique_keys", "upsert_keys"]
+__all__ = ["Keys", "are_unique", "join_input_keys", "keeps_values", "smallest_key", "unique_keys", "upsert_keys"]
 
 Keys: TypeAlias = frozenset[frozenset[int]]
 
@@ -92,18 +93,26 @@ def _keys(rel: Rel, upsert: bool) -> Keys:
     if isinstance(rel, Aggregate):
         return frozenset({frozenset(range(len(rel.group)))})
     if isinstance(rel, Rank):
+        return _of_rank(rel, upsert)
+    if isinstance(rel, Sort):
         keys = _keys(rel.input, upsert)
-        partition = frozenset(rel.partition)
-        if upsert:
-            keys = _containing(keys, partition)
-        if rel.start == rel.end == 1:
-            keys = frozenset({partition})
-        return keys
+        return _containing(keys, frozenset(i for i, _, _ in rel.order)) if upsert else keys
     if isinstance(rel, Join):
         return _of_join(rel, upsert)
     if isinstance(rel, MultiJoin):
         return _of_multi_join(rel, upsert)
     return _NONE
+
+
+def _of_rank(rank: Rank, upsert: bool) -> Keys:
+    """One row of each partition is known by it, several by their numbers too."""
+    partition = frozenset(rank.partition)
+    if rank.is_deduplication:
+        return frozenset({partition})
+    keys = _keys(rank.input, upsert)
+    if upsert:
+        keys = _containing(keys, partition)
+    return keys if rank.rank_name is None else keys | {partition | {rank.width - 1}}
 
 
 def _through(exprs: Sequence[Rex], keys: Keys) -> Keys:
@@ -124,6 +133,11 @@ def _through(exprs: Sequence[Rex], keys: Keys) -> Keys:
             choices = [k | {p} for k in choices for p in where[c]]
         out.update(choices)
     return frozenset(out)
+
+
+def keeps_values(cast: Rex) -> bool:
+    """Whether the CAST of a field keeps its values apart, and in their order."""
+    return _source(cast) is not None and not (cast.type.is_string and not cast.children[0].type.is_string)
 
 
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
@@ -197,7 +211,7 @@ def _of_multi_join(join: MultiJoin, upsert: bool) -> Keys:
 
 
 def join_input_keys(rel: Rel, keys: Iterable[int]) -> list[tuple[int, ...]]:
-    """Upsert keys of a join's input, which is shuffled by the join keys ``keys``, smallest first."""
+    """Upsert keys of the input of a join or a rank, which is shuffled by its keys ``keys``, smallest first."""
     if isinstance(rel, Exchange) and tuple(rel.keys) == tuple(keys):
         rel = rel.input
     return sorted((tuple(sorted(k)) for k in upsert_keys(rel)), key=lambda k: (len(k), k))

@@ -45,7 +45,13 @@ from planner.passes.push_partitions_into_scans import push_partition_into_scan
 from planner.passes.push_projects import project_through_filter, project_through_join, project_through_union
 from planner.passes.push_projects_into_scans import push_project_into_scan
 from planner.passes.push_projects_past_watermarks import project_through_watermark
-from planner.passes.ranks import rank_of_window, refuse_top_n, refuse_windows, transpose_calc_and_rank
+from planner.passes.ranks import (
+    rank_of_window,
+    refuse_windows,
+    remove_constant_rank_number,
+    remove_unused_rank_number,
+    transpose_calc_and_rank,
+)
 from planner.passes.reduce_expressions import reduce_filter, reduce_join, reduce_project
 from planner.passes.refuse_subqueries import refuse_subqueries
 from planner.passes.remove_joins import remove_join_below_aggregate, remove_join_below_project
@@ -57,6 +63,7 @@ from planner.passes.simplify_conditions import (
     simplify_join_condition,
     simplify_subquery_filters,
 )
+from planner.passes.sorts import physical_sort, push_limit_into_scan, remove_empty_limit, transpose_sort_and_project
 from planner.passes.split_windows import split_windows
 from planner.passes.subqueries_to_joins import subqueries_to_joins
 from planner.passes.time_attributes import materialize_time_attributes
@@ -123,6 +130,7 @@ PHASES: tuple[Phase, ...] = (
             merge_projects,
             split_windows,
             coerce_unions,
+            remove_empty_limit,
             merge_filters,
             prune_count_star,
         ),
@@ -181,23 +189,31 @@ PHASES: tuple[Phase, ...] = (
             remove_trivial_project,
         ),
     ),
+    Phase("sorts", "collection", (transpose_sort_and_project, merge_projects, remove_trivial_project)),
+    Phase("limits into the sources", "sequence", (push_limit_into_scan,)),
     Phase("calcs", "whole", function=to_calcs),
-    Phase("ranks", "sequence", (rank_of_window, refuse_top_n, refuse_windows, transpose_calc_and_rank)),
+    Phase(
+        "ranks",
+        "sequence",
+        (rank_of_window, refuse_windows, transpose_calc_and_rank, remove_constant_rank_number),
+    ),
     Phase("calcs merged", "whole", function=to_calcs),
+    Phase("rank numbers that nobody reads", "sequence", (remove_unused_rank_number,)),
     Phase("calc filters into the sources", "sequence", (push_calc_filter_into_scan,)),
     Phase("time attributes", "whole", function=materialize_time_attributes),
     Phase("calcs merged again", "whole", function=to_calcs),
-    Phase("ranks that exist", "sequence", (refuse_top_n,)),
+    Phase("sorts that run", "sequence", (physical_sort,)),
     Phase("exchanges", "whole", function=distribute),
     Phase("calcs past normalization", "sequence", (push_calc_past_normalize,)),
 )
 
 
 def optimize(rel: Rel) -> Rel:
-    """The physical plan of a bound query: only scans, calcs, exchanges, aggregates, ranks, joins, unions and sinks.
+    """The physical plan of a bound query: only scans, calcs, exchanges, aggregates, ranks, sorts, joins, unions, sinks.
 
     Raises:
-        SqlError: SQL150, for a query that needs an operator that does not exist yet.
+        SqlError: SQL150, for a query that needs an operator that does not exist yet; SQL160, SQL161, for a sort or a
+            top-N query that cannot run on a stream.
     """
     for phase in PHASES:
         rel = phase.run(rel)

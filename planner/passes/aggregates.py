@@ -14,7 +14,17 @@ from execnodes.functions import find_aggregate, make_call
 from execnodes.functions.aggregates import VARIANCES, WELFORD
 from execnodes.rex import InputRef, Literal, Rex
 from execnodes.types import BIGINT, INT, LogicalType
-from planner.algebra import AggCall, Aggregate, Project, Rel, WatermarkAssigner, field_names, refs_to, unique_names
+from planner.algebra import (
+    AggCall,
+    Aggregate,
+    Filter,
+    Project,
+    Rel,
+    WatermarkAssigner,
+    field_names,
+    refs_to,
+    unique_names,
+)
 from planner.expressions.ops import call, cast, compare, input_refs, remap, same_type
 from planner.metadata.unique_keys import are_unique
 
@@ -35,13 +45,20 @@ def merge_aggregate_project(rel: Rel) -> Rel | None:
         return None
     where = {i: e.index for i, e in enumerate(project.exprs) if isinstance(e, InputRef)}
     group = [where[g] for g in rel.group]
-    if group != sorted(set(group)):
+    if len(set(group)) < len(group) or (group != sorted(group) and isinstance(project.input, Filter)):
         return None
     calls = tuple(
         replace(c, args=tuple(where[a] for a in c.args), filter=where[c.filter] if c.filter >= 0 else -1)
         for c in rel.calls
     )
-    return replace(rel, input=project.input, group=tuple(group), calls=calls)
+    merged = replace(rel, input=project.input, group=tuple(sorted(group)), calls=calls)
+    if group == sorted(group):
+        return merged
+    width = len(group)
+    refs = refs_to(merged, [*(merged.group.index(g) for g in group), *range(width, width + len(calls))])
+    names = field_names(rel)
+    named = tuple(replace(c, name=n) for c, n in zip(calls, names[width:], strict=True))
+    return Project(replace(merged, calls=named), tuple(refs), tuple(names))
 
 
 def prune_aggregate_calls(rel: Rel) -> Rel | None:

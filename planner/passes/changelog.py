@@ -17,7 +17,7 @@ from execnodes.connectors.registry import (
     source_changelog_mode,
     source_gives_key_deletes,
 )
-from execnodes.errors import SqlError
+from execnodes.errors import Place, SqlError
 from planner.algebra import (
     Aggregate,
     Calc,
@@ -26,21 +26,26 @@ from planner.algebra import (
     Exchange,
     Expand,
     Join,
+    Limit,
     MultiJoin,
+    Order,
     Rank,
+    RankStrategy,
     Rel,
     Scan,
     Sink,
+    SortLimit,
+    TemporalSort,
     Union,
     Values,
     WatermarkAssigner,
     replace_inputs,
     walk,
 )
-from planner.binding.errors import not_supported
 from planner.config import value
 from planner.digest import describe
 from planner.expressions.ops import input_refs
+from planner.metadata.monotonicity import monotonicity
 from planner.metadata.unique_keys import join_input_keys, upsert_keys
 from planner.passes.multi_joins import common_keys
 from planner.passes.push_filters import equi_keys
@@ -59,7 +64,7 @@ def infer_changelog(sink: Sink, options: Mapping[str, str]) -> Physical:
         SqlError: SQL140, a sink that cannot take the changes of its query; SQL141, a primary key of the sink that is
             not the key of the changes, without a word on conflicts; SQL143, SQL144, an ON CONFLICT that cannot be.
     """
-    below = _kinds(sink.input)
+    below = _kinds(sink.input, bool(value(options, "table.exec.mini-batch.enabled")))
     accepted = kinds_of(sink_changelog_mode(sink.table.options))
     _check_accepted(below, accepted, sink)
     for wanted in _wanted(sink, below):
@@ -79,12 +84,12 @@ def infer_changelog(sink: Sink, options: Mapping[str, str]) -> Physical:
 # modifications
 
 
-def _kinds(rel: Rel) -> Physical:
-    inputs = tuple(_kinds(i) for i in rel.inputs)
-    return Physical(replace_inputs(rel, [i.rel for i in inputs]), inputs, _provided(rel, inputs), "NONE")
+def _kinds(rel: Rel, mini_batch: bool) -> Physical:
+    inputs = tuple(_kinds(i, mini_batch) for i in rel.inputs)
+    return Physical(replace_inputs(rel, [i.rel for i in inputs]), inputs, _provided(rel, inputs, mini_batch), "NONE")
 
 
-def _provided(rel: Rel, inputs: tuple[Physical, ...]) -> Kinds:
+def _provided(rel: Rel, inputs: tuple[Physical, ...], mini_batch: bool) -> Kinds:
     if isinstance(rel, Scan):
         return kinds_of(source_changelog_mode(rel.table.options))
     if isinstance(rel, Values):
@@ -93,13 +98,16 @@ def _provided(rel: Rel, inputs: tuple[Physical, ...]) -> Kinds:
         shrinks = bool(inputs[0].kinds & {"UPDATE", "DELETE"})
         return _ALL if shrinks else frozenset({"INSERT", "UPDATE"})
     if isinstance(rel, Rank):
+        first_row_only = rel.is_deduplication and not rel.keeps_last and not mini_batch
+        return _INSERT if first_row_only and inputs[0].is_insert_only else _ALL
+    if isinstance(rel, Limit):
+        return _INSERT if inputs[0].is_insert_only else _ALL
+    if isinstance(rel, SortLimit):
+        return _ALL
+    if isinstance(rel, TemporalSort):
         if not inputs[0].is_insert_only:
-            raise not_supported(
-                "ROW_NUMBER over a query or table with updates",
-                rel.place,
-                "remove duplicates before anything that updates rows",
-            )
-        return _INSERT if rel.order[0][1] else _ALL
+            raise _not_consumed("ORDER BY a time attribute", inputs[0], _INSERT, rel.place)
+        return _INSERT
     if isinstance(rel, ChangelogNormalize):
         return _ALL
     if isinstance(rel, Join) and rel.join_type not in ("INNER", "SEMI"):
@@ -118,9 +126,25 @@ _PASSING = (Calc, Exchange, Expand, Union, Join, MultiJoin, DropUpdateBefore, Wa
 
 
 def _check_accepted(node: Physical, accepted: Kinds, sink: Sink) -> None:
+    if node.kinds - accepted:
+        summary = sink.table.identifier.summary
+        raise _not_consumed(
+            f"the table '{summary}'",
+            node,
+            accepted,
+            sink.place,
+            "a query that only adds rows, or a sink that takes updates, such as print or the format debezium-json",
+        )
+
+
+def _not_consumed(
+    who: str,
+    node: Physical,
+    accepted: Kinds,
+    place: Place | None,
+    expected: str = "a query below that only adds rows",
+) -> SqlError:
     extra = node.kinds - accepted
-    if not extra:
-        return
     culprit = node
     while isinstance(
         culprit.rel, (Calc, Exchange, Expand, Union, Join, MultiJoin, DropUpdateBefore, WatermarkAssigner)
@@ -130,13 +154,11 @@ def _check_accepted(node: Physical, accepted: Kinds, sink: Sink) -> None:
             break
         culprit = below
     words = " and ".join(w for k, w in (("UPDATE", "update"), ("DELETE", "delete")) if k in extra)
-    summary = sink.table.identifier.summary
-    raise SqlError(
+    return SqlError(
         "SQL140",
-        f"the table '{summary}' doesn't support consuming {words} changes which is produced by node "
-        f"{describe(culprit)}",
-        place=sink.place,
-        expected="a query that only adds rows, or a sink that takes updates, such as print or the format debezium-json",
+        f"{who} doesn't support consuming {words} changes which is produced by node {describe(culprit)}",
+        place=place,
+        expected=expected,
     )
 
 
@@ -197,7 +219,45 @@ def _aggregate(node: Physical, required: UpdateKind) -> Physical | None:
 
 
 def _rank(node: Physical, required: UpdateKind) -> Physical | None:
-    return _rebuilt(node, [_update(node.input, "NONE")], required)
+    """A rank in the first way that its input allows (``RankProcessStrategy.analyzeRankProcessStrategies``)."""
+    rank = node.rel
+    assert isinstance(rank, (Rank, SortLimit))
+    partition = rank.partition if isinstance(rank, Rank) else ()
+    for strategy in _strategies(node, partition, rank.order):
+        made = _rebuilt(
+            replace(node, rel=replace(rank, strategy=strategy)), [_update(node.input, _NEEDED[strategy.name])], required
+        )
+        if made is not None:
+            return made
+    return None
+
+
+_NEEDED: dict[str, UpdateKind] = {
+    "AppendFast": "NONE",
+    "UpdateFast": "ONLY_UPDATE_AFTER",
+    "Retract": "BEFORE_AND_AFTER",
+}
+
+
+def _strategies(node: Physical, partition: tuple[int, ...], order: Order) -> list[RankStrategy]:
+    if node.input.is_insert_only:
+        return [RankStrategy("AppendFast")]
+    below = node.rel.inputs[0]
+    keys = join_input_keys(below, partition)
+    known = monotonicity(below)
+    up = {True: "DECREASING", False: "INCREASING"}
+    if (
+        any(set(partition) <= set(k) for k in keys)
+        and known is not None
+        and order
+        and all(known[i] in ("CONSTANT", up[ascending]) for i, ascending, _ in order)
+    ):
+        return [RankStrategy("UpdateFast", keys[0]), RankStrategy("Retract")]
+    return [RankStrategy("Retract")]
+
+
+def _limit(node: Physical, required: UpdateKind) -> Physical | None:
+    return _rebuilt(node, [_update(node.input, "BEFORE_AND_AFTER")], required)
 
 
 def _join(node: Physical, required: UpdateKind) -> Physical | None:
@@ -250,6 +310,9 @@ _VISITORS: dict[type[Rel], Callable[[Physical, UpdateKind], Physical | None]] = 
     Values: lambda node, required: replace(node, update=required) if required == "NONE" else None,
     Aggregate: _aggregate,
     Rank: _rank,
+    Limit: _limit,
+    SortLimit: _rank,
+    TemporalSort: _passed,
     Join: _join,
     MultiJoin: _join,
     Calc: _calc,

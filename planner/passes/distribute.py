@@ -3,7 +3,7 @@ normalized the operator that does it.
 
 Source: Flink's physical rules (``StreamPhysicalGroupAggregateRule``, ``StreamPhysicalJoinRule``,
 ``StreamPhysicalRankRule``, ``StreamPhysicalTableSourceScanRule``) with ``FlinkExpandConversionRule``: streaming
-operators promise no distribution of their output, so each of these gets its own exchange.
+operators but those that sort promise no distribution of their output, so each of these gets its own exchange.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from planner.algebra import (
     Rank,
     Rel,
     Scan,
+    Sort,
     WatermarkAssigner,
     field_names,
     refs_to,
@@ -42,9 +43,11 @@ def distribute(rel: Rel) -> Rel:
     if isinstance(rel, WatermarkAssigner):
         return _before_normalization(rel, inputs[0])
     if isinstance(rel, Aggregate):
-        return replace(rel, input=Exchange(inputs[0], rel.group))
+        return replace(rel, input=_exchanged(inputs[0], rel.group))
     if isinstance(rel, Rank):
-        return replace(rel, input=Exchange(inputs[0], rel.partition))
+        return replace(rel, input=_exchanged(inputs[0], rel.partition))
+    if isinstance(rel, Sort):
+        return replace(rel, input=_exchanged(inputs[0], ()))
     if isinstance(rel, Join):
         keys = equi_keys(rel.condition, rel.left.width)
         return replace(
@@ -79,3 +82,8 @@ def _before_normalization(assigner: WatermarkAssigner, below: Rel) -> Rel:
     moved = replace(assigner, input=calc)
     new = replace(normalize, input=Exchange(moved, key), key=key)
     return Calc(new, tuple(refs_to(new, range(below.width))), below.names) if added else new
+
+
+def _exchanged(rel: Rel, keys: tuple[int, ...]) -> Rel:
+    """``rel`` spread by ``keys``; without keys nothing is to do behind a sort, all of whose rows are in one task."""
+    return rel if not keys and isinstance(rel, Sort) else Exchange(rel, keys)

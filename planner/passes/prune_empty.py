@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from execnodes.rex import InputRef, Literal, Rex
-from planner.algebra import Aggregate, Filter, Join, Project, Rel, SetOperation, Union, Values, Window
+from planner.algebra import Aggregate, Filter, Join, Project, Rel, SetOperation, Sort, Union, Values, Window
 from planner.expressions.ops import cast
 from planner.passes.build import empty
 
@@ -42,7 +42,7 @@ def prune_empty(rel: Rel) -> Rel | None:
         if not _is_empty(rel.input):
             return None
         return empty(rel) if rel.group else _of_nothing(rel)
-    if isinstance(rel, (Project, Filter, Window)):
+    if isinstance(rel, (Project, Filter, Sort, Window)):
         return empty(rel) if _is_empty(rel.input) else None
     return None
 

@@ -1,131 +1,191 @@
 """ROW_NUMBER with a filter on it: the first rows of each partition.
 
-Source: Flink's ``FlinkLogicalRankRule``, ``ConstantRankNumberColumnRemoveRule`` and ``CalcRankTransposeRule``.
+Source: Flink's ``FlinkLogicalRankRule`` with ``RankUtil.extractRankRange``, ``ConstantRankNumberColumnRemoveRule``,
+``RedundantRankNumberColumnRemoveRule`` and ``CalcRankTransposeRule``.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from execnodes.errors import Place, SqlError
 from execnodes.rex import InputRef, Literal, Rex
 from execnodes.types import BIGINT
-from planner.algebra import Calc, Rank, Rel, Window, field_names, refs_to
+from planner.algebra import Calc, Rank, Rel, Window, field_names, is_identity, refs_to
 from planner.binding.errors import not_supported
-from planner.expressions import fold
-from planner.expressions.ops import (
-    COMPARISONS,
-    MIRRORED,
-    and_,
-    conjunctions,
-    input_refs,
-    kind,
-    remap,
-    substitute,
-)
+from planner.expressions.fold import evaluate
+from planner.expressions.ops import COMPARISONS, MIRRORED, and_, conjunctions, input_refs, kind, remap
 from planner.expressions.search import expand_search
+from planner.metadata.unique_keys import upsert_keys
 
-__all__ = ["rank_of_window", "refuse_top_n", "refuse_windows", "transpose_calc_and_rank"]
+__all__ = [
+    "rank_of_window",
+    "refuse_windows",
+    "remove_constant_rank_number",
+    "remove_unused_rank_number",
+    "transpose_calc_and_rank",
+]
+
+
+@dataclass(frozen=True)
+class _Range:
+    """Ranks from ``start`` to ``end``, or up to the field ``end_index``; without an end when both are None."""
+
+    start: int = 1
+    end: int | None = None
+    end_index: int | None = None
 
 
 def rank_of_window(rel: Rel) -> Rel | None:
-    """A calc that keeps row number 1 of a window becomes a rank and a calc without the number."""
+    """A calc whose condition bounds the row number of the window below becomes a rank with a calc on it.
+
+    Raises:
+        SqlError: SQL161, for a range that has no end or no rows.
+    """
     if not isinstance(rel, Calc) or not isinstance(rel.input, Window) or rel.condition is None:
         return None
     window = rel.input
     number = window.width - 1
-    low, high = 1, None
+    found = _rank_range(rel.condition, number)
+    if found is None:
+        return None
+    given, rest = found
+    if given.end is None and given.end_index is None:
+        raise _bad_range("the rows have a first number and no last one", window.place)
+    if any(number in input_refs(c) for c in rest):
+        return None
+    end = 0 if given.end is None else given.end
+    if given.end_index is None:
+        if end <= 0:
+            raise _bad_range(f"the last number is {end}", window.place)
+        if given.start > end:
+            raise _bad_range(f"the first number is {given.start} and the last one is {end}", window.place)
+    name = None
+    if any(number in input_refs(e) for e in rel.exprs):
+        plain = [n for n, e in zip(rel.names, rel.exprs, strict=True) if isinstance(e, InputRef) and e.index == number]
+        name = plain[-1] if plain else window.name
+    # A number below 1 is never given; Flink keeps such a start, and its operators take it as 1.
+    start = max(given.start, 1)
+    rank = Rank(window.input, window.partition, window.order, start, end, name, window.place, given.end_index)
+    condition = and_(rest) if rest else None
+    if condition is None and is_identity(rel.exprs, rank):
+        return rank
+    return replace(rel, input=rank, condition=condition)
+
+
+def _bad_range(why: str, place: Place | None) -> SqlError:
+    return SqlError(
+        "SQL161",
+        f"a top-N query keeps the rows up to a number from 1 on: {why}",
+        place=place,
+        expected="a condition such as row_num <= 3, or row_num BETWEEN 2 AND 5",
+    )
+
+
+def _rank_range(condition: Rex, number: int) -> tuple[_Range, list[Rex]] | None:
+    """The range that ``condition`` gives to the field ``number``, and its other terms; None for none."""
+    bounds: list[tuple[str, Rex]] = []
     rest: list[Rex] = []
-    for term in conjunctions(rel.condition):
-        for c in conjunctions(expand_search(term)) if number in list(input_refs(term)) else [term]:
+    for term in conjunctions(condition):
+        for c in conjunctions(expand_search(term)) if number in input_refs(term) else [term]:
             bound = _bound(c, number)
             if bound is None:
                 rest.append(c)
-                continue
-            op, value = bound
-            if op == "=":
-                low, high = max(low, value), value if high is None else min(high, value)
-            elif op in ("<", "<="):
-                limit = value - 1 if op == "<" else value
-                high = limit if high is None else min(high, limit)
             else:
-                low = max(low, value + 1 if op == ">" else value)
-    if high is None or any(number in list(input_refs(c)) for c in rest):
-        return None
-    if (low, high) != (1, 1):
-        raise not_supported(
-            f"a top-N query (rows {low} to {high} of each partition)",
-            window.place,
-            "keep the first row: WHERE row_num = 1",
-        )
-    rank = Rank(window.input, window.partition, window.order, low, high, None, window.place)
-    one = Literal(BIGINT.not_null(), 1)
-    fields: list[Rex] = [*refs_to(window.input), one]
-    exprs = tuple(_constant(substitute(e, fields)) for e in rel.exprs)
-    condition = and_(substitute(c, fields) for c in rest) if rest else None
-    return replace(rel, input=rank, exprs=exprs, condition=condition)
+                bounds.append(bound)
+    found = [_limit(op, value) for op, value in bounds]
+    match sorted((b for b in found if b is not None), key=lambda b: b[0]):
+        case [("field", index)] if len(found) == 1:
+            return _Range(end_index=index), rest
+        case [("is", value)] if len(found) == 1:
+            return _Range(value, value), rest
+        case [("low", low)] if len(found) == 1:
+            return _Range(low), rest
+        case [("up", high)] if len(found) == 1:
+            return _Range(end=high), rest
+        case [("low", low), ("up", high)] if len(found) == 2:
+            return _Range(low, high), rest
+    return None
 
 
-def _constant(rex: Rex) -> Rex:
-    """``rex`` folded where the row number made it constant."""
-    if rex.children and not list(input_refs(rex)):
-        value = fold.evaluate(rex)
-        if value is not None and value.type == rex.type:
-            return value
-    return rex
-
-
-def _bound(term: Rex, number: int) -> tuple[str, int] | None:
+def _bound(term: Rex, number: int) -> tuple[str, Rex] | None:
+    """The operator and the other side, where ``term`` compares the field ``number`` with something else."""
     op = kind(term)
     if op not in COMPARISONS or op == "<>":
         return None
     left, right = term.children
-    if isinstance(left, Literal):
+    if not _is(left, number):
         left, right, op = right, left, MIRRORED[op]
-    if (
-        isinstance(left, InputRef)
-        and left.index == number
-        and isinstance(right, Literal)
-        and isinstance(right.value, int)
-    ):
-        return op, right.value
+    return (op, right) if _is(left, number) and number not in input_refs(right) else None
+
+
+def _is(rex: Rex, number: int) -> bool:
+    return isinstance(rex, InputRef) and rex.index == number
+
+
+def _limit(op: str, value: Rex) -> tuple[str, int] | None:
+    """A bound by a constant, or by a field; a comparison with a field is taken for ``<=``, as Flink does."""
+    if isinstance(value, InputRef):
+        return None if op in (">", ">=") else ("field", value.index)
+    constant = None if list(input_refs(value)) else evaluate(value)
+    if constant is None or constant.value is None or not constant.type.is_numeric:
+        return None
+    n = _whole(constant)
+    if n is None:
+        return None
+    if op == "=":
+        return "is", n
+    if op in ("<", "<="):
+        return "up", n - (op == "<")
+    return "low", n + (op == ">")
+
+
+def _whole(constant: Literal) -> int | None:
+    """The value of a constant; of a DECIMAL its digits without the point, as Flink takes it."""
+    if isinstance(constant.value, int):
+        return constant.value
+    if constant.type.root == "DECIMAL":
+        from decimal import Decimal
+
+        return int(Decimal(str(constant.value)).scaleb(constant.type.scale or 0))
     return None
 
 
-def refuse_windows(rel: Rel) -> Rel | None:
-    """Raises SQL150 for a window function whose value is not filtered to the first row."""
-    if isinstance(rel, Window):
-        raise not_supported(
-            "ROW_NUMBER without a filter on its value",
-            rel.place,
-            "keep the first row: SELECT ... FROM (SELECT *, ROW_NUMBER() OVER (...) AS row_num "
-            "FROM ...) WHERE row_num = 1",
-        )
-    return None
+def remove_constant_rank_number(rel: Rel) -> Rel | None:
+    """A rank number that is always the same is a constant above the rank."""
+    if not isinstance(rel, Rank) or rel.rank_name is None or rel.end_index is not None or rel.start != rel.end:
+        return None
+    without = replace(rel, rank_name=None)
+    constant = Literal(BIGINT.not_null(), rel.start)
+    return Calc(without, (*refs_to(without), constant), tuple(field_names(rel)))
 
 
-def refuse_top_n(rel: Rel) -> Rel | None:
-    """Raises SQL150 for the first row in another order than that of arrival: a top-N query."""
-    if not isinstance(rel, Rank):
+def remove_unused_rank_number(rel: Rel) -> Rel | None:
+    """A rank number that the calc above does not read is not emitted."""
+    if not isinstance(rel, Calc) or not isinstance(rel.input, Rank) or rel.input.rank_name is None:
         return None
-    _, order_type = rel.input.fields[rel.order[0][0]]
-    if len(rel.order) == 1 and order_type.kind == "PROCTIME":
+    number = rel.input.width - 1
+    if any(number in input_refs(e) for e in _expressions(rel)):
         return None
-    what = "by more than one column" if len(rel.order) > 1 else f"by {order_type.summary()} and not by a time attribute"
-    raise not_supported(
-        f"a top-N query (the first row ordered {what})",
-        rel.place,
-        "ORDER BY a column that is PROCTIME(), to keep the first or last row of each partition",
-    )
+    rank = replace(rel.input, rank_name=None)
+    return rank if rel.condition is None and is_identity(rel.exprs, rank) else replace(rel, input=rank)
+
+
+def _expressions(calc: Calc) -> list[Rex]:
+    return [*calc.exprs, *([calc.condition] if calc.condition is not None else [])]
 
 
 def transpose_calc_and_rank(rel: Rel) -> Rel | None:
-    """Drops below a rank the fields that neither it nor the calc above needs."""
+    """Drops below a rank the fields that neither it nor the calc above needs, keys of its input kept."""
     if not isinstance(rel, Calc) or not isinstance(rel.input, Rank):
         return None
     rank = rel.input
-    expressions = [*rel.exprs, *([rel.condition] if rel.condition is not None else [])]
-    used = {i for e in expressions for i in input_refs(e)} | set(rank.partition) | {i for i, _, _ in rank.order}
-    if len(used) == rank.input.width:
+    width = rank.input.width
+    used = {i for e in _expressions(rel) for i in input_refs(e) if i < width}
+    used |= {*rank.partition, *(i for i, _, _ in rank.order), *(i for key in upsert_keys(rank.input) for i in key)}
+    if rank.end_index is not None:
+        used.add(rank.end_index)
+    if len(used) == width:
         return None
     kept = sorted(used)
     where = {f: i for i, f in enumerate(kept)}
@@ -136,6 +196,23 @@ def transpose_calc_and_rank(rel: Rel) -> Rel | None:
         input=below,
         partition=tuple(where[p] for p in rank.partition),
         order=tuple((where[i], a, n) for i, a, n in rank.order),
+        end_index=None if rank.end_index is None else where[rank.end_index],
     )
+    where[width] = len(kept)
     condition = None if rel.condition is None else remap(rel.condition, where)
-    return replace(rel, input=narrowed, exprs=tuple(remap(e, where) for e in rel.exprs), condition=condition)
+    exprs = tuple(remap(e, where) for e in rel.exprs)
+    if condition is None and is_identity(exprs, narrowed):
+        return narrowed
+    return replace(rel, input=narrowed, exprs=exprs, condition=condition)
+
+
+def refuse_windows(rel: Rel) -> Rel | None:
+    """Raises SQL150 for a window function whose value no condition bounds."""
+    if isinstance(rel, Window):
+        raise not_supported(
+            "ROW_NUMBER without a bound of its value",
+            rel.place,
+            "keep the first rows: SELECT ... FROM (SELECT *, ROW_NUMBER() OVER (...) AS row_num "
+            "FROM ...) WHERE row_num <= 3",
+        )
+    return None

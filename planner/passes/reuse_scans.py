@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from execnodes.connectors.registry import metadata_columns, source_abilities
 from execnodes.rex import InputRef
-from planner.algebra import Calc, FilterAbility, ProjectAbility, Rel, Scan, replace_inputs, walk
+from planner.algebra import Calc, FilterAbility, LimitAbility, ProjectAbility, Rel, Scan, replace_inputs, walk
 from planner.passes.to_calcs import merged_calcs
 
 __all__ = ["reuse_scans"]
@@ -18,7 +18,8 @@ __all__ = ["reuse_scans"]
 
 def _group(scan: Scan) -> Hashable:
     filters = tuple(a for a in scan.abilities if isinstance(a, FilterAbility))
-    return scan.table.identifier, tuple(scan.table.options.items()), scan.hints, filters
+    limits = tuple(a for a in scan.abilities if isinstance(a, LimitAbility))
+    return scan.table.identifier, tuple(scan.table.options.items()), scan.hints, filters, limits
 
 
 def _key(scan: Scan) -> Hashable:
@@ -79,7 +80,10 @@ def _union(scans: Iterable[Scan]) -> Scan | None:
     filters = tuple(a for a in first.abilities if isinstance(a, FilterAbility))
     ability = ProjectAbility(physical, keys, tuple(fields), merged=True)
     return replace(
-        first, names=tuple(n for n, _ in fields), types=tuple(t for _, t in fields), abilities=(*filters, ability)
+        first,
+        names=tuple(n for n, _ in fields),
+        types=tuple(t for _, t in fields),
+        abilities=(*filters, ability, *(a for a in first.abilities if isinstance(a, LimitAbility))),
     )
 
 

@@ -43,7 +43,7 @@ def split_windows(rel: Rel) -> Rel | None:
     def at(e: Rex) -> int:
         return next(i for i, x in enumerate(level) if equal(x, e))
 
-    partition = tuple(dict.fromkeys(at(p) for p in over.partition))
+    partition = tuple(sorted({at(p) for p in over.partition}))
     order = tuple((at(e), ascending, last) for e, ascending, last in over.order)
     window = Window(below, over.function, partition, order, over.type, "w0$o0", over.place)
     width = below.width
@@ -57,6 +57,8 @@ def split_windows(rel: Rel) -> Rel | None:
         return None
 
     exprs = tuple(rewrite(e, change) for e in rel.exprs)
+    if is_identity(exprs, window):
+        return window
     return replace(rel, input=window, exprs=exprs, names=_names_above(rel, window, exprs))
 
 
@@ -65,9 +67,9 @@ def _has_over(rex: Rex) -> bool:
 
 
 def _names_above(rel: Project, window: Window, exprs: Sequence[Rex]) -> tuple[str, ...]:
-    """The names of the projection above: its own where it computes something or is all of the window's fields, else the
-    window's, with ``$`` and the position for the function's value."""
-    if is_identity(exprs, window) or not all(isinstance(e, InputRef) for e in exprs):
+    """The names of the projection above: its own where it computes something, else the window's, with ``$`` and the
+    position for the function's value."""
+    if not all(isinstance(e, InputRef) for e in exprs):
         return rel.names
     number = window.width - 1
     fields = window.fields

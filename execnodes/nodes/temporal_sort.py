@@ -1,0 +1,53 @@
+"""ORDER BY a time attribute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from execnodes.nodes.base import ExecNode, FieldRef, field_types
+from execnodes.ranking import SortSpec, order_text
+from execnodes.registry import exec_node
+from execnodes.support import joined_names
+from execnodes.types import LogicalType
+
+if TYPE_CHECKING:
+    from execnodes.runtime.operators import Stateful, Stateless
+
+__all__ = ["TemporalSort"]
+
+
+@exec_node
+class TemporalSort(ExecNode):
+    """Emits rows in the order of a time attribute, rows of the same time by further fields.
+
+    .. code-block:: sql
+
+        INSERT INTO ordered SELECT id, amount FROM orders ORDER BY proctime, amount
+    """
+
+    NAME: ClassVar[str] = "stream-exec-temporal-sort"
+    VERSION: ClassVar[int] = 1
+
+    order_by: SortSpec
+
+    def field_refs(self) -> Iterator[FieldRef]:
+        yield from super().field_refs()
+        yield from (FieldRef(f"/orderBy/fields/{k}/index", f.index) for k, f in enumerate(self.order_by.fields))
+
+    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
+        return field_types(inputs[0])
+
+    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless | Stateful:
+        from execnodes.runtime.kernels.temporal_sort import ProctimeSortKernel
+        from execnodes.runtime.operators import Stateful, Stateless
+
+        first, *rest = self.order_by.fields
+        if inputs[0].fields[first.index].type.kind != "PROCTIME":
+            raise self.not_supported("ORDER BY an event time attribute")
+        if not rest:
+            return Stateless()
+        return Stateful(ProctimeSortKernel(inputs[0], SortSpec(fields=tuple(rest))), ((),))
+
+    def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
+        return f"emits the rows by {order_text(self.order_by, joined_names(inputs))}"

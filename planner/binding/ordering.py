@@ -1,0 +1,177 @@
+"""ORDER BY, LIMIT, OFFSET and FETCH of a query.
+
+Source: Calcite's ``SqlValidatorImpl.OrderExpressionExpander`` (what an item of ORDER BY means) and
+``SqlToRelConverter`` (``gatherOrderExprs``, ``convertOrder``): an item is a column of the select list, or becomes one
+that is dropped behind the sort.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from execnodes.errors import Place, SqlError
+from execnodes.rex import Rex
+from planner.algebra import Order, Project, Rel, Sort, field_names, refs_to
+from planner.binding.errors import counted
+from planner.binding.expressions import ExpressionBinder
+from planner.binding.scope import Scope
+from planner.expressions.normal import equal
+from planner.positions import place_of, text_of
+
+__all__ = ["Ordering", "order_query"]
+
+
+@dataclass
+class Ordering:
+    """The clauses of one query, and the columns that its ORDER BY adds to the select list."""
+
+    query: exp.Expr
+    source: str
+    top: bool
+    order: list[tuple[int, bool, bool]] = field(default_factory=list)
+    added: list[tuple[str, Rex]] = field(default_factory=list)
+    width: int = 0
+
+    @classmethod
+    def of(cls, query: exp.Expr, source: str, top: bool) -> Ordering:
+        return cls(query, source, top)
+
+    @property
+    def fetch(self) -> int | None:
+        limit = self.query.args.get("limit")
+        return None if limit is None else int(limit.expression.name)
+
+    @property
+    def offset(self) -> int:
+        offset = self.query.args.get("offset")
+        return 0 if offset is None else int(offset.expression.name)
+
+    @property
+    def applies(self) -> bool:
+        """Whether anything is to be done: without a limit the order of a subquery's rows is nothing."""
+        limited = self.fetch is not None or self.offset > 0
+        return limited or (self.top and self.query.args.get("order") is not None)
+
+    def bind(
+        self,
+        bind: Callable[[exp.Expr], Rex],
+        names: Sequence[str | None],
+        nodes: Sequence[exp.Expr | None],
+        exprs: Sequence[Rex],
+        *,
+        add: bool = True,
+    ) -> None:
+        """Binds ORDER BY.
+
+        Args:
+            bind: binds an expression as one of the select list.
+            names: of the select list.
+            nodes: of the select list; None for what a star stands for.
+            exprs: the columns that the query gives, without those that are added here.
+            add: whether columns may be added.
+
+        Raises:
+            SqlError: SQL101 (ambiguous), SQL117 (a number that is no column), SQL118 (a column that cannot be added).
+        """
+        self.width = len(exprs)
+        order = self.query.args.get("order")
+        if order is None or not self.applies:
+            return
+        for item in order.expressions:
+            node = self._meaning(item.this, names, nodes)
+            index = node if isinstance(node, int) else self._column(bind(node), node, exprs, add)
+            if all(index != i for i, _, _ in self.order):
+                self.order.append((index, not item.args.get("desc"), not item.args.get("nulls_first")))
+
+    def _meaning(self, node: exp.Expr, names: Sequence[str | None], nodes: Sequence[exp.Expr | None]) -> exp.Expr | int:
+        """The expression of an item of ORDER BY, its names of the select list and numbers replaced; a position for what
+        a star stands for."""
+        if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
+            number = int(node.name)
+            if not 1 <= number <= len(names):
+                raise SqlError(
+                    "SQL117",
+                    f"ORDER BY {number}: the query has {counted(len(names), 'column')}",
+                    place=self._place(node),
+                    expected=f"a number from 1 to {len(names)}",
+                )
+            known = nodes[number - 1]
+            return number - 1 if known is None else _bare(known)
+        if isinstance(node, exp.Column):
+            found = self._named(node, names)
+            if found is not None:
+                known = nodes[found]
+                return found if known is None else _bare(known)
+            return node
+        copy = node.copy()
+        for column in list(copy.find_all(exp.Column)):
+            found = self._named(column, names)
+            known = None if found is None else nodes[found]
+            if known is not None and column.find_ancestor(exp.Subquery, exp.Exists) is None:
+                column.replace(_bare(known).copy())
+        return copy
+
+    def _named(self, node: exp.Column, names: Sequence[str | None]) -> int | None:
+        """The position of the column of the select list that an unqualified name means."""
+        if node.args.get("table") is not None or isinstance(node.this, exp.Star):
+            return None
+        found = [i for i, n in enumerate(names) if n == node.this.name]
+        if len(found) > 1:
+            raise SqlError(
+                "SQL101",
+                f"the column '{node.this.name}' is ambiguous",
+                place=self._place(node),
+                expected="the name of one column of the select list",
+                hint="give the columns different names with AS",
+            )
+        return found[0] if found else None
+
+    def _column(self, rex: Rex, node: exp.Expr, exprs: Sequence[Rex], add: bool) -> int:
+        for i, e in enumerate((*exprs, *(r for _, r in self.added))):
+            if equal(e, rex) and e.type == rex.type:
+                return i
+        if not add:
+            raise SqlError(
+                "SQL118",
+                f"the expression '{text_of(node, self.source)}' is not in the select list of SELECT DISTINCT",
+                place=self._place(node),
+                expected="a column of the select list",
+            )
+        at = len(exprs) + len(self.added)
+        self.added.append((node.this.name if isinstance(node, exp.Column) else f"EXPR${at}", rex))
+        return at
+
+    def _place(self, node: exp.Expr) -> Place:
+        return place_of(node, self.source)
+
+    def sorted(self, rel: Rel) -> Rel:
+        """``rel``, which gives the select list and the added columns, sorted and limited."""
+        if not self.applies:
+            return rel
+        found = self.query.args.get("order") or self.query.args.get("limit") or self.query.args.get("offset")
+        assert found is not None
+        order: Order = tuple(self.order)
+        made = Sort(rel, order, self.offset, self.fetch, self._place(found))
+        if not self.added:
+            return made
+        kept = range(self.width)
+        return Project(made, tuple(refs_to(made, kept)), tuple(field_names(made)[: self.width]))
+
+
+def _bare(node: exp.Expr) -> exp.Expr:
+    return node.this if isinstance(node, exp.Alias) else node
+
+
+def order_query(rel: Rel, query: exp.Expr, source: str, top: bool) -> Rel:
+    """A query that is no SELECT, sorted by its own columns, and limited."""
+    ordering = Ordering.of(query, source, top)
+    names = field_names(rel)
+    binder = ExpressionBinder(Scope.of_fields(source, rel.fields), "ORDER BY")
+    exprs = refs_to(rel)
+    ordering.bind(binder.bind, names, [None] * len(names), exprs)
+    if ordering.added:
+        rel = Project(rel, (*exprs, *(r for _, r in ordering.added)), (*names, *(n for n, _ in ordering.added)))
+    return ordering.sorted(rel)
