@@ -116,7 +116,7 @@ class QueryBinder:
         if isinstance(node, (exp.Union, exp.Intersect, exp.Except)):
             return order_query(self._set_operation(node, targets), node, self.source, top)
         if isinstance(node, exp.Values):
-            return self._placed(bind_values(node, self.source), targets)
+            return order_query(self._placed(bind_values(node, self.source), targets), node, self.source, top)
         raise not_supported(type(node).__name__, self.place(node))
 
     def subquery(self, node: exp.Expr, around: Callable[[exp.Expr], Rex]) -> tuple[Rel, int]:
