@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 from execnodes.errors import Place
 from execnodes.rex import InputRef, Rex
 from execnodes.rex import Literal as Constant
-from execnodes.types import LogicalType, row_type
+from execnodes.types import BOOLEAN, LogicalType, row_type
 from planner.abilities import Ability, Field, FilterAbility, LimitAbility, PartitionAbility, ProjectAbility
 from planner.catalog import CatalogTable
 
@@ -23,6 +23,7 @@ __all__ = [
     "Aggregate",
     "Calc",
     "ChangelogNormalize",
+    "Correlate",
     "DropUpdateBefore",
     "Exchange",
     "Expand",
@@ -261,6 +262,27 @@ class MultiJoin(Rel):
         for source in self.sources:
             out.append(out[-1] + source.width)
         return out
+
+
+@dataclass(frozen=True)
+class Correlate(Rel):
+    """Each row of ``left`` with the rows of ``right``, which refers to that row as the subquery ``number``; LEFT pads a
+    row that has none. It becomes a join before anything else looks at it. ``adjusted``: a count of no rows is 0 above.
+    """
+
+    left: Rel
+    right: Rel
+    number: int
+    join_type: str = "LEFT"
+    adjusted: bool = False
+
+    @property
+    def inputs(self) -> tuple[Rel, ...]:
+        return (self.left, self.right)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return Join(self.left, self.right, Constant(BOOLEAN.not_null(), True), self.join_type).fields
 
 
 @dataclass(frozen=True)
@@ -568,7 +590,7 @@ def replace_inputs(rel: Rel, inputs: Sequence[Rel]) -> Rel:
         return rel
     if isinstance(rel, _Single):
         return replace(rel, input=inputs[0])
-    if isinstance(rel, (Join, SetOperation)):
+    if isinstance(rel, (Join, SetOperation, Correlate)):
         return replace(rel, left=inputs[0], right=inputs[1])
     if isinstance(rel, (Union, MultiJoin)):
         return replace(rel, sources=tuple(inputs))

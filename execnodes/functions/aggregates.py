@@ -162,7 +162,6 @@ _BITMAP = "the BITMAP type is not available"
 _UNSUPPORTED = {
     "PERCENTILE": _STATE,
     "APPROX_COUNT_DISTINCT": "Flink has it for batch queries only",
-    "SINGLE_VALUE": "scalar subqueries are not available yet",
     **{
         f"BITMAP_{name}_AGG": _BITMAP
         for name in (
@@ -186,6 +185,7 @@ _TABLE = {
         AggregateFunction("$SUM0", _sum, ("NUMERIC",), never_null=True),
         AggregateFunction("MIN", _argument, _COMPARABLE),
         AggregateFunction("MAX", _argument, _COMPARABLE),
+        AggregateFunction("SINGLE_VALUE", _argument),
         AggregateFunction("AVG", _average, ("NUMERIC",)),
         AggregateFunction("FIRST_VALUE", _argument),
         AggregateFunction("LAST_VALUE", _argument),

@@ -339,10 +339,7 @@ class QueryBinder:
     def _from(self, first: exp.Expr, joins: Sequence[exp.Expr], hints: TtlHints) -> tuple[Rel, Scope]:
         out = self._joined(first, hints)
         for join in joins:
-            right = self._joined(join.this, hints)
-            if self.hinted and self.outer is not None:
-                out, right = _with_alias(out), _with_alias(right)
-            out = bind_join(out, right, join, hints, self.source)
+            out = bind_join(out, self._joined(join.this, hints), join, hints, self.source)
         return out
 
     def _joined(self, node: exp.Expr, hints: TtlHints) -> tuple[Rel, Scope]:
@@ -389,6 +386,8 @@ class QueryBinder:
                     rel = replace(rel, row=tuple((n, t) for n, (_, t) in zip(names, rel.row, strict=True)))
                 else:
                     rel = replace(identity(rel), names=names)
+        if self.hinted and self.outer is not None and isinstance(rel, Scan):
+            rel = replace(rel, alias=name)
         scope = Scope.of(self.source, Relation(name, rel.fields, 0, path))
         return rel, replace(scope, subqueries=self.subquery, outer=self.outer)
 
@@ -434,11 +433,6 @@ class QueryBinder:
                 return replace(rel, names=tuple(names))
             return replace(identity(rel), names=tuple(names))
         return rel
-
-
-def _with_alias(item: tuple[Rel, Scope]) -> tuple[Rel, Scope]:
-    rel, scope = item
-    return (replace(rel, alias=scope.relations[0].name), scope) if isinstance(rel, Scan) else item
 
 
 def _value(item: _Item) -> exp.Expr:

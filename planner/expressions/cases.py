@@ -13,6 +13,7 @@ from planner.expressions.ops import (
     TRUE,
     and_,
     call,
+    input_refs,
     is_always_false,
     is_always_true,
     is_null_literal,
@@ -75,14 +76,21 @@ def push_into_cases(rex: Rex) -> Rex:
         and kind(rex) not in ("AND", "OR", "NOT")
     ):
         cases = [i for i, c in enumerate(rex.children) if kind(c) == "CASE"]
-        others_constant = all(kind(c) == "LITERAL" for i, c in enumerate(rex.children) if i not in cases)
-        if len(cases) == 1 and others_constant and rex.children[cases[0]].type.root != "BOOLEAN":
+        if len(cases) == 1 and not _joins_sides(rex) and rex.children[cases[0]].type.root != "BOOLEAN":
             return _pushed(rex, cases[0])
     if not rex.children:
         return rex
     from planner.expressions.ops import with_operands
 
     return with_operands(rex, [push_into_cases(c) for c in rex.children])
+
+
+def _joins_sides(rex: Rex) -> bool:
+    """Whether it is an equality of different fields on both sides, which may become a key of a join."""
+    if kind(rex) != "=":
+        return False
+    left, right = (set(input_refs(c)) for c in rex.children)
+    return bool(left) and bool(right) and not left & right
 
 
 def _pushed(rex: Rex, position: int) -> Rex:

@@ -50,8 +50,9 @@ def are_unique(rel: Rel, columns: frozenset[int]) -> bool:
     columns of both sides, those of each side must be unique there)."""
     if isinstance(rel, (Filter, Exchange, WatermarkAssigner)):
         return are_unique(rel.input, columns)
-    if isinstance(rel, (Project, Calc)) and all(isinstance(rel.exprs[c], InputRef) for c in columns):
-        return are_unique(rel.input, frozenset(e.index for c in columns if isinstance(e := rel.exprs[c], InputRef)))
+    if isinstance(rel, (Project, Calc)):
+        below = frozenset(e.index for c in columns if isinstance(e := rel.exprs[c], InputRef))
+        return bool(below) and are_unique(rel.input, below)
     if isinstance(rel, Join):
         return _unique_in_join(rel, columns)
     return any(k <= columns for k in unique_keys(rel))

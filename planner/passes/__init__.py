@@ -13,6 +13,7 @@ from typing import Literal
 from planner.algebra import Rel
 from planner.passes import hep
 from planner.passes.aggregates import (
+    keep_names_of_filtered_groups,
     merge_aggregate_project,
     prune_aggregate_calls,
     reduce_aggregates,
@@ -21,6 +22,7 @@ from planner.passes.aggregates import (
 from planner.passes.coerce_join_conditions import coerce_join_conditions
 from planner.passes.coerce_unions import coerce_unions
 from planner.passes.count_subqueries_to_exists import count_subqueries_to_exists
+from planner.passes.decorrelate import decorrelate
 from planner.passes.derive_join_filters import derive_join_filters
 from planner.passes.distribute import distribute
 from planner.passes.hep import Rule
@@ -53,7 +55,6 @@ from planner.passes.ranks import (
     transpose_calc_and_rank,
 )
 from planner.passes.reduce_expressions import reduce_filter, reduce_join, reduce_project
-from planner.passes.refuse_subqueries import refuse_subqueries
 from planner.passes.remove_joins import remove_join_below_aggregate, remove_join_below_project
 from planner.passes.reveal_groupings import reveal_groupings
 from planner.passes.set_operations import set_operation_to_join
@@ -65,6 +66,7 @@ from planner.passes.simplify_conditions import (
 )
 from planner.passes.sorts import physical_sort, push_limit_into_scan, remove_empty_limit, transpose_sort_and_project
 from planner.passes.split_windows import split_windows
+from planner.passes.subqueries_to_correlates import subqueries_to_correlates
 from planner.passes.subqueries_to_joins import subqueries_to_joins
 from planner.passes.time_attributes import materialize_time_attributes
 from planner.passes.to_calcs import to_calcs
@@ -117,7 +119,8 @@ PHASES: tuple[Phase, ...] = (
             push_join_expressions,
         ),
     ),
-    Phase("subqueries that are left", "sequence", (refuse_subqueries,)),
+    Phase("subqueries to correlates", "collection", (subqueries_to_correlates,)),
+    Phase("correlates to joins", "whole", function=decorrelate),
     Phase(
         "default rewrite",
         "sequence",
@@ -172,6 +175,7 @@ PHASES: tuple[Phase, ...] = (
             reduce_project,
         ),
     ),
+    Phase("names of filtered groups", "sequence", (keep_names_of_filtered_groups,)),
     Phase("projections into the sources", "sequence", (push_project_into_scan, remove_trivial_project)),
     Phase("grouping sets and JSON aggregates", "sequence", (reveal_groupings, wrap_json_aggregates, merge_projects)),
     Phase(

@@ -17,6 +17,10 @@ from execnodes.types import BIGINT, INT, LogicalType
 from planner.algebra import (
     AggCall,
     Aggregate,
+<<<<<<< HEAD
+=======
+    Calc,
+>>>>>>> 229050e (Queries as values, EXISTS and IN anywhere in an expression, comparisons with ANY and ALL; correlated ones become joins as in Flink)
     Filter,
     Project,
     Rel,
@@ -28,7 +32,13 @@ from planner.algebra import (
 from planner.expressions.ops import call, cast, compare, input_refs, remap, same_type
 from planner.metadata.unique_keys import are_unique
 
-__all__ = ["merge_aggregate_project", "prune_aggregate_calls", "reduce_aggregates", "remove_aggregate"]
+__all__ = [
+    "keep_names_of_filtered_groups",
+    "merge_aggregate_project",
+    "prune_aggregate_calls",
+    "reduce_aggregates",
+    "remove_aggregate",
+]
 
 
 def merge_aggregate_project(rel: Rel) -> Rel | None:
@@ -59,6 +69,19 @@ def merge_aggregate_project(rel: Rel) -> Rel | None:
     names = field_names(rel)
     named = tuple(replace(c, name=n) for c, n in zip(calls, names[width:], strict=True))
     return Project(replace(merged, calls=named), tuple(refs), tuple(names))
+
+
+def keep_names_of_filtered_groups(rel: Rel) -> Rel | None:
+    """A filter keeps the names that its rows have before the projection below their grouping goes away."""
+    if not isinstance(rel, Filter) or not isinstance(rel.input, Aggregate):
+        return None
+    aggregate, project = rel.input, rel.input.input
+    if not isinstance(project, Project):
+        return None
+    fields = {g: e.index for g in aggregate.group if isinstance(e := project.exprs[g], InputRef)}
+    if all(project.input.fields[f][0] == project.names[g] for g, f in fields.items()):
+        return None
+    return Calc(aggregate, tuple(refs_to(aggregate)), tuple(field_names(rel)), rel.condition)
 
 
 def prune_aggregate_calls(rel: Rel) -> Rel | None:

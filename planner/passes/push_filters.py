@@ -23,7 +23,6 @@ from planner.expressions.ops import (
     is_deterministic,
     kind,
     remap,
-    retyped,
     shift,
     substitute,
     walk,
@@ -147,11 +146,14 @@ def _perform(join: Join, above: list[Rex]) -> Rel | None:
         _infer(join, None, original, left, right, join_type)
     new = replace(
         join,
-        left=filtered(join.left, [retyped(t, [f for _, f in join.left.fields]) for t in left]),
-        right=filtered(join.right, [retyped(t, [f for _, f in join.right.fields]) for t in right]),
+        left=filtered(join.left, [_retyped(t, join.left) for t in left]),
+        right=filtered(join.right, [_retyped(t, join.right) for t in right]),
         condition=condition,
         join_type=join_type,
     )
+    if join_type == "INNER" and join.join_type != "INNER":
+        fields = (*join.left.fields, *join.right.fields)
+        new = replace(new, condition=substitute(condition, [InputRef(t, i) for i, (_, t) in enumerate(fields)]))
     return filtered(_converted(new, join), upper)
 
 

@@ -1,0 +1,418 @@
+"""Turns correlates into joins: conditions that compare with the row around become conditions of the join; where they do
+not, the rows around come in as a distinct set of the values that are referred to.
+
+Source: Calcite's ``RelDecorrelator``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from execnodes.rex import InputRef, Literal, Rex
+from execnodes.types import BIGINT, LogicalType
+from planner.algebra import (
+    AggCall,
+    Aggregate,
+    Correlate,
+    Filter,
+    Join,
+    Project,
+    Rel,
+    field_names,
+    refs_to,
+    replace_inputs,
+    unique_names,
+)
+from planner.algebra import walk as walk_rels
+from planner.binding.errors import not_supported
+from planner.expressions.ops import (
+    TRUE,
+    and_,
+    call,
+    cast,
+    compare,
+    conjunctions,
+    input_refs,
+    kind,
+    outer_of,
+    retyped,
+    rewrite,
+    same_type,
+    shift,
+    substitute,
+    test,
+    walk,
+)
+from planner.metadata.unique_keys import are_unique
+from planner.passes import hep
+from planner.passes.build import filtered
+from planner.passes.decorrelate_subqueries import expressions_of
+from planner.passes.push_filters import filter_into_join, filter_through_project
+
+__all__ = ["decorrelate"]
+
+Outer: TypeAlias = tuple[int, int]
+"""A field of a row around: number of the subquery, index of the field."""
+
+
+def decorrelate(rel: Rel) -> Rel:
+    """Raises SqlError SQL150 for a reference to the outside that cannot be taken out."""
+    if not any(isinstance(r, Correlate) for r in walk_rels(rel)):
+        return rel
+    rel = hep.sequence(rel, (_remove_single_value, _pull_up_projection))
+    rel = hep.collection(rel, (_pull_up_aggregate, filter_into_join, filter_through_project, _filter_into_correlate))
+    return _Decorrelator(rel).run()
+
+
+# rules before
+
+
+def _is_single_value(rel: Rel) -> bool:
+    return isinstance(rel, Aggregate) and not rel.group and [c.function for c in rel.calls] == ["SINGLE_VALUE"]
+
+
+def _remove_single_value(rel: Rel) -> Rel | None:
+    """The only value of an expression over aggregates of all rows (``RemoveSingleAggregateRule``)."""
+    if not isinstance(rel, Aggregate) or not _is_single_value(rel) or not isinstance(rel.input, Project):
+        return None
+    project = rel.input
+    if project.width != 1 or not isinstance(project.input, Aggregate) or project.input.group:
+        return None
+    return replace(project, exprs=(cast(project.exprs[0], rel.fields[0][1]),))
+
+
+def _pull_up_projection(rel: Rel) -> Rel | None:
+    """The value of a row that is found by a unique key: an outer join (``RemoveCorrelationForScalarProjectRule``)."""
+    if not isinstance(rel, Correlate) or rel.join_type != "LEFT" or not _is_single_value(rel.right):
+        return None
+    project = rel.right.inputs[0]
+    if not isinstance(project, Project) or not isinstance(project.input, Filter):
+        return None
+    below = project.input.input
+    if any(outer_of(x) for r in walk_rels(below) for e in expressions_of(r) for x in walk(e)):
+        return None
+    pairs: list[tuple[Rex, Rex]] = []
+    own: list[Rex] = []
+    for term in conjunctions(project.input.condition):
+        if not any(outer_of(e) for e in walk(term)):
+            own.append(term)
+            continue
+        sides = list(term.children) if kind(term) == "=" else []
+        inner = [s for s in sides if outer_of(s) is None]
+        outer = [s for s in sides if outer_of(s) is not None]
+        if len(inner) != 1 or any(outer_of(e) for e in walk(inner[0])):
+            return None
+        pairs.append((inner[0], outer[0]))
+    fields = [i.index for i, _ in pairs if isinstance(i, InputRef)]
+    if not pairs or len(fields) < len(pairs) or not are_unique(below, frozenset(fields)):
+        return None
+    right = filtered(below, own)
+    width = rel.left.width
+    terms = [compare("=", shift(i, width), InputRef(o.type, _index(o))) for i, o in pairs]
+    join = Join(rel.left, right, and_(terms), "LEFT")
+    refs = refs_to(join)
+    indicator = refs[width + fields[0]]
+    value = _over_both(project.exprs[0], refs, width)
+    wanted = rel.fields[width][1]
+    if not isinstance(project.exprs[0], InputRef):
+        value = call("CASE", (test("IS NULL", indicator), Literal(wanted, None), value), wanted)
+    names = [*field_names(rel.left), rel.fields[width][0]]
+    return Project(join, (*refs[:width], value), tuple(unique_names(names)))
+
+
+def _index(rex: Rex) -> int:
+    found = outer_of(rex)
+    assert found is not None
+    return found[1]
+
+
+def _over_both(rex: Rex, refs: list[Rex], width: int) -> Rex:
+    def change(e: Rex) -> Rex | None:
+        if isinstance(e, InputRef):
+            return refs[width + e.index]
+        return refs[_index(e)] if outer_of(e) is not None else None
+
+    return rewrite(rex, change)
+
+
+def _pull_up_aggregate(rel: Rel) -> Rel | None:
+    """The projection over aggregates stands above the correlate, and counts of nothing are 0
+    (``AdjustProjectForCountAggregateRule``)."""
+    if not isinstance(rel, Correlate) or rel.join_type != "LEFT":
+        return None
+    project = rel.right if isinstance(rel.right, Project) else None
+    aggregate = rel.right if project is None else project.input
+    if not isinstance(aggregate, Aggregate) or aggregate.group:
+        return None
+    counts = {i for i, c in enumerate(aggregate.calls) if c.function == "COUNT"}
+    if rel.adjusted or (project is None and not counts):
+        return None
+    made = replace(rel, right=aggregate, adjusted=True)
+    width = rel.left.width
+    values: list[Rex] = []
+    for i, ref in enumerate(refs_to(made)[width:]):
+        zero = Literal(BIGINT.not_null(), 0)
+        values.append(call("CASE", (test("IS NULL", ref), zero, ref), BIGINT) if i in counts else ref)
+    exprs = (
+        values if project is None else [substitute(retyped(e, [v.type for v in values]), values) for e in project.exprs]
+    )
+    names = [*field_names(rel.left), *field_names(rel.right)]
+    wanted = [t for _, t in rel.fields[width:]]
+    exprs = [e if same_type(e.type, t) else cast(e, t) for e, t in zip(exprs, wanted, strict=True)]
+    return Project(made, (*refs_to(made, range(width)), *exprs), tuple(unique_names(names)))
+
+
+def _filter_into_correlate(rel: Rel) -> Rel | None:
+    """Conditions over the left side alone go below (``FilterCorrelateRule``)."""
+    if not isinstance(rel, Filter) or not isinstance(rel.input, Correlate):
+        return None
+    width = rel.input.left.width
+    terms = conjunctions(rel.condition)
+    left = [t for t in terms if (used := list(input_refs(t))) and all(i < width for i in used)]
+    if not left:
+        return None
+    below = replace(rel.input, left=filtered(rel.input.left, left))
+    return filtered(below, [t for t in terms if t not in left])
+
+
+# the rewriting
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """A relation without references to the outside, where its former fields are, and the fields that hold what was
+    referred to."""
+
+    rel: Rel
+    where: Mapping[int, int]
+    outer: Mapping[Outer, int]
+
+
+class _Decorrelator:
+    def __init__(self, root: Rel) -> None:
+        self.root = root
+        self.around: dict[int, _Frame] = {}
+
+    def run(self) -> Rel:
+        return self.frame(self.root).rel
+
+    def frame(self, rel: Rel) -> _Frame:
+        if isinstance(rel, Project):
+            return self._project(rel)
+        if isinstance(rel, Filter):
+            return self._filter(rel)
+        if isinstance(rel, Aggregate):
+            return self._aggregate(rel)
+        if isinstance(rel, Join) and rel.join_type not in ("SEMI", "ANTI"):
+            return self._join(rel)
+        if isinstance(rel, Correlate):
+            return self._correlate(rel)
+        frames = [self.frame(i) for i in rel.inputs]
+        inputs = []
+        for f, old in zip(frames, rel.inputs, strict=True):
+            if f.outer:
+                raise not_supported(
+                    "a reference to the row around in this part of a query", getattr(rel, "place", None)
+                )
+            inputs.append(_restored(f, old))
+        return _Frame(replace_inputs(rel, inputs), _same(rel.width), {})
+
+    def _filter(self, rel: Filter) -> _Frame:
+        frame = self._with_outer(rel, self.frame(rel.input), rel.condition)
+        return replace(frame, rel=filtered(frame.rel, [_inside(rel.condition, frame)]))
+
+    def _with_outer(self, rel: Rel, frame: _Frame, *exprs: Rex) -> _Frame:
+        """``frame`` with fields for everything that ``exprs`` refer to outside."""
+        needed = sorted({o for e in exprs for x in walk(e) if (o := outer_of(x)) is not None})
+        missing = [o for o in needed if o not in frame.outer]
+        if not missing:
+            return frame
+        if isinstance(rel, Filter):
+            found: dict[Outer, int] = {}
+            added: list[Rex] = []
+            for o in missing:
+                equal = _equivalent(o, rel.condition)
+                if equal is None:
+                    continue
+                equal = _inside(equal, frame)
+                if isinstance(equal, InputRef):
+                    found[o] = equal.index
+                else:
+                    found[o] = frame.rel.width + len(added)
+                    added.append(equal)
+            if len(found) == len(needed):
+                below = frame.rel
+                if added:
+                    names = [*field_names(below), *(f"$f{below.width + i}" for i in range(len(added)))]
+                    below = Project(below, (*refs_to(below), *added), tuple(unique_names(names)))
+                return _Frame(below, frame.where, {**found, **frame.outer})
+        values, where = self._values(needed)
+        join = Join(frame.rel, values, TRUE)
+        width = frame.rel.width
+        return _Frame(join, frame.where, {**frame.outer, **{o: width + i for o, i in where.items()}})
+
+    def _values(self, needed: Iterable[Outer]) -> tuple[Rel, dict[Outer, int]]:
+        """The distinct values of the outside fields."""
+        by_number: dict[int, list[int]] = {}
+        for number, index in needed:
+            by_number.setdefault(number, []).append(index)
+        out: Rel | None = None
+        where: dict[Outer, int] = {}
+        for number, indexes in by_number.items():
+            around = self.around[number]
+            fields = [around.where[i] for i in indexes]
+            names = field_names(around.rel)
+            project = Project(around.rel, tuple(refs_to(around.rel, fields)), tuple(names[f] for f in fields))
+            distinct = Aggregate(project, tuple(range(len(fields))), ())
+            base = 0 if out is None else out.width
+            where |= {(number, i): base + k for k, i in enumerate(indexes)}
+            out = distinct if out is None else Join(out, distinct, TRUE)
+        assert out is not None
+        return out, where
+
+    def _project(self, rel: Project) -> _Frame:
+        frame = self._with_outer(rel, self.frame(rel.input), *rel.exprs)
+        exprs = [_inside(e, frame) for e in rel.exprs]
+        names = list(rel.names)
+        outer: dict[Outer, int] = {}
+        for o, field in sorted(frame.outer.items()):
+            outer[o] = len(exprs)
+            exprs.append(refs_to(frame.rel, [field])[0])
+            names.append(frame.rel.fields[field][0])
+        made = Project(frame.rel, tuple(exprs), tuple(unique_names(names)))
+        return _Frame(made, _same(rel.width), outer)
+
+    def _aggregate(self, rel: Aggregate) -> _Frame:
+        frame = self.frame(rel.input)
+        below = frame.rel
+        if not frame.outer:
+            return _Frame(replace(rel, input=_restored(frame, rel.input)), _same(rel.width), {})
+        constants: list[tuple[int, Literal]] = []
+        order: list[int] = []
+        where: dict[int, int] = {}
+        for i, g in enumerate(rel.group):
+            constant = below.exprs[frame.where[g]] if isinstance(below, Project) else None
+            if isinstance(constant, Literal):
+                constants.append((i, constant))
+                continue
+            where[i] = len(order)
+            order.append(frame.where[g])
+        outer: dict[Outer, int] = {}
+        for o, field in sorted(frame.outer.items()):
+            outer[o] = len(order)
+            order.append(field)
+        count = len(order)
+        read = {frame.where[a] for c in rel.calls for a in (*c.args, *((c.filter,) if c.filter >= 0 else ()))}
+        order += sorted(read - set(order))
+        position = {f: i for i, f in reversed(list(enumerate(order)))}
+        names = field_names(below)
+        project = Project(below, tuple(refs_to(below, order)), tuple(unique_names([names[i] for i in order])))
+        calls = tuple(
+            replace(
+                c,
+                args=tuple(position[frame.where[a]] for a in c.args),
+                filter=position[frame.where[c.filter]] if c.filter >= 0 else -1,
+            )
+            for c in rel.calls
+        )
+        made: Rel = replace(rel, input=project, group=tuple(range(count)), calls=_grouped(calls, rel, count))
+        where |= {len(rel.group) + k: count + k for k in range(len(calls))}
+        if constants:
+            exprs = list(refs_to(made))
+            names = field_names(made)
+            for i, constant in constants:
+                where[i] = len(exprs)
+                exprs.append(constant)
+                names.append(f"$f{len(names)}")
+            made = Project(made, tuple(exprs), tuple(unique_names(names)))
+        return _Frame(made, where, outer)
+
+    def _join(self, rel: Join) -> _Frame:
+        left, right = self.frame(rel.left), self.frame(rel.right)
+        width, old = left.rel.width, rel.left.width
+        where = {**left.where, **{old + i: width + k for i, k in right.where.items()}}
+        outer = {**left.outer, **{o: width + f for o, f in right.outer.items()}}
+        if (left.outer and rel.join_type != "INNER") or (right.outer and rel.join_type not in ("INNER", "RIGHT")):
+            raise not_supported("a reference to the row around below an outer join", rel.place)
+        if any(outer_of(e) is not None and outer_of(e) not in outer for e in walk(rel.condition)):
+            raise not_supported("a reference to the row around in the condition of a join", rel.place)
+        frame = _Frame(replace(rel, left=left.rel, right=right.rel, condition=TRUE), where, outer)
+        made = replace(rel, left=left.rel, right=right.rel, condition=_inside(rel.condition, frame))
+        return replace(frame, rel=made)
+
+    def _correlate(self, rel: Correlate) -> _Frame:
+        left = self.frame(rel.left)
+        self.around[rel.number] = left
+        right = self.frame(rel.right)
+        width, old = left.rel.width, rel.left.width
+        terms = []
+        outer = dict(left.outer)
+        for (number, index), field in sorted(right.outer.items()):
+            if number != rel.number:
+                outer[number, index] = width + field
+                continue
+            terms.append(
+                compare("=", refs_to(left.rel, [left.where[index]])[0], shift(refs_to(right.rel, [field])[0], width))
+            )
+        where = {**left.where, **{old + i: width + k for i, k in right.where.items()}}
+        join = Join(left.rel, right.rel, and_(terms), rel.join_type)
+        return _Frame(join, where, outer)
+
+
+def _grouped(calls: tuple[AggCall, ...], rel: Aggregate, count: int) -> tuple[AggCall, ...]:
+    """``calls`` with the types they have in a grouping: over at least one row."""
+    if rel.group or not count:
+        return calls
+    out: list[AggCall] = []
+    for c in calls:
+        nullable = any(rel.input.fields[a][1].nullable for a in rel.calls[len(out)].args) or c.filter >= 0
+        out.append(replace(c, type=c.type.as_nullable(nullable)) if c.function != "COUNT" else c)
+    return tuple(out)
+
+
+def _same(width: int) -> dict[int, int]:
+    return {i: i for i in range(width)}
+
+
+def _restored(frame: _Frame, old: Rel) -> Rel:
+    """The relation of ``frame`` with the fields of ``old``."""
+    rel = frame.rel
+    if rel.width == old.width and all(i == k for i, k in frame.where.items()):
+        return rel
+    fields = [frame.where[i] for i in range(old.width)]
+    return Project(rel, tuple(refs_to(rel, fields)), tuple(field_names(old)))
+
+
+def _inside(rex: Rex, frame: _Frame) -> Rex:
+    """``rex`` over the new fields."""
+    fields = refs_to(frame.rel)
+
+    def change(e: Rex) -> Rex | None:
+        if isinstance(e, InputRef):
+            return fields[frame.where[e.index]]
+        found = outer_of(e)
+        return fields[frame.outer[found]] if found is not None and found in frame.outer else None
+
+    return rewrite(rex, change)
+
+
+def _equivalent(wanted: Outer, condition: Rex) -> Rex | None:
+    """What ``condition`` makes equal to an outside field."""
+    for term in conjunctions(condition):
+        if kind(term) != "=":
+            continue
+        for this, other in (term.children, term.children[::-1]):
+            inner = this
+            if kind(inner) == "CAST" and _widens(inner.type, inner.children[0].type):
+                inner = inner.children[0]
+            if outer_of(inner) == wanted:
+                return other
+    return None
+
+
+def _widens(new: LogicalType, old: LogicalType) -> bool:
+    return (
+        new.root == old.root and (new.length or 0) >= (old.length or 0) and (new.precision or 0) >= (old.precision or 0)
+    )

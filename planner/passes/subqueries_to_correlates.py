@@ -1,0 +1,241 @@
+"""Queries inside expressions as joins: of a filter, a projection or a join's condition. A query that refers to the row
+around makes a correlate, which ``decorrelate`` turns into a join.
+
+Source: Calcite's ``SubQueryRemoveRule``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from execnodes.errors import SqlError
+from execnodes.functions.typerules import least_restrictive
+from execnodes.rex import InputRef, Literal, Rex
+from execnodes.types import BOOLEAN, INT
+from planner.algebra import Aggregate, Correlate, Filter, Join, Project, Rel, field_names, refs_to
+from planner.algebra import walk as walk_rels
+from planner.binding.errors import not_supported
+from planner.expressions.ops import (
+    FALSE,
+    TRUE,
+    SubQuery,
+    and_,
+    call,
+    cast,
+    compare,
+    kind,
+    or_,
+    rewrite,
+    same_type,
+    shift,
+    test,
+    walk,
+)
+from planner.metadata.unique_keys import unique_keys
+from planner.passes.build import aggregate_call, first_fields
+from planner.passes.decorrelate_subqueries import expressions_of, mentions
+
+__all__ = ["subqueries_to_correlates"]
+
+_UNKNOWN = Literal(BOOLEAN, None)
+
+
+def subqueries_to_correlates(rel: Rel) -> Rel | None:
+    """Raises SqlError SQL150 for queries that Flink cannot plan, or gives wrong results for."""
+    if isinstance(rel, Filter):
+        return _filter(rel)
+    if isinstance(rel, Project):
+        query = next((q for e in rel.exprs if (q := _first(e)) is not None), None)
+        if query is None:
+            return None
+        below, value = _applied(rel.input, query, certain=False)
+        return replace(rel, input=below, exprs=tuple(_replaced(e, query, value) for e in rel.exprs))
+    if isinstance(rel, Join):
+        return _join(rel)
+    return None
+
+
+def _filter(rel: Filter) -> Rel | None:
+    below, condition = rel.input, rel.condition
+    query = _first(condition)
+    if query is None:
+        return None
+    while query is not None:
+        below, value = _applied(below, query, certain=_is_term(condition, query))
+        condition = _replaced(condition, query, value)
+        query = _first(condition)
+    return first_fields(Filter(below, condition), rel.width)
+
+
+def _join(rel: Join) -> Rel | None:
+    """The query is joined with the right side."""
+    query = _first(rel.condition)
+    if query is None:
+        return None
+    if query.operator != "SCALAR" or _refers(query):
+        raise not_supported(
+            "this query in the condition of a join", query.place, "put it into WHERE, or into a query that is joined"
+        )
+    right, value = _applied(rel.right, query, certain=False)
+    value = shift(value, rel.left.width)
+    join = replace(rel, right=right, condition=_replaced(rel.condition, query, value))
+    width = rel.left.width
+    kept = [*range(width), *(() if rel.join_type in ("SEMI", "ANTI") else range(width, width + rel.right.width))]
+    return Project(join, tuple(refs_to(join, kept)), tuple(field_names(rel)))
+
+
+def _first(rex: Rex) -> SubQuery | None:
+    return next((e for e in walk(rex) if isinstance(e, SubQuery)), None)
+
+
+def _replaced(rex: Rex, query: SubQuery, value: Rex) -> Rex:
+    return rewrite(rex, lambda e: value if e is query else None)
+
+
+def _is_term(condition: Rex, query: SubQuery) -> bool:
+    """Whether only rows for which ``query`` is TRUE meet ``condition``."""
+    return condition is query or (kind(condition) == "AND" and any(_is_term(c, query) for c in condition.children))
+
+
+def _refers(query: SubQuery) -> bool:
+    """Whether the query refers to the row around it."""
+    return any(mentions(e, query.number) for r in walk_rels(query.rel) for e in expressions_of(r))
+
+
+@dataclass(frozen=True)
+class _Left:
+    """The relation that queries are joined to."""
+
+    query: SubQuery
+    correlated: bool
+
+    def join(self, left: Rel, right: Rel, join_type: str, condition: Rex = TRUE) -> Rel:
+        if not self.correlated:
+            return Join(left, right, condition, join_type, place=self.query.place)
+        if join_type == "INNER":
+            made = Correlate(left, right, self.query.number, join_type)
+            return made if condition is TRUE else Filter(made, condition)
+        return Correlate(left, right, self.query.number, join_type)
+
+
+def _applied(left: Rel, query: SubQuery, *, certain: bool) -> tuple[Rel, Rex]:
+    """``left`` joined with the query, and what stands for the query then. ``certain``: rows are dropped for which it is
+    not TRUE."""
+    to = _Left(query, _refers(query))
+    if query.operator == "SCALAR":
+        return _scalar(left, query, to)
+    if query.operator == "EXISTS":
+        return _exists(left, query, to, certain)
+    if query.operator == "SOME":
+        return _some(left, query, to)
+    return _in(left, query, to, certain)
+
+
+def _scalar(left: Rel, query: SubQuery, to: _Left) -> tuple[Rel, Rex]:
+    right = query.rel
+    if frozenset() not in unique_keys(right):
+        right = Aggregate(right, (), (aggregate_call("SINGLE_VALUE", right, (0,), None, grouped=False),))
+    joined = to.join(left, right, "LEFT")
+    return joined, refs_to(joined)[left.width]
+
+
+def _exists(left: Rel, query: SubQuery, to: _Left, certain: bool) -> tuple[Rel, Rex]:
+    right = Aggregate(Project(query.rel, (TRUE,), ("i",)), (0,), ())
+    if certain:
+        return to.join(left, right, "INNER"), TRUE
+    joined = to.join(left, right, "LEFT")
+    return joined, test("IS NOT NULL", refs_to(joined)[left.width])
+
+
+def _in(left: Rel, query: SubQuery, to: _Left, certain: bool) -> tuple[Rel, Rex]:
+    keys = tuple(range(query.rel.width))
+    if certain:
+        right: Rel = Aggregate(query.rel, keys, ())
+        return to.join(left, right, "INNER", _equal(query.operands, right, left.width)), TRUE
+    if to.correlated:
+        raise not_supported(
+            "IN with a query that refers to the row around, except as a condition of its own",
+            query.place,
+            "write EXISTS",
+        )
+    known_keys = [k for k in keys if query.rel.fields[k][1].nullable]
+    rows = query.rel
+    if not known_keys and isinstance(rows, Project):
+        rows = Project(rows.input, (Literal(INT.not_null(), 0),), ("$f0",))
+    total_call = aggregate_call("COUNT", rows, (), "c", grouped=False)
+    counts = Aggregate(rows, (), (total_call, aggregate_call("COUNT", rows, known_keys, "ck", grouped=False)))
+    counted: Rel = counts
+    if not counts.calls[1].args:
+        one = replace(counts, calls=counts.calls[:1])
+        counted = Project(one, (refs_to(one)[0], refs_to(one)[0]), ("c", "ck"))
+    below = to.join(left, counted, "INNER")
+    marked = Project(query.rel, (*refs_to(query.rel), TRUE), (*field_names(query.rel), "i"))
+    right = Aggregate(marked, tuple(range(marked.width)), ())
+    joined = to.join(below, right, "LEFT", _equal(query.operands, right, below.width))
+    refs = refs_to(joined)
+    total, known, found = refs[left.width], refs[left.width + 1], refs[-1]
+    unknown = [test("IS NULL", o) for o in query.operands if o.type.nullable]
+    operands: list[Rex] = [compare("=", total, Literal(INT.not_null(), 0)), FALSE]
+    if unknown:
+        operands += [or_(unknown), _UNKNOWN]
+    operands += [test("IS NOT NULL", found), TRUE, compare("<", known, total), _UNKNOWN, FALSE]
+    return joined, call("CASE", operands, BOOLEAN)
+
+
+def _some(left: Rel, query: SubQuery, to: _Left) -> tuple[Rel, Rex]:
+    if to.correlated:
+        raise not_supported(
+            "a comparison with ANY or ALL of a query that refers to the row around",
+            query.place,
+            "compare with MIN or MAX",
+        )
+    rel = query.rel
+    extreme = "MIN" if query.comparison in (">", ">=") else "MAX"
+    nullable = rel.fields[0][1].nullable
+    calls = [
+        aggregate_call(extreme, rel, (0,), "m", grouped=False),
+        aggregate_call("COUNT", rel, (), "c", grouped=False),
+        *([aggregate_call("COUNT", rel, (0,), "d", grouped=False)] if nullable else []),
+    ]
+    right: Rel = Aggregate(rel, (), tuple(calls))
+    if not nullable:
+        m, c = refs_to(right)
+        right = Project(right, (m, c, c), ("m", "c", "d"))
+    joined = to.join(left, right, "INNER")
+    m, total, known = refs_to(joined)[left.width :]
+    holds = compare(query.comparison, query.operands[0], m)
+    operands: list[Rex] = [
+        compare("=", total, Literal(INT.not_null(), 0)),
+        FALSE,
+        test("IS TRUE", holds),
+        TRUE,
+        compare(">", total, known),
+        _UNKNOWN,
+        holds,
+    ]
+    return joined, call("CASE", operands, BOOLEAN)
+
+
+def _equal(operands: Sequence[Rex], right: Rel, width: int) -> Rex:
+    """The first fields of ``right``, which stand behind ``width`` others, equal to the operands.
+
+    Raises:
+        SqlError: SQL203, for types that have none in common.
+    """
+    refs = [InputRef(t, width + i) for i, (_, t) in enumerate(right.fields)]
+    return and_(_same(o, r) for o, r in zip(operands, refs, strict=False))
+
+
+def _same(left: Rex, right: Rex) -> Rex:
+    if same_type(left.type, right.type):
+        return compare("=", left, right)
+    common = least_restrictive([left.type, right.type])
+    if common is None:
+        raise SqlError(
+            "SQL203",
+            f"{left.type.summary()} and {right.type.summary()} are compared",
+            expected="types that can be compared",
+            hint="CAST one side",
+        )
+    return compare("=", cast(left, common), cast(right, common))
