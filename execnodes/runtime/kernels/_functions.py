@@ -31,6 +31,7 @@ from execnodes.runtime.kernels._collections import (
     ListedText,
     Text,
 )
+from execnodes.runtime.kernels._single_value import SingleValue
 from execnodes.runtime.kernels._statistics import SquaredDifferences
 from execnodes.specs import AggCall
 from execnodes.types import LogicalType
@@ -53,6 +54,7 @@ ACCUMULATORS: dict[str, _Function] = {
     "AVG": _Function(Average, Average),
     "MIN": _Function(partial(Extreme, largest=False), partial(TrackedExtreme, largest=False)),
     "MAX": _Function(partial(Extreme, largest=True), partial(TrackedExtreme, largest=True)),
+    "SINGLE_VALUE": _Function(SingleValue, SingleValue),
     "FIRST_VALUE": _Function(First, FirstOf),
     "LAST_VALUE": _Function(Last, LastOf),
     "LISTAGG": _Function(Text, ListedText),
