@@ -121,7 +121,7 @@ INSERTS = [
     ("INSERT OVERWRITE snk SELECT a, b FROM t", "SQL150", "snk", "INSERT OVERWRITE"),
     ("INSERT INTO snk VALUES (1, 2), (3)", "SQL111", "(3)", "rows of 2 values and of 1"),
     ("INSERT INTO snk VALUES (1, NULL)", "SQL109", "NULL", "without a type"),
-    ("INSERT INTO snk VALUES (1, 2), (TRUE, 3)", "SQL112", "VALUES (1, 2), (TRUE, 3)", "INT and BOOLEAN"),
+    ("INSERT INTO snk VALUES (1, 2), (TRUE, 3)", "SQL112", "VALUES (1, 2), (TRUE, 3)", "INT NOT NULL and BOOL"),
     ("INSERT INTO snk(a) VALUES (1, 2)", "SQL130", "snk", "its query gives 2"),
 ]  # fmt: skip
 
