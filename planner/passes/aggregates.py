@@ -17,10 +17,7 @@ from execnodes.types import BIGINT, INT, LogicalType
 from planner.algebra import (
     AggCall,
     Aggregate,
-<<<<<<< HEAD
-=======
     Calc,
->>>>>>> 229050e (Queries as values, EXISTS and IN anywhere in an expression, comparisons with ANY and ALL; correlated ones become joins as in Flink)
     Filter,
     Project,
     Rel,
