@@ -47,13 +47,11 @@ __all__ = [
     "Sort",
     "SortLimit",
     "TemporalSort",
-    "TtlHint",
     "Union",
     "Values",
     "WatermarkAssigner",
     "Window",
     "field_names",
-    "fields_of",
     "identity",
     "is_identity",
     "refs_to",
@@ -84,13 +82,6 @@ class Rel:
     @property
     def width(self) -> int:
         return len(self.fields)
-
-
-@dataclass(frozen=True)
-class TtlHint:
-    """A STATE_TTL hint that reached an operator: state lifetimes in milliseconds by input name."""
-
-    lifetimes: tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True)
@@ -538,10 +529,6 @@ class Sink(_Single):
     place: Place | None = field(default=None, compare=False, repr=False)
     upsert_key: tuple[int, ...] | None = None
     materialize: bool = False
-
-
-def fields_of(rel: Rel) -> list[Field]:
-    return list(rel.fields)
 
 
 def field_names(rel: Rel) -> list[str]:
