@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from execnodes.errors import StateplanError
 from execnodes.types import BOOLEAN, LogicalType, type_from_json
+
+if TYPE_CHECKING:
+    from execnodes.functions.user import UserFunction
 
 __all__ = [
     "Call",
@@ -70,7 +73,8 @@ class Literal(Rex):
 @dataclass(frozen=True)
 class Call(Rex):
     """A function call. Exactly one of ``internal_name`` (built-in, ``$NAME$VERSION``), ``system_name``,
-    ``catalog_name`` or ``sql_kind`` identifies the function; ``syntax`` is None for FUNCTION."""
+    ``catalog_name`` or ``sql_kind`` identifies the function; ``syntax`` is None for FUNCTION. ``function`` is the
+    user-defined function of a system or catalog name, once it is known."""
 
     operands: tuple[Rex, ...] = ()
     internal_name: str | None = None
@@ -78,6 +82,11 @@ class Call(Rex):
     system_name: str | None = None
     catalog_name: str | None = None
     sql_kind: str | None = None
+    function: UserFunction | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def is_user_defined(self) -> bool:
+        return self.internal_name is None and self.sql_kind is None
 
     @property
     def name(self) -> str:
@@ -232,15 +241,7 @@ def remap(rex: Rex, mapping: dict[int, int] | Any) -> Rex:
     if isinstance(rex, InputRef):
         return InputRef(rex.type, get(rex.index))
     if isinstance(rex, Call):
-        return Call(
-            rex.type,
-            tuple(remap(o, mapping) for o in rex.operands),
-            rex.internal_name,
-            rex.syntax,
-            rex.system_name,
-            rex.catalog_name,
-            rex.sql_kind,
-        )
+        return replace(rex, operands=tuple(remap(o, mapping) for o in rex.operands))
     if isinstance(rex, FieldAccess):
         return FieldAccess(rex.type, rex.name, remap(rex.expr, mapping))
     return rex

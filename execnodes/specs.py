@@ -6,9 +6,9 @@ Older plans, which wrote empty lists, read the same."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
+from pydantic import Field, PlainSerializer, PlainValidator, PrivateAttr, WithJsonSchema, model_validator
 
 from execnodes.errors import PlanError, StateplanError
 from execnodes.model import (
@@ -27,6 +27,9 @@ from execnodes.model import (
 )
 from execnodes.ttl import format_ttl, parse_ttl
 from execnodes.types import LogicalType
+
+if TYPE_CHECKING:
+    from execnodes.functions.user import UserFunction
 
 __all__ = [
     "Ability",
@@ -185,6 +188,20 @@ class AggCall(PlanModel):
                 )
             )
         return self
+
+    _user: Any = PrivateAttr(default=None)
+
+    @property
+    def user_function(self) -> UserFunction | None:
+        """The user-defined function of a system or catalog name, once it is known."""
+        found: UserFunction | None = self._user
+        return found
+
+    def with_user_function(self, function: UserFunction) -> AggCall:
+        """This call, of ``function``."""
+        call = self.model_copy()
+        call._user = function  # noqa: SLF001 - of the same class
+        return call
 
     @property
     def function(self) -> str:

@@ -172,11 +172,12 @@ class Project(_Single):
 
 @dataclass(frozen=True)
 class Calc(_Single):
-    """Projection with an optional condition over the input."""
+    """Projection with an optional condition over the input. ``python`` says that it calls Python functions."""
 
     exprs: tuple[Rex, ...]
     names: tuple[str, ...]
     condition: Rex | None = None
+    python: bool = False
 
     @property
     def fields(self) -> tuple[Field, ...]:

@@ -183,7 +183,7 @@ def expression(rex: Rex, names: Sequence[str]) -> str:
         return _plain(rex)
     if isinstance(rex, FieldAccess):
         return f"{expression(rex.expr, names)}.{rex.name}"
-    op = kind(rex)
+    op = _function(rex)
     operands = [expression(c, names) for c in rex.children]
     if op in _CASTS and isinstance(rex, Call):
         return f"{op}({operands[0]} AS {calcite_type(rex.type)})"
@@ -192,6 +192,13 @@ def expression(rex: Rex, names: Sequence[str]) -> str:
     if op in _INFIX and len(operands) > 1:
         return "(" + f" {op} ".join(operands) + ")"
     return f"{_operator(op)}({', '.join(operands)})"
+
+
+def _function(rex: Rex) -> str:
+    """The name of a call; of a user-defined function without its database."""
+    if isinstance(rex, Call) and rex.catalog_name is not None:
+        return rex.catalog_name.rpartition("`.`")[2].rstrip("`")
+    return kind(rex)
 
 
 def _operator(op: str) -> str:
@@ -206,7 +213,7 @@ def _prefix(rex: Rex, names: Sequence[str]) -> str:
         return _typed(rex)
     if isinstance(rex, FieldAccess):
         return f"{_prefix(rex.expr, names)}.{rex.name}"
-    op = kind(rex)
+    op = _function(rex)
     operands = [_prefix(c, names) for c in rex.children]
     if op in _CASTS:
         suffix = "" if rex.type.nullable else " NOT NULL"
@@ -517,5 +524,7 @@ _DESCRIPTIONS: dict[type[Rel], tuple[str, Callable[[Physical], list[str]]]] = {
 def describe(node: Physical) -> str:
     """The ``description`` of a plan's node: ``Calc(select=[a, b], where=[(a > 1)])``."""
     name, arguments = _DESCRIPTIONS[execution_type(node)]
+    if isinstance(node.rel, Calc) and node.rel.python:
+        name = "PythonCalc"
     shown = ", ".join(arguments(node))
     return f"{name}({shown})" if shown else name

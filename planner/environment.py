@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -33,14 +33,17 @@ from planner.compiled_plan import CompiledPlan
 from planner.config import Configuration, value
 from planner.dialect import nodes
 from planner.dialect.errors import too_deep
+from planner.functions import CatalogFunction, FunctionCatalog, functions_in_use
 from planner.plan_reference import PlanReference
 from planner.positions import place_of, text_of
 from planner.results import ResultKind, TableResult
 from planner.script import ScriptStatement, read_statement
 from planner.statement_set import StatementSet
 from planner.statements import run_statement
+from planner.udf import of_callable
 
 if TYPE_CHECKING:
+    from execnodes.functions.user import UserFunction
     from execnodes.graph import ExecGraph
     from execnodes.runtime.job import JobResult, OnProgress
     from execnodes.types import LogicalType
@@ -54,6 +57,7 @@ class TableEnvironment:
 
     Attributes:
         catalog: catalogs, databases, tables and views of the session.
+        functions: its user-defined functions.
         console: gets notes about running jobs, a line each; None to drop them.
         on_progress: gets the figures of a running job, about five times a second, while something waits for it.
     """
@@ -66,6 +70,7 @@ class TableEnvironment:
         on_progress: OnProgress | None = None,
     ) -> None:
         self.catalog = CatalogManager()
+        self.functions = FunctionCatalog()
         self.console = console
         self.on_progress = on_progress
         self._config = Configuration(options)
@@ -164,13 +169,15 @@ class TableEnvironment:
         from planner.compile import compile_inserts
 
         options = {**self._config.to_dict(), "table.plan.compile.catalog-objects": "ALL"}
-        return compile_inserts(inserts, self.catalog.as_permanent(), options, source)
+        with self.functions_in_use():
+            return compile_inserts(inserts, self.catalog.as_permanent(), options, source)
 
     def query_fields(self, query: exp.Expr, source: str) -> list[tuple[str, LogicalType]]:
         """Name and type of the columns of a query that was read from ``source``. Raises StateplanError."""
         from planner.compile import query_schema
 
-        return query_schema(query, self.catalog, self._config.to_dict(), source)
+        with self.functions_in_use():
+            return query_schema(query, self.catalog, self._config.to_dict(), source)
 
     # jobs
 
@@ -245,7 +252,9 @@ class TableEnvironment:
 
     def _start(self, document: PlanDocument, graph: ExecGraph) -> JobResult:
         from execnodes.runtime.job import execute
+        from execnodes.runtime.user_functions import bind_functions
 
+        graph = bind_functions(graph, self.functions.of_plan)
         options = self._config.to_dict()
 
         def check(old_text: str) -> None:
@@ -278,6 +287,47 @@ class TableEnvironment:
         if self._config.value("table.dml-sync"):
             result.wait()
         return result
+
+    # functions
+
+    def functions_in_use(self) -> AbstractContextManager[None]:
+        """Within, SQL knows the session's user-defined functions."""
+        return functions_in_use(self.functions, (self.catalog.current_catalog, self.catalog.current_database))
+
+    def create_temporary_function(self, path: str, function: UserFunction) -> None:
+        """Registers what ``udf``, ``udtf`` or ``udaf`` gives as a function of a database.
+
+        Raises:
+            CatalogError: CAT060, when the name is taken.
+            SqlError: SQL214, for anything else.
+        """
+        self.functions.create(self._function(path, function))
+
+    def create_temporary_system_function(self, name: str, function: UserFunction) -> None:
+        """Registers a function for all databases. Raises as :meth:`create_temporary_function`."""
+        self.functions.create(
+            CatalogFunction(name, None, None, "PYTHON", True, of_callable(function, name)), overwrite=True
+        )
+
+    def drop_temporary_function(self, path: str) -> bool:
+        """Drops a temporary function; returns whether there was one."""
+        return self.functions.drop(self._function(path, None), if_exists=True)
+
+    def drop_temporary_system_function(self, name: str) -> bool:
+        """Drops a temporary system function; returns whether there was one."""
+        return self.functions.drop(CatalogFunction(name, None, None, "PYTHON", True), if_exists=True)
+
+    def _function(self, path: str, function: UserFunction | None) -> CatalogFunction:
+        from planner.ddl import parts_of
+
+        node: Any = read_statement(f"DROP TEMPORARY FUNCTION {path}").node
+        parts = parts_of(node.this)
+        given = None if function is None else of_callable(function, parts[-1])
+        return CatalogFunction(parts[-1], self.catalog.qualify(parts), None, "PYTHON", True, given)
+
+    def list_user_defined_functions(self) -> list[str]:
+        """The system's functions that were registered, and those of the current database."""
+        return self.functions.names(self.catalog.current_catalog, self.catalog.current_database)
 
     # the catalog
 

@@ -101,6 +101,8 @@ class _Lowering:
         inputs = [self.lower(i) for i in node.inputs]
         what = execution_type(node)
         kind, fields = _NODES[what]
+        if isinstance(node.rel, Calc) and node.rel.python:
+            kind = "stream-exec-python-calc_1"
         data: Json = {"type": kind}
         configuration = _CONFIGURATION.get(what)
         if configuration:
@@ -145,6 +147,8 @@ class _Lowering:
     def calc(self, node: Physical) -> Json:
         rel = node.rel
         assert isinstance(rel, Calc)
+        if rel.python:
+            return {"projection": [e.to_json() for e in rel.exprs]}
         return {
             "projection": [e.to_json() for e in rel.exprs],
             "condition": None if rel.condition is None else rel.condition.to_json(),

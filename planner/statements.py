@@ -15,6 +15,7 @@ from planner.catalog import CatalogManager, CatalogTable, CatalogView
 from planner.config import OPTIONS
 from planner.describe import describe, show_create
 from planner.dialect import nodes
+from planner.function_statements import describe_function, run_function_statement, user_functions
 from planner.positions import place_of, text_of
 from planner.results import TableResult, content, ok
 from planner.script import ScriptStatement
@@ -22,10 +23,10 @@ from planner.script import ScriptStatement
 if TYPE_CHECKING:
     from planner.environment import TableEnvironment
 
-__all__ = ["run_statement"]
+__all__ = ["Context", "run_statement"]
 
 
-class _Context:
+class Context:
     """One statement being run."""
 
     def __init__(self, environment: TableEnvironment, statement: ScriptStatement) -> None:
@@ -39,24 +40,29 @@ class _Context:
         return place_of(node, self.source, self.file)
 
 
-_Runner = Callable[[_Context, Any], TableResult]
+_Runner = Callable[[Context, Any], TableResult]
 
 
 def run_statement(environment: TableEnvironment, statement: ScriptStatement) -> TableResult:
     """Runs one statement in a session. Raises StateplanError; then nothing has been changed."""
+    with environment.functions_in_use():
+        return _run(environment, statement)
+
+
+def _run(environment: TableEnvironment, statement: ScriptStatement) -> TableResult:
     node = statement.node
     runner = _RUNNERS.get(type(node))
     if runner is None:
         if isinstance(node, exp.Query):
-            return _query(_Context(environment, statement), node)
+            return _query(Context(environment, statement), node)
         raise SqlError("SQL004", f"{type(node).__name__} is not supported", place=statement.place)
-    return runner(_Context(environment, statement), node)
+    return runner(Context(environment, statement), node)
 
 
 # tables and views
 
 
-def _create_table(c: _Context, node: nodes.CreateTable) -> TableResult:
+def _create_table(c: Context, node: nodes.CreateTable) -> TableResult:
     parts = ddl.parts_of(node.this)
     place = c.place(node.this)
     if node.args.get("exists") and _is_there(c, parts, bool(node.args.get("temporary")), place):
@@ -66,12 +72,12 @@ def _create_table(c: _Context, node: nodes.CreateTable) -> TableResult:
     return ok("CREATE TABLE")
 
 
-def _is_there(c: _Context, parts: list[str], temporary: bool, place: Place) -> bool:
+def _is_there(c: Context, parts: list[str], temporary: bool, place: Place) -> bool:
     found = c.catalog.lookup(c.catalog.qualify(parts, place), temporary)
     return found is not None
 
 
-def _create_view(c: _Context, node: nodes.CreateView) -> TableResult:
+def _create_view(c: Context, node: nodes.CreateView) -> TableResult:
     parts = ddl.parts_of(node.this)
     place = c.place(node.this)
     temporary = bool(node.args.get("temporary"))
@@ -87,7 +93,7 @@ def _create_view(c: _Context, node: nodes.CreateView) -> TableResult:
     return ok("CREATE VIEW")
 
 
-def _drop(c: _Context, node: nodes.DropObject) -> TableResult:
+def _drop(c: Context, node: nodes.DropObject) -> TableResult:
     kind, exists = node.args["kind"], bool(node.args.get("exists"))
     parts, place = ddl.parts_of(node.this), c.place(node.this)
     if kind == "CATALOG":
@@ -102,7 +108,7 @@ def _drop(c: _Context, node: nodes.DropObject) -> TableResult:
     return ok(f"DROP {kind}")
 
 
-def _alter_table(c: _Context, node: nodes.AlterTable) -> TableResult:
+def _alter_table(c: Context, node: nodes.AlterTable) -> TableResult:
     parts, place = ddl.parts_of(node.this), c.place(node.this)
     found = c.catalog.find(parts, place)
     if found is None and node.args.get("exists"):
@@ -131,7 +137,7 @@ def _alter_table(c: _Context, node: nodes.AlterTable) -> TableResult:
     return ok("ALTER TABLE")
 
 
-def _alter_view(c: _Context, node: nodes.AlterView) -> TableResult:
+def _alter_view(c: Context, node: nodes.AlterView) -> TableResult:
     parts, place = ddl.parts_of(node.this), c.place(node.this)
     found = c.catalog.resolve(parts, place)
     if not isinstance(found, CatalogView):
@@ -159,7 +165,7 @@ def _alter_view(c: _Context, node: nodes.AlterView) -> TableResult:
 # catalogs and databases
 
 
-def _create_catalog(c: _Context, node: nodes.CreateCatalog) -> TableResult:
+def _create_catalog(c: Context, node: nodes.CreateCatalog) -> TableResult:
     options = ddl.options_of(node.args.get("options"), c.source, c.file)
     place = c.place(node.this)
     kind = options.pop("type", None)
@@ -178,7 +184,7 @@ def _create_catalog(c: _Context, node: nodes.CreateCatalog) -> TableResult:
     return ok("CREATE CATALOG")
 
 
-def _create_database(c: _Context, node: nodes.CreateDatabase) -> TableResult:
+def _create_database(c: Context, node: nodes.CreateDatabase) -> TableResult:
     catalog, name = [c.catalog.current_catalog, *ddl.parts_of(node.this)][-2:]
     comment = node.args.get("comment")
     c.catalog.create_database(
@@ -192,7 +198,7 @@ def _create_database(c: _Context, node: nodes.CreateDatabase) -> TableResult:
     return ok("CREATE DATABASE")
 
 
-def _use(c: _Context, node: nodes.UseObject) -> TableResult:
+def _use(c: Context, node: nodes.UseObject) -> TableResult:
     parts, place = ddl.parts_of(node.this), c.place(node.this)
     if node.args["kind"] == "CATALOG":
         c.catalog.use_catalog(parts[0], place)
@@ -204,7 +210,7 @@ def _use(c: _Context, node: nodes.UseObject) -> TableResult:
 # SHOW, DESCRIBE
 
 
-def _show(c: _Context, node: nodes.ShowObjects) -> TableResult:
+def _show(c: Context, node: nodes.ShowObjects) -> TableResult:
     kind = node.args["kind"]
     title = f"SHOW {kind}"
     if kind in ("CURRENT CATALOG", "CURRENT DATABASE"):
@@ -219,7 +225,7 @@ def _show(c: _Context, node: nodes.ShowObjects) -> TableResult:
     return content(title, [f"{kind.split(' ')[-1].lower()[:-1]} name"], [(name,) for name in names])
 
 
-def _show_create(c: _Context, node: nodes.ShowObjects, kind: str) -> TableResult:
+def _show_create(c: Context, node: nodes.ShowObjects, kind: str) -> TableResult:
     place = c.place(node.this)
     found = c.catalog.resolve(ddl.parts_of(node.this), place)
     if found.kind != kind:
@@ -232,7 +238,7 @@ def _show_create(c: _Context, node: nodes.ShowObjects, kind: str) -> TableResult
     return content(f"SHOW CREATE {kind}", ["result"], [(show_create(found),)])
 
 
-def _database_of(c: _Context, node: nodes.ShowObjects) -> tuple[str, str]:
+def _database_of(c: Context, node: nodes.ShowObjects) -> tuple[str, str]:
     if node.this is None:
         return c.catalog.current_catalog, c.catalog.current_database
     catalog, database = [c.catalog.current_catalog, *ddl.parts_of(node.this)][-2:]
@@ -240,16 +246,16 @@ def _database_of(c: _Context, node: nodes.ShowObjects) -> tuple[str, str]:
     return catalog, database
 
 
-def _functions(c: _Context, node: nodes.ShowObjects) -> list[str]:
+def _functions(c: Context, node: nodes.ShowObjects) -> list[str]:
     from execnodes.functions.aggregates import aggregates
     from execnodes.functions.table import functions
 
     names = [row.name for row in functions() if row.supported]
     names += [row.name for row in aggregates() if row.supported]
-    return sorted({name.lower() for name in names if name.isidentifier()})
+    return sorted({name.lower() for name in names if name.isidentifier()} | set(user_functions(c)))
 
 
-_SHOWN: dict[str, Callable[[_Context, nodes.ShowObjects], list[str]]] = {
+_SHOWN: dict[str, Callable[[Context, nodes.ShowObjects], list[str]]] = {
     "CATALOGS": lambda c, node: c.catalog.list_catalogs(),
     "DATABASES": lambda c, node: c.catalog.list_databases(
         ddl.parts_of(node.this)[0] if node.this is not None else None, c.place(node)
@@ -257,7 +263,7 @@ _SHOWN: dict[str, Callable[[_Context, nodes.ShowObjects], list[str]]] = {
     "TABLES": lambda c, node: c.catalog.list_tables(*_database_of(c, node)),
     "VIEWS": lambda c, node: c.catalog.list_views(*_database_of(c, node)),
     "FUNCTIONS": _functions,
-    "USER FUNCTIONS": lambda c, node: [],
+    "USER FUNCTIONS": lambda c, node: user_functions(c),
 }
 
 
@@ -270,10 +276,12 @@ def _matches(node: nodes.ShowObjects, name: str) -> bool:
     return bool(re.fullmatch(pattern, name, flags)) != bool(node.args.get("negated"))
 
 
-def _describe(c: _Context, node: nodes.DescribeTable) -> TableResult:
+def _describe(c: Context, node: nodes.DescribeTable) -> TableResult:
     place = c.place(node.this)
     parts = ddl.parts_of(node.this)
     kind = node.args.get("kind")
+    if kind == "FUNCTION":
+        return describe_function(c, node)
     if kind == "CATALOG":
         c.catalog.require_catalog(parts[0], place)
         return content(
@@ -292,7 +300,7 @@ def _describe(c: _Context, node: nodes.DescribeTable) -> TableResult:
 # options
 
 
-def _set(c: _Context, node: nodes.SetOption) -> TableResult:
+def _set(c: Context, node: nodes.SetOption) -> TableResult:
     config = c.env.get_config()
     if node.this is None:
         values = config.to_dict()
@@ -303,7 +311,7 @@ def _set(c: _Context, node: nodes.SetOption) -> TableResult:
     return ok("SET", [note] if note else [])
 
 
-def _reset(c: _Context, node: nodes.ResetOption) -> TableResult:
+def _reset(c: Context, node: nodes.ResetOption) -> TableResult:
     c.env.get_config().reset(None if node.this is None else node.this.name, c.place(node))
     return ok("RESET")
 
@@ -311,15 +319,15 @@ def _reset(c: _Context, node: nodes.ResetOption) -> TableResult:
 # queries, jobs, plans
 
 
-def _query(c: _Context, node: exp.Expr) -> TableResult:
+def _query(c: Context, node: exp.Expr) -> TableResult:
     return c.env.run_query(node, c.source)
 
 
-def _insert(c: _Context, node: exp.Insert) -> TableResult:
+def _insert(c: Context, node: exp.Insert) -> TableResult:
     return c.env.run_inserts([node], c.source, "INSERT")
 
 
-def _statement_set(c: _Context, node: nodes.StatementSet) -> TableResult:
+def _statement_set(c: Context, node: nodes.StatementSet) -> TableResult:
     raise SqlError(
         "SQL007",
         "a statement set is not run by itself",
@@ -328,14 +336,14 @@ def _statement_set(c: _Context, node: nodes.StatementSet) -> TableResult:
     )
 
 
-def _execute(c: _Context, node: nodes.ExecuteStatement) -> TableResult:
+def _execute(c: Context, node: nodes.ExecuteStatement) -> TableResult:
     inner = node.this
     if isinstance(inner, nodes.StatementSet):
         return c.env.run_inserts(inner.expressions, c.source, "STATEMENT SET")
     return _insert(c, inner) if isinstance(inner, exp.Insert) else _query(c, inner)
 
 
-def _compile(c: _Context, node: nodes.CompilePlan) -> TableResult:
+def _compile(c: Context, node: nodes.CompilePlan) -> TableResult:
     from plans import storage
     from plans.document import PlanDocument
 
@@ -372,7 +380,7 @@ def _compile(c: _Context, node: nodes.CompilePlan) -> TableResult:
     return ok("COMPILE PLAN")
 
 
-def _require_same_sql(c: _Context, node: nodes.CompilePlan, document: Any) -> None:
+def _require_same_sql(c: Context, node: nodes.CompilePlan, document: Any) -> None:
     from plans.facts import recorded_sql, same_sql
 
     recorded = recorded_sql(document)
@@ -388,11 +396,11 @@ def _require_same_sql(c: _Context, node: nodes.CompilePlan, document: Any) -> No
         )
 
 
-def _execute_plan(c: _Context, node: nodes.ExecutePlan) -> TableResult:
+def _execute_plan(c: Context, node: nodes.ExecutePlan) -> TableResult:
     return c.env.execute_plan(node.args["path"].name)
 
 
-def _explain(c: _Context, node: nodes.Explain) -> TableResult:
+def _explain(c: Context, node: nodes.Explain) -> TableResult:
     from planner.environment import CompiledPlan
     from plans.document import PlanDocument
 
@@ -409,6 +417,7 @@ _RUNNERS: dict[type[exp.Expr], _Runner] = {
     nodes.CreateCatalog: _create_catalog,
     nodes.CreateDatabase: _create_database,
     nodes.DropObject: _drop,
+    nodes.FunctionStatement: run_function_statement,
     nodes.AlterTable: _alter_table,
     nodes.AlterView: _alter_view,
     nodes.UseObject: _use,

@@ -36,9 +36,11 @@ from execnodes.types import BIGINT, BOOLEAN
 from planner.binding.errors import counted, not_supported
 from planner.binding.scope import Scope, field_of
 from planner.binding.subqueries import exists, in_query, quantified, scalar_query
+from planner.binding.user_functions import fitted, user_function
 from planner.dialect import function_name, logical_type, nodes
 from planner.expressions.approximate import Approximate
 from planner.expressions.ops import Over, and_, compare
+from planner.functions import FoundFunction, require_kind
 from planner.positions import place_of, text_of
 
 __all__ = ["ExpressionBinder"]
@@ -264,6 +266,11 @@ class ExpressionBinder:
     def _call(self, node: exp.Expr) -> Rex:
         name = function_name(node)
         place = self.place(node)
+        user = user_function(node, place)
+        if user is not None:
+            if user.function.kind == "AGGREGATE":
+                return self.aggregate(node, None, node)
+            return self._user_call(user, node, place)
         if is_aggregate(name):
             return self.aggregate(node, None, node)
         if name in _WINDOW_ONLY:
@@ -290,6 +297,19 @@ class ExpressionBinder:
             if isinstance(a, (exp.Kwarg, nodes.TableArgument)):
                 raise not_supported("a named or table argument", self.place(a))
         return make_call(name, self._arguments(name, arguments), place)
+
+    def _user_call(self, user: FoundFunction, node: exp.Expr, place: Place) -> Rex:
+        require_kind(user, "SCALAR", place, f"in {self.place_name}")
+        return user.call(self.user_operands(user, node, place))
+
+    def user_operands(self, user: FoundFunction, node: exp.Expr, place: Place) -> list[Rex]:
+        """The operands of a call of a user-defined function, cast to the types it was declared with."""
+        for a in node.expressions:
+            if isinstance(a, (exp.Star, exp.Distinct, exp.Kwarg, nodes.TableArgument)):
+                raise SqlError(
+                    "SQL106", f"{user.function.name} takes values", place=self.place(a), expected="an expression"
+                )
+        return fitted(user, [self.bind(a) for a in node.expressions], place)
 
     def _arguments(self, name: str, arguments: Sequence[exp.Expr]) -> list[Rex]:
         bound = [self._argument(name, a) for a in arguments]

@@ -30,9 +30,6 @@ _NO_OVERWRITING = ("ALL", "CONSTRAINTS", "DISTRIBUTION", "PARTITIONS")
 
 # What Flink can create, drop or alter and stateplan cannot.
 _NOT_HERE = {
-    "FUNCTION": "user-defined functions are",
-    "TEMPORARY FUNCTION": "user-defined functions are",
-    "SYSTEM FUNCTION": "user-defined functions are",
     "MODEL": "models are",
     "MATERIALIZED TABLE": "materialized tables are",
     "CONNECTION": "connections are",
@@ -69,6 +66,8 @@ class DdlParser(QueryParser):
         self._advance()
         replace = self._accept("OR", "REPLACE")
         temporary = self._accept("TEMPORARY")
+        if self._create_function_ahead():
+            return self._mark(self._function_statement("CREATE", temporary), start)
         self._refuse_object("CREATE")
         if self._is("VIEW"):
             return self._mark(self._create_view(temporary, replace), start)
@@ -280,12 +279,63 @@ class DdlParser(QueryParser):
             )
         return self._mark(exp.Var(this=f"{how} {what}"), start)
 
+    # functions
+
+    def _create_function_ahead(self) -> bool:
+        return self._is("FUNCTION") or self._is("SYSTEM", "FUNCTION")
+
+    def _function_statement(self, action: str, temporary: bool) -> nodes.FunctionStatement:
+        system = self._accept("SYSTEM")
+        if system and not temporary:
+            raise SqlError(
+                "SQL001",
+                f"{action} SYSTEM FUNCTION: a system function is always a temporary one",
+                place=place_of_token(self._curr, self.sql),
+                expected=f"{action} TEMPORARY SYSTEM FUNCTION",
+            )
+        self._expect("FUNCTION")
+        exists = self._if_not_exists() if action == "CREATE" else self._if_exists()
+        parts: dict[str, Any] = {
+            "this": self._path("a name of a function", 1 if system else 3),
+            "action": action,
+            "temporary": temporary,
+            "system": system,
+            "exists": exists,
+        }
+        if action == "DROP":
+            return nodes.FunctionStatement(**parts)
+        self._expect("AS")
+        parts["expression"] = self._string("'module.name' in single quotes")
+        if self._accept("LANGUAGE"):
+            parts["language"] = self._accept_any(("JAVA", "SCALA", "SQL", "PYTHON"))
+            if parts["language"] is None:
+                raise self._unexpected("JAVA, SCALA, SQL or PYTHON", words=("JAVA", "SCALA", "SQL", "PYTHON"))
+        if self._is("USING"):
+            token = self._curr
+            if parts.get("language") == "PYTHON":
+                raise SqlError(
+                    "SQL001",
+                    "USING does not go with LANGUAGE PYTHON",
+                    place=place_of_token(token, self.sql),
+                    hint="put the folder of the module on PYTHONPATH",
+                )
+            self._advance()
+            parts["using"] = self._csv(self._resource)
+        return nodes.FunctionStatement(**parts)
+
+    def _resource(self) -> exp.Literal:
+        if self._accept_any(("JAR", "FILE", "ARCHIVE")) is None:
+            raise self._unexpected("JAR", words=("JAR", "FILE", "ARCHIVE"))
+        return self._string("a path in single quotes")
+
     # DROP, ALTER
 
     def _drop(self) -> exp.Expr:
         start = self._curr
         self._advance()
         temporary = self._accept("TEMPORARY")
+        if self._create_function_ahead():
+            return self._mark(self._function_statement("DROP", temporary), start)
         self._refuse_object("DROP")
         kinds = ("TABLE", "VIEW") if temporary else _CREATABLE
         kind = self._accept_any(kinds)
@@ -304,6 +354,11 @@ class DdlParser(QueryParser):
     def _alter(self) -> exp.Expr:
         start = self._curr
         self._advance()
+        temporary = self._accept("TEMPORARY")
+        if self._create_function_ahead():
+            return self._mark(self._function_statement("ALTER", temporary), start)
+        if temporary:
+            raise self._unexpected("FUNCTION or SYSTEM FUNCTION", words=("FUNCTION", "SYSTEM"))
         self._refuse_object("ALTER")
         kind = self._accept_any(("TABLE", "VIEW"))
         if kind is None:

@@ -313,6 +313,22 @@ class FlinkGenerator(Generator):
     def createdatabase_sql(self, e: nodes.CreateDatabase) -> str:
         return self._words("CREATE DATABASE", self._if_not_exists(e), e.this, self._comment(e), self._with(e))
 
+    def functionstatement_sql(self, e: nodes.FunctionStatement) -> str:
+        scope = [e.args["action"], *(w.upper() for w in ("temporary", "system") if e.args.get(w))]
+        exists = "IF NOT EXISTS" if e.args["action"] == "CREATE" else "IF EXISTS"
+        language = e.args.get("language")
+        using = e.args.get("using")
+        return self._words(
+            *scope,
+            "FUNCTION",
+            exists if e.args.get("exists") else "",
+            e.this,
+            "AS" if e.args.get("expression") else "",
+            e.args.get("expression"),
+            f"LANGUAGE {language}" if language else "",
+            "USING " + ", ".join(f"JAR {self.sql(u)}" for u in using) if using else "",
+        )
+
     def dropobject_sql(self, e: nodes.DropObject) -> str:
         return self._words(
             "DROP",

@@ -169,6 +169,22 @@ class DropObject(Statement):
     arg_types: ClassVar = {"this": True, "kind": True, "temporary": False, "exists": False, "cascade": False}
 
 
+class FunctionStatement(Statement):
+    """``action [TEMPORARY [SYSTEM]] FUNCTION [IF [NOT] EXISTS] this [AS 'expression' [LANGUAGE language] [USING ..]]``;
+    ``action`` is CREATE, ALTER or DROP, ``using`` the texts behind USING."""
+
+    arg_types: ClassVar = {
+        "this": True,
+        "action": True,
+        "temporary": False,
+        "system": False,
+        "exists": False,
+        "expression": False,
+        "language": False,
+        "using": False,
+    }
+
+
 class AlterTable(Statement):
     """``action`` is SET (``options``), RESET (``options`` without values) or RENAME TO (``target``)."""
 

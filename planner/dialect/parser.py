@@ -187,15 +187,14 @@ class FlinkParser(DdlParser):
     def _describe(self) -> nodes.DescribeTable:
         start = self._curr
         self._advance()
-        kind = self._accept_any(("CATALOG", "DATABASE", "FUNCTION", "MODEL", "JOB")) if self._name_ahead(1) else None
-        if kind in ("FUNCTION", "MODEL", "JOB"):
+        ahead = self._name_ahead(1) or self._word_at(1) == "EXTENDED"
+        kind = self._accept_any(("CATALOG", "DATABASE", "FUNCTION", "MODEL", "JOB")) if ahead else None
+        if kind in ("MODEL", "JOB"):
             raise self._unsupported(f"DESCRIBE {kind}")
         extended = self._accept("EXTENDED")
         most = {"CATALOG": 1, "DATABASE": 2}.get(kind or "", 3)
-        return self._mark(
-            nodes.DescribeTable(this=self._path("a name of a table or view", most), kind=kind, extended=extended),
-            start,
-        )
+        what = f"a name of a {(kind or 'table or view').lower()}"
+        return self._mark(nodes.DescribeTable(this=self._path(what, most), kind=kind, extended=extended), start)
 
     # SET, RESET: the key may be written without quotes, and the value too when it has no blanks
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from execnodes.rex import Call, InputRef, Literal, Rex
+from execnodes.rex import Call, FieldAccess, InputRef, Literal, Rex
 from execnodes.types import BOOLEAN, LogicalType
 from planner.expressions.approximate import Approximate
 from planner.expressions.ops import COMPARISONS, Over, call, kind
@@ -60,11 +60,16 @@ def convert(rex: Rex) -> Rex | None:
         if rex.type.root in ("DOUBLE", "FLOAT") and rex.value is not None:
             return replace(rex, value=Approximate.shortest(float(rex.value)))
         return replace(rex, type=_interval(rex.type))
+    if isinstance(rex, FieldAccess):
+        return rex
     if isinstance(rex, Over) or not isinstance(rex, Call):
         return None
     op = kind(rex)
     if op == "SEARCH":
         return convert(expand_search(rex))
+    if rex.is_user_defined:
+        taken = [convert(c) for c in rex.operands]
+        return None if None in taken else replace(rex, operands=tuple(c for c in taken if c is not None))
     if rex.internal_name is None or op in _NOT_EXPRESSIBLE or ("_" in op and op not in _IN_CAMEL_CASE):
         return None
     operands = [convert(c) for c in rex.operands]

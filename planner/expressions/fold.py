@@ -8,7 +8,7 @@ from execnodes.functions.casting import fold_cast
 from execnodes.rex import Literal, Rex
 from execnodes.types import LogicalType
 from planner.expressions.approximate import Approximate
-from planner.expressions.ops import call, same_type
+from planner.expressions.ops import call, has_user_call, same_type
 
 __all__ = ["cast_literal", "evaluate"]
 
@@ -42,6 +42,8 @@ def evaluate(rex: Rex) -> Literal | None:
     """The constant that ``rex``, which holds no references, is; None where it is left to be computed."""
     if isinstance(rex, Literal):
         return rex
+    if has_user_call(rex):
+        return None
     from planner.expressions.evaluate import evaluate_constant
 
     return evaluate_constant(rex)

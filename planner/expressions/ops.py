@@ -340,7 +340,16 @@ _NON_DETERMINISTIC = frozenset(
 
 def is_deterministic(rex: Rex) -> bool:
     """Whether equal input always gives an equal value."""
-    return not any(isinstance(e, Over) or kind(e) in _NON_DETERMINISTIC for e in walk(rex))
+    return not any(isinstance(e, Over) or kind(e) in _NON_DETERMINISTIC or _varies(e) for e in walk(rex))
+
+
+def _varies(rex: Rex) -> bool:
+    return isinstance(rex, Call) and rex.function is not None and not rex.function.deterministic
+
+
+def has_user_call(rex: Rex) -> bool:
+    """Whether a user-defined function is called in ``rex``."""
+    return any(isinstance(e, Call) and e.is_user_defined for e in walk(rex))
 
 
 def is_dynamic(rex: Rex) -> bool:

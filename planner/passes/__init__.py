@@ -65,6 +65,8 @@ from planner.passes.simplify_conditions import (
     simplify_subquery_filters,
 )
 from planner.passes.sorts import physical_sort, push_limit_into_scan, remove_empty_limit, transpose_sort_and_project
+from planner.passes.split_python_calcs import split_python_calcs
+from planner.passes.split_python_joins import split_python_join
 from planner.passes.split_windows import split_windows
 from planner.passes.subqueries_to_correlates import subqueries_to_correlates
 from planner.passes.subqueries_to_joins import subqueries_to_joins
@@ -207,6 +209,9 @@ PHASES: tuple[Phase, ...] = (
     Phase("time attributes", "whole", function=materialize_time_attributes),
     Phase("calcs merged again", "whole", function=to_calcs),
     Phase("sorts that run", "sequence", (physical_sort,)),
+    Phase("joins without Python", "sequence", (split_python_join,)),
+    Phase("calcs merged after joins", "whole", function=to_calcs),
+    Phase("Python functions alone", "whole", function=split_python_calcs),
     Phase("exchanges", "whole", function=distribute),
     Phase("calcs past normalization", "sequence", (push_calc_past_normalize,)),
 )

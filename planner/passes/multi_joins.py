@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from execnodes.rex import InputRef, Rex
 from planner.algebra import Join, MultiJoin, Project, Rel, field_names, is_identity, refs_to, replace_inputs
-from planner.expressions.ops import TRUE, Over, conjunctions, input_refs, kind, remap, walk
+from planner.expressions.ops import TRUE, Over, conjunctions, has_user_call, input_refs, kind, remap, walk
 
 __all__ = ["common_keys", "equal_fields", "every_join", "project_through_multi_join", "to_multi_joins"]
 
@@ -26,7 +26,12 @@ def every_join(rel: Rel) -> Rel:
 
 def to_multi_joins(rel: Rel) -> Rel:
     rel = replace_inputs(rel, [to_multi_joins(i) for i in rel.inputs])
-    if not isinstance(rel, Join) or not rel.multi or rel.join_type not in ("INNER", "LEFT"):
+    if (
+        not isinstance(rel, Join)
+        or not rel.multi
+        or rel.join_type not in ("INNER", "LEFT")
+        or has_user_call(rel.condition)
+    ):
         return rel
     left = rel.left
     if isinstance(left, MultiJoin):

@@ -20,11 +20,13 @@ from execnodes.connectors.print import format_rows
 from execnodes.graph import ExecGraph
 from execnodes.runtime.jobgraph import JobGraph
 from execnodes.runtime.translate import translate
+from execnodes.runtime.user_functions import bind_functions
 from execnodes.types import LogicalType
 from planner.catalog import CatalogTable
 from planner.environment import TableEnvironment
 from planner.restore import restore
 from plans.document import PlanDocument
+from tests.support.flink_functions import statements
 from tests.support.local import LocalRun, fold, upsert_fold
 
 __all__ = ["CLASSES", "WAYS", "Program", "failing", "programs"]
@@ -118,7 +120,9 @@ class Program:
         now = 0
         for phase in _PHASES[: 1 if self.restores_nothing else 2]:
             now += _PAUSE
-            graph = translate(plan(self._session(folder / phase, phase, metadata)), self.spec["config"], key_groups=3)
+            session = self._session(folder / phase, phase, metadata)
+            bound = bind_functions(plan(session), session.functions.of_plan)
+            graph = translate(bound, self.spec["config"], key_groups=3)
             if local is None or restart:
                 local = LocalRun(graph) if local is None else local.continue_with(graph)
             readers: list[Any] = [s.reader for s in graph.sources]
@@ -162,6 +166,8 @@ class Program:
             if table["primary_key"]:
                 options["changelog-mode"] = "upsert"
             session.execute_sql(_ddl(table, options, metadata=True))
+        for statement in statements(self.spec["functions"]):
+            session.execute_sql(statement)
         return session
 
     def _compiled(self, session: TableEnvironment) -> ExecGraph:

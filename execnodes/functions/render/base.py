@@ -109,8 +109,10 @@ class Renderer:
         if isinstance(rex, Literal):
             return self.literal(rex.type, constant(rex))
         if isinstance(rex, Call):
-            if rex.internal_name is None:
-                raise RunError("RUN301", f"the function {rex.name} cannot be run", hint="it is not a built-in function")
+            if rex.is_user_defined:
+                from execnodes.functions.render.user import user_call
+
+                return user_call(self, rex)
             render = RENDERERS.get(rex.name)
             if render is None:
                 raise RunError("RUN301", f"the function {rex.name} cannot be run", hint="it is not supported yet")
@@ -146,6 +148,13 @@ class Renderer:
             yield
         finally:
             self._guards.pop()
+
+    def guarded(self) -> pl.Expr | None:
+        """The condition under which a row is computed here; None where every row is."""
+        condition: pl.Expr | None = None
+        for outer in reversed(self._guards):
+            condition = outer if condition is None else outer & condition
+        return condition
 
     def fail_where(self, condition: pl.Expr, function: str, problem: str, *values: pl.Expr) -> None:
         """Records that a row on which ``condition`` is TRUE fails the job."""

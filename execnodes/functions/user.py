@@ -1,0 +1,187 @@
+"""User-defined functions in Python: what is known of one, and how its values go in and out.
+
+A function is a callable, or an object with ``eval`` (scalar and table functions) or ``create_accumulator``,
+``accumulate``, ``get_value`` ... (aggregate functions). Names and types are as in PyFlink.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias
+
+from execnodes.errors import DataError, RunError
+from execnodes.types import LogicalType
+
+__all__ = ["FunctionContext", "FunctionKind", "Row", "UserFunction"]
+
+FunctionKind: TypeAlias = Literal["SCALAR", "TABLE", "AGGREGATE", "TABLE_AGGREGATE"]
+
+KIND_WORDS: dict[FunctionKind, str] = {
+    "SCALAR": "a scalar function",
+    "TABLE": "a table function",
+    "AGGREGATE": "an aggregate function",
+    "TABLE_AGGREGATE": "a table aggregate function",
+}
+
+
+class FunctionContext:
+    """What ``open`` of a function is given."""
+
+    def get_job_parameter(self, key: str, default_value: str) -> str:
+        """``default_value``: a job has no parameters of its own."""
+        return default_value
+
+
+class Row(tuple[Any, ...]):
+    """A row: ``Row(1, 'a')``, or ``Row(id=1, name='a')`` with names.
+
+    >>> r = Row(id=1, name="a")
+    >>> r[0], r.name, r["name"]
+    (1, 'a', 'a')
+    """
+
+    _names: tuple[str, ...]
+
+    def __new__(cls, *values: Any, **named: Any) -> Row:
+        if values and named:
+            raise ValueError("a row takes values with names or without, not both")
+        row = super().__new__(cls, named.values() if named else values)
+        row._names = tuple(named)
+        return row
+
+    @classmethod
+    def named(cls, names: Sequence[str], values: Sequence[Any]) -> Row:
+        """A row of these values, with names that need be no Python names."""
+        row = cls(*values)
+        row._names = tuple(names)
+        return row
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return tuple(self)
+
+    def __getitem__(self, key: Any) -> Any:
+        return super().__getitem__(self._names.index(key) if isinstance(key, str) else key)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name not in self._names:
+            raise AttributeError(f"the row has no field '{name}'")
+        return super().__getitem__(self._names.index(name))
+
+    def as_dict(self) -> dict[str, Any]:
+        """The values by name."""
+        return dict(zip(self._names, self, strict=False))
+
+    def __repr__(self) -> str:
+        if not self._names:
+            return f"Row({', '.join(map(repr, self))})"
+        return f"Row({', '.join(f'{n}={v!r}' for n, v in zip(self._names, self, strict=True))})"
+
+
+@dataclass(frozen=True)
+class UserFunction:
+    """A function as it was declared.
+
+    Attributes:
+        kind: what it gives: a value per row, rows per row, a value per group, rows per group.
+        body: the callable or object; in a job something with ``value`` that is it.
+        arguments: types of its arguments; None for any.
+        result: type of its result; of a table function a ROW.
+        accumulator: type of the accumulator; None for any Python object.
+        vector: ``pandas`` or ``arrow`` when it takes and gives whole columns, else ``general``.
+        deterministic: whether equal arguments give equal results.
+        name: for messages.
+        operator: the operator that calls it, for messages.
+    """
+
+    kind: FunctionKind
+    body: Any = field(compare=False, repr=False)
+    arguments: tuple[LogicalType, ...] | None
+    result: LogicalType
+    accumulator: LogicalType | None = None
+    vector: Literal["general", "pandas", "arrow"] = "general"
+    deterministic: bool = True
+    name: str = "a function"
+    operator: str = ""
+
+    @property
+    def signature(self) -> str:
+        """``f(BIGINT, STRING)``."""
+        types = "..." if self.arguments is None else ", ".join(t.summary() for t in self.arguments)
+        return f"{self.name}({types})"
+
+    def renamed(self, name: str) -> UserFunction:
+        return replace(self, name=name)
+
+    def opened(self) -> Any:
+        """The body, ready to be called in this process."""
+        return self.body.value if hasattr(self.body, "value") else self.body
+
+    def caller(self) -> Callable[..., Any]:
+        """What to call for a row. Raises RunError RUN071 when there is nothing to call."""
+        return self.method("eval")
+
+    def method(self, name: str) -> Callable[..., Any]:
+        """A method of the body, or a body that is callable itself for ``eval``.
+
+        Raises:
+            RunError: RUN071, when it has none.
+        """
+        body = self.opened()
+        found: Callable[..., Any] | None = getattr(body, name, None)
+        if found is None and name == "eval" and callable(body):
+            found = body
+        if found is None:
+            raise RunError("RUN071", f"the function {self.name} has no method '{name}'", hint=self._where())
+        return found
+
+    def _where(self) -> str | None:
+        return f"called by {self.operator}" if self.operator else None
+
+    def failed(self, cause: BaseException, arguments: Sequence[Any]) -> DataError:
+        """The error for an exception inside the function.
+
+        A ``TypeError`` of the call itself is what a wrong number of arguments looks like.
+        """
+        shown = ", ".join(_shown(a) for a in arguments)
+        where = f" by {self.operator}" if self.operator else ""
+        return DataError(
+            "DATA310",
+            f"the function {self.name} raised {type(cause).__name__}: {str(cause)[:300]}; "
+            f"it was called with ({shown}){where}",
+        )
+
+    def wrong_result(self, value: Any, wanted: LogicalType) -> DataError:
+        """The error for a result of another type."""
+        where = f", called by {self.operator}" if self.operator else ""
+        return DataError(
+            "DATA311",
+            f"the function {self.name} gave {_shown(value)} ({type(value).__name__}){where}",
+            expected=wanted.summary() + ("" if wanted.nullable else ", not NULL"),
+        )
+
+    def wrong_rows(self, found: int | str, wanted: int) -> DataError:
+        """The error for a column of another length."""
+        return DataError(
+            "DATA312", f"the function {self.name} gave {found} values for {wanted} rows", expected="one value per row"
+        )
+
+    def rows(self, arguments: Sequence[Any]) -> Iterator[Any]:
+        """The rows a table function gives for one row of arguments. Raises DataError DATA310."""
+        try:
+            found = self.caller()(*arguments)
+            if found is None:
+                return
+            if isinstance(found, (str, bytes, dict, Row, tuple)) or not hasattr(found, "__iter__"):
+                yield found
+                return
+            yield from found
+        except (DataError, RunError):
+            raise
+        except Exception as cause:  # whatever a user's code raises
+            raise self.failed(cause, arguments) from cause
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

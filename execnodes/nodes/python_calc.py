@@ -1,0 +1,57 @@
+"""Calls of Python scalar functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from execnodes.model import RexField
+from execnodes.nodes.base import ExecNode, FieldRef, rex_refs
+from execnodes.registry import exec_node
+from execnodes.rex import InputRef
+from execnodes.support import joined_names, rex_text
+from execnodes.types import LogicalType
+
+if TYPE_CHECKING:
+    from execnodes.runtime.operators import Stateless
+
+__all__ = ["PythonCalc"]
+
+
+@exec_node
+class PythonCalc(ExecNode):
+    """Calls Python functions for every row; its other fields are those of the input.
+
+    .. code-block:: sql
+
+        CREATE FUNCTION slug AS 'shop.slug' LANGUAGE PYTHON;
+        INSERT INTO names SELECT id, slug(product) FROM orders
+    """
+
+    NAME: ClassVar[str] = "stream-exec-python-calc"
+    VERSION: ClassVar[int] = 1
+
+    projection: tuple[RexField, ...]
+
+    def field_refs(self) -> Iterator[FieldRef]:
+        yield from super().field_refs()
+        for position, rex in enumerate(self.projection):
+            yield from rex_refs(rex, f"/projection/{position}")
+
+    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
+        return tuple(rex.type for rex in self.projection)
+
+    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
+        from execnodes.runtime.calc import CalcTransform
+        from execnodes.runtime.operators import Stateless
+        from execnodes.zone import local_time_zone
+
+        return Stateless((CalcTransform(self.projection, None, local_time_zone(session)),))
+
+    def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
+        names = joined_names(inputs)
+        fields = []
+        for rex, out in zip(self.projection, self.output_type.fields, strict=False):
+            text = rex_text(rex, names)
+            fields.append(text if isinstance(rex, InputRef) and text == out.name else f"{text} AS {out.name}")
+        return f"computes in Python {', '.join(fields)}"

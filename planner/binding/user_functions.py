@@ -1,0 +1,64 @@
+"""Calls of user-defined functions: finding them, and fitting their operands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from execnodes.errors import Place, SqlError
+from execnodes.functions import cast_rex, find_aggregate, find_scalar, is_implicit
+from execnodes.rex import Rex
+from execnodes.types import LogicalType
+from planner.functions import FoundFunction, current_functions
+
+__all__ = ["fitted", "user_function"]
+
+
+def user_function(node: exp.Expr, place: Place) -> FoundFunction | None:
+    """The user-defined function that a call names; None when it is none. Raises SqlError SQL210 to SQL214."""
+    name = node.name
+    built_in = find_scalar(name) is not None or find_aggregate(name) is not None
+    return current_functions([name], place, built_in=built_in)
+
+
+def fitted(user: FoundFunction, operands: Sequence[Rex], place: Place) -> list[Rex]:
+    """``operands`` with the casts that Flink inserts, for the types the function was declared with.
+
+    Raises:
+        SqlError: SQL202 (their number), SQL203 (their types).
+    """
+    function = user.function
+    if function.arguments is None:
+        return list(operands)
+    if len(operands) != len(function.arguments):
+        raise SqlError(
+            "SQL202",
+            f"{function.name} cannot take {len(operands)} operand{'' if len(operands) == 1 else 's'}",
+            place=place,
+            expected=function.signature,
+        )
+    out = []
+    for i, (operand, wanted) in enumerate(zip(operands, function.arguments, strict=True)):
+        if _fits(operand.type, wanted):
+            out.append(operand)
+            continue
+        if operand.type.root != "NULL" and not is_implicit(operand.type, wanted):
+            shown = ", ".join(o.type.summary() for o in operands)
+            raise SqlError(
+                "SQL203",
+                f"{function.name} cannot be applied to ({shown}): operand {i + 1} is {operand.type.summary()}",
+                place=place,
+                expected=function.signature,
+            )
+        out.append(cast_rex(operand, wanted, place))
+    return out
+
+
+def _fits(given: LogicalType, wanted: LogicalType) -> bool:
+    """Whether a value of the one type is one of the other as it is (``LogicalTypeCasts.supportsAvoidingCast``)."""
+    if given.as_nullable() == wanted.as_nullable():
+        return wanted.nullable or not given.nullable
+    if wanted.root == "VARCHAR" and given.root in ("CHAR", "VARCHAR"):
+        return (given.length or 1) <= (wanted.length or 1) and (wanted.nullable or not given.nullable)
+    return False

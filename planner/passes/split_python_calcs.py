@@ -1,0 +1,121 @@
+"""Takes calcs apart until Python functions stand alone: a calc with them has nothing but fields and their calls, fields
+first, and no condition.
+
+Source: Flink's ``PythonCalcSplitRule`` (conditions, projections, pandas functions, conditions below projections) and
+``PythonCalcRewriteProjectionRule``. Each rule makes two calcs of one: the lower one computes what was taken out, as
+fields f0, f1 ... behind the fields that are needed above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from execnodes.rex import Call, FieldAccess, InputRef, Literal, Rex
+from planner.algebra import Calc, Rel, field_names, replace_inputs, unique_names
+from planner.expressions.ops import has_user_call, input_refs, remap, walk, with_operands
+
+__all__ = ["split_python_calcs"]
+
+
+def split_python_calcs(rel: Rel) -> Rel:
+    rel = replace_inputs(rel, [split_python_calcs(i) for i in rel.inputs])
+    return _split(rel) if isinstance(rel, Calc) and not rel.python else rel
+
+
+def _split(calc: Calc) -> Rel:
+    rexes = [*calc.exprs, *([calc.condition] if calc.condition is not None else [])]
+    if not any(map(has_user_call, rexes)):
+        return calc
+    if calc.condition is not None and has_user_call(calc.condition):
+        return _split_condition(calc)
+    python = [e for e in calc.exprs if has_user_call(e)]
+    if any(map(_has_other, calc.exprs)):
+        # Python calls go down from under other functions, else other functions from under Python calls.
+        other_on_top = any(not isinstance(e, InputRef) and not _is_python(e) for e in calc.exprs)
+        return _split_projection(calc, _is_python if other_on_top else _is_other)
+    vectors = [c for e in python for c in walk(e) if _is_python(c) and _vector(c)]
+    plain = [c for e in python for c in walk(e) if _is_python(c) and not _vector(c)]
+    if vectors and plain:
+        plain_on_top = any(_is_python(e) and not _vector(e) for e in calc.exprs)
+        return _split_projection(calc, lambda e: _is_python(e) and _vector(e) == plain_on_top)
+    if calc.condition is not None:
+        return _push_condition(calc)
+    kinds = [_is_python(e) for e in calc.exprs]
+    if kinds != sorted(kinds) or any(isinstance(e, Literal) for e in calc.exprs):
+        return _split_projection(calc, _is_python)
+    return replace(calc, python=True)
+
+
+def _is_python(rex: Rex) -> bool:
+    return isinstance(rex, Call) and rex.is_user_defined
+
+
+def _vector(rex: Rex) -> bool:
+    return isinstance(rex, Call) and rex.function is not None and rex.function.vector != "general"
+
+
+def _is_other(rex: Rex) -> bool:
+    """Whether it is computed by something that is no Python function."""
+    return isinstance(rex, FieldAccess) or (isinstance(rex, Call) and not rex.is_user_defined)
+
+
+def _has_other(rex: Rex) -> bool:
+    return any(map(_is_other, walk(rex)))
+
+
+class _Splitter:
+    """Takes the outermost expressions that ``wanted`` names out, in order."""
+
+    def __init__(self, width: int, wanted: Callable[[Rex], bool]) -> None:
+        self.width = width
+        self.wanted = wanted
+        self.taken: list[Rex] = []
+
+    def __call__(self, rex: Rex) -> Rex:
+        if self.wanted(rex):
+            self.taken.append(rex)
+            return InputRef(rex.type, self.width + len(self.taken) - 1)
+        if not rex.children:
+            return rex
+        return with_operands(rex, [self(c) for c in rex.children])
+
+
+def _two(calc: Calc, taken: Sequence[Rex], below: Rex | None, exprs: Sequence[Rex], condition: Rex | None) -> Rel:
+    """The lower calc, with the condition ``below``, and the upper one over it."""
+    source, width = calc.input, calc.input.width
+    tops = [*exprs, *([condition] if condition is not None else [])]
+    kept = list(dict.fromkeys(i for e in tops for i in input_refs(e) if i < width))
+    names = field_names(source)
+    fields = unique_names([*(names[i] for i in kept), *(f"f{n}" for n in range(len(taken)))])
+    refs = [InputRef(source.fields[i][1], i) for i in kept]
+    where = {i: n for n, i in enumerate(kept)} | {width + n: len(kept) + n for n in range(len(taken))}
+    lower = _split(Calc(source, (*refs, *taken), tuple(fields), below))
+    upper = Calc(
+        lower,
+        tuple(remap(e, where) for e in exprs),
+        calc.names,
+        None if condition is None else remap(condition, where),
+    )
+    return _split(upper)
+
+
+def _split_condition(calc: Calc) -> Rel:
+    assert calc.condition is not None
+    splitter = _Splitter(calc.input.width, _is_python)
+    condition = splitter(calc.condition)
+    exprs = []
+    for e in calc.exprs:
+        same = [n for n, t in enumerate(splitter.taken) if t == e]
+        exprs.append(InputRef(e.type, calc.input.width + same[0]) if same else e)
+    return _two(calc, splitter.taken, None, exprs, condition)
+
+
+def _split_projection(calc: Calc, wanted: Callable[[Rex], bool]) -> Rel:
+    splitter = _Splitter(calc.input.width, wanted)
+    exprs = [splitter(e) for e in calc.exprs]
+    return _two(calc, splitter.taken, calc.condition, exprs, None)
+
+
+def _push_condition(calc: Calc) -> Rel:
+    return _two(calc, (), calc.condition, calc.exprs, None)

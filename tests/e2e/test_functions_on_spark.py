@@ -1,0 +1,59 @@
+"""User-defined functions in a job on Spark: by module, by value, and an error inside."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from pathlib import Path
+
+import pytest
+
+from execnodes.errors import StateplanError
+from planner.environment import TableEnvironment
+from planner.udf import udf
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> TableEnvironment:
+    rows = [{"a": 1, "c": "x y"}, {"a": 2, "c": None}, {"a": 0, "c": "z"}]
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "rows.json").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    made = TableEnvironment.create()
+    for name, columns in (("t", "a INT, c STRING"), ("snk", "a BIGINT, c STRING")):
+        folder = tmp_path / ("in" if name == "t" else "out")
+        made.execute_sql(
+            f"CREATE TABLE {name} ({columns}) WITH ('connector'='filesystem', 'path'='{folder}', 'format'='json')"
+        )
+    return made
+
+
+def written(tmp_path: Path) -> list[dict[str, object]]:
+    files = (tmp_path / "out").glob("part-*")
+    rows = [json.loads(line) for f in files for line in f.read_text().splitlines()]
+    return sorted(rows, key=lambda r: str(r["a"]))
+
+
+@pytest.mark.spark
+def test_functions_run_in_the_workers(env: TableEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = f"shop_{uuid.uuid4().hex}"
+    (tmp_path / f"{module}.py").write_text(
+        "from planner.udf import udf\n\n\n"
+        "@udf(input_types=['STRING'], result_type='STRING')\n"
+        "def slug(text):\n    return None if text is None else text.replace(' ', '-')\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    env.execute_sql(f"CREATE FUNCTION slug AS '{module}.slug' LANGUAGE PYTHON")
+    shift = 100
+    env.create_temporary_function("plus", udf(lambda v: v + shift, ["BIGINT"], "BIGINT", func_type="pandas"))
+    env.execute_sql("INSERT INTO snk SELECT plus(a), slug(c) FROM t").wait()
+    assert written(tmp_path) == [{"a": 100, "c": "z"}, {"a": 101, "c": "x-y"}, {"a": 102, "c": None}]
+
+
+@pytest.mark.spark
+def test_an_exception_stops_the_job_with_its_code(env: TableEnvironment) -> None:
+    env.create_temporary_function("inverse", udf(lambda v: 10 // v, ["BIGINT"], "BIGINT"))
+    with pytest.raises(StateplanError) as caught:
+        env.execute_sql("INSERT INTO snk SELECT inverse(a), c FROM t").wait()
+    assert caught.value.code == "DATA310"
+    assert "inverse raised ZeroDivisionError" in caught.value.message
+    assert "default_catalog.default_database.t" in caught.value.message

@@ -1,0 +1,37 @@
+"""User-defined functions for the golden plans; what they compute does not matter there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from planner.udf import AggregateFunction, DataTypes, udaf, udf, udtf
+
+f = udf(lambda value: value, ["BIGINT"], "BIGINT")
+g = udf(lambda text: text, ["STRING"], "STRING")
+h = udf(lambda number, text: text, ["INT", "STRING"], "STRING")
+p = udf(lambda column: column, ["BIGINT"], "BIGINT", func_type="pandas")
+q = udf(lambda *values: 1, None, "BIGINT NOT NULL")
+z = udf(lambda: 4, [], "INT", deterministic=False)
+isok = udf(lambda text: True, ["STRING"], "BOOLEAN")
+upper = udf(lambda text: text, ["STRING"], "STRING")
+spl = udtf(lambda text: [], ["STRING"], "ROW<w STRING, n INT>")
+words = udtf(lambda text: [], ["STRING"], DataTypes.ROW([DataTypes.FIELD("EXPR$0", DataTypes.STRING())]))
+
+
+class _First(AggregateFunction):
+    def create_accumulator(self) -> list[Any]:
+        return []
+
+    def accumulate(self, accumulator: list[Any], *args: Any) -> None:
+        accumulator.append(args)
+
+    def retract(self, accumulator: list[Any], *args: Any) -> None:
+        accumulator.remove(args)
+
+    def get_value(self, accumulator: list[Any]) -> int:
+        return len(accumulator)
+
+
+wavg = udaf(_First(), ["BIGINT", "INT"], "BIGINT", "ROW<s BIGINT, n BIGINT>")
+cnt = udaf(_First(), ["STRING"], "BIGINT", "BIGINT")
+pmax = udaf(_First(), ["BIGINT"], "BIGINT", "BIGINT", func_type="pandas")
