@@ -226,6 +226,7 @@ FLINK_NODES: dict[str, FlinkNode] = {
             2,
             "join with a versioned table (FOR SYSTEM_TIME AS OF)",
             "joinSpec isTemporalFunctionJoin leftTimeAttributeIndex rightTimeAttributeIndex",
+            "leftState rightState",
         ),
         _node("temporal-sort", {1: "1.15"}, 1, "ORDER BY a time attribute", "orderBy"),
         _node("union", {1: "1.15"}, None, "UNION ALL"),

@@ -35,6 +35,7 @@ __all__ = [
     "LimitAbility",
     "MultiJoin",
     "Order",
+    "Pair",
     "PartitionAbility",
     "Project",
     "ProjectAbility",
@@ -43,13 +44,13 @@ __all__ = [
     "Rel",
     "Scan",
     "SetOperation",
+    "Single",
     "Sink",
     "Sort",
     "SortLimit",
     "TemporalSort",
     "Union",
     "Values",
-    "WatermarkAssigner",
     "Window",
     "field_names",
     "identity",
@@ -139,7 +140,19 @@ class Values(Rel):
 
 
 @dataclass(frozen=True)
-class _Single(Rel):
+class Pair(Rel):
+    """A relational expression over two."""
+
+    left: Rel
+    right: Rel
+
+    @property
+    def inputs(self) -> tuple[Rel, ...]:
+        return (self.left, self.right)
+
+
+@dataclass(frozen=True)
+class Single(Rel):
     input: Rel
 
     @property
@@ -152,14 +165,14 @@ class _Single(Rel):
 
 
 @dataclass(frozen=True)
-class Filter(_Single):
+class Filter(Single):
     """Rows for which ``condition`` is TRUE."""
 
     condition: Rex
 
 
 @dataclass(frozen=True)
-class Project(_Single):
+class Project(Single):
     """One expression per output field."""
 
     exprs: tuple[Rex, ...]
@@ -171,7 +184,7 @@ class Project(_Single):
 
 
 @dataclass(frozen=True)
-class Calc(_Single):
+class Calc(Single):
     """Projection with an optional condition over the input. ``python`` says that it calls Python functions."""
 
     exprs: tuple[Rex, ...]
@@ -292,7 +305,7 @@ class AggCall:
 
 
 @dataclass(frozen=True)
-class Aggregate(_Single):
+class Aggregate(Single):
     """Groups by the fields ``group``; output is the group fields, then the calls."""
 
     group: tuple[int, ...]
@@ -371,7 +384,7 @@ class SetOperation(Rel):
 
 
 @dataclass(frozen=True)
-class Window(_Single):
+class Window(Single):
     """Rows with one window function's value appended."""
 
     function: str
@@ -400,7 +413,7 @@ class RankStrategy:
 
 
 @dataclass(frozen=True)
-class Rank(_Single):
+class Rank(Single):
     """The first rows of each partition: ``start`` to ``end``, from 1; or up to the value of the field ``end_index``.
 
     ``rank_name`` is the name that the field of the rank number asks for, None where it is not emitted. ``strategy`` is
@@ -437,7 +450,7 @@ class Rank(_Single):
 
 
 @dataclass(frozen=True)
-class Sort(_Single):
+class Sort(Single):
     """Rows in an order, less the first ``offset``, and at most ``fetch`` of them. Without an order, any rows."""
 
     order: Order
@@ -464,29 +477,14 @@ class TemporalSort(Sort):
 
 
 @dataclass(frozen=True)
-class Exchange(_Single):
+class Exchange(Single):
     """Rows spread by hash of ``keys``; all to one task when there are none."""
 
     keys: tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class WatermarkAssigner(_Single):
-    """The time attribute of a table: the field ``rowtime`` becomes one, ``watermark`` (over the input) is how far event
-    time has come with a row."""
-
-    rowtime: int
-    watermark: Rex
-
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        return tuple(
-            (n, replace(t, kind="ROWTIME") if i == self.rowtime else t) for i, (n, t) in enumerate(self.input.fields)
-        )
-
-
-@dataclass(frozen=True)
-class Expand(_Single):
+class Expand(Single):
     """Every row once per projection of ``projects``; ``id_field`` is the field that tells which."""
 
     projects: tuple[tuple[Rex, ...], ...]
@@ -500,12 +498,12 @@ class Expand(_Single):
 
 
 @dataclass(frozen=True)
-class DropUpdateBefore(_Single):
+class DropUpdateBefore(Single):
     """Updates without their old rows."""
 
 
 @dataclass(frozen=True)
-class ChangelogNormalize(_Single):
+class ChangelogNormalize(Single):
     """Upserts, or changes that may come twice, as a changelog by ``key``, of the rows that meet ``condition``.
 
     ``required`` says that nothing but this makes the changes right, even where whole old rows are not asked for.
@@ -517,7 +515,7 @@ class ChangelogNormalize(_Single):
 
 
 @dataclass(frozen=True)
-class Sink(_Single):
+class Sink(Single):
     """Writing a table. ``targets`` are the positions of the INSERT's column list, None when it has none.
 
     ``conflict`` is the word after ON CONFLICT DO. ``upsert_key`` is the key of the changes where the input's own
@@ -576,9 +574,9 @@ def replace_inputs(rel: Rel, inputs: Sequence[Rel]) -> Rel:
     """``rel`` over other inputs; itself when they are the same objects."""
     if len(inputs) == len(rel.inputs) and all(a is b for a, b in zip(inputs, rel.inputs, strict=True)):
         return rel
-    if isinstance(rel, _Single):
+    if isinstance(rel, Single):
         return replace(rel, input=inputs[0])
-    if isinstance(rel, (Join, SetOperation, Correlate)):
+    if isinstance(rel, (Join, SetOperation, Correlate, Pair)):
         return replace(rel, left=inputs[0], right=inputs[1])
     if isinstance(rel, (Union, MultiJoin)):
         return replace(rel, sources=tuple(inputs))

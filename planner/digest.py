@@ -35,13 +35,13 @@ from planner.algebra import (
     TemporalSort,
     Union,
     Values,
-    WatermarkAssigner,
     field_names,
     unique_names,
 )
 from planner.expressions.approximate import Approximate, scientific
-from planner.expressions.ops import kind
+from planner.expressions.ops import conjunctions, kind
 from planner.physical import Deduplicate, Physical, execution_type
+from planner.time_algebra import TemporalJoin, WatermarkAssigner
 
 __all__ = ["calcite_type", "describe", "expression", "needed_retractions", "scan_arguments"]
 
@@ -492,6 +492,33 @@ def _normalize(node: Physical) -> list[str]:
     return out
 
 
+def _temporal_join(node: Physical) -> list[str]:
+    from planner.passes.push_filters import equi_keys
+
+    rel = node.rel
+    assert isinstance(rel, TemporalJoin) and rel.right_time is not None
+    both = unique_names([*field_names(rel.left), *field_names(rel.right)])
+    width = rel.left.width
+    pairs = equi_keys(rel.condition, width)
+
+    def named(what: str, keys: Iterable[int]) -> str:
+        return f"__TEMPORAL_JOIN_{what}({', '.join(both[k] for k in keys)})"
+
+    keys = [
+        named("CONDITION_PRIMARY_KEY", (width + k for k in rel.primary_key)),
+        named("LEFT_KEY", (k for k, _ in pairs)),
+        named("RIGHT_KEY", (width + k for _, k in pairs)),
+    ]
+    times = [both[rel.left_time], both[width + rel.right_time]]
+    terms = [expression(t, both) for t in conjunctions(rel.condition)]
+    terms.append(f"__TEMPORAL_JOIN_CONDITION({', '.join([*times, *keys])})")
+    return [
+        f"joinType=[{_JOIN_NAMES[rel.join_type]}]",
+        f"where=[({' AND '.join(terms)})]",
+        f"select=[{', '.join(field_names(rel))}]",
+    ]
+
+
 def _watermark(node: Physical) -> list[str]:
     rel = node.rel
     assert isinstance(rel, WatermarkAssigner)
@@ -516,6 +543,7 @@ _DESCRIPTIONS: dict[type[Rel], tuple[str, Callable[[Physical], list[str]]]] = {
     TemporalSort: ("TemporalSort", _limits),
     Sink: ("Sink", _sink),
     ChangelogNormalize: ("ChangelogNormalize", _normalize),
+    TemporalJoin: ("TemporalJoin", _temporal_join),
     WatermarkAssigner: ("WatermarkAssigner", _watermark),
     DropUpdateBefore: ("DropUpdateBefore", lambda node: []),
 }

@@ -40,17 +40,17 @@ from planner.algebra import (
     TemporalSort,
     Union,
     Values,
-    WatermarkAssigner,
     rel_type,
 )
 from planner.catalog import CatalogTable, Column, TableSchema
 from planner.config import value
 from planner.digest import describe, needed_retractions
-from planner.expressions.ops import and_, conjunctions, is_always_true
+from planner.expressions.ops import TRUE, and_, call, conjunctions, is_always_true
 from planner.metadata.unique_keys import join_input_keys, smallest_key, upsert_keys
 from planner.passes.multi_joins import common_keys, equal_fields
 from planner.passes.push_filters import equi_keys, is_equi_key, null_filters
 from planner.physical import Deduplicate, Physical, changelog_mode, execution_type
+from planner.time_algebra import TemporalJoin, WatermarkAssigner
 
 __all__ = ["lower"]
 
@@ -156,6 +156,29 @@ class _Lowering:
 
     def exchange(self, node: Physical) -> Json:
         return {}
+
+    def temporal_join(self, node: Physical) -> Json:
+        rel = node.rel
+        assert isinstance(rel, TemporalJoin)
+        width = rel.left.width
+        pairs = equi_keys(rel.condition, width)
+        rest: Rex = and_(t for t in conjunctions(rel.condition) if not is_equi_key(t, width))
+        if not is_always_true(rest):
+            # Flink has TRUE where it took out the condition on time.
+            rest = call("AND", [*conjunctions(rest), TRUE], rest.type)
+        return {
+            "joinSpec": {
+                "joinType": rel.join_type,
+                "leftKeys": [k for k, _ in pairs],
+                "rightKeys": [k for _, k in pairs],
+                "filterNulls": null_filters(rel.condition, width),
+                "nonEquiCondition": None if is_always_true(rest) else rest.to_json(),
+            },
+            "isTemporalFunctionJoin": False,
+            "leftTimeAttributeIndex": rel.left_time,
+            "rightTimeAttributeIndex": rel.right_time,
+            "state": [self.state(0, rel.left_ttl, "leftState"), self.state(1, rel.right_ttl, "rightState")],
+        }
 
     def watermark(self, node: Physical) -> Json:
         rel = node.rel
@@ -373,6 +396,7 @@ _NODES: dict[type[Rel], tuple[str, Callable[[_Lowering, Physical], Json]]] = {
     Values: ("stream-exec-values_1", _Lowering.values),
     Expand: ("stream-exec-expand_1", _Lowering.expand),
     ChangelogNormalize: ("stream-exec-changelog-normalize_1", _Lowering.normalize),
+    TemporalJoin: ("stream-exec-temporal-join_1", _Lowering.temporal_join),
     WatermarkAssigner: ("stream-exec-watermark-assigner_1", _Lowering.watermark),
     DropUpdateBefore: ("stream-exec-drop-update-before_1", _Lowering.drop_update_before),
     Sink: ("stream-exec-sink_2", _Lowering.sink),

@@ -7,14 +7,18 @@ from dataclasses import replace
 from sqlglot import exp
 
 from execnodes.errors import SqlError
-from execnodes.rex import Rex
-from planner.algebra import Join, Rel
+from execnodes.rex import InputRef, Rex
+from planner.algebra import (
+    Join,
+    Rel,
+)
 from planner.binding.expressions import ExpressionBinder
 from planner.binding.hints import TtlHints
 from planner.binding.scope import Scope
 from planner.expressions.distinct import collapsed, not_distinct
 from planner.expressions.ops import TRUE, and_
 from planner.positions import place_of
+from planner.time_algebra import TemporalJoin
 
 __all__ = ["bind_join"]
 
@@ -87,6 +91,12 @@ def bind_join(
         )
     else:
         condition = TRUE
+    version = node.this.args.get("version")
+    if version is not None:
+        versions = _temporal(left, right_rel, condition, join_type, version, source)
+        ttls = hints.of(_name(left_scope)), hints.of(_name(right_scope))
+        versions = replace(versions, left_ttl=ttls[0], right_ttl=ttls[1], place=place)
+        return versions, scope.padded(len(left_scope.relations), False, join_type == "LEFT")
     padded = [join_type in ("RIGHT", "FULL"), join_type in ("LEFT", "FULL")]
     made = replace(
         Join(left_rel, right_rel, condition, join_type),
@@ -97,6 +107,47 @@ def bind_join(
         place=place,
     )
     return made, scope.padded(len(left_scope.relations), *padded)
+
+
+def _temporal(
+    left: tuple[Rel, Scope], right: Rel, condition: Rex, join_type: str, version: exp.Expr, source: str
+) -> TemporalJoin:
+    """The join of rows with the versions of ``right`` that held at their time.
+
+    Raises:
+        SqlError: SQL146, for what is no time attribute of the left table; SQL148, for a versioned table without one, or
+            with one of another type.
+    """
+    period = ExpressionBinder(left[1], "FOR SYSTEM_TIME AS OF").bind(version.expression)
+    place = place_of(version.expression, source)
+    if not isinstance(period, InputRef) or period.type.kind is None:
+        raise SqlError(
+            "SQL146",
+            "FOR SYSTEM_TIME AS OF takes the left table's time attribute only",
+            place=place,
+            expected="a column of the left table with a WATERMARK, or one that is PROCTIME()",
+        )
+    if period.type.kind == "PROCTIME":
+        return TemporalJoin(left[0], right, condition, join_type, period.index, None)
+    found = next((i for i, (_, t) in enumerate(right.fields) if t.kind == "ROWTIME"), None)
+    if found is None:
+        raise SqlError(
+            "SQL148",
+            "an event-time temporal table join requires both a primary key and a row time attribute in the versioned "
+            "table, but no row time attribute can be found",
+            place=place_of(version, source),
+            expected="WATERMARK FOR ... in the versioned table",
+        )
+    other = right.fields[found][1]
+    if other.root != period.type.root:
+        raise SqlError(
+            "SQL148",
+            "an event-time temporal table join requires the same type of row time in the left table and in the "
+            f"versioned table, but these are {period.type.summary()} and {other.summary()}",
+            place=place,
+            expected="two TIMESTAMP(3), or two TIMESTAMP_LTZ(3)",
+        )
+    return TemporalJoin(left[0], right, condition, join_type, period.index, found)
 
 
 def _name(scope: Scope) -> str | None:

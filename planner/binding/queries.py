@@ -338,6 +338,13 @@ class QueryBinder:
 
     def _from(self, first: exp.Expr, joins: Sequence[exp.Expr], hints: TtlHints) -> tuple[Rel, Scope]:
         out = self._joined(first, hints)
+        if first.args.get("version") is not None:
+            raise SqlError(
+                "SQL146",
+                "FOR SYSTEM_TIME AS OF stands behind the right table of a join only",
+                place=self.place(first.args["version"]),
+                expected="left_table JOIN table FOR SYSTEM_TIME AS OF left_table.time_attribute ON ...",
+            )
         for join in joins:
             out = bind_join(out, self._joined(join.this, hints), join, hints, self.source)
         return out
@@ -393,8 +400,6 @@ class QueryBinder:
 
     def _named_table(self, node: exp.Expr) -> tuple[Rel, str, tuple[str, ...]]:
         parts = [p.name for p in (node.args.get(k) for k in ("catalog", "db", "this")) if p is not None]
-        if node.args.get("version") is not None:
-            raise not_supported("FOR SYSTEM_TIME AS OF", self.place(node.args["version"]))
         cte = self.ctes.get(parts[0]) if len(parts) == 1 else None
         if cte is not None:
             if node.args.get("hints"):

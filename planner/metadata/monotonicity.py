@@ -26,11 +26,11 @@ from planner.algebra import (
     Rel,
     Scan,
     Union,
-    WatermarkAssigner,
 )
 from planner.expressions.ops import COMPARISONS, MIRRORED, conjunctions, kind, unwrap_cast
 from planner.expressions.search import expand_search
 from planner.metadata.predicates import predicates_of
+from planner.time_algebra import WatermarkAssigner
 
 __all__ = ["Monotonicity", "monotonicity"]
 

@@ -24,9 +24,9 @@ from planner.algebra import (
     Scan,
     Sink,
     Sort,
-    WatermarkAssigner,
 )
 from planner.expressions.ops import kind, same_type
+from planner.time_algebra import TemporalJoin, WatermarkAssigner
 
 __all__ = ["Keys", "are_unique", "join_input_keys", "keeps_values", "smallest_key", "unique_keys", "upsert_keys"]
 
@@ -53,6 +53,8 @@ def are_unique(rel: Rel, columns: frozenset[int]) -> bool:
     if isinstance(rel, (Project, Calc)):
         below = frozenset(e.index for c in columns if isinstance(e := rel.exprs[c], InputRef))
         return bool(below) and are_unique(rel.input, below)
+    if isinstance(rel, TemporalJoin):
+        rel = Join(rel.left, rel.right, rel.condition, rel.join_type)
     if isinstance(rel, Join):
         return _unique_in_join(rel, columns)
     return any(k <= columns for k in unique_keys(rel))
@@ -98,6 +100,8 @@ def _keys(rel: Rel, upsert: bool) -> Keys:
     if isinstance(rel, Sort):
         keys = _keys(rel.input, upsert)
         return _containing(keys, frozenset(i for i, _, _ in rel.order)) if upsert else keys
+    if isinstance(rel, TemporalJoin):
+        rel = Join(rel.left, rel.right, rel.condition, rel.join_type)
     if isinstance(rel, Join):
         return _of_join(rel, upsert)
     if isinstance(rel, MultiJoin):

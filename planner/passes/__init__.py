@@ -70,6 +70,7 @@ from planner.passes.split_python_joins import split_python_join
 from planner.passes.split_windows import split_windows
 from planner.passes.subqueries_to_correlates import subqueries_to_correlates
 from planner.passes.subqueries_to_joins import subqueries_to_joins
+from planner.passes.temporal_joins import key_of_versions
 from planner.passes.time_attributes import materialize_time_attributes
 from planner.passes.to_calcs import to_calcs
 from planner.passes.union_to_distinct import drop_distinct_below_union, union_to_distinct
@@ -206,6 +207,7 @@ PHASES: tuple[Phase, ...] = (
     Phase("calcs merged", "whole", function=to_calcs),
     Phase("rank numbers that nobody reads", "sequence", (remove_unused_rank_number,)),
     Phase("calc filters into the sources", "sequence", (push_calc_filter_into_scan,)),
+    Phase("versions", "sequence", (key_of_versions,)),
     Phase("time attributes", "whole", function=materialize_time_attributes),
     Phase("calcs merged again", "whole", function=to_calcs),
     Phase("sorts that run", "sequence", (physical_sort,)),

@@ -21,13 +21,13 @@ from planner.algebra import (
     Filter,
     Project,
     Rel,
-    WatermarkAssigner,
     field_names,
     refs_to,
     unique_names,
 )
 from planner.expressions.ops import call, cast, compare, input_refs, remap, same_type
 from planner.metadata.unique_keys import are_unique
+from planner.time_algebra import WatermarkAssigner
 
 __all__ = [
     "keep_names_of_filtered_groups",

@@ -38,7 +38,6 @@ from planner.algebra import (
     TemporalSort,
     Union,
     Values,
-    WatermarkAssigner,
     replace_inputs,
     walk,
 )
@@ -50,6 +49,7 @@ from planner.metadata.unique_keys import join_input_keys, upsert_keys
 from planner.passes.multi_joins import common_keys
 from planner.passes.push_filters import equi_keys
 from planner.physical import DeleteKind, Kinds, Physical, UpdateKind, kinds_of
+from planner.time_algebra import TemporalJoin, WatermarkAssigner
 
 __all__ = ["infer_changelog"]
 
@@ -112,6 +112,8 @@ def _provided(rel: Rel, inputs: tuple[Physical, ...], mini_batch: bool) -> Kinds
         return _ALL
     if isinstance(rel, Join) and rel.join_type not in ("INNER", "SEMI"):
         return _ALL
+    if isinstance(rel, TemporalJoin):
+        return inputs[0].kinds
     if isinstance(rel, MultiJoin) and "LEFT" in rel.join_types:
         return _ALL
     if isinstance(rel, _PASSING):
@@ -274,6 +276,12 @@ def _join(node: Physical, required: UpdateKind) -> Physical | None:
     return _rebuilt(node, inputs, required)
 
 
+def _temporal_join(node: Physical, required: UpdateKind) -> Physical | None:
+    left, right = node.inputs
+    versions = _update(right, "ONLY_UPDATE_AFTER") or _update(right, "BEFORE_AND_AFTER")
+    return _rebuilt(node, [_update(left, required), versions], required)
+
+
 def _keys_in_join_key(join: Join | MultiJoin) -> list[bool]:
     """Per input, whether it has an upsert key that contains the join key."""
     if isinstance(join, MultiJoin):
@@ -315,6 +323,7 @@ _VISITORS: dict[type[Rel], Callable[[Physical, UpdateKind], Physical | None]] = 
     TemporalSort: _passed,
     Join: _join,
     MultiJoin: _join,
+    TemporalJoin: _temporal_join,
     Calc: _calc,
     Exchange: _passed,
     Expand: _passed,
@@ -348,6 +357,10 @@ def _delete(node: Physical, required: DeleteKind) -> Physical | None:
         return None
     if isinstance(rel, Union):
         return _with_inputs(node, [_delete(i, required) for i in node.inputs], required)
+    if isinstance(rel, TemporalJoin):
+        left, right = node.inputs
+        versions = _deleting(right, "DELETE_BY_KEY") or _deleting(right, "FULL_DELETE")
+        return _with_inputs(node, [_deleting(left, required), versions], required)
     if isinstance(rel, (Join, MultiJoin)):
         sides = [
             _deleting(child, "DELETE_BY_KEY" if required == "DELETE_BY_KEY" and in_key else "FULL_DELETE")

@@ -22,13 +22,13 @@ from planner.algebra import (
     Rel,
     Scan,
     Sort,
-    WatermarkAssigner,
     field_names,
     refs_to,
     replace_inputs,
 )
 from planner.passes.multi_joins import common_keys
 from planner.passes.push_filters import equi_keys
+from planner.time_algebra import TemporalJoin, WatermarkAssigner
 
 __all__ = ["distribute"]
 
@@ -48,7 +48,7 @@ def distribute(rel: Rel) -> Rel:
         return replace(rel, input=_exchanged(inputs[0], rel.partition))
     if isinstance(rel, Sort):
         return replace(rel, input=_exchanged(inputs[0], ()))
-    if isinstance(rel, Join):
+    if isinstance(rel, (Join, TemporalJoin)):
         keys = equi_keys(rel.condition, rel.left.width)
         return replace(
             rel,

@@ -8,15 +8,22 @@ from __future__ import annotations
 from dataclasses import replace
 
 from execnodes.rex import InputRef, Rex
-from planner.algebra import Join, Project, Rel, field_names, refs_to
+from planner.algebra import (
+    Join,
+    Project,
+    Rel,
+    field_names,
+    refs_to,
+)
 from planner.binding.grouping import project_names
 from planner.expressions.ops import and_, call, conjunctions, input_refs, kind, remap, shift
+from planner.time_algebra import TemporalJoin
 
 __all__ = ["push_join_expressions"]
 
 
 def push_join_expressions(rel: Rel) -> Rel | None:
-    if not isinstance(rel, Join):
+    if not isinstance(rel, (Join, TemporalJoin)):
         return None
     width, total = rel.left.width, rel.left.width + rel.right.width
     extra_left: list[Rex] = []

@@ -10,8 +10,18 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from execnodes.rex import InputRef, Rex
-from planner.algebra import Filter, Join, Project, Rel, Union, field_names, is_identity, refs_to
+from planner.algebra import (
+    Filter,
+    Join,
+    Project,
+    Rel,
+    Union,
+    field_names,
+    is_identity,
+    refs_to,
+)
 from planner.expressions.ops import Over, input_refs, is_deterministic, remap, walk
+from planner.time_algebra import TemporalJoin
 
 __all__ = ["project_through_filter", "project_through_join", "project_through_union"]
 
@@ -44,12 +54,14 @@ def project_through_filter(rel: Rel) -> Rel | None:
 
 
 def project_through_join(rel: Rel) -> Rel | None:
-    if not isinstance(rel, Project) or not isinstance(rel.input, Join) or _has_window(rel.exprs):
+    if not isinstance(rel, Project) or not isinstance(rel.input, (Join, TemporalJoin)) or _has_window(rel.exprs):
         return None
     join = rel.input
     one_sided = join.join_type in ("SEMI", "ANTI")
     width, total = join.left.width, join.left.width + join.right.width
     used = {i for e in (*rel.exprs, join.condition) for i in input_refs(e)}
+    if isinstance(join, TemporalJoin):
+        used |= {join.left_time, *(() if join.right_time is None else (width + join.right_time,))}
     if not one_sided:
         if not any(i < width for i in used):
             used.add(0)
@@ -62,6 +74,9 @@ def project_through_join(rel: Rel) -> Rel | None:
     left = _fields(join.left, [i for i in kept if i < width])
     right = _fields(join.right, [i - width for i in kept if i >= width])
     narrowed = replace(join, left=left, right=right, condition=remap(join.condition, where))
+    if isinstance(join, TemporalJoin) and isinstance(narrowed, TemporalJoin):
+        right_time = None if join.right_time is None else where[width + join.right_time] - left.width
+        narrowed = replace(narrowed, left_time=where[join.left_time], right_time=right_time)
     exprs = tuple(remap(e, where) for e in rel.exprs)
     if is_identity(exprs, narrowed):
         return narrowed

@@ -8,8 +8,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from execnodes.rex import InputRef
-from planner.algebra import Project, Rel, Scan, WatermarkAssigner, field_names, is_identity, refs_to
+from planner.algebra import (
+    Project,
+    Rel,
+    Scan,
+    field_names,
+    is_identity,
+    refs_to,
+)
 from planner.expressions.ops import Over, refs, remap, walk
+from planner.time_algebra import WatermarkAssigner
 
 __all__ = ["project_through_watermark"]
 

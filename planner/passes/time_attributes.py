@@ -10,8 +10,20 @@ from dataclasses import replace
 
 from execnodes.rex import Call, InputRef, Rex
 from execnodes.types import LogicalType
-from planner.algebra import Aggregate, Calc, Join, MultiJoin, Rank, Rel, Sink, Union, field_names, replace_inputs
+from planner.algebra import (
+    Aggregate,
+    Calc,
+    Join,
+    MultiJoin,
+    Rank,
+    Rel,
+    Sink,
+    Union,
+    field_names,
+    replace_inputs,
+)
 from planner.expressions.ops import call, kind, substitute, with_operands
+from planner.time_algebra import TemporalJoin
 
 __all__ = ["materialize_time_attributes"]
 
@@ -30,6 +42,10 @@ def materialize_time_attributes(rel: Rel) -> Rel:
         left, right = (_materialized(i, range(i.width)) for i in inputs)
         fields = [*left.fields, *right.fields]
         return replace(rel, left=left, right=right, condition=_call(_retyped(rel.condition, fields)))
+    if isinstance(rel, TemporalJoin):
+        left, right = (_materialized(i, range(i.width), ("PROCTIME",)) for i in inputs)
+        join = replace(rel, left=left, right=right)
+        return _materialized(join, range(left.width, left.width + right.width))
     if isinstance(rel, MultiJoin):
         sources = tuple(_materialized(i, range(i.width)) for i in inputs)
         fields = [f for s in sources for f in s.fields]

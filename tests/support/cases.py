@@ -33,6 +33,7 @@ IN_SCOPE = (
     "sink_upsert_materializer_print",
     "sink_upsert_none",
     "sink_upsert_same_key",
+    "temporal_join_event_time",
     "statement_set_two_sinks",
     "topn_append_no_rownum",
     "topn_append_with_rownum",

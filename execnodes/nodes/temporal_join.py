@@ -1,0 +1,86 @@
+"""Joins with the version of a row that held at a given time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from execnodes.model import Flag
+from execnodes.nodes.base import FieldRef, StatefulNode, StateList, field_types, rex_refs
+from execnodes.registry import exec_node
+from execnodes.specs import JoinSpec
+from execnodes.support import field_names, joined_names, names_text, rex_text
+from execnodes.types import LogicalType
+
+if TYPE_CHECKING:
+    from execnodes.runtime.operators import Stateful
+
+__all__ = ["TemporalJoin"]
+
+
+@exec_node
+class TemporalJoin(StatefulNode):
+    """Joins each row with the version of a row of another table that held at its time.
+
+    Flink's plans have no ``state`` for this node; Flink passes over the one written here.
+
+    .. code-block:: sql
+
+        INSERT INTO converted SELECT o.id, o.amount * r.rate AS amount
+        FROM orders AS o JOIN rates FOR SYSTEM_TIME AS OF o.order_time AS r ON o.currency = r.currency
+    """
+
+    NAME: ClassVar[str] = "stream-exec-temporal-join"
+    VERSION: ClassVar[int] = 1
+    STATE_NAMES: ClassVar[tuple[str, ...]] = ("leftState", "rightState")
+    INPUTS: ClassVar[int | None] = 2
+
+    join_spec: JoinSpec
+    is_temporal_function_join: Flag
+    left_time_attribute_index: int
+    right_time_attribute_index: int
+    state: StateList = ()
+
+    def field_refs(self) -> Iterator[FieldRef]:
+        yield from super().field_refs()
+        spec = self.join_spec
+        for side, (key, keys) in enumerate((("leftKeys", spec.left_keys), ("rightKeys", spec.right_keys))):
+            yield from (FieldRef(f"/joinSpec/{key}/{k}", index, side) for k, index in enumerate(keys))
+        if spec.non_equi_condition is not None:
+            yield from rex_refs(spec.non_equi_condition, "/joinSpec/nonEquiCondition", None)
+        yield FieldRef("/leftTimeAttributeIndex", self.left_time_attribute_index, 0)
+        if self.right_time_attribute_index >= 0:
+            yield FieldRef("/rightTimeAttributeIndex", self.right_time_attribute_index, 1)
+
+    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
+        left, right = map(field_types, inputs)
+        return (*left, *right)
+
+    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
+        from execnodes.runtime.kernels.temporal_join import ProcessingTimeJoinKernel, TemporalJoinKernel
+        from execnodes.runtime.operators import Stateful
+        from execnodes.zone import local_time_zone
+
+        spec = self.join_spec
+        keys = (spec.left_keys, spec.right_keys)
+        zone = local_time_zone(session)
+        if self.right_time_attribute_index < 0 or self._by_processing_time(inputs):
+            return Stateful(ProcessingTimeJoinKernel(inputs[0], inputs[1], spec, zone), keys)
+        times = (self.left_time_attribute_index, self.right_time_attribute_index)
+        return Stateful(TemporalJoinKernel(inputs[0], inputs[1], spec, *times, zone), keys)
+
+    def _by_processing_time(self, inputs: Sequence[LogicalType]) -> bool:
+        return inputs[0].fields[self.left_time_attribute_index].type.kind == "PROCTIME"
+
+    def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
+        spec = self.join_spec
+        left, right = (field_names(row) for row in inputs) if len(inputs) == 2 else ((), ())
+        conditions = [
+            f"left.{names_text([a], left)} = right.{names_text([b], right)}"
+            for a, b in zip(spec.left_keys, spec.right_keys, strict=True)
+        ]
+        if spec.non_equi_condition is not None:
+            conditions.append(rex_text(spec.non_equi_condition, joined_names(inputs)))
+        word = "left outer joins" if spec.join_type == "LEFT" else "joins"
+        at = names_text([self.left_time_attribute_index], left)
+        return f"{word} left with the version of right that held at left.{at}, on {' and '.join(conditions)}"
