@@ -22,6 +22,7 @@ __all__ = [
     "AggCall",
     "Aggregate",
     "Calc",
+    "ChangelogFunction",
     "ChangelogNormalize",
     "Correlate",
     "DropUpdateBefore",
@@ -504,6 +505,25 @@ class DropUpdateBefore(Single):
 
 @dataclass(frozen=True)
 class ChangelogNormalize(Single):
+class ChangelogFunction(_Single):
+    """``FROM_CHANGELOG`` or ``TO_CHANGELOG``.
+
+    ``op`` is the column of operation codes that the call names, ``mapping`` its map of codes; None for the defaults.
+    """
+
+    name: str
+    op: str | None
+    mapping: Rex | None
+    row: tuple[Field, ...]
+    place: Place | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.row
+
+
+@dataclass(frozen=True)
+class ChangelogNormalize(_Single):
     """Upserts, or changes that may come twice, as a changelog by ``key``, of the rows that meet ``condition``.
 
     ``required`` says that nothing but this makes the changes right, even where whole old rows are not asked for.

@@ -15,6 +15,7 @@ from planner.algebra import (
     AggCall,
     Aggregate,
     Calc,
+    ChangelogFunction,
     ChangelogNormalize,
     DropUpdateBefore,
     Exchange,
@@ -409,6 +410,20 @@ def _multi_join(node: Physical) -> list[str]:
     return [*out, f"joinConditions=[{conditions}]", f"select=[{select}]", f"rowType=[{row}]"]
 
 
+def _changelog_function(node: Physical) -> list[str]:
+    rel = node.rel
+    assert isinstance(rel, ChangelogFunction)
+    op = "DEFAULT()" if rel.op is None else f"DESCRIPTOR({_charset(rel.op)})"
+    mapping = "DEFAULT()" if rel.mapping is None else _prefix(rel.mapping, ())
+    row = "RecordType(" + ", ".join(f"{calcite_type(t)} {n}" for n, t in rel.fields) + ")"
+    return [
+        f"invocation=[{rel.name}(TABLE(#0), {op}, {mapping}, DEFAULT(), DEFAULT())]",
+        "uid=[null]",
+        f"select=[{','.join(n for n, _ in rel.fields)}]",
+        f"rowType=[{row}]",
+    ]
+
+
 def _input_spec(rel: Join, side: int) -> str:
     from planner.metadata.unique_keys import join_input_keys
     from planner.passes.push_filters import equi_keys
@@ -531,6 +546,7 @@ _DESCRIPTIONS: dict[type[Rel], tuple[str, Callable[[Physical], list[str]]]] = {
     Values: ("Values", _values),
     Expand: ("Expand", _expand),
     Calc: ("Calc", _calc),
+    ChangelogFunction: ("ProcessTableFunction", _changelog_function),
     Exchange: ("Exchange", _exchange),
     Aggregate: ("GroupAggregate", _aggregate),
     Join: ("Join", _join),

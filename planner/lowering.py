@@ -9,15 +9,17 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from execnodes.changelog import RowKind
 from execnodes.graph import FLINK_VERSION, ExecGraph
 from execnodes.nodes.base import ExecNode
 from execnodes.registry import node_from_json
-from execnodes.rex import Rex
+from execnodes.rex import Literal, Rex
 from execnodes.ttl import format_ttl, parse_ttl
-from execnodes.types import row_type
+from execnodes.types import STRING, LogicalType, row_type
 from planner.algebra import (
     Aggregate,
     Calc,
+    ChangelogFunction,
     ChangelogNormalize,
     DropUpdateBefore,
     Exchange,
@@ -314,6 +316,38 @@ class _Lowering:
         out["state"] = [self.state(i, ttl, f"input-state-{i}") for i, ttl in enumerate(rel.ttls)]
         return out
 
+    def changelog_function(self, node: Physical) -> Json:
+        rel = node.rel
+        assert isinstance(rel, ChangelogFunction)
+
+        def default(kind: str) -> Json:
+            return {"kind": "CALL", "syntax": "SPECIAL", "internalName": "$DEFAULT$1", "type": kind}
+
+        op = default("DESCRIPTOR")
+        if rel.op is not None:
+            name = Literal(LogicalType("CHAR", False, length=len(rel.op)), rel.op)
+            op = {"kind": "CALL", "internalName": "$DESCRIPTOR$1", "operands": [name.to_json()]}
+            op["type"] = "DESCRIPTOR NOT NULL"
+        text = str(STRING)
+        table = {"kind": "TABLE_ARG_CALL", "inputIndex": 0, "partitionKeys": [], "orderKeys": [], "orderDirections": []}
+        call: Json = {"kind": "CALL", "internalName": f"${rel.name}$1"}
+        call["operands"] = [
+            {**table, "type": rel_type(rel.input).not_null().to_json()},
+            op,
+            default(f"MAP<{text}, {text}>") if rel.mapping is None else rel.mapping.to_json(),
+            default("DESCRIPTOR"),
+            default(text),
+        ]
+        call["type"] = rel_type(rel).not_null().to_json()
+        rows, changes = ["INSERT"], [kind.name for kind in RowKind]
+        modes = (rows, changes) if rel.name == "FROM_CHANGELOG" else (changes, rows)
+        return {
+            "uid": None,
+            "functionCall": call,
+            "inputChangelogModes": [modes[0]],
+            "outputChangelogMode": modes[1],
+        }
+
     def normalize(self, node: Physical) -> Json:
         rel = node.rel
         assert isinstance(rel, ChangelogNormalize)
@@ -383,6 +417,7 @@ class _Lowering:
 _NODES: dict[type[Rel], tuple[str, Callable[[_Lowering, Physical], Json]]] = {
     Scan: ("stream-exec-table-source-scan_2", _Lowering.scan),
     Calc: ("stream-exec-calc_1", _Lowering.calc),
+    ChangelogFunction: ("stream-exec-process-table-function_1", _Lowering.changelog_function),
     Exchange: ("stream-exec-exchange_1", _Lowering.exchange),
     Aggregate: ("stream-exec-group-aggregate_1", _Lowering.aggregate),
     Deduplicate: ("stream-exec-deduplicate_1", _Lowering.deduplicate),

@@ -27,6 +27,7 @@ from planner.algebra import (
     is_identity,
     unique_names,
 )
+from planner.binding.changelog_functions import CHANGELOG_FUNCTIONS, bind_changelog_function
 from planner.binding.errors import counted, not_supported
 from planner.binding.expressions import ExpressionBinder
 from planner.binding.grouping import GroupingBinder, contains_aggregate
@@ -370,10 +371,11 @@ class QueryBinder:
             raise not_supported("UNNEST", self.place(node))
         elif isinstance(node, exp.TableFromRows):
             call = node.this
-            raise not_supported(
-                f"the table function {function_name(call)}" if isinstance(call, exp.Anonymous) else "a table function",
-                self.place(node),
-            )
+            if not isinstance(call, exp.Anonymous):
+                raise not_supported("a table function", self.place(node))
+            if function_name(call) not in CHANGELOG_FUNCTIONS:
+                raise not_supported(f"the table function {function_name(call)}", self.place(node))
+            rel, name, path = bind_changelog_function(call, self._argument_table, self._constant, self.source), "", ()
         else:
             raise not_supported(type(node).__name__, self.place(node))
         alias = node.args.get("alias")
@@ -397,6 +399,17 @@ class QueryBinder:
             rel = replace(rel, alias=name)
         scope = Scope.of(self.source, Relation(name, rel.fields, 0, path))
         return rel, replace(scope, subqueries=self.subquery, outer=self.outer)
+
+    def _argument_table(self, node: exp.Expr) -> Rel:
+        """The table of an argument ``TABLE t`` or ``TABLE (query)``."""
+        if isinstance(node, exp.Column):
+            parts = [p for p in (node.args.get("db"), node.args.get("table"), node.this) if p is not None]
+            catalog, database, name = [None] * (3 - len(parts)) + parts
+            node = exp.Table(this=name, db=database, catalog=catalog).update_positions(node.this)
+        return self._table(node)[0]
+
+    def _constant(self, node: exp.Expr) -> Rex:
+        return ExpressionBinder(Scope(self.source), "an argument").bind(node)
 
     def _named_table(self, node: exp.Expr) -> tuple[Rel, str, tuple[str, ...]]:
         parts = [p.name for p in (node.args.get(k) for k in ("catalog", "db", "this")) if p is not None]

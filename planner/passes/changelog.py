@@ -21,6 +21,7 @@ from execnodes.errors import Place, SqlError
 from planner.algebra import (
     Aggregate,
     Calc,
+    ChangelogFunction,
     ChangelogNormalize,
     DropUpdateBefore,
     Exchange,
@@ -108,6 +109,12 @@ def _provided(rel: Rel, inputs: tuple[Physical, ...], mini_batch: bool) -> Kinds
         if not inputs[0].is_insert_only:
             raise _not_consumed("ORDER BY a time attribute", inputs[0], _INSERT, rel.place)
         return _INSERT
+    if isinstance(rel, ChangelogFunction):
+        if rel.name == "TO_CHANGELOG":
+            return _INSERT
+        if not inputs[0].is_insert_only:
+            raise _not_consumed("FROM_CHANGELOG", inputs[0], _INSERT, rel.place)
+        return _ALL
     if isinstance(rel, ChangelogNormalize):
         return _ALL
     if isinstance(rel, Join) and rel.join_type not in ("INNER", "SEMI"):
@@ -216,6 +223,12 @@ def _normalize(node: Physical, required: UpdateKind) -> Physical | None:
     return _rebuilt(node, [_update(node.input, "ONLY_UPDATE_AFTER")], required)
 
 
+def _changelog_function(node: Physical, required: UpdateKind) -> Physical | None:
+    if required == "ONLY_UPDATE_AFTER":
+        return None
+    return _rebuilt(node, [_update(node.input, "BEFORE_AND_AFTER")], required)
+
+
 def _aggregate(node: Physical, required: UpdateKind) -> Physical | None:
     return _rebuilt(node, [_update(node.input, "BEFORE_AND_AFTER")], required)
 
@@ -317,6 +330,7 @@ _VISITORS: dict[type[Rel], Callable[[Physical, UpdateKind], Physical | None]] = 
     Scan: _scan,
     Values: lambda node, required: replace(node, update=required) if required == "NONE" else None,
     Aggregate: _aggregate,
+    ChangelogFunction: _changelog_function,
     Rank: _rank,
     Limit: _limit,
     SortLimit: _rank,

@@ -24,6 +24,32 @@ CASES = [
     ("SELECT t.a, t.b FROM t JOIN u USING (b)", "SQL100", "b", "no column 'b'", None),
     ("SELECT x.a, x.b FROM (SELECT a FROM t) AS x(a, b)", "SQL115", "AS x(a, b)", "'x' has 1 column", None),
     ("SELECT a, ROW_NUMBER() OVER w FROM p", "SQL105", "w", "no window 'w'", None),
+    # functions between rows and changes
+    ("SELECT a, b FROM FROM_CHANGELOG(TABLE t, DESCRIPTOR(cc))", "SQL119", "DESCRIPTOR", "'cc'", "'c'?"),
+    ("SELECT a, b FROM FROM_CHANGELOG(TABLE t, DESCRIPTOR(a))", "SQL119", "DESCRIPTOR", "of type INT", None),
+    ("SELECT a, b FROM FROM_CHANGELOG(3)", "SQL119", "3", "must be a table", None),
+    ("SELECT a, b FROM FROM_CHANGELOG(TABLE t, mapping => 3)", "SQL119", "mapping => 3", "no argument 'mapping'", None),
+    (
+        "SELECT a, b FROM FROM_CHANGELOG(TABLE t, DESCRIPTOR(c), MAP['u', 'UPDATE_AFTER'])",
+        "SQL119",
+        "MAP['u', 'UPDATE_AFTER']",
+        "without UPDATE_BEFORE",
+        None,
+    ),
+    (
+        "SELECT a, b FROM FROM_CHANGELOG(TABLE t, DESCRIPTOR(c), MAP['c', 'INSERT', 'r', 'INSERT'])",
+        "SQL119",
+        "MAP['c', 'INSERT', 'r', 'INSERT']",
+        "INSERT comes twice",
+        "MAP['c, r', 'INSERT']",
+    ),
+    (
+        "SELECT a, b FROM TO_CHANGELOG(TABLE t, op_mapping => MAP['INSERTS', 'c'])",
+        "SQL119",
+        "MAP['INSERTS', 'c']",
+        "'INSERTS'",
+        "did you mean 'INSERT'?",
+    ),
     # types
     ("SELECT a, b FROM t WHERE a", "SQL103", "a", "of type INT", None),
     ("SELECT a, COUNT(*) FILTER (WHERE b) FROM t GROUP BY a", "SQL103", "b", "FILTER is of type BIGINT", None),

@@ -17,6 +17,7 @@ IN_SCOPE = (
     "changelog_normalize_upsert",
     "dedup_keep_first_proctime",
     "dedup_keep_last_proctime",
+    "from_changelog_retract",
     "group_agg_retract",
     "join_inner_append",
     "join_inner_hint_ttl",

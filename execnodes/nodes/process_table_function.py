@@ -1,0 +1,101 @@
+"""Functions from tables to tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from execnodes.changelog import RowKind
+from execnodes.model import ALWAYS, JsonObject, Text
+from execnodes.nodes.base import ExecNode
+from execnodes.registry import exec_node
+from execnodes.types import LogicalType
+
+if TYPE_CHECKING:
+    from execnodes.runtime.operators import Stateless
+
+__all__ = ["ProcessTableFunction", "row_kinds"]
+
+
+@exec_node
+class ProcessTableFunction(ExecNode):
+    """Calls a function that takes a table: ``FROM_CHANGELOG`` makes changes of rows, ``TO_CHANGELOG`` rows of changes.
+
+    .. code-block:: sql
+
+        INSERT INTO totals SELECT product, SUM(amount)
+        FROM FROM_CHANGELOG(input => TABLE order_log, op => DESCRIPTOR(op)) GROUP BY product
+    """
+
+    NAME: ClassVar[str] = "stream-exec-process-table-function"
+    VERSION: ClassVar[int] = 1
+    INPUTS: ClassVar[int | None] = None
+
+    uid: Annotated[Text | None, ALWAYS] = None
+    function_call: JsonObject
+    input_changelog_modes: tuple[tuple[Text, ...], ...] = ()
+    output_changelog_mode: tuple[Text, ...] = ()
+
+    @classmethod
+    def layout(cls) -> tuple[tuple[str, str, bool, Any], ...]:
+        """As for every node, but that Flink writes the fields of this type last."""
+        entries = {entry[0]: entry for entry in super().layout()}
+        own = cls.own_fields()
+        common = [name for name in entries if name not in own and name != "stateplan"]
+        return tuple(entries[name] for name in (*common, *own, "stateplan"))
+
+    @property
+    def function(self) -> str:
+        """The function's name: the built-in one's without ``$`` and version, else the one in the catalog."""
+        call = self.function_call
+        name = str(call.get("internalName") or call.get("catalogName") or call.get("systemName") or "?")
+        return name.removeprefix("$").rpartition("$")[0] if name.startswith("$") else name
+
+    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
+        from execnodes.runtime.kernels.changelog_functions import FromChangelogTransform, ToChangelogTransform
+        from execnodes.runtime.operators import Stateless
+
+        names = [f.name for f in inputs[0].fields]
+        codes = self._mapping() or {kind.name: kind.name for kind in RowKind}
+        op = self._op()
+        try:
+            if self.function == "TO_CHANGELOG":
+                texts = {kind: code for words, code in codes.items() for kind in row_kinds(words)}
+                return Stateless((ToChangelogTransform(len(names), texts),))
+            if self.function == "FROM_CHANGELOG" and op in names:
+                kinds = {c.strip(): row_kinds(word)[0] for found, word in codes.items() for c in found.split(",")}
+                return Stateless((FromChangelogTransform(names.index(op), len(names), kinds),))
+        except KeyError as word:
+            raise self.not_supported(f"the change operation {word}") from None
+        raise self.not_supported(f"the function {self.function}")
+
+    def _constants(self, argument: int) -> list[str]:
+        """The constants in an argument; nothing for its default."""
+        arguments = _operands(self.function_call)
+        return [str(o.get("value")) for o in _operands(arguments[argument])] if argument < len(arguments) else []
+
+    def _op(self) -> str:
+        """The column of operation codes."""
+        return next(iter(self._constants(1)), "op")
+
+    def _mapping(self) -> dict[str, str]:
+        """The argument ``op_mapping``; empty for its default."""
+        values = self._constants(2)
+        return dict(zip(values[::2], values[1::2], strict=False))
+
+    def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
+        if self.function == "FROM_CHANGELOG":
+            return f"makes changes of rows; column {self._op()} says which"
+        if self.function == "TO_CHANGELOG":
+            return f"makes rows of changes; column {self._op()} says which"
+        return f"calls {self.function}"
+
+
+def _operands(call: Mapping[str, Any]) -> list[dict[str, Any]]:
+    found = call.get("operands")
+    return [o for o in found if isinstance(o, dict)] if isinstance(found, list) else []
+
+
+def row_kinds(text: str) -> list[RowKind]:
+    """The kinds that ``op_mapping`` names, such as ``INSERT, UPDATE_AFTER``. Raises KeyError for another word."""
+    return [RowKind[word.strip()] for word in text.split(",")]
