@@ -504,8 +504,7 @@ class DropUpdateBefore(Single):
 
 
 @dataclass(frozen=True)
-class ChangelogNormalize(Single):
-class ChangelogFunction(_Single):
+class ChangelogFunction(Single):
     """``FROM_CHANGELOG`` or ``TO_CHANGELOG``.
 
     ``op`` is the column of operation codes that the call names, ``mapping`` its map of codes; None for the defaults.
@@ -523,7 +522,7 @@ class ChangelogFunction(_Single):
 
 
 @dataclass(frozen=True)
-class ChangelogNormalize(_Single):
+class ChangelogNormalize(Single):
     """Upserts, or changes that may come twice, as a changelog by ``key``, of the rows that meet ``condition``.
 
     ``required`` says that nothing but this makes the changes right, even where whole old rows are not asked for.
