@@ -60,7 +60,8 @@ class SortSpec(PlanModel):
 
 
 class ConstantRange(PlanModel):
-    """The rows with numbers ``start`` to ``end``, from 1, both included."""
+    """The rows with numbers ``start`` to ``end``, both included; the first row has the number 1, so that a start below
+    it is as good as 1."""
 
     type: Literal["Constant"] = "Constant"
     start: Annotated[int, Field(strict=True)]
@@ -68,12 +69,12 @@ class ConstantRange(PlanModel):
 
     @model_validator(mode="after")
     def _not_empty(self) -> ConstantRange:
-        if not 1 <= self.start <= self.end:
+        if self.end < 1 or self.start > self.end:
             raise custom_error(
                 PlanError(
                     "PLAN044",
                     f"a rank range goes from {self.start} to {self.end}",
-                    expected="a start from 1 and an end that is not before it",
+                    expected="an end from 1 on, and a start that is not behind it",
                 )
             )
         return self
@@ -145,6 +146,6 @@ def range_text(given: ConstantRange | VariableRange | ConstantRangeWithoutEnd, n
         return f"the first {names_text([given.end_index], names)} rows"
     if isinstance(given, ConstantRangeWithoutEnd):
         return f"the rows from {given.start} on"
-    if given.start == given.end:
+    if given.start == given.end or given.end == 1:
         return "the first row" if given.end == 1 else f"row {given.end}"
-    return f"the first {given.end} rows" if given.start == 1 else f"rows {given.start} to {given.end}"
+    return f"the first {given.end} rows" if given.start <= 1 else f"rows {given.start} to {given.end}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from execnodes.errors import PlanError
 from execnodes.model import Flag, Index
 from execnodes.nodes.base import FieldRef, StatefulNode, StateList, field_types
 from execnodes.registry import exec_node
@@ -12,6 +13,7 @@ from execnodes.support import joined_names, names_text
 from execnodes.types import LogicalType
 
 if TYPE_CHECKING:
+    from execnodes.runtime.kernel import Kernel
     from execnodes.runtime.operators import Stateful
 
 __all__ = ["Deduplicate"]
@@ -53,10 +55,29 @@ class Deduplicate(StatefulNode):
         from execnodes.runtime.kernels.deduplicate import DeduplicateKernel
         from execnodes.runtime.operators import Stateful
 
+        keys = self.unique_keys
         if self.is_rowtime:
-            raise self.not_supported("deduplication by event time")
-        kernel = DeduplicateKernel(inputs[0], self.unique_keys, self.keep_last_row, self.generate_update_before)
-        return Stateful(kernel, (self.unique_keys,))
+            return Stateful(self._by_rowtime(inputs[0]), (keys,))
+        return Stateful(DeduplicateKernel(inputs[0], keys, self.keep_last_row, self.generate_update_before), (keys,))
+
+    def _by_rowtime(self, row: LogicalType) -> Kernel:
+        """The kernel by event time. A plan of before Flink 2.3 says nothing about ``outputInsertOnly``: updates then.
+
+        Raises:
+            PlanError: PLAN046, when no field of the input is a rowtime attribute.
+        """
+        from execnodes.runtime.kernels.deduplicate_rowtime import RowtimeDeduplicateKernel, RowtimeFirstRowKernel
+
+        rowtime = next((i for i, f in enumerate(row.fields) if f.type.kind == "ROWTIME"), None)
+        if rowtime is None:
+            raise PlanError(
+                "PLAN046",
+                f"node {self.id} deduplicates by event time, and its input has no rowtime attribute",
+                expected="a field of kind ROWTIME in the output type of its input",
+            )
+        if self.output_insert_only and not self.keep_last_row:
+            return RowtimeFirstRowKernel(row, self.unique_keys, rowtime)
+        return RowtimeDeduplicateKernel(row, self.unique_keys, rowtime, self.keep_last_row, self.generate_update_before)
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         which, clock = "last" if self.keep_last_row else "first", "event" if self.is_rowtime else "processing"

@@ -179,7 +179,7 @@ def fetch_state(
         if due is None or table.due is None:
             return found
         rows = due(table)
-        if not found.height or not rows.height:
+        if not found.height or not rows.height or not table.identity:
             return found if found.height else rows
         return pl.concat([found, rows]).unique(subset=list(table.identity), keep="first", maintain_order=True)
 

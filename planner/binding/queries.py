@@ -200,8 +200,7 @@ class QueryBinder:
         if where is not None:
             rel = Filter(rel, ExpressionBinder(scope, "WHERE").condition(where.this, "WHERE"))
         windows = {w.this.name: w for w in node.args.get("windows") or ()}
-        written = self._items(node.expressions, scope)
-        items = self._laid_out(written, targets)
+        items = self._laid_out(self._items(node.expressions, scope), targets)
         ordering = Ordering.of(node, self.source, top)
         only = scope.relations[0].name if len(scope.relations) == 1 else None
         group, having = node.args.get("group"), node.args.get("having")
@@ -211,12 +210,12 @@ class QueryBinder:
             or any(i.node is not None and contains_aggregate(i.node) for i in items)
         )
         if aggregated:
-            rel = self._grouped(node, rel, scope, items, windows, hints.of(only), ordering, written)
+            rel = self._grouped(node, rel, scope, items, windows, hints.of(only), ordering)
         else:
             binder = ExpressionBinder(scope, "SELECT", windows=True, named_windows=windows)
             exprs = [i.rex if i.rex is not None else binder.bind(_value(i)) for i in items]
             self._typed(items, exprs)
-            exprs += _ordered(ordering, binder.bind, written, exprs, node)
+            exprs += _ordered(ordering, binder.bind, items, exprs, node)
             rel = Project(rel, tuple(exprs), tuple(unique_names([*_names(items), *(n for n, _ in ordering.added)])))
         if node.args.get("distinct") is not None:
             rel = self._distinct(rel, hints.of(only), self.place(node.args["distinct"]))
@@ -241,7 +240,6 @@ class QueryBinder:
         windows: dict[str, exp.Expr],
         ttl: int | None,
         ordering: Ordering,
-        written: list[_Item],
     ) -> Rel:
         group = node.args.get("group")
         binder = GroupingBinder(rel, scope, group, windows)
@@ -258,7 +256,7 @@ class QueryBinder:
             binder.windows = False
             condition = binder.condition(having.this, "HAVING")
         self._typed(items, exprs)
-        exprs += _ordered(ordering, binder.bind, written, exprs, node)
+        exprs += _ordered(ordering, binder.bind, items, exprs, node)
         aggregate = binder.build(ttl, self.place(group if group is not None else node))
         if condition is not None:
             aggregate = Filter(aggregate, condition)
@@ -442,7 +440,7 @@ class QueryBinder:
         manager.current_catalog, manager.current_database = view.catalog, view.database
         try:
             binder = QueryBinder(manager, view.source or self.source, depth=self.depth + 1, numbers=self.numbers)
-            rel = replace(binder, hinted=self.hinted).bind(view.query, top=True)
+            rel = replace(binder, hinted=self.hinted).bind(view.query)
         finally:
             manager.current_catalog, manager.current_database = current
         names = view.schema.names

@@ -13,8 +13,9 @@ from execnodes.rex import InputRef, Literal, Rex
 from execnodes.types import BIGINT
 from planner.algebra import Calc, Rank, Rel, Window, field_names, is_identity, refs_to
 from planner.binding.errors import not_supported
+from planner.expressions.cnf import to_cnf
 from planner.expressions.fold import evaluate
-from planner.expressions.ops import COMPARISONS, MIRRORED, and_, conjunctions, input_refs, kind, remap
+from planner.expressions.ops import COMPARISONS, MIRRORED, and_, conjunctions, input_refs, kind, remap, with_operands
 from planner.expressions.search import expand_search
 from planner.metadata.unique_keys import upsert_keys
 
@@ -64,9 +65,7 @@ def rank_of_window(rel: Rel) -> Rel | None:
     if any(number in input_refs(e) for e in rel.exprs):
         plain = [n for n, e in zip(rel.names, rel.exprs, strict=True) if isinstance(e, InputRef) and e.index == number]
         name = plain[-1] if plain else window.name
-    # A number below 1 is never given; Flink keeps such a start, and its operators take it as 1.
-    start = max(given.start, 1)
-    rank = Rank(window.input, window.partition, window.order, start, end, name, window.place, given.end_index)
+    rank = Rank(window.input, window.partition, window.order, given.start, end, name, window.place, given.end_index)
     condition = and_(rest) if rest else None
     if condition is None and is_identity(rel.exprs, rank):
         return rank
@@ -86,13 +85,12 @@ def _rank_range(condition: Rex, number: int) -> tuple[_Range, list[Rex]] | None:
     """The range that ``condition`` gives to the field ``number``, and its other terms; None for none."""
     bounds: list[tuple[str, Rex]] = []
     rest: list[Rex] = []
-    for term in conjunctions(condition):
-        for c in conjunctions(expand_search(term)) if number in input_refs(term) else [term]:
-            bound = _bound(c, number)
-            if bound is None:
-                rest.append(c)
-            else:
-                bounds.append(bound)
+    for c in conjunctions(to_cnf(_expanded(condition))):
+        bound = _bound(c, number)
+        if bound is None:
+            rest.append(c)
+        else:
+            bounds.append(bound)
     found = [_limit(op, value) for op, value in bounds]
     match sorted((b for b in found if b is not None), key=lambda b: b[0]):
         case [("field", index)] if len(found) == 1:
@@ -106,6 +104,12 @@ def _rank_range(condition: Rex, number: int) -> tuple[_Range, list[Rex]] | None:
         case [("low", low), ("up", high)] if len(found) == 2:
             return _Range(low, high), rest
     return None
+
+
+def _expanded(rex: Rex) -> Rex:
+    """``rex`` with comparisons in place of the intervals that they were taken together to."""
+    inner = expand_search(rex)
+    return with_operands(inner, [_expanded(c) for c in inner.children]) if inner.children else inner
 
 
 def _bound(term: Rex, number: int) -> tuple[str, Rex] | None:

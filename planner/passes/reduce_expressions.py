@@ -71,9 +71,9 @@ class _Folder:
             value = fold.evaluate(self._inlined(rex))
             if value is not None:
                 return _typed(value, rex.type) if self.keep_types else value
-        if isinstance(rex, Over) or not rex.children:
-            return rex
-        return with_operands(rex, [self.fold(c) for c in rex.children])
+        if isinstance(rex, Over):
+            return replace(rex, partition=tuple(self.fold(p) for p in rex.partition))
+        return with_operands(rex, [self.fold(c) for c in rex.children]) if rex.children else rex
 
 
 def _typed(value: Literal, target: LogicalType) -> Rex:

@@ -10,16 +10,19 @@ from dataclasses import replace
 
 from execnodes.connectors.registry import metadata_columns, source_abilities
 from execnodes.rex import InputRef
-from planner.algebra import Calc, FilterAbility, LimitAbility, ProjectAbility, Rel, Scan, replace_inputs, walk
+from planner.algebra import Ability, Calc, LimitAbility, ProjectAbility, Rel, Scan, replace_inputs, walk
 from planner.passes.to_calcs import merged_calcs
 
 __all__ = ["reuse_scans"]
 
 
 def _group(scan: Scan) -> Hashable:
-    filters = tuple(a for a in scan.abilities if isinstance(a, FilterAbility))
-    limits = tuple(a for a in scan.abilities if isinstance(a, LimitAbility))
-    return scan.table.identifier, tuple(scan.table.options.items()), scan.hints, filters, limits
+    return scan.table.identifier, tuple(scan.table.options.items()), scan.hints, _others(scan)
+
+
+def _others(scan: Scan) -> tuple[Ability, ...]:
+    """What the scan is told besides the columns to read."""
+    return tuple(a for a in scan.abilities if not isinstance(a, ProjectAbility))
 
 
 def _key(scan: Scan) -> Hashable:
@@ -31,7 +34,7 @@ def _filtered_after_projection(scan: Scan) -> bool:
     for a in scan.abilities:
         if isinstance(a, ProjectAbility):
             seen = seen or a.projects
-        elif seen:
+        elif seen and not isinstance(a, LimitAbility):
             return True
     return False
 
@@ -77,13 +80,12 @@ def _union(scans: Iterable[Scan]) -> Scan | None:
         for i, k in enumerate(_metadata(s))
     }
     fields = [*((columns[i].name, replace(columns[i].type, kind=None)) for i in physical), *(by_key[k] for k in keys)]
-    filters = tuple(a for a in first.abilities if isinstance(a, FilterAbility))
     ability = ProjectAbility(physical, keys, tuple(fields), merged=True)
     return replace(
         first,
         names=tuple(n for n, _ in fields),
         types=tuple(t for _, t in fields),
-        abilities=(*filters, ability, *(a for a in first.abilities if isinstance(a, LimitAbility))),
+        abilities=(*_others(first), ability),
     )
 
 

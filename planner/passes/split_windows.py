@@ -34,7 +34,8 @@ def split_windows(rel: Rel) -> Rel | None:
     level = _level_zero(rel, over)
     fields = rel.input.fields
     below: Rel = rel.input
-    if all(isinstance(e, InputRef) for e in level):
+    constants = any(isinstance(x, Literal) for e in rel.exprs for x in walk(e))
+    if all(isinstance(e, InputRef) for e in level) and not constants:
         level = [InputRef(t, i) for i, (_, t) in enumerate(fields)]
     else:
         names = [fields[e.index][0] if isinstance(e, InputRef) else f"${i}" for i, e in enumerate(level)]
@@ -44,8 +45,10 @@ def split_windows(rel: Rel) -> Rel | None:
         return next(i for i, x in enumerate(level) if equal(x, e))
 
     partition = tuple(sorted({at(p) for p in over.partition}))
-    order = tuple((at(e), ascending, last) for e, ascending, last in over.order)
-    window = Window(below, over.function, partition, order, over.type, "w0$o0", over.place)
+    order: dict[int, tuple[int, bool, bool]] = {}
+    for e, ascending, last in over.order:
+        order.setdefault(at(e), (at(e), ascending, last))
+    window = Window(below, over.function, partition, tuple(order.values()), over.type, "w0$o0", over.place)
     width = below.width
 
     def change(e: Rex) -> Rex | None:
@@ -67,9 +70,10 @@ def _has_over(rex: Rex) -> bool:
 
 
 def _names_above(rel: Project, window: Window, exprs: Sequence[Rex]) -> tuple[str, ...]:
-    """The names of the projection above: its own where it computes something, else the window's, with ``$`` and the
-    position for the function's value."""
-    if not all(isinstance(e, InputRef) for e in exprs):
+    """The names of the projection above: its own where it computes something or changes the order, else the window's,
+    with ``$`` and the position for the function's value."""
+    refs = [e.index for e in exprs if isinstance(e, InputRef)]
+    if len(refs) < len(exprs) or refs != sorted(set(refs)):
         return rel.names
     number = window.width - 1
     fields = window.fields

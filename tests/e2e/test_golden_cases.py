@@ -49,7 +49,9 @@ def test_same_rows_as_flink(
 ) -> None:
     case = Case(shared / "cases" / name)
     environment = TableEnvironment.create({"pipeline.max-parallelism": "2"})
-    for statement in read_script(replay_script(case, tmp_path, step=1 if name.startswith("ttl_") else 4)):
+    for statement in read_script(
+        replay_script(case, tmp_path, step=1 if name.startswith("ttl_") or name == "dedup_keep_first_rowtime" else 4)
+    ):
         result = environment.execute_statement(statement)
     result.wait()
     assert case.folded(capsys.readouterr().out.splitlines()) == case.materialized

@@ -49,7 +49,7 @@ PARTITIONS = st.sampled_from([(0,), (), (0, 2)])
 ORDERS = st.lists(
     st.tuples(st.sampled_from([1, 2]), st.booleans(), st.booleans()), min_size=1, max_size=2, unique_by=lambda o: o[0]
 )
-RANGES = st.sampled_from([(1, 2), (1, 3), (2, 3), (3, 3), (1, 50), (0, 0)])
+RANGES = st.sampled_from([(1, 2), (1, 3), (2, 3), (3, 3), (1, 50), (-1, 2), (0, 0)])
 """Numbers that are emitted; (0, 0) stands for a variable range, up to the value of the last field."""
 
 
@@ -72,7 +72,7 @@ def both(
     variable = numbers == (0, 0)
     given_range = VariableRange(end_index=3) if variable else ConstantRange(start=numbers[0], end=numbers[1])
     kernel = rank_kernel(row, partition, spec(order), given_range, strategy, number, update_before)
-    start, end = (1, 3) if variable else numbers
+    start, end = (1, 3) if variable else (max(1, numbers[0]), numbers[1])
     flink = cls(partition, order, start, end, variable=variable, number=number, update_before=update_before, ttl=ttl)
     if isinstance(strategy, UpdateFastStrategy) and isinstance(flink, reference.UpdateTopN):
         flink.primary = strategy.primary_keys

@@ -16,6 +16,7 @@ IN_SCOPE = (
     "changelog_normalize_cdc_dup",
     "changelog_normalize_upsert",
     "dedup_keep_first_proctime",
+    "dedup_keep_first_rowtime",
     "dedup_keep_last_proctime",
     "from_changelog_retract",
     "group_agg_retract",

@@ -142,7 +142,7 @@ class TopN(FrozenKernel):
     @property
     def _first(self) -> int:
         """The first number that is emitted."""
-        return self.range.start if isinstance(self.range, ConstantRange) else 1
+        return max(1, self.range.start) if isinstance(self.range, ConstantRange) else 1
 
     # -- the end of the range ----------------------------------------------------------------------------------------
 
