@@ -537,14 +537,19 @@ class ChangelogNormalize(Single):
 class Sink(Single):
     """Writing a table. ``targets`` are the positions of the INSERT's column list, None when it has none.
 
-    ``conflict`` is the word after ON CONFLICT DO. ``upsert_key`` is the key of the changes where the input's own
-    metadata does not say it. ``materialize`` says that it keeps the rows of each primary key in state.
+    ``partition`` are the columns of PARTITION (..) with the texts of their values; ``metadata`` are key and type of the
+    metadata columns that are written, which are the last fields. ``conflict`` is the word after ON CONFLICT DO.
+    ``upsert_key`` is the key of the changes where the input's own metadata does not say it. ``materialize`` says that
+    it keeps the rows of each primary key in state.
     """
 
     table: CatalogTable
     targets: tuple[int, ...] | None = None
     conflict: str | None = None
     place: Place | None = field(default=None, compare=False, repr=False)
+    partition: tuple[tuple[str, str], ...] = ()
+    overwrite: bool = False
+    metadata: tuple[tuple[str, LogicalType], ...] = ()
     upsert_key: tuple[int, ...] | None = None
     materialize: bool = False
 

@@ -18,6 +18,7 @@ from sqlglot import exp
 
 from execnodes.errors import CatalogError, Place, nearest
 from execnodes.rex import Rex
+from execnodes.specs import Distribution
 from execnodes.types import LogicalType, RowField
 
 __all__ = [
@@ -37,7 +38,6 @@ __all__ = [
 
 DEFAULT_CATALOG = "default_catalog"
 DEFAULT_DATABASE = "default_database"
-
 PHYSICAL, COMPUTED, METADATA = "PHYSICAL", "COMPUTED", "METADATA"
 
 
@@ -196,7 +196,7 @@ class CatalogTable:
     partition_keys: tuple[str, ...] = ()
     comment: str | None = None
     temporary: bool = False
-    distribution: str | None = None
+    distribution: Distribution | None = None
 
     kind = "TABLE"
 

@@ -16,6 +16,7 @@ from sqlglot import exp
 
 from execnodes.errors import CatalogError, Place, SqlError, nearest
 from execnodes.rex import Rex
+from execnodes.specs import Distribution
 from execnodes.types import LogicalType
 from planner.catalog import (
     COMPUTED,
@@ -124,7 +125,6 @@ class _TableBuilder:
             (draft.watermark,) if draft.watermark else (),
         )
         comment = node.args.get("comment")
-        distribution = node.args.get("distribution")
         return CatalogTable(
             identifier,
             schema,
@@ -132,7 +132,28 @@ class _TableBuilder:
             partitions,
             comment.name if comment is not None else None,
             bool(node.args.get("temporary")),
-            distribution.sql(dialect="flink") if distribution is not None else base.distribution if base else None,
+            self._distribution(base, how),
+        )
+
+    def _distribution(self, base: CatalogTable | None, how: Mapping[str, str]) -> Distribution | None:
+        node = self.node.args.get("distribution")
+        if node is None:
+            return base.distribution if base is not None and how["DISTRIBUTION"] == _INCLUDING else None
+        for key in node.args.get("expressions") or ():
+            column = self.draft.columns.get(key.name)
+            if column is None or not column.is_physical:
+                known = [c.name for c in self.draft.columns.values() if c.is_physical]
+                raise self.error(
+                    "CAT037",
+                    f"the bucket key '{key.name}' is not a physical column of the table",
+                    key,
+                    expected="one of " + ", ".join(known),
+                    hint=nearest(key.name, known),
+                )
+        return Distribution(
+            kind=node.args.get("kind") or "UNKNOWN",
+            bucket_count=node.args.get("buckets"),
+            bucket_keys=tuple(key.name for key in node.args.get("expressions") or ()),
         )
 
     # LIKE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from execnodes.specs import Distribution
 from execnodes.types import LogicalType
 from planner.catalog import CatalogObject, CatalogTable, CatalogView, Column, quote
 
@@ -86,13 +87,23 @@ def _show_table(table: CatalogTable) -> str:
     if table.comment is not None:
         lines.append(f"COMMENT {_text(table.comment)}")
     if table.distribution:
-        lines.append(table.distribution)
+        lines.append(_distribution(table.distribution))
     if table.partition_keys:
         lines.append(f"PARTITIONED BY ({_names(table.partition_keys)})")
     if table.options:
         pairs = (f"  {_text(k)} = {_text(v)}" for k, v in sorted(table.options.items()))
         lines += ["WITH (", ",\n".join(pairs), ")"]
     return "\n".join(lines)
+
+
+def _distribution(found: Distribution) -> str:
+    words = ["DISTRIBUTED"]
+    if found.bucket_keys:
+        kind = "" if found.kind == "UNKNOWN" else f" {found.kind}"
+        words.append(f"BY{kind} ({_names(found.bucket_keys)})")
+    if found.bucket_count is not None:
+        words.append(f"INTO {found.bucket_count} BUCKETS")
+    return " ".join(words)
 
 
 def _declared(column: Column) -> str:

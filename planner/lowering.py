@@ -377,6 +377,9 @@ class _Lowering:
         rel = node.rel
         assert isinstance(rel, Sink)
         target: Json = {"table": self.table(rel.table)}
+        abilities = _sink_abilities(rel)
+        if abilities:
+            target["abilities"] = abilities
         if rel.targets is not None:
             target["targetColumns"] = [[i] for i in rel.targets]
         out: Json = {"dynamicTableSink": target, "inputChangelogMode": changelog_mode(node)}
@@ -404,6 +407,8 @@ class _Lowering:
         if table.temporary or self.catalog_objects == "IDENTIFIER":
             return out
         resolved: Json = {"schema": _schema(table.schema)}
+        if table.distribution is not None:
+            resolved["distribution"] = table.distribution.to_json()
         if table.partition_keys:
             resolved["partitionKeys"] = list(table.partition_keys)
         if self.catalog_objects == "ALL":
@@ -464,6 +469,27 @@ def _attribute(left_input: int, left_field: int, right_input: int, right_field: 
         "rightInputId": right_input,
         "rightFieldIndex": right_field,
     }
+
+
+def _sink_abilities(rel: Sink) -> list[Json]:
+    """What the table is told of how it is written, in Flink's order."""
+    out: list[Json] = []
+    if rel.table.distribution is not None:
+        out.append({"type": "Bucketing"})
+    if rel.overwrite:
+        out.append({"type": "Overwrite", "overwrite": True})
+    if rel.metadata:
+        consumed = [(c.name, c.type) for c in rel.table.schema.physical] + [(key, t) for key, t in rel.metadata]
+        out.append(
+            {
+                "type": "WritingMetadata",
+                "metadataKeys": [key for key, _ in rel.metadata],
+                "consumedType": row_type(consumed, nullable=False).to_json(),
+            }
+        )
+    if rel.partition:
+        out.append({"type": "Partitioning", "partition": dict(rel.partition)})
+    return out
 
 
 def _projection(ability: ProjectAbility) -> list[Json]:

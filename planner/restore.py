@@ -92,7 +92,7 @@ def _check_row(node: ExecNode, graph: ExecGraph, table: ContextResolvedTable, pl
         )
     else:
         fields = graph.inputs(node)[0].output_type.fields
-        written = [c for c in columns if c.kind == "PHYSICAL" or (c.kind == "METADATA" and not c.is_virtual)]
+        written = physical + [c for c in columns if c.kind == "METADATA" and not c.is_virtual]
         fits = [c.type.root for c in written] == [f.type.root for f in fields]
     if not fits:
         raise CatalogError(
@@ -157,7 +157,7 @@ def _resolve(
         update={
             "resolved_table": ResolvedTable(
                 table_schema=schema,
-                distribution=stored.distribution if stored else None,
+                distribution=found.distribution,
                 partition_keys=found.partition_keys,
                 comment=found.comment,
                 options=dict(sorted(options.items())),

@@ -6,4 +6,10 @@ from execnodes.connectors.options import Connector, Role
 
 __all__ = ["CONNECTOR"]
 
-CONNECTOR = Connector("blackhole", "Takes every change and does nothing with it.", (), roles=(Role.SINK,))
+CONNECTOR = Connector(
+    "blackhole",
+    "Takes every change and does nothing with it.",
+    (),
+    roles=(Role.SINK,),
+    sink_abilities=frozenset({"Partitioning"}),
+)

@@ -231,6 +231,7 @@ CONNECTOR = Connector(
     source_formats=_FORMATS,
     sink_formats=_FORMATS,
     abilities=frozenset({"PartitionPushDown", "ProjectPushDown", "FilterPushDown", "LimitPushDown", "ReadingMetadata"}),
+    sink_abilities=frozenset({"Partitioning", "Overwrite"}),
     metadata=(
         ("file.path", "STRING NOT NULL"),
         ("file.name", "STRING NOT NULL"),

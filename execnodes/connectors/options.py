@@ -323,6 +323,8 @@ class Connector:
         sink_formats: formats its sinks write; empty when it has no ``format`` option.
         abilities: names of the push-downs its sources take, as the plan writes them.
         metadata: metadata key to type text of what its sources can read.
+        sink_abilities: what its sinks can be asked for, as the plan writes it; ``WritingMetadata`` is not among them.
+        writable: metadata key to type text of what its sinks can write.
     """
 
     name: str
@@ -333,6 +335,8 @@ class Connector:
     sink_formats: tuple[str, ...] = ()
     abilities: frozenset[str] = frozenset()
     metadata: tuple[tuple[str, str], ...] = ()
+    sink_abilities: frozenset[str] = frozenset()
+    writable: tuple[tuple[str, str], ...] = ()
 
     @property
     def formats(self) -> tuple[str, ...]:

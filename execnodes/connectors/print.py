@@ -46,6 +46,7 @@ CONNECTOR = Connector(
         ),
     ),
     roles=(Role.SINK,),
+    sink_abilities=frozenset({"Partitioning"}),
 )
 
 

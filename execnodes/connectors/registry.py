@@ -41,6 +41,7 @@ __all__ = [
     "metadata_columns",
     "option_value",
     "partitions_of",
+    "sink_abilities",
     "sink_changelog_mode",
     "sink_takes_key_deletes",
     "source_abilities",
@@ -48,6 +49,7 @@ __all__ = [
     "source_gives_key_deletes",
     "supports_projection",
     "validate_table",
+    "writable_metadata",
 ]
 
 _FORMAT_MODULES: dict[str, ModuleType] = {
@@ -285,7 +287,8 @@ def sink_changelog_mode(options: Mapping[str, str], asked: ChangelogMode = RETRA
     connector = find_connector(options)
     if connector is blackhole.CONNECTOR:
         return asked - {RowKind.UPDATE_BEFORE}
-    mode = option_value(options, "changelog-mode") if connector is print.CONNECTOR else None
+    says = any(o.key == "changelog-mode" for o in connector.options)
+    mode = option_value(options, "changelog-mode") if says else None
     return asked if mode is None else MODES[str(mode)]
 
 
@@ -308,6 +311,16 @@ def sink_takes_key_deletes(options: Mapping[str, str]) -> bool:
 def source_abilities(options: Mapping[str, str]) -> frozenset[str]:
     """The push-downs the source takes, as the plan names them (``ProjectPushDown``, ``FilterPushDown``, ...)."""
     return find_connector(options).abilities
+
+
+def sink_abilities(options: Mapping[str, str]) -> frozenset[str]:
+    """What the sink can be asked for, as the plan names it (``Partitioning``, ``Overwrite``, ``Bucketing``)."""
+    return find_connector(options).sink_abilities
+
+
+def writable_metadata(options: Mapping[str, str]) -> dict[str, LogicalType]:
+    """Metadata key to type of what the sink can write besides its columns."""
+    return {key: parse_type(text) for key, text in find_connector(options).writable}
 
 
 def supports_projection(options: Mapping[str, str]) -> bool:

@@ -10,7 +10,14 @@ from execnodes.model import Flag, Index, to_json
 from execnodes.nodes.base import FieldRef, StatefulNode, StateList, field_types
 from execnodes.nodes.table_source_scan import ability_meaning
 from execnodes.registry import exec_node
-from execnodes.specs import ChangelogKind, ConflictStrategy, DynamicTableSink, WritingMetadata
+from execnodes.specs import (
+    ChangelogKind,
+    ConflictStrategy,
+    ContextResolvedTable,
+    DynamicTableSink,
+    Overwrite,
+    WritingMetadata,
+)
 from execnodes.support import joined_names
 from execnodes.types import LogicalType
 
@@ -110,6 +117,8 @@ class Sink(StatefulNode):
                 expected="'table.exec.sink.type-length-enforcer' = 'ERROR' or 'IGNORE', or "
                 "'table.exec.sink.nested-constraint-enforcer' = 'ROWS' or 'IGNORE'",
             )
+        if any(isinstance(ability, Overwrite) for ability in self.dynamic_table_sink.abilities):
+            _check_overwrite(spec)
         check = ConstraintTransform(spec.summary, fields, nulls, lengths, nested)
         checks = (check,) if check.demands_something else ()
         table = spec.resolved_table
@@ -132,6 +141,22 @@ class Sink(StatefulNode):
         fields, table = ", ".join(names) or "rows", self.dynamic_table_sink.table.summary
         text = f"writes {fields} to {table} as {kinds}"
         return text + (", keeping the rows of each primary key" if self.require_upsert_materialize else "")
+
+
+def _check_overwrite(table: ContextResolvedTable) -> None:
+    """Files are not overwritten by a stream, as in Flink.
+
+    Raises:
+        RunError: RUN023.
+    """
+    options = table.resolved_table.options if table.resolved_table else None
+    if options and options.get("connector") == "filesystem":
+        raise RunError(
+            "RUN023",
+            f"INSERT OVERWRITE into '{table.summary}': a stream does not overwrite files",
+            expected="INSERT INTO",
+            hint="remove the files of the folder before the job starts",
+        )
 
 
 @exec_node

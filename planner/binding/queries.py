@@ -12,8 +12,7 @@ from sqlglot import exp
 
 from execnodes.errors import Place, SqlError
 from execnodes.functions.typerules import least_restrictive
-from execnodes.rex import InputRef, Literal, Rex
-from execnodes.types import LogicalType
+from execnodes.rex import InputRef, Rex, input_refs
 from planner.algebra import (
     Aggregate,
     Filter,
@@ -36,28 +35,16 @@ from planner.binding.joins import bind_join
 from planner.binding.ordering import Ordering, order_query
 from planner.binding.scope import Relation, Scope
 from planner.binding.tables import scan_of
+from planner.binding.targets import Targets
 from planner.binding.values import bind_values, one_row
 from planner.catalog import CatalogManager, CatalogView
 from planner.dialect import function_name, nodes
 from planner.expressions.ops import outer_field, rewrite
 from planner.positions import place_of
 
-__all__ = ["QueryBinder", "Targets"]
+__all__ = ["QueryBinder"]
 
 Operator: TypeAlias = LiteralType["INTERSECT", "EXCEPT"]
-
-
-@dataclass(frozen=True)
-class Targets:
-    """How an INSERT's column list lays out the rows of its query.
-
-    ``positions[i]`` is the query column for sink column ``i``, None where NULL of ``types[i]`` is written.
-    """
-
-    positions: tuple[int | None, ...]
-    types: tuple[LogicalType, ...]
-    count: int
-    place: Place
 
 
 @dataclass
@@ -117,7 +104,7 @@ class QueryBinder:
         if isinstance(node, (exp.Union, exp.Intersect, exp.Except)):
             return order_query(self._set_operation(node, targets), node, self.source, top)
         if isinstance(node, exp.Values):
-            return order_query(self._placed(bind_values(node, self.source), targets), node, self.source, top)
+            return order_query(bind_values(node, self.source, targets), node, self.source, top)
         raise not_supported(type(node).__name__, self.place(node))
 
     def subquery(self, node: exp.Expr, around: Callable[[exp.Expr], Rex]) -> tuple[Rel, int]:
@@ -166,24 +153,6 @@ class QueryBinder:
             operator: Operator = "INTERSECT" if isinstance(node, exp.Intersect) else "EXCEPT"
             return SetOperation(left, right, operator, not node.args.get("distinct"))
         return Union((left, right), not node.args.get("distinct"))
-
-    def _placed(self, rel: Rel, targets: Targets | None) -> Rel:
-        """The rows of VALUES in the order of an INSERT's column list."""
-        if targets is None:
-            return rel
-        if rel.width != targets.count:
-            raise SqlError(
-                "SQL130",
-                f"the INSERT names {counted(targets.count, 'column')}, its query gives {rel.width}",
-                place=targets.place,
-                expected="as many of each",
-            )
-        exprs: list[Rex] = []
-        names = []
-        for i, (p, t) in enumerate(zip(targets.positions, targets.types, strict=True)):
-            exprs.append(Literal(t.as_nullable(), None) if p is None else InputRef(rel.fields[p][1], p))
-            names.append(f"EXPR${i}" if p is None else rel.fields[p][0])
-        return Project(rel, tuple(exprs), tuple(unique_names(names)))
 
     # SELECT
 
@@ -272,7 +241,7 @@ class QueryBinder:
             if item.rex is not None and equal(key, item.rex):
                 binder.input.names[i] = item.name
                 return binder.key_ref(i)
-        if isinstance(item.rex, Literal):
+        if item.rex is not None and not list(input_refs(item.rex)):
             return item.rex
         raise SqlError(
             "SQL107",
@@ -320,14 +289,11 @@ class QueryBinder:
             if len(items) != targets.count:
                 raise SqlError(
                     "SQL130",
-                    f"the INSERT names {counted(targets.count, 'column')}, its query gives {len(items)}",
+                    f"the INSERT takes {counted(targets.count, 'column')}, its query gives {len(items)}",
                     place=targets.place,
                     expected="as many of each",
                 )
-            items = [
-                replace(items[p]) if p is not None else _Item(None, rex=Literal(t.as_nullable(), None))
-                for p, t in zip(targets.positions, targets.types, strict=True)
-            ]
+            items = [replace(items[c]) if isinstance(c, int) else _Item(None, rex=c) for c in targets.columns]
         for i, item in enumerate(items):
             if item.name is None:
                 item.name = f"EXPR${i}"

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot import exp
 
-from execnodes.connectors.registry import validate_table
+from execnodes.connectors.registry import CONNECTORS, sink_abilities, validate_table, writable_metadata
 from execnodes.errors import CatalogError, Place, SqlError, nearest
+from execnodes.functions.literals import number_literal, string_literal
 from execnodes.functions.typerules import family, is_implicit
 from execnodes.rex import InputRef, Literal, Rex
 from execnodes.types import LogicalType
 from planner.algebra import Project, Rel, Sink
-from planner.binding.errors import counted, not_supported
-from planner.binding.queries import QueryBinder, Targets
+from planner.binding.errors import counted
+from planner.binding.queries import QueryBinder
+from planner.binding.targets import Targets
 from planner.catalog import CatalogManager, CatalogTable, CatalogView, Column
 from planner.expressions import fold
 from planner.expressions.ops import call
@@ -25,33 +29,102 @@ def bind_insert(node: exp.Expr, catalog: CatalogManager, source: str) -> Sink:
 
     Raises:
         SqlError: SQL130 (column counts), SQL131 (unknown target column), SQL132 (named twice), SQL133 (a column that
-            must not be NULL is left out), SQL134 (types that do not fit), SQL150.
-        CatalogError, OptionError: the target cannot be written.
+            must not be NULL is left out), SQL134 (types that do not fit), SQL135, SQL136 (PARTITION).
+        CatalogError, OptionError: the target cannot be written, or not in this way (CAT104 to CAT106).
     """
     target = node.this
     table_node = target.this if isinstance(target, exp.Schema) else target
     table = _target(table_node, catalog, source)
-    if node.args.get("overwrite"):
-        raise not_supported("INSERT OVERWRITE", place_of(table_node, source))
-    if node.args.get("partition") is not None:
-        raise not_supported("INSERT INTO ... PARTITION", place_of(node.args["partition"], source))
     place = place_of(table_node, source)
     columns = list(table.schema.persisted)
-    for column in columns:
-        if column.is_metadata:
-            raise not_supported(f"writing the metadata column '{column.name}'", place, "declare the column VIRTUAL")
     validate_table(table.options, "sink", place, [(c.name, c.type) for c in table.schema.physical])
-    targets = None
-    positions = None
+    named = None
     if isinstance(target, exp.Schema):
-        positions = _positions(target.expressions, columns, table, source)
-        targets = _targets(positions, columns, table, place)
+        named = _positions(target.expressions, columns, table, source)
+    partition = _partition(node.args.get("partition"), columns, table, named or (), source)
+    overwrite = bool(node.args.get("overwrite"))
+    metadata = _check_abilities(table, overwrite, place)
+    targets = None
+    if named is not None or partition:
+        given = tuple(i for i in range(len(columns)) if i not in partition) if named is None else named
+        targets = _targets(given, partition, columns, table, place)
     query = node.expression
     rel = QueryBinder(catalog, source).bind(query, targets, top=True)
     rel = _cast(rel, columns, table, query, place, source)
+    rel = _metadata_last(rel, columns, metadata)
     conflict = node.args.get("conflict")
     action = None if conflict is None else conflict.args["action"].name.upper()
-    return Sink(rel, table, positions, action, place)
+    static = {columns[i].name: text for i, (text, _) in partition.items()}
+    ordered = tuple((key, static[key]) for key in table.partition_keys if key in static)
+    return Sink(rel, table, named, action, place, ordered, overwrite, metadata)
+
+
+def _check_abilities(table: CatalogTable, overwrite: bool, place: Place) -> tuple[tuple[str, LogicalType], ...]:
+    """Whether the connector can do what the INSERT and the table ask for; the metadata that is written, in order.
+
+    Source: Flink's ``DynamicSinkUtils.prepareDynamicSink``.
+
+    Raises:
+        CatalogError: CAT104 (buckets), CAT105 (OVERWRITE), CAT106 (metadata columns).
+    """
+    name, summary = table.options["connector"], table.identifier.summary
+    abilities = sink_abilities(table.options)
+    if table.distribution is not None and "Bucketing" not in abilities:
+        raise CatalogError(
+            "CAT104",
+            f"'{summary}' is distributed into buckets, and the connector '{name}' does not write buckets",
+            place=place,
+            expected="a table without DISTRIBUTED",
+        )
+    if overwrite and "Overwrite" not in abilities:
+        able = [c.name for c in CONNECTORS.values() if "Overwrite" in c.sink_abilities]
+        raise CatalogError(
+            "CAT105",
+            f"INSERT OVERWRITE: the connector '{name}' of '{summary}' does not overwrite",
+            place=place,
+            expected="INSERT INTO" + (f", or a connector that overwrites: {', '.join(able)}" if able else ""),
+        )
+    written = [c for c in table.schema.columns if c.is_metadata and not c.virtual]
+    writable = writable_metadata(table.options)
+    if written and not writable:
+        raise CatalogError(
+            "CAT106",
+            f"'{summary}' has the metadata column '{written[0].name}', and the connector '{name}' writes no metadata",
+            place=place,
+            expected="a table without metadata columns, or with VIRTUAL ones",
+            hint=f"declare '{written[0].name}' VIRTUAL and INSERT leaves it out",
+        )
+    for column in written:
+        key = column.metadata_key or column.name
+        if key not in writable or not is_implicit(column.type, writable[key]):
+            what = "has no metadata" if key not in writable else f"takes {writable[key].summary()} for the metadata"
+            raise CatalogError(
+                "CAT106",
+                f"the connector '{name}' {what} '{key}', which the column '{column.name}' of '{summary}' writes",
+                place=place,
+                expected=", ".join(f"{k} {t.summary()}" for k, t in writable.items()),
+                hint=nearest(key, writable),
+            )
+    keys = [c.metadata_key or c.name for c in written]
+    return tuple((key, declared) for key, declared in writable.items() if key in keys)
+
+
+def _metadata_last(rel: Rel, columns: list[Column], metadata: tuple[tuple[str, LogicalType], ...]) -> Rel:
+    """The rows with metadata columns behind the physical ones, in the connector's order and types."""
+    if not metadata:
+        return rel
+    keys = {c.metadata_key or c.name: i for i, c in enumerate(columns) if c.is_metadata}
+    order = [i for i, c in enumerate(columns) if not c.is_metadata] + [keys[key] for key, _ in metadata]
+    types = [rel.fields[i][1] for i in order[: len(order) - len(metadata)]] + [t for _, t in metadata]
+    if order == list(range(len(columns))) and all(
+        rel.fields[i][1].as_nullable() == t.as_nullable() for i, t in zip(order, types, strict=True)
+    ):
+        return rel
+    refs = [InputRef(rel.fields[i][1], i) for i in order]
+    exprs = tuple(
+        ref if avoids_cast(ref.type, t) else call("CAST", (ref,), t) for ref, t in zip(refs, types, strict=True)
+    )
+    return Project(rel, exprs, tuple(rel.fields[i][0] for i in order))
 
 
 def _target(node: exp.Expr, catalog: CatalogManager, source: str) -> CatalogTable:
@@ -89,19 +162,74 @@ def _positions(names: list[exp.Expr], columns: list[Column], table: CatalogTable
             )
         index = known.index(node.name)
         if index in out:
-            raise SqlError(
-                "SQL132",
-                f"the column '{node.name}' is named twice",
-                place=place_of(node, source),
-                expected="each column once",
-            )
+            raise _twice(node, source)
         out.append(index)
     return tuple(out)
 
 
-def _targets(positions: tuple[int, ...], columns: list[Column], table: CatalogTable, place: Place) -> Targets:
-    layout: list[int | None] = []
+def _partition(
+    node: exp.Expr | None, columns: list[Column], table: CatalogTable, named: tuple[int, ...], source: str
+) -> dict[int, tuple[str, Literal]]:
+    """By position of its column, each value of PARTITION (..), as text and as a constant.
+
+    Raises:
+        SqlError: SQL131 (unknown column), SQL132 (a column twice), SQL135 (not a partition column), SQL136 (a value
+            that is not a text or a number).
+    """
+    out: dict[int, tuple[str, Literal]] = {}
+    for item in node.expressions if node is not None else ():
+        column, value = item.this, item.expression
+        (position,) = _positions([column], columns, table, source)
+        if position in out or position in named:
+            raise _twice(column, source)
+        if column.name not in table.partition_keys:
+            keys = table.partition_keys
+            raise SqlError(
+                "SQL135",
+                f"'{column.name}' is not a column by which '{table.identifier.summary}' is partitioned",
+                place=place_of(column, source),
+                expected="one of " + ", ".join(keys) if keys else "an INSERT without PARTITION",
+                hint=nearest(column.name, keys),
+            )
+        negative = isinstance(value, exp.Neg)
+        inner = value.this if negative else value
+        if not isinstance(inner, exp.Literal) or (negative and inner.is_string):
+            raise SqlError(
+                "SQL136",
+                f"the value of the partition column '{column.name}' is neither a text nor a number",
+                place=place_of(value, source),
+                expected=f"a constant such as {column.name} = '2024-01-31' or {column.name} = 7",
+                hint="a column that is not named in PARTITION is taken from the query",
+            )
+        text = ("-" if negative else "") + inner.name
+        out[position] = (
+            text,
+            string_literal(text) if inner.is_string else number_literal(text, place_of(value, source)),
+        )
+    return out
+
+
+def _twice(node: exp.Expr, source: str) -> SqlError:
+    return SqlError(
+        "SQL132",
+        f"the column '{node.name}' is named twice",
+        place=place_of(node, source),
+        expected="each column once",
+    )
+
+
+def _targets(
+    positions: tuple[int, ...],
+    partition: dict[int, tuple[str, Literal]],
+    columns: list[Column],
+    table: CatalogTable,
+    place: Place,
+) -> Targets:
+    layout: list[int | Rex] = []
     for i, column in enumerate(columns):
+        if i in partition:
+            layout.append(_constant(partition[i][1], column.type))
+            continue
         if i not in positions and not column.type.nullable:
             raise SqlError(
                 "SQL133",
@@ -109,8 +237,15 @@ def _targets(positions: tuple[int, ...], columns: list[Column], table: CatalogTa
                 place=place,
                 expected=f"'{column.name}' among the columns",
             )
-        layout.append(positions.index(i) if i in positions else None)
-    return Targets(tuple(layout), tuple(c.type for c in columns), len(positions), place)
+        layout.append(positions.index(i) if i in positions else Literal(column.type.as_nullable(), None))
+    return Targets(tuple(layout), len(positions), place)
+
+
+def _constant(value: Literal, target: LogicalType) -> Rex:
+    """A value of PARTITION in the type of its column."""
+    if value.type.as_nullable() == target.as_nullable():
+        return value
+    return call("CAST", (value,), replace(target, nullable=False))
 
 
 def avoids_cast(source: LogicalType, target: LogicalType) -> bool:

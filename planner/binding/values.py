@@ -20,6 +20,7 @@ from planner.algebra import Project, Rel, Union, Values
 from planner.binding.errors import counted
 from planner.binding.expressions import ExpressionBinder
 from planner.binding.scope import Scope
+from planner.binding.targets import Targets
 from planner.dialect import nodes
 from planner.expressions import fold
 from planner.expressions.ops import call
@@ -34,7 +35,7 @@ def one_row() -> Values:
     return Values((("ZERO", zero),), ((Literal(zero, 0),),))
 
 
-def bind_values(node: exp.Values, source: str) -> Rel:
+def bind_values(node: exp.Values, source: str, targets: Targets | None = None) -> Rel:
     """The rows of ``VALUES (...), (...)``: constants as they are, else a union of one projection per row.
 
     Raises:
@@ -60,11 +61,23 @@ def bind_values(node: exp.Values, source: str) -> Rel:
                     place=place_of(item, source),
                     hint="write CAST(NULL AS <type>)",
                 )
+    literal = [[_is_literal(item) for item in row.expressions] for row in node.expressions]
+    if targets is not None:
+        if width != targets.count:
+            raise SqlError(
+                "SQL130",
+                f"the INSERT takes {counted(targets.count, 'column')}, its query gives {width}",
+                place=targets.place,
+                expected="as many of each",
+            )
+        columns = targets.columns
+        rows = [[row[c] if isinstance(c, int) else c for c in columns] for row in rows]
+        literal = [[flags[c] if isinstance(c, int) else _is_value(c) for c in columns] for flags in literal]
+        width = len(columns)
     types = [_common([row[i] for row in rows], i, node, source) for i in range(width)]
     fields = tuple((f"EXPR${i}", t) for i, t in enumerate(types))
-    written = [item for row in node.expressions for item in row.expressions]
     tuples = [[_constant(rex, t) for rex, t in zip(row, types, strict=True)] for row in rows]
-    if all(map(_is_literal, written)) and all(c is not None for row in tuples for c in row):
+    if all(all(flags) for flags in literal) and all(c is not None for row in tuples for c in row):
         return Values(fields, tuple(tuple(c for c in row if c is not None) for row in tuples))
     names = tuple(n for n, _ in fields)
     parts = [
@@ -91,6 +104,11 @@ def _is_literal(node: exp.Expr) -> bool:
     while isinstance(node, (exp.Paren, exp.Neg)):
         node = node.this
     return isinstance(node, (exp.Literal, exp.Boolean, exp.HexString, exp.Interval, nodes.TypedLiteral))
+
+
+def _is_value(rex: Rex) -> bool:
+    """Whether a constant of an INSERT's PARTITION is a value that takes no cast."""
+    return isinstance(rex, Literal) and rex.value is not None
 
 
 def _constant(rex: Rex, t: LogicalType) -> Literal | None:

@@ -536,12 +536,8 @@ class QueryParser(ExpressionParser):
         if self._is("(") and not self._query_ahead():
             columns = self._parens(lambda: self._csv(lambda: self._name("a name of a column")))
             target = self._mark(exp.Schema(this=table, expressions=columns), table_start)
-        if partition is None and self._is("PARTITION"):
-            partition = self._partition()
         if not self._query_ahead() and not self._is("TABLE"):
-            raise self._unexpected(
-                "a query: SELECT, VALUES, WITH or (", words=("SELECT", "VALUES", "WITH", "PARTITION")
-            )
+            raise self._unexpected("a query: SELECT, VALUES, WITH or (", words=("SELECT", "VALUES", "WITH"))
         query = self._query()
         conflict = self._conflict() if self._is("ON") else None
         return self._mark(
@@ -563,8 +559,7 @@ class QueryParser(ExpressionParser):
     def _partition_value(self) -> exp.Expr:
         start = self._curr
         name = self._name("a name of a column")
-        if not self._accept("="):
-            return name
+        self._expect("=", expected="= and a text or number")
         return self._mark(exp.EQ(this=name, expression=self._expression()), start)
 
     def _conflict(self) -> exp.OnConflict:

@@ -37,6 +37,7 @@ def _same(a: Physical, b: Physical) -> bool:
         x.table.identifier == y.table.identifier
         and dict(x.table.options) == dict(y.table.options)
         and x.targets == y.targets
+        and (x.partition, x.overwrite, x.metadata) == (y.partition, y.overwrite, y.metadata)
         and x.conflict == y.conflict
         and a.kinds == b.kinds
         and a.update == b.update

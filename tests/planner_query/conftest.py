@@ -26,6 +26,9 @@ CREATE TABLE keyed (a INT, b BIGINT, PRIMARY KEY (a) NOT ENFORCED) WITH ('connec
 CREATE TABLE strict (a INT NOT NULL, b BIGINT) WITH ('connector' = 'print');
 CREATE TABLE single (a INT) WITH ('connector' = 'print');
 CREATE TABLE snk (a INT, b BIGINT) WITH ('connector' = 'print');
+CREATE TABLE parted (a INT, b BIGINT) PARTITIONED BY (b) WITH ('connector' = 'print');
+CREATE TABLE bucketed (a INT, b BIGINT) DISTRIBUTED BY HASH (a) INTO 3 BUCKETS WITH ('connector' = 'print');
+CREATE TABLE noted (a INT, b BIGINT METADATA) WITH ('connector' = 'print');
 """
 """Tables that the tests without a script of their own read and write."""
 

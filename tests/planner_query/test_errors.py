@@ -128,7 +128,7 @@ CASES = [
 INSERTS = [
     ("INSERT INTO snkk SELECT a, b FROM t", "CAT002", "snkk", "did you mean 'snk'?"),
     ("INSERT INTO snk SELECT a FROM t", "SQL130", "snk", "the query gives 1 column,"),
-    ("INSERT INTO snk(a) SELECT a, b FROM t", "SQL130", "snk", "the INSERT names 1 column, its query gives 2"),
+    ("INSERT INTO snk(a) SELECT a, b FROM t", "SQL130", "snk", "the INSERT takes 1 column, its query gives 2"),
     ("INSERT INTO snk(a, bb) SELECT a, b FROM t", "SQL131", "bb", "no column 'bb'"),
     ("INSERT INTO snk(a, a) SELECT a, b FROM t", "SQL132", "a", "named twice"),
     ("INSERT INTO strict(b) SELECT b FROM t", "SQL133", "strict", "must not be NULL"),
@@ -144,11 +144,21 @@ INSERTS = [
      "primary key (a), upsert key (none)"),
     ("INSERT INTO keyed SELECT CAST(n AS INT), a FROM (SELECT a, COUNT(*) AS n FROM t GROUP BY a)", "SQL141", "keyed",
      "primary key (a), upsert key (b)"),
-    ("INSERT OVERWRITE snk SELECT a, b FROM t", "SQL150", "snk", "INSERT OVERWRITE"),
     ("INSERT INTO snk VALUES (1, 2), (3)", "SQL111", "(3)", "rows of 2 values and of 1"),
     ("INSERT INTO snk VALUES (1, NULL)", "SQL109", "NULL", "without a type"),
     ("INSERT INTO snk VALUES (1, 2), (TRUE, 3)", "SQL112", "VALUES (1, 2), (TRUE, 3)", "INT NOT NULL and BOOL"),
     ("INSERT INTO snk(a) VALUES (1, 2)", "SQL130", "snk", "its query gives 2"),
+    ("INSERT OVERWRITE snk SELECT a, b FROM t", "CAT105", "snk", "the connector 'print'"),
+    ("INSERT INTO bucketed SELECT a, b FROM t", "CAT104", "bucketed", "does not write buckets"),
+    ("INSERT INTO noted SELECT a, b FROM t", "CAT106", "noted", "writes no metadata"),
+    ("INSERT INTO parted PARTITION (b = 1) SELECT a, b FROM t", "SQL130", "parted", "its query gives 2"),
+    ("INSERT INTO parted PARTITION (a = 1) SELECT b FROM t", "SQL135", "a", "is not a column by which"),
+    ("INSERT INTO snk PARTITION (b = 1) SELECT a FROM t", "SQL135", "b", "without PARTITION"),
+    ("INSERT INTO parted PARTITION (bb = 1) SELECT a FROM t", "SQL131", "bb", "no column 'bb'"),
+    ("INSERT INTO parted PARTITION (b = 1, b = 2) SELECT a FROM t", "SQL132", "b", "named twice"),
+    ("INSERT INTO parted PARTITION (b = 1) (b) SELECT a FROM t", "SQL132", "b", "named twice"),
+    ("INSERT INTO parted PARTITION (b = TRUE) SELECT a FROM t", "SQL136", "TRUE", "neither a text nor a number"),
+    ("INSERT INTO parted PARTITION (b = 1 + 1) SELECT a FROM t", "SQL136", "1 + 1", "neither a text nor a number"),
 ]  # fmt: skip
 
 

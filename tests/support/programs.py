@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 import polars as pl
 
 from execnodes.connectors.print import format_rows
+from execnodes.connectors.registry import CONNECTORS
 from execnodes.graph import ExecGraph
 from execnodes.runtime.jobgraph import JobGraph
 from execnodes.runtime.translate import translate
@@ -162,7 +163,7 @@ class Program:
                     at = n * len(sources) + offset + 1
                     file.write(json.dumps({"_op": kind, **row, "@at": at}) + "\n")
         for table in self.spec["sinks"]:
-            options = {"connector": "print"}
+            options = {"connector": _values_sink(table["options"] or {})}
             if table["primary_key"]:
                 options["changelog-mode"] = "upsert"
             session.execute_sql(_ddl(table, options, metadata=True))
@@ -210,6 +211,19 @@ def failing() -> dict[str, str]:
     """``class/name/way`` of what does not pass, with the reason."""
     listed: dict[str, str] = json.loads((Path(__file__).parent / "programs_failing.json").read_text())
     return listed
+
+
+def _values_sink(options: Mapping[str, str]) -> str:
+    """The name of a sink like Flink's connector for tests, which can all that a sink can; it prints."""
+    writable = tuple(tuple(part.split(":")) for part in options.get("writable-metadata", "").split(",") if part)
+    name = "values" + "".join(f"-{key}" for key, _ in writable)
+    CONNECTORS[name] = replace(
+        CONNECTORS["print"],
+        name=name,
+        sink_abilities=frozenset({"Partitioning", "Overwrite", "Bucketing"}),
+        writable=writable,
+    )
+    return name
 
 
 def _column_names(table: Mapping[str, Any]) -> list[str]:
