@@ -412,9 +412,10 @@ def _primary_key(sink: Sink) -> frozenset[int]:
 
 
 def _key_differs(sink: Sink, below: Physical) -> bool:
-    """Whether the sink has a primary key, and no upsert key of the changes lies within it."""
+    """Whether the sink has a primary key that is not an upsert key of the changes. Where it is more than one, an update
+    may move a row to another place, and only its old row says from where."""
     key = _primary_key(sink)
-    return bool(key) and not below.is_insert_only and _no_key_within(key, below)
+    return bool(key) and not below.is_insert_only and frozenset(key) not in map(frozenset, upsert_keys(below.rel))
 
 
 def _no_key_within(key: frozenset[int], below: Physical) -> bool:
