@@ -16,6 +16,7 @@ from execnodes.rex import Literal as Constant
 from execnodes.types import BOOLEAN, LogicalType, row_type
 from planner.abilities import Ability, Field, FilterAbility, LimitAbility, PartitionAbility, ProjectAbility
 from planner.catalog import CatalogTable
+from planner.relation import Pair, Rel, Single
 
 __all__ = [
     "Ability",
@@ -66,24 +67,6 @@ __all__ = [
 
 Order: TypeAlias = tuple[tuple[int, bool, bool], ...]
 """Of each field of an order: its position, whether it is ascending, and whether NULLs come last."""
-
-
-@dataclass(frozen=True)
-class Rel:
-    """A relational expression."""
-
-    @property
-    def inputs(self) -> tuple[Rel, ...]:
-        return ()
-
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        """Name and type of every field of its rows."""
-        raise NotImplementedError
-
-    @property
-    def width(self) -> int:
-        return len(self.fields)
 
 
 @dataclass(frozen=True)
@@ -138,31 +121,6 @@ class Values(Rel):
     @property
     def fields(self) -> tuple[Field, ...]:
         return self.row
-
-
-@dataclass(frozen=True)
-class Pair(Rel):
-    """A relational expression over two."""
-
-    left: Rel
-    right: Rel
-
-    @property
-    def inputs(self) -> tuple[Rel, ...]:
-        return (self.left, self.right)
-
-
-@dataclass(frozen=True)
-class Single(Rel):
-    input: Rel
-
-    @property
-    def inputs(self) -> tuple[Rel, ...]:
-        return (self.input,)
-
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        return self.input.fields
 
 
 @dataclass(frozen=True)
