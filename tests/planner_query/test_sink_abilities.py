@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,15 @@ from execnodes.runtime.translate import translate
 from planner.environment import TableEnvironment
 from plans.document import PlanDocument
 from tests.planner_query.conftest import plain
-from tests.support.programs import programs
+from tests.support.programs import connectors_of_its_own, programs
 
 NAMES = ("bucketing_hash-with-keys-with-count", "bucketing_with-count", "overwrite", "partition", "writing-metadata")
+
+
+@pytest.fixture(autouse=True)
+def _connectors() -> Iterator[None]:
+    with connectors_of_its_own():
+        yield
 
 
 @pytest.mark.parametrize("name", [f"sink-{name}" for name in NAMES])

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -30,7 +31,7 @@ from plans.document import PlanDocument
 from tests.support.flink_functions import statements
 from tests.support.local import LocalRun, fold, upsert_fold
 
-__all__ = ["CLASSES", "WAYS", "Program", "failing", "programs"]
+__all__ = ["CLASSES", "WAYS", "Program", "connectors_of_its_own", "failing", "programs"]
 
 CLASSES = (
     "Calc",
@@ -60,6 +61,17 @@ _PHASES = ("before_restore", "after_restore")
 
 _PAUSE = 10_000
 """Milliseconds between the last row before a restart and the first one after it: more than the TTLs of the programs."""
+
+
+@contextmanager
+def connectors_of_its_own() -> Iterator[None]:
+    """What is added to the table of connectors is taken out again."""
+    before = dict(CONNECTORS)
+    try:
+        yield
+    finally:
+        CONNECTORS.clear()
+        CONNECTORS.update(before)
 
 
 @dataclass(frozen=True)
@@ -113,6 +125,7 @@ class Program:
         """What the sinks hold after the input, a new job by Flink's plan having taken over the state in between."""
         return self._run(folder, self._frozen, restart=True)
 
+    @connectors_of_its_own()
     def _run(
         self, folder: Path, plan: Callable[[TableEnvironment], ExecGraph], restart: bool, metadata: bool = True
     ) -> dict[str, list[str]]:
