@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Literal, TypeAlias
 
 from execnodes.errors import Place
@@ -15,6 +16,7 @@ from execnodes.rex import InputRef, Rex
 from execnodes.rex import Literal as Constant
 from execnodes.types import BOOLEAN, LogicalType, row_type
 from planner.abilities import Ability, Field, FilterAbility, LimitAbility, PartitionAbility, ProjectAbility
+from planner.aggregate_call import AggCall
 from planner.catalog import CatalogTable
 from planner.relation import Pair, Rel, Single
 
@@ -192,11 +194,8 @@ class Join(Rel):
 
 @dataclass(frozen=True)
 class MultiJoin(Rel):
-    """Joins of ``sources`` from left to right, all in one.
-
-    Per source: ``join_types`` (INNER or LEFT; of the first it means nothing), ``conditions`` over the fields of all
-    sources up to it, ``ttls`` of its state in milliseconds and ``ttl_texts``, the same as the hint gives it.
-    """
+    """Joins of ``sources`` from left to right. Per source: ``join_types`` (INNER or LEFT; unused for the first),
+    ``conditions`` over all fields up to it, ``ttls`` of its state in ms and ``ttl_texts``, as the hint has it."""
 
     sources: tuple[Rel, ...]
     join_types: tuple[str, ...]
@@ -222,10 +221,7 @@ class MultiJoin(Rel):
     @property
     def offsets(self) -> list[int]:
         """Where the fields of each source begin, then the number of all."""
-        out = [0]
-        for source in self.sources:
-            out.append(out[-1] + source.width)
-        return out
+        return [*accumulate((source.width for source in self.sources), initial=0)]
 
 
 @dataclass(frozen=True)
@@ -247,20 +243,6 @@ class Correlate(Rel):
     @property
     def fields(self) -> tuple[Field, ...]:
         return Join(self.left, self.right, Constant(BOOLEAN.not_null(), True), self.join_type).fields
-
-
-@dataclass(frozen=True)
-class AggCall:
-    """One aggregate function call; ``name`` is None until the output field gets one."""
-
-    function: str
-    args: tuple[int, ...]
-    type: LogicalType
-    name: str | None = None
-    distinct: bool = False
-    filter: int = -1
-    internal_name: str = ""
-    syntax: str | None = None
 
 
 @dataclass(frozen=True)

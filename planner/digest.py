@@ -42,6 +42,7 @@ from planner.algebra import (
 from planner.expressions.approximate import Approximate, scientific
 from planner.expressions.ops import conjunctions, kind
 from planner.physical import Deduplicate, Physical, execution_type
+from planner.python_operators import is_python
 from planner.time_algebra import TemporalJoin, WatermarkAssigner
 
 __all__ = ["calcite_type", "describe", "expression", "needed_retractions", "scan_arguments"]
@@ -568,7 +569,7 @@ _DESCRIPTIONS: dict[type[Rel], tuple[str, Callable[[Physical], list[str]]]] = {
 def describe(node: Physical) -> str:
     """The ``description`` of a plan's node: ``Calc(select=[a, b], where=[(a > 1)])``."""
     name, arguments = _DESCRIPTIONS[execution_type(node)]
-    if isinstance(node.rel, Calc) and node.rel.python:
-        name = "PythonCalc"
+    if is_python(node.rel):
+        name = f"Python{name}"
     shown = ", ".join(arguments(node))
     return f"{name}({shown})" if shown else name

@@ -17,6 +17,7 @@ from execnodes.rex import Literal, Rex
 from execnodes.ttl import format_ttl, parse_ttl
 from execnodes.types import STRING, LogicalType, row_type
 from planner.algebra import (
+    AggCall,
     Aggregate,
     Calc,
     ChangelogFunction,
@@ -52,6 +53,7 @@ from planner.metadata.unique_keys import join_input_keys, smallest_key, upsert_k
 from planner.passes.multi_joins import common_keys, equal_fields
 from planner.passes.push_filters import equi_keys, is_equi_key, null_filters
 from planner.physical import Deduplicate, Physical, changelog_mode, execution_type
+from planner.python_operators import is_python
 from planner.time_algebra import TemporalJoin, WatermarkAssigner
 
 __all__ = ["lower"]
@@ -103,10 +105,11 @@ class _Lowering:
         inputs = [self.lower(i) for i in node.inputs]
         what = execution_type(node)
         kind, fields = _NODES[what]
-        if isinstance(node.rel, Calc) and node.rel.python:
-            kind = "stream-exec-python-calc_1"
+        python = is_python(node.rel)
+        if python:
+            kind = kind.replace("-exec-", "-exec-python-")
         data: Json = {"type": kind}
-        configuration = _CONFIGURATION.get(what)
+        configuration = None if python else _CONFIGURATION.get(what)
         if configuration:
             data["configuration"] = {k: self.options.get(k, default) for k, default in configuration}
         data |= fields(self, node)
@@ -198,8 +201,8 @@ class _Lowering:
             call: Json = {"name": c.name}
             if c.syntax is not None:
                 call["syntax"] = c.syntax
+            call |= _function_name(c)
             call |= {
-                "internalName": c.internal_name,
                 "argList": list(c.args),
                 "filterArg": c.filter,
                 "distinct": c.distinct,
@@ -208,14 +211,16 @@ class _Lowering:
                 "type": c.type.to_json(),
             }
             calls.append(call)
-        return {
+        out: Json = {
             "grouping": list(rel.group),
             "aggCalls": calls,
             "aggCallNeedRetractions": needed_retractions(node),
             "generateUpdateBefore": node.generates_update_before,
             "needRetraction": not node.input.is_insert_only,
-            "state": [self.state(0, rel.ttl, "groupAggregateState")],
         }
+        if not is_python(rel):
+            out["state"] = [self.state(0, rel.ttl, "groupAggregateState")]
+        return out
 
     def deduplicate(self, node: Physical) -> Json:
         rel = node.rel
@@ -456,6 +461,12 @@ def _input_properties(rel: Rel) -> list[Json]:
             for i, keys in enumerate(common_keys(rel))
         ]
     return [_UNKNOWN] * len(rel.inputs)
+
+
+def _function_name(call: AggCall) -> Json:
+    if call.system_name is not None:
+        return {"systemName": call.system_name}
+    return {"internalName": call.internal_name} if call.catalog_name is None else {"catalogName": call.catalog_name}
 
 
 def _distribution(keys: Sequence[int]) -> Json:

@@ -18,21 +18,14 @@ from execnodes.types import LogicalType
 if TYPE_CHECKING:
     from execnodes.runtime.operators import Stateful
 
-__all__ = ["GroupAggregate"]
+__all__ = ["GroupAggregate", "PythonGroupAggregate"]
+
+_STATES = ("groupAggregateState",)
 
 
-@exec_node
-class GroupAggregate(StatefulNode):
-    """Aggregates the rows of each group and emits the group's new result whenever it changes.
+class _Grouping(StatefulNode):
+    """What aggregates by group have in common."""
 
-    .. code-block:: sql
-
-        INSERT INTO totals SELECT product, COUNT(*), SUM(amount) FROM orders GROUP BY product
-    """
-
-    NAME: ClassVar[str] = "stream-exec-group-aggregate"
-    VERSION: ClassVar[int] = 1
-    STATE_NAMES: ClassVar[tuple[str, ...]] = ("groupAggregateState",)
     COSMETIC: ClassVar[frozenset[str]] = frozenset({"generate_update_before"})
 
     grouping: tuple[Index, ...]
@@ -40,7 +33,6 @@ class GroupAggregate(StatefulNode):
     agg_call_need_retractions: tuple[Flag, ...]
     generate_update_before: Flag
     need_retraction: Flag
-    state: StateList = ()
 
     @model_validator(mode="after")
     def _flag_per_call(self) -> Self:
@@ -94,3 +86,39 @@ class GroupAggregate(StatefulNode):
         calls = ", ".join(agg_text(call, names) for call in self.agg_calls) or "the distinct values"
         keys = names_text(self.grouping, names)
         return f"keeps {calls} of " + (f"each {keys}" if keys else "all rows")
+
+
+@exec_node
+class GroupAggregate(_Grouping):
+    """Aggregates the rows of each group and emits the group's new result whenever it changes.
+
+    .. code-block:: sql
+
+        INSERT INTO totals SELECT product, COUNT(*), SUM(amount) FROM orders GROUP BY product
+    """
+
+    NAME: ClassVar[str] = "stream-exec-group-aggregate"
+    VERSION: ClassVar[int] = 1
+    STATE_NAMES: ClassVar[tuple[str, ...]] = _STATES
+
+    state: StateList = ()
+
+
+@exec_node
+class PythonGroupAggregate(_Grouping):
+    """Aggregates the rows of each group with at least one function written in Python.
+
+    Flink writes no ``state`` for it: its TTL is that of the session.
+
+    .. code-block:: sql
+
+        CREATE FUNCTION median AS 'shop.median' LANGUAGE PYTHON;
+        INSERT INTO prices SELECT product, median(price) FROM orders GROUP BY product
+    """
+
+    NAME: ClassVar[str] = "stream-exec-python-group-aggregate"
+    VERSION: ClassVar[int] = 1
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        return _STATES

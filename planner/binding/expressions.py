@@ -36,7 +36,7 @@ from execnodes.types import BIGINT, BOOLEAN
 from planner.binding.errors import counted, not_supported
 from planner.binding.scope import Scope, field_of
 from planner.binding.subqueries import exists, in_query, quantified, scalar_query
-from planner.binding.user_functions import fitted, user_function
+from planner.binding.user_functions import fitted, is_aggregate_call, user_function
 from planner.dialect import function_name, logical_type, nodes
 from planner.expressions.approximate import Approximate
 from planner.expressions.ops import Over, and_, compare
@@ -341,7 +341,7 @@ class ExpressionBinder:
 
     def _filtered(self, node: exp.Expr) -> Rex:
         inner = node.this
-        if not isinstance(inner, exp.Anonymous) or not is_aggregate(function_name(inner)):
+        if not is_aggregate_call(inner):
             raise SqlError("SQL104", "FILTER can only follow an aggregate function", place=self.place(node))
         return self.aggregate(inner, node.expression.this, node)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from execnodes.errors import Place, SqlError
-from execnodes.functions import find_aggregate, is_aggregate, make_call
+from execnodes.functions import find_aggregate, make_call
 from execnodes.functions.table import unknown_function
 from execnodes.rex import InputRef, Literal, Rex
 from planner.algebra import AggCall, Project, Rel, unique_names
@@ -16,9 +16,11 @@ from planner.binding.errors import not_supported
 from planner.binding.expressions import ExpressionBinder
 from planner.binding.grouping_sets import GROUPING_FUNCTIONS, aggregated, key_sets
 from planner.binding.scope import Scope
+from planner.binding.user_functions import fitted, is_aggregate_call, user_function
 from planner.dialect import function_name, to_sql
 from planner.expressions.normal import equal
 from planner.expressions.ops import kind
+from planner.functions import FoundFunction, require_kind
 from planner.positions import place_of, text_of
 
 __all__ = ["GroupingBinder", "contains_aggregate"]
@@ -36,7 +38,7 @@ def contains_aggregate(node: exp.Expr) -> bool:
             *([node.args["order"]] if node.args.get("order") is not None else []),
         ]
         return any(contains_aggregate(p) for p in parts)
-    if isinstance(node, exp.Anonymous) and is_aggregate(function_name(node)):
+    if is_aggregate_call(node):
         return True
     return any(contains_aggregate(child) for child in node.iter_expressions())
 
@@ -165,9 +167,12 @@ class GroupingBinder(ExpressionBinder):
     @staticmethod
     def _aggregate_ahead(node: exp.Expr) -> bool:
         inner = node.this if isinstance(node, exp.Filter) else node
-        return isinstance(inner, exp.Anonymous) and is_aggregate(function_name(inner))
+        return is_aggregate_call(inner)
 
     def aggregate(self, call: exp.Expr, condition: exp.Expr | None, whole: exp.Expr) -> Rex:
+        user = user_function(call, self.place(call))
+        if user is not None:
+            return self._user_aggregate(user, call, condition)
         name = function_name(call)
         function = find_aggregate(name)
         if function is None:
@@ -216,25 +221,58 @@ class GroupingBinder(ExpressionBinder):
         if name == "COUNT" and not distinct and operands:
             operands = [o for o in operands if o.type.nullable]
         args = tuple(self.input.add(o) for o in operands)
-        where = -1
-        if condition is not None:
-            rex = ExpressionBinder(self.scope, "FILTER").condition(condition, "FILTER")
-            where = self.input.add(make_call("IS TRUE", [rex]) if rex.type.nullable else rex)
         made = AggCall(
             function.plan_name,
             args,
             result,
             None,
             distinct,
-            where,
+            self._filter(condition),
             function.internal_name,
             "FUNCTION_STAR" if function.plan_name == "COUNT" else function.syntax,
         )
+        return self._add(made)
+
+    def _filter(self, condition: exp.Expr | None) -> int:
+        """The field that says which rows a call sees; -1 for all."""
+        if condition is None:
+            return -1
+        rex = ExpressionBinder(self.scope, "FILTER").condition(condition, "FILTER")
+        return self.input.add(make_call("IS TRUE", [rex]) if rex.type.nullable else rex)
+
+    def _add(self, made: AggCall) -> Rex:
+        """A reference to the call, which is made once."""
         for i, c in enumerate(self.calls):
             if replace(c, name=None) == made:
-                return InputRef(result, self._position(i))
+                return InputRef(made.type, self._position(i))
         self.calls.append(made)
-        return InputRef(result, self._position(len(self.calls) - 1))
+        return InputRef(made.type, self._position(len(self.calls) - 1))
+
+    def _user_aggregate(self, user: FoundFunction, call: exp.Expr, condition: exp.Expr | None) -> Rex:
+        place = self.place(call)
+        function = require_kind(user, "AGGREGATE", place, "as an aggregate")
+        if function.vector != "general":
+            raise not_supported(f"an aggregate function on pandas ({function.name})", place, "Flink has none either")
+        arguments = list(call.expressions)
+        distinct = len(arguments) == 1 and isinstance(arguments[0], exp.Distinct)
+        if distinct:
+            arguments = arguments[0].expressions
+            if len(arguments) != 1:
+                raise not_supported(f"DISTINCT with {len(arguments)} operands of {function.name}", place)
+        operands = fitted(user, [self.inside.bind(a) for a in arguments], place)
+        args = tuple(self.input.add(o) for o in operands)
+        return self._add(
+            AggCall(
+                function.name,
+                args,
+                function.result,
+                None,
+                distinct,
+                self._filter(condition),
+                system_name=user.system_name,
+                catalog_name=user.catalog_name,
+            )
+        )
 
     def _grouping(self, name: str, call: exp.Expr) -> Rex:
         """GROUPING and the like: which keys the group of a row has."""

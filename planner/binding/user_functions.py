@@ -7,19 +7,28 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from execnodes.errors import Place, SqlError
-from execnodes.functions import cast_rex, find_aggregate, find_scalar, is_implicit
+from execnodes.functions import cast_rex, find_aggregate, find_scalar, is_aggregate, is_implicit
 from execnodes.rex import Rex
 from execnodes.types import LogicalType
+from planner.dialect import function_name
 from planner.functions import FoundFunction, current_functions
 
-__all__ = ["fitted", "user_function"]
+__all__ = ["fitted", "is_aggregate_call", "user_function"]
 
 
-def user_function(node: exp.Expr, place: Place) -> FoundFunction | None:
+def user_function(node: exp.Expr, place: Place | None) -> FoundFunction | None:
     """The user-defined function that a call names; None when it is none. Raises SqlError SQL210 to SQL214."""
     name = node.name
     built_in = find_scalar(name) is not None or find_aggregate(name) is not None
     return current_functions([name], place, built_in=built_in)
+
+
+def is_aggregate_call(node: exp.Expr) -> bool:
+    """Whether ``node`` calls an aggregate function, a built-in or a user-defined one."""
+    if not isinstance(node, exp.Anonymous):
+        return False
+    user = user_function(node, None)
+    return is_aggregate(function_name(node)) if user is None else user.function.kind == "AGGREGATE"
 
 
 def fitted(user: FoundFunction, operands: Sequence[Rex], place: Place) -> list[Rex]:

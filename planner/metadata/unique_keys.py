@@ -26,6 +26,7 @@ from planner.algebra import (
     Sort,
 )
 from planner.expressions.ops import kind, same_type
+from planner.python_operators import is_python
 from planner.time_algebra import TemporalJoin, WatermarkAssigner
 
 __all__ = ["Keys", "are_unique", "join_input_keys", "keeps_values", "smallest_key", "unique_keys", "upsert_keys"]
@@ -93,6 +94,8 @@ def _keys(rel: Rel, upsert: bool) -> Keys:
     if isinstance(rel, Exchange):
         keys = _keys(rel.input, upsert)
         return _containing(keys, frozenset(rel.keys)) if upsert else keys
+    if isinstance(rel, Aggregate) and upsert and is_python(rel):
+        return _NONE
     if isinstance(rel, Aggregate):
         return frozenset({frozenset(range(len(rel.group)))})
     if isinstance(rel, Rank):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -33,6 +33,7 @@ from execnodes.runtime.kernels._collections import (
 )
 from execnodes.runtime.kernels._single_value import SingleValue
 from execnodes.runtime.kernels._statistics import SquaredDifferences
+from execnodes.runtime.kernels._user_aggregates import UserFold
 from execnodes.specs import AggCall
 from execnodes.types import LogicalType
 
@@ -69,16 +70,20 @@ ACCUMULATORS: dict[str, _Function] = {
 """Aggregate functions by plain name."""
 
 
-def accumulator(number: int, call: AggCall, argument: LogicalType | None, retract: bool) -> Accumulator:
+def accumulator(number: int, call: AggCall, arguments: Sequence[LogicalType], retract: bool) -> Accumulator:
     """The accumulator of call ``number``.
 
     Args:
-        argument: type of its argument; None for COUNT(*).
+        arguments: types of its arguments; none for COUNT(*).
         retract: whether its values may be retracted.
 
     Raises:
-        RunError: RUN063, for a function without a row in :data:`ACCUMULATORS`.
+        RunError: RUN063, for a function without a row in :data:`ACCUMULATORS`; RUN075, for a user-defined one that
+            cannot retract.
     """
+    if call.user_function is not None:
+        return UserFold(number, call.user_function, arguments, call.type, retract)
+    argument = arguments[0] if arguments else None
     function = ACCUMULATORS.get(call.function)
     if function is not None and (argument is not None or call.function == "COUNT"):
         made = (function.retract if retract else function.append)(number, argument, call.type)

@@ -153,7 +153,7 @@ class GroupAggregateKernel(FrozenKernel):
             accumulator(
                 i,
                 call,
-                self.input_type.fields[call.arg_list[0]].type if call.arg_list else None,
+                [self.input_type.fields[a].type for a in call.arg_list],
                 retract and self.need_retraction,
             )
             for i, (call, retract) in enumerate(zip(self.agg_calls, self.need_retractions, strict=True))
@@ -302,10 +302,10 @@ class GroupAggregateKernel(FrozenKernel):
                 upserts[place], deletes[place] = values.order_writes(changes, times)
                 deletes[place] = _also(deletes[place], stale, upserts[place])
                 place += 1
-        known_changes: dict[tuple[tuple[int, ...], str | None, bool], Changes] = {}
+        known_changes: dict[tuple[tuple[int, ...], str | None, bool, bool], Changes] = {}
         for call, kept in zip(self.agg_calls, self._accumulators, strict=True):
             if isinstance(kept, Fold) and not _is_distinct(call):
-                source = (call.arg_list, _filter(call), kept.sees_nulls)
+                source = (call.arg_list, _filter(call), kept.sees_nulls, call.user_function is not None)
                 if source not in known_changes:
                     known_changes[source] = replace(_seen(batch, *source), now=now, ttl=ttl[0])
                 after.update(_named(kept.update(before, known_changes[source])))
@@ -466,14 +466,16 @@ def _taken(changes: Changes, rows: Ints) -> Changes:
     )
 
 
-def _seen(batch: _Batch, arguments: tuple[int, ...], passed: str | None, nulls: bool) -> Changes:
-    """What a call sees that is not DISTINCT."""
+def _seen(batch: _Batch, arguments: tuple[int, ...], passed: str | None, nulls: bool, packed: bool) -> Changes:
+    """What a call sees that is not DISTINCT; ``packed`` makes a struct of its arguments."""
     frame = batch.frame
     keep: Bools | None = None if passed is None else truth(frame[passed])
     values = frame[column(arguments[0])] if arguments else None
     if values is not None and values.null_count() and not nulls:
         there = values.is_not_null().to_numpy()
         keep = there if keep is None else keep & there
-    second = frame[column(arguments[1])] if len(arguments) > 1 else None
+    second = frame[column(arguments[1])] if len(arguments) == 2 and not packed else None
+    if packed and len(arguments) > 1:
+        values = frame.select(pl.struct(pl.col(column(a)).alias(f"{i}") for i, a in enumerate(arguments))).to_series()
     whole = Changes(batch.groups, batch.codes, values, batch.signs, second)
     return whole if keep is None else _taken(whole, np.flatnonzero(keep))

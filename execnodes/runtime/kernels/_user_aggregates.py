@@ -1,0 +1,111 @@
+"""User-defined aggregate functions: an accumulator per group, pickled in the state, changed row by row.
+
+Source of the semantics: PyFlink's ``SimpleAggsHandleFunction``.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import polars as pl
+
+from execnodes.errors import RunError, StateplanError
+from execnodes.functions.user import UserFunction
+from execnodes.functions.values import column_of, python_values
+from execnodes.runtime.kernels._accumulators import Changes, Fold
+from execnodes.types import LogicalType
+
+__all__ = ["UserFold"]
+
+
+class UserFold(Fold):
+    """A call of a user-defined function. Sees NULLs; ``values`` of its changes are its argument, or a struct of them.
+
+    Args:
+        number: of the call.
+        types: of its arguments.
+        result: of the call, as the plan has it.
+        retract: whether rows may be taken back.
+
+    Raises:
+        RunError: RUN075, for a function without ``retract`` where it is needed.
+    """
+
+    sees_nulls: ClassVar[bool] = True
+    ordered: ClassVar[bool] = True
+    arguments: ClassVar[int] = 1_000
+
+    def __init__(
+        self, number: int, function: UserFunction, types: Sequence[LogicalType], result: LogicalType, retract: bool
+    ) -> None:
+        self._column = f"u{number}"
+        self._function = function
+        self._types = tuple(types)
+        self._result = result
+        self.columns = {self._column: pl.Binary()}
+        self.initial = {self._column: None}
+        if retract and not hasattr(function.opened(), "retract"):
+            raise RunError(
+                "RUN075",
+                f"the aggregate function {function.name} has no method 'retract', and its input takes rows back",
+                expected="retract(accumulator, *args)",
+                hint=f"called by {function.operator}" if function.operator else None,
+            )
+
+    def update(self, before: pl.DataFrame, changes: Changes) -> list[pl.Series]:
+        old = before[self._column]
+        if not len(changes.codes):
+            return [old]
+        kept = old.to_list()
+        rows = self._rows(changes)
+        signs = np.ones(len(changes.codes), np.int64) if changes.signs is None else changes.signs
+        accumulate = self._function.method("accumulate")
+        retract = self._function.method("retract") if (signs < 0).any() else accumulate
+        open_: dict[int, Any] = {}
+        for group, sign, row in zip(changes.codes.tolist(), signs.tolist(), rows, strict=True):
+            if group not in open_:
+                open_[group] = self._opened(kept[group])
+            accumulator = open_[group]
+            replaced = self._called(accumulate if sign > 0 else retract, (accumulator, *row))
+            if replaced is not None:
+                open_[group] = replaced
+        for group, accumulator in open_.items():
+            kept[group] = self._closed(accumulator)
+        return [pl.Series(self._column, kept, dtype=pl.Binary())]
+
+    def value(self, state: pl.DataFrame) -> pl.Series:
+        get_value = self._function.method("get_value")
+        found = [self._called(get_value, (self._opened(data),)) for data in state[self._column].to_list()]
+        return column_of(found, self._result, self._function)
+
+    def _rows(self, changes: Changes) -> list[tuple[Any, ...]]:
+        if not self._types:
+            return [()] * len(changes.codes)
+        columns = [changes.column] if len(self._types) == 1 else changes.column.struct.unnest().get_columns()
+        lists = [python_values(c, t) for c, t in zip(columns, self._types, strict=True)]
+        return list(zip(*lists, strict=True))
+
+    def _opened(self, data: bytes | None) -> Any:
+        return self._called(self._function.method("create_accumulator"), ()) if data is None else pickle.loads(data)
+
+    def _closed(self, accumulator: Any) -> bytes:
+        try:
+            return pickle.dumps(accumulator, protocol=5)
+        except Exception as cause:  # pickling runs a user's code
+            raise RunError(
+                "RUN076",
+                f"the accumulator of the function {self._function.name} cannot be kept as state: "
+                f"{type(cause).__name__}: {str(cause)[:200]}",
+                expected="something that pickle takes: numbers, texts, lists, dicts",
+            ) from cause
+
+    def _called(self, method: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+        try:
+            return method(*arguments)
+        except StateplanError:
+            raise
+        except Exception as cause:  # whatever a user's code raises
+            raise self._function.failed(cause, arguments) from cause

@@ -1,0 +1,14 @@
+"""Which operators of the physical plan call functions written in Python."""
+
+from __future__ import annotations
+
+from planner.algebra import Aggregate, Calc, Rel
+
+__all__ = ["is_python"]
+
+
+def is_python(rel: Rel) -> bool:
+    """Whether it is one of Flink's Python operators."""
+    if isinstance(rel, Aggregate):
+        return any(c.is_user_defined for c in rel.calls)
+    return isinstance(rel, Calc) and rel.python
