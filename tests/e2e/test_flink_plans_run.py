@@ -45,6 +45,7 @@ UPDATES = (
     "statement_set_two_sinks",
     "group_agg_retract",
     "join_left_nopk",
+    "join_semi_in",
     "changelog_normalize_cdc_dup",
     "sink_upsert_materializer",
     "sink_upsert_materializer_on_conflict",

@@ -24,6 +24,7 @@ IN_SCOPE = (
     "join_inner_hint_ttl",
     "join_inner_pk",
     "join_left_nopk",
+    "join_semi_in",
     "limit_append",
     "multi_join",
     "nottl_changelog_normalize",
