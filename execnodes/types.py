@@ -33,6 +33,7 @@ __all__ = [
     "parse_type",
     "row_type",
     "type_from_json",
+    "with_a_field",
 ]
 
 MAX_LENGTH = 2147483647
@@ -249,6 +250,13 @@ def row_type(fields: list[tuple[str, LogicalType]], nullable: bool = True) -> Lo
 
 
 BOOLEAN = LogicalType("BOOLEAN")
+
+
+def with_a_field(row: LogicalType) -> LogicalType:
+    """``row`` as frames hold it: a row without fields has one, so that there is something to count."""
+    return row if row.fields else row_type([("", BOOLEAN.not_null())])
+
+
 TINYINT = LogicalType("TINYINT")
 SMALLINT = LogicalType("SMALLINT")
 INT = LogicalType("INTEGER")

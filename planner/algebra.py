@@ -235,6 +235,7 @@ class Correlate(Rel):
     number: int
     join_type: str = "LEFT"
     adjusted: bool = False
+    ttls: tuple[int | None, int | None] = (None, None)
 
     @property
     def inputs(self) -> tuple[Rel, ...]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from execnodes.model import ALWAYS, RexField
 from execnodes.nodes.base import ExecNode, FieldRef, rex_refs
 from execnodes.registry import exec_node
-from execnodes.rex import InputRef
+from execnodes.rex import TRUE, InputRef
 from execnodes.support import joined_names, rex_text
 from execnodes.types import LogicalType
 
@@ -48,7 +48,8 @@ class Calc(ExecNode):
         from execnodes.runtime.operators import Stateless
         from execnodes.zone import local_time_zone
 
-        return Stateless((CalcTransform(self.projection, self.condition, local_time_zone(session)),))
+        projection = self.projection or (TRUE,)
+        return Stateless((CalcTransform(projection, self.condition, local_time_zone(session)),))
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         names = joined_names(inputs)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from execnodes.model import NULL_IS_EMPTY, Index
 from execnodes.nodes.base import FieldRef, StatefulNode, StateList, field_types, rex_refs
 from execnodes.registry import exec_node
+from execnodes.rex import shift
 from execnodes.specs import JoinSpec
 from execnodes.support import field_names, joined_names, names_text, rex_text
-from execnodes.types import LogicalType
+from execnodes.types import LogicalType, with_a_field
 
 if TYPE_CHECKING:
     from execnodes.runtime.operators import Stateful
@@ -71,10 +72,14 @@ class Join(StatefulNode):
         from execnodes.runtime.operators import Stateful
         from execnodes.zone import local_time_zone
 
+        left, right = map(with_a_field, inputs)
+        spec = self.join_spec
+        if spec.non_equi_condition is not None and not inputs[0].fields:
+            spec = spec.model_copy(update={"non_equi_condition": shift(spec.non_equi_condition, 1)})
         kernel = JoinKernel(
-            inputs[0],
-            inputs[1],
-            self.join_spec,
+            left,
+            right,
+            spec,
             self.left_upsert_keys,
             self.right_upsert_keys,
             time_zone=local_time_zone(session),

@@ -9,9 +9,10 @@ from sqlglot import exp
 from execnodes.errors import SqlError, StateplanError, nearest
 from execnodes.ttl import parse_ttl
 from planner.binding.errors import not_supported
+from planner.binding.scope import Relation
 from planner.positions import place_of
 
-__all__ = ["TtlHints"]
+__all__ = ["QUERY_STATES", "TtlHints"]
 
 _JOIN_HINTS = ("BROADCAST", "SHUFFLE_HASH", "SHUFFLE_MERGE", "NEST_LOOP", "LOOKUP")
 _KNOWN = ("STATE_TTL", "MULTI_JOIN", *_JOIN_HINTS)
@@ -120,25 +121,52 @@ class TtlHints:
         pair = None if name is None else self.places.get(name)
         return None if pair is None else pair.expression.name
 
-    def check(self, names: Sequence[str]) -> None:
-        """Raises SqlError SQL123 for a hint that names none of the SELECT's relations."""
-        for key, node in self.multi.items():
-            if key not in names:
+    def key_of(self, relations: Sequence[Relation]) -> str | None:
+        """The name in a hint that means ``relations`` as one input of an operator, or None: of a table its alias, or
+        its name or the end of its full name; of tables joined before, all of theirs with commas between them."""
+        if len(relations) != 1:
+            names = [r.name for r in relations]
+            return next((k for k in self.lifetimes if "," in k and _parts(k) == names), None)
+        (relation,) = relations
+        if relation.name in self.lifetimes or relation.name in self.multi:
+            return relation.name
+        path = relation.path
+        return next((k for k in self.lifetimes if path and path[-k.count(".") - 1 :] == tuple(k.split("."))), None)
+
+    def check(self, relations: Sequence[Relation], with_queries: bool) -> None:
+        """Raises SqlError SQL123 for a hint that names none of the SELECT's relations.
+
+        Args:
+            with_queries: whether there are queries in its expressions, whose joins' states have names.
+        """
+        names = [r.name for r in relations]
+        paths = [r.path for r in relations if r.path]
+        for what, keys in (("MULTI_JOIN", self.multi), ("STATE_TTL", self.places)):
+            for key, node in keys.items():
+                if key in names or (with_queries and key in QUERY_STATES):
+                    continue
+                if any(p[-key.count(".") - 1 :] == tuple(key.split(".")) for p in paths):
+                    continue
+                if what == "STATE_TTL" and "," in key and _follow(_parts(key), names):
+                    continue
                 known = [n for n in names if n]
                 raise SqlError(
                     "SQL123",
-                    f"the MULTI_JOIN hint names '{key}', which is no table of this SELECT",
-                    place=place_of(node, self.source),
+                    f"the {what} hint names '{key}', which is no table of this SELECT",
+                    place=place_of(node.this if isinstance(node, exp.EQ) else node, self.source),
                     expected="one of " + ", ".join(known) if known else "no hint: there is no table",
                     hint=nearest(key, known) or "a table with an alias is known by its alias only",
                 )
-        for key, node in self.places.items():
-            if key not in names:
-                known = [n for n in names if n]
-                raise SqlError(
-                    "SQL123",
-                    f"the STATE_TTL hint names '{key}', which is no table of this SELECT",
-                    place=place_of(node.this, self.source),
-                    expected="one of " + ", ".join(known) if known else "no hint: there is no table",
-                    hint=nearest(key, known) or "a table with an alias is known by its alias only",
-                )
+
+
+QUERY_STATES = ("leftState", "rightState")
+"""Names by which a hint means the states of the joins that queries in expressions become."""
+
+
+def _parts(key: str) -> list[str]:
+    return [p.strip() for p in key.split(",")]
+
+
+def _follow(some: Sequence[str], names: Sequence[str]) -> bool:
+    """Whether ``some`` are among ``names``, one behind the other."""
+    return any(list(names[i : i + len(some)]) == list(some) for i in range(len(names)))

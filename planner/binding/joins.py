@@ -94,15 +94,16 @@ def bind_join(
     version = node.this.args.get("version")
     if version is not None:
         versions = _temporal(left, right_rel, condition, join_type, version, source)
-        ttls = hints.of(_name(left_scope)), hints.of(_name(right_scope))
+        ttls = hints.of(hints.key_of(left_scope.relations)), hints.of(hints.key_of(right_scope.relations))
         versions = replace(versions, left_ttl=ttls[0], right_ttl=ttls[1], place=place)
         return versions, scope.padded(len(left_scope.relations), False, join_type == "LEFT")
     padded = [join_type in ("RIGHT", "FULL"), join_type in ("LEFT", "FULL")]
+    keys = [hints.key_of(s.relations) for s in (left_scope, right_scope)]
     made = replace(
         Join(left_rel, right_rel, condition, join_type),
-        left_ttl=hints.of(_name(left_scope)),
-        right_ttl=hints.of(_name(right_scope)),
-        ttl_texts=(hints.text_of(_name(left_scope)), hints.text_of(_name(right_scope))),
+        left_ttl=hints.of(keys[0]),
+        right_ttl=hints.of(keys[1]),
+        ttl_texts=(hints.text_of(keys[0]), hints.text_of(keys[1])),
         multi=not hints.multi.keys().isdisjoint((_name(left_scope), _name(right_scope))),
         place=place,
     )

@@ -30,7 +30,7 @@ from planner.binding.changelog_functions import CHANGELOG_FUNCTIONS, bind_change
 from planner.binding.errors import counted, not_supported
 from planner.binding.expressions import ExpressionBinder
 from planner.binding.grouping import GroupingBinder, contains_aggregate
-from planner.binding.hints import TtlHints
+from planner.binding.hints import QUERY_STATES, TtlHints
 from planner.binding.joins import bind_join
 from planner.binding.ordering import Ordering, order_query
 from planner.binding.scope import Relation, Scope
@@ -164,14 +164,15 @@ class QueryBinder:
         else:
             source = self._from(from_.this, node.args.get("joins") or [], hints)
         rel, scope = source
-        hints.check([r.name for r in scope.relations])
+        hints.check(scope.relations, _has_queries(node))
+        scope = replace(scope, query_ttls=(hints.of(QUERY_STATES[0]), hints.of(QUERY_STATES[1])))
         where = node.args.get("where")
         if where is not None:
             rel = Filter(rel, ExpressionBinder(scope, "WHERE").condition(where.this, "WHERE"))
         windows = {w.this.name: w for w in node.args.get("windows") or ()}
         items = self._laid_out(self._items(node.expressions, scope), targets)
         ordering = Ordering.of(node, self.source, top)
-        only = scope.relations[0].name if len(scope.relations) == 1 else None
+        only = hints.key_of(scope.relations)
         group, having = node.args.get("group"), node.args.get("having")
         aggregated = (
             group is not None
@@ -415,6 +416,12 @@ class QueryBinder:
                 return replace(rel, names=tuple(names))
             return replace(identity(rel), names=tuple(names))
         return rel
+
+
+def _has_queries(node: exp.Select) -> bool:
+    """Whether queries stand in the expressions of a SELECT."""
+    clauses = [c for c in (node.args.get("where"), node.args.get("having"), *node.expressions) if c is not None]
+    return any(c.find(exp.Exists, exp.Subquery) is not None for c in clauses)
 
 
 def _value(item: _Item) -> exp.Expr:

@@ -46,7 +46,8 @@ class Scope:
     """The relations of a FROM clause, left to right, and the columns that USING or NATURAL made common.
 
     ``star`` holds what ``*`` stands for, in order. ``subqueries`` binds the queries inside its expressions, None where
-    there can be none; ``outer`` is what columns of the query around mean, for a query inside an expression.
+    there can be none, ``query_ttls`` are the lifetimes of the states of their joins; ``outer`` is what columns of the
+    query around mean, for a query inside an expression.
     """
 
     source: str
@@ -54,6 +55,7 @@ class Scope:
     common: dict[str, Rex] = field(default_factory=dict)
     subqueries: SubQueries | None = None
     outer: Callable[[exp.Expr], Rex] | None = None
+    query_ttls: tuple[int | None, int | None] = (None, None)
 
     @classmethod
     def of(cls, source: str, relation: Relation) -> Scope:

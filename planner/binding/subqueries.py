@@ -57,7 +57,7 @@ def exists(binder: ExpressionBinder, node: exp.Expr) -> Rex:
     rel, number = _bound(binder, node.this)
     while isinstance(rel, Project):
         rel = rel.input
-    return SubQuery(BOOLEAN.not_null(), "EXISTS", rel, number, place=binder.place(node))
+    return SubQuery(BOOLEAN.not_null(), "EXISTS", rel, number, ttls=binder.scope.query_ttls, place=binder.place(node))
 
 
 def scalar_query(binder: ExpressionBinder, node: exp.Expr) -> Rex:
@@ -74,7 +74,9 @@ def scalar_query(binder: ExpressionBinder, node: exp.Expr) -> Rex:
             place=binder.place(node),
             expected="one column",
         )
-    return SubQuery(rel.fields[0][1].as_nullable(), "SCALAR", rel, number, place=binder.place(node))
+    return SubQuery(
+        rel.fields[0][1].as_nullable(), "SCALAR", rel, number, ttls=binder.scope.query_ttls, place=binder.place(node)
+    )
 
 
 def _compared(
@@ -92,7 +94,16 @@ def _compared(
     for i, (operand, (_, t)) in enumerate(zip(operands, rel.fields, strict=True)):
         make_call(comparison, [operand, InputRef(t, i)], place)
     nullable = any(o.type.nullable for o in operands) or any(t.nullable for _, t in rel.fields)
-    return SubQuery(BOOLEAN.as_nullable(nullable), operator, rel, number, tuple(operands), comparison, place)
+    return SubQuery(
+        BOOLEAN.as_nullable(nullable),
+        operator,
+        rel,
+        number,
+        tuple(operands),
+        comparison,
+        binder.scope.query_ttls,
+        place,
+    )
 
 
 def _bound(binder: ExpressionBinder, query: exp.Expr) -> tuple[Rel, int]:

@@ -108,8 +108,8 @@ class Over(Rex):
 class SubQuery(Rex):
     """A query inside an expression: ``IN``, ``EXISTS``, ``SOME`` (``comparison`` with any of its rows) or ``SCALAR``.
 
-    Fields of the row around it appear in its relation as :func:`outer_field` of its ``number``. It never reaches a
-    plan: passes turn it into joins.
+    Fields of the row around it appear in its relation as :func:`outer_field` of its ``number``. ``ttls`` are the
+    lifetimes of the states of its join. It never reaches a plan: passes turn it into joins.
     """
 
     operator: str
@@ -117,6 +117,7 @@ class SubQuery(Rex):
     number: int
     operands: tuple[Rex, ...] = ()
     comparison: str = "="
+    ttls: tuple[int | None, int | None] = (None, None)
     place: Place | None = field(default=None, compare=False, repr=False)
 
     @property

@@ -36,7 +36,7 @@ def _exists(rex: Rex) -> Rex | None:
     value = float(number.value)
     if not (0 <= value < 1 if op == ">" else op == ">=" and 0 < value <= 1):
         return None
-    return SubQuery(BOOLEAN.not_null(), "EXISTS", query.rel.inputs[0], query.number, place=query.place)
+    return SubQuery(BOOLEAN.not_null(), "EXISTS", query.rel.inputs[0], query.number, ttls=query.ttls, place=query.place)
 
 
 def _counts_rows(rel: Rel) -> bool:

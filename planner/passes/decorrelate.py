@@ -111,7 +111,7 @@ def _pull_up_projection(rel: Rel) -> Rel | None:
     right = filtered(below, own)
     width = rel.left.width
     terms = [compare("=", shift(i, width), InputRef(o.type, _index(o))) for i, o in pairs]
-    join = Join(rel.left, right, and_(terms), "LEFT")
+    join = Join(rel.left, right, and_(terms), "LEFT", *rel.ttls)
     refs = refs_to(join)
     indicator = refs[width + fields[0]]
     value = _over_both(project.exprs[0], refs, width)
@@ -357,7 +357,7 @@ class _Decorrelator:
                 compare("=", refs_to(left.rel, [left.where[index]])[0], shift(refs_to(right.rel, [field])[0], width))
             )
         where = {**left.where, **{old + i: width + k for i, k in right.where.items()}}
-        join = Join(left.rel, right.rel, and_(terms), rel.join_type)
+        join = Join(left.rel, right.rel, and_(terms), rel.join_type, *rel.ttls)
         return _Frame(join, where, outer)
 
 

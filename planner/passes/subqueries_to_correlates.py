@@ -90,7 +90,15 @@ def _first(rex: Rex) -> SubQuery | None:
 
 
 def _replaced(rex: Rex, query: SubQuery, value: Rex) -> Rex:
-    return rewrite(rex, lambda e: value if e is query else None)
+    """``rex`` with ``value`` for ``query`` and for queries that are the same."""
+    alike = replace(query, number=0) if not _refers(query) else None
+
+    def change(e: Rex) -> Rex | None:
+        if e is query:
+            return value
+        return value if isinstance(e, SubQuery) and replace(e, number=0) == alike else None
+
+    return rewrite(rex, change)
 
 
 def _is_term(condition: Rex, query: SubQuery) -> bool:
@@ -112,11 +120,11 @@ class _Left:
 
     def join(self, left: Rel, right: Rel, join_type: str, condition: Rex = TRUE) -> Rel:
         if not self.correlated:
-            return Join(left, right, condition, join_type, place=self.query.place)
+            return Join(left, right, condition, join_type, *self.query.ttls, place=self.query.place)
         if join_type == "INNER":
-            made = Correlate(left, right, self.query.number, join_type)
+            made = Correlate(left, right, self.query.number, join_type, ttls=self.query.ttls)
             return made if condition is TRUE else Filter(made, condition)
-        return Correlate(left, right, self.query.number, join_type)
+        return Correlate(left, right, self.query.number, join_type, ttls=self.query.ttls)
 
 
 def _applied(left: Rel, query: SubQuery, *, certain: bool) -> tuple[Rel, Rex]:

@@ -88,11 +88,11 @@ def _joined(left: Rel, call: Rex, queries: Decorrelated) -> Rel | None:
         found = queries.get(query.number)
         if found is not None:
             right, outside = found
-            return _join(left, right, [outside], join_type)
+            return _join(left, right, [outside], join_type, query)
         ones = Project(query.rel, (TRUE,), ("i",))
         least = minimum(ones, "m")
         right = Project(least, (test("IS NOT NULL", refs_to(least)[0]),), ("$f0",))
-        return _join(left, right, [InputRef(right.exprs[0].type, left.width)], join_type)
+        return _join(left, right, [InputRef(right.exprs[0].type, left.width)], join_type, query)
     if query.operator != "IN" or any(outer_of(e) is not None for o in query.operands for e in walk(o)):
         return None
     right, outside = queries.get(query.number, (query.rel, TRUE))
@@ -101,7 +101,7 @@ def _joined(left: Rel, call: Rex, queries: Decorrelated) -> Rel | None:
     for operand, ref in zip(operands, refs_to(right), strict=False):
         same: Rex = compare("=", operand, shift(ref, left.width))
         terms.append(or_([same, test("IS NULL", same)]) if negated else same)
-    return _join(left, right, [*terms, outside], join_type)
+    return _join(left, right, [*terms, outside], join_type, query)
 
 
 def _with_operands(left: Rel, operands: Sequence[Rex], outside: Rex) -> tuple[Rel, list[Rex], Rex]:
@@ -121,6 +121,6 @@ def _with_operands(left: Rel, operands: Sequence[Rex], outside: Rex) -> tuple[Re
     return wider, [refs[w] for w in where], remap(outside, lambda i: i + more if i >= width else i)
 
 
-def _join(left: Rel, right: Rel, terms: Sequence[Rex], join_type: str) -> Join:
+def _join(left: Rel, right: Rel, terms: Sequence[Rex], join_type: str, query: SubQuery) -> Join:
     condition = Simplifier().simplify(and_(collapsed(t) for t in terms), "FALSE")
-    return Join(left, right, condition, join_type)
+    return Join(left, right, condition, join_type, *query.ttls, place=query.place)
