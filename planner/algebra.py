@@ -159,14 +159,12 @@ class Calc(Single):
 
 
 @dataclass(frozen=True)
-class Join(Rel):
+class Join(Pair):
     """A join; ``condition`` is over left ++ right.
 
     ``ttl_texts`` are the lifetimes of the state as the hint gives them; ``multi`` asks for a :class:`MultiJoin`.
     """
 
-    left: Rel
-    right: Rel
     condition: Rex
     join_type: str = "INNER"
     left_ttl: int | None = None
@@ -175,10 +173,6 @@ class Join(Rel):
     place: Place | None = field(default=None, compare=False, repr=False)
     ttl_texts: tuple[str | None, str | None] = (None, None)
     multi: bool = False
-
-    @property
-    def inputs(self) -> tuple[Rel, ...]:
-        return (self.left, self.right)
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -225,21 +219,15 @@ class MultiJoin(Rel):
 
 
 @dataclass(frozen=True)
-class Correlate(Rel):
+class Correlate(Pair):
     """Each row of ``left`` with the rows of ``right``, which refers to that row as the subquery ``number``; LEFT pads a
     row that has none. It becomes a join before anything else looks at it. ``adjusted``: a count of no rows is 0 above.
     """
 
-    left: Rel
-    right: Rel
     number: int
     join_type: str = "LEFT"
     adjusted: bool = False
     ttls: tuple[int | None, int | None] = (None, None)
-
-    @property
-    def inputs(self) -> tuple[Rel, ...]:
-        return (self.left, self.right)
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -303,17 +291,11 @@ class Union(Rel):
 
 
 @dataclass(frozen=True)
-class SetOperation(Rel):
+class SetOperation(Pair):
     """INTERSECT or EXCEPT of two inputs; with ``all`` as many of equal rows as both have, or the left has more."""
 
-    left: Rel
-    right: Rel
     operator: Literal["INTERSECT", "EXCEPT"]
     all: bool = False
-
-    @property
-    def inputs(self) -> tuple[Rel, ...]:
-        return (self.left, self.right)
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -541,7 +523,7 @@ def replace_inputs(rel: Rel, inputs: Sequence[Rel]) -> Rel:
         return rel
     if isinstance(rel, Single):
         return replace(rel, input=inputs[0])
-    if isinstance(rel, (Join, SetOperation, Correlate, Pair)):
+    if isinstance(rel, Pair):
         return replace(rel, left=inputs[0], right=inputs[1])
     if isinstance(rel, (Union, MultiJoin)):
         return replace(rel, sources=tuple(inputs))
