@@ -26,7 +26,7 @@ HINTS: list[tuple[str, Ttls]] = [
      [NONE, ["1 d", "2 d"]]),
     ("SELECT /*+ STATE_TTL('t'='3 d', 'u,cdc'='2 d') */ t.a FROM t JOIN (u JOIN cdc ON u.a = cdc.k) ON t.a = u.a",
      [NONE, ["3 d", "2 d"]]),
-    ("SELECT /*+ STATE_TTL('x, y'='3 d') */ x.a FROM t x LEFT JOIN u y ON x.a = y.a GROUP BY x.a", [NONE, ["3 d"]]),
+    ("SELECT /*+ STATE_TTL('x, y'='3 d') */ x.a FROM t x JOIN u y ON x.a = y.a GROUP BY x.a", [NONE, ["3 d"]]),
     ("SELECT /*+ STATE_TTL('leftState'='3 d', 'rightState'='1 h') */ a FROM t WHERE a IN (SELECT a FROM u)",
      [["3 d", "1 h"]]),
     ("SELECT /*+ STATE_TTL('rightState'='1 h') */ a FROM t WHERE b > (SELECT MAX(x) FROM u WHERE u.a = t.a)",
