@@ -18,10 +18,19 @@ import numpy as np
 import polars as pl
 
 from execnodes.changelog import KIND
+from execnodes.ranking import (
+    AppendFastStrategy,
+    ConstantRange,
+    RetractStrategy,
+    SortField,
+    SortSpec,
+    UpdateFastStrategy,
+)
 from execnodes.runtime.kernel import ACCESS_TIME, Kernel, fetch_state
 from execnodes.runtime.kernels.deduplicate import DeduplicateKernel
 from execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
 from execnodes.runtime.kernels.join import JoinKernel
+from execnodes.runtime.kernels.rank import rank_kernel
 from execnodes.specs import AggCall, JoinSpec
 from execnodes.types import BIGINT, INT, STRING, LogicalType, row_type
 
@@ -102,6 +111,17 @@ def cases() -> list[Case]:
     extremes = (call("MIN", 3, INT), call("MAX", 3, INT), call("SUM", 3, INT), call("COUNT", 1, BIGINT, True))
     spec = JoinSpec(join_type="INNER", left_keys=(0,), right_keys=(0,), filter_nulls=(True,))
     unique = ((0,),)
+    order = SortSpec(fields=(SortField(index=3, is_ascending=False, null_is_last=True),))
+    three = ConstantRange(start=1, end=3)
+
+    def top(strategy: AppendFastStrategy | UpdateFastStrategy | RetractStrategy, number: bool) -> Kernel:
+        return rank_kernel(ORDERS, (2,), order, three, strategy, number, True)
+
+    def growing(rows: int) -> list[pl.DataFrame]:
+        quarter = orders(rows, 0)[: max(1, rows // 4)]
+        larger = quarter.with_columns((pl.col("c3") + 1).cast(pl.Int32))
+        parts = [(orders(rows, 1)[: rows - quarter.height], 0), (larger, 2)]
+        return [pl.concat([f.with_columns(pl.lit(kind, dtype=pl.Int8).alias(KIND)) for f, kind in parts])]
 
     def both(rows: int) -> list[pl.DataFrame]:
         return [orders(rows, 0), logistics(rows // 4, 1, rows)]
@@ -132,6 +152,15 @@ def cases() -> list[Case]:
         Case(
             "group aggregate, retractions, MIN MAX SUM DISTINCT",
             GroupAggregateKernel(ORDERS, (2,), extremes, (True,) * 4, True, True),
+            lambda n: [updates(n, 0)],
+            lambda n: [updates(n, 1)],
+        ),
+        Case("top-3, insert-only", top(AppendFastStrategy(), False), pure, more),
+        Case("top-3 with number, insert-only", top(AppendFastStrategy(), True), pure, more),
+        Case("top-3 with number, updates", top(UpdateFastStrategy(primary_keys=(0,)), True), pure, growing),
+        Case(
+            "top-3 with number, retractions",
+            top(RetractStrategy(), True),
             lambda n: [updates(n, 0)],
             lambda n: [updates(n, 1)],
         ),

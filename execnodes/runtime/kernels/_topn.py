@@ -211,6 +211,39 @@ class TopN(FrozenKernel):
         """The rows numbered by partition and values of the order: equal for rows of equal order."""
         return key_ids(rows, tuple(dict.fromkeys((*self._keys, *self._sort_columns)))).codes
 
+    def _promising(self, kept: pl.DataFrame, arrived: pl.DataFrame) -> pl.DataFrame:
+        """``arrived`` without the rows that come behind all kept ones of a full partition, by the first field of the
+        order alone: most rows, when the partitions have been filled."""
+        hopeless = self._hopeless(kept, arrived)
+        return arrived if hopeless is None else arrived.filter(~hopeless)
+
+    def _hopeless(self, kept: pl.DataFrame, arrived: pl.DataFrame) -> Bools | None:
+        """Which rows :meth:`_promising` leaves out; None for none."""
+        if not isinstance(self.range, ConstantRange) or not kept.height or not arrived.height or not self.order.fields:
+            return None
+        first = self.order.fields[0]
+        name = column(first.index)
+        ids, (there, codes) = ids_of((kept, arrived), self._keys)
+        turn = (
+            pl.DataFrame({"@g": there})
+            .hstack([kept[name]])
+            .select(
+                pl.arg_sort_by(
+                    ["@g", name], descending=[False, not first.is_ascending], nulls_last=[False, first.null_is_last]
+                )
+            )
+            .to_series()
+            .to_numpy()
+        )
+        last = positions(there[turn], ids.count)
+        full = (np.bincount(there, minlength=ids.count) >= self.range.end)[codes]
+        worst = kept[name].gather(turn[np.where(full, last[codes], 0)])
+        mine = arrived[name]
+        behind = (mine > worst if first.is_ascending else mine < worst).fill_null(False)
+        unknown = mine.is_null() & worst.is_not_null() if first.null_is_last else mine.is_not_null() & worst.is_null()
+        hopeless: Bools = full & (behind | unknown).to_numpy()
+        return hopeless
+
     # -- the output --------------------------------------------------------------------------------------------------
 
     def _by_place(self, pool: Pool, before: Ints, after: Ints, ends: Ints) -> list[Change]:

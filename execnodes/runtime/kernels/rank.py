@@ -27,6 +27,7 @@ from execnodes.runtime.kernels._net import (
     Bools,
     Ints,
     framed,
+    ids_of,
     key_ids,
     lookup_frame,
     narrow,
@@ -138,7 +139,8 @@ class Top1Kernel(TopN):
         Raises:
             RunError: RUN065, for a retraction.
         """
-        frame, kept = self._arrived(inputs[0]), state[0]
+        kept = state[0]
+        frame = self._promising(kept, self._arrived(inputs[0]))
         rows = pl.concat([kept[list(self._fields)], frame])
         pool = self._pool(rows, kept.height, np.arange(rows.height))
         before = np.zeros(rows.height, np.int64)
@@ -175,7 +177,8 @@ class AppendTopNKernel(TopN):
         Raises:
             RunError: RUN065, for a retraction.
         """
-        frame, kept = self._arrived(inputs[0]), state[0]
+        kept = state[0]
+        frame = self._promising(kept, self._arrived(inputs[0]))
         rows = pl.concat([kept[list(self._fields)], frame])
         sequence = np.concatenate([kept[SEQUENCE].to_numpy(), np.arange(frame.height) + sequence_after(kept)])
         pool = self._pool(rows, kept.height, sequence)
@@ -236,7 +239,8 @@ class UpdateTopNKernel(TopN):
         Raises:
             RunError: RUN065, for a retraction.
         """
-        frame, kept = self._arrived(inputs[0]), state[0]
+        kept = state[0]
+        frame = self._new_or_known(kept, self._arrived(inputs[0]))
         rows = pl.concat([kept[list(self._fields)], frame])
         identity = self.tables[0].identity
         owners = key_ids(rows, identity).codes
@@ -266,6 +270,17 @@ class UpdateTopNKernel(TopN):
         present[owners[stays]] = True
         deletes = self._identities(kept, self.tables[0], np.flatnonzero(~present[owners[: kept.height]]))
         return Step(self._output(rows, changes), [upserts, *written], [deletes, *[None] * len(written)])
+
+    def _new_or_known(self, kept: pl.DataFrame, arrived: pl.DataFrame) -> pl.DataFrame:
+        """As :meth:`_promising`, with all changes of rows that are kept or have a promising one."""
+        hopeless = self._hopeless(kept, arrived)
+        if hopeless is None:
+            return arrived
+        ids, (there, codes) = ids_of((kept, arrived), self.tables[0].identity)
+        wanted = np.zeros(ids.count, bool)
+        wanted[there] = True
+        wanted[codes[~hopeless]] = True
+        return arrived.filter(wanted[codes])
 
     def _settled(self, rows: pl.DataFrame, owners: Ints, sequence: Ints) -> tuple[Ints, Ints]:
         """Per row since when its primary key has had its order without interruption, and the last row of each key."""
