@@ -23,7 +23,7 @@ class TemporalSort(ExecNode):
 
     .. code-block:: sql
 
-        INSERT INTO ordered SELECT id, amount FROM orders ORDER BY proctime, amount
+        INSERT INTO ordered SELECT id, amount FROM orders ORDER BY ordered_at, amount
     """
 
     NAME: ClassVar[str] = "stream-exec-temporal-sort"
@@ -39,12 +39,12 @@ class TemporalSort(ExecNode):
         return field_types(inputs[0])
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless | Stateful:
-        from execnodes.runtime.kernels.temporal_sort import ProctimeSortKernel
+        from execnodes.runtime.kernels.temporal_sort import ProctimeSortKernel, RowtimeSortKernel
         from execnodes.runtime.operators import Stateful, Stateless
 
         first, *rest = self.order_by.fields
         if inputs[0].fields[first.index].type.kind != "PROCTIME":
-            raise self.not_supported("ORDER BY an event time attribute")
+            return Stateful(RowtimeSortKernel(inputs[0], self.order_by), ((),))
         if not rest:
             return Stateless()
         return Stateful(ProctimeSortKernel(inputs[0], SortSpec(fields=tuple(rest))), ((),))

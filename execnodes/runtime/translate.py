@@ -43,7 +43,7 @@ from execnodes.specs import (
     ReadingMetadata,
     WatermarkPushDown,
 )
-from execnodes.ttl import parse_ttl
+from execnodes.ttl import NEVER, parse_ttl
 from execnodes.types import BOOLEAN, STRING, LogicalType
 from execnodes.zone import local_time_zone
 
@@ -158,7 +158,7 @@ class _Translation:
             _uid(node),
             f"{node.title}[{node.id}]",
             part.kernel,
-            node.ttls(self.options),
+            node.ttls(self.options) or (NEVER,),
             len(inputs),
             tuple(_schema(i.output_type) for i in inputs),
             self.pipeline(node),

@@ -1,17 +1,20 @@
-"""The sort of rows of the same processing time."""
+"""Sorts by a time attribute."""
 
 from __future__ import annotations
 
 import pickle
 
+import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
 from execnodes.ranking import SortField, SortSpec
-from execnodes.runtime.kernels.temporal_sort import ProctimeSortKernel
+from execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
+from execnodes.runtime.kernels.temporal_sort import ProctimeSortKernel, RowtimeSortKernel
 from execnodes.runtime.memory_state import MemoryState
+from execnodes.types import LogicalType, row_type
 from tests.kernels.reference import INSERT, Row
-from tests.kernels.support import CUTS, changes_of, frame, inserting, row_of, split
+from tests.kernels.support import CUTS, TYPES, changes_of, frame, inserting, row_of, split
 
 ROW = row_of("si")
 ROWS: st.SearchStrategy[Row] = st.tuples(st.sampled_from([None, "a", "b"]), st.sampled_from([None, 1, 2]))
@@ -41,3 +44,44 @@ def test_each_micro_batch_is_sorted(
     for now, batch in enumerate(split(changes, cuts)):
         got = changes_of(state.step([frame(ROW, batch)], now, []))
         assert got == [(INSERT, r) for r in ordered([r for _, r in batch], order)]
+
+
+ROWTIME = LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", precision=3, kind="ROWTIME")
+EVENTS = st.lists(st.tuples(st.integers(0, 9), st.sampled_from([None, 1, 2]), st.integers(0, 99)), max_size=40)
+
+
+class RowTimeSort:
+    """Flink's ``RowTimeSortOperator``, told the watermark between micro-batches."""
+
+    def __init__(self, order: list[tuple[int, bool, bool]]) -> None:
+        self.order, self.waiting, self.last = order, [], NO_WATERMARK
+
+    def advance(self, rows: list[Row], before: int, watermark: int) -> list[Row]:
+        self.waiting += [r for r in rows if r[0] > self.last]
+        if watermark <= before:
+            return []
+        due = ordered([r for r in self.waiting if r[0] <= watermark], self.order)
+        self.waiting = [r for r in self.waiting if r[0] > watermark]
+        self.last = max([self.last, *(r[0] for r in due)])
+        return due
+
+
+@given(EVENTS, CUTS, st.booleans(), st.booleans(), st.booleans(), st.lists(st.integers(-2, 4), min_size=1, max_size=8))
+def test_rows_come_out_in_event_time(
+    events: list[Row], cuts: list[int], more: bool, ascending: bool, last: bool, steps: list[int]
+) -> None:
+    row = row_type([("ts", ROWTIME), ("v", TYPES["i"]), ("n", TYPES["i"])])
+    order = [(0, True, False), *([(1, ascending, last)] if more else [])]
+    spec = SortSpec(fields=tuple(SortField(index=i, is_ascending=a, null_is_last=n) for i, a, n in order))
+    state = MemoryState(pickle.loads(pickle.dumps(RowtimeSortKernel(row, spec))))
+    flink = RowTimeSort(order)
+    mark = NO_WATERMARK
+    batches: list[list[Row]] = [*split(events, cuts), [], []]
+    for n, batch in enumerate(batches):
+        before = mark
+        mark = END_OF_TIME if n == len(batches) - 1 else max(mark, n + steps[n % len(steps)])
+        rows = pl.DataFrame(batch, schema={"c0": pl.Int64(), "c1": pl.Int32(), "c2": pl.Int32()}, orient="row")
+        out = state.step([rows.with_columns(pl.col("c0").cast(pl.Datetime("ms")))], n, [0], Watermark(before, mark))
+        got = [r for _, r in changes_of(out.with_columns(pl.col("c0").cast(pl.Datetime("ms")).to_physical()))]
+        assert got == flink.advance(batch, before, mark)
+    assert not state.tables[0]

@@ -50,6 +50,7 @@ CLASSES = (
     "TableSink",
     "TableSourceScan",
     "TemporalJoin",
+    "TemporalSort",
     "Union",
     "Values",
     "WatermarkAssigner",

@@ -1,22 +1,38 @@
-"""Rows of the same processing time in an order.
+"""Rows in the order of a time attribute.
 
-Source of the semantics: Flink's ``ProcTimeSortOperator``, for which the rows of a micro-batch come at the same time.
+Source of the semantics: Flink's ``ProcTimeSortOperator``, for which the rows of a micro-batch come at the same time,
+and ``RowTimeSortOperator``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
+import numpy as np
 import polars as pl
 
-from execnodes.changelog import columns
+from execnodes.changelog import KIND, column, columns
 from execnodes.ranking import SortSpec
-from execnodes.runtime.kernel import StateTable, Step
-from execnodes.runtime.kernels._net import FrozenKernel
+from execnodes.runtime.kernel import NO_WATERMARK, StateTable, Step, Watermark
+from execnodes.runtime.kernels._net import FrozenKernel, lookup_frame, stamped, state_columns
 from execnodes.types import LogicalType
 
-__all__ = ["ProctimeSortKernel"]
+__all__ = ["ProctimeSortKernel", "RowtimeSortKernel"]
+
+_NUMBER, _DUE, _LAST = "@s", "@due", "last"
+
+
+def _sorted(rows: pl.DataFrame, order: SortSpec) -> pl.DataFrame:
+    """``rows`` in an order; those of equal order stay in theirs."""
+    fields = order.fields
+    return rows.sort(
+        columns(order.indexes),
+        descending=[not f.is_ascending for f in fields],
+        nulls_last=[f.null_is_last for f in fields],
+        maintain_order=True,
+    )
 
 
 @dataclass(frozen=True)
@@ -42,11 +58,66 @@ class ProctimeSortKernel(FrozenKernel):
         self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]
     ) -> Step:
         """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`."""
-        fields = self.order.fields
-        ordered = inputs[0].sort(
-            columns(self.order.indexes),
-            descending=[not f.is_ascending for f in fields],
-            nulls_last=[f.null_is_last for f in fields],
-            maintain_order=True,
+        return Step(_sorted(inputs[0], self.order), [], [])
+
+
+@dataclass(frozen=True)
+class RowtimeSortKernel(FrozenKernel):
+    """Emits rows in an order whose first field is a rowtime attribute, once the watermark has come to their time.
+
+    A row that is not later than the last one that was emitted is dropped. Nothing has a TTL.
+
+    Attributes:
+        input_type: ROW type of the input.
+        order: the rowtime attribute, and what comes after it.
+    """
+
+    input_type: LogicalType
+    order: SortSpec
+
+    @cached_property
+    def tables(self) -> tuple[StateTable, ...]:
+        waiting = {**state_columns(self.input_type), _NUMBER: pl.Int64(), _DUE: pl.Int64()}
+        return (
+            StateTable("sortState.waiting", 0, (_NUMBER,), (_NUMBER,), waiting, due=_DUE),
+            StateTable("sortState.emitted", 0, (), (), {_LAST: pl.Int64()}),
+            StateTable("sortState.arrived", 0, (), (), {_LAST: pl.Int64()}),
         )
-        return Step(ordered, [], [])
+
+    def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+        return [None, *[lookup_frame(inputs[0], ())] * 2]
+
+    def process(
+        self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]
+    ) -> Step:
+        """As :meth:`advance`, while there is no watermark."""
+        return self.advance(inputs, state, now, ttl, Watermark())
+
+    def advance(
+        self,
+        inputs: Sequence[pl.DataFrame],
+        state: Sequence[pl.DataFrame],
+        now: int,
+        ttl: Sequence[int],
+        watermark: Watermark,
+    ) -> Step:
+        """One micro-batch; see :class:`execnodes.runtime.kernel.EventTimeKernel`."""
+        waiting, emitted, arrived = state
+        frame = inputs[0].drop(KIND, strict=False)
+        number = int(arrived[_LAST][0]) if arrived.height else 0
+        last = int(emitted[_LAST][0]) if emitted.height else NO_WATERMARK
+        times = frame[column(self.order.fields[0].index)].cast(pl.Datetime("ms")).to_physical()
+        fresh = frame.hstack(
+            [pl.Series(_NUMBER, np.arange(number, number + frame.height), dtype=pl.Int64), times.alias(_DUE)]
+        ).filter(pl.col(_DUE) > last)
+        released = watermark.now > watermark.before
+        due = fresh[_DUE] <= watermark.now if released else pl.repeat(False, fresh.height, eager=True)
+        rest = fresh.filter(~due)
+        out = pl.concat([waiting[fresh.columns], fresh.filter(due)]).sort(_NUMBER)
+        upserts = [
+            stamped(rest, now) if rest.height else None,
+            stamped(pl.DataFrame({_LAST: [out[_DUE].max()]}, schema={_LAST: pl.Int64()}), now) if out.height else None,
+            stamped(pl.DataFrame({_LAST: [number + frame.height]}), now) if frame.height else None,
+        ]
+        deletes = waiting[[_NUMBER]] if waiting.height else None
+        return Step(_sorted(out[frame.columns], self.order), upserts, [deletes, None, None])
