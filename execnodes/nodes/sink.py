@@ -22,6 +22,7 @@ from execnodes.support import joined_names
 from execnodes.types import LogicalType
 
 if TYPE_CHECKING:
+    from execnodes.runtime.kernel import Kernel
     from execnodes.runtime.operators import Stateful, Stateless
 
 __all__ = ["Sink", "SinkV1"]
@@ -103,6 +104,7 @@ class Sink(StatefulNode):
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless | Stateful:
         from execnodes.runtime.constraints import ConstraintTransform
+        from execnodes.runtime.kernels.sink_conflicts import SinkConflictKernel
         from execnodes.runtime.kernels.sink_materializer import SinkMaterializerKernel
         from execnodes.runtime.operators import Stateful, Stateless
 
@@ -133,7 +135,12 @@ class Sink(StatefulNode):
                 expected="a table with a primary key, or no requireUpsertMaterialize",
             )
         key = tuple(names.index(name) for name in primary.columns)
-        return Stateful(SinkMaterializerKernel(inputs[0], key, self.input_upsert_key or ()), (key,), checks)
+        upsert_key = self.input_upsert_key or ()
+        kernel: Kernel = SinkMaterializerKernel(inputs[0], key, upsert_key)
+        strategy = self.conflict_strategy
+        if strategy is not None and strategy.behavior in ("ERROR", "NOTHING"):
+            kernel = SinkConflictKernel(spec.summary, inputs[0], key, upsert_key, fails=strategy.behavior == "ERROR")
+        return Stateful(kernel, (key,), checks)
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         names = joined_names(inputs)

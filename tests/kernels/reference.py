@@ -398,6 +398,66 @@ class SinkMaterializer:
         return [(UPDATE_AFTER, rows[-1])] if index == len(rows) else []
 
 
+class SinkConflicts:
+    """WatermarkCompactingSinkMaterializer: what waits for the watermark, and the shown row, per primary key."""
+
+    def __init__(self, key: Sequence[int], upsert_key: Sequence[int], fails: bool, ttl: int) -> None:
+        self.key, self.upsert_key, self.fails = key, upsert_key, fails
+        self.buffer: Cells[list[Change]] = Cells(ttl)
+        self.waiting: list[Row] = []
+        self.shown: Cells[Row] = Cells(ttl)
+        self.missed = 0
+
+    def same(self, a: Row, b: Row) -> bool:
+        return all(a[i] == b[i] for i in self.upsert_key) if self.upsert_key else a == b
+
+    def add(self, change: Change, now: int) -> None:
+        key = tuple(change[1][i] for i in self.key)
+        waiting = list(self.buffer.get(key, now) or [])
+        for i, (kind, row) in enumerate(waiting):
+            if retracts(kind) != retracts(change[0]) and row == change[1]:
+                del waiting[i]
+                break
+        else:
+            waiting.append(change)
+        self.buffer.put(key, waiting, now)
+        self.waiting.append(key)
+
+    def advance(self, now: int) -> list[Change]:
+        out: list[Change] = []
+        for key in dict.fromkeys(self.waiting):
+            before = self.shown.get(key, now)
+            rows = [] if before is None else [before]
+            live = self.buffer.get(key, now)
+            if not live:
+                continue
+            for kind, row in live:
+                index = next((i for i, r in enumerate(rows) if self.same(r, row)), -1)
+                if not retracts(kind):
+                    if index >= 0 and self.upsert_key:
+                        rows[index] = row
+                    else:
+                        rows.append(row)
+                elif index >= 0:
+                    del rows[index]
+                else:
+                    self.missed += 1
+            if len(rows) > 1:
+                if self.fails:
+                    raise ValueError(key)
+                if before is not None:
+                    continue
+            if not rows:
+                if before is not None:
+                    out.append((DELETE, before))
+                    self.shown.remove(key)
+            elif before != rows[0] or before is None:
+                out.append((INSERT if before is None else UPDATE_AFTER, rows[0]))
+                self.shown.put(key, rows[0], now)
+        self.buffer, self.waiting = Cells(self.buffer.ttl), []
+        return out
+
+
 class ChangelogNormalize:
     """ProcTimeDeduplicateKeepLastRowFunction over changes, with the filter of ChangelogNormalize."""
 

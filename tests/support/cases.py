@@ -31,6 +31,8 @@ IN_SCOPE = (
     "nottl_dedup_keep_last",
     "order_by_limit_append",
     "order_by_limit_offset_append",
+    "sink_on_conflict_error",
+    "sink_on_conflict_nothing",
     "sink_upsert_materializer",
     "sink_upsert_materializer_on_conflict",
     "sink_upsert_materializer_print",

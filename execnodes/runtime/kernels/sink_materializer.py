@@ -32,7 +32,7 @@ from execnodes.runtime.kernels._net import (
 )
 from execnodes.types import LogicalType
 
-__all__ = ["SinkMaterializerKernel"]
+__all__ = ["PlacedRows", "RowLists", "SinkMaterializerKernel"]
 
 _PLACE = "n"
 """Column of the state: the place of a row among those of its primary key; only the order counts."""
@@ -89,7 +89,7 @@ class SinkMaterializerKernel(FrozenKernel):
         fresh = frame.drop(KIND, strict=False)
         keys, (key_before, key_now) = ids_of((before, fresh), self._key_columns)
         entries, (entry_before, entry_now) = ids_of((before, fresh), self._entry_columns)
-        lists = _Lists(
+        lists = RowLists(
             np.concatenate([key_before, key_now]),
             keys.count,
             entry_before,
@@ -112,7 +112,7 @@ class SinkMaterializerKernel(FrozenKernel):
         return Step(_shown(rows, lists, final), [upserts], [deletes], lists.missed())
 
 
-def _shown(rows: pl.DataFrame, lists: _Lists, final: _Rows) -> pl.DataFrame:
+def _shown(rows: pl.DataFrame, lists: RowLists, final: PlacedRows) -> pl.DataFrame:
     """What the changes make the table show, per primary key in order of its last change.
 
     A row that comes is shown, also where it takes the place of one further up. A row that goes matters only when it is
@@ -137,7 +137,7 @@ def _shown(rows: pl.DataFrame, lists: _Lists, final: _Rows) -> pl.DataFrame:
 
 
 @dataclass(frozen=True)
-class _Rows:
+class PlacedRows:
     """Rows with their places.
 
     Attributes:
@@ -150,7 +150,7 @@ class _Rows:
 
 
 @dataclass(frozen=True)
-class _Lists:
+class RowLists:
     """The lists of rows of all primary keys, and what a batch does to them.
 
     Attributes:
@@ -172,11 +172,11 @@ class _Lists:
     adds: Bools
     keyed: bool
 
-    def after(self, ops: Bools) -> _Rows:
+    def after(self, ops: Bools) -> PlacedRows:
         """The rows of all lists after the rows ``ops`` of the batch."""
         return self._after_keyed(ops) if self.keyed else self._after(ops)
 
-    def _after_keyed(self, ops: Bools) -> _Rows:
+    def _after_keyed(self, ops: Bools) -> PlacedRows:
         known = len(self.places)
         there = positions(self.entries_before, self.entries)
         coming = self._last(ops & self.adds)
@@ -189,9 +189,9 @@ class _Lists:
         rows = np.where(first[entries] >= 0, known + coming[entries], there[entries])
         places = self._base() + first[entries]
         places[stays[entries]] = self.places[there[entries][stays[entries]]]
-        return _Rows(rows, places)
+        return PlacedRows(rows, places)
 
-    def _after(self, ops: Bools) -> _Rows:
+    def _after(self, ops: Bools) -> PlacedRows:
         known = len(self.places)
         oldest = np.argsort(self.places, kind="stable")
         chosen = np.flatnonzero(ops)
@@ -203,7 +203,7 @@ class _Lists:
         kept = ranks(pushed, backwards=True) < left[pushed]
         rows = np.concatenate([oldest, known + come])
         places = np.concatenate([self.places[oldest], self._base() + come])
-        return _Rows(rows[kept], places[kept])
+        return PlacedRows(rows[kept], places[kept])
 
     def _base(self) -> int:
         """The first place behind all of the state."""
@@ -223,18 +223,18 @@ class _Lists:
         last[last >= 0] = chosen[last[last >= 0]]
         return last
 
-    def changed(self, rows: _Rows) -> Bools:
+    def changed(self, rows: PlacedRows) -> Bools:
         """Which primary keys have lists that a row came to or went from."""
         before = np.bincount(self.keys[: len(self.places)], minlength=self.count)
         changed: Bools = before != np.bincount(self.keys[rows.rows], minlength=self.count)
         return changed | (self.last_add() >= 0)
 
-    def ends(self, rows: _Rows) -> _Rows:
+    def ends(self, rows: PlacedRows) -> PlacedRows:
         """Per primary key the last row of its list, -1 for none."""
         order = np.argsort(rows.places, kind="stable")
         at = positions(self.keys[rows.rows[order]], self.count)
         there = at >= 0
-        out = _Rows(np.full(self.count, -1, np.int64), np.full(self.count, -1, np.int64))
+        out = PlacedRows(np.full(self.count, -1, np.int64), np.full(self.count, -1, np.int64))
         out.rows[there] = rows.rows[order][at[there]]
         out.places[there] = rows.places[order][at[there]]
         return out
