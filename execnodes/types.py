@@ -66,7 +66,7 @@ class LogicalType:
         fields: of ROW.
         kind: ``ROWTIME`` or ``PROCTIME`` for a time attribute.
         resolution: of an interval, such as ``SECOND`` or ``DAY TO SECOND``.
-        extra: the JSON object of a type kept as it is (RAW, STRUCTURED_TYPE, SYMBOL), as sorted items.
+        extra: a type kept as it is (RAW, STRUCTURED_TYPE, SYMBOL): its text, or the items of its JSON object.
     """
 
     root: str
@@ -111,6 +111,8 @@ class LogicalType:
     @property
     def is_text(self) -> bool:
         """Whether the plan writes this type as text (else as an object)."""
+        if isinstance(self.extra, str):
+            return True
         if self.kind is not None or self.extra is not None or self.root == "SYMBOL" or self.length == 0:
             return False
         return all(c.is_text for c in self.children) and all(
@@ -123,6 +125,8 @@ class LogicalType:
 
     def _base_text(self) -> str:
         root = self.root
+        if isinstance(self.extra, str):
+            return self.extra
         if root == "INTEGER":
             return "INT"
         if root in _LENGTH:
@@ -454,8 +458,22 @@ class _TypeParser:
             return LogicalType("MAP", children=(key, value))
         if word == "ROW":
             return self.row(depth)
+        if word in ("STRUCTURED", "RAW"):
+            return self.kept(word)
         self.i -= 1
         raise self.fail()
+
+    def kept(self, word: str) -> LogicalType:
+        """A type whose text is kept as it is: STRUCTURED<...> or RAW('class', 'serializer')."""
+        start = self.tokens[self.i - 1][1]
+        depth = 0
+        while True:
+            depth += {"<": 1, "(": 1, ">": -1, ")": -1}.get(self.take(), 0)
+            if depth == 0:
+                break
+        last, at = self.tokens[self.i - 1]
+        root = "STRUCTURED_TYPE" if word == "STRUCTURED" else "RAW"
+        return LogicalType(root, extra=self.text[start : at + len(last)])
 
     def interval(self) -> LogicalType:
         start = self.i

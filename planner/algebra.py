@@ -37,6 +37,7 @@ __all__ = [
     "Join",
     "Limit",
     "LimitAbility",
+    "MiniBatchAssigner",
     "MultiJoin",
     "Order",
     "Pair",
@@ -162,7 +163,8 @@ class Calc(Single):
 class Join(Pair):
     """A join; ``condition`` is over left ++ right.
 
-    ``ttl_texts`` are the lifetimes of the state as the hint gives them; ``multi`` asks for a :class:`MultiJoin`.
+    ``ttl_texts`` are the lifetimes of the state as the hint gives them; ``multi`` asks for a :class:`MultiJoin`;
+    ``mini_batch`` says that it works by mini-batches.
     """
 
     condition: Rex
@@ -172,6 +174,7 @@ class Join(Pair):
     names: tuple[str, ...] = ()
     place: Place | None = field(default=None, compare=False, repr=False)
     ttl_texts: tuple[str | None, str | None] = (None, None)
+    mini_batch: bool = False
     multi: bool = False
 
     @property
@@ -236,12 +239,14 @@ class Correlate(Pair):
 
 @dataclass(frozen=True)
 class Aggregate(Single):
-    """Groups by the fields ``group``; output is the group fields, then the calls."""
+    """Groups by the fields ``group``; output is the group fields, then the calls. ``level`` says which half of a split
+    aggregate it is."""
 
     group: tuple[int, ...]
     calls: tuple[AggCall, ...]
     ttl: int | None = None
     place: Place | None = field(default=None, compare=False, repr=False)
+    level: Literal["", "PARTIAL", "FINAL"] = ""
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -419,6 +424,13 @@ class Expand(Single):
     @property
     def fields(self) -> tuple[Field, ...]:
         return tuple(zip(self.names, self.types, strict=True))
+
+
+@dataclass(frozen=True)
+class MiniBatchAssigner(Single):
+    """Marks the borders of mini-batches, ``interval`` ms long."""
+
+    interval: int
 
 
 @dataclass(frozen=True)

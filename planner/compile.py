@@ -20,9 +20,11 @@ from planner.expressions.evaluate import session_time_zone
 from planner.lowering import lower
 from planner.passes import optimize
 from planner.passes.changelog import infer_changelog
+from planner.passes.mini_batches import assign_mini_batches
 from planner.passes.multi_joins import every_join
 from planner.passes.reuse_scans import reuse_scans
 from planner.passes.reuse_sinks import reuse_sinks
+from planner.passes.two_phases import in_two_phases
 from planner.physical import Physical
 
 __all__ = ["compile_inserts", "physical_plans", "query_schema"]
@@ -38,12 +40,12 @@ def physical_plans(
     """
     with duplicate_events(bool(value(options, "table.exec.source.cdc-events-duplicate"))):
         bound = [bind_insert(node, catalog, source) for node in inserts]
-    sinks = [infer_changelog(_optimized(sink, options), options).rel for sink in bound]
+    sinks = [assign_mini_batches(infer_changelog(_optimized(s, options), options).rel, options) for s in bound]
     if _enabled(options, "table.optimizer.reuse-sub-plan-enabled") and _enabled(
         options, "table.optimizer.reuse-source-enabled"
     ):
         sinks = reuse_scans(sinks)
-    return reuse_sinks([infer_changelog(s, options) for s in sinks if isinstance(s, Sink)])
+    return reuse_sinks([in_two_phases(infer_changelog(s, options), options) for s in sinks if isinstance(s, Sink)])
 
 
 def compile_inserts(
@@ -78,7 +80,7 @@ def _optimized(sink: Sink, options: Mapping[str, str]) -> Sink:
     try:
         with session_time_zone(local_time_zone(options)):
             multi = value(options, "table.optimizer.multi-join.enabled")
-            found = optimize(every_join(sink) if multi else sink)
+            found = optimize(every_join(sink) if multi else sink, options)
     except StateplanError as error:
         error.place = error.place or sink.place
         raise

@@ -60,10 +60,10 @@ _ROWS: tuple[Option, ...] = (
     # planning
     Option("table.local-time-zone", _STRING, "The session's time zone, for TIMESTAMP_LTZ: an id such as "
            "Europe/Berlin, an offset such as GMT-08:00, or default.", default="default"),
-    Option("table.exec.mini-batch.enabled", _BOOLEAN, "Operators net the changes of a mini-batch.", default=False,
-           no_effect=_MINI_BATCH),
-    Option("table.exec.mini-batch.allow-latency", _DURATION, "The longest time to wait for a mini-batch.", default=0,
-           no_effect=_MINI_BATCH),
+    Option("table.exec.mini-batch.enabled", _BOOLEAN, "Plans are made for mini-batches, which here are the "
+           "micro-batches: aggregates work in two phases.", default=False),
+    Option("table.exec.mini-batch.allow-latency", _DURATION, "The longest time to wait for a mini-batch; written into "
+           "the plan.", default=0),
     Option("table.exec.mini-batch.size", _LONG, "The most rows of a mini-batch.", default=-1, no_effect=_MINI_BATCH),
     Option("table.exec.deduplicate.mini-batch.compact-changes-enabled", _BOOLEAN, "Keep-last deduplication nets the "
            "changes of a mini-batch.", default=False, no_effect=_MINI_BATCH),
@@ -94,14 +94,14 @@ _ROWS: tuple[Option, ...] = (
            "there is one here"),
     Option("table.exec.legacy-cast-behaviour", _ENUM, "How a CAST that fails behaves.", default="DISABLED",
            values=("ENABLED", "DISABLED"), refused="a failing CAST is an error; TRY_CAST gives NULL"),
-    Option("table.optimizer.agg-phase-strategy", _ENUM, "Whether aggregates are split into a local and a global one.",
-           default="AUTO", values=("AUTO", "ONE_PHASE", "TWO_PHASE"), no_effect="aggregates are not split"),
-    Option("table.optimizer.distinct-agg.split.enabled", _BOOLEAN, "Distinct aggregates are split into two levels.",
-           default=False, refused=_LATER),
-    Option("table.optimizer.distinct-agg.split.bucket-num", _INTEGER, "Buckets of a split distinct aggregate.",
-           default=1024, no_effect="aggregates are not split"),
-    Option("table.optimizer.incremental-agg-enabled", _BOOLEAN, "Split distinct aggregates are joined into "
-           "incremental ones.", default=True, no_effect="aggregates are not split"),
+    Option("table.optimizer.agg-phase-strategy", _ENUM, "Whether aggregates are computed in two phases, a local one "
+           "and a global one, where mini-batches are on.", default="AUTO", values=("AUTO", "ONE_PHASE", "TWO_PHASE")),
+    Option("table.optimizer.distinct-agg.split.enabled", _BOOLEAN, "DISTINCT aggregates are split into two levels, by "
+           "buckets of their values.", default=False),
+    Option("table.optimizer.distinct-agg.split.bucket-num", _INTEGER, "Buckets of a split DISTINCT aggregate.",
+           default=1024),
+    Option("table.optimizer.incremental-agg-enabled", _BOOLEAN, "Split DISTINCT aggregates in two phases are joined by "
+           "an incremental one.", default=True),
     Option("table.optimizer.join-reorder-enabled", _BOOLEAN, "Joins may be reordered.", default=False, refused=_LATER),
     Option("table.optimizer.multi-join.enabled", _BOOLEAN, "Chains of joins become one operator.", default=False),
     Option("table.optimizer.delta-join.strategy", _ENUM, "Whether joins look up their other side in a table.",

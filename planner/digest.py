@@ -24,6 +24,7 @@ from planner.algebra import (
     Join,
     Limit,
     LimitAbility,
+    MiniBatchAssigner,
     MultiJoin,
     Order,
     PartitionAbility,
@@ -41,6 +42,8 @@ from planner.algebra import (
 )
 from planner.expressions.approximate import Approximate, scientific
 from planner.expressions.ops import conjunctions, kind
+from planner.phased import GlobalAggregate, IncrementalAggregate, LocalAggregate
+from planner.phased_digest import global_aggregate, grouped, incremental_aggregate, local_aggregate, mini_batch
 from planner.physical import Deduplicate, Physical, execution_type
 from planner.python_operators import is_python
 from planner.time_algebra import TemporalJoin, WatermarkAssigner
@@ -358,8 +361,7 @@ def _aggregate(node: Physical) -> list[str]:
     parts = [_as(names[g], o) for g, o in zip(rel.group, outputs, strict=False)]
     for c, o, r in zip(rel.calls, outputs[len(rel.group) :], needed_retractions(node), strict=True):
         parts.append(f"{_agg_text(c, names, r)} AS {o}")
-    group = [f"groupBy=[{_keys(rel.group, rel.input)}]"] if rel.group else []
-    return [*group, f"select=[{', '.join(parts)}]"]
+    return [*grouped(rel.group, rel.input, rel.level), f"select=[{', '.join(parts)}]"]
 
 
 _JOIN_NAMES = {
@@ -384,6 +386,7 @@ def _join(node: Physical) -> list[str]:
         f"select=[{', '.join(names)}]",
         f"leftInputSpec=[{sides[0]}]",
         f"rightInputSpec=[{sides[1]}]",
+        *(["miniBatch=[true]"] if rel.mini_batch else []),
     ]
 
 
@@ -550,6 +553,10 @@ _DESCRIPTIONS: dict[type[Rel], tuple[str, Callable[[Physical], list[str]]]] = {
     ChangelogFunction: ("ProcessTableFunction", _changelog_function),
     Exchange: ("Exchange", _exchange),
     Aggregate: ("GroupAggregate", _aggregate),
+    LocalAggregate: ("LocalGroupAggregate", local_aggregate),
+    GlobalAggregate: ("GlobalGroupAggregate", global_aggregate),
+    IncrementalAggregate: ("IncrementalGroupAggregate", incremental_aggregate),
+    MiniBatchAssigner: ("MiniBatchAssigner", mini_batch),
     Join: ("Join", _join),
     MultiJoin: ("MultiJoin", _multi_join),
     Union: ("Union", _union),

@@ -17,7 +17,6 @@ from execnodes.rex import Literal, Rex
 from execnodes.ttl import format_ttl, parse_ttl
 from execnodes.types import STRING, LogicalType, row_type
 from planner.algebra import (
-    AggCall,
     Aggregate,
     Calc,
     ChangelogFunction,
@@ -29,6 +28,7 @@ from planner.algebra import (
     Join,
     Limit,
     LimitAbility,
+    MiniBatchAssigner,
     MultiJoin,
     Order,
     PartitionAbility,
@@ -52,6 +52,8 @@ from planner.expressions.ops import TRUE, and_, call, conjunctions, is_always_tr
 from planner.metadata.unique_keys import join_input_keys, smallest_key, upsert_keys
 from planner.passes.multi_joins import common_keys, equal_fields
 from planner.passes.push_filters import equi_keys, is_equi_key, null_filters
+from planner.phased import GlobalAggregate, IncrementalAggregate, LocalAggregate
+from planner.phased_lowering import agg_calls, phased_fields
 from planner.physical import Deduplicate, Physical, changelog_mode, execution_type
 from planner.python_operators import is_python
 from planner.time_algebra import TemporalJoin, WatermarkAssigner
@@ -63,8 +65,10 @@ Json = dict[str, Any]
 _TOP_N = (("table.exec.rank.topn-cache-size", "10000"),)
 
 _CONFIGURATION: dict[type[Rel], tuple[tuple[str, str], ...]] = {
-    Aggregate: (("table.exec.mini-batch.enabled", "false"), ("table.exec.mini-batch.size", "-1")),
-    ChangelogNormalize: (("table.exec.mini-batch.enabled", "false"), ("table.exec.mini-batch.size", "-1")),
+    **dict.fromkeys(
+        (Aggregate, ChangelogNormalize, GlobalAggregate, IncrementalAggregate, LocalAggregate),
+        (("table.exec.mini-batch.enabled", "false"), ("table.exec.mini-batch.size", "-1")),
+    ),
     Deduplicate: (
         ("table.exec.deduplicate.insert-update-after-sensitive-enabled", "true"),
         ("table.exec.deduplicate.mini-batch.compact-changes-enabled", "false"),
@@ -196,24 +200,9 @@ class _Lowering:
     def aggregate(self, node: Physical) -> Json:
         rel = node.rel
         assert isinstance(rel, Aggregate)
-        calls = []
-        for c in rel.calls:
-            call: Json = {"name": c.name}
-            if c.syntax is not None:
-                call["syntax"] = c.syntax
-            call |= _function_name(c)
-            call |= {
-                "argList": list(c.args),
-                "filterArg": c.filter,
-                "distinct": c.distinct,
-                "approximate": False,
-                "ignoreNulls": False,
-                "type": c.type.to_json(),
-            }
-            calls.append(call)
         out: Json = {
             "grouping": list(rel.group),
-            "aggCalls": calls,
+            "aggCalls": agg_calls(rel.calls),
             "aggCallNeedRetractions": needed_retractions(node),
             "generateUpdateBefore": node.generates_update_before,
             "needRetraction": not node.input.is_insert_only,
@@ -221,6 +210,9 @@ class _Lowering:
         if not is_python(rel):
             out["state"] = [self.state(0, rel.ttl, "groupAggregateState")]
         return out
+
+    def phased(self, node: Physical) -> Json:
+        return phased_fields(node, self.state)
 
     def deduplicate(self, node: Physical) -> Json:
         rel = node.rel
@@ -430,6 +422,10 @@ _NODES: dict[type[Rel], tuple[str, Callable[[_Lowering, Physical], Json]]] = {
     ChangelogFunction: ("stream-exec-process-table-function_1", _Lowering.changelog_function),
     Exchange: ("stream-exec-exchange_1", _Lowering.exchange),
     Aggregate: ("stream-exec-group-aggregate_1", _Lowering.aggregate),
+    LocalAggregate: ("stream-exec-local-group-aggregate_1", _Lowering.phased),
+    GlobalAggregate: ("stream-exec-global-group-aggregate_1", _Lowering.phased),
+    IncrementalAggregate: ("stream-exec-incremental-group-aggregate_1", _Lowering.phased),
+    MiniBatchAssigner: ("stream-exec-mini-batch-assigner_1", _Lowering.phased),
     Deduplicate: ("stream-exec-deduplicate_1", _Lowering.deduplicate),
     Rank: ("stream-exec-rank_1", _Lowering.rank),
     Limit: ("stream-exec-limit_1", _Lowering.limit),
@@ -461,12 +457,6 @@ def _input_properties(rel: Rel) -> list[Json]:
             for i, keys in enumerate(common_keys(rel))
         ]
     return [_UNKNOWN] * len(rel.inputs)
-
-
-def _function_name(call: AggCall) -> Json:
-    if call.system_name is not None:
-        return {"systemName": call.system_name}
-    return {"internalName": call.internal_name} if call.catalog_name is None else {"catalogName": call.catalog_name}
 
 
 def _distribution(keys: Sequence[int]) -> Json:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import polars as pl
+
 from execnodes.runtime.jobgraph import Transform
 from execnodes.runtime.kernel import Kernel
 
@@ -20,8 +22,10 @@ class Stateless:
 @dataclass(frozen=True)
 class Stateful:
     """A kernel; ``keys`` are, per input, the fields that decide the key group of a row. ``before`` are transforms of
-    the rows of every input, in order."""
+    the rows of every input, in order. ``schemas`` are the columns of the inputs where they are not those of the
+    plan."""
 
     kernel: Kernel
     keys: tuple[tuple[int, ...], ...]
     before: tuple[Transform, ...] = ()
+    schemas: tuple[dict[str, pl.DataType], ...] | None = None

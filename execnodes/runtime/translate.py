@@ -160,7 +160,7 @@ class _Translation:
             part.kernel,
             node.ttls(self.options) or (NEVER,),
             len(inputs),
-            tuple(_schema(i.output_type) for i in inputs),
+            tuple(_schema(i.output_type) for i in inputs) if part.schemas is None else part.schemas,
             self.pipeline(node),
             self.levels[node.id],
         )

@@ -21,6 +21,7 @@ from planner.algebra import (
     Exchange,
     Filter,
     Join,
+    MiniBatchAssigner,
     Project,
     Rank,
     Rel,
@@ -30,6 +31,7 @@ from planner.algebra import (
 from planner.expressions.ops import COMPARISONS, MIRRORED, conjunctions, kind, unwrap_cast
 from planner.expressions.search import expand_search
 from planner.metadata.predicates import predicates_of
+from planner.phased import GlobalAggregate
 from planner.time_algebra import WatermarkAssigner
 
 __all__ = ["Monotonicity", "monotonicity"]
@@ -46,8 +48,10 @@ def monotonicity(rel: Rel) -> list[Monotonicity] | None:
         return _projected(rel.exprs, monotonicity(rel.input))
     if isinstance(rel, Calc):
         return _filtered(rel, monotonicity(rel.input))
-    if isinstance(rel, (Filter, Exchange, WatermarkAssigner)):
+    if isinstance(rel, (Filter, Exchange, MiniBatchAssigner, WatermarkAssigner)):
         return monotonicity(rel.input)
+    if isinstance(rel, GlobalAggregate):
+        return monotonicity(rel.original)
     if isinstance(rel, Aggregate):
         return _aggregated(rel)
     if isinstance(rel, Union):
@@ -202,7 +206,10 @@ def _interval(rel: Rel, index: int) -> tuple[float | None, float | None]:
             if op in ("<", "<=", "="):
                 high = value if high is None else min(high, value)
     source: Rel = rel
-    while isinstance(source, (Project, Calc, Exchange, Filter)):
+    while isinstance(source, (Project, Calc, Exchange, Filter, GlobalAggregate, MiniBatchAssigner)):
+        if isinstance(source, GlobalAggregate):
+            source = source.original
+            break
         if isinstance(source, (Project, Calc)):
             e = source.exprs[index]
             if isinstance(e, Constant) and isinstance(e.value, (int, float)) and not isinstance(e.value, bool):

@@ -14,6 +14,7 @@ from planner.algebra import (
     Exchange,
     Filter,
     Join,
+    MiniBatchAssigner,
     Project,
     Rel,
     SetOperation,
@@ -62,7 +63,7 @@ def predicates_of(rel: Rel) -> list[Rex]:
     if isinstance(rel, SetOperation):
         both = predicates_of(rel.left)
         return both if rel.operator == "EXCEPT" else _distinct([*both, *predicates_of(rel.right)])
-    if isinstance(rel, (Window, Exchange, Sink, Sort)):
+    if isinstance(rel, (Window, Exchange, MiniBatchAssigner, Sink, Sort)):
         return predicates_of(rel.input)
     return []
 

@@ -17,6 +17,7 @@ from planner.algebra import (
     Exchange,
     Filter,
     Join,
+    MiniBatchAssigner,
     MultiJoin,
     Project,
     Rank,
@@ -26,6 +27,7 @@ from planner.algebra import (
     Sort,
 )
 from planner.expressions.ops import kind, same_type
+from planner.phased import GlobalAggregate
 from planner.python_operators import is_python
 from planner.time_algebra import TemporalJoin, WatermarkAssigner
 
@@ -89,14 +91,14 @@ def _keys(rel: Rel, upsert: bool) -> Keys:
         return _NONE if rel.key is None else frozenset({frozenset(rel.key)})
     if isinstance(rel, (Project, Calc)):
         return _through(rel.exprs, _keys(rel.input, upsert))
-    if isinstance(rel, (Filter, Sink, ChangelogNormalize, DropUpdateBefore, WatermarkAssigner)):
+    if isinstance(rel, (Filter, Sink, ChangelogNormalize, DropUpdateBefore, MiniBatchAssigner, WatermarkAssigner)):
         return _keys(rel.input, upsert)
     if isinstance(rel, Exchange):
         keys = _keys(rel.input, upsert)
         return _containing(keys, frozenset(rel.keys)) if upsert else keys
     if isinstance(rel, Aggregate) and upsert and is_python(rel):
         return _NONE
-    if isinstance(rel, Aggregate):
+    if isinstance(rel, (Aggregate, GlobalAggregate)):
         return frozenset({frozenset(range(len(rel.group)))})
     if isinstance(rel, Rank):
         return _of_rank(rel, upsert)

@@ -6,7 +6,7 @@ all together (``collection``), each until nothing changes; or it is one function
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -65,6 +65,7 @@ from planner.passes.simplify_conditions import (
     simplify_subquery_filters,
 )
 from planner.passes.sorts import physical_sort, push_limit_into_scan, remove_empty_limit, transpose_sort_and_project
+from planner.passes.split_distinct import split_distinct
 from planner.passes.split_python_calcs import split_python_calcs
 from planner.passes.split_python_joins import split_python_join
 from planner.passes.split_windows import split_windows
@@ -219,8 +220,11 @@ PHASES: tuple[Phase, ...] = (
 )
 
 
-def optimize(rel: Rel) -> Rel:
+def optimize(rel: Rel, options: Mapping[str, str]) -> Rel:
     """The physical plan of a bound query: only scans, calcs, exchanges, aggregates, ranks, sorts, joins, unions, sinks.
+
+    Args:
+        options: of the session; they say whether DISTINCT aggregates are split.
 
     Raises:
         SqlError: SQL150, for a query that needs an operator that does not exist yet; SQL160, SQL161, for a sort or a
@@ -228,4 +232,6 @@ def optimize(rel: Rel) -> Rel:
     """
     for phase in PHASES:
         rel = phase.run(rel)
+        if phase.name == "calcs":
+            rel = split_distinct(rel, options)
     return rel

@@ -28,6 +28,7 @@ from planner.algebra import (
     Expand,
     Join,
     Limit,
+    MiniBatchAssigner,
     MultiJoin,
     Order,
     Rank,
@@ -131,7 +132,7 @@ def _provided(rel: Rel, inputs: tuple[Physical, ...], mini_batch: bool) -> Kinds
     raise AssertionError(f"no changelog mode for {type(rel).__name__}")
 
 
-_PASSING = (Calc, Exchange, Expand, Union, Join, MultiJoin, DropUpdateBefore, WatermarkAssigner)
+_PASSING = (Calc, Exchange, Expand, MiniBatchAssigner, Union, Join, MultiJoin, DropUpdateBefore, WatermarkAssigner)
 
 
 def _check_accepted(node: Physical, accepted: Kinds, sink: Sink) -> None:
@@ -341,6 +342,7 @@ _VISITORS: dict[type[Rel], Callable[[Physical, UpdateKind], Physical | None]] = 
     Calc: _calc,
     Exchange: _passed,
     Expand: _passed,
+    MiniBatchAssigner: _passed,
     Union: _passed,
     WatermarkAssigner: _passed,
     ChangelogNormalize: _normalize,

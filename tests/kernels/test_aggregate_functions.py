@@ -88,12 +88,12 @@ class Groups:
 
 
 def plain(value: Any) -> Any:
-    """Multisets in one order, numbers to 12 digits: later ones follow the order of additions within a batch."""
+    """Multisets in one order, numbers to 9 digits: later ones follow the order of additions within a batch."""
     if isinstance(value, list) and value and isinstance(value[0], dict):
         return tuple(sorted(((e["key"], e["value"]) for e in value), key=str))
     if isinstance(value, list):
         return tuple(value)
-    return float(f"{value:.12g}") + 0.0 if isinstance(value, float) else value
+    return round(value, 9) + 0.0 if isinstance(value, float) else value
 
 
 def check(changes: list[Change], chosen: list[int], grouping: tuple[int, ...], retract: bool, cuts: list[int]) -> None:

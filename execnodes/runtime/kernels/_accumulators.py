@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import ClassVar
 
@@ -24,6 +24,7 @@ __all__ = [
     "Changes",
     "Fold",
     "TrackedExtreme",
+    "added",
     "aligned",
     "best_of_each",
     "better",
@@ -116,7 +117,35 @@ class Accumulator(ABC):
 
 
 class Fold(Accumulator):
-    """An accumulator that a batch of values changes without a look at the values before."""
+    """An accumulator that a batch of values changes without a look at the values before.
+
+    Attributes:
+        merges: whether partial results can be merged.
+    """
+
+    merges: ClassVar[bool] = False
+
+    @property
+    def parts(self) -> Mapping[str, pl.DataType]:
+        """The columns of a partial result."""
+        return self.columns
+
+    def partial(self, changes: Changes) -> list[pl.Series]:
+        """The partial result of a batch per group: the columns :attr:`parts`."""
+        start = [
+            pl.Series(n, [self.initial[n]], dtype=t).new_from_index(0, changes.groups) for n, t in self.columns.items()
+        ]
+        return self.update(pl.DataFrame(start), changes)
+
+    def merge(self, before: pl.DataFrame, parts: pl.DataFrame, changes: Changes) -> list[pl.Series]:
+        """The columns after partial results.
+
+        Args:
+            before: the columns before, one row per group.
+            parts: the columns :attr:`parts` of partial results.
+            changes: without values: whose ``codes`` are the groups of the partial results.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def update(self, before: pl.DataFrame, changes: Changes) -> list[pl.Series]:
@@ -130,6 +159,8 @@ class Fold(Accumulator):
 class Count(Fold):
     """COUNT: the number of values."""
 
+    merges = True
+
     def __init__(self, number: int, argument: LogicalType | None, result: LogicalType) -> None:
         self._count = f"n{number}"
         self.columns = {self._count: pl.Int64()}
@@ -137,6 +168,9 @@ class Count(Fold):
 
     def update(self, before: pl.DataFrame, changes: Changes) -> list[pl.Series]:
         return [pl.Series(self._count, before[self._count].to_numpy() + changes.counts())]
+
+    def merge(self, before: pl.DataFrame, parts: pl.DataFrame, changes: Changes) -> list[pl.Series]:
+        return [added(before[self._count], parts[self._count], changes.codes)]
 
     def value(self, state: pl.DataFrame) -> pl.Series:
         return state[self._count]
@@ -149,6 +183,7 @@ class Total(Fold):
     arrival. A DECIMAL sum that overflows is NULL; SUM starts over with the next value, AVG stays NULL. (As in Flink.)
     """
 
+    merges = True
     _average = False
     _zero = False
 
@@ -187,6 +222,11 @@ class Total(Fold):
             np.add.at(total, changes.codes, step)
         new = pl.Series(self._sum, total)
         return [new if new.dtype == self._dtype else new.cast(self._dtype, wrap_numerical=True), count]
+
+    def merge(self, before: pl.DataFrame, parts: pl.DataFrame, changes: Changes) -> list[pl.Series]:
+        rows = np.flatnonzero(parts[self._sum].is_not_null().to_numpy())
+        some = replace(changes, codes=changes.codes[rows], values=parts[self._sum][rows])
+        return [self.update(before, some)[0], added(before[self._count], parts[self._count], changes.codes)]
 
     def _decimal(self, old: pl.Series, changes: Changes) -> pl.Series:
         scale = self._dtype.scale if isinstance(self._dtype, pl.Decimal) else 0
@@ -256,6 +296,8 @@ class Average(Total):
 class Extreme(Fold):
     """MIN or MAX of what is only accumulated. As in Flink a first value of NaN stays, and a later one is ignored."""
 
+    merges = True
+
     def __init__(self, number: int, argument: LogicalType | None, result: LogicalType, largest: bool) -> None:
         assert argument is not None
         self._best = f"m{number}"
@@ -273,6 +315,10 @@ class Extreme(Fold):
         if values.dtype.is_float() and (values.is_nan().any() or old.is_nan().any()):
             return [self._with_nan(old, codes, values, changes.groups)]
         return [better(old, best_of_each(codes, values, changes.groups, self._largest), self._largest)]
+
+    def merge(self, before: pl.DataFrame, parts: pl.DataFrame, changes: Changes) -> list[pl.Series]:
+        rows = np.flatnonzero(parts[self._best].is_not_null().to_numpy())
+        return self.update(before, replace(changes, codes=changes.codes[rows], values=parts[self._best][rows]))
 
     def _with_nan(self, old: pl.Series, codes: Ints, values: pl.Series, groups: int) -> pl.Series:
         first = np.full(groups, -1, np.int64)
@@ -314,6 +360,13 @@ class TrackedExtreme(Accumulator):
 
     def value(self, state: pl.DataFrame) -> pl.Series:
         return state[self.best]
+
+
+def added(old: pl.Series, parts: pl.Series, codes: Ints) -> pl.Series:
+    """``old`` plus the whole numbers of its partial results."""
+    total = old.to_numpy().copy()
+    np.add.at(total, codes, parts.to_numpy())
+    return pl.Series(old.name, total)
 
 
 def better(old: pl.Series, new: pl.Series, largest: bool) -> pl.Series:

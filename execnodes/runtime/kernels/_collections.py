@@ -9,6 +9,8 @@ element here has a time of its own: it expires by itself.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -16,7 +18,7 @@ import polars as pl
 
 from execnodes.errors import DataError
 from execnodes.runtime.kernels._accumulators import Changes, Fold, aligned
-from execnodes.runtime.kernels._lists import VALUE, WRITTEN, elements, exploded, packed, played, unexpired
+from execnodes.runtime.kernels._lists import STEP, VALUE, WRITTEN, elements, exploded, packed, played, unexpired
 from execnodes.runtime.kernels._net import Ints, key_ids, nulls, ranks, stable_order
 from execnodes.types import LogicalType
 
@@ -105,6 +107,26 @@ class Listed(Fold):
         lists = packed(codes, both, len(touched), old.name, self._dtype)
         return [lists if len(touched) == changes.groups else _replaced(old, touched, lists)]
 
+    @property
+    def parts(self) -> Mapping[str, pl.DataType]:
+        return {**self.columns, self._list: pl.List(pl.Struct({VALUE: self._element, STEP: pl.Int64()}))}
+
+    def partial(self, changes: Changes) -> list[pl.Series]:
+        """The values and their steps: what is retracted may have come before."""
+        steps = np.ones(len(changes.codes), np.int64) if changes.signs is None else changes.signs
+        frame = pl.DataFrame([changes.column.cast(self._element).alias(VALUE), pl.Series(STEP, steps)])
+        return [packed(changes.codes, frame, changes.groups, self._list, self.parts[self._list])]
+
+    def merge(self, before: pl.DataFrame, parts: pl.DataFrame, changes: Changes) -> list[pl.Series]:
+        owners, frame = exploded(parts[self._list])
+        if not len(owners):
+            return [before[n] for n in self.columns]
+        steps = frame[STEP].to_numpy()
+        signs = None if (steps > 0).all() else steps
+        return self.update(
+            before, replace(changes, codes=changes.codes[owners], values=frame[VALUE], signs=signs, second=None)
+        )
+
     def value(self, state: pl.DataFrame) -> pl.Series:
         raise NotImplementedError
 
@@ -149,6 +171,8 @@ class LastOf(Listed):
 class Arrays(Listed):
     """ARRAY_AGG: all values, NULLs too; NULL for none."""
 
+    merges = True
+
     sees_nulls: ClassVar[bool] = True
 
     def value(self, state: pl.DataFrame) -> pl.Series:
@@ -160,6 +184,7 @@ class Text(Fold):
 
     ordered: ClassVar[bool] = True
     arguments: ClassVar[int] = 2
+    merges = True
 
     def __init__(self, number: int, argument: LogicalType | None, result: LogicalType) -> None:
         self._separator, self._text = f"p{number}", f"x{number}"
@@ -192,6 +217,18 @@ class Text(Fold):
         found = bare.zip_with(head, text.fill_null("") + found)
         return [separator, found.zip_with(pl.Series(place >= 0), text).alias(self._text)]
 
+    def merge(self, before: pl.DataFrame, parts: pl.DataFrame, changes: Changes) -> list[pl.Series]:
+        rows = np.flatnonzero(parts[self._text].is_not_null().to_numpy())
+        return self.update(
+            before,
+            replace(
+                changes,
+                codes=changes.codes[rows],
+                values=parts[self._text][rows],
+                second=parts[self._separator][rows],
+            ),
+        )
+
     def value(self, state: pl.DataFrame) -> pl.Series:
         return state[self._text]
 
@@ -209,6 +246,7 @@ class ListedText(Listed):
     """LISTAGG of what may be retracted: the values, joined with the separator that came last."""
 
     arguments: ClassVar[int] = 2
+    merges = True
 
     def __init__(self, number: int, argument: LogicalType | None, result: LogicalType) -> None:
         super().__init__(number, argument, result)
@@ -218,6 +256,15 @@ class ListedText(Listed):
 
     def update(self, before: pl.DataFrame, changes: Changes) -> list[pl.Series]:
         return [*super().update(before, changes), _last(before[self._separator], changes)]
+
+    def partial(self, changes: Changes) -> list[pl.Series]:
+        start = pl.Series(self._separator, [","], dtype=pl.String).new_from_index(0, changes.groups)
+        return [*super().partial(changes), _last(start, changes)]
+
+    def merge(self, before: pl.DataFrame, parts: pl.DataFrame, changes: Changes) -> list[pl.Series]:
+        rows = np.flatnonzero(parts[self._list].is_not_null().to_numpy())
+        some = replace(changes, codes=changes.codes[rows], values=None, second=parts[self._separator][rows])
+        return [super().merge(before, parts, changes)[0], _last(before[self._separator], some)]
 
     def value(self, state: pl.DataFrame) -> pl.Series:
         frame = pl.DataFrame([self.values(state).alias("v"), state[self._separator].alias("s")])
@@ -242,6 +289,8 @@ class JsonArrayAbsent(JsonArray):
 
 class Collected(Fold):
     """COLLECT: each value with the number of its rows."""
+
+    merges = True
 
     def __init__(self, number: int, argument: LogicalType | None, result: LogicalType) -> None:
         assert argument is not None
@@ -271,6 +320,15 @@ class Collected(Fold):
         rows = ids.first[kept]
         frame = both[rows].with_columns(pl.Series("n", count[kept]), pl.Series(WRITTEN, written[kept]))
         return [packed(both["g"].to_numpy()[rows], frame.drop("g"), changes.groups, old.name, old.dtype)]
+
+    def merge(self, before: pl.DataFrame, parts: pl.DataFrame, changes: Changes) -> list[pl.Series]:
+        owners, frame = exploded(parts[self._map])
+        if not len(owners):
+            return [before[self._map]]
+        return self.update(
+            before,
+            replace(changes, codes=changes.codes[owners], values=frame[VALUE], signs=frame["n"].to_numpy()),
+        )
 
     def value(self, state: pl.DataFrame) -> pl.Series:
         element = pl.element().struct

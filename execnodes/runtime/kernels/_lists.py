@@ -7,10 +7,10 @@ import polars as pl
 
 from execnodes.runtime.kernels._net import Ints, key_ids, ranks, replay, stable_order
 
-__all__ = ["VALUE", "WRITTEN", "appended", "elements", "exploded", "packed", "played", "unexpired"]
+__all__ = ["STEP", "VALUE", "WRITTEN", "appended", "elements", "exploded", "packed", "played", "unexpired"]
 
-VALUE, WRITTEN = "v", "t"
-"""Fields of an element: the value, and when it was written (ms)."""
+VALUE, WRITTEN, STEP = "v", "t", "n"
+"""Fields of an element: the value, when it was written (ms), and in partial results +1 or -1."""
 
 
 def exploded(lists: pl.Series) -> tuple[Ints, pl.DataFrame]:

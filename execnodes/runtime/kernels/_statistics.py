@@ -5,6 +5,9 @@ Source of the semantics: Flink's ``WelfordM2AggFunction``.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -26,6 +29,7 @@ class SquaredDifferences(Fold):
     """``$WELFORD_M2$1``: number, mean and sum of squared differences (Welford); NULL without values."""
 
     ordered = True
+    merges = True
 
     def __init__(self, number: int, argument: LogicalType | None, result: LogicalType) -> None:
         self._names = (f"n{number}", f"a{number}", f"q{number}")
@@ -39,6 +43,31 @@ class SquaredDifferences(Fold):
             signs = np.ones(len(values), np.int64) if changes.signs is None else changes.signs
             with np.errstate(all="ignore"):
                 _advance(count, mean, squares, changes.codes, values, signs)
+        return [pl.Series(n, v) for n, v in zip(self._names, (count, mean, squares), strict=True)]
+
+    @property
+    def parts(self) -> Mapping[str, pl.DataType]:
+        return {**self.columns, **{f"{n}-": t for n, t in self.columns.items()}}
+
+    def partial(self, changes: Changes) -> list[pl.Series]:
+        """What comes and what goes apart: the difference of the two may hold no value and still change the mean."""
+        if changes.signs is None:
+            came, went = changes, replace(changes, codes=changes.codes[:0], values=changes.column[:0])
+        else:
+            rows, gone = np.flatnonzero(changes.signs > 0), np.flatnonzero(changes.signs < 0)
+            came = replace(changes, codes=changes.codes[rows], values=changes.column[rows], signs=None)
+            went = replace(changes, codes=changes.codes[gone], values=changes.column[gone], signs=None)
+        return [*super().partial(came), *(s.alias(f"{s.name}-") for s in super().partial(went))]
+
+    def merge(self, before: pl.DataFrame, parts: pl.DataFrame, changes: Changes) -> list[pl.Series]:
+        count, mean, squares = (before[n].to_numpy().copy() for n in self._names)
+        rank = ranks(changes.codes)
+        with np.errstate(all="ignore"):
+            for turn in range(int(rank.max(initial=-1)) + 1):
+                rows = np.flatnonzero(rank == turn)
+                for suffix, sign in (("", 1), ("-", -1)):
+                    columns = [parts[f"{n}{suffix}"].to_numpy()[rows] for n in self._names]
+                    _combine(count, mean, squares, changes.codes[rows], sign, *columns)
         return [pl.Series(n, v) for n, v in zip(self._names, (count, mean, squares), strict=True)]
 
     def value(self, state: pl.DataFrame) -> pl.Series:
@@ -73,20 +102,35 @@ def _merge(count: Ints, mean: Floats, squares: Floats, codes: Ints, values: Floa
         g, v = codes[mine], values[mine]
         if not len(g):
             continue
-        n = np.bincount(g, minlength=len(count))
-        some = n > 0
-        own = np.divide(np.bincount(g, v, len(count)), n, out=np.zeros(len(count)), where=some)
-        spread = np.bincount(g, (v - own[g]) ** 2, len(count))
-        total = count + sign * n
-        delta = own - mean
-        safe = np.where(total == 0, 1, total)
-        if sign > 0:
-            squares[:] = np.where(some, squares + spread + delta**2 * (count * n / safe), squares)
-            mean[:] = np.where(some, mean + delta * n / safe, mean)
-        else:
-            old_mean = np.where(total == 0, 0.0, mean - delta * n / safe)
-            back = own - old_mean
-            left = squares - spread - back**2 * (total * n / np.where(count == 0, 1, count))
-            squares[:] = np.where(some, np.where(total == 0, 0.0, left), squares)
-            mean[:] = np.where(some, old_mean, mean)
-        count[:] = total
+        n = np.bincount(g, minlength=len(count)).astype(np.int64)
+        some = np.flatnonzero(n)
+        own: Floats = np.divide(np.bincount(g, v, len(count)), n, out=np.zeros(len(count)), where=n > 0)
+        spread = np.zeros(len(count))
+        np.add.at(spread, g, (v - own[g]) ** 2)
+        _combine(count, mean, squares, some, sign, n[some], own[some], spread[some])
+
+
+def _combine(
+    count: Ints,
+    mean: Floats,
+    squares: Floats,
+    groups: Ints,
+    sign: int,
+    number: Ints,
+    own: Floats,
+    spread: Floats,
+) -> None:
+    """Adds (``sign`` +1) or takes away whole sets of values, given by number, mean and sum of squared differences."""
+    rows = np.flatnonzero(number)
+    g, n, other, squared = groups[rows], number[rows], own[rows], spread[rows]
+    before = count[g]
+    total = before + sign * n
+    safe = np.where(total == 0, 1, total)
+    delta = other - mean[g]
+    if sign > 0:
+        left = squares[g] + squared + delta**2 * (before * n / safe)
+    else:
+        left = squares[g] - squared - delta**2 * (before * n / safe)
+    mean[g] = np.where(total == 0, 0.0, mean[g] + sign * delta * n / safe)
+    squares[g] = np.where(total == 0, 0.0, left)
+    count[g] = total

@@ -226,6 +226,45 @@ class Values:
             came[mine if step is None else mine[step > 0]] = True
         return ValueChanges(_taken(pairs, first), groups, known, old, new, came, _Log(rows, mine, step, passes))
 
+    def merged(self, pairs: pl.DataFrame, codes: Ints, state: pl.DataFrame, born: Ints | None) -> ValueChanges:
+        """What partial results do to the values.
+
+        Args:
+            pairs: columns of :attr:`table`: group key, value, and counts or flags per filter where the table has them.
+            codes: the group of each.
+            state, born: as for :meth:`changes`.
+        """
+        ids, (codes_in, codes_state) = ids_of((pairs, state), list(self.table.identity))
+        first = np.sort(ids.first[ids.first < pairs.height])
+        number = np.full(ids.count, -1, np.int64)
+        number[ids.codes[first]] = np.arange(len(first))
+        mine, place = number[codes_in], number[codes_state]
+        groups = codes[first]
+        found = place >= 0
+        if born is not None:
+            found[found] = state[ACCESS_TIME].to_numpy()[found] >= born[groups[place[found]]]
+        place = place[found]
+        known = np.zeros(len(first), bool)
+        known[place] = True
+        old, new = [], []
+        came = np.zeros(len(first), bool)
+        for i in range(len(self.filters)):
+            name = f"n{i}"
+            counted = name in self.table.schema
+            before = np.zeros(len(first), np.int64)
+            before[place] = state[name].cast(pl.Int64).to_numpy()[found] if counted else 1
+            step = pairs[name].cast(pl.Int64).to_numpy() if counted else np.ones(pairs.height, np.int64)
+            after = before.copy()
+            np.add.at(after, mine, step)
+            if not self.retract:
+                after = np.minimum(after, 1)
+            old.append(before)
+            new.append(after)
+            if i == 0:
+                came[mine[step > 0]] = True
+        log = _Log(first, np.arange(len(first)), None, [None] * len(self.filters))
+        return ValueChanges(_taken(pairs[list(self.table.identity)], first), groups, known, old, new, came, log)
+
     def _arrivals(self, pairs: pl.DataFrame, rows: Ints, codes: Ints, state: pl.DataFrame) -> ValueChanges:
         """:meth:`changes` where only a first arrival makes a difference."""
         first = first_of_each(pairs, self.table.identity, state)

@@ -41,15 +41,14 @@ from execnodes.runtime.kernels._values import ValueChanges, Values, extremes, se
 from execnodes.specs import AggCall
 from execnodes.types import LogicalType
 
-__all__ = ["GroupAggregateKernel"]
+__all__ = ["BORN", "ROWS", "Batch", "GroupAggregateKernel", "Seen", "also", "group_changes", "is_distinct"]
 
-_STATE = "groupAggregateState"
-_ROWS, _BORN = "rows", "born"
+ROWS, BORN = "rows", "born"
 _NEVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
-class _Batch:
+class Batch:
     """A batch, sorted out by group. Groups are numbered in order of first arrival.
 
     Attributes:
@@ -92,7 +91,7 @@ class _Prepared:
 
     frame: pl.DataFrame
     state: list[pl.DataFrame]
-    batch: _Batch
+    batch: Batch
     before: pl.DataFrame
     born: Ints | None
     changes: list[ValueChanges]
@@ -126,6 +125,7 @@ class GroupAggregateKernel(FrozenKernel):
         need_retractions: per call, whether its values may be retracted.
         generate_update_before: emit -U.
         need_retraction: whether the input has retractions; then rows per group are counted.
+        state_name: the name of the state in the plan.
 
     Raises:
         RunError: RUN063, for an aggregate function that is not known.
@@ -137,9 +137,10 @@ class GroupAggregateKernel(FrozenKernel):
     need_retractions: tuple[bool, ...]
     generate_update_before: bool
     need_retraction: bool
+    state_name: str = "groupAggregateState"
 
     def __post_init__(self) -> None:
-        _ = self._accumulators
+        _ = self.accumulators
 
     # -- what is kept ------------------------------------------------------------------------------------------------
 
@@ -148,7 +149,7 @@ class GroupAggregateKernel(FrozenKernel):
         return tuple(columns(self.grouping))
 
     @cached_property
-    def _accumulators(self) -> list[Accumulator]:
+    def accumulators(self) -> list[Accumulator]:
         return [
             accumulator(
                 i,
@@ -160,18 +161,18 @@ class GroupAggregateKernel(FrozenKernel):
         ]
 
     @cached_property
-    def _values(self) -> list[Values]:
-        return [values for values, _ in self._value_plan]
+    def values(self) -> list[Values]:
+        return [values for values, _ in self.value_plan]
 
     @cached_property
-    def _value_plan(self) -> list[tuple[Values, list[tuple[int, int]]]]:
+    def value_plan(self) -> list[tuple[Values, list[tuple[int, int]]]]:
         """Per table of values the calls that use it, with the position of their filter."""
         distinct: dict[int, list[int]] = {}
         tracked: dict[tuple[int, str | None], list[int]] = {}
-        for i, (call, kept) in enumerate(zip(self.agg_calls, self._accumulators, strict=True)):
+        for i, (call, kept) in enumerate(zip(self.agg_calls, self.accumulators, strict=True)):
             if isinstance(kept, TrackedExtreme):
                 tracked.setdefault((call.arg_list[0], _filter(call)), []).append(i)
-            elif _is_distinct(call):
+            elif is_distinct(call):
                 distinct.setdefault(call.arg_list[0], []).append(i)
         types = state_columns(self.input_type)
         out = []
@@ -180,46 +181,50 @@ class GroupAggregateKernel(FrozenKernel):
             users = [(i, filters.index(_filter(self.agg_calls[i]))) for i in calls]
             extreme = tracked.pop((argument, filters[0]), []) if len(filters) == 1 else []
             values = Values.of(
-                f"{_STATE}.distinct{argument}",
+                f"{self.state_name}.distinct{argument}",
                 self._keys,
                 column(argument),
                 filters,
                 self.need_retraction,
                 bool(extreme),
                 types,
-                any(self._accumulators[i].sees_nulls for i in calls),
+                any(self.accumulators[i].sees_nulls for i in calls),
             )
             out.append((values, users + [(i, 0) for i in extreme]))
         for (argument, passed), calls in tracked.items():
-            name = f"{_STATE}.values{argument}" + (f".{passed}" if passed else "")
+            name = f"{self.state_name}.values{argument}" + (f".{passed}" if passed else "")
             values = Values.of(name, self._keys, column(argument), (passed,), True, True, types)
             out.append((values, [(i, 0) for i in calls]))
         return out
 
     @cached_property
-    def _columns(self) -> list[str]:
+    def group_columns(self) -> list[str]:
         """The columns of the state row of a group, but for key and time."""
-        extra = [_ROWS, _BORN] if self.need_retraction else []
-        return [name for kept in self._accumulators for name in kept.columns] + extra
+        extra = [ROWS, BORN] if self.need_retraction else []
+        return [name for kept in self.accumulators for name in kept.columns] + extra
 
     @cached_property
     def _initial(self) -> pl.DataFrame:
         """The state row of a new group."""
-        schema = {n: self.tables[0].schema[n] for n in self._columns}
-        values = {n: v for kept in self._accumulators for n, v in kept.initial.items()} | {_ROWS: 0, _BORN: 0}
+        schema = {n: self.tables[0].schema[n] for n in self.group_columns}
+        values = {n: v for kept in self.accumulators for n, v in kept.initial.items()} | {ROWS: 0, BORN: 0}
         return pl.DataFrame({n: pl.Series([values[n]], dtype=t) for n, t in schema.items()})
+
+    def initial_rows(self, count: int) -> pl.DataFrame:
+        """The state rows of so many new groups."""
+        return self._initial[np.zeros(count, np.int64)] if self.group_columns else pl.DataFrame(height=count)
 
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
         types = state_columns(self.input_type)
         schema: dict[str, pl.DataType] = {k: types[k] for k in self._keys}
-        for kept in self._accumulators:
+        for kept in self.accumulators:
             schema.update(kept.columns)
         if self.need_retraction:
-            schema.update({_ROWS: pl.Int64(), _BORN: pl.Int64()})
-        groups = StateTable(_STATE, 0, self._keys, self._keys, schema)
-        orders = [v.order for v in self._values if v.order is not None]
-        return (groups, *(v.table for v in self._values), *orders)
+            schema.update({ROWS: pl.Int64(), BORN: pl.Int64()})
+        groups = StateTable(self.state_name, 0, self._keys, self._keys, schema)
+        orders = [v.order for v in self.values if v.order is not None]
+        return (groups, *(v.table for v in self.values), *orders)
 
     # -- what is needed ----------------------------------------------------------------------------------------------
 
@@ -229,31 +234,31 @@ class GroupAggregateKernel(FrozenKernel):
         retracted = is_retraction(frame)
         if retracted is not None:
             rows = np.flatnonzero(retracted)
-            orders = len(self.tables) - 1 - len(self._values)
+            orders = len(self.tables) - 1 - len(self.values)
             out[len(out) - orders :] = [lookup_frame(frame[rows], self._keys)] * orders
         return out
 
     def first_keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
         """As :meth:`keys`, without the order tables."""
         frame = inputs[0]
-        orders = len(self.tables) - 1 - len(self._values)
-        return [lookup_frame(frame, self._keys), *(v.lookup(frame) for v in self._values), *[None] * orders]
+        orders = len(self.tables) - 1 - len(self.values)
+        return [lookup_frame(frame, self._keys), *(v.lookup(frame) for v in self.values), *[None] * orders]
 
     def more_keys(self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
         """The groups whose extreme value has to be looked for in the order tables."""
         out: list[pl.DataFrame | None] = [None] * len(self.tables)
         frame = inputs[0]
-        place = 1 + len(self._values)
+        place = 1 + len(self.values)
         if place == len(self.tables) or is_retraction(frame) is None:
             return out
         prepared = self._prepare(frame, state)
         # process() comes next with the same frames: what was found out is kept for it.
         self.__dict__["_prepared"] = prepared
         batch = prepared.batch
-        for values, users in self._value_plan:
+        for values, users in self.value_plan:
             if values.order is None:
                 continue
-            asked = np.logical_or.reduce([prepared.extremes[i][1] for i, _ in self._tracked(users)])
+            asked = np.logical_or.reduce([prepared.extremes[i][1] for i, _ in self.tracked(users)])
             if asked.any():
                 out[place] = lookup_frame(frame[batch.first[asked]], self._keys)
             place += 1
@@ -279,41 +284,39 @@ class GroupAggregateKernel(FrozenKernel):
         # leftovers of the one before.
         times = np.full(batch.groups, now) if born is None else np.where(batch.fresh, now, np.maximum(born, now))
         after: dict[str, pl.Series] = {}
-        place = 1 + len(self._values)
+        place = 1 + len(self.values)
         group_keys = framed([frame[k][batch.first] for k in self._keys], batch.groups)
         reset = np.flatnonzero(batch.fresh & (batch.known >= 0))
-        for number, (values, users) in enumerate(self._value_plan):
+        for number, (values, users) in enumerate(self.value_plan):
             changes = prepared.changes[number]
             upserts[1 + number], deletes[1 + number] = values.writes(changes, times)
             stale = values.of_groups(state[1 + number], group_keys, reset) if len(reset) else None
-            deletes[1 + number] = _also(deletes[1 + number], stale, upserts[1 + number])
+            deletes[1 + number] = also(deletes[1 + number], stale, upserts[1 + number])
             for i, position in users:
-                kept = self._accumulators[i]
+                kept = self.accumulators[i]
                 if isinstance(kept, Fold):
                     seen = _distinct(kept, self.agg_calls[i], changes, position, batch, self.need_retraction)
                     after.update(_named(kept.update(before, replace(seen, now=now, ttl=ttl[0]))))
             if values.order is not None and born is not None:
-                for i, tracked in self._tracked(users):
+                for i, tracked in self.tracked(users):
                     best, asked = prepared.extremes[i]
                     if asked.any():
                         found = searched(changes, state[place], self._keys, group_keys, born, asked, tracked.largest)
                         best = found.zip_with(pl.Series(asked), best)
                     after.update(_named(tracked.update(before, best, changes.arrived(batch.groups))))
                 upserts[place], deletes[place] = values.order_writes(changes, times)
-                deletes[place] = _also(deletes[place], stale, upserts[place])
+                deletes[place] = also(deletes[place], stale, upserts[place])
                 place += 1
-        known_changes: dict[tuple[tuple[int, ...], str | None, bool, bool], Changes] = {}
-        for call, kept in zip(self.agg_calls, self._accumulators, strict=True):
-            if isinstance(kept, Fold) and not _is_distinct(call):
-                source = (call.arg_list, _filter(call), kept.sees_nulls, call.user_function is not None)
-                if source not in known_changes:
-                    known_changes[source] = replace(_seen(batch, *source), now=now, ttl=ttl[0])
-                after.update(_named(kept.update(before, known_changes[source])))
+        known_changes: dict[Seen, Changes] = {}
+        for call, kept in zip(self.agg_calls, self.accumulators, strict=True):
+            if isinstance(kept, Fold) and not is_distinct(call):
+                changed = group_changes(batch.frame, batch.codes, batch.signs, batch.groups, call, kept, known_changes)
+                after.update(_named(kept.update(before, replace(changed, now=now, ttl=ttl[0]))))
         if born is not None:
-            after[_ROWS] = pl.Series(_ROWS, batch.rows)
-            after[_BORN] = pl.Series(_BORN, np.where(batch.fresh, now, born))
-        current = framed([after[name] for name in self._columns], batch.groups)
-        there = batch.rows > 0
+            after[ROWS] = pl.Series(ROWS, batch.rows)
+            after[BORN] = pl.Series(BORN, np.where(batch.fresh, now, born))
+        current = framed([after[name] for name in self.group_columns], batch.groups)
+        there = batch.rows != 0
         rows = np.flatnonzero(there)
         if len(rows):
             whole = framed([*group_keys.get_columns(), *current.get_columns()], batch.groups)
@@ -321,24 +324,24 @@ class GroupAggregateKernel(FrozenKernel):
         gone = groups[batch.known[(batch.known >= 0) & ~there]]
         if gone.height:
             deletes[0] = gone[list(self._keys) or [ACCESS_TIME]]
-        return Step(self._output(batch, group_keys, groups, current, ttl[0]), upserts, deletes)
+        return Step(self.output(batch, group_keys, groups, current, ttl[0]), upserts, deletes)
 
     def _prepare(self, frame: pl.DataFrame, state: Sequence[pl.DataFrame]) -> _Prepared:
         batch = self._batch(frame, state[0])
-        before = self._before(batch, state[0])
-        born = None if not self.need_retraction else np.where(batch.fresh, _NEVER, before[_BORN].to_numpy())
+        before = self.before(batch, state[0])
+        born = None if not self.need_retraction else np.where(batch.fresh, _NEVER, before[BORN].to_numpy())
         changes = [
             values.changes(batch.frame, batch.codes, batch.signs, rows, born)
-            for values, rows in zip(self._values, state[1:], strict=False)
+            for values, rows in zip(self.values, state[1:], strict=False)
         ]
         found = {
             i: extremes(happened, before[kept.best], batch.groups, kept.largest)
-            for (_, users), happened in zip(self._value_plan, changes, strict=True)
-            for i, kept in self._tracked(users)
+            for (_, users), happened in zip(self.value_plan, changes, strict=True)
+            for i, kept in self.tracked(users)
         }
         return _Prepared(frame, list(state[: 1 + len(changes)]), batch, before, born, changes, found)
 
-    def _batch(self, frame: pl.DataFrame, groups: pl.DataFrame) -> _Batch:
+    def _batch(self, frame: pl.DataFrame, groups: pl.DataFrame) -> Batch:
         ids, (codes, state) = ids_of((frame, groups), self._keys)
         first = np.sort(ids.first[ids.first < frame.height])
         number = np.full(ids.count, -1, np.int64)
@@ -353,12 +356,12 @@ class GroupAggregateKernel(FrozenKernel):
                     "GroupAggregate got a retraction, but its input is said to have none",
                     expected="insertions only",
                 )
-            return _Batch(frame, codes, None, first, known, known < 0, np.ones(len(first), np.int64))
+            return Batch(frame, codes, None, first, known, known < 0, np.ones(len(first), np.int64))
         rows = np.zeros(len(first), np.int64)
         old = known >= 0
-        rows[old] = groups[_ROWS].to_numpy()[known[old]]
+        rows[old] = groups[ROWS].to_numpy()[known[old]]
         if change is None:
-            return _Batch(frame, codes, None, first, known, ~old, rows + np.bincount(codes, minlength=len(first)))
+            return Batch(frame, codes, None, first, known, ~old, rows + np.bincount(codes, minlength=len(first)))
         retracted = np.bincount(codes[change < 0], minlength=len(first))
         risky = (retracted > 0) & (rows <= retracted)
         fresh = ~old
@@ -374,24 +377,24 @@ class GroupAggregateKernel(FrozenKernel):
             keep[part] = ranks(codes[part]) >= done[codes[part]]
             kept = np.flatnonzero(keep)
             frame, codes, change = frame[kept], codes[kept], change[kept]
-        return _Batch(frame, codes, change, first, known, fresh, final)
+        return Batch(frame, codes, change, first, known, fresh, final)
 
-    def _before(self, batch: _Batch, groups: pl.DataFrame) -> pl.DataFrame:
+    def before(self, batch: Batch, groups: pl.DataFrame) -> pl.DataFrame:
         """The state row that each group starts from."""
-        if not self._columns:
+        if not self.group_columns:
             return pl.DataFrame(height=batch.groups)
-        stacked = pl.concat([groups[self._columns], self._initial])
+        stacked = pl.concat([groups[self.group_columns], self._initial])
         return stacked[np.where(batch.fresh, groups.height, batch.known)]
 
-    def _tracked(self, users: Sequence[tuple[int, int]]) -> list[tuple[int, TrackedExtreme]]:
-        kept = [(i, self._accumulators[i]) for i, _ in users]
+    def tracked(self, users: Sequence[tuple[int, int]]) -> list[tuple[int, TrackedExtreme]]:
+        kept = [(i, self.accumulators[i]) for i, _ in users]
         return [(i, k) for i, k in kept if isinstance(k, TrackedExtreme)]
 
-    def _output(
-        self, batch: _Batch, keys: pl.DataFrame, groups: pl.DataFrame, current: pl.DataFrame, ttl: int
+    def output(
+        self, batch: Batch, keys: pl.DataFrame, groups: pl.DataFrame, current: pl.DataFrame, ttl: int
     ) -> pl.DataFrame:
         old = batch.known >= 0
-        there = batch.rows > 0
+        there = batch.rows != 0
         known = np.flatnonzero(old)
         before = self._results(keys[known], groups[batch.known[known]])
         after = self._results(keys, current)
@@ -413,11 +416,11 @@ class GroupAggregateKernel(FrozenKernel):
 
     def _results(self, keys: pl.DataFrame, state: pl.DataFrame) -> pl.DataFrame:
         """The output rows for the given keys and state rows."""
-        series = [*keys.get_columns(), *(kept.value(state) for kept in self._accumulators)]
+        series = [*keys.get_columns(), *(kept.value(state) for kept in self.accumulators)]
         return pl.DataFrame([s.alias(column(i)) for i, s in enumerate(series)])
 
 
-def _is_distinct(call: AggCall) -> bool:
+def is_distinct(call: AggCall) -> bool:
     """Whether DISTINCT makes a difference: for MIN and MAX it does not."""
     return call.distinct and call.function not in ("MIN", "MAX")
 
@@ -430,9 +433,7 @@ def _named(series: Sequence[pl.Series]) -> dict[str, pl.Series]:
     return {s.name: s for s in series}
 
 
-def _also(
-    deletes: pl.DataFrame | None, stale: pl.DataFrame | None, upserts: pl.DataFrame | None
-) -> pl.DataFrame | None:
+def also(deletes: pl.DataFrame | None, stale: pl.DataFrame | None, upserts: pl.DataFrame | None) -> pl.DataFrame | None:
     """``deletes`` and those of the ``stale`` rows that are not written."""
     if stale is None or not stale.height:
         return deletes
@@ -445,7 +446,7 @@ def _rows(frame: pl.DataFrame, rows: Ints) -> pl.DataFrame:
     return frame if len(rows) == frame.height else frame[rows]
 
 
-def _distinct(kept: Fold, call: AggCall, changes: ValueChanges, position: int, batch: _Batch, retract: bool) -> Changes:
+def _distinct(kept: Fold, call: AggCall, changes: ValueChanges, position: int, batch: Batch, retract: bool) -> Changes:
     """What a DISTINCT call sees."""
     if not kept.ordered:
         return changes.of_call(position, batch.groups)
@@ -466,16 +467,34 @@ def _taken(changes: Changes, rows: Ints) -> Changes:
     )
 
 
-def _seen(batch: _Batch, arguments: tuple[int, ...], passed: str | None, nulls: bool, packed: bool) -> Changes:
-    """What a call sees that is not DISTINCT; ``packed`` makes a struct of its arguments."""
-    frame = batch.frame
-    keep: Bools | None = None if passed is None else truth(frame[passed])
-    values = frame[column(arguments[0])] if arguments else None
-    if values is not None and values.null_count() and not nulls:
+Seen = tuple[tuple[int, ...], str | None, bool, bool]
+"""What a call sees: arguments, filter, whether NULLs count, and whether the arguments are packed into a struct."""
+
+
+def group_changes(
+    frame: pl.DataFrame,
+    codes: Ints,
+    signs: Ints | None,
+    groups: int,
+    call: AggCall,
+    kept: Fold,
+    known: dict[Seen, Changes],
+) -> Changes:
+    """What a call sees that is not DISTINCT; calls that see the same share it through ``known``. User-defined functions
+    see a struct of their arguments."""
+    packed = call.user_function is not None
+    source = (call.arg_list, _filter(call), kept.sees_nulls, packed)
+    if source in known:
+        return known[source]
+    keep: Bools | None = None if source[1] is None else truth(frame[source[1]])
+    values = frame[column(call.arg_list[0])] if call.arg_list else None
+    if values is not None and values.null_count() and not kept.sees_nulls:
         there = values.is_not_null().to_numpy()
         keep = there if keep is None else keep & there
-    second = frame[column(arguments[1])] if len(arguments) == 2 and not packed else None
-    if packed and len(arguments) > 1:
-        values = frame.select(pl.struct(pl.col(column(a)).alias(f"{i}") for i, a in enumerate(arguments))).to_series()
-    whole = Changes(batch.groups, batch.codes, values, batch.signs, second)
-    return whole if keep is None else _taken(whole, np.flatnonzero(keep))
+    second = frame[column(call.arg_list[1])] if len(call.arg_list) == 2 and not packed else None
+    if packed and len(call.arg_list) > 1:
+        fields = (pl.col(column(a)).alias(f"{i}") for i, a in enumerate(call.arg_list))
+        values = frame.select(pl.struct(fields)).to_series()
+    whole = Changes(groups, codes, values, signs, second)
+    known[source] = whole if keep is None else _taken(whole, np.flatnonzero(keep))
+    return known[source]

@@ -1,0 +1,51 @@
+"""The borders of mini-batches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from execnodes.model import Index, PlanModel
+from execnodes.nodes.base import ExecNode, field_types
+from execnodes.registry import exec_node
+from execnodes.types import LogicalType
+
+if TYPE_CHECKING:
+    from execnodes.runtime.operators import Stateless
+
+__all__ = ["MiniBatchAssigner", "MiniBatchInterval"]
+
+
+class MiniBatchInterval(PlanModel):
+    """How long mini-batches are: ``interval`` milliseconds of processing time or of event time."""
+
+    interval: Index
+    mode: Literal["None", "ProcTime", "RowTime"]
+
+
+@exec_node
+class MiniBatchAssigner(ExecNode):
+    """Marks the borders of mini-batches. Here every micro-batch is a mini-batch, so it passes rows on as they are.
+
+    .. code-block:: sql
+
+        SET 'table.exec.mini-batch.enabled' = 'true';
+        INSERT INTO totals SELECT product, SUM(amount) FROM orders GROUP BY product
+    """
+
+    NAME: ClassVar[str] = "stream-exec-mini-batch-assigner"
+    VERSION: ClassVar[int] = 1
+    COSMETIC: ClassVar[frozenset[str]] = frozenset({"mini_batch_interval"})
+
+    mini_batch_interval: MiniBatchInterval
+
+    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
+        return field_types(inputs[0])
+
+    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
+        from execnodes.runtime.operators import Stateless
+
+        return Stateless()
+
+    def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
+        return f"marks mini-batches of {self.mini_batch_interval.interval} ms; every micro-batch is one"

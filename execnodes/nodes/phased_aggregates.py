@@ -1,0 +1,264 @@
+"""GROUP BY in phases: local, global and incremental."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from pydantic import model_validator
+
+from execnodes.errors import PlanError
+from execnodes.model import Flag, Index, RowTypeField, custom_error
+from execnodes.nodes.base import ExecNode, FieldRef, StatefulNode, StateList, field_types
+from execnodes.registry import exec_node
+from execnodes.specs import AggCall
+from execnodes.support import agg_text, joined_names, names_text
+from execnodes.types import LogicalType
+
+if TYPE_CHECKING:
+    from execnodes.runtime.operators import Stateful, Stateless
+
+__all__ = ["GlobalGroupAggregate", "IncrementalGroupAggregate", "LocalGroupAggregate"]
+
+
+def _check_flags(title: str, calls: Sequence[AggCall], flags: Sequence[bool], names: tuple[str, str]) -> None:
+    if len(calls) != len(flags):
+        raise custom_error(
+            PlanError(
+                "PLAN044",
+                f"{title} has {len(calls)} {names[0]} and {len(flags)} {names[1]}",
+                expected="as many of each",
+            ),
+            f"/{names[1]}",
+        )
+
+
+def _check_arguments(title: str, calls: Sequence[AggCall], row: LogicalType, key: str) -> None:
+    for position, call in enumerate(calls):
+        for index in (*call.arg_list, *([call.filter_arg] if call.filter_arg >= 0 else [])):
+            if index >= len(row.fields):
+                raise custom_error(
+                    PlanError(
+                        "PLAN044",
+                        f"a call of {title} refers to field {index} of the row in front of the local phase",
+                        expected=f"a field from 0 to {len(row.fields) - 1}",
+                    ),
+                    f"/{key}/{position}",
+                )
+
+
+def _nameless(out: dict[str, Any], key: str) -> dict[str, Any]:
+    for call in out[key]:
+        del call["name"]
+    return out
+
+
+def _call_texts(calls: Sequence[AggCall], names: Sequence[str]) -> str:
+    return ", ".join(agg_text(call, names) for call in calls) or "the distinct values"
+
+
+@exec_node
+class LocalGroupAggregate(ExecNode):
+    """Aggregates the rows of each group within a mini-batch, in front of the shuffle: partial results.
+
+    .. code-block:: sql
+
+        SET 'table.exec.mini-batch.enabled' = 'true';
+        INSERT INTO totals SELECT product, SUM(amount) FROM orders GROUP BY product
+    """
+
+    NAME: ClassVar[str] = "stream-exec-local-group-aggregate"
+    VERSION: ClassVar[int] = 1
+
+    grouping: tuple[Index, ...]
+    agg_calls: tuple[AggCall, ...]
+    agg_call_need_retractions: tuple[Flag, ...]
+    need_retraction: Flag
+
+    @model_validator(mode="after")
+    def _flag_per_call(self) -> Self:
+        _check_flags(self.title, self.agg_calls, self.agg_call_need_retractions, ("aggCalls", "aggCallNeedRetractions"))
+        return self
+
+    def field_refs(self) -> Iterator[FieldRef]:
+        yield from super().field_refs()
+        yield from (FieldRef(f"/grouping/{k}", key) for k, key in enumerate(self.grouping))
+        for position, call in enumerate(self.agg_calls):
+            pointer = f"/aggCalls/{position}"
+            yield from (FieldRef(f"{pointer}/argList/{k}", index) for k, index in enumerate(call.arg_list))
+            if call.filter_arg >= 0:
+                yield FieldRef(f"{pointer}/filterArg", call.filter_arg)
+
+    def meaning(self) -> dict[str, Any]:
+        return _nameless(super().meaning(), "aggCalls")
+
+    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
+        from execnodes.runtime.kernels._partials import LocalTransform, Partials
+        from execnodes.runtime.operators import Stateless
+
+        types = field_types(inputs[0])
+        partials = Partials.of(
+            inputs[0],
+            [types[k] for k in self.grouping],
+            self.agg_calls,
+            self.agg_call_need_retractions,
+            self.need_retraction,
+        )
+        return Stateless((LocalTransform(partials, self.grouping),))
+
+    def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
+        names = joined_names(inputs)
+        keys = names_text(self.grouping, names)
+        whose = f"each {keys}" if keys else "all rows"
+        return f"computes {_call_texts(self.agg_calls, names)} of {whose} within a mini-batch"
+
+
+@exec_node
+class GlobalGroupAggregate(StatefulNode):
+    """Merges partial results of each group and emits the group's new result whenever it changes.
+
+    .. code-block:: sql
+
+        SET 'table.exec.mini-batch.enabled' = 'true';
+        INSERT INTO totals SELECT product, SUM(amount) FROM orders GROUP BY product
+    """
+
+    NAME: ClassVar[str] = "stream-exec-global-group-aggregate"
+    VERSION: ClassVar[int] = 1
+    STATE_NAMES: ClassVar[tuple[str, ...]] = ("globalGroupAggregateState",)
+    COSMETIC: ClassVar[frozenset[str]] = frozenset({"generate_update_before"})
+
+    grouping: tuple[Index, ...]
+    agg_calls: tuple[AggCall, ...]
+    agg_call_need_retractions: tuple[Flag, ...]
+    local_agg_input_row_type: RowTypeField
+    generate_update_before: Flag
+    need_retraction: Flag
+    index_of_count_star: int | None = None
+    state: StateList = ()
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        _check_flags(self.title, self.agg_calls, self.agg_call_need_retractions, ("aggCalls", "aggCallNeedRetractions"))
+        _check_arguments(self.title, self.agg_calls, self.local_agg_input_row_type, "aggCalls")
+        return self
+
+    def field_refs(self) -> Iterator[FieldRef]:
+        yield from super().field_refs()
+        yield from (FieldRef(f"/grouping/{k}", key) for k, key in enumerate(self.grouping))
+
+    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
+        types = field_types(inputs[0])
+        return (*(types[key] for key in self.grouping), *(call.type for call in self.agg_calls))
+
+    def meaning(self) -> dict[str, Any]:
+        return _nameless(super().meaning(), "aggCalls")
+
+    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
+        from execnodes.runtime.kernels._partials import Partials
+        from execnodes.runtime.kernels.global_group_aggregate import GlobalGroupAggregateKernel
+        from execnodes.runtime.operators import Stateful
+
+        types = field_types(inputs[0])
+        partials = Partials.of(
+            self.local_agg_input_row_type,
+            [types[k] for k in self.grouping],
+            self.agg_calls,
+            self.agg_call_need_retractions,
+            self.need_retraction,
+            self.generate_update_before,
+            self.STATE_NAMES[0],
+        )
+        schema = partials.whole_schema()
+        return Stateful(GlobalGroupAggregateKernel(partials), (partials.kernel.grouping,), schemas=(schema,))
+
+    def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
+        names = [f.name for f in self.local_agg_input_row_type.fields]
+        keys = names_text(self.grouping, joined_names(inputs))
+        whose = f"each {keys}" if keys else "all rows"
+        return f"keeps {_call_texts(self.agg_calls, names)} of {whose}, from partial results"
+
+
+@exec_node
+class IncrementalGroupAggregate(StatefulNode):
+    """Between the levels of a split DISTINCT aggregate: counts the values that a bucket has not seen before.
+
+    .. code-block:: sql
+
+        SET 'table.exec.mini-batch.enabled' = 'true';
+        SET 'table.optimizer.distinct-agg.split.enabled' = 'true';
+        INSERT INTO buyers SELECT product, COUNT(DISTINCT customer) FROM orders GROUP BY product
+    """
+
+    NAME: ClassVar[str] = "stream-exec-incremental-group-aggregate"
+    VERSION: ClassVar[int] = 1
+    STATE_NAMES: ClassVar[tuple[str, ...]] = ("incrementalGroupAggregateState",)
+
+    partial_agg_grouping: tuple[Index, ...]
+    final_agg_grouping: tuple[Index, ...]
+    partial_original_agg_calls: tuple[AggCall, ...]
+    partial_agg_call_need_retractions: tuple[Flag, ...]
+    partial_local_agg_input_row_type: RowTypeField
+    partial_agg_need_retraction: Flag
+    state: StateList = ()
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        calls = self.partial_original_agg_calls
+        names = ("partialOriginalAggCalls", "partialAggCallNeedRetractions")
+        _check_flags(self.title, calls, self.partial_agg_call_need_retractions, names)
+        _check_arguments(self.title, calls, self.partial_local_agg_input_row_type, names[0])
+        for position, key in enumerate(self.final_agg_grouping):
+            if key not in self.partial_agg_grouping:
+                raise custom_error(
+                    PlanError(
+                        "PLAN044",
+                        f"the key {key} of {self.title} is not one of its partial keys",
+                        expected="keys of partialAggGrouping",
+                    ),
+                    f"/finalAggGrouping/{position}",
+                )
+        return self
+
+    def field_refs(self) -> Iterator[FieldRef]:
+        yield from super().field_refs()
+        yield from (FieldRef(f"/partialAggGrouping/{k}", key) for k, key in enumerate(self.partial_agg_grouping))
+        yield from (FieldRef(f"/finalAggGrouping/{k}", key) for k, key in enumerate(self.final_agg_grouping))
+
+    def meaning(self) -> dict[str, Any]:
+        return _nameless(super().meaning(), "partialOriginalAggCalls")
+
+    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
+        from execnodes.runtime.kernels._partials import Partials
+        from execnodes.runtime.kernels.incremental_group_aggregate import IncrementalGroupAggregateKernel, final_call
+        from execnodes.runtime.operators import Stateful
+        from execnodes.types import row_type
+
+        types = field_types(inputs[0])
+        calls, flags = self.partial_original_agg_calls, self.partial_agg_call_need_retractions
+        keys = [types[k] for k in self.partial_agg_grouping]
+        partials = Partials.of(
+            self.partial_local_agg_input_row_type,
+            keys,
+            calls,
+            flags,
+            self.partial_agg_need_retraction,
+            state_name=self.STATE_NAMES[0],
+        )
+        row = row_type([(f"f{i}", t) for i, t in enumerate([*keys, *(c.type for c in calls)])])
+        final = Partials.of(
+            row,
+            [types[k] for k in self.final_agg_grouping],
+            tuple(final_call(c, len(keys) + i) for i, c in enumerate(calls)),
+            flags,
+            self.partial_agg_need_retraction,
+        )
+        kept = tuple(self.partial_agg_grouping.index(k) for k in self.final_agg_grouping)
+        kernel = IncrementalGroupAggregateKernel(partials, final, kept)
+        return Stateful(kernel, (partials.kernel.grouping,), schemas=(partials.whole_schema(),))
+
+    def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
+        names = [f.name for f in self.partial_local_agg_input_row_type.fields]
+        keys = names_text(self.final_agg_grouping, joined_names(inputs))
+        whose = f"each {keys}" if keys else "all rows"
+        return f"merges {_call_texts(self.partial_original_agg_calls, names)} of {whose}, keeping the distinct values"

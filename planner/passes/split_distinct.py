@@ -1,0 +1,141 @@
+"""DISTINCT aggregates in two levels, so that one key's values are spread over buckets: the values of a bucket are
+aggregated first, then the buckets of a key.
+
+Source: Flink's ``SplitAggregateRule``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from execnodes.functions import make_call
+from execnodes.rex import InputRef, Literal, Rex
+from execnodes.types import BIGINT, BOOLEAN, INT
+from planner.algebra import AggCall, Aggregate, Expand, Project, Rel, field_names, refs_to, transform_up, unique_names
+from planner.config import value
+from planner.expressions.ops import and_, call, compare
+
+__all__ = ["split_distinct"]
+
+_SPLIT = frozenset({"COUNT", "SUM", "$SUM0", "AVG", "MIN", "MAX", "FIRST_VALUE", "LAST_VALUE"})
+_BY_VALUE = frozenset({"MIN", "MAX", "FIRST_VALUE", "LAST_VALUE"})
+_ID = BIGINT.not_null()
+
+
+def split_distinct(rel: Rel, options: Mapping[str, str]) -> Rel:
+    """``rel`` with its DISTINCT aggregates split, where the options ask for it."""
+    if not value(options, "table.optimizer.distinct-agg.split.enabled"):
+        return rel
+    buckets = value(options, "table.optimizer.distinct-agg.split.bucket-num")
+    assert isinstance(buckets, int)
+    return transform_up(rel, lambda r: _split(r, buckets) if isinstance(r, Aggregate) else None)
+
+
+def _split(rel: Aggregate, buckets: int) -> Rel | None:
+    if rel.level or not any(c.distinct for c in rel.calls) or not all(c.function in _SPLIT for c in rel.calls):
+        return None
+    hashed = sorted(
+        {a for c in rel.calls if c.distinct or c.function in _BY_VALUE for a in c.args if a not in rel.group}
+    )
+    below = _bucketed(rel.input, hashed, buckets) if hashed else rel.input
+    bucket = {a: rel.input.width + i for i, a in enumerate(hashed)}
+    calls = [part for c in rel.calls for part in _parts(c)]
+    keys = [_keys(c, rel.group, bucket) for c in calls]
+    full = (*rel.group, *bucket.values())
+    if len(set(keys)) > 1:
+        below, calls = _expanded(below, full, calls, keys)
+    partial = Aggregate(below, full, tuple(calls), rel.ttl, rel.place, "PARTIAL")
+    merged = tuple(_merging(c, len(full) + i) for i, c in enumerate(calls))
+    final = Aggregate(partial, tuple(range(len(rel.group))), merged, rel.ttl, rel.place, "FINAL")
+    return _averages(rel, final)
+
+
+def _bucketed(rel: Rel, hashed: Sequence[int], buckets: int) -> Project:
+    """``rel`` with the bucket of each of the given fields."""
+    refs = refs_to(rel)
+    number = Literal(INT.not_null(), buckets)
+    extra = [make_call("MOD", [make_call("HASH_CODE", [refs[a]]), number]) for a in hashed]
+    names = [*field_names(rel), *(f"$f{rel.width + i}" for i in range(len(hashed)))]
+    return Project(rel, (*refs, *extra), tuple(unique_names(names)))
+
+
+def _parts(c: AggCall) -> list[AggCall]:
+    """The calls of the partial level: AVG as sum and count."""
+    bare = replace(c, name=None)
+    if c.function != "AVG":
+        return [bare]
+    total = replace(bare, function="$SUM0", internal_name="$$SUM0$1", type=c.type.not_null())
+    count = replace(bare, function="COUNT", internal_name="$COUNT$1", type=_ID, syntax="FUNCTION_STAR")
+    return [total, count]
+
+
+def _keys(c: AggCall, group: tuple[int, ...], bucket: Mapping[int, int]) -> tuple[int, ...]:
+    """The keys by which a call is aggregated first: with one bucket field all by it, with several each by its own."""
+    if len(bucket) == 1:
+        return (*group, *bucket.values())
+    own = [bucket[a] for a in c.args if a in bucket] if c.distinct or c.function in _BY_VALUE else []
+    return (*group, *own)
+
+
+def _expanded(
+    rel: Rel, full: tuple[int, ...], calls: Sequence[AggCall], keys: Sequence[tuple[int, ...]]
+) -> tuple[Rel, list[AggCall]]:
+    """Each row once per set of keys, and each call filtered to the rows of its own set."""
+    numbers = {k: sum(1 << (len(full) - 1 - i) for i, f in enumerate(full) if f not in k) for k in keys}
+    fields = rel.fields
+    rows = []
+    for k in sorted(numbers, key=lambda k: numbers[k]):
+        row: list[Rex] = [
+            Literal(t.as_nullable(), None) if i in full and i not in k else InputRef(t, i)
+            for i, (_, t) in enumerate(fields)
+        ]
+        rows.append((*row, Literal(_ID, numbers[k])))
+    types = [t.as_nullable() if i in full and any(i not in k for k in keys) else t for i, (_, t) in enumerate(fields)]
+    names = (*(n for n, _ in fields), "$e")
+    expand = Expand(rel, tuple(rows), names, (*types, _ID), len(fields))
+    exprs: list[Rex] = refs_to(expand, range(len(fields)))
+    shown = list(names[:-1])
+    flags: dict[tuple[int, int], int] = {}
+    made = []
+    for c, k in zip(calls, keys, strict=True):
+        flag = flags.get((numbers[k], c.filter))
+        if flag is None:
+            test: Rex = compare("=", InputRef(_ID, len(fields)), Literal(INT.not_null(), numbers[k]))
+            if c.filter >= 0:
+                test = and_([test, InputRef(BOOLEAN.not_null(), c.filter)])
+            flag = flags[numbers[k], c.filter] = len(exprs)
+            exprs.append(test)
+            shown.append(f"$g_{numbers[k]}" + (f"_{c.filter}" if f"$g_{numbers[k]}" in shown else ""))
+        made.append(replace(c, filter=flag))
+    return Project(expand, tuple(exprs), tuple(unique_names(shown))), made
+
+
+def _merging(c: AggCall, position: int) -> AggCall:
+    """The call of the final level over the result of ``c``."""
+    name = "$SUM0" if c.function == "COUNT" else c.function
+    return AggCall(name, (position,), c.type, None, internal_name=f"${name}$1")
+
+
+def _averages(rel: Aggregate, final: Aggregate) -> Rel:
+    """The fields of the aggregate that was split, AVG from sum and count."""
+    if all(c.function != "AVG" for c in rel.calls):
+        return final
+    fields = final.fields
+    exprs: list[Rex] = refs_to(final, range(len(rel.group)))
+    names = [n for n, _ in fields[: len(rel.group)]]
+    at = len(rel.group)
+    for c in rel.calls:
+        names.append(fields[at][0])
+        if c.function != "AVG":
+            exprs.append(InputRef(fields[at][1], at))
+            at += 1
+            continue
+        total, count = (InputRef(fields[i][1], i) for i in (at, at + 1))
+        quotient = make_call("/", [total, count])
+        if quotient.type.as_nullable() != c.type.as_nullable():
+            quotient = call("CAST", (quotient,), c.type.as_nullable(quotient.type.nullable))
+        none = compare("=", count, Literal(_ID, 0))
+        exprs.append(make_call("IF", [none, Literal(c.type.as_nullable(), None), quotient]))
+        at += 2
+    return Project(final, tuple(exprs), tuple(names))

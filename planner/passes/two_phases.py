@@ -1,0 +1,66 @@
+"""Aggregates in two phases, a local one in front of the exchange and a global one behind it; the two halves of a split
+DISTINCT aggregate joined by an incremental one.
+
+Source: Flink's ``TwoStageOptimizedAggregateRule`` and ``IncrementalAggregateRule``, which come after changelog modes
+are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from planner.algebra import Aggregate, Exchange, replace_inputs
+from planner.config import value
+from planner.digest import needed_retractions
+from planner.passes.mini_batches import mini_batches
+from planner.phased import GlobalAggregate, IncrementalAggregate, LocalAggregate, merges
+from planner.physical import Physical
+
+__all__ = ["in_two_phases"]
+
+
+def in_two_phases(node: Physical, options: Mapping[str, str]) -> Physical:
+    """``node``, a sink with its plan, with aggregates in two phases where the options ask for it."""
+    if not mini_batches(options) or value(options, "table.optimizer.agg-phase-strategy") == "ONE_PHASE":
+        return node
+    return _phased(node, bool(value(options, "table.optimizer.incremental-agg-enabled")))
+
+
+def _phased(node: Physical, incremental: bool) -> Physical:
+    rel = node.rel
+    if not isinstance(rel, Aggregate) or not isinstance(node.input.rel, Exchange) or not merges(rel):
+        inputs = tuple(_phased(i, incremental) for i in node.inputs)
+        return replace(node, rel=replace_inputs(rel, [i.rel for i in inputs]), inputs=inputs)
+    retracts = tuple(needed_retractions(node))
+    retraction = not node.input.is_insert_only
+    below = _phased(node.input.input, incremental)
+    if incremental and rel.level == "FINAL" and isinstance(below.rel, GlobalAggregate):
+        return _incremental(node, rel, below, below.rel)
+    local = LocalAggregate(below.rel, rel.group, rel.calls, retracts, retraction, rel.level)
+    keys = tuple(range(len(rel.group)))
+    exchange = Exchange(local, keys)
+    made = GlobalAggregate(exchange, rel, retracts, retraction, below.rel)
+    inserts = frozenset({"INSERT"})
+    lower = Physical(local, (below,), inserts, "NONE")  # type: ignore[arg-type]
+    return replace(node, rel=made, inputs=(Physical(exchange, (lower,), lower.kinds, "NONE"),))
+
+
+def _incremental(node: Physical, rel: Aggregate, partial: Physical, lower: GlobalAggregate) -> Physical:
+    """The final half over an incremental aggregate that takes the place of the partial half's global phase."""
+    local = lower.input.inputs[0]
+    assert isinstance(local, LocalAggregate)
+    middle = IncrementalAggregate(lower.input, local, rel.group, rel.ttl)
+    exchange = Exchange(middle, tuple(range(len(rel.group))))
+    calls = lower.original.calls
+    star = next((i for i, c in enumerate(calls) if c.function == "COUNT" and not c.args and c.filter < 0), None)
+    made = GlobalAggregate(
+        exchange,
+        rel,
+        lower.retracts,
+        lower.retraction,
+        lower,
+        star if lower.retraction else None,
+    )
+    step = Physical(middle, partial.inputs, partial.inputs[0].kinds, "NONE")
+    return replace(node, rel=made, inputs=(Physical(exchange, (step,), step.kinds, "NONE"),))

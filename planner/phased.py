@@ -1,0 +1,187 @@
+"""Aggregates in two phases: a local one per mini-batch, a global one that merges; between them, for split DISTINCT
+aggregates, an incremental one.
+
+Source: Flink's ``StreamPhysicalLocalGroupAggregate``, ``StreamPhysicalGlobalGroupAggregate``,
+``StreamPhysicalIncrementalGroupAggregate`` and, for the accumulators between them, ``AggregateUtil``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from execnodes.functions.aggregates import WELFORD
+from execnodes.types import BIGINT, STRING, LogicalType
+from planner.accumulators import array_list, collect_map, distinct_map, extreme, list_views, welford
+from planner.algebra import AggCall, Aggregate, Field, Rel, Single
+
+__all__ = [
+    "GlobalAggregate",
+    "IncrementalAggregate",
+    "LocalAggregate",
+    "PhasedCall",
+    "merges",
+    "phased_calls",
+]
+
+_MERGED = frozenset(
+    {"COUNT", "SUM", "$SUM0", "AVG", "MIN", "MAX", "LISTAGG", "COLLECT", "ARRAY_AGG", WELFORD},
+)
+
+
+def merges(rel: Aggregate) -> bool:
+    """Whether all calls can be computed in two phases."""
+    types = [t for _, t in rel.input.fields]
+    arrays = (types[c.args[0]] for c in rel.calls if c.function == "ARRAY_AGG")
+    return all(c.function in _MERGED for c in rel.calls) and all(array_list(t) is not None for t in arrays)
+
+
+@dataclass(frozen=True)
+class PhasedCall:
+    """A call with its accumulators: their names and types, and the number of its distinct values' map."""
+
+    call: AggCall
+    retract: bool
+    names: tuple[str, ...]
+    types: tuple[LogicalType, ...]
+    distinct: int | None
+
+
+@dataclass(frozen=True)
+class _Accumulators:
+    """All accumulators of an aggregate: those of its calls, then the maps of distinct values.
+
+    ``maps`` has, per map, its argument and type; ``hidden`` says that the last call is a COUNT(*) that only counts
+    rows.
+    """
+
+    calls: tuple[PhasedCall, ...]
+    maps: tuple[tuple[int, LogicalType], ...]
+    hidden: bool
+
+    @property
+    def fields(self) -> list[Field]:
+        out = [(n, t) for c in self.calls for n, t in zip(c.names, c.types, strict=True)]
+        return out + [(f"distinct${i}", t) for i, (_, t) in enumerate(self.maps)]
+
+
+def phased_calls(calls: Sequence[AggCall], retracts: Sequence[bool], retraction: bool, row: Rel) -> _Accumulators:
+    """The accumulators of ``calls`` over ``row``.
+
+    Args:
+        retracts: per call, whether its values may be retracted.
+        retraction: whether rows are: then they are counted.
+    """
+    types = [t for _, t in row.fields]
+    every = list(zip(calls, retracts, strict=True))
+    hidden = retraction and not any(c.function == "COUNT" and not c.args and c.filter < 0 for c in calls)
+    if hidden:
+        every.append((AggCall("COUNT", (), BIGINT.not_null()), True))
+    distinct: dict[int, list[int]] = {}
+    for call, _ in every:
+        if call.distinct:
+            distinct.setdefault(call.args[0], []).append(call.filter)
+    order = list(distinct)
+    made, number = [], 0
+    for call, retract in every:
+        kept = _kept(call, retract, types)
+        names = tuple(f"{name}${number + i}" for i, (name, _) in enumerate(kept))
+        number += len(kept)
+        view = order.index(call.args[0]) if call.distinct else None
+        made.append(PhasedCall(call, retract, names, tuple(t for _, t in kept), view))
+    maps = tuple((a, distinct_map(types[a], len(f) if retraction or len(f) > 64 else 1)) for a, f in distinct.items())
+    return _Accumulators(tuple(made), maps, hidden)
+
+
+def _kept(call: AggCall, retract: bool, types: Sequence[LogicalType]) -> list[Field]:
+    """Name and type of each accumulator of a call."""
+    argument = types[call.args[0]].as_nullable() if call.args else BIGINT
+    result = call.type.as_nullable()
+    if call.function == "COUNT":
+        return [("count" if call.args else "count1", BIGINT)]
+    if call.function == "$SUM0":
+        return [("sum", result)]
+    if call.function == "SUM":
+        return [("sum", result), ("count", BIGINT)] if retract else [("sum", result)]
+    if call.function == "AVG":
+        return [("sum", _sum_of(argument)), ("count", BIGINT)]
+    if call.function in ("MIN", "MAX"):
+        name = call.function.lower()
+        return [(name, extreme(name, argument) if retract else argument)]
+    if call.function == "LISTAGG":
+        return [("listagg", list_views(argument))] if retract else [("accDelimiter", STRING), ("concatAcc", STRING)]
+    if call.function == "COLLECT":
+        return [("collect", collect_map(argument))]
+    if call.function == "ARRAY_AGG":
+        values = array_list(argument)
+        assert values is not None
+        return [("array_agg", values)]
+    return [(call.function.lower(), welford())]
+
+
+def _sum_of(argument: LogicalType) -> LogicalType:
+    """What AVG sums in."""
+    if argument.root == "DECIMAL":
+        return LogicalType("DECIMAL", precision=38, scale=argument.scale)
+    return BIGINT if argument.is_integer else LogicalType("DOUBLE")
+
+
+@dataclass(frozen=True)
+class LocalAggregate(Single):
+    """Partial results of a mini-batch: group keys, accumulators, maps of distinct values."""
+
+    group: tuple[int, ...]
+    calls: tuple[AggCall, ...]
+    retracts: tuple[bool, ...]
+    retraction: bool
+    level: str = ""
+
+    @property
+    def kept(self) -> _Accumulators:
+        return phased_calls(self.calls, self.retracts, self.retraction, self.input)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return (*(self.input.fields[g] for g in self.group), *self.kept.fields)
+
+
+@dataclass(frozen=True)
+class GlobalAggregate(Single):
+    """Merges partial results of ``original``; ``count_star`` is the call that counts rows where that is not the hidden
+    one. ``before`` is the row of the local phase's input."""
+
+    original: Aggregate
+    retracts: tuple[bool, ...]
+    retraction: bool
+    before: Rel
+    count_star: int | None = None
+
+    @property
+    def group(self) -> tuple[int, ...]:
+        return tuple(range(len(self.original.group)))
+
+    @property
+    def kept(self) -> _Accumulators:
+        return phased_calls(self.original.calls, self.retracts, self.retraction, self.before)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.original.fields
+
+
+@dataclass(frozen=True)
+class IncrementalAggregate(Single):
+    """Merges partial results by the keys and bucket of a split DISTINCT aggregate, and passes on by the keys what
+    changed.
+
+    ``local`` is the local phase below; ``final`` are the group keys that stay.
+    """
+
+    local: LocalAggregate
+    final: tuple[int, ...]
+    ttl: int | None = None
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        keys = [self.local.fields[k] for k in self.final]
+        return (*keys, *(f for f in self.local.kept.fields if not f[0].startswith("distinct$")))

@@ -1,0 +1,258 @@
+"""Aggregates in phases against the group aggregate row by row: any micro-batches, each in any parts."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from execnodes.changelog import columns
+from execnodes.errors import RunError
+from execnodes.functions.aggregates import WELFORD
+from execnodes.runtime.kernels._partials import LocalTransform, Partials
+from execnodes.runtime.kernels.global_group_aggregate import GlobalGroupAggregateKernel
+from execnodes.runtime.kernels.incremental_group_aggregate import IncrementalGroupAggregateKernel, final_call
+from execnodes.runtime.memory_state import MemoryState
+from execnodes.specs import AggCall
+from execnodes.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, LogicalType, row_type
+from tests.kernels.aggregate_reference import FUNCTIONS, Slow
+from tests.kernels.reference import (
+    DELETE,
+    INSERT,
+    UPDATE_BEFORE,
+    Call,
+    Change,
+    GroupAggregate,
+    Row,
+    retracts,
+    upsert_fold,
+)
+from tests.kernels.support import CUTS, call, changes_of, frame, inserting, retracting, split
+from tests.kernels.test_aggregate_functions import plain
+
+ROW = row_type(
+    [("g", INT), ("s", STRING), ("n", INT), ("ok", BOOLEAN), ("d", DOUBLE), ("sep", STRING), ("bucket", INT)]
+)
+ROWS: st.SearchStrategy[Row] = st.tuples(
+    st.sampled_from([None, 1, 2]),
+    st.sampled_from([None, "", "a", "b"]),
+    st.sampled_from([None, 0, 1, 2, 3, -5, 2**31 - 1]),
+    st.sampled_from([None, True, False]),
+    st.sampled_from([None, 0.5, -3.5, 7.25]),
+).map(lambda r: (*r, "-", None if r[2] is None else r[2] % 2))
+
+CALLS: list[AggCall] = [
+    call("COUNT", None, BIGINT),
+    call("COUNT", 2, BIGINT, passes=3),
+    call("SUM", 2, INT),
+    call("$SUM0", 2, INT, passes=3),
+    call("AVG", 2, INT),
+    call("MIN", 2, INT),
+    call("MAX", 2, INT),
+    call("MAX", 1, STRING, passes=3),
+    call("COUNT", 2, BIGINT, True),
+    call("SUM", 2, INT, True, 3),
+    call("COUNT", 1, BIGINT, True, 3),
+    call("COUNT", 1, BIGINT, True),
+    call("ARRAY_AGG", 2, LogicalType("ARRAY", children=(INT,))),
+    call("COLLECT", 1, LogicalType("MULTISET", children=(STRING,))),
+    call("LISTAGG", 1, STRING).model_copy(update={"arg_list": (1, 5)}),
+    call(WELFORD, 4, DOUBLE),
+]
+SPLIT = [0, 1, 2, 3, 5, 6, 8, 9]
+"""Calls whose DISTINCT values and extremes are of the column that makes the bucket, or that need none."""
+
+PARTS = st.lists(st.integers(0, 50), max_size=3)
+
+
+class Reference:
+    """The group aggregate: each call by one of the two references."""
+
+    def __init__(self, chosen: Sequence[int], grouping: tuple[int, ...], retract: bool) -> None:
+        self.calls = [CALLS[i] for i in chosen]
+        self.grouping = grouping
+        simple = [Call(c.function, *_arguments(c)) for c in self.calls if c.function not in FUNCTIONS]
+        self.flink = GroupAggregate(grouping, [Call("COUNT", None), *simple], True, retract, 0)
+        self.slow: dict[Row, list[Slow]] = {}
+        self.out: list[Change] = []
+
+    def add(self, change: Change, now: int) -> None:
+        kind, row = change
+        key = tuple(row[g] for g in self.grouping)
+        self.out += self.flink.add(change, now)
+        others = self.slow.setdefault(
+            key,
+            [Slow(c.function, c.arg_list, c.distinct, c.filter_arg) for c in self.calls if c.function in FUNCTIONS],
+        )
+        for slow in others:
+            slow.change(row, -1 if retracts(kind) else 1)
+
+    def rows(self) -> dict[Row, Row]:
+        width = len(self.grouping)
+        out: dict[Row, Row] = {}
+        for key, row in upsert_fold(self.out, range(width)).items():
+            found, other = iter(row[width + 1 :]), iter(self.slow[key])
+            values = [next(other).value() if c.function in FUNCTIONS else next(found) for c in self.calls]
+            out[key] = (*key, *map(plain, values))
+        return out
+
+
+def _arguments(c: AggCall) -> tuple[int | None, bool, int | None]:
+    return (
+        c.arg_list[0] if c.arg_list else None,
+        c.distinct,
+        c.filter_arg if c.filter_arg >= 0 else None,
+    )
+
+
+def keys_of(grouping: tuple[int, ...]) -> list[LogicalType]:
+    return [ROW.fields[g].type for g in grouping]
+
+
+def pickled(value: object) -> object:
+    return pickle.loads(pickle.dumps(value))
+
+
+class Two:
+    """A local and a global phase."""
+
+    def __init__(self, chosen: Sequence[int], grouping: tuple[int, ...], retract: bool) -> None:
+        calls = tuple(CALLS[i] for i in chosen)
+        flags = (retract,) * len(calls)
+        self.local = pickled(LocalTransform(Partials.of(ROW, keys_of(grouping), calls, flags, retract), grouping))
+        merged = Partials.of(ROW, keys_of(grouping), calls, flags, retract, True, "globalGroupAggregateState")
+        self.state = MemoryState(GlobalGroupAggregateKernel(merged))
+
+    def step(self, parts: list[list[Change]], now: int, retract: bool) -> list[Change]:
+        found = [self.local(frame(ROW, p, retract), now) for p in parts if p]  # type: ignore[operator]
+        return changes_of(self.state.step([pl.concat(found)], now, [0])) if found else []
+
+
+class Three:
+    """A split aggregate: local phase by key and bucket, incremental phase, global phase."""
+
+    def __init__(self, chosen: Sequence[int], grouping: tuple[int, ...], retract: bool) -> None:
+        calls = tuple(CALLS[i] for i in chosen)
+        flags = (retract,) * len(calls)
+        fine = (*grouping, 6)
+        keys = keys_of(fine)
+        partials = Partials.of(ROW, keys, calls, flags, retract, state_name="incrementalGroupAggregateState")
+        self.local = pickled(LocalTransform(partials, fine))
+        row = row_type([(f"f{i}", t) for i, t in enumerate([*keys, *(c.type for c in calls)])])
+        finals = tuple(final_call(c, len(keys) + i) for i, c in enumerate(calls))
+        final = Partials.of(row, keys[:-1], finals, flags, retract, True, "globalGroupAggregateState")
+        self.middle = MemoryState(IncrementalGroupAggregateKernel(partials, final, tuple(range(len(grouping)))))
+        self.state = MemoryState(GlobalGroupAggregateKernel(final))
+
+    def step(self, parts: list[list[Change]], now: int, retract: bool) -> list[Change]:
+        found = [self.local(frame(ROW, p, retract), now) for p in parts if p]  # type: ignore[operator]
+        if not found:
+            return []
+        return changes_of(self.state.step([self.middle.step([pl.concat(found)], now, [0])], now, [0]))
+
+
+def check(
+    made: Two | Three,
+    changes: list[Change],
+    chosen: Sequence[int],
+    grouping: tuple[int, ...],
+    retract: bool,
+    cuts: list[int],
+    parts: list[int],
+) -> None:
+    flink = Reference(chosen, grouping, retract)
+    out: list[Change] = []
+    for now, batch in enumerate(split(changes, cuts)):
+        mine = made.step(split(batch, parts), now, retract)
+        out += [(k, tuple(map(plain, r))) for k, r in mine]
+        for change in batch:
+            flink.add(change, now)
+        assert upsert_fold(out, range(len(grouping))) == flink.rows()
+        seen = [row[: len(grouping)] for kind, row in mine if kind != UPDATE_BEFORE]
+        assert len(seen) == len(set(seen)), "a group changes once"
+
+
+CHOSEN = st.lists(st.sampled_from(range(len(CALLS))), min_size=1, max_size=5, unique=True)
+GROUPING = st.sampled_from([(0,), (0, 1), ()])
+
+
+@given(st.data(), CHOSEN, GROUPING, st.booleans(), CUTS, PARTS)
+def test_two_phases(data, chosen, grouping, retract, cuts, parts) -> None:
+    changes = data.draw(retracting(ROWS, 40) if retract else inserting(ROWS, 50))
+    check(Two(chosen, grouping, retract), changes, chosen, grouping, retract, cuts, parts)
+
+
+@pytest.mark.parametrize("number", range(len(CALLS)))
+@pytest.mark.parametrize("retract", [False, True])
+def test_each_function_in_two_phases(number: int, retract: bool) -> None:
+    @given(retracting(ROWS, 40) if retract else inserting(ROWS, 40), CUTS, PARTS)
+    def run(changes: list[Change], cuts: list[int], parts: list[int]) -> None:
+        check(Two([number], (0,), retract), changes, [number], (0,), retract, cuts, parts)
+
+    run()
+
+
+@given(
+    st.data(),
+    st.lists(st.sampled_from(SPLIT), min_size=1, max_size=4, unique=True),
+    st.sampled_from([(0,), ()]),
+    st.booleans(),
+    CUTS,
+    PARTS,
+)
+def test_split_aggregates(data, chosen, grouping, retract, cuts, parts) -> None:
+    changes = data.draw(retracting(ROWS, 40) if retract else inserting(ROWS, 50))
+    check(Three(chosen, grouping, retract), changes, chosen, grouping, retract, cuts, parts)
+
+
+@given(st.data(), st.sampled_from([5, 6]), CUTS, PARTS)
+def test_extremes_are_looked_for(data, which, cuts, parts) -> None:
+    rows = st.integers(0, 30).map(lambda n: (1, "a", n, True, 0.5, "-", n % 2))
+    changes = data.draw(retracting(rows, 60))
+    check(Two([which, 8], (0,), True), changes, [which, 8], (0,), True, cuts, parts)
+    check(Three([which, 8], (0,), True), changes, [which, 8], (0,), True, cuts, parts)
+
+
+def test_nothing_is_left_of_a_group_that_is_gone() -> None:
+    made = Two([5, 8, 2], (0,), True)
+    row = (1, "a", 3, True, 0.5, "-", 1)
+    made.step([[(INSERT, row)]], 1, True)
+    assert changes_of(made.state.step([made.local(frame(ROW, [(DELETE, row)], True), 2)], 2, [0])) == [  # type: ignore[operator]
+        (DELETE, (1, 3, 1, 3))
+    ]
+    assert not any(made.state.tables)
+
+
+def test_groups_and_values_expire() -> None:
+    made = Two([0, 8], (0,), False)
+
+    def step(n: int, now: int) -> list[Change]:
+        rows: list[Change] = [(INSERT, (1, "a", n, True, 0.5, "-", 1))]
+        return changes_of(made.state.step([made.local(frame(ROW, rows), now)], now, [10]))  # type: ignore[operator]
+
+    assert step(1, 0) == [(INSERT, (1, 1, 1))]
+    assert step(1, 8)[-1][1] == (1, 2, 1)
+    assert step(1, 11)[-1][1] == (1, 3, 2), "the value has expired, the group has not"
+    assert step(1, 40) == [(INSERT, (1, 1, 1))]
+
+
+def test_a_function_that_cannot_be_merged_is_refused() -> None:
+    with pytest.raises(RunError) as caught:
+        Partials.of(ROW, [INT], (call("FIRST_VALUE", 1, STRING),), (False,), False)
+    assert caught.value.code == "RUN063"
+
+
+def test_partial_results_are_few() -> None:
+    """A part of a micro-batch gives one row per group, and each value once."""
+    rows: list[Change] = [(INSERT, (n % 3, "a", n % 5, True, 0.5, "-", 0)) for n in range(300)]
+    local = Two([8, 2], (0,), False).local
+    found = local(frame(ROW, rows), 1)  # type: ignore[operator]
+    assert found.height == 3
+    assert found["values0"].list.len().to_list() == [5, 5, 5]
+    assert columns((7,)) == [found.columns[0]]
+    assert int(np.sum(found["n1"].to_numpy())) == 300
