@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from execnodes.rex import InputRef, Literal, Rex
-from planner.algebra import Project, Rel, Window, is_identity, unique_names
+from planner.algebra import Aggregate, Expand, Project, Rel, Window, is_identity, unique_names
 from planner.binding.errors import not_supported
 from planner.expressions.normal import equal, member
 from planner.expressions.ops import Over, rewrite, walk
@@ -35,9 +35,10 @@ def split_windows(rel: Rel) -> Rel | None:
     fields = rel.input.fields
     below: Rel = rel.input
     constants = any(isinstance(x, Literal) for e in rel.exprs for x in walk(e))
+    hidden = _group_number(rel.input)
     if all(isinstance(e, InputRef) for e in level) and not constants:
-        level = [InputRef(t, i) for i, (_, t) in enumerate(fields)]
-    else:
+        level = [InputRef(t, i) for i, (_, t) in enumerate(fields) if i != hidden]
+    if len(level) < len(fields) or not is_identity(level, rel.input):
         names = [fields[e.index][0] if isinstance(e, InputRef) else f"${i}" for i, e in enumerate(level)]
         below = Project(rel.input, tuple(level), tuple(names))
 
@@ -63,6 +64,14 @@ def split_windows(rel: Rel) -> Rel | None:
     if is_identity(exprs, window):
         return window
     return replace(rel, input=window, exprs=exprs, names=_names_above(rel, window, exprs))
+
+
+def _group_number(rel: Rel) -> int | None:
+    """Of an aggregate over grouping sets the field that tells them apart, which is none of the query's: Flink adds it
+    later."""
+    if not isinstance(rel, Aggregate) or not isinstance(rel.input, Expand):
+        return None
+    return next((i for i, g in enumerate(rel.group) if g == rel.input.id_field), None)
 
 
 def _has_over(rex: Rex) -> bool:
