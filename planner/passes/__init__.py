@@ -33,6 +33,7 @@ from planner.passes.prune_empty import prune_empty
 from planner.passes.pull_up_constants import pull_up_constants
 from planner.passes.push_calc_filters_into_scans import push_calc_filter_into_scan
 from planner.passes.push_calcs_past_normalize import push_calc_past_normalize
+from planner.passes.push_distinct import distinct_below_join
 from planner.passes.push_filters import (
     filter_into_join,
     filter_through_aggregate,
@@ -47,6 +48,7 @@ from planner.passes.push_partitions_into_scans import push_partition_into_scan
 from planner.passes.push_projects import project_through_filter, project_through_join, project_through_union
 from planner.passes.push_projects_into_scans import push_project_into_scan
 from planner.passes.push_projects_past_watermarks import project_through_watermark
+from planner.passes.push_semi_joins import semi_join_below_join
 from planner.passes.ranks import (
     rank_of_window,
     refuse_windows,
@@ -162,6 +164,7 @@ PHASES: tuple[Phase, ...] = (
     Phase("filters into the sources", "sequence", (push_filter_into_scan,)),
     Phase("nothing from nothing", "collection", (prune_empty,)),
     Phase("joins on a common key", "whole", function=to_multi_joins),
+    Phase("semi joins towards the sources", "collection", (semi_join_below_join,)),
     Phase(
         "projections towards the sources",
         "collection",
@@ -182,6 +185,7 @@ PHASES: tuple[Phase, ...] = (
     Phase("names of filtered groups", "sequence", (keep_names_of_filtered_groups,)),
     Phase("projections into the sources", "sequence", (push_project_into_scan, remove_trivial_project)),
     Phase("grouping sets and JSON aggregates", "sequence", (reveal_groupings, wrap_json_aggregates, merge_projects)),
+    Phase("distinct rows below joins", "collection", (distinct_below_join,)),
     Phase(
         "unions and aggregates",
         "collection",

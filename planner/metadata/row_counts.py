@@ -1,0 +1,101 @@
+"""How many rows a relation may have, for the choices that Flink makes by cost. Streams have no statistics: these are
+guesses from the shape of the query.
+
+Source: Flink's ``FlinkRelMdRowCount``, ``SelectivityEstimator`` and ``FlinkRelMdSelectivity``.
+"""
+
+from __future__ import annotations
+
+from execnodes.rex import Literal, Rex
+from planner.algebra import Aggregate, Calc, Filter, Join, Rel, Scan, Union
+from planner.expressions.ops import conjunctions, disjunctions, kind
+from planner.metadata.unique_keys import are_unique, unique_keys
+
+__all__ = ["row_count"]
+
+_TABLE = 1e8
+_EQUAL, _COMPARED, _LIKE, _OTHER = 0.15, 0.5, 0.05, 0.25
+
+
+def row_count(rel: Rel) -> float:
+    """The number of rows of ``rel``."""
+    if isinstance(rel, Filter):
+        return row_count(rel.input) * selectivity(rel.condition)
+    if isinstance(rel, Calc):
+        return row_count(rel.input) * (1 if rel.condition is None else selectivity(rel.condition))
+    if isinstance(rel, Aggregate):
+        return row_count(rel.input) if rel.group else 1
+    if isinstance(rel, Union):
+        return sum(map(row_count, rel.inputs))
+    if isinstance(rel, Join):
+        return _join(rel)
+    if isinstance(rel, Scan) or not rel.inputs:
+        return _TABLE
+    return row_count(rel.inputs[0])
+
+
+def selectivity(condition: Rex) -> float:
+    """The share of rows that meet ``condition``."""
+    op = kind(condition)
+    if isinstance(condition, Literal):
+        return 1 if condition.value is True else 0
+    if op == "AND":
+        out = 1.0
+        for c in conjunctions(condition):
+            out *= selectivity(c)
+        return out
+    if op == "OR":
+        out = 0.0
+        for d in disjunctions(condition):
+            share = selectivity(d)
+            out += share - out * share
+        return out
+    if op == "NOT":
+        return 1 - selectivity(condition.children[0])
+    known = {"=": _EQUAL, "IS NOT NULL": 0.9, "IS NULL": 0.1, "LIKE": _LIKE}
+    if op in known:
+        return known[op]
+    return _COMPARED if op in ("<>", "<", "<=", ">", ">=") else _OTHER
+
+
+def _join(rel: Join) -> float:
+    from planner.passes.push_filters import equi_keys, is_equi_key
+
+    width = rel.left.width
+    left, right = row_count(rel.left), row_count(rel.right)
+    pairs = equi_keys(rel.condition, width)
+    rest = 1.0
+    for term in conjunctions(rel.condition):
+        if not is_equi_key(term, width):
+            rest *= selectivity(term)
+    if rel.join_type in ("SEMI", "ANTI"):
+        return left * _matching(rel, bool(pairs), rest)
+    left_keys, right_keys = frozenset(k for k, _ in pairs), frozenset(k for _, k in pairs)
+    if not pairs:
+        rows = left * right
+    elif unique_keys(rel.left) and unique_keys(rel.right):
+        known = [
+            n
+            for n, side, keys in ((left, rel.left, left_keys), (right, rel.right, right_keys))
+            if are_unique(side, keys)
+        ]
+        rows = left * right / max(known) if known else (left + right) * _EQUAL ** len(pairs)
+    else:
+        rows = (left + right) * _EQUAL ** len(pairs)
+    rows *= rest
+    if rel.join_type in ("LEFT", "FULL"):
+        rows = max(rows, left)
+    return max(rows, right) if rel.join_type in ("RIGHT", "FULL") else rows
+
+
+def _matching(rel: Join, has_keys: bool, rest: float) -> float:
+    """The share of rows that a semi or anti join keeps."""
+    share = (min(row_count(rel.right) / _base(rel.right), 1.0) if has_keys else 1.0) * rest
+    return share if rel.join_type == "SEMI" else max(1 - share, 0.1)
+
+
+def _base(rel: Rel) -> float:
+    """The rows there would be without filters."""
+    while not isinstance(rel, (Scan, Join, Union)) and rel.inputs:
+        rel = rel.inputs[0]
+    return row_count(rel)
