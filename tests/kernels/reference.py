@@ -140,6 +140,7 @@ class GroupAggregate:
         self.grouping, self.calls, self.update_before, self.retract = grouping, calls, update_before, need_retraction
         self.ttl = ttl
         self.state: Cells[dict[str, Any]] = Cells(ttl)
+        self.missed = 0
         self.views: dict[Hashable, Cells[list[int]]] = {}
 
     def view(self, group: Row, name: Hashable) -> Cells[list[int]]:
@@ -151,6 +152,7 @@ class GroupAggregate:
         sign = -1 if retracts(kind) else 1
         found = self.state.get(group, now)
         if found is None and sign < 0:
+            self.missed += 1
             return []
         state = {"rows": 0, "accs": [c.initial() for c in self.calls]} if found is None else found
         accs = state["accs"]
@@ -244,6 +246,7 @@ class JoinSide:
     def __init__(self, keys: Sequence[int], unique: Sequence[int] | None, ttl: int) -> None:
         self.keys, self.unique = keys, unique
         self.rows: Cells[tuple[Row, int, int]] = Cells(ttl)
+        self.missed = 0
 
     def add(self, row: Row, sign: int, now: int, associations: int = 0) -> None:
         key = self.identity(row)
@@ -254,6 +257,7 @@ class JoinSide:
         elif found and count > 1:
             self.rows.put(key, (row, count - 1, found[2]), now)
         else:
+            self.missed += not found
             self.rows.remove(key)
 
     def update(self, row: Row, associations: int, now: int) -> None:

@@ -85,6 +85,7 @@ def test_row_by_row_with_a_clock(data, chosen, grouping, retract, update_before,
     for n, change in enumerate(changes):
         now += clock[n % len(clock)]
         assert changes_of(state.step([frame(ROW, [change])], now, [ttl])) == flink.add(change, now)
+    assert state.missed == flink.missed
 
 
 @given(st.data(), CHOSEN, GROUPING, st.sampled_from([0, 10_000]), CUTS)
@@ -115,6 +116,7 @@ def check_batches(changes, chosen, grouping, retract, ttl, cuts) -> None:
         seen = [row[: len(grouping)] for kind, row in mine if kind != UPDATE_BEFORE]
         assert len(seen) == len(set(seen)), "a group changes once"
     assert legal(out)
+    assert state.missed == flink.missed
     key = range(len(grouping))
     assert upsert_fold(upserts, key) == upsert_fold(expected, key)
     if retract and not fold(expected) and legal(changes):

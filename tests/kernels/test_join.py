@@ -179,6 +179,8 @@ def test_batches(data, join_type, keys, nulls, filtered, left_unique, right_uniq
         for side in (0, 1):
             expected += [c for s, change in batch if s == side for c in flink.add(s, change, now)]
         assert fold(out) == fold(expected)
+    if join_type == "INNER" and not (left_unique or right_unique or any(filters)):
+        assert state.missed == sum(s.missed for s in flink.sides)
 
 
 def relational(join_type: str, left: Counter[Row], right: Counter[Row], width: int) -> Counter[Row]:

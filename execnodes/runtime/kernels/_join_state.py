@@ -42,12 +42,14 @@ class Change:
         deletes: identities to remove.
         gone: rows of the side's state that are no more.
         new: rows that are there now, with the side's fields alone.
+        missed: retractions that found nothing, as far as the state was looked at.
     """
 
     upserts: pl.DataFrame
     deletes: pl.DataFrame | None
     gone: Ints
     new: pl.DataFrame
+    missed: int = 0
 
 
 @dataclass(frozen=True)
@@ -120,21 +122,23 @@ class Side:
         is replayed row by row and written anew, so that all its occurrences are accessed now, as in Flink."""
         rows = frame[self.fields]
         change = signs(frame)
-        gone = np.zeros(0, np.int64)
+        gone, missed = np.zeros(0, np.int64), 0
         if change is not None:
             ids, (codes, before) = ids_of((rows, state), self.fields)
             touched = np.zeros(ids.count, bool)
             touched[codes[change < 0]] = True
             replayed = np.flatnonzero(touched[codes])
-            _, final = replay(codes[replayed], change[replayed], np.bincount(before, minlength=ids.count))
+            start = np.bincount(before, minlength=ids.count)
+            _, final = replay(codes[replayed], change[replayed], start)
             numbers = np.flatnonzero(touched)
+            missed = int((final - start)[numbers].sum() - change[replayed].sum())
             copies = np.repeat(positions(codes, ids.count)[numbers], final[numbers])
             rows = rows[np.concatenate([np.flatnonzero(~touched[codes]), copies])]
             gone = np.flatnonzero(touched[before])
         # Occurrences are told apart by a number that needs no look at the state: a random start per batch.
         occurrence = np.arange(rows.height) + secrets.randbits(62)
         deletes = state[list(self.table.identity)][gone] if len(gone) else None
-        return Change(rows.hstack([pl.Series(_OCCURRENCE, occurrence)]), deletes, gone, rows)
+        return Change(rows.hstack([pl.Series(_OCCURRENCE, occurrence)]), deletes, gone, rows, missed)
 
 
 def side_of(

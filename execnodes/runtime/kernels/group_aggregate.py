@@ -59,6 +59,7 @@ class Batch:
         known: per group its row in the state, -1 for none.
         fresh: per group, whether it starts from nothing.
         rows: per group, rows accumulated less rows retracted, at the end.
+        missed: rows retracted from groups that were empty.
     """
 
     frame: pl.DataFrame
@@ -68,6 +69,7 @@ class Batch:
     known: Ints
     fresh: Bools
     rows: Ints
+    missed: int = 0
 
     @property
     def groups(self) -> int:
@@ -324,7 +326,7 @@ class GroupAggregateKernel(FrozenKernel):
         gone = groups[batch.known[(batch.known >= 0) & ~there]]
         if gone.height:
             deletes[0] = gone[list(self._keys) or [ACCESS_TIME]]
-        return Step(self.output(batch, group_keys, groups, current, ttl[0]), upserts, deletes)
+        return Step(self.output(batch, group_keys, groups, current, ttl[0]), upserts, deletes, batch.missed)
 
     def _prepare(self, frame: pl.DataFrame, state: Sequence[pl.DataFrame]) -> _Prepared:
         batch = self._batch(frame, state[0])
@@ -367,17 +369,19 @@ class GroupAggregateKernel(FrozenKernel):
         fresh = ~old
         final = rows.copy()
         np.add.at(final, codes, change)
+        missed = 0
         if risky.any():
             # Only these groups can be empty at some point; what came before that point does not count.
             part = np.flatnonzero(risky[codes])
             done, ends = replay(codes[part], change[part], rows)
+            missed = int((ends[risky] - final[risky]).sum())
             final[risky] = ends[risky]
             fresh = fresh | (done > 0)
             keep = np.ones(frame.height, bool)
             keep[part] = ranks(codes[part]) >= done[codes[part]]
             kept = np.flatnonzero(keep)
             frame, codes, change = frame[kept], codes[kept], change[kept]
-        return Batch(frame, codes, change, first, known, fresh, final)
+        return Batch(frame, codes, change, first, known, fresh, final, missed)
 
     def before(self, batch: Batch, groups: pl.DataFrame) -> pl.DataFrame:
         """The state row that each group starts from."""

@@ -143,6 +143,7 @@ class JoinKernel(FrozenKernel):
                 for c in (left_change, right_change)
             ],
             [None if c is None else c.deletes for c in (left_change, right_change)],
+            sum(c.missed for c in (left_change, right_change) if c is not None),
         )
 
     def _joinable(self, side: Side, frame: pl.DataFrame) -> pl.DataFrame:
