@@ -46,6 +46,7 @@ from planner.phased import GlobalAggregate, IncrementalAggregate, LocalAggregate
 from planner.phased_digest import global_aggregate, grouped, incremental_aggregate, local_aggregate, mini_batch
 from planner.physical import Deduplicate, Physical, execution_type
 from planner.python_operators import is_python
+from planner.table_functions import FunctionCorrelate
 from planner.time_algebra import TemporalJoin, WatermarkAssigner
 
 __all__ = ["calcite_type", "describe", "expression", "needed_retractions", "scan_arguments"]
@@ -428,6 +429,28 @@ def _changelog_function(node: Physical) -> list[str]:
     ]
 
 
+def _function_correlate(node: Physical) -> list[str]:
+    rel = node.rel
+    assert isinstance(rel, FunctionCorrelate)
+    names = field_names(rel.input)
+    row = ", ".join(f"{_shown_type(t)} {n}" for n, t in rel.fields)
+    return [
+        f"invocation=[{_prefix(rel.call, [f'${i}' for i in range(len(names))])}]",
+        f"correlate=[table({_call_text(rel.call, names)})]",
+        f"select=[{','.join(field_names(rel))}]",
+        f"rowType=[RecordType({row})]",
+        f"joinType=[{rel.join_type}]",
+    ]
+
+
+def _call_text(call: Call, names: Sequence[str]) -> str:
+    return f"{_function(call)}({','.join(expression(o, names) for o in call.operands)})"
+
+
+def _shown_type(t: LogicalType) -> str:
+    return calcite_type(t).replace("RecordType(", "RecordType:peek_no_expand(")
+
+
 def _input_spec(rel: Join, side: int) -> str:
     from planner.metadata.unique_keys import join_input_keys
     from planner.passes.push_filters import equi_keys
@@ -558,6 +581,7 @@ _DESCRIPTIONS: dict[type[Rel], tuple[str, Callable[[Physical], list[str]]]] = {
     IncrementalAggregate: ("IncrementalGroupAggregate", incremental_aggregate),
     MiniBatchAssigner: ("MiniBatchAssigner", mini_batch),
     Join: ("Join", _join),
+    FunctionCorrelate: ("Correlate", _function_correlate),
     MultiJoin: ("MultiJoin", _multi_join),
     Union: ("Union", _union),
     Deduplicate: ("Deduplicate", _deduplicate),

@@ -56,6 +56,7 @@ from planner.phased import GlobalAggregate, IncrementalAggregate, LocalAggregate
 from planner.phased_lowering import agg_calls, phased_fields
 from planner.physical import Deduplicate, Physical, changelog_mode, execution_type
 from planner.python_operators import is_python
+from planner.table_functions import FunctionCorrelate
 from planner.time_algebra import TemporalJoin, WatermarkAssigner
 
 __all__ = ["lower"]
@@ -293,6 +294,11 @@ class _Lowering:
         out["state"] = [self.state(0, rel.left_ttl, "leftState"), self.state(1, rel.right_ttl, "rightState")]
         return out
 
+    def function_correlate(self, node: Physical) -> Json:
+        rel = node.rel
+        assert isinstance(rel, FunctionCorrelate)
+        return {"joinType": rel.join_type, "functionCall": rel.call.to_json()}
+
     def multi_join(self, node: Physical) -> Json:
         rel = node.rel
         assert isinstance(rel, MultiJoin)
@@ -432,6 +438,7 @@ _NODES: dict[type[Rel], tuple[str, Callable[[_Lowering, Physical], Json]]] = {
     SortLimit: ("stream-exec-sort-limit_1", _Lowering.limit),
     TemporalSort: ("stream-exec-temporal-sort_1", _Lowering.temporal_sort),
     Join: ("stream-exec-join_1", _Lowering.join),
+    FunctionCorrelate: ("stream-exec-correlate_1", _Lowering.function_correlate),
     MultiJoin: ("stream-exec-multi-join_1", _Lowering.multi_join),
     Union: ("stream-exec-union_1", _Lowering.union),
     Values: ("stream-exec-values_1", _Lowering.values),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from planner.algebra import Aggregate, Calc, Rel
+from planner.table_functions import FunctionCorrelate
 
 __all__ = ["is_python"]
 
@@ -11,4 +12,4 @@ def is_python(rel: Rel) -> bool:
     """Whether it is one of Flink's Python operators."""
     if isinstance(rel, Aggregate):
         return any(c.is_user_defined for c in rel.calls)
-    return isinstance(rel, Calc) and rel.python
+    return isinstance(rel, FunctionCorrelate) or (isinstance(rel, Calc) and rel.python)

@@ -34,6 +34,7 @@ from planner.binding.hints import QUERY_STATES, TtlHints
 from planner.binding.joins import bind_join
 from planner.binding.ordering import Ordering, order_query
 from planner.binding.scope import Relation, Scope
+from planner.binding.table_functions import bind_function_join, is_function_join
 from planner.binding.tables import scan_of
 from planner.binding.targets import Targets
 from planner.binding.values import bind_values, one_row
@@ -312,6 +313,9 @@ class QueryBinder:
                 expected="left_table JOIN table FOR SYSTEM_TIME AS OF left_table.time_attribute ON ...",
             )
         for join in joins:
+            if is_function_join(join.this):
+                out = bind_function_join(out, join, self.source)
+                continue
             out = bind_join(out, self._joined(join.this, hints), join, hints, self.source)
         return out
 

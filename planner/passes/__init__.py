@@ -73,6 +73,7 @@ from planner.passes.split_python_joins import split_python_join
 from planner.passes.split_windows import split_windows
 from planner.passes.subqueries_to_correlates import subqueries_to_correlates
 from planner.passes.subqueries_to_joins import subqueries_to_joins
+from planner.passes.table_functions import filter_through_function, split_python_function
 from planner.passes.temporal_joins import key_of_versions
 from planner.passes.time_attributes import materialize_time_attributes
 from planner.passes.to_calcs import to_calcs
@@ -153,6 +154,7 @@ PHASES: tuple[Phase, ...] = (
             filter_through_aggregate,
             filter_through_project,
             filter_through_union,
+            filter_through_function,
             merge_filters,
             *_SIMPLIFY,
             *_REDUCE,
@@ -216,7 +218,7 @@ PHASES: tuple[Phase, ...] = (
     Phase("time attributes", "whole", function=materialize_time_attributes),
     Phase("calcs merged again", "whole", function=to_calcs),
     Phase("sorts that run", "sequence", (physical_sort,)),
-    Phase("joins without Python", "sequence", (split_python_join,)),
+    Phase("joins without Python", "sequence", (split_python_join, split_python_function)),
     Phase("calcs merged after joins", "whole", function=to_calcs),
     Phase("Python functions alone", "whole", function=split_python_calcs),
     Phase("exchanges", "whole", function=distribute),

@@ -51,6 +51,7 @@ from planner.metadata.unique_keys import join_input_keys, upsert_keys
 from planner.passes.multi_joins import common_keys
 from planner.passes.push_filters import equi_keys
 from planner.physical import DeleteKind, Kinds, Physical, UpdateKind, kinds_of
+from planner.table_functions import FunctionCorrelate
 from planner.time_algebra import TemporalJoin, WatermarkAssigner
 
 __all__ = ["infer_changelog"]
@@ -132,7 +133,18 @@ def _provided(rel: Rel, inputs: tuple[Physical, ...], mini_batch: bool) -> Kinds
     raise AssertionError(f"no changelog mode for {type(rel).__name__}")
 
 
-_PASSING = (Calc, Exchange, Expand, MiniBatchAssigner, Union, Join, MultiJoin, DropUpdateBefore, WatermarkAssigner)
+_PASSING = (
+    Calc,
+    DropUpdateBefore,
+    Exchange,
+    Expand,
+    FunctionCorrelate,
+    Join,
+    MiniBatchAssigner,
+    MultiJoin,
+    Union,
+    WatermarkAssigner,
+)
 
 
 def _check_accepted(node: Physical, accepted: Kinds, sink: Sink) -> None:
@@ -156,9 +168,7 @@ def _not_consumed(
 ) -> SqlError:
     extra = node.kinds - accepted
     culprit = node
-    while isinstance(
-        culprit.rel, (Calc, Exchange, Expand, Union, Join, MultiJoin, DropUpdateBefore, WatermarkAssigner)
-    ):
+    while isinstance(culprit.rel, _PASSING):
         below = next((i for i in culprit.inputs if i.kinds & extra), None)
         if below is None or isinstance(culprit.rel, (Join, MultiJoin)):
             break
@@ -343,6 +353,7 @@ _VISITORS: dict[type[Rel], Callable[[Physical, UpdateKind], Physical | None]] = 
     Exchange: _passed,
     Expand: _passed,
     MiniBatchAssigner: _passed,
+    FunctionCorrelate: _passed,
     Union: _passed,
     WatermarkAssigner: _passed,
     ChangelogNormalize: _normalize,
@@ -384,7 +395,7 @@ def _delete(node: Physical, required: DeleteKind) -> Physical | None:
         ]
         by_key = any(s is not None and s.delete == "DELETE_BY_KEY" for s in sides)
         return _with_inputs(node, sides, "DELETE_BY_KEY" if by_key else "FULL_DELETE")
-    if isinstance(rel, (Calc, Exchange, DropUpdateBefore, WatermarkAssigner)):
+    if isinstance(rel, (Calc, Exchange, FunctionCorrelate, DropUpdateBefore, WatermarkAssigner)):
         return _with_inputs(node, [_deleting(node.input, required)], required)
     return _with_inputs(node, [_deleting(i, "FULL_DELETE") for i in node.inputs], "FULL_DELETE")
 

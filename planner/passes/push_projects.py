@@ -21,6 +21,7 @@ from planner.algebra import (
     refs_to,
 )
 from planner.expressions.ops import Over, input_refs, is_deterministic, remap, walk
+from planner.table_functions import FunctionCorrelate
 from planner.time_algebra import TemporalJoin
 
 __all__ = ["project_through_filter", "project_through_join", "project_through_union"]
@@ -39,6 +40,8 @@ def project_through_filter(rel: Rel) -> Rel | None:
     if not isinstance(rel, Project) or not isinstance(rel.input, Filter) or _has_window(rel.exprs):
         return None
     below = rel.input.input
+    if isinstance(below, FunctionCorrelate):
+        return None  # in Flink the filter stands inside of the correlate here
     used = {i for e in (*rel.exprs, rel.input.condition) for i in input_refs(e)}
     if not used:
         if below.width == 1:

@@ -15,7 +15,7 @@ from execnodes.rex import Call, FieldAccess, InputRef, Literal, Rex
 from planner.algebra import Calc, Rel, field_names, replace_inputs, unique_names
 from planner.expressions.ops import has_user_call, input_refs, remap, walk, with_operands
 
-__all__ = ["split_python_calcs"]
+__all__ = ["Splitter", "is_other", "split_python_calcs"]
 
 
 def split_python_calcs(rel: Rel) -> Rel:
@@ -33,7 +33,7 @@ def _split(calc: Calc) -> Rel:
     if any(map(_has_other, calc.exprs)):
         # Python calls go down from under other functions, else other functions from under Python calls.
         other_on_top = any(not isinstance(e, InputRef) and not _is_python(e) for e in calc.exprs)
-        return _split_projection(calc, _is_python if other_on_top else _is_other)
+        return _split_projection(calc, _is_python if other_on_top else is_other)
     vectors = [c for e in python for c in walk(e) if _is_python(c) and _vector(c)]
     plain = [c for e in python for c in walk(e) if _is_python(c) and not _vector(c)]
     if vectors and plain:
@@ -55,16 +55,16 @@ def _vector(rex: Rex) -> bool:
     return isinstance(rex, Call) and rex.function is not None and rex.function.vector != "general"
 
 
-def _is_other(rex: Rex) -> bool:
+def is_other(rex: Rex) -> bool:
     """Whether it is computed by something that is no Python function."""
     return isinstance(rex, FieldAccess) or (isinstance(rex, Call) and not rex.is_user_defined)
 
 
 def _has_other(rex: Rex) -> bool:
-    return any(map(_is_other, walk(rex)))
+    return any(map(is_other, walk(rex)))
 
 
-class _Splitter:
+class Splitter:
     """Takes the outermost expressions that ``wanted`` names out, in order."""
 
     def __init__(self, width: int, wanted: Callable[[Rex], bool]) -> None:
@@ -102,7 +102,7 @@ def _two(calc: Calc, taken: Sequence[Rex], below: Rex | None, exprs: Sequence[Re
 
 def _split_condition(calc: Calc) -> Rel:
     assert calc.condition is not None
-    splitter = _Splitter(calc.input.width, _is_python)
+    splitter = Splitter(calc.input.width, _is_python)
     condition = splitter(calc.condition)
     exprs = []
     for e in calc.exprs:
@@ -112,7 +112,7 @@ def _split_condition(calc: Calc) -> Rel:
 
 
 def _split_projection(calc: Calc, wanted: Callable[[Rex], bool]) -> Rel:
-    splitter = _Splitter(calc.input.width, wanted)
+    splitter = Splitter(calc.input.width, wanted)
     exprs = [splitter(e) for e in calc.exprs]
     return _two(calc, splitter.taken, calc.condition, exprs, None)
 

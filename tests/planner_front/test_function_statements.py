@@ -79,6 +79,15 @@ def test_a_function_is_described(env: TableEnvironment) -> None:
         ("SELECT nomodule(a) FROM t", "SQL210"),
         ("SELECT plain(a) FROM t", "SQL214"),
         ("SELECT words(c) FROM t", "SQL212"),
+        ("SELECT top(a) FROM t", "SQL212"),
+        ("SELECT a FROM t, LATERAL TABLE(f(a))", "SQL212"),
+        ("SELECT a FROM t, LATERAL TABLE(nothing(a))", "SQL150"),
+        ("SELECT a FROM t, LATERAL TABLE(words(c)) AS s(v, w)", "SQL115"),
+        ("SELECT a FROM t, LATERAL TABLE(words(c)) AS t(v)", "SQL113"),
+        ("SELECT a FROM t LEFT JOIN LATERAL TABLE(words(c)) AS s(v) ON v = 'x'", "SQL150"),
+        ("SELECT a FROM t FULL JOIN LATERAL TABLE(words(c)) AS s(v) ON TRUE", "SQL150"),
+        ("SELECT pmax(b) FROM t", "SQL150"),
+        ("SELECT cnt(DISTINCT a, b) FROM t", "SQL150"),
     ],
 )
 def test_errors(env: TableEnvironment, statement: str, expected: str) -> None:
@@ -87,7 +96,7 @@ def test_errors(env: TableEnvironment, statement: str, expected: str) -> None:
         ("missing", f"{WHERE}.missing"),
         ("nomodule", "no.such.module.f"),
         ("plain", f"{WHERE}.udf"),
-        ("words", f"{WHERE}.words"),
+        *((n, f"{WHERE}.{n}") for n in ("words", "top", "pmax", "cnt")),
     ):
         env.execute_sql(f"CREATE FUNCTION {name} AS '{reference}' LANGUAGE PYTHON")
     assert code(env, statement) == expected

@@ -133,7 +133,7 @@ def statements(functions: list[dict[str, str]]) -> list[str]:
     """CREATE FUNCTION for the functions of a program that are written here."""
     out = []
     for function in functions:
-        name = function.get("class", "").replace("$", ".").rpartition(".")[2]
+        name = (function.get("class") or "").replace("$", ".").rpartition(".")[2]
         if name in globals() and function["kind"] in _SCOPES:
             scope = _SCOPES[function["kind"]]
             out.append(f"CREATE {scope}FUNCTION {function['name']} AS '{__name__}.{name}' LANGUAGE PYTHON")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from planner.udf import AggregateFunction, DataTypes, udaf, udf, udtf
+from planner.udf import AggregateFunction, DataTypes, udaf, udf, udtaf, udtf
 
 f = udf(lambda value: value, ["BIGINT"], "BIGINT")
 g = udf(lambda text: text, ["STRING"], "STRING")
@@ -33,5 +33,6 @@ class _First(AggregateFunction):
 
 
 wavg = udaf(_First(), ["BIGINT", "INT"], "BIGINT", "ROW<s BIGINT, n BIGINT>")
+top = udtaf(_First(), ["INT"], "ROW<v INT>")
 cnt = udaf(_First(), ["STRING"], "BIGINT", "BIGINT")
 pmax = udaf(_First(), ["BIGINT"], "BIGINT", "BIGINT", func_type="pandas")

@@ -1,0 +1,87 @@
+"""Rows joined with the rows of a table function."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from execnodes.errors import PlanError
+from execnodes.model import ALWAYS, RexField
+from execnodes.nodes.base import ExecNode, FieldRef, field_types, rex_refs
+from execnodes.registry import exec_node
+from execnodes.rex import Call, Rex
+from execnodes.support import joined_names, rex_text
+from execnodes.types import LogicalType
+
+if TYPE_CHECKING:
+    from execnodes.runtime.operators import Stateless
+
+__all__ = ["Correlate", "PythonCorrelate"]
+
+
+class _Correlate(ExecNode):
+    """What both correlates have in common."""
+
+    join_type: Literal["INNER", "LEFT"]
+    function_call: RexField
+
+    def field_refs(self) -> Iterator[FieldRef]:
+        yield from super().field_refs()
+        yield from rex_refs(self.function_call, "/functionCall")
+
+    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
+        return (*field_types(inputs[0]), *field_types(self.function_call.type))
+
+    def _condition(self) -> Rex | None:
+        return None
+
+    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
+        from execnodes.runtime.operators import Stateless
+        from execnodes.runtime.table_functions import UNNEST, CorrelateTransform, over_input
+        from execnodes.zone import local_time_zone
+
+        call = over_input(self.function_call, inputs[0])
+        if not isinstance(call, Call) or not (call.is_user_defined or call.name in UNNEST):
+            name = call.name if isinstance(call, Call) else type(call).__name__
+            raise self.not_supported(f"the table function {name}")
+        if call.type.root != "ROW" or not call.type.fields:
+            raise PlanError("PLAN044", "the function of a correlate gives no rows", expected="a ROW type")
+        return Stateless(
+            (CorrelateTransform(inputs[0], call, self.join_type, self._condition(), local_time_zone(session)),)
+        )
+
+    def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
+        how = " or, without any, with NULLs" if self.join_type == "LEFT" else ""
+        return f"joins each row with the rows of {rex_text(self.function_call, joined_names(inputs))}{how}"
+
+
+@exec_node
+class Correlate(_Correlate):
+    """Joins each row with the rows that a table function gives for it.
+
+    .. code-block:: sql
+
+        INSERT INTO words SELECT id, word FROM docs, LATERAL TABLE(split_words(body)) AS s(word)
+    """
+
+    NAME: ClassVar[str] = "stream-exec-correlate"
+    VERSION: ClassVar[int] = 1
+
+    condition: Annotated[RexField | None, ALWAYS] = None
+
+    def _condition(self) -> Rex | None:
+        return self.condition
+
+
+@exec_node
+class PythonCorrelate(_Correlate):
+    """Joins each row with the rows that a Python table function gives for it.
+
+    .. code-block:: sql
+
+        CREATE FUNCTION split_words AS 'text.split_words' LANGUAGE PYTHON;
+        INSERT INTO words SELECT id, word FROM docs LEFT JOIN LATERAL TABLE(split_words(body)) AS s(word) ON TRUE
+    """
+
+    NAME: ClassVar[str] = "stream-exec-python-correlate"
+    VERSION: ClassVar[int] = 1

@@ -1,0 +1,16 @@
+CREATE TABLE t (a INT, b BIGINT, c STRING, d DOUBLE) WITH ('connector'='filesystem', 'path'='/tmp/x/t', 'format'='json');
+CREATE TABLE u (a INT, x STRING) WITH ('connector'='filesystem', 'path'='/tmp/x/u', 'format'='json');
+CREATE TEMPORARY FUNCTION f AS 'tests.support.plan_functions.f' LANGUAGE PYTHON;
+CREATE TEMPORARY FUNCTION g AS 'tests.support.plan_functions.g' LANGUAGE PYTHON;
+CREATE TEMPORARY SYSTEM FUNCTION h AS 'tests.support.plan_functions.h' LANGUAGE PYTHON;
+CREATE TEMPORARY FUNCTION p AS 'tests.support.plan_functions.p' LANGUAGE PYTHON;
+CREATE TEMPORARY FUNCTION q AS 'tests.support.plan_functions.q' LANGUAGE PYTHON;
+CREATE TEMPORARY FUNCTION z AS 'tests.support.plan_functions.z' LANGUAGE PYTHON;
+CREATE TEMPORARY FUNCTION isok AS 'tests.support.plan_functions.isok' LANGUAGE PYTHON;
+CREATE TEMPORARY FUNCTION spl AS 'tests.support.plan_functions.spl' LANGUAGE PYTHON;
+CREATE TEMPORARY FUNCTION words AS 'tests.support.plan_functions.words' LANGUAGE PYTHON;
+CREATE TEMPORARY FUNCTION wavg AS 'tests.support.plan_functions.wavg' LANGUAGE PYTHON;
+CREATE TEMPORARY SYSTEM FUNCTION cnt AS 'tests.support.plan_functions.cnt' LANGUAGE PYTHON;
+CREATE TEMPORARY FUNCTION pmax AS 'tests.support.plan_functions.pmax' LANGUAGE PYTHON;
+CREATE TABLE snk (a INT, w STRING) WITH ('connector'='print');
+INSERT INTO snk SELECT a, v FROM t, LATERAL TABLE(words(UPPER(c))) AS s(v);
