@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import json
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -40,6 +41,17 @@ def compiled(case: Case, plan: Path) -> None:
         if text.upper().startswith(("INSERT", "STATEMENT SET")):
             text = f"COMPILE PLAN '{plan}' FOR {text}"
         tables.execute_sql(text)
+    _with_own_sinks(plan)
+
+
+def _with_own_sinks(plan: Path) -> None:
+    """Sinks that were made tables of ``print`` here, as the cases have them."""
+    data = json.loads(plan.read_text())
+    for node in data["nodes"]:
+        options = node.get("dynamicTableSink", {}).get("table", {}).get("resolvedTable", {}).get("options", {})
+        if "changelog-mode" in options:
+            options |= {"connector": "labsink", "mode": options.pop("changelog-mode")}
+    plan.write_text(json.dumps(data))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -58,12 +70,12 @@ def main(argv: Sequence[str] | None = None) -> int:
                 compiled(case, plan)
                 script = case.folder / "script.sql"
                 good, message = oracle.cmd("EXEC", str(plan), str(script), str(out))
-                rows = ""
+                rows: list[str] = []
                 if good:
-                    rows = module.materialize((out / "changelog.txt").read_text(), module.sink_key(script))
-                    good, message = rows.splitlines() == case.materialized, f"other rows: {rows.splitlines()[:5]}"
+                    rows = case.folded((out / "changelog.txt").read_text().splitlines())
+                    good, message = rows == case.materialized, f"other rows: {rows}"
                 differ += not good
-                print(f"{name:32} {f'{len(rows.splitlines())} rows, as Flink' if good else message}", flush=True)
+                print(f"{name:32} {f'{len(rows)} rows, as Flink' if good else message}", flush=True)
     finally:
         oracle.close()
     print(f"{len(args.cases) - differ} of {len(args.cases)} plans gave Flink's rows in Flink")
