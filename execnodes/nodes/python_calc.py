@@ -1,4 +1,4 @@
-"""Calls of Python scalar functions."""
+"""Calls of scalar functions that stand alone: of Python ones, and of asynchronous ones."""
 
 from __future__ import annotations
 
@@ -15,21 +15,13 @@ from execnodes.types import LogicalType
 if TYPE_CHECKING:
     from execnodes.runtime.operators import Stateless
 
-__all__ = ["PythonCalc"]
+__all__ = ["AsyncCalc", "PythonAsyncCalc", "PythonCalc"]
 
 
-@exec_node
-class PythonCalc(ExecNode):
-    """Calls Python functions for every row; its other fields are those of the input.
+class _FunctionCalc(ExecNode):
+    """A projection without a condition."""
 
-    .. code-block:: sql
-
-        CREATE FUNCTION slug AS 'shop.slug' LANGUAGE PYTHON;
-        INSERT INTO names SELECT id, slug(product) FROM orders
-    """
-
-    NAME: ClassVar[str] = "stream-exec-python-calc"
-    VERSION: ClassVar[int] = 1
+    HOW: ClassVar[str]
 
     projection: tuple[RexField, ...]
 
@@ -54,4 +46,47 @@ class PythonCalc(ExecNode):
         for rex, out in zip(self.projection, self.output_type.fields, strict=False):
             text = rex_text(rex, names)
             fields.append(text if isinstance(rex, InputRef) and text == out.name else f"{text} AS {out.name}")
-        return f"computes in Python {', '.join(fields)}"
+        return f"computes {self.HOW} {', '.join(fields)}"
+
+
+@exec_node
+class PythonCalc(_FunctionCalc):
+    """Calls Python functions for every row; its other fields are those of the input.
+
+    .. code-block:: sql
+
+        CREATE FUNCTION slug AS 'shop.slug' LANGUAGE PYTHON;
+        INSERT INTO names SELECT id, slug(product) FROM orders
+    """
+
+    NAME: ClassVar[str] = "stream-exec-python-calc"
+    VERSION: ClassVar[int] = 1
+    HOW: ClassVar[str] = "in Python"
+
+
+@exec_node
+class AsyncCalc(_FunctionCalc):
+    """Calls functions that Flink calls asynchronously; here they are called one after another.
+
+    .. code-block:: sql
+
+        INSERT INTO prices SELECT id, look_up(product) FROM orders
+    """
+
+    NAME: ClassVar[str] = "stream-exec-async-calc"
+    VERSION: ClassVar[int] = 1
+    HOW: ClassVar[str] = "by functions"
+
+
+@exec_node
+class PythonAsyncCalc(_FunctionCalc):
+    """Calls Python functions that Flink calls asynchronously; here they are called one after another.
+
+    .. code-block:: sql
+
+        INSERT INTO prices SELECT id, look_up(product) FROM orders
+    """
+
+    NAME: ClassVar[str] = "stream-exec-python-async-calc"
+    VERSION: ClassVar[int] = 1
+    HOW: ClassVar[str] = "in Python"

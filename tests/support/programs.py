@@ -34,6 +34,7 @@ from tests.support.local import LocalRun, fold, upsert_fold
 __all__ = ["CLASSES", "WAYS", "Program", "connectors_of_its_own", "failing", "programs"]
 
 CLASSES = (
+    "AsyncCalc",
     "Calc",
     "ChangelogNormalize",
     "Correlate",
