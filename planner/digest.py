@@ -40,6 +40,7 @@ from planner.algebra import (
     field_names,
     unique_names,
 )
+from planner.digest_types import CALCITE_NAMES, calcite_type
 from planner.expressions.approximate import Approximate, scientific
 from planner.expressions.ops import conjunctions, kind
 from planner.phased import GlobalAggregate, IncrementalAggregate, LocalAggregate
@@ -54,48 +55,6 @@ __all__ = ["calcite_type", "describe", "expression", "needed_retractions", "scan
 _INFIX = frozenset({"=", "<>", "<", "<=", ">", ">=", "AND", "OR", "+", "-", "*", "/", "/INT"})
 _POSTFIX = frozenset({"IS NULL", "IS NOT NULL", "IS TRUE", "IS FALSE", "IS NOT TRUE", "IS NOT FALSE"})
 _CASTS = frozenset({"CAST", "TRY_CAST"})
-
-_CALCITE_NAMES = {
-    "TIMESTAMP_WITHOUT_TIME_ZONE": "TIMESTAMP",
-    "TIMESTAMP_WITH_LOCAL_TIME_ZONE": "TIMESTAMP_WITH_LOCAL_TIME_ZONE",
-    "TIME_WITHOUT_TIME_ZONE": "TIME",
-}
-
-
-def calcite_type(t: LogicalType) -> str:
-    """The type as Calcite writes it, without NOT NULL: ``INTEGER``, ``VARCHAR(10)``, ``INTERVAL DAY``."""
-    if t.kind is not None:
-        return t.as_nullable().summary()
-    name = _CALCITE_NAMES.get(t.root, t.root)
-    if t.root in ("CHAR", "VARCHAR", "BINARY", "VARBINARY"):
-        return f"{name}({t.length})"
-    if t.root == "DECIMAL":
-        return f"DECIMAL({t.precision}, {t.scale})"
-    if t.precision is not None and t.root in _CALCITE_NAMES:
-        return f"{name}({t.precision})"
-    if t.root.startswith("INTERVAL"):
-        return "INTERVAL " + _interval_units(t)
-    if t.root in ("ARRAY", "MULTISET"):
-        return f"{_nested(t.children[0])} {t.root}"
-    if t.root == "MAP":
-        return f"({_nested(t.children[0])}, {_nested(t.children[1])}) MAP"
-    if t.root == "ROW":
-        return "RecordType(" + ", ".join(f"{_nested(f.type)} {f.name}" for f in t.fields) + ")"
-    return name
-
-
-def _nested(t: LogicalType) -> str:
-    return calcite_type(t) + ("" if t.nullable else " NOT NULL")
-
-
-def _interval_units(t: LogicalType) -> str:
-    """``DAY(2) TO SECOND(6)`` as ``DAY TO SECOND``."""
-    words = []
-    for part in (t.resolution or "").split(" TO "):
-        name, _, digits = part.partition("(")
-        default = {"SECOND": "6"}.get(name, "2")
-        words.append(name if not digits or digits.rstrip(")") == default else part)
-    return " TO ".join(words)
 
 
 def _number(value: Any, t: LogicalType) -> str:
@@ -170,7 +129,7 @@ def _typed(literal: Literal) -> str:
     if t.is_string:
         exact = t.root == "CHAR" and t.length == len(str(value).encode("utf-16-le")) // 2
         return _charset(value) + ("" if exact else f":{_full(t)}")
-    if t.root == "DATE" or (t.root in _CALCITE_NAMES and t.precision == 0):
+    if t.root == "DATE" or (t.root in CALCITE_NAMES and t.precision == 0):
         return str(value)
     if t.root.startswith("INTERVAL"):
         return _plain(literal)
