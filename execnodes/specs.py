@@ -20,6 +20,7 @@ from execnodes.model import (
     OptionText,
     PlanModel,
     RexField,
+    RowTypeField,
     Text,
     TypeField,
     custom_error,
@@ -49,6 +50,7 @@ __all__ = [
     "JoinSpec",
     "JoinType",
     "LimitPushDown",
+    "LookupKey",
     "Overwrite",
     "PartitionPushDown",
     "Partitioning",
@@ -63,6 +65,7 @@ __all__ = [
     "StateMetadata",
     "TableSchema",
     "TargetColumnWriting",
+    "TemporalTable",
     "WatermarkParams",
     "WatermarkPushDown",
     "WatermarkSpec",
@@ -530,3 +533,19 @@ class ConflictStrategy(PlanModel):
     """ON CONFLICT DO ERROR, NOTHING or DEDUPLICATE of an INSERT."""
 
     behavior: Literal["ERROR", "NOTHING", "DEDUPLICATE"]
+
+
+class LookupKey(PlanModel):
+    """What a field of a table is looked up by: a field of the input (FieldRef) or a constant (Constant)."""
+
+    type: Literal["FieldRef", "Constant"]
+    index: Index | None = None
+    source_type: TypeField | None = None
+    literal: RexField | None = None
+
+
+class TemporalTable(PlanModel):
+    """A table whose rows are looked up, and the fields it gives."""
+
+    lookup_table_source: DynamicTableSource
+    output_type: RowTypeField

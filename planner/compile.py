@@ -20,6 +20,7 @@ from planner.expressions.evaluate import session_time_zone
 from planner.lowering import lower
 from planner.passes import optimize
 from planner.passes.changelog import infer_changelog
+from planner.passes.lookup_joins import keep_lookups
 from planner.passes.mini_batches import assign_mini_batches
 from planner.passes.multi_joins import every_join
 from planner.passes.reuse_scans import reuse_scans
@@ -40,7 +41,10 @@ def physical_plans(
     """
     with duplicate_events(bool(value(options, "table.exec.source.cdc-events-duplicate"))):
         bound = [bind_insert(node, catalog, source) for node in inserts]
-    sinks = [assign_mini_batches(infer_changelog(_optimized(s, options), options).rel, options) for s in bound]
+    inferred = [infer_changelog(_optimized(sink, options), options) for sink in bound]
+    if value(options, "table.optimizer.non-deterministic-update.strategy") == "TRY_RESOLVE":
+        inferred = [keep_lookups(sink) for sink in inferred]
+    sinks = [assign_mini_batches(sink.rel, options) for sink in inferred]
     if _enabled(options, "table.optimizer.reuse-sub-plan-enabled") and _enabled(
         options, "table.optimizer.reuse-source-enabled"
     ):

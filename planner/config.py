@@ -108,8 +108,9 @@ _ROWS: tuple[Option, ...] = (
            default="AUTO", values=("AUTO", "FORCE", "NONE"), refused=_LATER),
     Option("table.optimizer.multiple-input-enabled", _BOOLEAN, "Operators are fused.", default=True,
            no_effect="stateless operators are always fused"),
-    Option("table.optimizer.non-deterministic-update.strategy", _ENUM, "What happens when updates depend on functions "
-           "that are not deterministic.", default="IGNORE", values=("IGNORE", "TRY_RESOLVE"), refused=_LATER),
+    Option("table.optimizer.non-deterministic-update.strategy", _ENUM, "Whether updates that depend on what is not "
+           "deterministic are made to: with TRY_RESOLVE, a lookup join of updates keeps what it found.",
+           default="IGNORE", values=("IGNORE", "TRY_RESOLVE")),
     Option("table.optimizer.reuse-sub-plan-enabled", _BOOLEAN, "Equal parts of a plan are run once.", default=True),
     Option("table.optimizer.reuse-source-enabled", _BOOLEAN, "A table that is read twice is read once.", default=True),
     Option("table.optimizer.reuse-sink-enabled", _BOOLEAN, "INSERTs into one table share its sink.", default=True,

@@ -42,13 +42,14 @@ from planner.algebra import (
 )
 from planner.digest_types import CALCITE_NAMES, calcite_type
 from planner.expressions.approximate import Approximate, scientific
-from planner.expressions.ops import conjunctions, kind
+from planner.expressions.ops import kind
 from planner.phased import GlobalAggregate, IncrementalAggregate, LocalAggregate
 from planner.phased_digest import global_aggregate, grouped, incremental_aggregate, local_aggregate, mini_batch
 from planner.physical import Deduplicate, Physical, execution_type
 from planner.python_operators import is_python
 from planner.table_functions import FunctionCorrelate
-from planner.time_algebra import TemporalJoin, WatermarkAssigner
+from planner.time_algebra import LookupJoin, TemporalJoin, WatermarkAssigner
+from planner.time_digest import lookup_join, temporal_join, watermark_assigner
 
 __all__ = ["calcite_type", "describe", "expression", "needed_retractions", "scan_arguments"]
 
@@ -90,7 +91,7 @@ def _plain(literal: Literal) -> str:
     return str(value)
 
 
-def _charset(text: str) -> str:
+def charset(text: str) -> str:
     escaped = str(text).replace("'", "''")
     return f"_UTF-16LE'{escaped}'"
 
@@ -100,7 +101,7 @@ def _sarg(literal: Literal) -> str:
 
     def point(value: Any) -> str:
         if t.is_string:
-            return _charset(value)
+            return charset(value)
         return _number(value, t) if t.root == "DECIMAL" else str(value)
 
     parts = []
@@ -128,7 +129,7 @@ def _typed(literal: Literal) -> str:
         return _plain(literal)
     if t.is_string:
         exact = t.root == "CHAR" and t.length == len(str(value).encode("utf-16-le")) // 2
-        return _charset(value) + ("" if exact else f":{_full(t)}")
+        return charset(value) + ("" if exact else f":{_full(t)}")
     if t.root == "DATE" or (t.root in CALCITE_NAMES and t.precision == 0):
         return str(value)
     if t.root.startswith("INTERVAL"):
@@ -260,7 +261,7 @@ def _constant(literal: Literal) -> str:
     """A constant of VALUES: text with its character set."""
     if literal.value is None:
         return "null"
-    return _charset(literal.value) if literal.type.is_string else _plain(literal)
+    return charset(literal.value) if literal.type.is_string else _plain(literal)
 
 
 def _expand(node: Physical) -> list[str]:
@@ -324,7 +325,7 @@ def _aggregate(node: Physical) -> list[str]:
     return [*grouped(rel.group, rel.input, rel.level), f"select=[{', '.join(parts)}]"]
 
 
-_JOIN_NAMES = {
+JOIN_NAMES = {
     "INNER": "InnerJoin",
     "LEFT": "LeftOuterJoin",
     "RIGHT": "RightOuterJoin",
@@ -341,7 +342,7 @@ def _join(node: Physical) -> list[str]:
     both = unique_names([*field_names(rel.left), *field_names(rel.right)])
     sides = [_input_spec(rel, side) for side in (0, 1)]
     return [
-        f"joinType=[{_JOIN_NAMES[rel.join_type]}]",
+        f"joinType=[{JOIN_NAMES[rel.join_type]}]",
         f"where=[{expression(rel.condition, both)}]",
         f"select=[{', '.join(names)}]",
         f"leftInputSpec=[{sides[0]}]",
@@ -377,7 +378,7 @@ def _multi_join(node: Physical) -> list[str]:
 def _changelog_function(node: Physical) -> list[str]:
     rel = node.rel
     assert isinstance(rel, ChangelogFunction)
-    op = "DEFAULT()" if rel.op is None else f"DESCRIPTOR({_charset(rel.op)})"
+    op = "DEFAULT()" if rel.op is None else f"DESCRIPTOR({charset(rel.op)})"
     mapping = "DEFAULT()" if rel.mapping is None else _prefix(rel.mapping, ())
     row = "RecordType(" + ", ".join(f"{calcite_type(t)} {n}" for n, t in rel.fields) + ")"
     return [
@@ -493,40 +494,6 @@ def _normalize(node: Physical) -> list[str]:
     return out
 
 
-def _temporal_join(node: Physical) -> list[str]:
-    from planner.passes.push_filters import equi_keys
-
-    rel = node.rel
-    assert isinstance(rel, TemporalJoin) and rel.right_time is not None
-    both = unique_names([*field_names(rel.left), *field_names(rel.right)])
-    width = rel.left.width
-    pairs = equi_keys(rel.condition, width)
-
-    def named(what: str, keys: Iterable[int]) -> str:
-        return f"__TEMPORAL_JOIN_{what}({', '.join(both[k] for k in keys)})"
-
-    keys = [
-        named("CONDITION_PRIMARY_KEY", (width + k for k in rel.primary_key)),
-        named("LEFT_KEY", (k for k, _ in pairs)),
-        named("RIGHT_KEY", (width + k for _, k in pairs)),
-    ]
-    times = [both[rel.left_time], both[width + rel.right_time]]
-    terms = [expression(t, both) for t in conjunctions(rel.condition)]
-    terms.append(f"__TEMPORAL_JOIN_CONDITION({', '.join([*times, *keys])})")
-    return [
-        f"joinType=[{_JOIN_NAMES[rel.join_type]}]",
-        f"where=[({' AND '.join(terms)})]",
-        f"select=[{', '.join(field_names(rel))}]",
-    ]
-
-
-def _watermark(node: Physical) -> list[str]:
-    rel = node.rel
-    assert isinstance(rel, WatermarkAssigner)
-    names = field_names(rel)
-    return [f"rowtime=[{names[rel.rowtime]}]", f"watermark=[{expression(rel.watermark, names)}]"]
-
-
 _DESCRIPTIONS: dict[type[Rel], tuple[str, Callable[[Physical], list[str]]]] = {
     Scan: ("TableSourceScan", _scan),
     Values: ("Values", _values),
@@ -550,8 +517,9 @@ _DESCRIPTIONS: dict[type[Rel], tuple[str, Callable[[Physical], list[str]]]] = {
     TemporalSort: ("TemporalSort", _limits),
     Sink: ("Sink", _sink),
     ChangelogNormalize: ("ChangelogNormalize", _normalize),
-    TemporalJoin: ("TemporalJoin", _temporal_join),
-    WatermarkAssigner: ("WatermarkAssigner", _watermark),
+    TemporalJoin: ("TemporalJoin", temporal_join),
+    LookupJoin: ("LookupJoin", lookup_join),
+    WatermarkAssigner: ("WatermarkAssigner", watermark_assigner),
     DropUpdateBefore: ("DropUpdateBefore", lambda node: []),
 }
 

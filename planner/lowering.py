@@ -57,7 +57,7 @@ from planner.phased_lowering import agg_calls, phased_fields
 from planner.physical import Deduplicate, Physical, changelog_mode, execution_type
 from planner.python_operators import is_python
 from planner.table_functions import FunctionCorrelate
-from planner.time_algebra import TemporalJoin, WatermarkAssigner
+from planner.time_algebra import LookupJoin, TemporalJoin, WatermarkAssigner
 
 __all__ = ["lower"]
 
@@ -136,8 +136,11 @@ class _Lowering:
     # nodes
 
     def scan(self, node: Physical) -> Json:
-        rel = node.rel
-        assert isinstance(rel, Scan)
+        assert isinstance(node.rel, Scan)
+        return {"scanTableSource": self.source(node.rel)}
+
+    def source(self, rel: Scan) -> Json:
+        """A table to read, with what was pushed into it."""
         source: Json = {"table": self.table(rel.table)}
         abilities: list[Json] = []
         for ability in rel.abilities:
@@ -152,7 +155,7 @@ class _Lowering:
                 abilities += _projection(ability)
         if abilities:
             source["abilities"] = abilities
-        return {"scanTableSource": source}
+        return source
 
     def calc(self, node: Physical) -> Json:
         rel = node.rel
@@ -189,6 +192,40 @@ class _Lowering:
             "rightTimeAttributeIndex": rel.right_time,
             "state": [self.state(0, rel.left_ttl, "leftState"), self.state(1, rel.right_ttl, "rightState")],
         }
+
+    def lookup_join(self, node: Physical) -> Json:
+        rel = node.rel
+        assert isinstance(rel, LookupJoin)
+        keys: dict[int, Json] = {f: {"type": "FieldRef", "index": k} for f, k in rel.keys}
+        for f, constant in rel.constants:
+            source = rel.table.types[f].to_json()
+            keys.setdefault(f, {"type": "Constant", "sourceType": source, "literal": constant.to_json()})
+        out: Json = {"joinType": rel.join_type}
+        if rel.before is not None:
+            out["preFilterCondition"] = rel.before.to_json()
+        calc = rel.calc
+        condition = None if calc is None else calc.condition
+        primary = rel.table.key
+        out |= {
+            "joinCondition": None if rel.rest is None else rel.rest.to_json(),
+            "temporalTable": {
+                "lookupTableSource": self.source(rel.table),
+                "outputType": row_type(list(rel.table.fields), nullable=False).to_json(),
+            },
+            "lookupKeys": {str(f): keys[f] for f in sorted(keys)},
+            "projectionOnTemporalTable": None if calc is None else [e.to_json() for e in calc.exprs],
+            "filterOnTemporalTable": None if condition is None else condition.to_json(),
+            "lookupKeyContainsPrimaryKey": primary is not None and set(primary) <= {f for f, _ in rel.keys},
+        }
+        if rel.materialize:
+            out["requireUpsertMaterialize"] = True
+        out["inputChangelogMode"] = changelog_mode(node.input)
+        upsert_key = smallest_key(upsert_keys(rel.input))
+        if upsert_key is not None:
+            out["inputUpsertKey"] = list(upsert_key)
+        if rel.materialize:
+            out["state"] = [self.state(0, rel.ttl, "lookupJoinState")]
+        return out | {"preferCustomShuffle": False}
 
     def watermark(self, node: Physical) -> Json:
         rel = node.rel
@@ -445,6 +482,7 @@ _NODES: dict[type[Rel], tuple[str, Callable[[_Lowering, Physical], Json]]] = {
     Expand: ("stream-exec-expand_1", _Lowering.expand),
     ChangelogNormalize: ("stream-exec-changelog-normalize_1", _Lowering.normalize),
     TemporalJoin: ("stream-exec-temporal-join_1", _Lowering.temporal_join),
+    LookupJoin: ("stream-exec-lookup-join_1", _Lowering.lookup_join),
     WatermarkAssigner: ("stream-exec-watermark-assigner_1", _Lowering.watermark),
     DropUpdateBefore: ("stream-exec-drop-update-before_1", _Lowering.drop_update_before),
     Sink: ("stream-exec-sink_2", _Lowering.sink),

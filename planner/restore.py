@@ -16,6 +16,7 @@ from execnodes.connectors.options import Role
 from execnodes.errors import CatalogError, Place, nearest
 from execnodes.graph import ExecGraph
 from execnodes.nodes.base import ExecNode
+from execnodes.nodes.lookup_join import LookupJoin
 from execnodes.nodes.table_source_scan import TableSourceScan
 from execnodes.specs import ContextResolvedTable, ProjectPushDown, ResolvedTable, TableSchema
 from planner.catalog import CatalogManager, CatalogTable
@@ -58,9 +59,10 @@ def restore(document: PlanDocument, catalog: CatalogManager, options: Mapping[st
         stored = table_of(node)
         if stored is None:
             continue
-        role, key = (
-            (Role.SOURCE, "scanTableSource") if isinstance(node, TableSourceScan) else (Role.SINK, "dynamicTableSink")
-        )
+        role, key = Role.SINK, "dynamicTableSink"
+        if isinstance(node, (TableSourceScan, LookupJoin)):
+            scan = isinstance(node, TableSourceScan)
+            role, key = Role.SOURCE, "scanTableSource" if scan else "temporalTable/lookupTableSource"
         place = document.place(f"{document.graph.pointer(node)}/{key}/table/identifier")
         table = _resolve(stored, catalog, value(options, _RESTORE), place, notes)
         found = table.resolved_table
@@ -79,10 +81,13 @@ def _check_row(node: ExecNode, graph: ExecGraph, table: ContextResolvedTable, pl
     assert table.resolved_table is not None
     columns = table.resolved_table.table_schema.columns
     physical = [c for c in columns if c.kind == "PHYSICAL"]
-    if isinstance(node, TableSourceScan):
-        fields = node.output_type.fields
+    if isinstance(node, (TableSourceScan, LookupJoin)):
+        if isinstance(node, LookupJoin):
+            fields, source = node.temporal_table.output_type.fields, node.temporal_table.lookup_table_source
+        else:
+            fields, source = node.output_type.fields, node.scan_table_source
         positions = list(range(len(physical)))
-        for ability in node.scan_table_source.abilities:
+        for ability in source.abilities:
             if isinstance(ability, ProjectPushDown):
                 positions = [path[0] for path in ability.projected_fields]
         now = [physical[i] if i < len(physical) else None for i in positions]

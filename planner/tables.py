@@ -9,6 +9,7 @@ from execnodes import specs
 from execnodes.errors import CatalogError
 from execnodes.graph import ExecGraph
 from execnodes.nodes.base import ExecNode
+from execnodes.nodes.lookup_join import LookupJoin
 from execnodes.nodes.sink import Sink
 from execnodes.nodes.table_source_scan import TableSourceScan
 from execnodes.specs import ColumnExpression, ContextResolvedTable, PrimaryKey, ResolvedTable
@@ -81,6 +82,8 @@ def table_of(node: ExecNode) -> ContextResolvedTable | None:
     """The table that a node reads or writes."""
     if isinstance(node, TableSourceScan):
         return node.scan_table_source.table
+    if isinstance(node, LookupJoin):
+        return node.temporal_table.lookup_table_source.table
     return node.dynamic_table_sink.table if isinstance(node, Sink) else None
 
 
@@ -90,6 +93,10 @@ def with_table(node: ExecNode, table: ContextResolvedTable) -> ExecNode:
         return node.replace(scan_table_source=node.scan_table_source.model_copy(update={"table": table}))
     if isinstance(node, Sink):
         return node.replace(dynamic_table_sink=node.dynamic_table_sink.model_copy(update={"table": table}))
+    if isinstance(node, LookupJoin):
+        temporal = node.temporal_table
+        source = temporal.lookup_table_source.model_copy(update={"table": table})
+        return node.replace(temporal_table=temporal.model_copy(update={"lookup_table_source": source}))
     raise TypeError(node.type)
 
 

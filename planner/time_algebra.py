@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 
 from execnodes.errors import Place
 from execnodes.rex import Rex
-from planner.algebra import Field, Join, Pair, Single
+from planner.algebra import Calc, Field, Join, Pair, Rel, Scan, Single
 
-__all__ = ["TemporalJoin", "WatermarkAssigner"]
+__all__ = ["LookupJoin", "Snapshot", "TemporalJoin", "WatermarkAssigner"]
 
 
 @dataclass(frozen=True)
@@ -47,3 +47,39 @@ class WatermarkAssigner(Single):
         return tuple(
             (n, replace(t, kind="ROWTIME") if i == self.rowtime else t) for i, (n, t) in enumerate(self.input.fields)
         )
+
+
+@dataclass(frozen=True)
+class Snapshot(Single):
+    """A table as it is when a row of the other side of a join asks for it."""
+
+
+@dataclass(frozen=True)
+class LookupJoin(Single):
+    """Each row with the rows found in a table by key.
+
+    ``table`` is read at ``keys`` (field of the table -> field of the input) and ``constants``; ``calc`` over it filters
+    and projects what is found. ``before`` is a condition on the input alone, without which nothing is looked up;
+    ``rest`` one on input ++ what was found. ``materialize`` says that it keeps what it found for each row.
+    """
+
+    table: Scan
+    calc: Calc | None
+    join_type: str
+    keys: tuple[tuple[int, int], ...]
+    constants: tuple[tuple[int, Rex], ...] = ()
+    before: Rex | None = None
+    rest: Rex | None = None
+    materialize: bool = False
+    ttl: int | None = None
+
+    @property
+    def found(self) -> Rel:
+        """What is found of the table, filtered and projected."""
+        return self.table if self.calc is None else self.calc
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        from planner.expressions.ops import TRUE
+
+        return Join(self.input, self.found, TRUE, self.join_type).fields

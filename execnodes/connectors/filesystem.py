@@ -63,6 +63,23 @@ CONNECTOR = Connector(
             role=Role.SOURCE,
         ),
         Option(
+            "lookup.cache",
+            OptionType.ENUM,
+            "Whether the rows of a table that is looked up (FOR SYSTEM_TIME AS OF a processing time) are kept. NONE: "
+            "its files are looked at in every micro-batch, and read again when they have changed. FULL: what was read "
+            "is used until the reload interval has passed.",
+            default="NONE",
+            values=("NONE", "FULL"),
+            role=Role.SOURCE,
+        ),
+        Option(
+            "lookup.full-cache.periodic-reload.interval",
+            OptionType.DURATION,
+            "How long rows that were read are used with `lookup.cache` FULL. Not set: as long as the job runs.",
+            role=Role.SOURCE,
+            minimum=1,
+        ),
+        Option(
             "source.max-files-per-trigger",
             OptionType.INTEGER,
             "How many new files a micro-batch reads at most. Not set: 128 MiB, 512 MiB in a plan without state.",

@@ -10,7 +10,9 @@ from execnodes.errors import SqlError
 from execnodes.rex import InputRef, Rex
 from planner.algebra import (
     Join,
+    Project,
     Rel,
+    Scan,
 )
 from planner.binding.expressions import ExpressionBinder
 from planner.binding.hints import TtlHints
@@ -18,7 +20,7 @@ from planner.binding.scope import Scope
 from planner.expressions.distinct import collapsed, not_distinct
 from planner.expressions.ops import TRUE, and_
 from planner.positions import place_of
-from planner.time_algebra import TemporalJoin
+from planner.time_algebra import Snapshot, TemporalJoin
 
 __all__ = ["bind_join"]
 
@@ -94,6 +96,10 @@ def bind_join(
     version = node.this.args.get("version")
     if version is not None:
         versions = _temporal(left, right_rel, condition, join_type, version, source)
+        if versions.right_time is None and _is_table(right_rel):
+            lookup = Join(left_rel, Snapshot(right_rel), condition, join_type)
+            lookup = replace(lookup, left_ttl=hints.of(hints.key_of(left_scope.relations)), place=place)
+            return lookup, scope.padded(len(left_scope.relations), join_type in ("RIGHT", "FULL"), join_type != "INNER")
         ttls = hints.of(hints.key_of(left_scope.relations)), hints.of(hints.key_of(right_scope.relations))
         versions = replace(versions, left_ttl=ttls[0], right_ttl=ttls[1], place=place)
         return versions, scope.padded(len(left_scope.relations), False, join_type == "LEFT")
@@ -149,6 +155,11 @@ def _temporal(
             expected="two TIMESTAMP(3), or two TIMESTAMP_LTZ(3)",
         )
     return TemporalJoin(left[0], right, condition, join_type, period.index, found)
+
+
+def _is_table(rel: Rel) -> bool:
+    """Whether ``rel`` is a table as it is declared, which may be looked up."""
+    return isinstance(rel.input if isinstance(rel, Project) else rel, Scan)
 
 
 def _name(scope: Scope) -> str | None:

@@ -29,7 +29,7 @@ from planner.algebra import (
 from planner.expressions.ops import kind, same_type
 from planner.phased import GlobalAggregate
 from planner.python_operators import is_python
-from planner.time_algebra import TemporalJoin, WatermarkAssigner
+from planner.time_algebra import LookupJoin, TemporalJoin, WatermarkAssigner
 
 __all__ = ["Keys", "are_unique", "join_input_keys", "keeps_values", "smallest_key", "unique_keys", "upsert_keys"]
 
@@ -111,6 +111,8 @@ def _keys(rel: Rel, upsert: bool) -> Keys:
         return _of_join(rel, upsert)
     if isinstance(rel, MultiJoin):
         return _of_multi_join(rel, upsert)
+    if isinstance(rel, LookupJoin) and any(k <= {f for f, _ in rel.keys} for k in unique_keys(rel.table)):
+        return _keys(rel.input, upsert)
     return _NONE
 
 

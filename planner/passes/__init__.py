@@ -26,6 +26,7 @@ from planner.passes.decorrelate import decorrelate
 from planner.passes.derive_join_filters import derive_join_filters
 from planner.passes.distribute import distribute
 from planner.passes.hep import Rule
+from planner.passes.lookup_joins import filter_through_snapshot, lookup_joins, project_through_snapshot
 from planner.passes.merge_projects import merge_projects, remove_trivial_project
 from planner.passes.multi_joins import project_through_multi_join, to_multi_joins
 from planner.passes.prune_count_star import prune_count_star
@@ -181,6 +182,7 @@ PHASES: tuple[Phase, ...] = (
             pull_up_constants,
             project_through_union,
             project_through_watermark,
+            project_through_snapshot,
             reduce_project,
         ),
     ),
@@ -205,6 +207,7 @@ PHASES: tuple[Phase, ...] = (
     ),
     Phase("sorts", "collection", (transpose_sort_and_project, merge_projects, remove_trivial_project)),
     Phase("limits into the sources", "sequence", (push_limit_into_scan,)),
+    Phase("snapshots", "collection", (filter_through_snapshot, project_through_snapshot)),
     Phase("calcs", "whole", function=to_calcs),
     Phase(
         "ranks",
@@ -214,7 +217,7 @@ PHASES: tuple[Phase, ...] = (
     Phase("calcs merged", "whole", function=to_calcs),
     Phase("rank numbers that nobody reads", "sequence", (remove_unused_rank_number,)),
     Phase("calc filters into the sources", "sequence", (push_calc_filter_into_scan,)),
-    Phase("versions", "sequence", (key_of_versions,)),
+    Phase("versions", "sequence", (lookup_joins, key_of_versions)),
     Phase("time attributes", "whole", function=materialize_time_attributes),
     Phase("calcs merged again", "whole", function=to_calcs),
     Phase("sorts that run", "sequence", (physical_sort,)),

@@ -52,7 +52,7 @@ from planner.passes.multi_joins import common_keys
 from planner.passes.push_filters import equi_keys
 from planner.physical import DeleteKind, Kinds, Physical, UpdateKind, kinds_of
 from planner.table_functions import FunctionCorrelate
-from planner.time_algebra import TemporalJoin, WatermarkAssigner
+from planner.time_algebra import LookupJoin, TemporalJoin, WatermarkAssigner
 
 __all__ = ["infer_changelog"]
 
@@ -140,6 +140,7 @@ _PASSING = (
     Expand,
     FunctionCorrelate,
     Join,
+    LookupJoin,
     MiniBatchAssigner,
     MultiJoin,
     Union,
@@ -349,6 +350,7 @@ _VISITORS: dict[type[Rel], Callable[[Physical, UpdateKind], Physical | None]] = 
     Join: _join,
     MultiJoin: _join,
     TemporalJoin: _temporal_join,
+    LookupJoin: _passed,
     Calc: _calc,
     Exchange: _passed,
     Expand: _passed,
@@ -384,6 +386,8 @@ def _delete(node: Physical, required: DeleteKind) -> Physical | None:
         return None
     if isinstance(rel, Union):
         return _with_inputs(node, [_delete(i, required) for i in node.inputs], required)
+    if isinstance(rel, LookupJoin):
+        return _with_inputs(node, [_deleting(node.input, "FULL_DELETE")], "FULL_DELETE")
     if isinstance(rel, TemporalJoin):
         left, right = node.inputs
         versions = _deleting(right, "DELETE_BY_KEY") or _deleting(right, "FULL_DELETE")

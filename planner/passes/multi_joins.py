@@ -14,6 +14,7 @@ from itertools import pairwise
 from execnodes.rex import InputRef, Rex
 from planner.algebra import Join, MultiJoin, Project, Rel, field_names, is_identity, refs_to, replace_inputs
 from planner.expressions.ops import TRUE, Over, conjunctions, has_user_call, input_refs, kind, remap, walk
+from planner.time_algebra import Snapshot
 
 __all__ = ["common_keys", "equal_fields", "every_join", "project_through_multi_join", "to_multi_joins"]
 
@@ -21,7 +22,8 @@ __all__ = ["common_keys", "equal_fields", "every_join", "project_through_multi_j
 def every_join(rel: Rel) -> Rel:
     """``rel`` with all joins asking to become multi-joins, as ``table.optimizer.multi-join.enabled`` does."""
     rebuilt = replace_inputs(rel, [every_join(i) for i in rel.inputs])
-    return replace(rebuilt, multi=True) if isinstance(rebuilt, Join) else rebuilt
+    looked_up = isinstance(rebuilt, Join) and isinstance(rebuilt.right, Snapshot)
+    return replace(rebuilt, multi=True) if isinstance(rebuilt, Join) and not looked_up else rebuilt
 
 
 def to_multi_joins(rel: Rel) -> Rel:

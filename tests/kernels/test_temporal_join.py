@@ -92,7 +92,7 @@ class TemporalRowTimeJoin:
                 out += self.meet(kind, row)
         for key in touched:
             versions = self.right.get(key, {})
-            past = max((t for t in versions if t <= watermark.now), default=None)
+            past = max((t for t in versions if t <= watermark.now > watermark.before), default=None)
             for time in [t for t in versions if past is not None and t < past]:
                 del versions[time]
             for time, (kind, row, at) in versions.items():

@@ -139,7 +139,8 @@ class Program:
             session = self._session(folder / phase, phase, metadata)
             bound = bind_functions(plan(session), session.functions.of_plan)
             graph = translate(bound, self.spec["config"], key_groups=3)
-            if local is None or restart:
+            # The rows of a table that is looked up are others after the restart.
+            if local is None or restart or self.program_class == "LookupJoin":
                 local = LocalRun(graph) if local is None else local.continue_with(graph)
             readers: list[Any] = [s.reader for s in graph.sources]
             for at in sorted({i for r in readers for i in r.table.instants()}) or [0]:

@@ -2,7 +2,8 @@
 
 Source of the semantics: Flink's ``TemporalRowTimeJoinOperator`` and ``TemporalProcessTimeJoinOperator``. By event time
 a left row waits until the watermark has come to its time; then it meets the newest version of its key that is not
-newer than itself. A version is forgotten once a newer one is at or before the watermark. NULL is an ordinary key.
+newer than itself. A version is forgotten once a newer one is at or before the watermark and its key is used. NULL
+is an ordinary key.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import polars as pl
 from execnodes.changelog import KIND, column, columns
 from execnodes.rex import Rex
 from execnodes.runtime.calc import CalcTransform
-from execnodes.runtime.kernel import ACCESS_TIME, StateTable, Step, Watermark
+from execnodes.runtime.kernel import ACCESS_TIME, NO_WATERMARK, StateTable, Step, Watermark
 from execnodes.specs import JoinSpec
 from execnodes.types import LogicalType
 
@@ -216,16 +217,20 @@ class TemporalJoinKernel:
         return kept, after.cast(pl.Int64)
 
     def _versions(self, rows: pl.DataFrame, stored: pl.DataFrame, now: int) -> pl.DataFrame:
-        """All versions of the keys at hand, the last one of each key and time; ``@old`` tells those in the state."""
+        """All versions of the keys at hand, the last one of each key and time; ``@old`` tells those of which the state
+        has a row, ``@new`` those to write."""
         fresh = rows.select(
             *_schema(self.right_type),
             _kinds(rows).alias(_ROW_KIND),
             _millis(self.right_type, self.right_time).alias(_TIME),
             pl.lit(now, dtype=pl.Int64).alias(ACCESS_TIME),
             pl.lit(False).alias("@old"),
+            pl.lit(True).alias("@new"),
         )
-        both = pl.concat([stored.with_columns(pl.lit(True).alias("@old")), fresh])
-        return both.unique(subset=list(self.tables[2].identity), keep="last", maintain_order=True)
+        identity = list(self.tables[2].identity)
+        both = pl.concat([stored.with_columns(pl.lit(True).alias("@old"), pl.lit(False).alias("@new")), fresh])
+        both = both.with_columns(pl.col("@old").any().over(identity))
+        return both.unique(subset=identity, keep="last", maintain_order=True)
 
     def _released(self, sides: _Sides, rows: pl.DataFrame, known: pl.DataFrame, now: int) -> pl.DataFrame:
         rows = rows.rename({_ROW_KIND: KIND})
@@ -242,14 +247,16 @@ class TemporalJoinKernel:
     def _cleaned(
         self, sides: _Sides, known: pl.DataFrame, watermark: Watermark, now: int, ttl: int
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """The versions to write, and those to forget: older than the newest one that the watermark has come to."""
+        """The versions to write, and those to forget: older than the newest one that the watermark has come to. As
+        with Flink's timers nothing is forgotten while it stands still: rows that came late may still ask."""
         table = self.tables[2]
         _, number = sides.numbered(pl.DataFrame(schema=_schema(self.left_type)), known)
         held = known.with_columns(number.alias(_KEY))
-        past = pl.col(_TIME).filter(pl.col(_TIME) <= watermark.now).max().over(_KEY)
+        reached = watermark.now if watermark.now > watermark.before else NO_WATERMARK
+        past = pl.col(_TIME).filter(pl.col(_TIME) <= reached).max().over(_KEY)
         dead = (pl.col(_TIME) < past).fill_null(False)
         forgotten = held.filter(dead & pl.col("@old")).select(table.identity)
-        written = held.filter(~dead if ttl > 0 else ~dead & ~pl.col("@old"))
+        written = held.filter(~dead if ttl > 0 else ~dead & pl.col("@new"))
         written = written.with_columns(pl.lit(now, dtype=pl.Int64).alias(ACCESS_TIME))
         return written.select([*table.schema, ACCESS_TIME]), forgotten
 

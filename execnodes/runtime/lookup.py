@@ -1,0 +1,233 @@
+"""Rows looked up in a table at the moment a row asks for them.
+
+Source of the semantics: Flink's ``LookupJoinRunner`` and ``LookupJoinWithCalcRunner``. A table is read anew for a
+micro-batch where its files have changed; with ``lookup.cache`` = FULL it is kept until its reload interval has passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from execnodes.changelog import KIND, column, columns
+from execnodes.errors import RunError
+from execnodes.rex import Rex, input_refs, remap
+from execnodes.runtime.calc import CalcTransform
+from execnodes.runtime.sources import FileReader
+from execnodes.specs import DynamicTableSource, FilterPushDown, LookupKey, ProjectPushDown, ReadingMetadata
+from execnodes.types import LogicalType
+
+__all__ = ["LookupTable", "LookupTransform", "lookup_table"]
+
+_FOR_EVER = 1 << 60
+_ROW = "@row"
+_KEY = "@key"
+
+_loaded: dict[tuple[object, ...], tuple[int, object, pl.DataFrame]] = {}
+"""Per table: when it was read (ms), what its files were then, its rows."""
+
+
+@dataclass(frozen=True)
+class LookupTable:
+    """A bounded table, read whole.
+
+    Attributes:
+        name: for errors.
+        connector: ``filesystem`` or ``replay``.
+        path: folder or file.
+        reader: of the connector.
+        reload: milliseconds for which rows once read are used; 0 is not beyond changes of the files.
+        filters: pushed into it, over the columns that are read.
+    """
+
+    name: str
+    connector: str
+    path: str
+    reader: Any
+    reload: int = 0
+    filters: tuple[Rex, ...] = ()
+
+    def rows(self, now: int, time_zone: str) -> pl.DataFrame:
+        """Its rows now: of a replay table those whose time has come."""
+        rows: pl.DataFrame = self._read(now)
+        for predicate in self.filters if rows.height else ():
+            holds = CalcTransform((predicate,), None, time_zone)(rows.drop(KIND, strict=False), now)[column(0)]
+            rows = rows.filter(holds.fill_null(False))
+        return rows
+
+    def _read(self, now: int) -> pl.DataFrame:
+        if self.connector == "replay":
+            frames = [self.reader.read_at(at) for at in self.reader.instants() if at <= now]
+            rows: pl.DataFrame = pl.concat(frames or [self.reader.read_at(0)])
+            return rows
+        files = self._files()
+        stamp = tuple((str(p), p.stat().st_mtime_ns, p.stat().st_size) for p in files)
+        key = (self.path, repr(self.reader), self.reload)
+        known = _loaded.get(key)
+        if known is not None and (known[1] == stamp or now - known[0] < self.reload):
+            return known[2]
+        frames = [f for p in files for f in self.reader.read({"path": str(p)})]
+        if not frames:
+            raise RunError(
+                "RUN025",
+                f"the table {self.name} has no file to look up rows in",
+                expected="at least one file, which may be empty of rows",
+            )
+        rows = pl.concat(frames)
+        _loaded[key] = (now, stamp, rows)
+        return rows
+
+    def _files(self) -> list[Path]:
+        root = Path(self.path.removeprefix("file://").removeprefix("file:"))
+        if root.is_file():
+            return [root]
+        hidden = ("_", ".")
+        return sorted(p for p in root.rglob("*") if p.is_file() and not p.name.startswith(hidden))
+
+
+def lookup_table(source: DynamicTableSource) -> LookupTable:
+    """The table of a plan.
+
+    Raises:
+        RunError: RUN021, a table without its options; RUN026, one whose rows cannot be looked up.
+    """
+    from execnodes.connectors.registry import make_decoder, option_value, validate_table
+
+    table = source.table.resolved_table
+    name = source.table.summary
+    if table is None or table.options is None:
+        raise RunError(
+            "RUN021",
+            f"the plan does not say how to reach table {name}",
+            expected="its options, in the plan or in the catalog",
+            hint="create the table before EXECUTE PLAN",
+        )
+    options = dict(table.options)
+    fields = [(c.name, c.type) for c in table.table_schema.columns if c.kind == "PHYSICAL"]
+    validate_table(options, "source", schema=fields)
+    projection = list(range(len(fields)))
+    metadata: tuple[str, ...] = ()
+    pushed: list[tuple[Rex, list[int | str]]] = []
+    for ability in source.abilities:
+        if isinstance(ability, ProjectPushDown):
+            projection = [path[0] for path in ability.projected_fields]
+        elif isinstance(ability, ReadingMetadata):
+            metadata = tuple(ability.metadata_keys)
+        elif isinstance(ability, FilterPushDown):
+            pushed.extend((p, [*projection, *metadata]) for p in ability.predicates)
+    used = {row[i] for predicate, row in pushed for i in input_refs(predicate)}
+    extra = sorted(i for i in used if isinstance(i, int) and i not in projection)
+    if extra and metadata:
+        # Columns added for a filter would stand in front of the metadata: Flink applies such a filter again anyway.
+        pushed, extra = [], []
+    projection += extra
+    place = {c: i for i, c in enumerate([*projection, *metadata])}
+    filters = tuple(remap(p, {i: place[row[i]] for i in input_refs(p)}) for p, row in pushed)
+    connector = options["connector"]
+    if connector == "replay":
+        from execnodes.connectors.replay import ReplayTable
+
+        return LookupTable(name, connector, options["path"], ReplayTable(options, fields, projection), filters=filters)
+    if connector != "filesystem":
+        raise RunError(
+            "RUN026",
+            f"rows of table {name} cannot be looked up: its connector is '{connector}'",
+            expected="the connector filesystem",
+        )
+    reload = 0
+    if str(option_value(options, "lookup.cache")).upper() == "FULL":
+        interval = option_value(options, "lookup.full-cache.periodic-reload.interval")
+        reload = interval if isinstance(interval, int) else _FOR_EVER
+    reader = FileReader(make_decoder(options, fields, projection, metadata, table.partition_keys))
+    return LookupTable(name, connector, options["path"], reader, reload, filters)
+
+
+@dataclass(frozen=True)
+class LookupTransform:
+    """Rows with those found beside them; a row that finds several comes several times, next to each other.
+
+    Args:
+        table: where rows are looked up.
+        input_type: ROW of the input.
+        table_type: ROW of the table, as it is read.
+        found_type: ROW of what is found, filtered and projected.
+        keys: field of the table -> what it is looked up by.
+        outer: whether a row that finds nothing comes with NULLs.
+        projection, condition: over the table.
+        before: over the input; without it nothing is looked up.
+        rest: over input ++ found.
+        time_zone: the session's ``table.local-time-zone``.
+    """
+
+    table: LookupTable
+    input_type: LogicalType
+    table_type: LogicalType
+    found_type: LogicalType
+    keys: Mapping[int, LookupKey]
+    outer: bool
+    projection: tuple[Rex, ...] | None
+    condition: Rex | None
+    before: Rex | None
+    rest: Rex | None
+    time_zone: str = "UTC"
+
+    def __call__(self, frame: pl.DataFrame, now: int) -> pl.DataFrame:
+        out = self.look_up(frame, now).drop(_ROW)
+        return out if KIND in frame.columns else out.drop(KIND, strict=False)
+
+    def look_up(self, frame: pl.DataFrame, now: int) -> pl.DataFrame:
+        """The rows with what they find; ``@row`` is the number of the row in ``frame``."""
+        width = len(self.input_type.fields)
+        names = columns(width)
+        found = [column(width + i) for i in range(len(self.found_type.fields))]
+        rows = frame.with_row_index(_ROW)
+        asking = rows
+        if self.before is not None:
+            asks = self._holds(self.before, frame, now)
+            asking = rows.filter(asks)
+        there = self._there(now)
+        left_keys = [column(k.index) for k in self.keys.values() if k.index is not None]
+        right_keys = [f"{_KEY}{f}" for f, k in self.keys.items() if k.index is not None]
+        if left_keys:
+            pairs = zip(left_keys, right_keys, strict=True)
+            typed = [pl.col(n).cast(there.schema[r]).alias(f"@l{r}") for n, r in pairs]
+            both = asking.with_columns(typed).join(
+                there, left_on=[f"@l{r}" for r in right_keys], right_on=right_keys, how="inner", maintain_order="left"
+            )
+        else:
+            both = asking.join(there, how="cross")
+        both = both.select(_ROW, *names, *([KIND] if KIND in frame.columns else []), *found)
+        if self.rest is not None and both.height:
+            both = both.filter(self._holds(self.rest, both.select(*names, *found), now))
+        if not self.outer:
+            return both
+        missing = rows.join(both.select(_ROW), on=_ROW, how="anti")
+        nulls = [pl.lit(None, dtype=both.schema[n]).alias(n) for n in found]
+        return pl.concat([both, missing.with_columns(nulls).select(both.columns)]).sort(_ROW, maintain_order=True)
+
+    def _there(self, now: int) -> pl.DataFrame:
+        """The table's rows that may be found: projected, under the names of the output, their keys beside them."""
+        rows = self.table.rows(now, self.time_zone)
+        rows = rows.select(columns(len(self.table_type.fields)))
+        fixed = [(f, k.literal) for f, k in self.keys.items() if k.index is None and k.literal is not None]
+        for field, literal in fixed:
+            value = CalcTransform((literal,), None, self.time_zone)(pl.DataFrame({"@one": [0]}), now)[column(0)]
+            rows = rows.filter(pl.col(column(field)) == value.cast(rows.schema[column(field)])[0])
+        if self.condition is not None and rows.height:
+            rows = rows.filter(self._holds(self.condition, rows, now))
+        width = len(self.input_type.fields)
+        keys = [pl.col(column(f)).alias(f"{_KEY}{f}") for f, k in self.keys.items() if k.index is not None]
+        shown = rows if self.projection is None else CalcTransform(self.projection, None, self.time_zone)(rows, now)
+        out = shown.select(pl.col(n).alias(column(width + i)) for i, n in enumerate(shown.columns))
+        return pl.concat([out, rows.select(keys)], how="horizontal") if keys else out
+
+    def _holds(self, condition: Rex, frame: pl.DataFrame, now: int) -> pl.Series:
+        """Whether a condition is TRUE, per row."""
+        if not frame.height:
+            return pl.Series([], dtype=pl.Boolean)
+        plain = frame.drop(KIND, strict=False)
+        return CalcTransform((condition,), None, self.time_zone)(plain, now)[column(0)].fill_null(False)

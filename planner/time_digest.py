@@ -1,0 +1,99 @@
+"""The texts by which Flink's plans describe operators about time.
+
+Source: Flink's ``StreamPhysicalTemporalJoin``, ``CommonPhysicalLookupJoin`` and ``WatermarkAssigner``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from execnodes.rex import InputRef, Literal, Rex
+from planner.algebra import field_names, unique_names
+from planner.expressions.ops import conjunctions
+from planner.physical import Physical
+from planner.time_algebra import LookupJoin, TemporalJoin, WatermarkAssigner
+
+__all__ = ["lookup_join", "temporal_join", "watermark_assigner"]
+
+
+def temporal_join(node: Physical) -> list[str]:
+    """The arguments of a TemporalJoin."""
+    from planner.digest import JOIN_NAMES, expression
+    from planner.passes.push_filters import equi_keys
+
+    rel = node.rel
+    assert isinstance(rel, TemporalJoin) and rel.right_time is not None
+    both = unique_names([*field_names(rel.left), *field_names(rel.right)])
+    width = rel.left.width
+    pairs = equi_keys(rel.condition, width)
+
+    def named(what: str, keys: Iterable[int]) -> str:
+        return f"__TEMPORAL_JOIN_{what}({', '.join(both[k] for k in keys)})"
+
+    keys = [
+        named("CONDITION_PRIMARY_KEY", (width + k for k in rel.primary_key)),
+        named("LEFT_KEY", (k for k, _ in pairs)),
+        named("RIGHT_KEY", (width + k for _, k in pairs)),
+    ]
+    times = [both[rel.left_time], both[width + rel.right_time]]
+    terms = [expression(t, both) for t in conjunctions(rel.condition)]
+    terms.append(f"__TEMPORAL_JOIN_CONDITION({', '.join([*times, *keys])})")
+    return [
+        f"joinType=[{JOIN_NAMES[rel.join_type]}]",
+        f"where=[({' AND '.join(terms)})]",
+        f"select=[{', '.join(field_names(rel))}]",
+    ]
+
+
+def lookup_join(node: Physical) -> list[str]:
+    """The arguments of a LookupJoin."""
+    from planner.digest import JOIN_NAMES, expression
+    from planner.metadata.unique_keys import smallest_key, upsert_keys
+
+    rel = node.rel
+    assert isinstance(rel, LookupJoin)
+    inputs, columns = field_names(rel.input), field_names(rel.table)
+    keys = [f"{columns[f]}={_key_literal(c)}" for f, c in rel.constants]
+    keys += [f"{columns[f]}={inputs[k]}" for f, k in rel.keys]
+    out = [
+        f"table=[{rel.table.table.identifier.summary}]",
+        f"joinType=[{JOIN_NAMES[rel.join_type]}]",
+        f"lookup=[{', '.join(keys)}]",
+    ]
+    if rel.calc is not None and rel.calc.condition is not None:
+        out.append(f"where=[{expression(rel.calc.condition, columns)}]")
+    terms = [*conjunctions(rel.before), *conjunctions(rel.rest)]
+    if terms:
+        both = unique_names([*inputs, *field_names(rel.found)])
+        texts = [expression(t, both) for t in terms]
+        out.append(f"joinCondition=[{texts[0] if len(texts) == 1 else '(' + ' AND '.join(texts) + ')'}]")
+    found = rel.calc.exprs if rel.calc is not None else ()
+    names = field_names(rel)
+    shown = names[: len(inputs)]
+    for i, name in enumerate(names[len(inputs) :]):
+        text = expression(found[i], columns) if found and not isinstance(found[i], InputRef) else name
+        shown.append(text if text == name else f"{text} AS {name}")
+    out.append(f"select=[{', '.join(shown)}]")
+    if rel.materialize:
+        out.append("upsertMaterialize=[true]")
+    key = smallest_key(upsert_keys(rel.input))
+    if key is not None:
+        out.append(f"upsertKey=[[{', '.join(map(str, key))}]]")
+    return out
+
+
+def _key_literal(rex: Rex) -> str:
+    assert isinstance(rex, Literal)
+    from planner.digest import charset, expression
+
+    return charset(str(rex.value)) if rex.type.is_string else expression(rex, ())
+
+
+def watermark_assigner(node: Physical) -> list[str]:
+    """The arguments of a WatermarkAssigner."""
+    rel = node.rel
+    from planner.digest import expression
+
+    assert isinstance(rel, WatermarkAssigner)
+    names = field_names(rel)
+    return [f"rowtime=[{names[rel.rowtime]}]", f"watermark=[{expression(rel.watermark, names)}]"]
