@@ -428,9 +428,10 @@ class Expand(Single):
 
 @dataclass(frozen=True)
 class MiniBatchAssigner(Single):
-    """Marks the borders of mini-batches, ``interval`` ms long."""
+    """Marks the borders of mini-batches, ``interval`` ms long; by event time where an operator behind waits for it."""
 
     interval: int
+    rowtime: bool = False
 
 
 @dataclass(frozen=True)

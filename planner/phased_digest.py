@@ -18,7 +18,7 @@ def mini_batch(node: Physical) -> list[str]:
     """The arguments of a MiniBatchAssigner."""
     rel = node.rel
     assert isinstance(rel, MiniBatchAssigner)
-    return [f"interval=[{rel.interval}ms]", "mode=[ProcTime]"]
+    return [f"interval=[{rel.interval}ms]", f"mode=[{'RowTime' if rel.rowtime else 'ProcTime'}]"]
 
 
 def local_aggregate(node: Physical) -> list[str]:

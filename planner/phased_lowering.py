@@ -48,7 +48,8 @@ def phased_fields(node: Physical, state: State) -> Json:
     """The fields of the node's own type; ``state`` makes a state entry of index, TTL hint and name."""
     rel = node.rel
     if isinstance(rel, MiniBatchAssigner):
-        return {"miniBatchInterval": {"interval": rel.interval, "mode": "ProcTime"}}
+        mode = "RowTime" if rel.rowtime else "ProcTime"
+        return {"miniBatchInterval": {"interval": rel.interval, "mode": mode}}
     if isinstance(rel, LocalAggregate):
         return {
             "grouping": list(rel.group),

@@ -1,6 +1,7 @@
-"""Mini-batches: an assigner above every source whose rows reach an operator that works by mini-batches.
+"""Mini-batches: an assigner above every source whose rows reach an operator that does more than pass them on, and above
+watermarks.
 
-Source: Flink's ``MiniBatchIntervalInferRule`` and ``MinibatchUtil``.
+Source: Flink's ``MiniBatchIntervalInferRule``, and what Flink 2.3 plans.
 """
 
 from __future__ import annotations
@@ -9,21 +10,25 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from planner.algebra import (
-    Aggregate,
-    ChangelogNormalize,
+    Calc,
+    DropUpdateBefore,
+    Exchange,
     Join,
     MiniBatchAssigner,
-    MultiJoin,
     Rank,
     Rel,
     Scan,
+    Sink,
+    Union,
     replace_inputs,
 )
 from planner.config import value
+from planner.time_algebra import TemporalJoin, WatermarkAssigner
 
 __all__ = ["assign_mini_batches", "mini_batches"]
 
-_BY_MINI_BATCH = (Aggregate, ChangelogNormalize, Join, MultiJoin, Rank)
+_PASSES_ON = (Calc, DropUpdateBefore, Exchange, Sink, Union, WatermarkAssigner)
+"""Operators for which alone no mini-batches are made."""
 
 
 def mini_batches(options: Mapping[str, str]) -> bool:
@@ -37,12 +42,23 @@ def assign_mini_batches(rel: Rel, options: Mapping[str, str]) -> Rel:
         return rel
     interval = value(options, "table.exec.mini-batch.allow-latency")
     assert isinstance(interval, int)
-    return _assigned(rel, interval, False)
+    return _assigned(rel, interval, False, False)
 
 
-def _assigned(rel: Rel, interval: int, below: bool) -> Rel:
-    below = below or isinstance(rel, _BY_MINI_BATCH)
+def _assigned(rel: Rel, interval: int, below: bool, rowtime: bool) -> Rel:
+    """``rel`` with its assigners; ``below`` and ``rowtime`` tell of the operators above."""
+    if isinstance(rel, WatermarkAssigner):
+        return MiniBatchAssigner(rel, interval, rowtime)
     if isinstance(rel, Scan):
-        return MiniBatchAssigner(rel, interval) if below else rel
-    out = replace_inputs(rel, [_assigned(i, interval, below) for i in rel.inputs])
+        return MiniBatchAssigner(rel, interval, rowtime) if below else rel
+    below = below or not isinstance(rel, _PASSES_ON)
+    rowtime = rowtime or _waits(rel)
+    out = replace_inputs(rel, [_assigned(i, interval, below, rowtime) for i in rel.inputs])
     return replace(out, mini_batch=True) if isinstance(out, Join) else out
+
+
+def _waits(rel: Rel) -> bool:
+    """Whether the operator works by event time (``requireWatermark`` of Flink's physical nodes)."""
+    if isinstance(rel, TemporalJoin):
+        return rel.right_time is not None
+    return isinstance(rel, Rank) and any(rel.input.fields[i][1].kind == "ROWTIME" for i, _, _ in rel.order)
