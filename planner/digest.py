@@ -6,6 +6,7 @@ Source: Flink's ``RelDescriptionWriterImpl``, ``RelExplainUtil`` and ``FlinkRexU
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -42,7 +43,7 @@ from planner.algebra import (
 )
 from planner.digest_types import CALCITE_NAMES, calcite_type
 from planner.expressions.approximate import Approximate, scientific
-from planner.expressions.ops import kind
+from planner.expressions.ops import kind, rewrite
 from planner.phased import GlobalAggregate, IncrementalAggregate, LocalAggregate
 from planner.phased_digest import global_aggregate, grouped, incremental_aggregate, local_aggregate, mini_batch
 from planner.physical import Deduplicate, Physical, execution_type
@@ -394,6 +395,8 @@ def _function_correlate(node: Physical) -> list[str]:
     assert isinstance(rel, FunctionCorrelate)
     names = field_names(rel.input)
     row = ", ".join(f"{_shown_type(t)} {n}" for n, t in rel.fields)
+    if rel.call.internal_name is not None:
+        return _unnest(rel, row)
     return [
         f"invocation=[{_prefix(rel.call, [f'${i}' for i in range(len(names))])}]",
         f"correlate=[table({_call_text(rel.call, names)})]",
@@ -401,6 +404,29 @@ def _function_correlate(node: Physical) -> list[str]:
         f"rowType=[RecordType({row})]",
         f"joinType=[{rel.join_type}]",
     ]
+
+
+def _unnest(rel: FunctionCorrelate, row: str) -> list[str]:
+    outer = rel.row.fields if rel.row is not None else ()
+    called = ", ".join(expression(o, [f"{rel.correl}.{f.name}" for f in outer]) for o in rel.call.operands)
+    text = f"{rel.call.internal_name}({called})"
+    given = [f"${i}" for i in range(len(rel.call.type.fields))]
+    return [
+        f"invocation=[{text}]",
+        f"correlate=[table({text})]",
+        f"select=[{','.join(field_names(rel))}]",
+        f"rowType=[{'RecordType' if rel.input.width else 'RecordType:peek_no_expand'}({row})]",
+        f"joinType=[{rel.join_type}]",
+        *(f"condition=[{_prefix(rewrite(c, _bare), given)}]" for c in [rel.condition] if c is not None),
+    ]
+
+
+def _bare(rex: Rex) -> Rex | None:
+    """Text of exactly its length, which is shown without its type."""
+    if not isinstance(rex, Literal) or not rex.type.is_string or rex.value is None:
+        return None
+    length = len(str(rex.value).encode("utf-16-le")) // 2
+    return replace(rex, type=LogicalType("CHAR", False, length=length))
 
 
 def _call_text(call: Call, names: Sequence[str]) -> str:

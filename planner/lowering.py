@@ -334,7 +334,8 @@ class _Lowering:
     def function_correlate(self, node: Physical) -> Json:
         rel = node.rel
         assert isinstance(rel, FunctionCorrelate)
-        return {"joinType": rel.join_type, "functionCall": rel.call.to_json()}
+        out = {"joinType": rel.join_type, "functionCall": rel.plan_call.to_json()}
+        return out if rel.condition is None else {**out, "condition": rel.condition.to_json()}
 
     def multi_join(self, node: Physical) -> Json:
         rel = node.rel

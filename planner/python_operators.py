@@ -12,4 +12,6 @@ def is_python(rel: Rel) -> bool:
     """Whether it is one of Flink's Python operators."""
     if isinstance(rel, Aggregate):
         return any(c.is_user_defined for c in rel.calls)
-    return isinstance(rel, FunctionCorrelate) or (isinstance(rel, Calc) and rel.python)
+    if isinstance(rel, FunctionCorrelate):
+        return rel.call.internal_name is None
+    return isinstance(rel, Calc) and rel.python

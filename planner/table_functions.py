@@ -8,19 +8,39 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from execnodes.errors import Place
-from execnodes.rex import Call
+from execnodes.rex import Call, CorrelVariable, FieldAccess, InputRef, Rex
+from execnodes.types import LogicalType
 from planner.algebra import Field, Single, unique_names
+from planner.expressions.ops import rewrite
 
 __all__ = ["FunctionCorrelate"]
 
 
 @dataclass(frozen=True)
 class FunctionCorrelate(Single):
-    """Each row with the rows that ``call``, over its fields, gives for it; LEFT with NULLs where there are none."""
+    """Each row with the rows that ``call``, over its fields, gives for it; LEFT with NULLs where there are none.
+
+    For UNNEST, ``correl`` is how the plan names the outer row, ``row`` the type it has there, and ``condition`` what
+    rows of the function have to meet, over their fields.
+    """
 
     call: Call
     join_type: str
     place: Place | None = field(default=None, compare=False, repr=False)
+    correl: str = ""
+    row: LogicalType | None = None
+    condition: Rex | None = None
+
+    @property
+    def plan_call(self) -> Rex:
+        """The call as plans have it: UNNEST over fields of the outer row."""
+
+        def outer(rex: Rex) -> Rex | None:
+            if not isinstance(rex, InputRef) or self.row is None:
+                return None
+            return FieldAccess(rex.type, self.row.fields[rex.index].name, CorrelVariable(self.row, self.correl))
+
+        return rewrite(self.call, outer)
 
     @property
     def fields(self) -> tuple[Field, ...]:

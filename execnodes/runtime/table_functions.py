@@ -113,7 +113,8 @@ class CorrelateTransform:
         return np.array(rows, np.int64), pl.DataFrame(out)
 
     def _unnested(self, frame: pl.DataFrame, now: int) -> tuple[Any, pl.DataFrame]:
-        """The elements of a collection (Flink's ``UnnestRowsFunction``), with their numbers where asked for."""
+        """The elements of a collection (Flink's ``UnnestRowsFunction``), with their numbers where asked for; a ROW that
+        is NULL is passed over."""
         fields = self.call.type.fields
         (operand,) = self.call.operands
         held = CalcTransform((operand,), None, self.time_zone)(frame.drop(KIND, strict=False), now)[column(0)]
@@ -129,6 +130,9 @@ class CorrelateTransform:
             starts = np.flatnonzero(np.diff(rows, prepend=-1))
             numbers = np.arange(len(rows)) - np.repeat(starts, np.diff(np.r_[starts, len(rows)])) + 1
         whole = operand.type.root == "MAP" or (operand.type.root == "ARRAY" and operand.type.children[0].root == "ROW")
+        if operand.type.root == "ARRAY" and whole and items.null_count():
+            there = np.flatnonzero(items.is_not_null().to_numpy())
+            rows, numbers, items = rows[there], numbers[there], items[there]
         columns = items.struct.unnest().get_columns() if whole else [items]
         if self.call.name == UNNEST[1]:
             columns.append(pl.Series(numbers, dtype=pl.Int32()))

@@ -37,6 +37,7 @@ from planner.binding.scope import Relation, Scope
 from planner.binding.table_functions import bind_function_join, is_function_join
 from planner.binding.tables import scan_of
 from planner.binding.targets import Targets
+from planner.binding.unnest import bind_unnest, nothing, renamed, with_outer_rows
 from planner.binding.values import bind_values, one_row
 from planner.catalog import CatalogManager, CatalogView
 from planner.dialect import function_name, nodes
@@ -304,7 +305,7 @@ class QueryBinder:
     # FROM
 
     def _from(self, first: exp.Expr, joins: Sequence[exp.Expr], hints: TtlHints) -> tuple[Rel, Scope]:
-        out = self._joined(first, hints)
+        out = self._first(first, hints)
         if first.args.get("version") is not None:
             raise SqlError(
                 "SQL146",
@@ -315,9 +316,18 @@ class QueryBinder:
         for join in joins:
             if is_function_join(join.this):
                 out = bind_function_join(out, join, self.source)
-                continue
-            out = bind_join(out, self._joined(join.this, hints), join, hints, self.source)
-        return out
+            elif isinstance(join.this, exp.Unnest):
+                out = bind_unnest(out, join, join.this, self.source, self.numbers.__next__)
+            else:
+                left = renamed(*out), out[1]
+                out = bind_join(left, self._joined(join.this, hints), join, hints, self.source)
+        return renamed(with_outer_rows(*out), out[1]), out[1]
+
+    def _first(self, node: exp.Expr, hints: TtlHints) -> tuple[Rel, Scope]:
+        """The item that a FROM begins with."""
+        if isinstance(node, exp.Unnest):
+            return bind_unnest(nothing(self.source), node, node, self.source, self.numbers.__next__)
+        return self._joined(node, hints)
 
     def _joined(self, node: exp.Expr, hints: TtlHints) -> tuple[Rel, Scope]:
         """A table reference, or joins in parentheses."""
@@ -336,8 +346,6 @@ class QueryBinder:
             rel, name, path = self.bind(_without(node, "alias").this), "", ()
         elif isinstance(node, exp.Lateral):
             raise not_supported("LATERAL", self.place(node))
-        elif isinstance(node, exp.Unnest):
-            raise not_supported("UNNEST", self.place(node))
         elif isinstance(node, exp.TableFromRows):
             call = node.this
             if not isinstance(call, exp.Anonymous):

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from execnodes.rex import Call, InputRef
 from planner.algebra import Calc, Filter, Rel, field_names, refs_to, unique_names
-from planner.expressions.ops import conjunctions, input_refs, is_deterministic, with_operands
+from planner.expressions.ops import and_, conjunctions, input_refs, is_deterministic, shift, with_operands
 from planner.passes.build import filtered
 from planner.passes.split_python_calcs import Splitter, is_other
 from planner.table_functions import FunctionCorrelate
@@ -25,14 +25,22 @@ def filter_through_function(rel: Rel) -> Rel | None:
     width = correlate.input.width
     terms = conjunctions(rel.condition)
     pushed = [t for t in terms if is_deterministic(t) and all(i < width for i in input_refs(t))]
-    if not pushed:
+    inside = []
+    if correlate.call.internal_name is not None and correlate.join_type == "INNER":
+        inside = [t for t in terms if t not in pushed and all(i >= width for i in input_refs(t))]
+    if not pushed and not inside:
         return None
-    return filtered(replace(correlate, input=filtered(correlate.input, pushed)), [t for t in terms if t not in pushed])
+    if pushed:
+        correlate = replace(correlate, input=filtered(correlate.input, pushed))
+    if inside:
+        own = [*conjunctions(correlate.condition), *(shift(t, -width) for t in inside)]
+        correlate = replace(correlate, condition=and_(own))
+    return filtered(correlate, [t for t in terms if t not in pushed and t not in inside])
 
 
 def split_python_function(rel: Rel) -> Rel | None:
     """Arguments that are no fields, constants or Python calls are computed below (``PythonCorrelateSplitRule``)."""
-    if not isinstance(rel, FunctionCorrelate):
+    if not isinstance(rel, FunctionCorrelate) or rel.call.internal_name is not None:
         return None
     source = rel.input
     width = source.width

@@ -1,0 +1,147 @@
+"""FROM with UNNEST: ``t CROSS JOIN UNNEST(t.items) WITH ORDINALITY AS i(item, number)``.
+
+Source: Calcite's ``SqlUnnestOperator`` and ``SqlToRelConverter.convertUnnest``; Flink's ``LogicalUnnestRule`` and
+``UnnestRowsFunctionBase``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from sqlglot import exp
+
+from execnodes.errors import SqlError
+from execnodes.rex import Call, Rex
+from execnodes.types import INT, LogicalType, row_type
+from planner.algebra import Filter, Rel, Values, identity, transform_up, unique_names
+from planner.binding.errors import counted, not_supported
+from planner.binding.expressions import ExpressionBinder
+from planner.binding.scope import Relation, Scope
+from planner.expressions.ops import input_refs, is_always_true, shift
+from planner.positions import place_of
+from planner.table_functions import FunctionCorrelate
+
+__all__ = ["bind_unnest", "nothing", "renamed", "with_outer_rows"]
+
+
+def nothing(source: str) -> tuple[Rel, Scope]:
+    """What an UNNEST that comes first is joined with: one row without fields."""
+    return Values((), ((),)), Scope(source)
+
+
+def bind_unnest(
+    left: tuple[Rel, Scope], join: exp.Expr, node: exp.Unnest, source: str, number: Callable[[], int]
+) -> tuple[Rel, Scope]:
+    """The join of the items before with the elements of a collection over their columns.
+
+    Args:
+        join: the ``exp.Join``, or the item itself where it comes first.
+        number: numbers the correlation.
+
+    Raises:
+        SqlError: SQL113 (its name is taken), SQL115 (number of column names), SQL150, SQL203 (no collection), and what
+            expressions raise.
+    """
+    rel, scope = left
+    place = place_of(node, source)
+    if len(node.expressions) != 1:
+        raise not_supported("UNNEST of several collections", place)
+    kind = join.args.get("side") or "INNER"
+    if kind not in ("INNER", "LEFT") or join.args.get("using") or join.args.get("method"):
+        raise not_supported("this join with UNNEST", place_of(join, source), "use CROSS JOIN or LEFT JOIN")
+    operand = ExpressionBinder(scope, "UNNEST").bind(node.expressions[0])
+    numbered = bool(node.args.get("offset"))
+    given = _row(operand.type, numbered)
+    if given is None:
+        raise SqlError(
+            "SQL203",
+            f"UNNEST cannot be applied to {operand.type.summary()}",
+            place=place_of(node.expressions[0], source),
+            expected="an ARRAY, MAP or MULTISET",
+        )
+    name = "UNNEST_ROWS_WITH_ORDINALITY" if numbered else "UNNEST_ROWS"
+    call = Call(given, (operand,), f"${name}$1")
+    correl = f"$cor{number()}" if list(input_refs(operand)) else ""
+    correlate = FunctionCorrelate(rel, call, kind, place, correl)
+    title, columns = _named(node, given, source)
+    if title and scope.relation([title]):
+        raise SqlError(
+            "SQL113",
+            f"two tables of this FROM are called '{title}'",
+            place=place_of(node, source),
+            hint="give one of them another alias",
+        )
+    types = [t for _, t in correlate.fields[rel.width :]]
+    whole = scope.joined(Scope.of(source, Relation(title, tuple(zip(columns, types, strict=True)))))
+    on = join.args.get("on")
+    condition: Rex | None = None if on is None else ExpressionBinder(whole, "ON").condition(on, "ON")
+    if on is None or condition is None or is_always_true(condition):
+        return correlate, whole
+    if kind == "INNER":
+        return Filter(correlate, condition), whole
+    if any(i < rel.width for i in input_refs(condition)):
+        raise not_supported(
+            "LEFT JOIN UNNEST with a condition on the other side", place_of(on, source), "join in a subquery"
+        )
+    return replace(correlate, condition=shift(condition, -rel.width)), whole
+
+
+def _row(t: LogicalType, numbered: bool) -> LogicalType | None:
+    """The row that UNNEST of a value of this type gives."""
+    if t.root in ("ARRAY", "MULTISET"):
+        element = t.children[0]
+        if element.root == "ROW":
+            fields, nullable = [(f.name, f.type) for f in element.fields], element.nullable
+        else:
+            fields, nullable = [("EXPR$0" if numbered else "f0", element)], True
+    elif t.root == "MAP":
+        fields, nullable = [("f0", t.children[0]), ("f1", t.children[1])], False
+    else:
+        return None
+    if numbered:
+        return row_type([*fields, ("ORDINALITY", INT.not_null())], False)
+    return row_type(fields, nullable)
+
+
+def _named(node: exp.Unnest, given: LogicalType, source: str) -> tuple[str, list[str]]:
+    """The name of the elements' table, and those of its columns."""
+    fields = [f.name for f in given.fields]
+    alias = node.args.get("alias")
+    if alias is None:
+        return "", ["EXPR$0" if f == "f0" and len(fields) == 1 else f for f in fields]
+    title = alias.this.name
+    columns = [c.name for c in alias.args.get("columns") or ()]
+    if not columns:
+        return title, [title] if fields == ["f0"] else fields
+    if len(columns) != len(fields):
+        raise SqlError(
+            "SQL115",
+            f"'{title}' has {counted(len(fields), 'column')}, the list of names {len(columns)}",
+            place=place_of(alias, source),
+            expected=f"{len(fields)} names",
+        )
+    return title, columns
+
+
+def renamed(rel: Rel, scope: Scope) -> Rel:
+    """``rel`` with its fields called as the scope does, where it ends with an UNNEST."""
+    names = unique_names([n for r in scope.relations for n, _ in r.fields])
+    inner = rel.input if isinstance(rel, Filter) else rel
+    if not isinstance(inner, FunctionCorrelate) or inner.call.internal_name is None:
+        return rel
+    return rel if names == [n for n, _ in rel.fields] else replace(identity(rel), names=tuple(names))
+
+
+def with_outer_rows(rel: Rel, scope: Scope) -> Rel:
+    """``rel``, a whole FROM, with its correlations to rows of all its columns, as Flink's plans have them."""
+    fields = [(n, t) for r in scope.relations for n, t in r.fields]
+    names = unique_names([n for n, _ in fields])
+    row = row_type([(n, t) for n, (_, t) in zip(names, fields, strict=True)], False)
+
+    def filled(r: Rel) -> Rel | None:
+        if isinstance(r, FunctionCorrelate) and r.correl and r.row is None:
+            return replace(r, row=row)
+        return None
+
+    return transform_up(rel, filled)
