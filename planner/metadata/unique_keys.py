@@ -15,6 +15,7 @@ from planner.algebra import (
     ChangelogNormalize,
     DropUpdateBefore,
     Exchange,
+    Expand,
     Filter,
     Join,
     MiniBatchAssigner,
@@ -95,7 +96,9 @@ def _keys(rel: Rel, upsert: bool) -> Keys:
         return _keys(rel.input, upsert)
     if isinstance(rel, Exchange):
         keys = _keys(rel.input, upsert)
-        return _containing(keys, frozenset(rel.keys)) if upsert else keys
+        return _containing(keys, frozenset(rel.keys), _immutable(rel.input)) if upsert else keys
+    if isinstance(rel, Expand):
+        return _of_expand(rel, upsert)
     if isinstance(rel, Aggregate) and upsert and is_python(rel):
         return _NONE
     if isinstance(rel, (Aggregate, GlobalAggregate)):
@@ -172,8 +175,44 @@ def _source(rex: Rex) -> int | None:
     return None
 
 
-def _containing(keys: Keys, required: frozenset[int]) -> Keys:
-    return frozenset(k for k in keys if required <= k)
+def _containing(keys: Keys, required: frozenset[int], immutable: frozenset[int] = frozenset()) -> Keys:
+    """The keys by which changes stay in order when rows are sent by ``required``: those that hold it, or that columns
+    which no update changes complete."""
+    return frozenset(k for k in keys if required <= k | immutable)
+
+
+def _immutable(rel: Rel) -> frozenset[int]:
+    """Columns that no update changes (``FlinkRelMdImmutableColumns``): those of primary keys."""
+    found: frozenset[int] = frozenset()
+    if isinstance(rel, Scan):
+        found = frozenset(rel.key or ())
+    elif isinstance(rel, (Project, Calc)):
+        below = _immutable(rel.input)
+        found = frozenset(i for i, e in enumerate(rel.exprs) if isinstance(e, InputRef) and e.index in below)
+    elif isinstance(
+        rel, (Filter, Exchange, ChangelogNormalize, DropUpdateBefore, MiniBatchAssigner, WatermarkAssigner)
+    ):
+        found = _immutable(rel.input)
+    elif isinstance(rel, Join):
+        if rel.join_type in ("INNER", "LEFT", "SEMI", "ANTI"):
+            found = _immutable(rel.left)
+        if rel.join_type in ("INNER", "RIGHT"):
+            found |= frozenset(i + rel.left.width for i in _immutable(rel.right))
+    return found if found and upsert_keys(rel) else frozenset()
+
+
+def _of_expand(expand: Expand, upsert: bool) -> Keys:
+    """A key of the input that every projection keeps, and which of them it was."""
+    out = set()
+    for key in _keys(expand.input, upsert):
+        kept = frozenset(
+            i
+            for i in range(expand.width)
+            if all(isinstance(e := p[i], InputRef) and e.index in key for p in expand.projects)
+        )
+        if {e.index for i in kept if isinstance(e := expand.projects[0][i], InputRef)} == key:
+            out.add(kept | {expand.id_field})
+    return frozenset(out)
 
 
 def _of_join(join: Join, upsert: bool) -> Keys:
@@ -186,7 +225,8 @@ def _of_join(join: Join, upsert: bool) -> Keys:
     left_unique = bool(pairs) and any(k <= left_set for k in left)
     right_unique = bool(pairs) and any(k <= right_set for k in right)
     if upsert:
-        left, right = _containing(left, left_set), _containing(right, right_set)
+        left = _containing(left, left_set, _immutable(join.left))
+        right = _containing(right, right_set, _immutable(join.right))
     if join.join_type in ("SEMI", "ANTI"):
         return left
     out = {lk | frozenset(r + width for r in rk) for lk in left for rk in right}

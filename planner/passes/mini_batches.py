@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from planner.algebra import (
     Calc,
+    ChangelogNormalize,
     DropUpdateBefore,
     Exchange,
     Join,
@@ -27,7 +28,7 @@ from planner.time_algebra import TemporalJoin, WatermarkAssigner
 
 __all__ = ["assign_mini_batches", "mini_batches"]
 
-_PASSES_ON = (Calc, DropUpdateBefore, Exchange, Sink, Union, WatermarkAssigner)
+_PASSES_ON = (Calc, ChangelogNormalize, DropUpdateBefore, Exchange, Sink, Union, WatermarkAssigner)
 """Operators for which alone no mini-batches are made."""
 
 
