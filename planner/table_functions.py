@@ -45,6 +45,10 @@ class FunctionCorrelate(Single):
     @property
     def fields(self) -> tuple[Field, ...]:
         given = [(f.name, f.type) for f in self.call.type.fields]
+        if self.condition is not None and self.row is not None and self.call.operands[0].type.children[0].root == "ROW":
+            # what Flink calls the fields of rows when it has moved a filter in
+            names = [f.name for f in self.row.fields[self.input.width :]]
+            given = [(n, t) for n, (_, t) in zip(names, given, strict=False)]
         if self.join_type == "LEFT":
             given = [(n, t.as_nullable()) for n, t in given]
         whole = [*self.input.fields, *given]

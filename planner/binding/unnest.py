@@ -64,7 +64,7 @@ def bind_unnest(
     call = Call(given, (operand,), f"${name}$1")
     correl = f"$cor{number()}" if list(input_refs(operand)) else ""
     correlate = FunctionCorrelate(rel, call, kind, place, correl)
-    title, columns = _named(node, given, source)
+    title, columns = _named(node, given, operand.type.root == "MAP", source)
     if title and scope.relation([title]):
         raise SqlError(
             "SQL113",
@@ -104,9 +104,11 @@ def _row(t: LogicalType, numbered: bool) -> LogicalType | None:
     return row_type(fields, nullable)
 
 
-def _named(node: exp.Unnest, given: LogicalType, source: str) -> tuple[str, list[str]]:
+def _named(node: exp.Unnest, given: LogicalType, is_map: bool, source: str) -> tuple[str, list[str]]:
     """The name of the elements' table, and those of its columns."""
     fields = [f.name for f in given.fields]
+    if is_map:
+        fields[:2] = ["KEY", "VALUE"]
     alias = node.args.get("alias")
     if alias is None:
         return "", ["EXPR$0" if f == "f0" and len(fields) == 1 else f for f in fields]

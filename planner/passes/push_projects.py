@@ -40,7 +40,7 @@ def project_through_filter(rel: Rel) -> Rel | None:
     if not isinstance(rel, Project) or not isinstance(rel.input, Filter) or _has_window(rel.exprs):
         return None
     below = rel.input.input
-    if isinstance(below, FunctionCorrelate):
+    if isinstance(below, FunctionCorrelate) and below.join_type == "INNER":
         return None  # in Flink the filter stands inside of the correlate here
     used = {i for e in (*rel.exprs, rel.input.condition) for i in input_refs(e)}
     if not used:
