@@ -297,10 +297,9 @@ class Union(Rel):
 
 @dataclass(frozen=True)
 class SetOperation(Pair):
-    """INTERSECT or EXCEPT of two inputs; with ``all`` as many of equal rows as both have, or the left has more."""
+    """The rows of both inputs (INTERSECT), or of the left one that the right one does not have (EXCEPT), each once."""
 
     operator: Literal["INTERSECT", "EXCEPT"]
-    all: bool = False
 
     @property
     def fields(self) -> tuple[Field, ...]:

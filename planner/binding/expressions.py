@@ -79,6 +79,9 @@ class ExpressionBinder:
         windows: whether OVER may be used.
     """
 
+    grouped: ClassVar[bool] = False
+    """Whether it binds over groups."""
+
     def __init__(
         self,
         scope: Scope,

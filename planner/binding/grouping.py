@@ -69,6 +69,8 @@ class GroupingBinder(ExpressionBinder):
         aliases: output name by select item, to name keys and calls.
     """
 
+    grouped = True
+
     def __init__(
         self,
         rel: Rel,

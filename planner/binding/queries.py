@@ -152,8 +152,10 @@ class QueryBinder:
                     hint="CAST one side",
                 )
         if isinstance(node, (exp.Intersect, exp.Except)):
+            if not node.args.get("distinct"):
+                raise not_supported(f"{word} ALL", self.place(node.expression), f"{word} leaves each row once")
             operator: Operator = "INTERSECT" if isinstance(node, exp.Intersect) else "EXCEPT"
-            return SetOperation(left, right, operator, not node.args.get("distinct"))
+            return SetOperation(left, right, operator)
         return Union((left, right), not node.args.get("distinct"))
 
     # SELECT
@@ -162,7 +164,7 @@ class QueryBinder:
         from_ = node.args.get("from_")
         hints = TtlHints.read(node.args.get("hint"), self.source)
         if from_ is None:
-            source: tuple[Rel, Scope] = (one_row(), Scope(self.source))
+            source: tuple[Rel, Scope] = (one_row(), Scope(self.source, subqueries=self.subquery, outer=self.outer))
         else:
             source = self._from(from_.this, node.args.get("joins") or [], hints)
         rel, scope = source

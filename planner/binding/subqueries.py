@@ -57,7 +57,8 @@ def exists(binder: ExpressionBinder, node: exp.Expr) -> Rex:
     rel, number = _bound(binder, node.this)
     while isinstance(rel, Project):
         rel = rel.input
-    return SubQuery(BOOLEAN.not_null(), "EXISTS", rel, number, ttls=binder.scope.query_ttls, place=binder.place(node))
+    ttls, place = binder.scope.query_ttls, binder.place(node)
+    return SubQuery(BOOLEAN.not_null(), "EXISTS", rel, number, ttls=ttls, grouped=binder.grouped, place=place)
 
 
 def scalar_query(binder: ExpressionBinder, node: exp.Expr) -> Rex:
@@ -74,8 +75,9 @@ def scalar_query(binder: ExpressionBinder, node: exp.Expr) -> Rex:
             place=binder.place(node),
             expected="one column",
         )
+    ttls, place = binder.scope.query_ttls, binder.place(node)
     return SubQuery(
-        rel.fields[0][1].as_nullable(), "SCALAR", rel, number, ttls=binder.scope.query_ttls, place=binder.place(node)
+        rel.fields[0][1].as_nullable(), "SCALAR", rel, number, ttls=ttls, grouped=binder.grouped, place=place
     )
 
 
@@ -102,6 +104,7 @@ def _compared(
         tuple(operands),
         comparison,
         binder.scope.query_ttls,
+        binder.grouped,
         place,
     )
 

@@ -49,7 +49,7 @@ from planner.metadata.unique_keys import are_unique
 from planner.passes import hep
 from planner.passes.build import filtered
 from planner.passes.decorrelate_subqueries import expressions_of
-from planner.passes.push_filters import filter_into_join, filter_through_project
+from planner.passes.push_filters import filter_into_correlated_join, filter_through_project
 
 __all__ = ["decorrelate"]
 
@@ -62,7 +62,9 @@ def decorrelate(rel: Rel) -> Rel:
     if not any(isinstance(r, Correlate) for r in walk_rels(rel)):
         return rel
     rel = hep.sequence(rel, (_remove_single_value, _pull_up_projection))
-    rel = hep.collection(rel, (_pull_up_aggregate, filter_into_join, filter_through_project, _filter_into_correlate))
+    rel = hep.collection(
+        rel, (_pull_up_aggregate, filter_into_correlated_join, filter_through_project, _filter_into_correlate)
+    )
     return _Decorrelator(rel).run()
 
 
@@ -158,6 +160,12 @@ def _pull_up_aggregate(rel: Rel) -> Rel | None:
     exprs = (
         values if project is None else [substitute(retyped(e, [v.type for v in values]), values) for e in project.exprs]
     )
+
+    def own(e: Rex) -> Rex | None:
+        found = outer_of(e)
+        return InputRef(e.type, found[1]) if found is not None and found[0] == rel.number else None
+
+    exprs = [rewrite(e, own) for e in exprs]
     names = [*field_names(rel.left), *field_names(rel.right)]
     wanted = [t for _, t in rel.fields[width:]]
     exprs = [e if same_type(e.type, t) else cast(e, t) for e, t in zip(exprs, wanted, strict=True)]
@@ -334,7 +342,9 @@ class _Decorrelator:
         width, old = left.rel.width, rel.left.width
         where = {**left.where, **{old + i: width + k for i, k in right.where.items()}}
         outer = {**left.outer, **{o: width + f for o, f in right.outer.items()}}
-        if (left.outer and rel.join_type != "INNER") or (right.outer and rel.join_type not in ("INNER", "RIGHT")):
+        if (left.outer and rel.join_type not in ("INNER", "LEFT")) or (
+            right.outer and rel.join_type not in ("INNER", "RIGHT")
+        ):
             raise not_supported("a reference to the row around below an outer join", rel.place)
         if any(outer_of(e) is not None and outer_of(e) not in outer for e in walk(rel.condition)):
             raise not_supported("a reference to the row around in the condition of a join", rel.place)

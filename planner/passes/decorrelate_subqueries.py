@@ -48,7 +48,7 @@ that row and its rows."""
 
 def decorrelated(outer: Filter) -> Decorrelated | None:
     """The queries of the condition of ``outer``, those of queries in them apart; None where one of them refers to the
-    outside in a way that is no condition."""
+    outside in a way that is no condition, or to a row of a grouping."""
     out: dict[int, tuple[Rel, Rex]] = {}
     for query in [e for e in walk(outer.condition) if isinstance(e, SubQuery)]:
         rel = query.rel
@@ -56,6 +56,8 @@ def decorrelated(outer: Filter) -> Decorrelated | None:
             rel = identity(rel)
         if not any(mentions(e, query.number) for r in walk_rels(rel) for e in expressions_of(r)):
             continue
+        if query.grouped:
+            return None
         try:
             frame = _decorrelated(rel, query.number)
         except _UnsupportedError:

@@ -32,6 +32,7 @@ from planner.passes.build import filtered
 
 __all__ = [
     "equi_keys",
+    "filter_into_correlated_join",
     "filter_into_join",
     "filter_through_aggregate",
     "filter_through_project",
@@ -121,7 +122,14 @@ def _classify(
     return left, right, rest
 
 
-def _perform(join: Join, above: list[Rex]) -> Rel | None:
+def filter_into_correlated_join(rel: Rel) -> Rel | None:
+    """As :func:`filter_into_join`, but what holds for one side is not said of the other (Calcite's ``FilterJoinRule``)."""
+    if not isinstance(rel, Filter) or not isinstance(rel.input, Join):
+        return None
+    return _perform(rel.input, [collapsed(t) for t in conjunctions(rel.condition)], infers=False)
+
+
+def _perform(join: Join, above: list[Rex], *, infers: bool = True) -> Rel | None:
     width = join.left.width
     original = conjunctions(join.condition)
     if not above and not original:
@@ -140,9 +148,9 @@ def _perform(join: Join, above: list[Rex]) -> Rel | None:
     if not left and not right and unmoved and join_type == join.join_type:
         return None
     condition = and_(kept)
-    if join_type in ("INNER", "LEFT", "RIGHT"):
+    if infers and join_type in ("INNER", "LEFT", "RIGHT"):
         _infer(join, condition, above, left, right, join_type)
-    if join_type == "INNER":
+    if infers and join_type == "INNER":
         _infer(join, None, original, left, right, join_type)
     new = replace(
         join,

@@ -65,11 +65,10 @@ def project_through_join(rel: Rel) -> Rel | None:
     used = {i for e in (*rel.exprs, join.condition) for i in input_refs(e)}
     if isinstance(join, TemporalJoin):
         used |= {join.left_time, *(() if join.right_time is None else (width + join.right_time,))}
-    if not one_sided:
-        if not any(i < width for i in used):
-            used.add(0)
-        if not any(i >= width for i in used):
-            used.add(width)
+    if not any(i < width for i in used):
+        used.add(0)
+    if not one_sided and not any(i >= width for i in used):
+        used.add(width)
     if len(used) == total:
         return None
     kept = sorted(used)
