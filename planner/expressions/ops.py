@@ -109,12 +109,13 @@ class SubQuery(Rex):
     """A query inside an expression: ``IN``, ``EXISTS``, ``SOME`` (``comparison`` with any of its rows) or ``SCALAR``.
 
     Fields of the row around it appear in its relation as :func:`outer_field` of its ``number``. ``ttls`` are the
-    lifetimes of the states of its join; ``grouped`` says that the row around is of a grouping. It never reaches a plan: passes turn it into joins.
+    lifetimes of the states of its join; ``grouped`` says that the row around is of a grouping. It never reaches a
+    plan: passes turn it into joins.
     """
 
     operator: str
     rel: Rel
-    number: int
+    number: int = field(compare=False)
     operands: tuple[Rex, ...] = ()
     comparison: str = "="
     ttls: tuple[int | None, int | None] = (None, None)

@@ -62,9 +62,8 @@ def decorrelate(rel: Rel) -> Rel:
     if not any(isinstance(r, Correlate) for r in walk_rels(rel)):
         return rel
     rel = hep.sequence(rel, (_remove_single_value, _pull_up_projection))
-    rel = hep.collection(
-        rel, (_pull_up_aggregate, filter_into_correlated_join, filter_through_project, _filter_into_correlate)
-    )
+    filters = (filter_into_correlated_join, filter_through_project, _filter_into_correlate)
+    rel = hep.collection(rel, (_pull_up_aggregate, *filters))
     return _Decorrelator(rel).run()
 
 

@@ -210,6 +210,8 @@ def _aggregate(rel: Aggregate, number: int) -> _Frame:
     below = frame.rel
     if frame.condition is None:
         return _Frame(replace(rel, input=below), None, _same(rel.width))
+    if any(kind(t) != "=" for t in conjunctions(frame.condition)):
+        raise _UnsupportedError  # what is grouped by the compared fields would be other groups
     keys = [frame.where[g] for g in rel.group]
     constant = [k for k in keys if isinstance(below, Project) and isinstance(below.exprs[k], Literal)]
     if constant:

@@ -123,7 +123,7 @@ def _classify(
 
 
 def filter_into_correlated_join(rel: Rel) -> Rel | None:
-    """As :func:`filter_into_join`, but what holds for one side is not said of the other (Calcite's ``FilterJoinRule``)."""
+    """As :func:`filter_into_join`, but nothing is concluded for the other side (Calcite's ``FilterJoinRule``)."""
     if not isinstance(rel, Filter) or not isinstance(rel.input, Join):
         return None
     return _perform(rel.input, [collapsed(t) for t in conjunctions(rel.condition)], infers=False)

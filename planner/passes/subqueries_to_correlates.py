@@ -91,14 +91,7 @@ def _first(rex: Rex) -> SubQuery | None:
 
 def _replaced(rex: Rex, query: SubQuery, value: Rex) -> Rex:
     """``rex`` with ``value`` for ``query`` and for queries that are the same."""
-    alike = replace(query, number=0) if not _refers(query) else None
-
-    def change(e: Rex) -> Rex | None:
-        if e is query:
-            return value
-        return value if isinstance(e, SubQuery) and replace(e, number=0) == alike else None
-
-    return rewrite(rex, change)
+    return rewrite(rex, lambda e: value if e == query else None)
 
 
 def _is_term(condition: Rex, query: SubQuery) -> bool:
