@@ -66,7 +66,7 @@ QUERIES = [
     "SELECT a, b FROM t WHERE c = 'zz' AND a IN (SELECT a FROM u) AND NOT EXISTS (SELECT 1 FROM r WHERE r.b = t.b)",
     "SELECT a, b FROM t WHERE COALESCE((SELECT MAX(b) FROM u WHERE u.c = t.c), 0) > 3",
     "SELECT a, b FROM t WHERE (SELECT MAX(b) FROM u WHERE u.c = t.c) IS NULL",
-    "WITH q AS (SELECT a, MAX(b) AS m FROM r GROUP BY a) SELECT a, b FROM t WHERE b < (SELECT m FROM q WHERE q.a = t.a)",
+    "WITH q AS (SELECT a, MAX(b) m FROM r GROUP BY a) SELECT a, b FROM t WHERE b < (SELECT m FROM q WHERE q.a = t.a)",
 ]  # fmt: skip
 
 
