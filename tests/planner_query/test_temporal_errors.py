@@ -70,3 +70,19 @@ def test_lifetimes_of_a_temporal_join_from_a_hint() -> None:
     ).as_json_string()
     state = plan[plan.index('"leftState"') - 80 : plan.index('"rightState"')]
     assert '"ttl" : "1 d"' in state and '"ttl" : "1 h"' in state
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "o.ot = r.rt",
+        "o.cur = r.cur AND o.ot BETWEEN r.rt AND r.rt + INTERVAL '1' HOUR",
+        "o.cur = r.cur AND r.rt > o.ot - INTERVAL '1' HOUR AND r.rt <= o.ot",
+    ],
+)
+def test_interval_joins_are_refused(condition: str) -> None:
+    session = TableEnvironment.create()
+    for statement in read_script(TABLES):
+        session.execute_statement(statement)
+    with pytest.raises(SqlError, match="interval join"):
+        session.compile_plan_sql(f"INSERT INTO s SELECT o.oid, r.rate FROM o JOIN r ON {condition}")
