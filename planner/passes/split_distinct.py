@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from execnodes.functions import make_call
-from execnodes.rex import InputRef, Literal, Rex
+from execnodes.rex import Call, InputRef, Literal, Rex
 from execnodes.types import BIGINT, BOOLEAN, INT
 from planner.algebra import AggCall, Aggregate, Expand, Project, Rel, field_names, refs_to, transform_up, unique_names
 from planner.config import value
@@ -55,7 +55,8 @@ def _bucketed(rel: Rel, hashed: Sequence[int], buckets: int) -> Project:
     """``rel`` with the bucket of each of the given fields."""
     refs = refs_to(rel)
     number = Literal(INT.not_null(), buckets)
-    extra = [make_call("MOD", [make_call("HASH_CODE", [refs[a]]), number]) for a in hashed]
+    hashes = [Call(INT.as_nullable(refs[a].type.nullable), (refs[a],), "$HASH_CODE$1") for a in hashed]
+    extra = [make_call("MOD", [h, number]) for h in hashes]
     names = [*field_names(rel), *(f"$f{rel.width + i}" for i in range(len(hashed)))]
     return Project(rel, (*refs, *extra), tuple(unique_names(names)))
 
@@ -106,7 +107,7 @@ def _expanded(
                 test = and_([test, InputRef(BOOLEAN.not_null(), c.filter)])
             flag = flags[numbers[k], c.filter] = len(exprs)
             exprs.append(test)
-            shown.append(f"$g_{numbers[k]}" + (f"_{c.filter}" if f"$g_{numbers[k]}" in shown else ""))
+            shown.append(f"$g_{numbers[k]}")
         made.append(replace(c, filter=flag))
     return Project(expand, tuple(exprs), tuple(unique_names(shown))), made
 
