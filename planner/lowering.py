@@ -53,7 +53,7 @@ from planner.metadata.unique_keys import join_input_keys, smallest_key, upsert_k
 from planner.passes.multi_joins import common_keys, equal_fields
 from planner.passes.push_filters import equi_keys, is_equi_key, null_filters
 from planner.phased import GlobalAggregate, IncrementalAggregate, LocalAggregate
-from planner.phased_lowering import agg_calls, phased_fields
+from planner.phased_lowering import agg_calls, nameless, phased_fields
 from planner.physical import Deduplicate, Physical, changelog_mode, execution_type
 from planner.python_operators import is_python
 from planner.table_functions import FunctionCorrelate
@@ -123,7 +123,7 @@ class _Lowering:
         data["outputType"] = rel_type(node.rel).to_json()
         data["description"] = describe(node)
         shareable = self.share_scans if isinstance(node.rel, Scan) else self.share and not isinstance(node.rel, Sink)
-        key = json.dumps([_nameless(data, node.rel), inputs, node.update])
+        key = json.dumps([nameless(data, node.rel), inputs, node.update])
         if shareable and key in self.known:
             return self.known[key]
         number = len(self.nodes) + 1
@@ -492,14 +492,6 @@ _NODES: dict[type[Rel], tuple[str, Callable[[_Lowering, Physical], Json]]] = {
 
 def _sort_spec(order: Order) -> Json:
     return {"fields": [{"index": i, "isAscending": a, "nullIsLast": last} for i, a, last in order]}
-
-
-def _nameless(data: Json, rel: Rel) -> Json:
-    """A node without what does not keep two of its kind apart: the names of calls in local phases."""
-    if not isinstance(rel, (LocalAggregate, IncrementalAggregate)):
-        return data
-    nameless = {k: [{**c, "name": None} for c in v] for k, v in data.items() if k.endswith("ggCalls")}
-    return {**data, **nameless}
 
 
 def _input_properties(rel: Rel) -> list[Json]:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from planner.algebra import AggCall, MiniBatchAssigner, rel_type
+from planner.algebra import AggCall, MiniBatchAssigner, Rel, rel_type
 from planner.phased import GlobalAggregate, IncrementalAggregate, LocalAggregate
 from planner.physical import Physical
 
-__all__ = ["agg_calls", "phased_fields"]
+__all__ = ["agg_calls", "nameless", "phased_fields"]
 
 Json: TypeAlias = dict[str, Any]
 State: TypeAlias = Callable[[int, int | None, str], Json]
@@ -80,3 +80,11 @@ def phased_fields(node: Physical, state: State) -> Json:
         "partialAggNeedRetraction": local.retraction,
         "state": [state(0, rel.ttl, "incrementalGroupAggregateState")],
     }
+
+
+def nameless(data: Json, rel: Rel) -> Json:
+    """A node without what does not keep two of its kind apart: the names of calls in local phases."""
+    if not isinstance(rel, (LocalAggregate, IncrementalAggregate)):
+        return data
+    nameless = {k: [{**c, "name": None} for c in v] for k, v in data.items() if k.endswith("ggCalls")}
+    return {**data, **nameless}

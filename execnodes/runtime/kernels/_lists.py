@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 
 from execnodes.runtime.kernels._net import Ints, key_ids, ranks, replay, stable_order
 
@@ -22,21 +23,19 @@ def exploded(lists: pl.Series) -> tuple[Ints, pl.DataFrame]:
 
 def packed(owners: Ints, frame: pl.DataFrame, count: int, name: str, dtype: pl.DataType) -> pl.Series:
     """Lists of structs of the rows of ``frame``, one per number 0 .. count - 1, in the rows' order; empty ones NULL."""
-    order = stable_order(owners) if len(owners) else owners
-    lengths = np.bincount(owners, minlength=count)
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
     if not len(owners):
         return pl.Series(name, [None], dtype=dtype).new_from_index(0, count)
-    values = pl.Series("e", frame[order].to_struct()).cast(dtype.inner)  # type: ignore[attr-defined]
-    groups = pl.DataFrame([pl.Series("g", owners[order]), values]).group_by("g", maintain_order=True).agg(pl.col("e"))
-    place = np.full(count, -1, np.int64)
-    place[groups["g"].to_numpy()] = np.arange(groups.height)
-    assert offsets[-1] == len(owners)
-    found = groups["e"].alias(name)
-    if groups.height == count:
-        return found
-    none = pl.Series(name, [None], dtype=found.dtype)
-    return pl.concat([found, none])[np.where(place < 0, groups.height, place)]
+    lengths = np.bincount(owners, minlength=count)
+    if (owners[1:] < owners[:-1]).any():
+        frame = frame[stable_order(owners)]
+    inner: pl.DataType = dtype.inner  # type: ignore[attr-defined]
+    values = frame.to_struct().cast(inner).rechunk().to_arrow()
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    empty = lengths == 0
+    lists = pa.LargeListArray.from_arrays(
+        pa.array(offsets, pa.int64(), mask=np.append(empty, False) if empty.any() else None), values
+    )
+    return pl.Series(name, lists).cast(dtype)
 
 
 def elements(values: pl.Series, now: int) -> pl.DataFrame:

@@ -131,6 +131,15 @@ class Partials(FrozenKernel):
 
     def pairs(self, number: int, frame: pl.DataFrame) -> tuple[Ints, pl.DataFrame]:
         """The values of a table in the partial results ``frame``: the row of each, and key, value and counts."""
+        kept: tuple[pl.DataFrame, dict[int, tuple[Ints, pl.DataFrame]]] | None = self.__dict__.get("_pairs")
+        if kept is None or kept[0] is not frame:
+            # What the lookup of state takes apart, the processing of the same frame needs again.
+            kept = self.__dict__["_pairs"] = (frame, {})
+        if number not in kept[1]:
+            kept[1][number] = self._pairs_of(number, frame)
+        return kept[1][number]
+
+    def _pairs_of(self, number: int, frame: pl.DataFrame) -> tuple[Ints, pl.DataFrame]:
         owners, found = exploded(frame[list_name(number)])
         if not len(owners):
             found = pl.DataFrame(schema=self._fields(self.kernel.values[number]))

@@ -234,6 +234,8 @@ class Values:
             codes: the group of each.
             state, born: as for :meth:`changes`.
         """
+        if not self.retract and len(self.filters) == 1:
+            return self._arrivals(pairs, np.arange(pairs.height), codes, state)
         ids, (codes_in, codes_state) = ids_of((pairs, state), list(self.table.identity))
         first = np.sort(ids.first[ids.first < pairs.height])
         number = np.full(ids.count, -1, np.int64)
