@@ -1,4 +1,4 @@
-"""STATE_TTL and MULTI_JOIN hints: reading them, and which operator of a SELECT takes them."""
+"""STATE_TTL, MULTI_JOIN and LOOKUP hints: reading them, and which operator of a SELECT takes them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from sqlglot import exp
 from execnodes.errors import SqlError, StateplanError, nearest
 from execnodes.ttl import parse_ttl
 from planner.binding.errors import not_supported
+from planner.binding.lookup_hints import read_lookup_hint
 from planner.binding.scope import Relation
 from planner.positions import place_of
 
 __all__ = ["QUERY_STATES", "TtlHints"]
 
-_JOIN_HINTS = ("BROADCAST", "SHUFFLE_HASH", "SHUFFLE_MERGE", "NEST_LOOP", "LOOKUP")
-_KNOWN = ("STATE_TTL", "MULTI_JOIN", *_JOIN_HINTS)
+_JOIN_HINTS = ("BROADCAST", "SHUFFLE_HASH", "SHUFFLE_MERGE", "NEST_LOOP")
+_KNOWN = ("STATE_TTL", "MULTI_JOIN", "LOOKUP", *_JOIN_HINTS)
 
 
 class TtlHints:
@@ -30,11 +31,13 @@ class TtlHints:
         places: Mapping[str, exp.Expr],
         source: str,
         multi: Mapping[str, exp.Expr] | None = None,
+        lookups: Mapping[str, exp.Expr] | None = None,
     ) -> None:
         self.lifetimes = dict(lifetimes)
         self.places = dict(places)
         self.source = source
         self.multi = dict(multi or {})
+        self.lookups = dict(lookups or {})
 
     @classmethod
     def read(cls, hint: exp.Expr | None, source: str) -> TtlHints:
@@ -46,10 +49,15 @@ class TtlHints:
         merged: dict[str, int] = {}
         places: dict[str, exp.Expr] = {}
         multi: dict[str, exp.Expr] = {}
+        lookups: dict[str, exp.Expr] = {}
         for item in hint.expressions if hint is not None else ():
             name = item.name.upper()
             if name == "MULTI_JOIN":
                 multi |= cls._read_tables(item, source)
+                continue
+            if name == "LOOKUP":
+                table, where_named = read_lookup_hint(item, source)
+                lookups.setdefault(table, where_named)
                 continue
             if name in _JOIN_HINTS:
                 raise not_supported(f"the hint {name}", place_of(item, source))
@@ -64,7 +72,7 @@ class TtlHints:
             one, where = cls._read_one(item, source)
             merged = {**one, **merged}
             places = {**where, **places}
-        return cls(merged, places, source, multi)
+        return cls(merged, places, source, multi, lookups)
 
     @staticmethod
     def _read_tables(item: exp.Expr, source: str) -> dict[str, exp.Expr]:
@@ -141,7 +149,7 @@ class TtlHints:
         """
         names = [r.name for r in relations]
         paths = [r.path for r in relations if r.path]
-        for what, keys in (("MULTI_JOIN", self.multi), ("STATE_TTL", self.places)):
+        for what, keys in (("MULTI_JOIN", self.multi), ("LOOKUP", self.lookups), ("STATE_TTL", self.places)):
             for key, node in keys.items():
                 if key in names or (with_queries and key in QUERY_STATES):
                     continue

@@ -24,6 +24,24 @@ CASES = [
     ("SELECT t.a, t.b FROM t JOIN u USING (b)", "SQL100", "b", "no column 'b'", None),
     ("SELECT x.a, x.b FROM (SELECT a FROM t) AS x(a, b)", "SQL115", "AS x(a, b)", "'x' has 1 column", None),
     ("SELECT a, ROW_NUMBER() OVER w FROM p", "SQL105", "w", "no window 'w'", None),
+    # LOOKUP
+    ("SELECT /*+ LOOKUP('async'='true') */ a, b FROM t", "SQL121", "LOOKUP('async'='true')", "without a table", None),
+    ("SELECT /*+ LOOKUP('tabel'='t') */ a, b FROM t", "SQL121", "'tabel'='t'", "no option 'tabel'", "'table'?"),
+    ("SELECT /*+ LOOKUP('table'='x') */ a, b FROM t", "SQL123", "'x'", "the LOOKUP hint names 'x'", None),
+    (
+        "SELECT /*+ LOOKUP('table'='t', 'timeout'='soon') */ a, b FROM t",
+        "SQL121",
+        "'soon'",
+        "'timeout' of a LOOKUP hint cannot be 'soon'",
+        None,
+    ),
+    (
+        "SELECT /*+ LOOKUP('table'='t', 'retry-predicate'='lookup_miss') */ a, b FROM t",
+        "SQL150",
+        "'retry-predicate'='lookup_miss'",
+        "looking again",
+        None,
+    ),
     # functions between rows and changes
     ("SELECT a, b FROM FROM_CHANGELOG(TABLE t, DESCRIPTOR(cc))", "SQL119", "DESCRIPTOR", "'cc'", "'c'?"),
     ("SELECT a, b FROM FROM_CHANGELOG(TABLE t, DESCRIPTOR(a))", "SQL119", "DESCRIPTOR", "of type INT", None),
