@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from execnodes.model import Flag
 from execnodes.nodes.base import FieldRef, StatefulNode, StateList, field_types
 from execnodes.ranking import (
+    AppendFastStrategy,
+    ConstantRange,
     ConstantRangeWithoutEnd,
     PartitionSpec,
     RankRange,
@@ -84,6 +86,8 @@ class RankBase(StatefulNode):
         return (*types, BIGINT.not_null()) if self.output_row_number else types
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
+        from execnodes.runtime.kernels._topn import TopN
+        from execnodes.runtime.kernels.local_topn import LocalTopN
         from execnodes.runtime.kernels.rank import rank_kernel
         from execnodes.runtime.operators import Stateful
 
@@ -105,7 +109,11 @@ class RankBase(StatefulNode):
             self.output_row_number,
             self.generate_update_before,
         )
-        return Stateful(kernel, (self.partition.fields,))
+        before: tuple[LocalTopN, ...] = ()
+        append = isinstance(self.rank_strategy, AppendFastStrategy)
+        if append and isinstance(given, ConstantRange) and isinstance(kernel, TopN):
+            before = (LocalTopN(kernel, given.end),)
+        return Stateful(kernel, (self.partition.fields,), before)
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         names = joined_names(inputs)

@@ -207,6 +207,14 @@ class TopN(FrozenKernel):
         places[order] = ranks(groups[order]) + 1
         return Pool(rows, kept, groups, count, order, places)
 
+    def partitions(self, rows: pl.DataFrame) -> int:
+        """How many partitions ``rows`` are of."""
+        return int(key_ids(rows, self._keys).count)
+
+    def places(self, rows: pl.DataFrame) -> Ints:
+        """The place of each row in its partition, from 1; rows of equal order as they come."""
+        return self._pool(rows, 0, np.arange(rows.height)).places
+
     def _ties(self, rows: pl.DataFrame) -> Ints:
         """The rows numbered by partition and values of the order: equal for rows of equal order."""
         return key_ids(rows, tuple(dict.fromkeys((*self._keys, *self._sort_columns)))).codes
