@@ -372,8 +372,7 @@ def _multi_join(node: Physical) -> list[str]:
         out.append(f"stateTtlHints=[[[STATE_TTL options:[{', '.join(t or '0s' for t in rel.ttl_texts)}]]]]")
     conditions = ", ".join(expression(c, rel.names) for c in rel.conditions[1:])
     select = ",".join(rel.names)
-    row = "RecordType(" + ", ".join(f"{calcite_type(t)} {n}" for n, t in rel.fields) + ")"
-    return [*out, f"joinConditions=[{conditions}]", f"select=[{select}]", f"rowType=[{row}]"]
+    return [*out, f"joinConditions=[{conditions}]", f"select=[{select}]", f"rowType=[{_record(rel)}]"]
 
 
 def _changelog_function(node: Physical) -> list[str]:
@@ -381,12 +380,11 @@ def _changelog_function(node: Physical) -> list[str]:
     assert isinstance(rel, ChangelogFunction)
     op = "DEFAULT()" if rel.op is None else f"DESCRIPTOR({charset(rel.op)})"
     mapping = "DEFAULT()" if rel.mapping is None else _prefix(rel.mapping, ())
-    row = "RecordType(" + ", ".join(f"{calcite_type(t)} {n}" for n, t in rel.fields) + ")"
     return [
         f"invocation=[{rel.name}(TABLE(#0), {op}, {mapping}, DEFAULT(), DEFAULT())]",
         "uid=[null]",
         f"select=[{','.join(n for n, _ in rel.fields)}]",
-        f"rowType=[{row}]",
+        f"rowType=[{_record(rel)}]",
     ]
 
 
@@ -435,6 +433,10 @@ def _call_text(call: Call, names: Sequence[str]) -> str:
 
 def _shown_type(t: LogicalType) -> str:
     return calcite_type(t).replace("RecordType(", "RecordType:peek_no_expand(")
+
+
+def _record(rel: Rel) -> str:
+    return "RecordType(" + ", ".join(f"{calcite_type(t)} {n}" for n, t in rel.fields) + ")"
 
 
 def _input_spec(rel: Join, side: int) -> str:

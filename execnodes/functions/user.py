@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
-from execnodes.errors import DataError, RunError
+from execnodes.errors import DataError, RunError, StateplanError
 from execnodes.types import LogicalType
 
 __all__ = ["FunctionContext", "FunctionKind", "Row", "UserFunction"]
@@ -134,6 +134,15 @@ class UserFunction:
         if found is None:
             raise RunError("RUN071", f"the function {self.name} has no method '{name}'", hint=self._where())
         return found
+
+    def call(self, method: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+        """What ``method`` gives. Raises DataError DATA310 for an exception inside; errors with a code pass."""
+        try:
+            return method(*arguments)
+        except StateplanError:
+            raise
+        except Exception as cause:  # whatever a user's code raises
+            raise self.failed(cause, arguments) from cause
 
     def _where(self) -> str | None:
         return f"called by {self.operator}" if self.operator else None

@@ -35,10 +35,10 @@ class WatermarkTransform:
     time_zone: str = "UTC"
 
     def __call__(self, frame: pl.DataFrame, now: int) -> pl.DataFrame:
-        """The same frame. Raises DataError DATA310 for a row without a time."""
+        """The same frame. Raises DataError DATA330 for a row without a time."""
         if frame[column(self.rowtime)].null_count():
             raise DataError(
-                "DATA310",
+                "DATA330",
                 f"the time attribute '{self.name}' of a row is NULL",
                 expected="a time in every row",
                 hint="leave out rows without one, or compute the column, for example with COALESCE",

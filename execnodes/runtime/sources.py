@@ -128,7 +128,8 @@ class ValuesReader(_EachRow):
             yield pl.DataFrame(height=len(self.rows))
         elif self.rows:
             schema = {column(i): t.polars() for i, t in enumerate(self.types)}
-            yield pl.concat([CalcTransform(row)(one, 0).cast(schema) for row in self.rows])  # type: ignore[arg-type]
+            casts = [pl.col(name).cast(kind) for name, kind in schema.items()]
+            yield pl.concat([CalcTransform(row)(one, 0).select(casts) for row in self.rows])
 
 
 def _plain(path: str) -> str:
@@ -202,9 +203,8 @@ class Sources:
     def close(self) -> None:
         """Marks the end of bounded input: a query started after it gets one more micro-batch, at the time of the last
         instant of a replay, else now."""
-        replay = [s for s in self._graph.sources if s.connector == "replay"]
-        instants = [at for s in replay for at in s.reader.table.instants()]  # type: ignore[attr-defined]
-        now = max(instants) if instants else time.time_ns() // 1_000_000
+        instants = self._instants()
+        now = instants[-1] if instants else time.time_ns() // 1_000_000
         folder = self._markers / _CLOSING
         count = sum(not p.name.startswith(".") for p in folder.iterdir())
         hidden = folder / f".{count:010d}_{now}"
@@ -221,10 +221,8 @@ class Sources:
         for source in self._graph.sources:
             if source.connector in ("filesystem", "replay"):
                 _require(source)
-        replay = [s for s in self._graph.sources if s.connector == "replay"]
-        if replay:
-            instants = sorted({at for s in replay for at in s.reader.table.instants()})  # type: ignore[attr-defined]
-            self._write_markers("replay", [(f"{at}", 0) for at in instants])
+        if any(s.connector == "replay" for s in self._graph.sources):
+            self._write_markers("replay", [(f"{at}", 0) for at in self._instants()])
         for source in self._graph.sources:
             if source.connector == "values":
                 self._write_markers(f"values-{source.uid}", [("0-1", 0)])
@@ -233,6 +231,11 @@ class Sources:
                 parts = max(1, min(int(self._options.get("parallelism.default", "2")), total))
                 edges = [total * i // parts for i in range(parts + 1)]
                 self._write_markers(f"datagen-{source.uid}", [(f"{a}-{b}", 0) for a, b in pairwise(edges) if a < b])
+
+    def _instants(self) -> list[int]:
+        """The distinct instants of all replay tables, ascending."""
+        readers = [s.reader for s in self._graph.sources if isinstance(s.reader, ReplayReader)]
+        return sorted({at for r in readers for at in r.table.instants()})
 
     def _write_markers(self, name: str, wanted: list[tuple[str, int]]) -> None:
         """One file per entry, in order of their modification times."""

@@ -221,9 +221,8 @@ def _aggregate(rel: Aggregate, number: int) -> _Frame:
     order += [i for i in range(below.width) if i not in order]
     where = {f: i for i, f in enumerate(order)}
     names = field_names(below)
-    project: Rel = Project(below, tuple(refs_to(below, order)), tuple(names[i] for i in order))
-    if is_identity(project.exprs, below):  # type: ignore[attr-defined]
-        project = below
+    exprs = tuple(refs_to(below, order))
+    project = below if is_identity(exprs, below) else Project(below, exprs, tuple(names[i] for i in order))
     calls = tuple(
         replace(
             c,

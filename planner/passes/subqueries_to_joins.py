@@ -48,11 +48,15 @@ def subqueries_to_joins(rel: Rel) -> Rel | None:
         if joined is None:
             return None
         below = joined
-        done = found
-        condition = rewrite(condition, lambda e, done=done: TRUE if e is done else None)  # type: ignore[misc]
+        condition = _answered(condition, found)
         found = _first(condition)
     rest = Filter(below, condition) if any(isinstance(e, SubQuery) for e in walk(condition)) else None
     return first_fields(rest or filtered(below, [condition]), rel.width)
+
+
+def _answered(condition: Rex, query: Rex) -> Rex:
+    """``condition`` with TRUE for a query that has become a join."""
+    return rewrite(condition, lambda e: TRUE if e is query else None)
 
 
 def _is_query(rex: Rex) -> bool:

@@ -15,7 +15,7 @@ from planner.config import value
 from planner.digest import needed_retractions
 from planner.passes.mini_batches import mini_batches
 from planner.phased import GlobalAggregate, IncrementalAggregate, LocalAggregate, merges
-from planner.physical import Physical
+from planner.physical import Kinds, Physical
 
 __all__ = ["in_two_phases"]
 
@@ -41,8 +41,8 @@ def _phased(node: Physical, incremental: bool) -> Physical:
     keys = tuple(range(len(rel.group)))
     exchange = Exchange(local, keys)
     made = GlobalAggregate(exchange, rel, retracts, retraction, below.rel)
-    inserts = frozenset({"INSERT"})
-    lower = Physical(local, (below,), inserts, "NONE")  # type: ignore[arg-type]
+    inserts: Kinds = frozenset({"INSERT"})
+    lower = Physical(local, (below,), inserts, "NONE")
     return replace(node, rel=made, inputs=(Physical(exchange, (lower,), lower.kinds, "NONE"),))
 
 

@@ -46,4 +46,4 @@ def test_codes_that_mean_nothing(code: str | None) -> None:
     given = frame(row_of("ss"), [(0, ("x", "c")), (0, ("y", code))])
     with pytest.raises(DataError) as error:
         FromChangelogTransform(1, 2, {"c": RowKind.INSERT})(given, 0)
-    assert error.value.code == "DATA320" and error.value.expected == "one of 'c'"
+    assert error.value.code == "DATA321" and error.value.expected == "one of 'c'"

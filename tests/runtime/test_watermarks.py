@@ -113,7 +113,7 @@ TIMESTAMP = LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", precision=3)
 def test_a_row_without_a_time_fails() -> None:
     transform = WatermarkTransform(InputRef(TIMESTAMP, 0), 0, "ts")
     frame = pl.DataFrame({"c0": [1, None]}, schema={"c0": pl.Datetime("ms")})
-    with pytest.raises(DataError, match="DATA310"):
+    with pytest.raises(DataError, match="DATA330"):
         transform(frame, 0)
     assert transform.watermark(frame, 0) == 1
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
@@ -68,12 +68,12 @@ def user_values(
         return _vector(function, inputs, result, height)
     call = function.caller()
     if not inputs:
-        out = [_called(function, call, ()) for _ in range(height)]
+        out = [function.call(call, ()) for _ in range(height)]
     else:
         lists = [python_values(s, t) for s, t in zip(inputs, types, strict=True)]
         out = []
         row: tuple[Any, ...] = ()
-        try:
+        try:  # around the loop, which would spend a good part of its time in function.call
             for row in zip(*lists, strict=True):
                 out.append(call(*row))
         except StateplanError:
@@ -81,13 +81,6 @@ def user_values(
         except Exception as cause:  # whatever a user's code raises
             raise function.failed(cause, row) from cause
     return column_of(out, result, function)
-
-
-def _called(function: UserFunction, call: Callable[..., Any], row: Sequence[Any]) -> Any:
-    try:
-        return call(*row)
-    except Exception as cause:  # whatever a user's code raises
-        raise function.failed(cause, row) from cause
 
 
 def _vector(function: UserFunction, inputs: Sequence[pl.Series], result: LogicalType, height: int) -> pl.Series:

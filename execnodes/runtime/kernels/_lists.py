@@ -28,6 +28,7 @@ def packed(owners: Ints, frame: pl.DataFrame, count: int, name: str, dtype: pl.D
     lengths = np.bincount(owners, minlength=count)
     if (owners[1:] < owners[:-1]).any():
         frame = frame[stable_order(owners)]
+    # A list, which the types of a schema do not say.
     inner: pl.DataType = dtype.inner  # type: ignore[attr-defined]
     values = frame.to_struct().cast(inner).rechunk().to_arrow()
     offsets = np.concatenate([[0], np.cumsum(lengths)])

@@ -8,6 +8,7 @@ and a tenth of that of a ``group_by`` with row lists. Hashed keys are compared i
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
@@ -17,11 +18,12 @@ import numpy.typing as npt
 import polars as pl
 
 from execnodes.changelog import KIND, RowKind, column
-from execnodes.runtime.kernel import ACCESS_TIME
+from execnodes.runtime.kernel import ACCESS_TIME, Step, Watermark
 from execnodes.types import LogicalType
 
 __all__ = [
     "Bools",
+    "EventTimeBase",
     "FrozenKernel",
     "Ints",
     "KeyIds",
@@ -60,6 +62,27 @@ class FrozenKernel:
 
     def __getstate__(self) -> dict[str, Any]:
         return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
+
+
+class EventTimeBase(FrozenKernel, ABC):
+    """Base of the kernels on event time; see :class:`execnodes.runtime.kernel.EventTimeKernel`."""
+
+    def process(
+        self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]
+    ) -> Step:
+        """As :meth:`advance`, while there is no watermark."""
+        return self.advance(inputs, state, now, ttl, Watermark())
+
+    @abstractmethod
+    def advance(
+        self,
+        inputs: Sequence[pl.DataFrame],
+        state: Sequence[pl.DataFrame],
+        now: int,
+        ttl: Sequence[int],
+        watermark: Watermark,
+    ) -> Step:
+        """One micro-batch."""
 
 
 class KeyIds:

@@ -70,8 +70,7 @@ def in_turn(old: Ints, new: Ints) -> tuple[Ints, Ints]:
 
 def sequence_after(kept: pl.DataFrame) -> int:
     """The number of the next row to arrive."""
-    last = kept[SEQUENCE].max() if kept.height else None
-    return 0 if last is None else int(last) + 1  # type: ignore[arg-type]
+    return int(kept[SEQUENCE].to_numpy().max(initial=-1)) + 1
 
 
 @dataclass(frozen=True)
@@ -143,6 +142,10 @@ class TopN(FrozenKernel):
     def _first(self) -> int:
         """The first number that is emitted."""
         return max(1, self.range.start) if isinstance(self.range, ConstantRange) else 1
+
+    def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+        """See :class:`execnodes.runtime.kernel.Kernel`: all rows of the partitions that are touched."""
+        return [lookup_frame(inputs[0], self._keys), *self._end_keys(inputs[0])]
 
     # -- the end of the range ----------------------------------------------------------------------------------------
 
@@ -218,6 +221,13 @@ class TopN(FrozenKernel):
     def _ties(self, rows: pl.DataFrame) -> Ints:
         """The rows numbered by partition and values of the order: equal for rows of equal order."""
         return key_ids(rows, tuple(dict.fromkeys((*self._keys, *self._sort_columns)))).codes
+
+    @staticmethod
+    def _with_equals(stays: Bools, kept: Bools, ties: Ints) -> Bools:
+        """``stays``, and those of ``kept`` that are of equal order (see :meth:`_ties`) with one of them."""
+        reaches = np.zeros(int(ties.max(initial=-1)) + 1, bool)
+        reaches[ties[stays]] = True
+        return stays | (kept & reaches[ties])
 
     def _promising(self, kept: pl.DataFrame, arrived: pl.DataFrame) -> pl.DataFrame:
         """``arrived`` without the rows that come behind all kept ones of a full partition, by the first field of the

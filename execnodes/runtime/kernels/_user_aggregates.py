@@ -6,13 +6,13 @@ Source of the semantics: PyFlink's ``SimpleAggsHandleFunction``.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
 
-from execnodes.errors import RunError, StateplanError
+from execnodes.errors import RunError
 from execnodes.functions.user import UserFunction
 from execnodes.functions.values import column_of, python_values
 from execnodes.runtime.kernels._accumulators import Changes, Fold
@@ -69,7 +69,7 @@ class UserFold(Fold):
             if group not in open_:
                 open_[group] = self._opened(kept[group])
             accumulator = open_[group]
-            replaced = self._called(accumulate if sign > 0 else retract, (accumulator, *row))
+            replaced = self._function.call(accumulate if sign > 0 else retract, (accumulator, *row))
             if replaced is not None:
                 open_[group] = replaced
         for group, accumulator in open_.items():
@@ -78,7 +78,7 @@ class UserFold(Fold):
 
     def value(self, state: pl.DataFrame) -> pl.Series:
         get_value = self._function.method("get_value")
-        found = [self._called(get_value, (self._opened(data),)) for data in state[self._column].to_list()]
+        found = [self._function.call(get_value, (self._opened(data),)) for data in state[self._column].to_list()]
         return column_of(found, self._result, self._function)
 
     def _rows(self, changes: Changes) -> list[tuple[Any, ...]]:
@@ -89,7 +89,9 @@ class UserFold(Fold):
         return list(zip(*lists, strict=True))
 
     def _opened(self, data: bytes | None) -> Any:
-        return self._called(self._function.method("create_accumulator"), ()) if data is None else pickle.loads(data)
+        return (
+            self._function.call(self._function.method("create_accumulator"), ()) if data is None else pickle.loads(data)
+        )
 
     def _closed(self, accumulator: Any) -> bytes:
         try:
@@ -101,11 +103,3 @@ class UserFold(Fold):
                 f"{type(cause).__name__}: {str(cause)[:200]}",
                 expected="something that pickle takes: numbers, texts, lists, dicts",
             ) from cause
-
-    def _called(self, method: Callable[..., Any], arguments: Sequence[Any]) -> Any:
-        try:
-            return method(*arguments)
-        except StateplanError:
-            raise
-        except Exception as cause:  # whatever a user's code raises
-            raise self._function.failed(cause, arguments) from cause

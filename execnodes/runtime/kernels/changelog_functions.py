@@ -35,7 +35,7 @@ class FromChangelogTransform:
         """The changes: ``c0, c1, ...`` and ``kind``.
 
         Raises:
-            DataError: DATA320, for a row whose code is NULL or unknown.
+            DataError: DATA321, for a row whose code is NULL or unknown.
         """
         given = frame[columns(self.width)[self.op]]
         kinds = given.replace_strict(
@@ -44,10 +44,8 @@ class FromChangelogTransform:
         if kinds.null_count():
             code = given.filter(kinds.is_null())[0]
             raise DataError(
-                "DATA320",
-                "FROM_CHANGELOG met a row without an operation code"
-                if code is None
-                else f"FROM_CHANGELOG met the unknown operation code '{code}'",
+                "DATA321",
+                f"FROM_CHANGELOG met the operation code {'NULL' if code is None else repr(code)}",
                 expected="one of " + ", ".join(f"'{c}'" for c in sorted(self.codes)),
             )
         kept = [c for i, c in enumerate(columns(self.width)) if i != self.op]

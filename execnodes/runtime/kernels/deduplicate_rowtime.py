@@ -16,6 +16,7 @@ from execnodes.changelog import KIND, RowKind, column, columns
 from execnodes.errors import RunError
 from execnodes.runtime.kernel import StateTable, Step, Watermark
 from execnodes.runtime.kernels._net import (
+    EventTimeBase,
     FrozenKernel,
     Ints,
     ids_of,
@@ -130,7 +131,7 @@ class RowtimeDeduplicateKernel(_ByRowtime):
 
 
 @dataclass(frozen=True)
-class RowtimeFirstRowKernel(_ByRowtime):
+class RowtimeFirstRowKernel(_ByRowtime, EventTimeBase):
     """Emits the row with the least time (of equal ones the first to arrive) of each key once the watermark has come to
     it, and nothing more of the key.
 
@@ -149,12 +150,6 @@ class RowtimeFirstRowKernel(_ByRowtime):
 
     def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
         return [lookup_frame(inputs[0], self._key_columns)] * 2
-
-    def process(
-        self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]
-    ) -> Step:
-        """As :meth:`advance`, while there is no watermark."""
-        return self.advance(inputs, state, now, ttl, Watermark())
 
     def advance(
         self,

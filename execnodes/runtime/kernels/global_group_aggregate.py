@@ -13,33 +13,14 @@ import polars as pl
 
 from execnodes.runtime.kernel import ACCESS_TIME, StateTable, Step
 from execnodes.runtime.kernels._accumulators import Changes, Fold
-from execnodes.runtime.kernels._net import Bools, FrozenKernel, Ints, framed, ids_of, lookup_frame, positions, stamped
+from execnodes.runtime.kernels._net import FrozenKernel, framed, ids_of, lookup_frame, positions, stamped
 from execnodes.runtime.kernels._partials import Partials
-from execnodes.runtime.kernels._values import ValueChanges, extremes, searched
-from execnodes.runtime.kernels.group_aggregate import BORN, ROWS, Batch, also
+from execnodes.runtime.kernels._values import extremes, searched
+from execnodes.runtime.kernels.group_aggregate import BORN, ROWS, Batch, Prepared, also
 
 __all__ = ["GlobalGroupAggregateKernel"]
 
 _NEVER = np.iinfo(np.int64).max
-
-
-@dataclass(frozen=True)
-class _Merged:
-    """A micro-batch of partial results by group, once the state of groups and values is there.
-
-    ``extremes`` is as for the group aggregate.
-    """
-
-    frame: pl.DataFrame
-    state: list[pl.DataFrame]
-    batch: Batch
-    before: pl.DataFrame
-    born: Ints | None
-    changes: list[ValueChanges]
-    extremes: dict[int, tuple[pl.Series, Bools]]
-
-    def is_of(self, frame: pl.DataFrame, state: Sequence[pl.DataFrame]) -> bool:
-        return frame is self.frame and all(a is b for a, b in zip(self.state, state, strict=False))
 
 
 @dataclass(frozen=True)
@@ -104,7 +85,7 @@ class GlobalGroupAggregateKernel(FrozenKernel):
     ) -> Step:
         """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`."""
         kernel, frame, groups = self.partials.kernel, inputs[0], state[0]
-        known: _Merged | None = self.__dict__.pop("_prepared", None)
+        known: Prepared | None = self.__dict__.pop("_prepared", None)
         merged = known if known is not None and known.is_of(frame, state) else self._merged(frame, state)
         batch, before, born = merged.batch, merged.before, merged.born
         codes = batch.codes
@@ -148,7 +129,7 @@ class GlobalGroupAggregateKernel(FrozenKernel):
             deletes[0] = also(deletes[0], gone[list(self.partials.keys) or [ACCESS_TIME]], None)
         return Step(kernel.output(batch, group_keys, groups, current, 0), upserts, deletes)
 
-    def _merged(self, frame: pl.DataFrame, state: Sequence[pl.DataFrame]) -> _Merged:
+    def _merged(self, frame: pl.DataFrame, state: Sequence[pl.DataFrame]) -> Prepared:
         kernel, groups = self.partials.kernel, state[0]
         ids, (codes, owners) = ids_of((frame, groups), self.partials.keys)
         first = np.sort(ids.first[ids.first < frame.height])
@@ -173,4 +154,4 @@ class GlobalGroupAggregateKernel(FrozenKernel):
             for (_, users), happened in zip(kernel.value_plan, changes, strict=True)
             for i, kept in kernel.tracked(users)
         }
-        return _Merged(frame, list(state[: 1 + len(changes)]), batch, before, born, changes, best)
+        return Prepared(frame, list(state[: 1 + len(changes)]), batch, before, born, changes, best)

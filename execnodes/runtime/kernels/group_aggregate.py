@@ -41,7 +41,7 @@ from execnodes.runtime.kernels._values import ValueChanges, Values, extremes, se
 from execnodes.specs import AggCall
 from execnodes.types import LogicalType
 
-__all__ = ["BORN", "ROWS", "Batch", "GroupAggregateKernel", "Seen", "also", "group_changes", "is_distinct"]
+__all__ = ["BORN", "ROWS", "Batch", "GroupAggregateKernel", "Prepared", "Seen", "also", "group_changes", "is_distinct"]
 
 ROWS, BORN = "rows", "born"
 _NEVER = np.iinfo(np.int64).max
@@ -77,7 +77,7 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class _Prepared:
+class Prepared:
     """What is known of a batch once its state is there.
 
     Attributes:
@@ -279,7 +279,7 @@ class GroupAggregateKernel(FrozenKernel):
         frame, groups = inputs[0], state[0]
         upserts: list[pl.DataFrame | None] = [None] * len(self.tables)
         deletes: list[pl.DataFrame | None] = [None] * len(self.tables)
-        known: _Prepared | None = self.__dict__.pop("_prepared", None)
+        known: Prepared | None = self.__dict__.pop("_prepared", None)
         prepared = known if known is not None and known.is_of(frame, state) else self._prepare(frame, state)
         batch, before, born = prepared.batch, prepared.before, prepared.born
         # Should the clock go back, values are not written before the birth of their group: they would be taken for
@@ -328,7 +328,7 @@ class GroupAggregateKernel(FrozenKernel):
             deletes[0] = gone[list(self._keys) or [ACCESS_TIME]]
         return Step(self.output(batch, group_keys, groups, current, ttl[0]), upserts, deletes, batch.missed)
 
-    def _prepare(self, frame: pl.DataFrame, state: Sequence[pl.DataFrame]) -> _Prepared:
+    def _prepare(self, frame: pl.DataFrame, state: Sequence[pl.DataFrame]) -> Prepared:
         batch = self._batch(frame, state[0])
         before = self.before(batch, state[0])
         born = None if not self.need_retraction else np.where(batch.fresh, _NEVER, before[BORN].to_numpy())
@@ -341,7 +341,7 @@ class GroupAggregateKernel(FrozenKernel):
             for (_, users), happened in zip(self.value_plan, changes, strict=True)
             for i, kept in self.tracked(users)
         }
-        return _Prepared(frame, list(state[: 1 + len(changes)]), batch, before, born, changes, found)
+        return Prepared(frame, list(state[: 1 + len(changes)]), batch, before, born, changes, found)
 
     def _batch(self, frame: pl.DataFrame, groups: pl.DataFrame) -> Batch:
         ids, (codes, state) = ids_of((frame, groups), self._keys)

@@ -211,8 +211,8 @@ class MultiJoinKernel(FrozenKernel):
         number, sign = extra
         left = left.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias(number))
         if pairs:
-            on = {"left_on": [a for a, _ in pairs], "right_on": [b for _, b in pairs]}
-            met = left.join(right, how="inner", coalesce=False, **on)  # type: ignore[arg-type]
+            own_keys, other_keys = [a for a, _ in pairs], [b for _, b in pairs]
+            met = left.join(right, how="inner", coalesce=False, left_on=own_keys, right_on=other_keys)
         else:
             met = left.join(right, how="cross")
         signed = _SIGN in met.columns

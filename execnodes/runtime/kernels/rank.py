@@ -88,9 +88,6 @@ class FirstNKernel(TopN):
         schema = {**{k: self._fields[k] for k in self._keys}, _COUNT: pl.Int64()}
         return (StateTable(_STATE, 0, self._keys, self._keys, schema), *self._end_tables)
 
-    def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
-        return [lookup_frame(inputs[0], self._keys), *self._end_keys(inputs[0])]
-
     def process(
         self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]
     ) -> Step:
@@ -166,9 +163,6 @@ class AppendTopNKernel(TopN):
         schema = {**self._fields, SEQUENCE: pl.Int64()}
         return (StateTable(_STATE, 0, self._keys, (*self._keys, SEQUENCE), schema), *self._end_tables)
 
-    def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
-        return [lookup_frame(inputs[0], self._keys), *self._end_keys(inputs[0])]
-
     def process(
         self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]
     ) -> Step:
@@ -204,11 +198,7 @@ class AppendTopNKernel(TopN):
         """Which rows are kept: those in the range, and where numbers matter also kept ones that are of equal order with
         the last of them."""
         stays = places <= ends
-        if self._by_number:
-            reaches = np.zeros(int(ties.max(initial=-1)) + 1, bool)
-            reaches[ties[stays]] = True
-            stays = stays | (old & reaches[ties])
-        return stays
+        return self._with_equals(stays, old, ties) if self._by_number else stays
 
 
 @dataclass(frozen=True)
@@ -227,9 +217,6 @@ class UpdateTopNKernel(TopN):
         identity = tuple(dict.fromkeys((*self._keys, *columns(self.primary_keys))))
         schema = {**self._fields, SEQUENCE: pl.Int64()}
         return (StateTable(_STATE, 0, self._keys, identity, schema), *self._end_tables)
-
-    def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
-        return [lookup_frame(inputs[0], self._keys), *self._end_keys(inputs[0])]
 
     def process(
         self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]
@@ -255,10 +242,7 @@ class UpdateTopNKernel(TopN):
         ends, written = self._ends(pool.groups[kept.height :], pool.count, frame, state[1:], now)
         stays = current & (places <= ends[pool.groups])
         if self._by_number:
-            ties = self._ties(rows)
-            reaches = np.zeros(int(ties.max(initial=-1)) + 1, bool)
-            reaches[ties[stays]] = True
-            stays = stays | (current & old & reaches[ties])
+            stays = self._with_equals(stays, current & old, self._ties(rows))
         after = np.where(stays, places, 0)
         if self._by_number:
             changes = self._by_place(pool, before, after, ends)

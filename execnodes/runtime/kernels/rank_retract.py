@@ -14,7 +14,7 @@ import polars as pl
 
 from execnodes.changelog import KIND
 from execnodes.runtime.kernel import StateTable, Step
-from execnodes.runtime.kernels._net import ids_of, lookup_frame, ranks, replay, signs
+from execnodes.runtime.kernels._net import ids_of, ranks, replay, signs
 from execnodes.runtime.kernels._topn import SEQUENCE, TopN, sequence_after
 
 __all__ = ["RetractTopNKernel"]
@@ -35,9 +35,6 @@ class RetractTopNKernel(TopN):
     def tables(self) -> tuple[StateTable, ...]:
         schema = {**self._fields, SEQUENCE: pl.Int64()}
         return (StateTable(_STATE, 0, self._keys, (*self._keys, SEQUENCE), schema), *self._end_tables)
-
-    def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
-        return [lookup_frame(inputs[0], self._keys), *self._end_keys(inputs[0])]
 
     def process(
         self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]

@@ -17,7 +17,7 @@ from execnodes.errors import RunError
 from execnodes.runtime.kernel import StateTable, Step, Watermark
 from execnodes.runtime.kernels._net import (
     Bools,
-    FrozenKernel,
+    EventTimeBase,
     Ints,
     equal,
     ids_of,
@@ -39,7 +39,7 @@ _NUMBER, _DUE = "n", "due"
 
 
 @dataclass(frozen=True)
-class SinkConflictKernel(FrozenKernel):
+class SinkConflictKernel(EventTimeBase):
     """Rows wait until the watermark advances; then those of each primary key are taken together, after the row that
     the table shows. A row and its retraction cancel each other, in whichever order they came. One row left is shown,
     none deletes the key; of more, DO ERROR fails the job, and DO NOTHING leaves the table as it is, or shows the first
@@ -91,12 +91,6 @@ class SinkConflictKernel(FrozenKernel):
         """As :class:`execnodes.runtime.kernel.StagedKernel`."""
         keys = pl.concat([inputs[0].select(self._key_columns), state[0].select(self._key_columns)])
         return [None, lookup_frame(keys, self._key_columns)]
-
-    def process(
-        self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]
-    ) -> Step:
-        """A micro-batch before any watermark."""
-        return self.advance(inputs, state, now, ttl, Watermark())
 
     def advance(
         self,

@@ -17,6 +17,7 @@ from execnodes.changelog import KIND, column, columns
 from execnodes.rex import Rex
 from execnodes.runtime.calc import CalcTransform
 from execnodes.runtime.kernel import ACCESS_TIME, NO_WATERMARK, StateTable, Step, Watermark
+from execnodes.runtime.kernels._net import EventTimeBase
 from execnodes.specs import JoinSpec
 from execnodes.types import LogicalType
 
@@ -121,7 +122,7 @@ def _condition(spec: JoinSpec, zone: str) -> CalcTransform | None:
 
 
 @dataclass(frozen=True)
-class TemporalJoinKernel:
+class TemporalJoinKernel(EventTimeBase):
     """Joins by event time.
 
     Args:
@@ -168,11 +169,6 @@ class TemporalJoinKernel:
             wanted.append(inputs[1].select(sides.right_keys))
         first = self.first_keys(inputs) if not state else [None, None, None]
         return [*first[:2], pl.concat(wanted) if wanted else None]
-
-    def process(
-        self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]
-    ) -> Step:
-        return self.advance(inputs, state, now, ttl, Watermark())
 
     def advance(
         self,

@@ -16,7 +16,7 @@ import polars as pl
 from execnodes.changelog import KIND, column, columns
 from execnodes.ranking import SortSpec
 from execnodes.runtime.kernel import NO_WATERMARK, StateTable, Step, Watermark
-from execnodes.runtime.kernels._net import FrozenKernel, lookup_frame, stamped, state_columns
+from execnodes.runtime.kernels._net import EventTimeBase, FrozenKernel, lookup_frame, stamped, state_columns
 from execnodes.types import LogicalType
 
 __all__ = ["ProctimeSortKernel", "RowtimeSortKernel"]
@@ -62,7 +62,7 @@ class ProctimeSortKernel(FrozenKernel):
 
 
 @dataclass(frozen=True)
-class RowtimeSortKernel(FrozenKernel):
+class RowtimeSortKernel(EventTimeBase):
     """Emits rows in an order whose first field is a rowtime attribute, once the watermark has come to their time.
 
     A row that is not later than the last one that was emitted is dropped. Nothing has a TTL.
@@ -86,12 +86,6 @@ class RowtimeSortKernel(FrozenKernel):
 
     def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
         return [None, *[lookup_frame(inputs[0], ())] * 2]
-
-    def process(
-        self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]
-    ) -> Step:
-        """As :meth:`advance`, while there is no watermark."""
-        return self.advance(inputs, state, now, ttl, Watermark())
 
     def advance(
         self,
