@@ -1,0 +1,95 @@
+"""The graph of a plan: ids in Flink's order, equal sub-plans made once.
+
+Source: Flink's ``ExecNodeGraphGenerator``, ``SubplanReuser`` and the ``translateToExecNode`` of its physical nodes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from execnodes.graph import FLINK_VERSION, ExecGraph
+from execnodes.nodes.base import ExecNode
+from execnodes.registry import node_from_json
+from planner.algebra import Exchange, MultiJoin, Rel, Scan, Sink, rel_type
+from planner.digest import describe
+from planner.lowering import aggregates, joins, ranking, rows, tables
+from planner.lowering.base import Json, Lowering, NodeKind
+from planner.passes.multi_joins import common_keys
+from planner.physical import Physical, execution_type
+from planner.python_operators import is_python
+
+__all__ = ["lower"]
+
+_KINDS: Mapping[type[Rel], NodeKind] = {
+    **tables.NODES,
+    **rows.NODES,
+    **aggregates.NODES,
+    **ranking.NODES,
+    **joins.NODES,
+}
+
+_UNKNOWN: Json = {"requiredDistribution": {"type": "UNKNOWN"}, "damBehavior": "PIPELINED", "priority": 0}
+
+
+def lower(plans: Sequence[Physical], options: Mapping[str, str]) -> ExecGraph:
+    """The exec graph of the sinks ``plans``, whose equal sub-plans become one.
+
+    Raises:
+        PlanError: for a state TTL in ``options`` that is none.
+    """
+    graph = _Graph(options)
+    for plan in plans:
+        graph.add(plan)
+    return ExecGraph(FLINK_VERSION, graph.nodes, graph.edges)
+
+
+class _Graph:
+    """Makes the nodes of a plan."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self.lowering = Lowering(options)
+        self.share = options.get("table.optimizer.reuse-sub-plan-enabled", "true").lower() == "true"
+        self.share_scans = self.share and options.get("table.optimizer.reuse-source-enabled", "true").lower() == "true"
+        self.nodes: list[ExecNode] = []
+        self.edges: list[tuple[int, int]] = []
+        self.known: dict[str, int] = {}
+
+    def add(self, node: Physical) -> int:
+        """Adds ``node`` and what is below it; returns its id."""
+        inputs = [self.add(i) for i in node.inputs]
+        kind = _KINDS[execution_type(node)]
+        python = is_python(node.rel)
+        data: Json = {"type": kind.type.replace("-exec-", "-exec-python-") if python else kind.type}
+        if kind.configuration and not python:
+            data["configuration"] = self.lowering.configuration(kind.configuration)
+        data |= kind.fields(self.lowering, node)
+        if inputs:
+            data["inputProperties"] = _input_properties(node.rel)
+        data["outputType"] = rel_type(node.rel).to_json()
+        data["description"] = describe(node)
+        shareable = self.share_scans if isinstance(node.rel, Scan) else self.share and not isinstance(node.rel, Sink)
+        key = json.dumps([aggregates.nameless(data, node.rel), inputs, node.update])
+        if shareable and key in self.known:
+            return self.known[key]
+        number = len(self.nodes) + 1
+        made, _ = node_from_json({"id": number, **data})
+        self.nodes.append(made)
+        self.edges += [(i, number) for i in inputs]
+        self.known[key] = number
+        return number
+
+
+def _input_properties(rel: Rel) -> list[Json]:
+    if isinstance(rel, Exchange):
+        return [{**_UNKNOWN, "requiredDistribution": _distribution(rel.keys)}]
+    if isinstance(rel, MultiJoin):
+        return [
+            {**_UNKNOWN, "requiredDistribution": _distribution(keys), "priority": i}
+            for i, keys in enumerate(common_keys(rel))
+        ]
+    return [_UNKNOWN] * len(rel.inputs)
+
+
+def _distribution(keys: Sequence[int]) -> Json:
+    return {"type": "HASH", "keys": list(keys)} if keys else {"type": "SINGLETON"}

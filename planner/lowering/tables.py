@@ -1,0 +1,170 @@
+"""Tables as plans have them, their sources and sinks."""
+
+from __future__ import annotations
+
+from execnodes.rex import Rex
+from execnodes.types import row_type
+from planner.algebra import FilterAbility, LimitAbility, PartitionAbility, ProjectAbility, Scan, Sink
+from planner.catalog import CatalogTable, Column, TableSchema
+from planner.config import value
+from planner.lowering.base import Json, Lowering, NodeKind
+from planner.metadata.unique_keys import smallest_key, upsert_keys
+from planner.physical import Physical, changelog_mode
+
+__all__ = ["NODES", "table_source"]
+
+
+def _scan(lowering: Lowering, node: Physical) -> Json:
+    assert isinstance(node.rel, Scan)
+    return {"scanTableSource": table_source(lowering, node.rel)}
+
+
+def table_source(lowering: Lowering, rel: Scan) -> Json:
+    """A table to read, with what was pushed into it."""
+    source: Json = {"table": _table(lowering, rel.table)}
+    abilities: list[Json] = []
+    for ability in rel.abilities:
+        if isinstance(ability, FilterAbility):
+            abilities.append({"type": "FilterPushDown", "predicates": [p.to_json() for p in ability.predicates]})
+        elif isinstance(ability, PartitionAbility):
+            chosen = [dict(p) for p in ability.partitions]
+            abilities.append({"type": "PartitionPushDown", "partitions": chosen})
+        elif isinstance(ability, LimitAbility):
+            abilities.append({"type": "LimitPushDown", "limit": ability.limit})
+        else:
+            abilities += _projection(ability)
+    if abilities:
+        source["abilities"] = abilities
+    return source
+
+
+def _sink(lowering: Lowering, node: Physical) -> Json:
+    rel = node.rel
+    assert isinstance(rel, Sink)
+    target: Json = {"table": _table(lowering, rel.table)}
+    abilities = _sink_abilities(rel)
+    if abilities:
+        target["abilities"] = abilities
+    if rel.targets is not None:
+        target["targetColumns"] = [[i] for i in rel.targets]
+    out: Json = {"dynamicTableSink": target, "inputChangelogMode": changelog_mode(node)}
+    key = rel.upsert_key or smallest_key(upsert_keys(rel.input))
+    if key is not None:
+        out["inputUpsertKey"] = list(key)
+    if rel.materialize:
+        out["requireUpsertMaterialize"] = True
+        out["state"] = [lowering.state(0, None, "sinkMaterializeState")]
+    strategy = value(lowering.options, "table.exec.sink.upsert-materialize-strategy.type")
+    if strategy != "LEGACY":
+        out["upsertMaterializeStrategy"] = strategy
+    if rel.conflict is not None:
+        out["conflictStrategy"] = {"behavior": rel.conflict}
+    return out
+
+
+def _table(lowering: Lowering, table: CatalogTable) -> Json:
+    """The table as the option ``table.plan.compile.catalog-objects`` wants it in the plan."""
+    out: Json = {"identifier": str(table.identifier)}
+    if table.temporary or lowering.catalog_objects == "IDENTIFIER":
+        return out
+    resolved: Json = {"schema": _schema(table.schema)}
+    if table.distribution is not None:
+        resolved["distribution"] = table.distribution.to_json()
+    if table.partition_keys:
+        resolved["partitionKeys"] = list(table.partition_keys)
+    if lowering.catalog_objects == "ALL":
+        if table.comment:
+            resolved["comment"] = table.comment
+        resolved["options"] = dict(sorted(table.options.items()))
+    out["resolvedTable"] = resolved
+    return out
+
+
+def _sink_abilities(rel: Sink) -> list[Json]:
+    """What the table is told of how it is written, in Flink's order."""
+    out: list[Json] = []
+    if rel.table.distribution is not None:
+        out.append({"type": "Bucketing"})
+    if rel.overwrite:
+        out.append({"type": "Overwrite", "overwrite": True})
+    if rel.metadata:
+        consumed = [(c.name, c.type) for c in rel.table.schema.physical] + [(key, t) for key, t in rel.metadata]
+        out.append(
+            {
+                "type": "WritingMetadata",
+                "metadataKeys": [key for key, _ in rel.metadata],
+                "consumedType": row_type(consumed, nullable=False).to_json(),
+            }
+        )
+    if rel.partition:
+        out.append({"type": "Partitioning", "partition": dict(rel.partition)})
+    return out
+
+
+def _projection(ability: ProjectAbility) -> list[Json]:
+    """``ProjectPushDown`` and ``ReadingMetadata``, as one projection of a source is written."""
+    out: list[Json] = []
+    if ability.projects:
+        columns = list(ability.produced if ability.merged else ability.produced[: len(ability.physical)])
+        out.append(
+            {
+                "type": "ProjectPushDown",
+                "projectedFields": [[i] for i in ability.physical],
+                "producedType": row_type(columns, nullable=False).to_json(),
+            }
+        )
+    out.append(
+        {
+            "type": "ReadingMetadata",
+            "metadataKeys": list(ability.metadata),
+            "producedType": row_type(list(ability.produced), nullable=False).to_json(),
+        }
+    )
+    return out
+
+
+def _schema(schema: TableSchema) -> Json:
+    out: Json = {"columns": [_column(c) for c in schema.columns]}
+    if schema.watermarks:
+        out["watermarkSpecs"] = [
+            {"rowtimeAttribute": w.column, "expression": _expression(w.rex, w.expression_sql)}
+            for w in schema.watermarks
+        ]
+    if schema.primary_key:
+        name = schema.primary_key_name or "PK_" + "_".join(schema.primary_key)
+        out["primaryKey"] = {"name": name, "type": "PRIMARY_KEY", "columns": list(schema.primary_key)}
+    return out
+
+
+def _column(column: Column) -> Json:
+    out: Json = {"name": column.name}
+    if column.comment is not None:
+        out["comment"] = column.comment
+    if column.is_computed:
+        return out | {"kind": "COMPUTED", "expression": _expression(column.rex, column.expression_sql)}
+    if column.is_metadata:
+        out |= {"kind": "METADATA", "dataType": column.type.to_json()}
+        if column.metadata_key is not None:
+            out["metadataKey"] = column.metadata_key
+        return out | {"isVirtual": column.virtual}
+    return out | {"dataType": column.type.to_json()}
+
+
+def _expression(rex: Rex | None, text: str | None) -> Json:
+    return {"rexNode": None if rex is None else rex.to_json(), "serializableString": text or ""}
+
+
+NODES = {
+    Scan: NodeKind("stream-exec-table-source-scan_2", _scan),
+    Sink: NodeKind(
+        "stream-exec-sink_2",
+        _sink,
+        (
+            ("table.exec.sink.keyed-shuffle", "AUTO"),
+            ("table.exec.sink.not-null-enforcer", "ERROR"),
+            ("table.exec.sink.rowtime-inserter", "ENABLED"),
+            ("table.exec.sink.type-length-enforcer", "IGNORE"),
+            ("table.exec.sink.upsert-materialize", "AUTO"),
+        ),
+    ),
+}
