@@ -14,7 +14,7 @@ from planner.algebra import Sink
 from planner.binding.queries import QueryBinder
 from planner.binding.sinks import bind_insert
 from planner.binding.tables import duplicate_events
-from planner.catalog import CatalogManager
+from planner.catalog_manager import CatalogManager
 from planner.config import value
 from planner.expressions.evaluate import session_time_zone
 from planner.lowering import lower

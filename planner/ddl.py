@@ -22,7 +22,6 @@ from planner.catalog import (
     COMPUTED,
     METADATA,
     PHYSICAL,
-    CatalogManager,
     CatalogTable,
     CatalogView,
     Column,
@@ -30,6 +29,7 @@ from planner.catalog import (
     TableSchema,
     WatermarkSpec,
 )
+from planner.catalog_manager import CatalogManager
 from planner.dialect import logical_type, nodes
 from planner.positions import place_of, text_of
 from planner.serializable import serializable_sql

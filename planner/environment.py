@@ -22,13 +22,13 @@ from execnodes.errors import CheckpointError, SqlError, StateplanError
 from planner.catalog import (
     DEFAULT_CATALOG,
     DEFAULT_DATABASE,
-    CatalogManager,
     CatalogTable,
     CatalogView,
     Column,
     ObjectIdentifier,
     TableSchema,
 )
+from planner.catalog_manager import CatalogManager
 from planner.compiled_plan import CompiledPlan
 from planner.config import Configuration, value
 from planner.dialect import nodes

@@ -19,7 +19,8 @@ from execnodes.nodes.base import ExecNode
 from execnodes.nodes.lookup_join import LookupJoin
 from execnodes.nodes.table_source_scan import TableSourceScan
 from execnodes.specs import ContextResolvedTable, ProjectPushDown, ResolvedTable, TableSchema
-from planner.catalog import CatalogManager, CatalogTable
+from planner.catalog import CatalogTable
+from planner.catalog_manager import CatalogManager
 from planner.config import value
 from planner.tables import plan_schema, table_of, with_table
 from plans.document import PlanDocument

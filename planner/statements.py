@@ -11,7 +11,8 @@ from sqlglot import exp
 
 from execnodes.errors import CatalogError, OptionError, Place, PlanError, SqlError
 from planner import ddl
-from planner.catalog import CatalogManager, CatalogTable, CatalogView
+from planner.catalog import CatalogTable, CatalogView
+from planner.catalog_manager import CatalogManager
 from planner.config import OPTIONS
 from planner.describe import describe, show_create
 from planner.dialect import nodes

@@ -13,7 +13,8 @@ from execnodes.nodes.lookup_join import LookupJoin
 from execnodes.nodes.sink import Sink
 from execnodes.nodes.table_source_scan import TableSourceScan
 from execnodes.specs import ColumnExpression, ContextResolvedTable, PrimaryKey, ResolvedTable
-from planner.catalog import CatalogManager, CatalogTable, Column
+from planner.catalog import CatalogTable, Column
+from planner.catalog_manager import CatalogManager
 
 __all__ = ["context_resolved_table", "plan_schema", "reduce_tables", "table_of", "with_table"]
 

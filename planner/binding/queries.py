@@ -39,7 +39,8 @@ from planner.binding.tables import scan_of
 from planner.binding.targets import Targets
 from planner.binding.unnest import bind_unnest, nothing, renamed, with_outer_rows
 from planner.binding.values import bind_values, one_row
-from planner.catalog import CatalogManager, CatalogView
+from planner.catalog import CatalogView
+from planner.catalog_manager import CatalogManager
 from planner.dialect import function_name, nodes
 from planner.expressions.ops import outer_field, rewrite
 from planner.positions import place_of

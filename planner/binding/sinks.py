@@ -16,7 +16,8 @@ from planner.algebra import Project, Rel, Sink
 from planner.binding.errors import counted
 from planner.binding.queries import QueryBinder
 from planner.binding.targets import Targets
-from planner.catalog import CatalogManager, CatalogTable, CatalogView, Column
+from planner.catalog import CatalogTable, CatalogView, Column
+from planner.catalog_manager import CatalogManager
 from planner.expressions import fold
 from planner.expressions.ops import call
 from planner.positions import place_of

@@ -8,7 +8,8 @@ import pytest
 
 from execnodes.errors import CatalogError
 from execnodes.types import BIGINT, STRING
-from planner.catalog import CatalogManager, CatalogTable, CatalogView, Column, ObjectIdentifier, TableSchema
+from planner.catalog import CatalogTable, CatalogView, Column, ObjectIdentifier, TableSchema
+from planner.catalog_manager import CatalogManager
 from planner.dialect import parse_query
 
 SCHEMA = TableSchema((Column("a", BIGINT), Column("b", STRING)), ("a",), "PK_a")
