@@ -14,6 +14,7 @@ from execnodes.functions.aggregates import WELFORD
 from execnodes.types import BIGINT, STRING, LogicalType
 from planner.accumulators import array_list, collect_map, distinct_map, extreme, list_views, welford
 from planner.algebra import AggCall, Aggregate, Field, Rel, Single
+from planner.python_operators import is_python
 
 __all__ = [
     "GlobalAggregate",
@@ -30,7 +31,10 @@ _MERGED = frozenset(
 
 
 def merges(rel: Aggregate) -> bool:
-    """Whether all calls can be computed in two phases."""
+    """Whether all calls can be computed in two phases; Python operators are not (``StreamPhysicalPythonGroupAggregate``
+    is none of those that Flink's rule takes apart), whether their functions have ``merge`` or not."""
+    if is_python(rel):
+        return False
     types = [t for _, t in rel.input.fields]
     arrays = (types[c.args[0]] for c in rel.calls if c.function == "ARRAY_AGG")
     return all(c.function in _MERGED for c in rel.calls) and all(array_list(t) is not None for t in arrays)

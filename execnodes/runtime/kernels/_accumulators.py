@@ -123,7 +123,7 @@ class Fold(Accumulator):
         merges: whether partial results can be merged.
     """
 
-    merges: ClassVar[bool] = False
+    merges: bool = False
 
     @property
     def parts(self) -> Mapping[str, pl.DataType]:

@@ -45,6 +45,7 @@ class UserFold(Fold):
         self._function = function
         self._types = tuple(types)
         self._result = result
+        self.merges = hasattr(function.opened(), "merge")
         self.columns = {self._column: pl.Binary()}
         self.initial = {self._column: None}
         if retract and not hasattr(function.opened(), "retract"):
@@ -72,6 +73,22 @@ class UserFold(Fold):
             replaced = self._function.call(accumulate if sign > 0 else retract, (accumulator, *row))
             if replaced is not None:
                 open_[group] = replaced
+        for group, accumulator in open_.items():
+            kept[group] = self._closed(accumulator)
+        return [pl.Series(self._column, kept, dtype=pl.Binary())]
+
+    def merge(self, before: pl.DataFrame, parts: pl.DataFrame, changes: Changes) -> list[pl.Series]:
+        kept = before[self._column].to_list()
+        merge = self._function.method("merge")
+        open_: dict[int, Any] = {}
+        for group, part in zip(changes.codes.tolist(), parts[self._column].to_list(), strict=True):
+            if part is None:  # no row of the mini-batch got past the call's filter
+                continue
+            if group not in open_:
+                open_[group] = self._opened(kept[group])
+            merged = self._function.call(merge, (open_[group], [self._opened(part)]))
+            if merged is not None:
+                open_[group] = merged
         for group, accumulator in open_.items():
             kept[group] = self._closed(accumulator)
         return [pl.Series(self._column, kept, dtype=pl.Binary())]

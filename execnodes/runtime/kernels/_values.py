@@ -107,12 +107,16 @@ class ValueChanges:
         pairs = codes[kept]
         return Changes(groups, self.groups[pairs], self.pairs[VALUE][pairs], signs), rows[kept]
 
-    def of_call(self, position: int, groups: int) -> Changes:
-        """What a DISTINCT call with the filter at ``position`` sees: values that come and values that go."""
+    def of_call(self, position: int, groups: int, nulls: bool = False) -> Changes:
+        """What a DISTINCT call with the filter at ``position`` sees: values that come and values that go.
+
+        Args:
+            nulls: whether NULL is a value to it.
+        """
         change = (self.new[position] > 0).astype(np.int64) - (self.old[position] > 0)
         rows = np.flatnonzero(change)
         values = self.pairs[VALUE][rows]
-        if values.null_count():
+        if values.null_count() and not nulls:
             rows = rows[values.is_not_null().to_numpy()]
             values = self.pairs[VALUE][rows]
         signs = change[rows]

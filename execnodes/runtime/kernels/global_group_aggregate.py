@@ -102,7 +102,7 @@ class GlobalGroupAggregateKernel(FrozenKernel):
             for i, position in users:
                 kept = kernel.accumulators[i]
                 if isinstance(kept, Fold):
-                    seen = replace(changes.of_call(position, batch.groups), now=now, ttl=ttl[0])
+                    seen = replace(changes.of_call(position, batch.groups, kept.sees_nulls), now=now, ttl=ttl[0])
                     seen = self.partials.distinct_changes(i, seen, frame, codes)
                     after.update({s.name: s for s in kept.update(before, seen)})
             if values.order is not None and born is not None:

@@ -1,0 +1,13 @@
+SET 'table.exec.mini-batch.enabled'='true';
+SET 'table.exec.mini-batch.allow-latency'='10 s';
+SET 'table.exec.mini-batch.size'='5';
+SET 'table.optimizer.agg-phase-strategy'='AUTO';
+CREATE TABLE t (a INT, b BIGINT, c STRING, d DOUBLE) WITH ('connector'='filesystem', 'path'='/tmp/x/t', 'format'='json');
+CREATE TEMPORARY FUNCTION f AS 'tests.support.plan_functions.f' LANGUAGE PYTHON;
+CREATE TEMPORARY FUNCTION wavg AS 'tests.support.plan_functions.wavg' LANGUAGE PYTHON;
+CREATE TEMPORARY SYSTEM FUNCTION cnt AS 'tests.support.plan_functions.cnt' LANGUAGE PYTHON;
+CREATE TEMPORARY FUNCTION pmax AS 'tests.support.plan_functions.pmax' LANGUAGE PYTHON;
+CREATE TABLE keyed (a INT, b BIGINT, c BIGINT, PRIMARY KEY (a) NOT ENFORCED) WITH ('connector'='filesystem', 'path'='/tmp/x/k', 'format'='debezium-json');
+CREATE TABLE snk (a INT, x BIGINT, y BIGINT) WITH ('connector'='print');
+CREATE TABLE pk (a INT, x BIGINT, y BIGINT, PRIMARY KEY (a) NOT ENFORCED) WITH ('connector'='print');
+INSERT INTO snk SELECT a, cnt(DISTINCT c), COUNT(DISTINCT c) FROM t GROUP BY a;
