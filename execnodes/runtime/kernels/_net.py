@@ -32,6 +32,7 @@ __all__ = [
     "first_of_each",
     "framed",
     "ids_of",
+    "integers",
     "is_retraction",
     "key_ids",
     "lookup_frame",
@@ -126,8 +127,9 @@ class KeyIds:
         return rows, self.first[self.codes[rows]]
 
 
-def _integers(series: pl.Series) -> tuple[Ints, int, int] | None:
-    """(values, smallest, largest) of a column whose values are whole numbers underneath; NULL is largest + 1."""
+def integers(series: pl.Series) -> tuple[Ints, int, int] | None:
+    """(values, smallest, largest) of a column whose values are whole numbers underneath, none of them the smallest of
+    all where there are NULLs; NULL is largest + 1."""
     dtype = series.dtype
     if not (dtype.is_integer() or dtype.is_temporal() or dtype == pl.Boolean) or dtype in (pl.Int128, pl.UInt64):
         return None
@@ -142,7 +144,7 @@ def _integers(series: pl.Series) -> tuple[Ints, int, int] | None:
         return values, int(values.min()), int(values.max())
     low, high = physical.min(), physical.max()
     assert isinstance(low, int) and isinstance(high, int)
-    if high == np.iinfo(np.int64).max:
+    if high == np.iinfo(np.int64).max or low == np.iinfo(np.int64).min:
         return None
     return physical.fill_null(high + 1).to_numpy(), low, high + 1
 
@@ -151,7 +153,7 @@ def _packed(frame: pl.DataFrame, columns: Sequence[str], room: int) -> Words | N
     """One word below 2**room per row that tells the keys apart, or None when they do not fit."""
     word: Words | None = None
     for name in columns:
-        found = _integers(frame[name])
+        found = integers(frame[name])
         if found is None:
             return None
         values, low, high = found
@@ -219,7 +221,7 @@ def key_ids(frame: pl.DataFrame, columns: Sequence[str]) -> KeyIds:
     if not columns:
         return KeyIds(np.zeros(1, np.int64), np.zeros(n, np.int64))
     if len(columns) == 1:
-        found = _integers(frame[columns[0]])
+        found = integers(frame[columns[0]])
         if found is not None and found[2] - found[1] < _DENSE_SPAN * n:
             return _table(found[0], found[1], found[2] - found[1] + 1)
     room = 64 - n.bit_length()

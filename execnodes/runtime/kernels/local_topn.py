@@ -34,6 +34,7 @@ class LocalTopN:
         """The rows that may be among the first, in their order."""
         if KIND in frame.columns or not frame.height:
             return frame
-        if self.kernel.partitions(frame) * self.end > self.share * frame.height:
+        partitions = self.kernel.partitions(frame)
+        if partitions.count * self.end > self.share * frame.height:
             return frame
-        return frame.filter(pl.Series(self.kernel.places(frame) <= self.end))
+        return frame[self.kernel.leading(frame, partitions.codes, self.end)]
