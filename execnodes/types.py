@@ -105,10 +105,6 @@ class LogicalType:
         return self.root in ("TIMESTAMP_WITHOUT_TIME_ZONE", "TIMESTAMP_WITH_LOCAL_TIME_ZONE")
 
     @property
-    def is_time_attribute(self) -> bool:
-        return self.kind is not None
-
-    @property
     def is_text(self) -> bool:
         """Whether the plan writes this type as text (else as an object)."""
         if isinstance(self.extra, str):

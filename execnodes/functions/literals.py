@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import datetime as dt
 import itertools
 import re
@@ -119,14 +118,6 @@ def binary_literal(hexadecimal: str, place: Place | None = None) -> Literal:
             expected="an even number of hexadecimal digits",
         )
     return Literal(binary(len(data), nullable=False), base64.b64encode(data).decode())
-
-
-def binary_value(text: str) -> bytes:
-    """The bytes of a binary literal's plan value."""
-    try:
-        return base64.b64decode(text, validate=True)
-    except binascii.Error:
-        return text.encode()
 
 
 def _bad(kind: str, text: str, form: str, place: Place | None) -> SqlError:

@@ -13,7 +13,7 @@ have expired. (FLIP-25's compaction filter and full-snapshot filter.)
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -242,8 +242,3 @@ def newest_access(frame: pl.DataFrame) -> int:
     """The largest ``@t`` of a run, 0 when it is empty."""
     value = frame[ACCESS_TIME].max()
     return int(value) if isinstance(value, int) else 0
-
-
-def load_all(infos: Iterable[RunInfo], load: Callable[[RunInfo], pl.DataFrame]) -> list[pl.DataFrame]:
-    """The frames of the given runs, in order."""
-    return [load(info) for info in infos]

@@ -26,7 +26,6 @@ __all__ = [
     "cast",
     "compare",
     "conjunctions",
-    "contains_call",
     "disjunctions",
     "input_refs",
     "is_always_false",
@@ -50,7 +49,6 @@ __all__ = [
     "unwrap_cast",
     "walk",
     "with_operands",
-    "with_type",
 ]
 
 TRUE = Literal(BOOLEAN.not_null(), True)
@@ -83,7 +81,6 @@ _SYNTAX = {
     "SEARCH": "INTERNAL",
     "REINTERPRET": "SPECIAL",
 }
-_TESTS = ("IS NULL", "IS NOT NULL", "IS TRUE", "IS FALSE", "IS NOT TRUE", "IS NOT FALSE")
 
 
 @dataclass(frozen=True)
@@ -237,10 +234,6 @@ def is_null_literal(rex: Rex) -> bool:
     return isinstance(rex, Literal) and rex.value is None and rex.sarg is None
 
 
-def is_test(rex: Rex) -> bool:
-    return kind(rex) in _TESTS
-
-
 def same_type(a: LogicalType, b: LogicalType) -> bool:
     """Whether the types are equal apart from nullability."""
     return a.as_nullable() == b.as_nullable()
@@ -315,11 +308,6 @@ def retyped(rex: Rex, types: Sequence[LogicalType]) -> Rex:
     return new
 
 
-def contains_call(rex: Rex, *names: str) -> bool:
-    """Whether a call of one of these functions is in it."""
-    return any(kind(e) in names for e in walk(rex))
-
-
 _NON_DETERMINISTIC = frozenset(
     {
         "PROCTIME",
@@ -358,8 +346,3 @@ def has_user_call(rex: Rex) -> bool:
 def is_dynamic(rex: Rex) -> bool:
     """Whether the value depends on the time of execution."""
     return any(kind(e) in _NON_DETERMINISTIC for e in walk(rex))
-
-
-def with_type(rex: Rex, target: LogicalType) -> Rex:
-    """``rex`` made to have exactly ``target``: a CAST where the types differ in anything."""
-    return rex if rex.type == target else call("CAST", (rex,), target)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from execnodes.changelog import KIND, column
@@ -15,7 +16,18 @@ from execnodes.types import LogicalType
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Decoder", "Encoder", "Fields", "check_types", "frame_schema", "with_metadata"]
+__all__ = [
+    "Decoder",
+    "Encoder",
+    "Fields",
+    "MakeDecoder",
+    "MakeEncoder",
+    "change_decoder",
+    "check_types",
+    "event_encoder",
+    "frame_schema",
+    "with_metadata",
+]
 
 Fields = Sequence[tuple[str, LogicalType]]
 
@@ -53,6 +65,49 @@ class Encoder(Protocol):
             DataError: DATA2xx, for a value that the format cannot hold.
         """
         ...
+
+
+class MakeDecoder(Protocol):
+    """Makes a picklable decoder; see :func:`execnodes.connectors.formats.json.make_decoder` for the arguments."""
+
+    def __call__(
+        self,
+        options: Mapping[str, str],
+        fields: Fields,
+        projection: Sequence[int],
+        metadata: Sequence[str] = (),
+    ) -> Decoder: ...
+
+
+class MakeEncoder(Protocol):
+    """Makes a picklable encoder of rows of ``fields``, whose frames may have ``kind`` where the format has changes."""
+
+    def __call__(self, options: Mapping[str, str], fields: Fields) -> Encoder: ...
+
+
+def change_decoder(module: str) -> MakeDecoder:
+    """How a format of change events is read: as the ``EVENTS`` of the module say, imported on first use."""
+
+    def make(
+        options: Mapping[str, str], fields: Fields, projection: Sequence[int], metadata: Sequence[str] = ()
+    ) -> Decoder:
+        from execnodes.connectors.formats.changes import ChangeDecoder
+
+        events = import_module(f"execnodes.connectors.formats.{module}").EVENTS
+        return ChangeDecoder.make(events, options, fields, projection, metadata)
+
+    return make
+
+
+def event_encoder(fmt: Format) -> MakeEncoder:
+    """How a format of change events is written."""
+
+    def make(options: Mapping[str, str], fields: Fields) -> Encoder:
+        from execnodes.connectors.formats.json_encode import EventEncoder
+
+        return EventEncoder.make(fmt, options, fields)
+
+    return make
 
 
 def frame_schema(

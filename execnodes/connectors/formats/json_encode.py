@@ -241,7 +241,7 @@ class EventEncoder:
 
     @classmethod
     def make(cls, fmt: Format, options: Mapping[str, str], fields: Fields) -> EventEncoder:
-        """See :func:`execnodes.connectors.formats.debezium_json.make_encoder`."""
+        """See :class:`execnodes.connectors.formats.base.MakeEncoder`."""
         return cls(JsonWriter.make(options, fields, fmt), _EVENTS[fmt.name], fmt.extension)
 
     def encode(self, df: pl.DataFrame) -> bytes:
@@ -272,7 +272,7 @@ class OpEncoder:
 
     @classmethod
     def make(cls, options: Mapping[str, str], fields: Fields) -> OpEncoder:
-        """See :func:`execnodes.connectors.formats.op_json.make_encoder`."""
+        """See :class:`execnodes.connectors.formats.base.MakeEncoder`."""
         return cls(JsonWriter.make(options, fields, op_json.FORMAT))
 
     def encode(self, df: pl.DataFrame) -> bytes:

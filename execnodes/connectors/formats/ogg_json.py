@@ -8,16 +8,10 @@ The options are the rows of :data:`FORMAT`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
-
 from execnodes.changelog import RETRACT
+from execnodes.connectors.formats.base import change_decoder, event_encoder
 from execnodes.connectors.formats.json import ENCODE_OPTIONS, IGNORE_PARSE_ERRORS, TIMESTAMP_FORMAT
 from execnodes.connectors.options import Format
-from execnodes.types import LogicalType
-
-if TYPE_CHECKING:
-    from execnodes.connectors.formats.base import Decoder, Encoder
 
 __all__ = ["FORMAT", "make_decoder", "make_encoder"]
 
@@ -42,23 +36,5 @@ FORMAT = Format(
 )
 
 
-def make_decoder(
-    options: Mapping[str, str],
-    fields: Sequence[tuple[str, LogicalType]],
-    projection: Sequence[int],
-    metadata: Sequence[str] = (),
-) -> Decoder:
-    """A picklable decoder whose frames have ``kind``; arguments as in
-    :func:`execnodes.connectors.formats.json.make_decoder`."""
-    from execnodes.connectors.formats import ogg_decode
-    from execnodes.connectors.formats.changes import ChangeDecoder
-
-    return ChangeDecoder.make(ogg_decode.EVENTS, options, fields, projection, metadata)
-
-
-def make_encoder(options: Mapping[str, str], fields: Sequence[tuple[str, LogicalType]]) -> Encoder:
-    """A picklable encoder of frames with or without ``kind``; see
-    :class:`execnodes.connectors.formats.base.Encoder`."""
-    from execnodes.connectors.formats.json_encode import EventEncoder
-
-    return EventEncoder.make(FORMAT, options, fields)
+make_decoder = change_decoder("ogg_decode")
+make_encoder = event_encoder(FORMAT)

@@ -9,16 +9,12 @@ The options are the rows of :data:`FORMAT`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from execnodes.changelog import RETRACT
+from execnodes.connectors.formats.base import Encoder, Fields, change_decoder
 from execnodes.connectors.formats.json import ENCODE_OPTIONS, IGNORE_PARSE_ERRORS, TIMESTAMP_FORMAT
 from execnodes.connectors.options import Format, Option, OptionType
-from execnodes.types import LogicalType
-
-if TYPE_CHECKING:
-    from execnodes.connectors.formats.base import Decoder, Encoder
 
 __all__ = ["FORMAT", "make_decoder", "make_encoder"]
 
@@ -47,23 +43,11 @@ FORMAT = Format(
 )
 
 
-def make_decoder(
-    options: Mapping[str, str],
-    fields: Sequence[tuple[str, LogicalType]],
-    projection: Sequence[int],
-    metadata: Sequence[str] = (),
-) -> Decoder:
-    """A picklable decoder whose frames have ``kind``; arguments as in
-    :func:`execnodes.connectors.formats.json.make_decoder`."""
-    from execnodes.connectors.formats import op_decode
-    from execnodes.connectors.formats.changes import ChangeDecoder
-
-    return ChangeDecoder.make(op_decode.EVENTS, options, fields, projection, metadata)
+make_decoder = change_decoder("op_decode")
 
 
-def make_encoder(options: Mapping[str, str], fields: Sequence[tuple[str, LogicalType]]) -> Encoder:
-    """A picklable encoder of frames with or without ``kind``; see
-    :class:`execnodes.connectors.formats.base.Encoder`."""
+def make_encoder(options: Mapping[str, str], fields: Fields) -> Encoder:
+    """A picklable encoder of frames with or without ``kind``."""
     from execnodes.connectors.formats.json_encode import OpEncoder
 
     return OpEncoder.make(options, fields)
