@@ -48,6 +48,7 @@ from planner.phased import GlobalAggregate, IncrementalAggregate, LocalAggregate
 from planner.phased_digest import global_aggregate, grouped, incremental_aggregate, local_aggregate, mini_batch
 from planner.physical import Deduplicate, Physical, execution_type
 from planner.python_operators import is_python
+from planner.table_aggregates import TableAggregate, table_aggregate
 from planner.table_functions import FunctionCorrelate
 from planner.time_algebra import LookupJoin, TemporalJoin, WatermarkAssigner
 from planner.time_digest import lookup_join, temporal_join, watermark_assigner
@@ -530,6 +531,7 @@ _DESCRIPTIONS: dict[type[Rel], tuple[str, Callable[[Physical], list[str]]]] = {
     ChangelogFunction: ("ProcessTableFunction", _changelog_function),
     Exchange: ("Exchange", _exchange),
     Aggregate: ("GroupAggregate", _aggregate),
+    TableAggregate: ("GroupTableAggregate", table_aggregate),
     LocalAggregate: ("LocalGroupAggregate", local_aggregate),
     GlobalAggregate: ("GlobalGroupAggregate", global_aggregate),
     IncrementalAggregate: ("IncrementalGroupAggregate", incremental_aggregate),

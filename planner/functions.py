@@ -278,7 +278,7 @@ def require_kind(found: FoundFunction, wanted: str, place: Place | None, clause:
             place=place,
             hint={
                 "TABLE": "call it in FROM: LATERAL TABLE(f(x))",
-                "TABLE_AGGREGATE": "SQL has no table aggregate functions, and Flink's plans do not either",
+                "TABLE_AGGREGATE": "call it in FROM, over a table: f(TABLE t PARTITION BY k, DESCRIPTOR(x))",
             }.get(function.kind),
         )
     return function

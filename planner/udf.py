@@ -311,6 +311,8 @@ def udtaf(
 ) -> Any:
     """A table aggregate function of a :class:`TableAggregateFunction`; without ``f`` a decorator.
 
+    ``result_type`` is the ROW of its columns, or the type of one, which is called f0.
+
     Raises:
         SqlError: SQL213, SQL214.
     """
@@ -339,6 +341,8 @@ def _aggregate(
         found = result
         if found is None:
             found = _required(given.get_result_type() if hasattr(given, "get_result_type") else None, "result_type")
+        if kind == "TABLE_AGGREGATE" and found.root != "ROW":
+            found = row_type([("f0", found)])
         kept = None if accumulator_type is None else _type(accumulator_type)
         return _declared(
             kind,

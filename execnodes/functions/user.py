@@ -175,10 +175,10 @@ class UserFunction:
             "DATA312", f"the function {self.name} gave {found} values for {wanted} rows", expected="one value per row"
         )
 
-    def rows(self, arguments: Sequence[Any]) -> Iterator[Any]:
-        """The rows a table function gives for one row of arguments. Raises DataError DATA310."""
+    def rows(self, arguments: Sequence[Any], method: str = "eval") -> Iterator[Any]:
+        """The rows that ``method``, a table function's by default, gives for arguments. Raises DataError DATA310."""
         try:
-            found = self.caller()(*arguments)
+            found = self.method(method)(*arguments)
             if found is None:
                 return
             if isinstance(found, (str, bytes, dict, Row, tuple)) or not hasattr(found, "__iter__"):

@@ -16,7 +16,7 @@ import polars as pl
 from execnodes.functions.user import Row, UserFunction
 from execnodes.types import LogicalType
 
-__all__ = ["column_of", "python_values"]
+__all__ = ["column_of", "python_values", "row_cells"]
 
 _INTEGERS = {"TINYINT": 8, "SMALLINT": 16, "INTEGER": 32, "BIGINT": 64, "INTERVAL_YEAR_MONTH": 32}
 _PLAIN: dict[str, tuple[type, ...]] = {
@@ -195,3 +195,15 @@ def _cells(value: Any, names: Sequence[str]) -> Sequence[Any]:
         return [value.get(n) for n in names]
     cells: Sequence[Any] = _of(value, (tuple, list))
     return cells if len(cells) == len(names) else _wrong()
+
+
+def row_cells(found: Any, function: UserFunction, row: LogicalType) -> Sequence[Any]:
+    """The fields of a row that a function gave for ``row``. Raises DataError DATA311."""
+    count = len(row.fields)
+    if isinstance(found, dict) and row.fields[0].type.root != "MAP":
+        return [found.get(f.name) for f in row.fields]
+    if count == 1 and (not isinstance(found, tuple) or row.fields[0].type.root == "ROW"):
+        return [found]
+    if not isinstance(found, (tuple, list)) or len(found) != count:
+        raise function.wrong_result(found, row)
+    return found

@@ -18,12 +18,12 @@ from execnodes.types import LogicalType
 if TYPE_CHECKING:
     from execnodes.runtime.operators import Stateful
 
-__all__ = ["GroupAggregate", "PythonGroupAggregate"]
+__all__ = ["GroupAggregate", "Grouping", "PythonGroupAggregate"]
 
 _STATES = ("groupAggregateState",)
 
 
-class _Grouping(StatefulNode):
+class Grouping(StatefulNode):
     """What aggregates by group have in common."""
 
     COSMETIC: ClassVar[frozenset[str]] = frozenset({"generate_update_before"})
@@ -40,7 +40,7 @@ class _Grouping(StatefulNode):
             raise custom_error(
                 PlanError(
                     "PLAN044",
-                    f"group-aggregate has {len(self.agg_calls)} aggCalls and "
+                    f"{self.title} has {len(self.agg_calls)} aggCalls and "
                     f"{len(self.agg_call_need_retractions)} aggCallNeedRetractions",
                     expected="as many of each",
                 ),
@@ -89,7 +89,7 @@ class _Grouping(StatefulNode):
 
 
 @exec_node
-class GroupAggregate(_Grouping):
+class GroupAggregate(Grouping):
     """Aggregates the rows of each group and emits the group's new result whenever it changes.
 
     .. code-block:: sql
@@ -105,7 +105,7 @@ class GroupAggregate(_Grouping):
 
 
 @exec_node
-class PythonGroupAggregate(_Grouping):
+class PythonGroupAggregate(Grouping):
     """Aggregates the rows of each group with at least one function written in Python.
 
     Flink writes no ``state`` for it: its TTL is that of the session.

@@ -14,8 +14,7 @@ import polars as pl
 
 from execnodes.changelog import KIND, column
 from execnodes.errors import RunError
-from execnodes.functions.user import UserFunction
-from execnodes.functions.values import column_of, python_values
+from execnodes.functions.values import column_of, python_values, row_cells
 from execnodes.rex import Call, CorrelVariable, FieldAccess, InputRef, Rex
 from execnodes.runtime.calc import CalcTransform
 from execnodes.types import LogicalType
@@ -104,7 +103,7 @@ class CorrelateTransform:
         for number, row in enumerate(arguments):
             for found in function.rows(row):
                 rows.append(number)
-                for cells, cell in zip(columns, _cells(found, function, self.call.type), strict=True):
+                for cells, cell in zip(columns, row_cells(found, function, self.call.type), strict=True):
                     cells.append(cell)
         out = [
             column_of(cells, f.type, function).alias(column(i))
@@ -144,15 +143,3 @@ UNNEST = ("UNNEST_ROWS", "UNNEST_ROWS_WITH_ORDINALITY")
 """The built-in table functions: elements of a collection, and with their numbers from 1."""
 
 _NUMBER = LogicalType("BIGINT", nullable=False)
-
-
-def _cells(found: Any, function: UserFunction, row: LogicalType) -> Sequence[Any]:
-    """The fields of a row that a table function gave."""
-    count = len(row.fields)
-    if isinstance(found, dict) and row.fields[0].type.root != "MAP":
-        return [found.get(f.name) for f in row.fields]
-    if count == 1 and (not isinstance(found, tuple) or row.fields[0].type.root == "ROW"):
-        return [found]
-    if not isinstance(found, (tuple, list)) or len(found) != count:
-        raise function.wrong_result(found, row)
-    return found

@@ -34,15 +34,18 @@ from planner.binding.hints import QUERY_STATES, TtlHints
 from planner.binding.joins import bind_join
 from planner.binding.ordering import Ordering, order_query
 from planner.binding.scope import Relation, Scope
+from planner.binding.table_aggregates import bind_table_aggregate
 from planner.binding.table_functions import bind_function_join, is_function_join
 from planner.binding.tables import scan_of
 from planner.binding.targets import Targets
 from planner.binding.unnest import bind_unnest, nothing, renamed, with_outer_rows
+from planner.binding.user_functions import user_function
 from planner.binding.values import bind_values, one_row
 from planner.catalog import CatalogView
 from planner.catalog_manager import CatalogManager
 from planner.dialect import function_name, nodes
 from planner.expressions.ops import outer_field, rewrite
+from planner.functions import FoundFunction
 from planner.positions import place_of
 
 __all__ = ["QueryBinder"]
@@ -336,13 +339,13 @@ class QueryBinder:
         """A table reference, or joins in parentheses."""
         if isinstance(node, nodes.JoinedTables):
             return self._from(node.this, node.args["joins"], hints)
-        return self._table(node)
+        return self._table(node, hints)
 
     def relation(self, node: exp.Expr) -> Rel:
         """The relation that one item of FROM stands for."""
         return self._table(node)[0]
 
-    def _table(self, node: exp.Expr) -> tuple[Rel, Scope]:
+    def _table(self, node: exp.Expr, hints: TtlHints | None = None) -> tuple[Rel, Scope]:
         if isinstance(node, exp.Table):
             rel, name, path = self._named_table(node)
         elif isinstance(node, exp.Subquery):
@@ -353,12 +356,28 @@ class QueryBinder:
             call = node.this
             if not isinstance(call, exp.Anonymous):
                 raise not_supported("a table function", self.place(node))
+            user = user_function(call, self.place(call))
+            if user is not None:
+                return self._table_aggregate(user, call, node.args.get("alias"), hints)
             if function_name(call) not in CHANGELOG_FUNCTIONS:
                 raise not_supported(f"the table function {function_name(call)}", self.place(node))
             rel, name, path = bind_changelog_function(call, self._argument_table, self._constant, self.source), "", ()
         else:
             raise not_supported(type(node).__name__, self.place(node))
-        alias = node.args.get("alias")
+        return self._aliased(rel, name, path, node.args.get("alias"))
+
+    def _table_aggregate(
+        self, user: FoundFunction, call: exp.Anonymous, alias: exp.Expr | None, hints: TtlHints | None
+    ) -> tuple[Rel, Scope]:
+        """Hints know it by its alias, without one by the table that it is over."""
+        rel, over = bind_table_aggregate(user, call, self._argument, self.source)
+        name, path = ("", over.path or (over.name,)) if alias is None else (alias.this.name, ())
+        key = hints.key_of([Relation(name, (), 0, path)]) if hints is not None else None
+        if hints is not None:
+            rel = replace(rel, ttl=hints.of(key))
+        return self._aliased(rel, name, path, alias)
+
+    def _aliased(self, rel: Rel, name: str, path: tuple[str, ...], alias: exp.Expr | None) -> tuple[Rel, Scope]:
         if alias is not None:
             name, path = alias.this.name, ()
             columns = alias.args.get("columns")
@@ -381,12 +400,15 @@ class QueryBinder:
         return rel, replace(scope, subqueries=self.subquery, outer=self.outer)
 
     def _argument_table(self, node: exp.Expr) -> Rel:
+        return self._argument(node)[0]
+
+    def _argument(self, node: exp.Expr) -> tuple[Rel, Scope]:
         """The table of an argument ``TABLE t`` or ``TABLE (query)``."""
         if isinstance(node, exp.Column):
             parts = [p for p in (node.args.get("db"), node.args.get("table"), node.this) if p is not None]
             catalog, database, name = [None] * (3 - len(parts)) + parts
             node = exp.Table(this=name, db=database, catalog=catalog).update_positions(node.this)
-        return self._table(node)[0]
+        return self._table(node)
 
     def _constant(self, node: exp.Expr) -> Rex:
         return ExpressionBinder(Scope(self.source), "an argument").bind(node)

@@ -10,6 +10,7 @@ from planner.lowering.base import MINI_BATCH, Json, Lowering, NodeKind
 from planner.phased import GlobalAggregate, IncrementalAggregate, LocalAggregate
 from planner.physical import Physical
 from planner.python_operators import is_python
+from planner.table_aggregates import TableAggregate
 
 __all__ = ["NODES", "agg_calls", "nameless"]
 
@@ -53,6 +54,20 @@ def _aggregate(lowering: Lowering, node: Physical) -> Json:
     if not is_python(rel):
         out["state"] = [lowering.state(0, rel.ttl, "groupAggregateState")]
     return out
+
+
+def _table(lowering: Lowering, node: Physical) -> Json:
+    rel = node.rel
+    assert isinstance(rel, TableAggregate)
+    retracts = not node.input.is_insert_only
+    return {
+        "grouping": list(rel.group),
+        "aggCalls": agg_calls([rel.call]),
+        "aggCallNeedRetractions": [retracts],
+        "generateUpdateBefore": node.generates_update_before,
+        "needRetraction": retracts,
+        "state": [lowering.state(0, rel.ttl, "groupAggregateState")],
+    }
 
 
 def _local(lowering: Lowering, node: Physical) -> Json:
@@ -120,6 +135,7 @@ def nameless(data: Json, rel: Rel) -> Json:
 
 NODES = {
     Aggregate: NodeKind("stream-exec-group-aggregate_1", _aggregate, MINI_BATCH),
+    TableAggregate: NodeKind("stream-exec-group-table-aggregate_1", _table),
     LocalAggregate: NodeKind("stream-exec-local-group-aggregate_1", _local, MINI_BATCH),
     GlobalAggregate: NodeKind("stream-exec-global-group-aggregate_1", _global, MINI_BATCH),
     IncrementalAggregate: NodeKind("stream-exec-incremental-group-aggregate_1", _incremental, MINI_BATCH),

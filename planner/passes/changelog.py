@@ -51,6 +51,7 @@ from planner.metadata.unique_keys import join_input_keys, upsert_keys
 from planner.passes.multi_joins import common_keys
 from planner.passes.push_filters import equi_keys
 from planner.physical import DeleteKind, Kinds, Physical, UpdateKind, kinds_of
+from planner.table_aggregates import TableAggregate
 from planner.table_functions import FunctionCorrelate
 from planner.time_algebra import LookupJoin, TemporalJoin, WatermarkAssigner
 
@@ -117,7 +118,7 @@ def _provided(rel: Rel, inputs: tuple[Physical, ...], mini_batch: bool) -> Kinds
         if not inputs[0].is_insert_only:
             raise _not_consumed("FROM_CHANGELOG", inputs[0], _INSERT, rel.place)
         return _ALL
-    if isinstance(rel, ChangelogNormalize):
+    if isinstance(rel, (ChangelogNormalize, TableAggregate)):
         return _ALL
     if isinstance(rel, Join) and rel.join_type not in ("INNER", "SEMI"):
         return _ALL
@@ -342,6 +343,7 @@ _VISITORS: dict[type[Rel], Callable[[Physical, UpdateKind], Physical | None]] = 
     Scan: _scan,
     Values: lambda node, required: replace(node, update=required) if required == "NONE" else None,
     Aggregate: _aggregate,
+    TableAggregate: _aggregate,
     ChangelogFunction: _changelog_function,
     Rank: _rank,
     Limit: _limit,

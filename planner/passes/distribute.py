@@ -28,6 +28,7 @@ from planner.algebra import (
 )
 from planner.passes.multi_joins import common_keys
 from planner.passes.push_filters import equi_keys
+from planner.table_aggregates import TableAggregate
 from planner.time_algebra import TemporalJoin, WatermarkAssigner
 
 __all__ = ["distribute"]
@@ -42,7 +43,7 @@ def distribute(rel: Rel) -> Rel:
         return ChangelogNormalize(Exchange(rel, rel.key), rel.key, required=required)
     if isinstance(rel, WatermarkAssigner):
         return _before_normalization(rel, inputs[0])
-    if isinstance(rel, Aggregate):
+    if isinstance(rel, (Aggregate, TableAggregate)):
         return replace(rel, input=_exchanged(inputs[0], rel.group))
     if isinstance(rel, Rank):
         return replace(rel, input=_exchanged(inputs[0], rel.partition))

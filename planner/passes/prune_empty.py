@@ -11,6 +11,7 @@ from execnodes.rex import InputRef, Literal, Rex
 from planner.algebra import Aggregate, Filter, Join, Project, Rel, SetOperation, Sort, Union, Values, Window
 from planner.expressions.ops import cast
 from planner.passes.build import empty
+from planner.table_aggregates import TableAggregate
 
 __all__ = ["prune_empty"]
 
@@ -42,7 +43,7 @@ def prune_empty(rel: Rel) -> Rel | None:
         if not _is_empty(rel.input):
             return None
         return empty(rel) if rel.group else _of_nothing(rel)
-    if isinstance(rel, (Project, Filter, Sort, Window)):
+    if isinstance(rel, (Project, Filter, Sort, TableAggregate, Window)):
         return empty(rel) if _is_empty(rel.input) else None
     return None
 

@@ -29,6 +29,7 @@ from planner.expressions.ops import (
 )
 from planner.expressions.strong import is_not_true, is_null
 from planner.passes.build import filtered
+from planner.table_aggregates import TableAggregate
 
 __all__ = [
     "equi_keys",
@@ -63,7 +64,7 @@ def filter_through_project(rel: Rel) -> Rel | None:
 
 
 def filter_through_aggregate(rel: Rel) -> Rel | None:
-    if not isinstance(rel, Filter) or not isinstance(rel.input, Aggregate):
+    if not isinstance(rel, Filter) or not isinstance(rel.input, (Aggregate, TableAggregate)):
         return None
     aggregate = rel.input
     keys = len(aggregate.group)

@@ -24,6 +24,7 @@ from planner.algebra import (
 )
 from planner.binding.errors import not_supported
 from planner.expressions.ops import MIRRORED, call, conjunctions, input_refs, kind, substitute, with_operands
+from planner.table_aggregates import TableAggregate
 from planner.time_algebra import TemporalJoin
 
 __all__ = ["materialize_time_attributes"]
@@ -39,6 +40,8 @@ def materialize_time_attributes(rel: Rel) -> Rel:
         used = [*rel.group, *(a for c in rel.calls for a in c.args)]
         calls = tuple(replace(c, type=replace(c.type, kind=None)) for c in rel.calls)
         return replace(rel, input=_materialized(inputs[0], used), calls=calls)
+    if isinstance(rel, TableAggregate):
+        return replace(rel, input=_materialized(inputs[0], range(rel.input.width)))
     if isinstance(rel, Join):
         _refuse_interval(rel, inputs)
         left, right = (_materialized(i, range(i.width)) for i in inputs)

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from execnodes.errors import DataError, RunError
@@ -116,7 +116,6 @@ def rows_of(changes: list[Change]) -> dict[Row, Row]:
     return out
 
 
-@settings(max_examples=500)
 @given(st.one_of(inserting(ROWS, 12), retracting(ROWS, 12)), CUTS, PARTS)
 def test_any_mini_batches_in_any_parts(changes: list[Change], cuts: list[int], parts: list[int]) -> None:
     retract = any(retracts(k) for k, _ in changes)

@@ -28,7 +28,11 @@ def test_the_nodes_in_scope_are_registered() -> None:
 
 
 def test_registered_nodes_agree_with_flink() -> None:
+    ours = {"stream-exec-group-table-aggregate"}
+    assert not ours & set(FLINK_NODES)
     for (name, version), cls in registered().items():
+        if name in ours:
+            continue
         row = FLINK_NODES[name]
         assert version in row.versions
         assert row.inputs == cls.INPUTS

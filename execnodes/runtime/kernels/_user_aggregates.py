@@ -95,8 +95,12 @@ class UserFold(Fold):
 
     def value(self, state: pl.DataFrame) -> pl.Series:
         get_value = self._function.method("get_value")
-        found = [self._function.call(get_value, (self._opened(data),)) for data in state[self._column].to_list()]
+        found = [self._function.call(get_value, (accumulator,)) for accumulator in self.opened(state)]
         return column_of(found, self._result, self._function)
+
+    def opened(self, state: pl.DataFrame) -> list[Any]:
+        """The accumulator of each row of state."""
+        return [self._opened(data) for data in state[self._column].to_list()]
 
     def _rows(self, changes: Changes) -> list[tuple[Any, ...]]:
         if not self._types:

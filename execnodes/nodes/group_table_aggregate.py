@@ -1,0 +1,76 @@
+"""Table aggregates: rows per group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from pydantic import model_validator
+
+from execnodes.errors import PlanError
+from execnodes.model import custom_error
+from execnodes.nodes.base import StateList, field_types
+from execnodes.nodes.group_aggregate import Grouping
+from execnodes.registry import exec_node
+from execnodes.support import agg_text, joined_names, names_text
+from execnodes.types import LogicalType
+
+if TYPE_CHECKING:
+    from execnodes.runtime.operators import Stateful
+
+__all__ = ["GroupTableAggregate"]
+
+
+@exec_node
+class GroupTableAggregate(Grouping):
+    """Keeps an accumulator per group and emits the rows that a table aggregate function gives for it.
+
+    The fields are those of Flink's ``StreamExecGroupTableAggregate``, which Flink cannot write into a plan.
+
+    .. code-block:: sql
+
+        CREATE FUNCTION top2 AS 'shop.top2' LANGUAGE PYTHON;
+        INSERT INTO best SELECT product, price FROM top2(TABLE orders PARTITION BY product, DESCRIPTOR(price))
+    """
+
+    NAME: ClassVar[str] = "stream-exec-group-table-aggregate"
+    VERSION: ClassVar[int] = 1
+    STATE_NAMES: ClassVar[tuple[str, ...]] = ("groupAggregateState",)
+
+    state: StateList = ()
+
+    @model_validator(mode="after")
+    def _one_call(self) -> Self:
+        if len(self.agg_calls) != 1 or self.agg_calls[0].internal_name is not None:
+            raise custom_error(
+                PlanError(
+                    "PLAN044",
+                    f"{self.title} has {len(self.agg_calls)} aggCalls",
+                    expected="one call, of a user-defined table aggregate function",
+                ),
+                "/aggCalls",
+            )
+        return self
+
+    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
+        types = field_types(inputs[0])
+        return (*(types[key] for key in self.grouping), *field_types(self.agg_calls[0].type))
+
+    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
+        from execnodes.runtime.kernels.group_table_aggregate import GroupTableAggregateKernel
+        from execnodes.runtime.operators import Stateful
+
+        kernel = GroupTableAggregateKernel(
+            inputs[0],
+            self.grouping,
+            self.agg_calls,
+            self.agg_call_need_retractions,
+            self.generate_update_before,
+            self.need_retraction,
+        )
+        return Stateful(kernel, (self.grouping,))
+
+    def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
+        names = joined_names(inputs)
+        keys = names_text(self.grouping, names)
+        return f"keeps the rows of {agg_text(self.agg_calls[0], names)} of " + (f"each {keys}" if keys else "all rows")

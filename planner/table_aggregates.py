@@ -1,0 +1,44 @@
+"""Table aggregates in the relational algebra: ``FROM f(TABLE t PARTITION BY k, DESCRIPTOR(x))``.
+
+Source: Flink's ``LogicalTableAggregate`` and ``StreamPhysicalGroupTableAggregate``, which only its Table API reaches
+(``flatAggregate``); FLIP-440 for functions over tables with set semantics.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from execnodes.errors import Place
+from planner.algebra import AggCall, Field, Single, field_names, unique_names
+from planner.phased_digest import grouped
+from planner.physical import Physical
+
+__all__ = ["TableAggregate", "table_aggregate"]
+
+
+@dataclass(frozen=True)
+class TableAggregate(Single):
+    """The rows that ``call``, whose type is their ROW, gives for each group: the fields ``group``, then its fields."""
+
+    group: tuple[int, ...]
+    call: AggCall
+    ttl: int | None = None
+    place: Place | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        whole = [*(self.input.fields[g] for g in self.group), *((f.name, f.type) for f in self.call.type.fields)]
+        names = unique_names([n for n, _ in whole])
+        return tuple((n, t) for n, (_, t) in zip(names, whole, strict=True))
+
+
+def table_aggregate(node: Physical) -> list[str]:
+    """The arguments of a GroupTableAggregate in a plan's description."""
+    rel = node.rel
+    assert isinstance(rel, TableAggregate)
+    names, outputs = field_names(rel.input), field_names(rel)
+    arguments = ", ".join(names[a] for a in rel.call.args)
+    function = rel.call.function + ("" if node.input.is_insert_only else "_RETRACT")
+    given = ", ".join(outputs[len(rel.group) :])
+    parts = [*(names[g] for g in rel.group), f"{function}({arguments}) AS ({given})"]
+    return [*grouped(rel.group, rel.input, ""), f"select=[{', '.join(parts)}]"]

@@ -1,0 +1,18 @@
+"""Plans with nodes that Flink cannot write, as they were decided here: scripts, and the plans they compile to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.planner_query.conftest import script_of
+from tests.planner_query.test_golden_plans import check
+
+OWN = Path(__file__).parent / "own_plans"
+
+
+@pytest.mark.parametrize("name", sorted(p.name for p in OWN.iterdir() if p.is_dir()))
+def test_plan_stays(name: str) -> None:
+    folder = OWN / name
+    check(script_of(folder), (folder / "plan.json").read_text(encoding="utf-8"))
