@@ -50,8 +50,8 @@ from planner.physical import Deduplicate, Physical, execution_type
 from planner.python_operators import is_python
 from planner.table_aggregates import TableAggregate, table_aggregate
 from planner.table_functions import FunctionCorrelate
-from planner.time_algebra import LookupJoin, TemporalJoin, WatermarkAssigner
-from planner.time_digest import lookup_join, temporal_join, watermark_assigner
+from planner.time_algebra import IntervalJoin, LookupJoin, TemporalJoin, WatermarkAssigner
+from planner.time_digest import interval_join, lookup_join, temporal_join, watermark_assigner
 
 __all__ = ["calcite_type", "describe", "expression", "needed_retractions", "scan_arguments"]
 
@@ -548,6 +548,7 @@ _DESCRIPTIONS: dict[type[Rel], tuple[str, Callable[[Physical], list[str]]]] = {
     Sink: ("Sink", _sink),
     ChangelogNormalize: ("ChangelogNormalize", _normalize),
     TemporalJoin: ("TemporalJoin", temporal_join),
+    IntervalJoin: ("IntervalJoin", interval_join),
     LookupJoin: ("LookupJoin", lookup_join),
     WatermarkAssigner: ("WatermarkAssigner", watermark_assigner),
     DropUpdateBefore: ("DropUpdateBefore", lambda node: []),

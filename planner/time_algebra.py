@@ -8,7 +8,7 @@ from execnodes.errors import Place
 from execnodes.rex import Rex
 from planner.algebra import Calc, Field, Join, Pair, Rel, Scan, Single
 
-__all__ = ["LookupJoin", "Snapshot", "TemporalJoin", "WatermarkAssigner"]
+__all__ = ["IntervalJoin", "LookupJoin", "Snapshot", "TemporalJoin", "WatermarkAssigner"]
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,28 @@ class TemporalJoin(Pair):
     primary_key: tuple[int, ...] = ()
     left_ttl: int | None = None
     right_ttl: int | None = None
+    place: Place | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return Join(self.left, self.right, self.condition, self.join_type).fields
+
+
+@dataclass(frozen=True)
+class IntervalJoin(Pair):
+    """A join of rows whose times are near each other: ``lower`` <= left time - right time <= ``upper``, in ms.
+
+    ``condition`` is the whole one, over left ++ right; ``rest`` is what the bounds do not say.
+    """
+
+    condition: Rex
+    rest: Rex
+    join_type: str
+    event_time: bool
+    lower: int
+    upper: int
+    left_time: int
+    right_time: int
     place: Place | None = field(default=None, compare=False, repr=False)
 
     @property

@@ -1,6 +1,7 @@
 """The texts by which Flink's plans describe operators about time.
 
-Source: Flink's ``StreamPhysicalTemporalJoin``, ``CommonPhysicalLookupJoin`` and ``WatermarkAssigner``.
+Source: Flink's ``StreamPhysicalTemporalJoin``, ``StreamPhysicalIntervalJoin``, ``CommonPhysicalLookupJoin`` and
+``WatermarkAssigner``.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from execnodes.rex import InputRef, Literal, Rex
 from planner.algebra import field_names, unique_names
 from planner.expressions.ops import conjunctions
 from planner.physical import Physical
-from planner.time_algebra import LookupJoin, TemporalJoin, WatermarkAssigner
+from planner.time_algebra import IntervalJoin, LookupJoin, TemporalJoin, WatermarkAssigner
 
-__all__ = ["lookup_join", "temporal_join", "watermark_assigner"]
+__all__ = ["interval_join", "lookup_join", "temporal_join", "watermark_assigner"]
 
 
 def temporal_join(node: Physical) -> list[str]:
@@ -41,6 +42,28 @@ def temporal_join(node: Physical) -> list[str]:
     return [
         f"joinType=[{JOIN_NAMES[rel.join_type]}]",
         f"where=[({' AND '.join(terms)})]",
+        f"select=[{', '.join(field_names(rel))}]",
+    ]
+
+
+def interval_join(node: Physical) -> list[str]:
+    """The arguments of an IntervalJoin."""
+    from planner.digest import JOIN_NAMES, expression
+
+    rel = node.rel
+    assert isinstance(rel, IntervalJoin)
+    both = unique_names([*field_names(rel.left), *field_names(rel.right)])
+    bounds = {
+        "isRowTime": str(rel.event_time).lower(),
+        "leftLowerBound": rel.lower,
+        "leftUpperBound": rel.upper,
+        "leftTimeIndex": rel.left_time,
+        "rightTimeIndex": rel.right_time,
+    }
+    return [
+        f"joinType=[{JOIN_NAMES[rel.join_type]}]",
+        f"windowBounds=[{', '.join(f'{k}={v}' for k, v in bounds.items())}]",
+        f"where=[{expression(rel.condition, both)}]",
         f"select=[{', '.join(field_names(rel))}]",
     ]
 

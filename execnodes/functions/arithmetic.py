@@ -88,15 +88,10 @@ def _plus(operands: Sequence[Rex], place: Place | None) -> Rex:
         a, b = b, a
     if _is_datetime(a) and _is_interval(b):
         zoned = a.type.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE"
-        return _plain("+", (a, b), _shifted(a.type).as_nullable(nullable), "BINARY" if zoned else "SPECIAL")
+        return _plain("+", (a, b), a.type.as_nullable(nullable), "BINARY" if zoned else "SPECIAL")
     if _is_interval(a) and a.type.root == b.type.root:
         return _plain("+", operands, _interval_merge(a.type, b.type).as_nullable(nullable))
     raise _wrong("+", operands, place)
-
-
-def _shifted(t: LogicalType) -> LogicalType:
-    """The type of a date or time moved by an interval: a time attribute becomes an ordinary timestamp."""
-    return LogicalType(t.root, t.nullable, precision=t.precision) if t.kind else t
 
 
 def _minus(operands: Sequence[Rex], place: Place | None) -> Rex:
@@ -106,7 +101,7 @@ def _minus(operands: Sequence[Rex], place: Place | None) -> Rex:
         return _plain("-", operands, _numeric(operands, decimal_plus))
     if _is_datetime(a) and _is_interval(b):
         zoned = a.type.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE"
-        return _plain("-", operands, _shifted(a.type).as_nullable(nullable), "BINARY" if zoned else "SPECIAL")
+        return _plain("-", operands, a.type.as_nullable(nullable), "BINARY" if zoned else "SPECIAL")
     if _is_interval(a) and a.type.root == b.type.root:
         return _plain("-", operands, _interval_merge(a.type, b.type).as_nullable(nullable))
     if _is_datetime(a) and _is_datetime(b):

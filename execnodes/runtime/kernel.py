@@ -144,7 +144,12 @@ class StagedKernel(Kernel, Protocol):
 @runtime_checkable
 class EventTimeKernel(Kernel, Protocol):
     """A kernel that works by event time: the runtime calls :meth:`advance` in place of :meth:`Kernel.process`, also for
-    a micro-batch that brings no row but a later watermark."""
+    a micro-batch that brings no row but a later watermark.
+
+    Two attributes are optional: ``by_clock``, whether the clock of the micro-batch takes the place of the watermark
+    (what is due waits for the next micro-batch of its key group), and ``watermark_delay``, how much later than the
+    watermark its output may be, ms.
+    """
 
     def advance(
         self,

@@ -172,7 +172,8 @@ def due_rows(table: StateTable, runs: Sequence[pl.DataFrame], upto: int, now: in
     found = [part for part in (run.lazy().filter(late).collect() for run in runs) if part.height]
     if not found:
         return pl.DataFrame(schema=state_schema(table))
-    return lookup(table, runs, pl.concat(found).select(table.lookup), now, ttl).filter(late)
+    due = pl.concat(found)
+    return lookup(table, runs, due.select(table.lookup) if table.lookup else due[:1], now, ttl).filter(late)
 
 
 def _unique(hashes: Hashes) -> Hashes:

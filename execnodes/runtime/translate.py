@@ -106,7 +106,8 @@ class _Translation:
                 self.levels[node.id] = before + 1
         for node in reversed(self.graph.nodes):
             made = self.parts.get(node.id)
-            if isinstance(made, Stateful) and isinstance(made.kernel, EventTimeKernel):
+            kernel = made.kernel if isinstance(made, Stateful) else None
+            if isinstance(kernel, EventTimeKernel) and not getattr(kernel, "by_clock", False):
                 self.by_time.add(node.id)
             if node.id in self.by_time:
                 self.by_time.update(i.id for i in self.graph.inputs(node))

@@ -216,7 +216,9 @@ def run_operator(
         watermark = state.time.advance(received, spec.channels, now, spec.idle_timeout)
         state.touch_time()
     if isinstance(spec.kernel, EventTimeKernel) or any(f.height for f in inputs):
-        output = state.step(spec.kernel, inputs, now, spec.ttl, watermark)
+        by_clock = getattr(spec.kernel, "by_clock", False)
+        time_of_kernel = Watermark(NO_WATERMARK, now) if by_clock else watermark
+        output = state.step(spec.kernel, inputs, now, spec.ttl, time_of_kernel)
     else:
         output = pl.DataFrame()
         state.flush()
@@ -244,9 +246,11 @@ def _passed_on(spec: OperatorSpec, group: int, watermark: Watermark, clock: Cloc
     """The watermarks that a key group sends on: those made behind the operator, and, as one group for all, its own."""
     marks = dict(clock.marks)
     if group == 0 and watermark.now > NO_WATERMARK:
+        delay = getattr(spec.kernel, "watermark_delay", 0)
+        value = watermark.now if watermark.now == END_OF_TIME else watermark.now - delay
         for to in targets(spec.pipeline):
             if isinstance(to, ToOperator) and to.event_time:
-                marks.setdefault(Mark(to.operator, to.input, to.channel), watermark.now)
+                marks.setdefault(Mark(to.operator, to.input, to.channel), value)
     return marks
 
 

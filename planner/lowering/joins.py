@@ -13,7 +13,7 @@ from planner.passes.multi_joins import common_keys, equal_fields
 from planner.passes.push_filters import equi_keys, is_equi_key, null_filters
 from planner.physical import Physical, changelog_mode
 from planner.table_functions import FunctionCorrelate
-from planner.time_algebra import LookupJoin, TemporalJoin
+from planner.time_algebra import IntervalJoin, LookupJoin, TemporalJoin
 
 __all__ = ["NODES", "join_spec"]
 
@@ -99,6 +99,22 @@ def _temporal_join(lowering: Lowering, node: Physical) -> Json:
     }
 
 
+def _interval_join(lowering: Lowering, node: Physical) -> Json:
+    rel = node.rel
+    assert isinstance(rel, IntervalJoin)
+    width = rel.left.width
+    rest = and_(t for t in conjunctions(rel.rest) if not is_equi_key(t, width))
+    bounds = {
+        "isEventTime": rel.event_time,
+        "leftLowerBound": rel.lower,
+        "leftUpperBound": rel.upper,
+        "leftTimeIndex": rel.left_time,
+        "rightTimeIndex": rel.right_time,
+    }
+    spec = join_spec(rel.join_type, rel.rest, width, rest)
+    return {"intervalJoinSpec": {"joinSpec": spec, "windowBounds": bounds}}
+
+
 def _lookup_join(lowering: Lowering, node: Physical) -> Json:
     rel = node.rel
     assert isinstance(rel, LookupJoin)
@@ -145,6 +161,7 @@ NODES = {
     Join: NodeKind("stream-exec-join_1", _join),
     MultiJoin: NodeKind("stream-exec-multi-join_1", _multi_join),
     TemporalJoin: NodeKind("stream-exec-temporal-join_1", _temporal_join),
+    IntervalJoin: NodeKind("stream-exec-interval-join_1", _interval_join),
     LookupJoin: NodeKind("stream-exec-lookup-join_1", _lookup_join),
     FunctionCorrelate: NodeKind("stream-exec-correlate_1", _function_correlate),
 }

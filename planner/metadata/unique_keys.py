@@ -30,7 +30,7 @@ from planner.algebra import (
 from planner.expressions.ops import kind, same_type
 from planner.phased import GlobalAggregate
 from planner.python_operators import is_python
-from planner.time_algebra import LookupJoin, TemporalJoin, WatermarkAssigner
+from planner.time_algebra import IntervalJoin, LookupJoin, TemporalJoin, WatermarkAssigner
 
 __all__ = ["Keys", "are_unique", "join_input_keys", "keeps_values", "smallest_key", "unique_keys", "upsert_keys"]
 
@@ -57,7 +57,7 @@ def are_unique(rel: Rel, columns: frozenset[int]) -> bool:
     if isinstance(rel, (Project, Calc)):
         below = frozenset(e.index for c in columns if isinstance(e := rel.exprs[c], InputRef))
         return bool(below) and are_unique(rel.input, below)
-    if isinstance(rel, TemporalJoin):
+    if isinstance(rel, (TemporalJoin, IntervalJoin)):
         rel = Join(rel.left, rel.right, rel.condition, rel.join_type)
     if isinstance(rel, Join):
         return _unique_in_join(rel, columns)
@@ -108,7 +108,7 @@ def _keys(rel: Rel, upsert: bool) -> Keys:
     if isinstance(rel, Sort):
         keys = _keys(rel.input, upsert)
         return _containing(keys, frozenset(i for i, _, _ in rel.order)) if upsert else keys
-    if isinstance(rel, TemporalJoin):
+    if isinstance(rel, (TemporalJoin, IntervalJoin)):
         rel = Join(rel.left, rel.right, rel.condition, rel.join_type)
     if isinstance(rel, Join):
         return _of_join(rel, upsert)

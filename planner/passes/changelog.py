@@ -53,7 +53,7 @@ from planner.passes.push_filters import equi_keys
 from planner.physical import DeleteKind, Kinds, Physical, UpdateKind, kinds_of
 from planner.table_aggregates import TableAggregate
 from planner.table_functions import FunctionCorrelate
-from planner.time_algebra import LookupJoin, TemporalJoin, WatermarkAssigner
+from planner.time_algebra import IntervalJoin, LookupJoin, TemporalJoin, WatermarkAssigner
 
 __all__ = ["infer_changelog"]
 
@@ -124,6 +124,11 @@ def _provided(rel: Rel, inputs: tuple[Physical, ...], mini_batch: bool) -> Kinds
         return _ALL
     if isinstance(rel, TemporalJoin):
         return inputs[0].kinds
+    if isinstance(rel, IntervalJoin):
+        for below in inputs:
+            if not below.is_insert_only:
+                raise _not_consumed("an interval join", below, _INSERT, rel.place, "tables that only add rows")
+        return _INSERT
     if isinstance(rel, MultiJoin) and "LEFT" in rel.join_types:
         return _ALL
     if isinstance(rel, _PASSING):
@@ -352,6 +357,7 @@ _VISITORS: dict[type[Rel], Callable[[Physical, UpdateKind], Physical | None]] = 
     Join: _join,
     MultiJoin: _join,
     TemporalJoin: _temporal_join,
+    IntervalJoin: _passed,
     LookupJoin: _passed,
     Calc: _calc,
     Exchange: _passed,

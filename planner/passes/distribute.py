@@ -29,7 +29,7 @@ from planner.algebra import (
 from planner.passes.multi_joins import common_keys
 from planner.passes.push_filters import equi_keys
 from planner.table_aggregates import TableAggregate
-from planner.time_algebra import TemporalJoin, WatermarkAssigner
+from planner.time_algebra import IntervalJoin, TemporalJoin, WatermarkAssigner
 
 __all__ = ["distribute"]
 
@@ -49,8 +49,8 @@ def distribute(rel: Rel) -> Rel:
         return replace(rel, input=_exchanged(inputs[0], rel.partition))
     if isinstance(rel, Sort):
         return replace(rel, input=_exchanged(inputs[0], ()))
-    if isinstance(rel, (Join, TemporalJoin)):
-        keys = equi_keys(rel.condition, rel.left.width)
+    if isinstance(rel, (Join, TemporalJoin, IntervalJoin)):
+        keys = equi_keys(rel.rest if isinstance(rel, IntervalJoin) else rel.condition, rel.left.width)
         return replace(
             rel,
             left=Exchange(inputs[0], tuple(k for k, _ in keys)),

@@ -24,7 +24,7 @@ from planner.algebra import (
     replace_inputs,
 )
 from planner.config import value
-from planner.time_algebra import TemporalJoin, WatermarkAssigner
+from planner.time_algebra import IntervalJoin, TemporalJoin, WatermarkAssigner
 
 __all__ = ["assign_mini_batches", "mini_batches"]
 
@@ -62,4 +62,6 @@ def _waits(rel: Rel) -> bool:
     """Whether the operator works by event time (``requireWatermark`` of Flink's physical nodes)."""
     if isinstance(rel, TemporalJoin):
         return rel.right_time is not None
+    if isinstance(rel, IntervalJoin):
+        return rel.event_time
     return isinstance(rel, Rank) and any(rel.input.fields[i][1].kind == "ROWTIME" for i, _, _ in rel.order)

@@ -22,8 +22,8 @@ from planner.algebra import (
     field_names,
     replace_inputs,
 )
-from planner.binding.errors import not_supported
-from planner.expressions.ops import MIRRORED, call, conjunctions, input_refs, kind, substitute, with_operands
+from planner.expressions.ops import call, kind, substitute, with_operands
+from planner.passes.interval_joins import to_interval_join
 from planner.table_aggregates import TableAggregate
 from planner.time_algebra import TemporalJoin
 
@@ -43,10 +43,12 @@ def materialize_time_attributes(rel: Rel) -> Rel:
     if isinstance(rel, TableAggregate):
         return replace(rel, input=_materialized(inputs[0], range(rel.input.width)))
     if isinstance(rel, Join):
-        _refuse_interval(rel, inputs)
+        near = to_interval_join(rel, *inputs)
+        if near is not None:
+            return near
         left, right = (_materialized(i, range(i.width)) for i in inputs)
         fields = [*left.fields, *right.fields]
-        return replace(rel, left=left, right=right, condition=_call(_retyped(rel.condition, fields)))
+        return replace(rel, left=left, right=right, condition=_retyped(rel.condition, fields))
     if isinstance(rel, TemporalJoin):
         left, right = (_materialized(i, range(i.width), ("PROCTIME",)) for i in inputs)
         join = replace(rel, left=left, right=right)
@@ -68,32 +70,6 @@ def materialize_time_attributes(rel: Rel) -> Rel:
     if isinstance(rel, Rank):
         return replace(rel, input=inputs[0])
     return replace_inputs(rel, inputs)
-
-
-def _refuse_interval(join: Join, inputs: Sequence[Rel]) -> None:
-    """Raises SqlError SQL150 for a join whose condition bounds the times of both sides by each other
-    (``IntervalJoinUtil``)."""
-    left, right = ({i for i, (_, t) in enumerate(rel.fields) if t.kind is not None} for rel in inputs)
-    width = inputs[0].width
-    bounds: dict[tuple[int, int], set[str]] = {}
-    for term in conjunctions(join.condition):
-        op = kind(term)
-        if op not in ("=", "<", "<=", ">", ">="):
-            continue
-        first, second = (set(input_refs(o)) for o in term.children)
-        if len(first) != 1 or len(second) != 1:
-            continue
-        a, b = *first, *second
-        if a >= width:
-            a, b, op = b, a, MIRRORED[op]
-        if a in left and b - width in right:
-            bounds.setdefault((a, b), set()).add(op[0])
-    if any("=" in ops or {"<", ">"} <= ops for ops in bounds.values()):
-        raise not_supported(
-            "an interval join (a join on the times of both tables)",
-            join.place,
-            "cast the time attributes to TIMESTAMP for a join that keeps all rows",
-        )
 
 
 def _retyped(rex: Rex, fields: Sequence[tuple[str, LogicalType]]) -> Rex:

@@ -1,4 +1,4 @@
-"""Temporal joins as the real Flink ran them: the changes it emitted when rows came one at a time."""
+"""Joins on time as the real Flink ran them: the changes it emitted when rows came one at a time."""
 
 from __future__ import annotations
 

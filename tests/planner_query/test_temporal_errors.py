@@ -1,4 +1,4 @@
-"""What FOR SYSTEM_TIME AS OF refuses, where Flink does."""
+"""What joins on time refuse, where Flink does."""
 
 from __future__ import annotations
 
@@ -73,16 +73,28 @@ def test_lifetimes_of_a_temporal_join_from_a_hint() -> None:
 
 
 @pytest.mark.parametrize(
-    "condition",
+    ("query", "code", "words"),
     [
-        "o.ot = r.rt",
-        "o.cur = r.cur AND o.ot BETWEEN r.rt AND r.rt + INTERVAL '1' HOUR",
-        "o.cur = r.cur AND r.rt > o.ot - INTERVAL '1' HOUR AND r.rt <= o.ot",
+        ("o JOIN ltz AS r ON o.cur = r.cur AND o.ot BETWEEN r.rt AND r.rt + INTERVAL '1' HOUR", "SQL151", "one type"),
+        (
+            "o JOIN (SELECT *, PROCTIME() AS now FROM r) AS r ON o.cur = r.cur AND o.pt BETWEEN r.now AND r.now "
+            "WHERE MOD(r.rate + EXTRACT(SECOND FROM o.ot), r.rate + EXTRACT(SECOND FROM r.rt)) = 0",
+            "SQL151",
+            "by processing time",
+        ),
+        (
+            "o JOIN (SELECT cur, rate, rt FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY cur ORDER BY rt DESC) AS n "
+            "FROM r) WHERE n = 1) AS r ON o.cur = r.cur AND o.ot BETWEEN r.rt AND r.rt + INTERVAL '1' HOUR",
+            "SQL140",
+            "an interval join",
+        ),
     ],
 )
-def test_interval_joins_are_refused(condition: str) -> None:
+def test_interval_joins_that_are_refused(query: str, code: str, words: str) -> None:
     session = TableEnvironment.create()
     for statement in read_script(TABLES):
         session.execute_statement(statement)
-    with pytest.raises(SqlError, match="interval join"):
-        session.compile_plan_sql(f"INSERT INTO s SELECT o.oid, r.rate FROM o JOIN r ON {condition}")
+    with pytest.raises(SqlError, match=words) as caught:
+        session.compile_plan_sql(f"INSERT INTO s SELECT o.oid, r.rate FROM {query}")
+    assert caught.value.code == code
+    assert caught.value.place is not None and caught.value.expected

@@ -20,6 +20,7 @@ IN_SCOPE = (
     "dedup_keep_last_proctime",
     "from_changelog_retract",
     "group_agg_retract",
+    "interval_join",
     "join_inner_append",
     "join_inner_hint_ttl",
     "join_inner_pk",

@@ -42,6 +42,7 @@ CLASSES = (
     "Expand",
     "GroupAggregate",
     "IncrementalGroupAggregate",
+    "IntervalJoin",
     "Join",
     "Limit",
     "LookupJoin",

@@ -1,0 +1,109 @@
+"""Joins of rows whose times are near each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from execnodes.model import Flag, Index, PlanModel
+from execnodes.nodes.base import ExecNode, FieldRef, field_types, rex_refs
+from execnodes.registry import exec_node
+from execnodes.specs import JoinSpec
+from execnodes.support import field_names, joined_names, names_text, rex_text
+from execnodes.ttl import format_ttl
+from execnodes.types import LogicalType
+
+if TYPE_CHECKING:
+    from execnodes.runtime.operators import Stateful
+
+__all__ = ["IntervalJoin", "IntervalJoinSpec", "WindowBounds"]
+
+
+class WindowBounds(PlanModel):
+    """How far the times may be apart: lower <= left time - right time <= upper, in ms."""
+
+    is_event_time: Flag
+    left_lower_bound: int
+    left_upper_bound: int
+    left_time_index: Index
+    right_time_index: Index
+
+
+class IntervalJoinSpec(PlanModel):
+    """Keys and further condition of an interval join, and its bounds."""
+
+    join_spec: JoinSpec
+    window_bounds: WindowBounds
+
+
+@exec_node
+class IntervalJoin(ExecNode):
+    """Joins rows whose times are near each other; a row is kept until no row that may come can meet it.
+
+    .. code-block:: sql
+
+        INSERT INTO shipped SELECT o.id, s.id
+        FROM orders AS o JOIN shipments AS s
+        ON o.id = s.order_id AND s.shipped_at BETWEEN o.ordered_at AND o.ordered_at + INTERVAL '4' HOUR
+    """
+
+    NAME: ClassVar[str] = "stream-exec-interval-join"
+    VERSION: ClassVar[int] = 1
+    INPUTS: ClassVar[int | None] = 2
+
+    interval_join_spec: IntervalJoinSpec
+
+    def field_refs(self) -> Iterator[FieldRef]:
+        yield from super().field_refs()
+        spec, bounds = self.interval_join_spec.join_spec, self.interval_join_spec.window_bounds
+        place = "/intervalJoinSpec"
+        for side, (key, keys) in enumerate((("leftKeys", spec.left_keys), ("rightKeys", spec.right_keys))):
+            yield from (FieldRef(f"{place}/joinSpec/{key}/{k}", index, side) for k, index in enumerate(keys))
+        if spec.non_equi_condition is not None:
+            yield from rex_refs(spec.non_equi_condition, f"{place}/joinSpec/nonEquiCondition", None)
+        yield FieldRef(f"{place}/windowBounds/leftTimeIndex", bounds.left_time_index, 0)
+        yield FieldRef(f"{place}/windowBounds/rightTimeIndex", bounds.right_time_index, 1)
+
+    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
+        left, right = map(field_types, inputs)
+        return (*left, *right)
+
+    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
+        from execnodes.runtime.kernels.interval_join import IntervalJoinKernel
+        from execnodes.runtime.operators import Stateful
+        from execnodes.zone import local_time_zone
+
+        spec, bounds = self.interval_join_spec.join_spec, self.interval_join_spec.window_bounds
+        if spec.join_type in ("SEMI", "ANTI"):
+            raise self.not_supported(f"an interval join of type {spec.join_type}")
+        kernel = IntervalJoinKernel(
+            inputs[0],
+            inputs[1],
+            spec,
+            bounds.is_event_time,
+            bounds.left_lower_bound,
+            bounds.left_upper_bound,
+            bounds.left_time_index,
+            bounds.right_time_index,
+            local_time_zone(session),
+        )
+        return Stateful(kernel, (spec.left_keys, spec.right_keys))
+
+    def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
+        spec, bounds = self.interval_join_spec.join_spec, self.interval_join_spec.window_bounds
+        left, right = (field_names(row) for row in inputs) if len(inputs) == 2 else ((), ())
+        terms = [
+            f"left.{names_text([a], left)} = right.{names_text([b], right)}"
+            for a, b in zip(spec.left_keys, spec.right_keys, strict=True)
+        ]
+        times = names_text([bounds.left_time_index], left), names_text([bounds.right_time_index], right)
+        lower, upper = (_signed(v) for v in (bounds.left_lower_bound, bounds.left_upper_bound))
+        terms.append(f"left.{times[0]} between right.{times[1]} {lower} and {upper}")
+        if spec.non_equi_condition is not None:
+            terms.append(rex_text(spec.non_equi_condition, joined_names(inputs)))
+        word = "joins" if spec.join_type == "INNER" else f"{spec.join_type.lower()} outer joins"
+        return f"{word} left and right on {' and '.join(terms)}"
+
+
+def _signed(millis: int) -> str:
+    return f"{'-' if millis < 0 else '+'} {format_ttl(abs(millis))}"
