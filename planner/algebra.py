@@ -405,6 +405,11 @@ class TemporalSort(Sort):
 
 
 @dataclass(frozen=True)
+class FullSort(Sort):
+    """All rows in an order, once there are no more to come."""
+
+
+@dataclass(frozen=True)
 class Exchange(Single):
     """Rows spread by hash of ``keys``; all to one task when there are none."""
 

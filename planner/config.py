@@ -69,6 +69,8 @@ _ROWS: tuple[Option, ...] = (
            "changes of a mini-batch.", default=False, no_effect=_MINI_BATCH),
     Option("table.exec.deduplicate.insert-update-after-sensitive-enabled", _BOOLEAN, "Deduplication must tell a first "
            "row from an update.", default=True, no_effect="it always tells them apart"),
+    Option("__table.exec.sort.non-temporal.enabled__", _BOOLEAN, "ORDER BY without LIMIT may go by other fields than a "
+           "time attribute: rows come out when bounded input ends. Flink hides this option.", default=False),
     Option("table.exec.rank.topn-cache-size", _LONG, "Rows that top-N keeps in a cache.", default=10000,
            no_effect="the state cache sets its own size"),
     Option("table.exec.source.cdc-events-duplicate", _BOOLEAN, "Change events may come twice: they are normalized by "

@@ -22,6 +22,7 @@ from planner.algebra import (
     Exchange,
     Expand,
     FilterAbility,
+    FullSort,
     Join,
     Limit,
     LimitAbility,
@@ -493,7 +494,7 @@ def _limits(node: Physical) -> list[str]:
     rel = node.rel
     assert isinstance(rel, Sort)
     out = [] if isinstance(rel, Limit) else [f"orderBy=[{_order(rel.order, rel)}]"]
-    if not isinstance(rel, TemporalSort):
+    if not isinstance(rel, (TemporalSort, FullSort)):
         out += [f"offset=[{rel.offset}]", f"fetch=[{rel.fetch}]"]
     if isinstance(rel, SortLimit):
         out.append(f"strategy=[{rel.strategy or 'UndefinedStrategy'}]")
@@ -545,6 +546,7 @@ _DESCRIPTIONS: dict[type[Rel], tuple[str, Callable[[Physical], list[str]]]] = {
     Limit: ("Limit", _limits),
     SortLimit: ("SortLimit", _limits),
     TemporalSort: ("TemporalSort", _limits),
+    FullSort: ("Sort", _limits),
     Sink: ("Sink", _sink),
     ChangelogNormalize: ("ChangelogNormalize", _normalize),
     TemporalJoin: ("TemporalJoin", temporal_join),

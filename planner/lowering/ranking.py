@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.algebra import Limit, Order, Rank, RankStrategy, Sort, SortLimit, TemporalSort
+from planner.algebra import FullSort, Limit, Order, Rank, RankStrategy, Sort, SortLimit, TemporalSort
 from planner.lowering.base import MINI_BATCH, Json, Lowering, NodeKind, sort_spec
 from planner.physical import Deduplicate, Physical
 
@@ -68,9 +68,9 @@ def _ranking(
     }
 
 
-def _temporal_sort(lowering: Lowering, node: Physical) -> Json:
+def _sort(lowering: Lowering, node: Physical) -> Json:
     rel = node.rel
-    assert isinstance(rel, TemporalSort)
+    assert isinstance(rel, (TemporalSort, FullSort))
     return {"orderBy": sort_spec(rel.order)}
 
 
@@ -87,5 +87,6 @@ NODES = {
     Rank: NodeKind("stream-exec-rank_1", _rank, _TOP_N),
     Limit: NodeKind("stream-exec-limit_1", _limit, _TOP_N),
     SortLimit: NodeKind("stream-exec-sort-limit_1", _limit, _TOP_N),
-    TemporalSort: NodeKind("stream-exec-temporal-sort_1", _temporal_sort),
+    TemporalSort: NodeKind("stream-exec-temporal-sort_1", _sort),
+    FullSort: NodeKind("stream-exec-sort_1", _sort),
 }

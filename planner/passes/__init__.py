@@ -67,7 +67,13 @@ from planner.passes.simplify_conditions import (
     simplify_join_condition,
     simplify_subquery_filters,
 )
-from planner.passes.sorts import physical_sort, push_limit_into_scan, remove_empty_limit, transpose_sort_and_project
+from planner.passes.sorts import (
+    full_sorts,
+    physical_sort,
+    push_limit_into_scan,
+    remove_empty_limit,
+    transpose_sort_and_project,
+)
 from planner.passes.split_distinct import split_distinct
 from planner.passes.split_python_calcs import split_python_calcs
 from planner.passes.split_python_joins import split_python_join
@@ -233,7 +239,8 @@ def optimize(rel: Rel, options: Mapping[str, str]) -> Rel:
     """The physical plan of a bound query: only scans, calcs, exchanges, aggregates, ranks, sorts, joins, unions, sinks.
 
     Args:
-        options: of the session; they say whether DISTINCT aggregates are split.
+        options: of the session; they say whether DISTINCT aggregates are split, and whether a sort may wait for the
+            end of its input.
 
     Raises:
         SqlError: SQL150, for a query that needs an operator that does not exist yet; SQL160, SQL161, for a sort or a
@@ -243,4 +250,6 @@ def optimize(rel: Rel, options: Mapping[str, str]) -> Rel:
         rel = phase.run(rel)
         if phase.name == "calcs":
             rel = split_distinct(rel, options)
+        elif phase.name == "calcs merged again":
+            rel = full_sorts(rel, options)
     return rel

@@ -26,6 +26,7 @@ from planner.algebra import (
     DropUpdateBefore,
     Exchange,
     Expand,
+    FullSort,
     Join,
     Limit,
     MiniBatchAssigner,
@@ -108,6 +109,8 @@ def _provided(rel: Rel, inputs: tuple[Physical, ...], mini_batch: bool) -> Kinds
         return _INSERT if inputs[0].is_insert_only else _ALL
     if isinstance(rel, SortLimit):
         return _ALL
+    if isinstance(rel, FullSort):
+        return _INSERT
     if isinstance(rel, TemporalSort):
         if not inputs[0].is_insert_only:
             raise _not_consumed("ORDER BY a time attribute", inputs[0], _INSERT, rel.place)
@@ -353,6 +356,7 @@ _VISITORS: dict[type[Rel], Callable[[Physical, UpdateKind], Physical | None]] = 
     Rank: _rank,
     Limit: _limit,
     SortLimit: _rank,
+    FullSort: _limit,
     TemporalSort: _passed,
     Join: _join,
     MultiJoin: _join,

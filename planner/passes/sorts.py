@@ -7,6 +7,7 @@ Source: Calcite's ``SortProjectTransposeRule`` and ``PruneEmptyRules.SORT_FETCH_
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from execnodes.connectors.registry import source_abilities
@@ -14,6 +15,7 @@ from execnodes.errors import SqlError
 from execnodes.rex import InputRef, Literal, Rex
 from planner.algebra import (
     Filter,
+    FullSort,
     Limit,
     LimitAbility,
     Order,
@@ -23,12 +25,14 @@ from planner.algebra import (
     Sort,
     SortLimit,
     TemporalSort,
+    transform_up,
 )
+from planner.config import value
 from planner.expressions.ops import unwrap_cast
 from planner.metadata.unique_keys import keeps_values
 from planner.passes.build import empty
 
-__all__ = ["physical_sort", "push_limit_into_scan", "remove_empty_limit", "transpose_sort_and_project"]
+__all__ = ["full_sorts", "physical_sort", "push_limit_into_scan", "remove_empty_limit", "transpose_sort_and_project"]
 
 
 def remove_empty_limit(rel: Rel) -> Rel | None:
@@ -77,6 +81,19 @@ def push_limit_into_scan(rel: Rel) -> Rel | None:
     if scan.normalized is not None or any(isinstance(a, LimitAbility) for a in scan.abilities):
         return None
     return replace(rel, input=replace(scan, abilities=(*scan.abilities, LimitAbility(rel.offset + rel.fetch))))
+
+
+def full_sorts(rel: Rel, options: Mapping[str, str]) -> Rel:
+    """``rel`` with sorts that wait for the end of their input, where Flink's hidden option allows them."""
+    if not value(options, "__table.exec.sort.non-temporal.enabled__"):
+        return rel
+
+    def change(e: Rel) -> Rel | None:
+        if type(e) is not Sort or e.fetch is not None or e.offset or _is_temporal(e):
+            return None
+        return FullSort(e.input, e.order, place=e.place)
+
+    return transform_up(rel, change)
 
 
 def physical_sort(rel: Rel) -> Rel | None:

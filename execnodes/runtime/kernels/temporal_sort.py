@@ -19,12 +19,12 @@ from execnodes.runtime.kernel import NO_WATERMARK, StateTable, Step, Watermark
 from execnodes.runtime.kernels._net import EventTimeBase, FrozenKernel, lookup_frame, stamped, state_columns
 from execnodes.types import LogicalType
 
-__all__ = ["ProctimeSortKernel", "RowtimeSortKernel"]
+__all__ = ["ProctimeSortKernel", "RowtimeSortKernel", "in_order"]
 
 _NUMBER, _DUE, _LAST = "@s", "@due", "last"
 
 
-def _sorted(rows: pl.DataFrame, order: SortSpec) -> pl.DataFrame:
+def in_order(rows: pl.DataFrame, order: SortSpec) -> pl.DataFrame:
     """``rows`` in an order; those of equal order stay in theirs."""
     fields = order.fields
     return rows.sort(
@@ -58,7 +58,7 @@ class ProctimeSortKernel(FrozenKernel):
         self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]
     ) -> Step:
         """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`."""
-        return Step(_sorted(inputs[0], self.order), [], [])
+        return Step(in_order(inputs[0], self.order), [], [])
 
 
 @dataclass(frozen=True)
@@ -114,4 +114,4 @@ class RowtimeSortKernel(EventTimeBase):
             stamped(pl.DataFrame({_LAST: [number + frame.height]}), now) if frame.height else None,
         ]
         deletes = waiting[[_NUMBER]] if waiting.height else None
-        return Step(_sorted(out[frame.columns], self.order), upserts, [deletes, None, None])
+        return Step(in_order(out[frame.columns], self.order), upserts, [deletes, None, None])

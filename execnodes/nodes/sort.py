@@ -1,0 +1,49 @@
+"""ORDER BY without a time attribute, over bounded input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from execnodes.nodes.base import ExecNode, FieldRef, field_types
+from execnodes.ranking import SortSpec, order_text
+from execnodes.registry import exec_node
+from execnodes.support import joined_names
+from execnodes.types import LogicalType
+
+if TYPE_CHECKING:
+    from execnodes.runtime.operators import Stateful
+
+__all__ = ["Sort"]
+
+
+@exec_node
+class Sort(ExecNode):
+    """Emits all rows in an order once there are no more to come; of unbounded input, nothing.
+
+    .. code-block:: sql
+
+        SET '__table.exec.sort.non-temporal.enabled__' = 'true';
+        INSERT INTO ordered SELECT id, amount FROM orders ORDER BY amount
+    """
+
+    NAME: ClassVar[str] = "stream-exec-sort"
+    VERSION: ClassVar[int] = 1
+
+    order_by: SortSpec
+
+    def field_refs(self) -> Iterator[FieldRef]:
+        yield from super().field_refs()
+        yield from (FieldRef(f"/orderBy/fields/{k}/index", f.index) for k, f in enumerate(self.order_by.fields))
+
+    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
+        return field_types(inputs[0])
+
+    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
+        from execnodes.runtime.kernels.sort import SortKernel
+        from execnodes.runtime.operators import Stateful
+
+        return Stateful(SortKernel(inputs[0], self.order_by), ((),))
+
+    def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
+        return f"emits the rows at the end of the input by {order_text(self.order_by, joined_names(inputs))}"
