@@ -215,7 +215,12 @@ def _declared(
         body = body()
     needed = {"SCALAR": "eval", "TABLE": "eval", "AGGREGATE": "accumulate", "TABLE_AGGREGATE": "accumulate"}[kind]
     if not hasattr(body, needed) and not (needed == "eval" and callable(body)):
-        raise SqlError("SQL214", f"{body!r:.60} is no function", expected=f"a callable, or an object with '{needed}'")
+        raise SqlError(
+            "SQL214",
+            f"{body!r:.60} is no function",
+            expected=f"a callable, or an object with '{needed}'" if needed == "eval" else f"an object with '{needed}'",
+            hint=None if needed == "eval" else "rows come one after another: a function of all of them will not do",
+        )
     if deterministic is None:
         told = getattr(body, "is_deterministic", None)
         deterministic = bool(told()) if told is not None else True
@@ -291,9 +296,13 @@ def udaf(
     accumulator_type: Type | None = None,
     deterministic: bool | None = None,
     name: str | None = None,
-    func_type: Literal["general", "pandas"] = "general",
+    func_type: Literal["general", "pandas", "arrow"] = "general",
 ) -> Any:
     """An aggregate function of an :class:`AggregateFunction`; without ``f`` a decorator.
+
+    Args:
+        func_type: with ``pandas`` (``arrow``) ``accumulate`` and ``retract`` are given many rows of a group at once: a
+            ``pandas.Series`` (``pyarrow.Array``) per argument.
 
     Raises:
         SqlError: SQL213, SQL214.
@@ -308,6 +317,7 @@ def udtaf(
     accumulator_type: Type | None = None,
     deterministic: bool | None = None,
     name: str | None = None,
+    func_type: Literal["general", "pandas", "arrow"] = "general",
 ) -> Any:
     """A table aggregate function of a :class:`TableAggregateFunction`; without ``f`` a decorator.
 
@@ -316,7 +326,7 @@ def udtaf(
     Raises:
         SqlError: SQL213, SQL214.
     """
-    return _aggregate("TABLE_AGGREGATE", f, input_types, result_type, accumulator_type, deterministic, name, "general")
+    return _aggregate("TABLE_AGGREGATE", f, input_types, result_type, accumulator_type, deterministic, name, func_type)
 
 
 def _aggregate(

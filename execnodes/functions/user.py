@@ -6,7 +6,7 @@ A function is a callable, or an object with ``eval`` (scalar and table functions
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
@@ -182,13 +182,29 @@ class UserFunction:
             if found is None:
                 return
             if isinstance(found, (str, bytes, dict, Row, tuple)) or not hasattr(found, "__iter__"):
-                yield found
+                yield from _unpacked(found)
                 return
-            yield from found
+            for part in [found] if _is_table(found) else found:
+                yield from _unpacked(part)
         except (DataError, RunError):
             raise
         except Exception as cause:  # whatever a user's code raises
             raise self.failed(cause, arguments) from cause
+
+
+def _is_table(found: Any) -> bool:
+    """Whether it is a pandas.DataFrame, or a Table or RecordBatch of PyArrow."""
+    return hasattr(found, "itertuples") or (hasattr(found, "to_pylist") and hasattr(found, "schema"))
+
+
+def _unpacked(found: Any) -> Iterable[Any]:
+    """The rows of a table, anything else as it is."""
+    if not _is_table(found):
+        return (found,)
+    rows: Iterable[Any] = (
+        found.itertuples(index=False, name=None) if hasattr(found, "itertuples") else found.to_pylist()
+    )
+    return rows
 
 
 def _shown(value: Any) -> str:

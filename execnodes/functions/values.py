@@ -14,6 +14,7 @@ from typing import Any
 import polars as pl
 
 from execnodes.functions.user import Row, UserFunction
+from execnodes.functions.vectors import plain_value
 from execnodes.types import LogicalType
 
 __all__ = ["column_of", "python_values", "row_cells"]
@@ -200,10 +201,13 @@ def _cells(value: Any, names: Sequence[str]) -> Sequence[Any]:
 def row_cells(found: Any, function: UserFunction, row: LogicalType) -> Sequence[Any]:
     """The fields of a row that a function gave for ``row``. Raises DataError DATA311."""
     count = len(row.fields)
+    cells: Sequence[Any] = [found]
     if isinstance(found, dict) and row.fields[0].type.root != "MAP":
-        return [found.get(f.name) for f in row.fields]
-    if count == 1 and (not isinstance(found, tuple) or row.fields[0].type.root == "ROW"):
-        return [found]
-    if not isinstance(found, (tuple, list)) or len(found) != count:
-        raise function.wrong_result(found, row)
-    return found
+        cells = [found.get(f.name) for f in row.fields]
+    elif count > 1 or (isinstance(found, tuple) and row.fields[0].type.root != "ROW"):
+        if not isinstance(found, (tuple, list)) or len(found) != count:
+            raise function.wrong_result(found, row)
+        cells = found
+    if function.vector == "general":
+        return cells
+    return [plain_value(c, f.type) for c, f in zip(cells, row.fields, strict=True)]

@@ -253,8 +253,6 @@ class GroupingBinder(ExpressionBinder):
     def _user_aggregate(self, user: FoundFunction, call: exp.Expr, condition: exp.Expr | None) -> Rex:
         place = self.place(call)
         function = require_kind(user, "AGGREGATE", place, "as an aggregate")
-        if function.vector != "general":
-            raise not_supported(f"an aggregate function on pandas ({function.name})", place, "Flink has none either")
         arguments = list(call.expressions)
         distinct = len(arguments) == 1 and isinstance(arguments[0], exp.Distinct)
         if distinct:

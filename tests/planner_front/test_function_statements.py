@@ -86,7 +86,6 @@ def test_a_function_is_described(env: TableEnvironment) -> None:
         ("SELECT a FROM t, LATERAL TABLE(words(c)) AS t(v)", "SQL113"),
         ("SELECT a FROM t LEFT JOIN LATERAL TABLE(words(c)) AS s(v) ON v = 'x'", "SQL150"),
         ("SELECT a FROM t FULL JOIN LATERAL TABLE(words(c)) AS s(v) ON TRUE", "SQL150"),
-        ("SELECT pmax(b) FROM t", "SQL150"),
         ("SELECT cnt(DISTINCT a, b) FROM t", "SQL150"),
     ],
 )

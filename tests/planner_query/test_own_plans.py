@@ -1,4 +1,4 @@
-"""Plans with nodes that Flink cannot write, as they were decided here: scripts, and the plans they compile to."""
+"""Plans that Flink cannot make, as they were decided here: scripts, and the plans they compile to."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from execnodes.errors import RunError, StateplanError
 from execnodes.functions.render.base import Renderer, shielded
 from execnodes.functions.user import UserFunction
 from execnodes.functions.values import column_of, python_values
+from execnodes.functions.vectors import plain_value, vector_columns
 from execnodes.rex import Call
 from execnodes.types import LogicalType
 
@@ -84,11 +85,8 @@ def user_values(
 
 
 def _vector(function: UserFunction, inputs: Sequence[pl.Series], result: LogicalType, height: int) -> pl.Series:
-    columns: list[Any] = [s.to_arrow() for s in inputs]
-    if function.vector == "pandas":
-        columns = [c.to_pandas() for c in columns]
     try:
-        found = function.caller()(*columns)
+        found = function.caller()(*vector_columns(function, inputs))
     except Exception as cause:  # whatever a user's code raises
         raise function.failed(cause, [f"{height} rows"]) from cause
     if not hasattr(found, "__len__") or isinstance(found, (str, bytes)):
@@ -96,8 +94,4 @@ def _vector(function: UserFunction, inputs: Sequence[pl.Series], result: Logical
     if len(found) != height:
         raise function.wrong_rows(len(found), height)
     values = found.to_pylist() if hasattr(found, "to_pylist") else list(found)
-    cleaned = [None if v is None or v != v else v for v in values]
-    if result.is_integer:
-        # pandas has whole numbers with NULLs as floats
-        cleaned = [int(v) if isinstance(v, float) and v.is_integer() else v for v in cleaned]
-    return column_of(cleaned, result, function)
+    return column_of([plain_value(v, result) for v in values], result, function)

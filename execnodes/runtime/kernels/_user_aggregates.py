@@ -6,7 +6,8 @@ Source of the semantics: PyFlink's ``SimpleAggsHandleFunction``.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,7 +16,9 @@ import polars as pl
 from execnodes.errors import RunError
 from execnodes.functions.user import UserFunction
 from execnodes.functions.values import column_of, python_values
+from execnodes.functions.vectors import plain_value, vector_columns
 from execnodes.runtime.kernels._accumulators import Changes, Fold
+from execnodes.runtime.kernels._net import Ints, stable_order
 from execnodes.types import LogicalType
 
 __all__ = ["UserFold"]
@@ -61,12 +64,11 @@ class UserFold(Fold):
         if not len(changes.codes):
             return [old]
         kept = old.to_list()
-        rows = self._rows(changes)
         signs = np.ones(len(changes.codes), np.int64) if changes.signs is None else changes.signs
         accumulate = self._function.method("accumulate")
         retract = self._function.method("retract") if (signs < 0).any() else accumulate
         open_: dict[int, Any] = {}
-        for group, sign, row in zip(changes.codes.tolist(), signs.tolist(), rows, strict=True):
+        for group, sign, row in self._steps(changes, signs):
             if group not in open_:
                 open_[group] = self._opened(kept[group])
             accumulator = open_[group]
@@ -96,18 +98,32 @@ class UserFold(Fold):
     def value(self, state: pl.DataFrame) -> pl.Series:
         get_value = self._function.method("get_value")
         found = [self._function.call(get_value, (accumulator,)) for accumulator in self.opened(state)]
+        if self._function.vector != "general":
+            found = [plain_value(v, self._result) for v in found]
         return column_of(found, self._result, self._function)
 
     def opened(self, state: pl.DataFrame) -> list[Any]:
         """The accumulator of each row of state."""
         return [self._opened(data) for data in state[self._column].to_list()]
 
-    def _rows(self, changes: Changes) -> list[tuple[Any, ...]]:
+    def _steps(self, changes: Changes, signs: Ints) -> Iterator[tuple[int, int, tuple[Any, ...]]]:
+        """Calls to make: the group, +1 or -1, and the arguments; of functions on columns one for the rows of a group
+        that come, or go, one after another."""
         if not self._types:
-            return [()] * len(changes.codes)
+            yield from ((group, sign, ()) for group, sign in zip(changes.codes.tolist(), signs.tolist(), strict=True))
+            return
         columns = [changes.column] if len(self._types) == 1 else changes.column.struct.unnest().get_columns()
-        lists = [python_values(c, t) for c, t in zip(columns, self._types, strict=True)]
-        return list(zip(*lists, strict=True))
+        if self._function.vector == "general":
+            lists = [python_values(c, t) for c, t in zip(columns, self._types, strict=True)]
+            yield from zip(changes.codes.tolist(), signs.tolist(), zip(*lists, strict=True), strict=True)
+            return
+        order = stable_order(changes.codes)
+        codes, signs = changes.codes[order], signs[order]
+        starts = np.flatnonzero(np.r_[True, (np.diff(codes) != 0) | (np.diff(signs) != 0)])
+        sorted_columns = [c[order] for c in columns]
+        for start, end in pairwise([*starts.tolist(), len(codes)]):
+            given = vector_columns(self._function, [c[start:end] for c in sorted_columns])
+            yield int(codes[start]), int(signs[start]), tuple(given)
 
     def _opened(self, data: bytes | None) -> Any:
         return (
