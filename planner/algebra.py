@@ -297,9 +297,11 @@ class Union(Rel):
 
 @dataclass(frozen=True)
 class SetOperation(Pair):
-    """The rows of both inputs (INTERSECT), or of the left one that the right one does not have (EXCEPT), each once."""
+    """The rows of both inputs (INTERSECT), or of the left one that the right one does not have (EXCEPT): each once, or
+    with ``all`` as often as it is in both, or more often in the left one."""
 
     operator: Literal["INTERSECT", "EXCEPT"]
+    all: bool = False
 
     @property
     def fields(self) -> tuple[Field, ...]:

@@ -395,11 +395,13 @@ def _function_correlate(node: Physical) -> list[str]:
     assert isinstance(rel, FunctionCorrelate)
     names = field_names(rel.input)
     row = ", ".join(f"{_shown_type(t)} {n}" for n, t in rel.fields)
-    if rel.call.internal_name is not None:
+    if rel.is_unnest:
         return _unnest(rel, row)
+    name = rel.call.internal_name or _function(rel.call)
+    given = [_prefix(o, [f"${i}" for i in range(len(names))]) for o in rel.call.operands]
     return [
-        f"invocation=[{_prefix(rel.call, [f'${i}' for i in range(len(names))])}]",
-        f"correlate=[table({_call_text(rel.call, names)})]",
+        f"invocation=[{name}({', '.join(given)})]",
+        f"correlate=[table({name}({','.join(expression(o, names) for o in rel.call.operands)}))]",
         f"select=[{','.join(field_names(rel))}]",
         f"rowType=[RecordType({row})]",
         f"joinType=[{rel.join_type}]",
@@ -427,10 +429,6 @@ def _bare(rex: Rex) -> Rex | None:
         return None
     length = len(str(rex.value).encode("utf-16-le")) // 2
     return replace(rex, type=LogicalType("CHAR", False, length=length))
-
-
-def _call_text(call: Call, names: Sequence[str]) -> str:
-    return f"{_function(call)}({','.join(expression(o, names) for o in call.operands)})"
 
 
 def _shown_type(t: LogicalType) -> str:

@@ -32,6 +32,10 @@ class FunctionCorrelate(Single):
     condition: Rex | None = None
 
     @property
+    def is_unnest(self) -> bool:
+        return self.call.internal_name is not None and self.call.name.startswith("UNNEST_ROWS")
+
+    @property
     def plan_call(self) -> Rex:
         """The call as plans have it: UNNEST over fields of the outer row."""
 

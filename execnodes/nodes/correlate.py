@@ -37,11 +37,11 @@ class _Correlate(ExecNode):
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
         from execnodes.runtime.operators import Stateless
-        from execnodes.runtime.table_functions import UNNEST, CorrelateTransform, over_input
+        from execnodes.runtime.table_functions import REPLICATE_ROWS, UNNEST, CorrelateTransform, over_input
         from execnodes.zone import local_time_zone
 
         call = over_input(self.function_call, inputs[0])
-        if not isinstance(call, Call) or not (call.is_user_defined or call.name in UNNEST):
+        if not isinstance(call, Call) or not (call.is_user_defined or call.name in (*UNNEST, REPLICATE_ROWS)):
             name = call.name if isinstance(call, Call) else type(call).__name__
             raise self.not_supported(f"the table function {name}")
         if call.type.root != "ROW" or not call.type.fields:

@@ -19,7 +19,7 @@ from execnodes.rex import Call, CorrelVariable, FieldAccess, InputRef, Rex
 from execnodes.runtime.calc import CalcTransform
 from execnodes.types import LogicalType
 
-__all__ = ["UNNEST", "CorrelateTransform", "over_input"]
+__all__ = ["REPLICATE_ROWS", "UNNEST", "CorrelateTransform", "over_input"]
 
 
 def over_input(rex: Rex, row: LogicalType) -> Rex:
@@ -83,6 +83,8 @@ class CorrelateTransform:
 
     def _given(self, frame: pl.DataFrame, now: int) -> tuple[Any, pl.DataFrame]:
         """The function's rows, and per row the row of the input it is for."""
+        if self.call.name == REPLICATE_ROWS:
+            return self._replicated(frame, now)
         if self.call.internal_name is not None:
             return self._unnested(frame, now)
         fields = self.call.type.fields
@@ -111,6 +113,13 @@ class CorrelateTransform:
         ]
         return np.array(rows, np.int64), pl.DataFrame(out)
 
+    def _replicated(self, frame: pl.DataFrame, now: int) -> tuple[Any, pl.DataFrame]:
+        """The arguments but the first, as often as that says (Flink's ``ReplicateRowsFunction``)."""
+        values = CalcTransform(self.call.operands, None, self.time_zone)(frame.drop(KIND, strict=False), now)
+        rows = np.repeat(np.arange(frame.height), np.maximum(values[column(0)].fill_null(0).to_numpy(), 0))
+        given = values[rows]
+        return rows, pl.DataFrame([given[column(1 + i)].alias(column(i)) for i in range(len(self.call.type.fields))])
+
     def _unnested(self, frame: pl.DataFrame, now: int) -> tuple[Any, pl.DataFrame]:
         """The elements of a collection (Flink's ``UnnestRowsFunction``), with their numbers where asked for; a ROW that
         is NULL is passed over."""
@@ -138,6 +147,9 @@ class CorrelateTransform:
         out = [s.cast(f.type.polars()).alias(column(i)) for i, (s, f) in enumerate(zip(columns, fields, strict=True))]
         return rows, pl.DataFrame(out)
 
+
+REPLICATE_ROWS = "REPLICATE_ROWS"
+"""The built-in table function that repeats a row."""
 
 UNNEST = ("UNNEST_ROWS", "UNNEST_ROWS_WITH_ORDINALITY")
 """The built-in table functions: elements of a collection, and with their numbers from 1."""

@@ -156,10 +156,8 @@ class QueryBinder:
                     hint="CAST one side",
                 )
         if isinstance(node, (exp.Intersect, exp.Except)):
-            if not node.args.get("distinct"):
-                raise not_supported(f"{word} ALL", self.place(node.expression), f"{word} leaves each row once")
             operator: Operator = "INTERSECT" if isinstance(node, exp.Intersect) else "EXCEPT"
-            return SetOperation(left, right, operator)
+            return SetOperation(left, right, operator, not node.args.get("distinct"))
         return Union((left, right), not node.args.get("distinct"))
 
     # SELECT

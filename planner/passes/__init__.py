@@ -21,6 +21,7 @@ from planner.passes.aggregates import (
 )
 from planner.passes.coerce_join_conditions import coerce_join_conditions
 from planner.passes.coerce_unions import coerce_unions
+from planner.passes.count_set_operations import set_operation_to_counts
 from planner.passes.count_subqueries_to_exists import count_subqueries_to_exists
 from planner.passes.decorrelate import decorrelate
 from planner.passes.derive_join_filters import derive_join_filters
@@ -201,6 +202,7 @@ PHASES: tuple[Phase, ...] = (
         "collection",
         (
             set_operation_to_join,
+            set_operation_to_counts,
             union_to_distinct,
             drop_distinct_below_union,
             prune_aggregate_calls,

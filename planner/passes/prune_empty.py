@@ -37,7 +37,7 @@ def prune_empty(rel: Rel) -> Rel | None:
         if left or (right and rel.operator == "INTERSECT"):
             return empty(rel)
         if right:
-            return Aggregate(rel.left, tuple(range(rel.width)), ())
+            return rel.left if rel.all else Aggregate(rel.left, tuple(range(rel.width)), ())
         return None
     if isinstance(rel, Aggregate):
         if not _is_empty(rel.input):

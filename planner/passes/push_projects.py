@@ -15,10 +15,12 @@ from planner.algebra import (
     Join,
     Project,
     Rel,
+    SetOperation,
     Union,
     field_names,
     is_identity,
     refs_to,
+    replace_inputs,
 )
 from planner.expressions.ops import Over, input_refs, is_deterministic, remap, walk
 from planner.table_functions import FunctionCorrelate
@@ -86,14 +88,14 @@ def project_through_join(rel: Rel) -> Rel | None:
 
 
 def project_through_union(rel: Rel) -> Rel | None:
-    """Pure projections of fields move below UNION ALL."""
-    if not isinstance(rel, Project) or not isinstance(rel.input, Union) or not rel.input.all:
+    """Projections move below UNION ALL; below INTERSECT ALL and EXCEPT ALL too, as in Calcite, though rows that differ
+    in other fields only become the same there."""
+    if not isinstance(rel, Project) or not isinstance(rel.input, (Union, SetOperation)) or not rel.input.all:
         return None
     if _has_window(rel.exprs) or not all(is_deterministic(e) for e in rel.exprs):
         return None
-    union = rel.input
-    sources = tuple(Project(s, tuple(_retyped(e, s) for e in rel.exprs), rel.names) for s in union.inputs)
-    return replace(union, sources=sources)
+    sources = [Project(s, tuple(_retyped(e, s) for e in rel.exprs), rel.names) for s in rel.input.inputs]
+    return replace_inputs(rel.input, sources)
 
 
 def _retyped(rex: Rex, rel: Rel) -> Rex:

@@ -14,7 +14,7 @@ __all__ = ["set_operation_to_join"]
 
 
 def set_operation_to_join(rel: Rel) -> Rel | None:
-    if not isinstance(rel, SetOperation):
+    if not isinstance(rel, SetOperation) or rel.all:
         return None
     width = rel.width
     terms = [

@@ -26,7 +26,7 @@ def filter_through_function(rel: Rel) -> Rel | None:
     terms = conjunctions(rel.condition)
     pushed = [t for t in terms if is_deterministic(t) and all(i < width for i in input_refs(t))]
     inside = []
-    if correlate.call.internal_name is not None and correlate.join_type == "INNER":
+    if correlate.is_unnest and correlate.join_type == "INNER":
         inside = [t for t in terms if t not in pushed and all(i >= width for i in input_refs(t))]
     if not pushed and not inside:
         return None

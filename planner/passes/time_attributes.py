@@ -25,6 +25,7 @@ from planner.algebra import (
 from planner.expressions.ops import call, kind, substitute, with_operands
 from planner.passes.interval_joins import to_interval_join
 from planner.table_aggregates import TableAggregate
+from planner.table_functions import FunctionCorrelate
 from planner.time_algebra import TemporalJoin
 
 __all__ = ["materialize_time_attributes"]
@@ -67,6 +68,10 @@ def materialize_time_attributes(rel: Rel) -> Rel:
         kinds = [[t.kind for _, t in i.fields] for i in inputs]
         mixed = [c for c, column in enumerate(zip(*kinds, strict=True)) if len(set(column)) > 1]
         return replace(rel, sources=tuple(_materialized(i, mixed) for i in inputs))
+    if isinstance(rel, FunctionCorrelate):
+        function = _retyped(rel.call, inputs[0].fields)
+        assert isinstance(function, Call)
+        return replace(rel, input=inputs[0], call=function)
     if isinstance(rel, Rank):
         return replace(rel, input=inputs[0])
     return replace_inputs(rel, inputs)

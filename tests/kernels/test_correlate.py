@@ -116,3 +116,14 @@ def test_errors(body: Any, types: list[str], code: str) -> None:
 def test_the_outer_row_of_a_plan_is_the_input() -> None:
     outer = CorrelVariable(row_type([("a", BIGINT), ("b", BIGINT), ("s", BIGINT)]), "$cor0")
     assert over_input(FieldAccess(BIGINT, "b", outer), ROW) == InputRef(BIGINT, 1)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.tuples(st.integers(-1, 3), st.sampled_from([None, 1, 2]))), max_size=12)
+)
+def test_rows_as_often_as_a_count_says(changes: list[tuple[int, tuple[Any, ...]]]) -> None:
+    refs = (InputRef(BIGINT, 0), InputRef(BIGINT, 1))
+    function = Call(row_type([("b", BIGINT)], nullable=False), refs, "$REPLICATE_ROWS$1")
+    correlate = pickle.loads(pickle.dumps(CorrelateTransform(ROW, function, "INNER")))
+    wanted = [(kind, (*row, row[1])) for kind, row in changes for _ in range(row[0])]
+    assert changes_of(correlate(frame(ROW, changes, kind=True), 0)) == wanted

@@ -121,8 +121,6 @@ CASES = [
     ("SELECT a, b FROM t WHERE a IN (SELECT z FROM u)", "SQL100", "z", "no column 'z'", None),
     ("SELECT a, b FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.a = w.a)", "SQL102", "w", "no table 'w'", None),
     ("SELECT a, b FROM t WHERE a <> ANY (SELECT a FROM u)", "SQL150", "ANY (SELECT a FROM u)", "<> ANY", "MIN"),
-    ("SELECT a, b FROM t INTERSECT ALL SELECT a, x FROM u", "SQL150", "SELECT a, x FROM u", "INTERSECT ALL", None),
-    ("SELECT a, b FROM t EXCEPT ALL SELECT a, x FROM u", "SQL150", "SELECT a, x FROM u", "EXCEPT ALL", None),
     ("SELECT a, b FROM t INTERSECT SELECT a FROM u", "SQL111", "SELECT a FROM u", "INTERSECT of a query", None),
     ("SELECT a, b FROM t EXCEPT SELECT y, x FROM u", "SQL112", "SELECT y, x FROM u", "of the EXCEPT", "CAST"),
     ("SELECT a, SUM(b) OVER (ORDER BY h) FROM t", "SQL150", "SUM(b) OVER (ORDER BY h)", "with OVER", None),
