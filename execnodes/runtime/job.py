@@ -17,7 +17,7 @@ from execnodes.runtime.jobgraph import JobGraph, OperatorSpec
 from execnodes.runtime.session import session
 from execnodes.runtime.sinks import SINK_SCHEMA, SinkDriver, write_sinks
 from execnodes.runtime.sources import Sources
-from execnodes.runtime.spark import Shipped, build
+from execnodes.runtime.spark import Shipped, Task, build
 from execnodes.runtime.translate import translate
 
 if TYPE_CHECKING:
@@ -173,6 +173,11 @@ class Losses:
                 )
 
 
+def _after(first: Task | None, then: Task) -> Task:
+    """``then`` over what ``first`` gives."""
+    return then if first is None else lambda batches: then(first(batches))
+
+
 class _Run:
     """What lives as long as the query."""
 
@@ -195,6 +200,7 @@ class _Run:
         self.started = time.monotonic()
         self.batch = -1
         self.batch_seconds = 0.0
+        self.read: Task | None = None
         self.failure: StateplanError | None = None
         self.losses = Losses(job.operators, console)
 
@@ -203,7 +209,7 @@ class _Run:
         started = time.monotonic()
         try:
             self.sinks.prepare(batch_id)
-            task = write_sinks(self.sinks.writers, batch_id)
+            task = _after(self.read, write_sinks(self.sinks.writers, batch_id))
             reports = [tuple(row) for row in frame.mapInArrow(task, SINK_SCHEMA).collect()]
             self.sinks.commit(reports, batch_id)
         except StateplanError as error:
@@ -272,14 +278,15 @@ def execute(
         name = options.get("pipeline.name")
 
         def start() -> StreamingQuery:
-            frame = build(
+            chain = build(
                 job,
                 going.shipped,
                 lambda index: sources.frame(spark, index),
                 going.counters.add,
                 lambda: sources.closing_frame(spark),
             )
-            writer = frame.writeStream.foreachBatch(going.on_batch)
+            going.read = chain.read
+            writer = chain.frame.writeStream.foreachBatch(going.on_batch)
             writer = writer.option("checkpointLocation", checkpoint.spark)
             if name:
                 writer = writer.queryName(name)

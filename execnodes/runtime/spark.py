@@ -7,9 +7,11 @@ first has rows, and not for every task. (Spark also starts a Python process on t
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import pickle
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
@@ -22,9 +24,11 @@ if TYPE_CHECKING:
     from execnodes.runtime.cache import RunCache
     from execnodes.runtime.jobgraph import JobGraph
 
-__all__ = ["Shipped", "build"]
+__all__ = ["Chain", "Shipped", "Task", "build"]
 
 Count = Callable[[str, dict[str, float]], None]
+Task = Callable[[Iterable["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
+"""What Spark's ``mapInArrow`` runs over a partition."""
 
 _graphs: dict[str, JobGraph] = {}
 _slots: dict[str, dict[int, tuple[int, int]]] = {}
@@ -49,6 +53,10 @@ class Shipped:
         if self.key not in _graphs:
             _graphs.clear()
             _graphs[self.key] = pickle.loads(self.payload)
+            # A worker of Spark collects garbage after every task: tens of milliseconds over the objects of imported
+            # libraries alone. These live as long as the process.
+            gc.collect()
+            gc.freeze()
         return _graphs[self.key]
 
     def slots(self) -> dict[int, tuple[int, int]]:
@@ -127,9 +135,7 @@ class LevelProcessor(StatefulProcessor):  # type: ignore[misc]
         pass
 
 
-def _source_reader(
-    shipped: Shipped, index: int, count: Count | None
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _source_reader(shipped: Shipped, index: int, count: Count | None) -> Task:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from execnodes.runtime.worker import read_source
 
@@ -138,7 +144,7 @@ def _source_reader(
     return run
 
 
-def _closing_reader(shipped: Shipped) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _closing_reader(shipped: Shipped) -> Task:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from execnodes.runtime.worker import blob_batch, closing_marks, send_marks
 
@@ -149,14 +155,27 @@ def _closing_reader(shipped: Shipped) -> Callable[[Iterable[pa.RecordBatch]], It
     return run
 
 
+@dataclass(frozen=True)
+class Chain:
+    """What stands in front of the sinks.
+
+    Attributes:
+        frame: its rows are blobs for the sinks, or what ``read`` makes blobs of.
+        read: left to do where the sinks write, in the same Python process.
+    """
+
+    frame: DataFrame
+    read: Task | None = None
+
+
 def build(
     graph: JobGraph,
     shipped: Shipped,
     source_frames: Callable[[int], DataFrame],
     count: Count | None,
     closing: Callable[[], DataFrame] | None = None,
-) -> DataFrame:
-    """The chain of sources and levels; its rows are blobs for the sinks.
+) -> Chain:
+    """The chain of sources and levels.
 
     Args:
         source_frames: gives the streaming frame of splits of source number i.
@@ -173,6 +192,8 @@ def build(
         ]
         return min(found, default=graph.levels + 1)
 
+    if graph.levels == 0 and len(graph.sources) == 1 and not graph.event_time:
+        return Chain(source_frames(0), _source_reader(shipped, 0, count))
     chain: DataFrame | None = None
     for level in range(1, graph.levels + 2):
         for index in range(len(graph.sources)):
@@ -188,4 +209,4 @@ def build(
                 LevelProcessor(shipped, level, count), BLOB_SCHEMA, "Append", "None"
             )
     assert chain is not None
-    return chain
+    return Chain(chain)
