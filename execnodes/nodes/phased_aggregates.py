@@ -18,7 +18,14 @@ from execnodes.types import LogicalType
 if TYPE_CHECKING:
     from execnodes.runtime.operators import Stateful, Stateless
 
-__all__ = ["GlobalGroupAggregate", "IncrementalGroupAggregate", "LocalGroupAggregate"]
+__all__ = [
+    "GlobalGroupAggregate",
+    "IncrementalGroupAggregate",
+    "LocalGroupAggregate",
+    "call_texts",
+    "check_arguments",
+    "nameless",
+]
 
 
 def _check_flags(title: str, calls: Sequence[AggCall], flags: Sequence[bool], names: tuple[str, str]) -> None:
@@ -33,7 +40,8 @@ def _check_flags(title: str, calls: Sequence[AggCall], flags: Sequence[bool], na
         )
 
 
-def _check_arguments(title: str, calls: Sequence[AggCall], row: LogicalType, key: str) -> None:
+def check_arguments(title: str, calls: Sequence[AggCall], row: LogicalType, key: str) -> None:
+    """Whether the calls of a global phase fit the row in front of the local one. Raises PydanticCustomError PLAN044."""
     for position, call in enumerate(calls):
         for index in (*call.arg_list, *([call.filter_arg] if call.filter_arg >= 0 else [])):
             if index >= len(row.fields):
@@ -47,13 +55,15 @@ def _check_arguments(title: str, calls: Sequence[AggCall], row: LogicalType, key
                 )
 
 
-def _nameless(out: dict[str, Any], key: str) -> dict[str, Any]:
+def nameless(out: dict[str, Any], key: str) -> dict[str, Any]:
+    """``out`` without the names of the calls in ``key``, which mean nothing."""
     for call in out[key]:
         del call["name"]
     return out
 
 
-def _call_texts(calls: Sequence[AggCall], names: Sequence[str]) -> str:
+def call_texts(calls: Sequence[AggCall], names: Sequence[str]) -> str:
+    """Aggregate calls in words."""
     return ", ".join(agg_text(call, names) for call in calls) or "the distinct values"
 
 
@@ -90,7 +100,7 @@ class LocalGroupAggregate(ExecNode):
                 yield FieldRef(f"{pointer}/filterArg", call.filter_arg)
 
     def meaning(self) -> dict[str, Any]:
-        return _nameless(super().meaning(), "aggCalls")
+        return nameless(super().meaning(), "aggCalls")
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
         from execnodes.runtime.kernels._partials import LocalTransform, Partials
@@ -110,7 +120,7 @@ class LocalGroupAggregate(ExecNode):
         names = joined_names(inputs)
         keys = names_text(self.grouping, names)
         whose = f"each {keys}" if keys else "all rows"
-        return f"computes {_call_texts(self.agg_calls, names)} of {whose} within a mini-batch"
+        return f"computes {call_texts(self.agg_calls, names)} of {whose} within a mini-batch"
 
 
 @exec_node
@@ -140,7 +150,7 @@ class GlobalGroupAggregate(StatefulNode):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         _check_flags(self.title, self.agg_calls, self.agg_call_need_retractions, ("aggCalls", "aggCallNeedRetractions"))
-        _check_arguments(self.title, self.agg_calls, self.local_agg_input_row_type, "aggCalls")
+        check_arguments(self.title, self.agg_calls, self.local_agg_input_row_type, "aggCalls")
         return self
 
     def field_refs(self) -> Iterator[FieldRef]:
@@ -152,7 +162,7 @@ class GlobalGroupAggregate(StatefulNode):
         return (*(types[key] for key in self.grouping), *(call.type for call in self.agg_calls))
 
     def meaning(self) -> dict[str, Any]:
-        return _nameless(super().meaning(), "aggCalls")
+        return nameless(super().meaning(), "aggCalls")
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
         from execnodes.runtime.kernels._partials import Partials
@@ -176,7 +186,7 @@ class GlobalGroupAggregate(StatefulNode):
         names = [f.name for f in self.local_agg_input_row_type.fields]
         keys = names_text(self.grouping, joined_names(inputs))
         whose = f"each {keys}" if keys else "all rows"
-        return f"keeps {_call_texts(self.agg_calls, names)} of {whose}, from partial results"
+        return f"keeps {call_texts(self.agg_calls, names)} of {whose}, from partial results"
 
 
 @exec_node
@@ -207,7 +217,7 @@ class IncrementalGroupAggregate(StatefulNode):
         calls = self.partial_original_agg_calls
         names = ("partialOriginalAggCalls", "partialAggCallNeedRetractions")
         _check_flags(self.title, calls, self.partial_agg_call_need_retractions, names)
-        _check_arguments(self.title, calls, self.partial_local_agg_input_row_type, names[0])
+        check_arguments(self.title, calls, self.partial_local_agg_input_row_type, names[0])
         for position, key in enumerate(self.final_agg_grouping):
             if key not in self.partial_agg_grouping:
                 raise custom_error(
@@ -226,7 +236,7 @@ class IncrementalGroupAggregate(StatefulNode):
         yield from (FieldRef(f"/finalAggGrouping/{k}", key) for k, key in enumerate(self.final_agg_grouping))
 
     def meaning(self) -> dict[str, Any]:
-        return _nameless(super().meaning(), "partialOriginalAggCalls")
+        return nameless(super().meaning(), "partialOriginalAggCalls")
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
         from execnodes.runtime.kernels._partials import Partials
@@ -261,4 +271,4 @@ class IncrementalGroupAggregate(StatefulNode):
         names = [f.name for f in self.partial_local_agg_input_row_type.fields]
         keys = names_text(self.final_agg_grouping, joined_names(inputs))
         whose = f"each {keys}" if keys else "all rows"
-        return f"merges {_call_texts(self.partial_original_agg_calls, names)} of {whose}, keeping the distinct values"
+        return f"merges {call_texts(self.partial_original_agg_calls, names)} of {whose}, keeping the distinct values"

@@ -137,6 +137,10 @@ class Fold(Accumulator):
         ]
         return self.update(pl.DataFrame(start), changes)
 
+    def as_partial(self, state: pl.DataFrame) -> list[pl.Series]:
+        """What is kept per group as a partial result: the columns :attr:`parts`."""
+        return [state[n] for n in self.columns]
+
     def merge(self, before: pl.DataFrame, parts: pl.DataFrame, changes: Changes) -> list[pl.Series]:
         """The columns after partial results.
 

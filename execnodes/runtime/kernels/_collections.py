@@ -117,6 +117,13 @@ class Listed(Fold):
         frame = pl.DataFrame([changes.column.cast(self._element).alias(VALUE), pl.Series(STEP, steps)])
         return [packed(changes.codes, frame, changes.groups, self._list, self.parts[self._list])]
 
+    def as_partial(self, state: pl.DataFrame) -> list[pl.Series]:
+        owners, frame = exploded(state[self._list])
+        steps = pl.Series(STEP, np.ones(len(owners), np.int64))
+        found = pl.DataFrame([frame[VALUE], steps]) if len(owners) else pl.DataFrame()
+        others = [state[n] for n in self.columns if n != self._list]
+        return [packed(owners, found, state.height, self._list, self.parts[self._list]), *others]
+
     def merge(self, before: pl.DataFrame, parts: pl.DataFrame, changes: Changes) -> list[pl.Series]:
         owners, frame = exploded(parts[self._list])
         if not len(owners):

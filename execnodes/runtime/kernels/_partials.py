@@ -129,6 +129,15 @@ class Partials(FrozenKernel):
         last = aligned(frame[separator_name(number)], positions(codes, seen.groups))
         return replace(seen, second=last[seen.codes])
 
+    def separators(self, state: pl.DataFrame) -> list[pl.Series]:
+        """The separators in rows of the group aggregate's state."""
+        return [state[f"p{i}"].alias(separator_name(i)) for i in self.separated]
+
+    def packed_values(self, number: int, owners: Ints, frame: pl.DataFrame, count: int) -> pl.Series:
+        """The values of a table, each of one of ``count`` rows, as the column of these rows."""
+        values = self.kernel.values[number]
+        return packed(owners, frame, count, list_name(number), self.list_type(values))
+
     def pairs(self, number: int, frame: pl.DataFrame) -> tuple[Ints, pl.DataFrame]:
         """The values of a table in the partial results ``frame``: the row of each, and key, value and counts."""
         kept: tuple[pl.DataFrame, dict[int, tuple[Ints, pl.DataFrame]]] | None = self.__dict__.get("_pairs")

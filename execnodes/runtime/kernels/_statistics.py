@@ -59,6 +59,13 @@ class SquaredDifferences(Fold):
             went = replace(changes, codes=changes.codes[gone], values=changes.column[gone], signs=None)
         return [*super().partial(came), *(s.alias(f"{s.name}-") for s in super().partial(went))]
 
+    def as_partial(self, state: pl.DataFrame) -> list[pl.Series]:
+        nothing = [
+            pl.Series(f"{n}-", [self.initial[n]], dtype=t).new_from_index(0, state.height)
+            for n, t in self.columns.items()
+        ]
+        return [*super().as_partial(state), *nothing]
+
     def merge(self, before: pl.DataFrame, parts: pl.DataFrame, changes: Changes) -> list[pl.Series]:
         count, mean, squares = (before[n].to_numpy().copy() for n in self._names)
         rank = ranks(changes.codes)

@@ -16,7 +16,7 @@ from execnodes.runtime.kernels._accumulators import Changes, Fold
 from execnodes.runtime.kernels._net import FrozenKernel, framed, ids_of, lookup_frame, positions, stamped
 from execnodes.runtime.kernels._partials import Partials
 from execnodes.runtime.kernels._values import extremes, searched
-from execnodes.runtime.kernels.group_aggregate import BORN, ROWS, Batch, Prepared, also
+from execnodes.runtime.kernels.group_aggregate import BORN, ROWS, Batch, Folded, Prepared, also
 
 __all__ = ["GlobalGroupAggregateKernel"]
 
@@ -84,6 +84,14 @@ class GlobalGroupAggregateKernel(FrozenKernel):
         self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]
     ) -> Step:
         """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`."""
+        done = self.folded(inputs, state, now, ttl)
+        output = self.partials.kernel.output(done.batch, done.keys, state[0], done.current, 0)
+        return Step(output, done.upserts, done.deletes)
+
+    def folded(
+        self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]
+    ) -> Folded:
+        """As :meth:`process`, without the output."""
         kernel, frame, groups = self.partials.kernel, inputs[0], state[0]
         known: Prepared | None = self.__dict__.pop("_prepared", None)
         merged = known if known is not None and known.is_of(frame, state) else self._merged(frame, state)
@@ -127,7 +135,7 @@ class GlobalGroupAggregateKernel(FrozenKernel):
         gone = groups[batch.known[(batch.known >= 0) & ~there]]
         if gone.height:
             deletes[0] = also(deletes[0], gone[list(self.partials.keys) or [ACCESS_TIME]], None)
-        return Step(kernel.output(batch, group_keys, groups, current, 0), upserts, deletes)
+        return Folded(batch, group_keys, current, upserts, deletes)
 
     def _merged(self, frame: pl.DataFrame, state: Sequence[pl.DataFrame]) -> Prepared:
         kernel, groups = self.partials.kernel, state[0]

@@ -41,7 +41,18 @@ from execnodes.runtime.kernels._values import ValueChanges, Values, extremes, se
 from execnodes.specs import AggCall
 from execnodes.types import LogicalType
 
-__all__ = ["BORN", "ROWS", "Batch", "GroupAggregateKernel", "Prepared", "Seen", "also", "group_changes", "is_distinct"]
+__all__ = [
+    "BORN",
+    "ROWS",
+    "Batch",
+    "Folded",
+    "GroupAggregateKernel",
+    "Prepared",
+    "Seen",
+    "also",
+    "group_changes",
+    "is_distinct",
+]
 
 ROWS, BORN = "rows", "born"
 _NEVER = np.iinfo(np.int64).max
@@ -101,6 +112,24 @@ class Prepared:
 
     def is_of(self, frame: pl.DataFrame, state: Sequence[pl.DataFrame]) -> bool:
         return frame is self.frame and all(a is b for a, b in zip(self.state, state, strict=False))
+
+
+@dataclass(frozen=True)
+class Folded:
+    """A batch taken into the state.
+
+    Attributes:
+        batch: the input by group.
+        keys: the key of each group.
+        current: the state row of each group, without key and time.
+        upserts, deletes: as in :class:`execnodes.runtime.kernel.Step`.
+    """
+
+    batch: Batch
+    keys: pl.DataFrame
+    current: pl.DataFrame
+    upserts: list[pl.DataFrame | None]
+    deletes: list[pl.DataFrame | None]
 
 
 @dataclass(frozen=True)
@@ -276,6 +305,14 @@ class GroupAggregateKernel(FrozenKernel):
         Raises:
             RunError: RUN064, for a retraction in an input that is said to have none.
         """
+        done = self.folded(inputs, state, now, ttl)
+        output = self.output(done.batch, done.keys, state[0], done.current, ttl[0])
+        return Step(output, done.upserts, done.deletes, done.batch.missed)
+
+    def folded(
+        self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]
+    ) -> Folded:
+        """As :meth:`process`, without the output."""
         frame, groups = inputs[0], state[0]
         upserts: list[pl.DataFrame | None] = [None] * len(self.tables)
         deletes: list[pl.DataFrame | None] = [None] * len(self.tables)
@@ -326,7 +363,7 @@ class GroupAggregateKernel(FrozenKernel):
         gone = groups[batch.known[(batch.known >= 0) & ~there]]
         if gone.height:
             deletes[0] = gone[list(self._keys) or [ACCESS_TIME]]
-        return Step(self.output(batch, group_keys, groups, current, ttl[0]), upserts, deletes, batch.missed)
+        return Folded(batch, group_keys, current, upserts, deletes)
 
     def _prepare(self, frame: pl.DataFrame, state: Sequence[pl.DataFrame]) -> Prepared:
         batch = self._batch(frame, state[0])
@@ -400,8 +437,8 @@ class GroupAggregateKernel(FrozenKernel):
         old = batch.known >= 0
         there = batch.rows != 0
         known = np.flatnonzero(old)
-        before = self._results(keys[known], groups[batch.known[known]])
-        after = self._results(keys, current)
+        before = self.results(keys[known], groups[batch.known[known]])
+        after = self.results(keys, current)
         told = old & there
         if ttl == 0 and len(known):
             same = np.ones(len(known), bool)
@@ -418,7 +455,7 @@ class GroupAggregateKernel(FrozenKernel):
         place = np.concatenate([2 * known[left], 2 * new + 1])
         return pl.concat([with_kind(_rows(before, left), kinds), output], rechunk=True)[np.argsort(place)]
 
-    def _results(self, keys: pl.DataFrame, state: pl.DataFrame) -> pl.DataFrame:
+    def results(self, keys: pl.DataFrame, state: pl.DataFrame) -> pl.DataFrame:
         """The output rows for the given keys and state rows."""
         series = [*keys.get_columns(), *(kept.value(state) for kept in self.accumulators)]
         return pl.DataFrame([s.alias(column(i)) for i, s in enumerate(series)])

@@ -1,0 +1,232 @@
+"""GROUP BY window_start, window_end: in one phase, or local and global."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from pydantic import model_validator
+
+from execnodes.model import Flag, Index, RowTypeField
+from execnodes.nodes.base import ExecNode, FieldRef, field_types
+from execnodes.nodes.phased_aggregates import call_texts, check_arguments, nameless
+from execnodes.nodes.window_table_function import slicing_of, windowing_refs
+from execnodes.registry import exec_node
+from execnodes.specs import AggCall
+from execnodes.support import joined_names, names_text
+from execnodes.types import BIGINT, LogicalType, RowField
+from execnodes.windows import NamedWindowProperty, SliceAttached, TimeAttribute, Windowing, property_type, window_text
+
+if TYPE_CHECKING:
+    from execnodes.runtime.jobgraph import Transform
+    from execnodes.runtime.kernels._partials import Partials
+    from execnodes.runtime.kernels.window_aggregate import Property
+    from execnodes.runtime.kernels.window_slices import SliceTransform
+    from execnodes.runtime.operators import Stateful, Stateless
+
+__all__ = ["GlobalWindowAggregate", "LocalWindowAggregate", "WindowAggregate"]
+
+_STATE = "window-aggs"
+
+
+class _Windowed(ExecNode):
+    """What the three have in common."""
+
+    def meaning(self) -> dict[str, Any]:
+        return nameless(super().meaning(), "aggCalls")
+
+    def _refs(self, windowing: Any, grouping: Sequence[int], calls: Sequence[AggCall] = ()) -> Iterator[FieldRef]:
+        yield from (FieldRef(f"/grouping/{k}", key) for k, key in enumerate(grouping))
+        for position, call in enumerate(calls):
+            pointer = f"/aggCalls/{position}"
+            yield from (FieldRef(f"{pointer}/argList/{k}", index) for k, index in enumerate(call.arg_list))
+            if call.filter_arg >= 0:
+                yield FieldRef(f"{pointer}/filterArg", call.filter_arg)
+        yield from windowing_refs(windowing)
+
+    def _sliced(self, windowing: Any, row: LogicalType, session: Mapping[str, str]) -> SliceTransform:
+        """What gives rows the end of their slice."""
+        from execnodes.runtime.kernels.window_slices import SliceTransform
+
+        if isinstance(windowing, SliceAttached):
+            raise self.not_supported("a local phase of partial results")
+        time = windowing.time_attribute_index if isinstance(windowing, TimeAttribute) else windowing.window_end
+        return SliceTransform(slicing_of(self, windowing, session), time, len(row.fields))
+
+    def _properties(self, named: Sequence[NamedWindowProperty]) -> tuple[Property, ...]:
+        found = []
+        for p in named:
+            kind = p.property.kind
+            if kind == "Proctime":
+                raise self.not_supported("windows of processing time")
+            found.append((kind, property_type(p).polars()))
+        return tuple(found)
+
+
+def _partials(row: LogicalType, keys: Sequence[LogicalType], calls: tuple[AggCall, ...], retraction: bool) -> Partials:
+    """Partial results by keys and slice."""
+    from execnodes.runtime.kernels._partials import Partials
+
+    flags = (retraction,) * len(calls)
+    return Partials.of(row, [*keys, BIGINT.not_null()], calls, flags, retraction, state_name=_STATE)
+
+
+def _before(sliced: SliceTransform, partials: Partials, grouping: tuple[int, ...]) -> tuple[Transform, ...]:
+    """From rows to partial results."""
+    from execnodes.runtime.kernels._partials import LocalTransform
+
+    return (sliced, LocalTransform(partials, (*grouping, sliced.width)))
+
+
+@exec_node
+class LocalWindowAggregate(_Windowed):
+    """Aggregates the rows of each key and slice of windows within a micro-batch, in front of the shuffle.
+
+    .. code-block:: sql
+
+        INSERT INTO totals SELECT window_start, product, SUM(amount)
+        FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(ts), INTERVAL '1' HOUR))
+        GROUP BY window_start, window_end, product
+    """
+
+    NAME: ClassVar[str] = "stream-exec-local-window-aggregate"
+    VERSION: ClassVar[int] = 1
+
+    grouping: tuple[Index, ...]
+    agg_calls: tuple[AggCall, ...]
+    windowing: Windowing
+    need_retraction: Flag = False
+
+    def field_refs(self) -> Iterator[FieldRef]:
+        yield from super().field_refs()
+        yield from self._refs(self.windowing, self.grouping, self.agg_calls)
+
+    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
+        from execnodes.runtime.operators import Stateless
+
+        types = field_types(inputs[0])
+        partials = _partials(inputs[0], [types[k] for k in self.grouping], self.agg_calls, self.need_retraction)
+        return Stateless(_before(self._sliced(self.windowing, inputs[0], session), partials, self.grouping))
+
+    def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
+        names = joined_names(inputs)
+        keys = names_text(self.grouping, names)
+        whose = f"each {keys} in {window_text(self.windowing.window)}" if keys else window_text(self.windowing.window)
+        return f"computes {call_texts(self.agg_calls, names)} of {whose} within a micro-batch"
+
+
+@exec_node
+class GlobalWindowAggregate(_Windowed):
+    """Merges partial results of each key and window, and emits a window when the watermark has come to its end.
+
+    .. code-block:: sql
+
+        INSERT INTO totals SELECT window_start, product, SUM(amount)
+        FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(ts), INTERVAL '1' HOUR))
+        GROUP BY window_start, window_end, product
+    """
+
+    NAME: ClassVar[str] = "stream-exec-global-window-aggregate"
+    VERSION: ClassVar[int] = 1
+
+    grouping: tuple[Index, ...]
+    agg_calls: tuple[AggCall, ...]
+    windowing: Windowing
+    named_window_properties: tuple[NamedWindowProperty, ...]
+    need_retraction: Flag = False
+    local_agg_input_row_type: RowTypeField
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        check_arguments(self.title, self.agg_calls, self.local_agg_input_row_type, "aggCalls")
+        return self
+
+    def field_refs(self) -> Iterator[FieldRef]:
+        yield from super().field_refs()
+        yield from self._refs(self.windowing, self.grouping)
+
+    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
+        types = field_types(inputs[0])
+        told = (property_type(p) for p in self.named_window_properties)
+        return (*(types[key] for key in self.grouping), *(call.type for call in self.agg_calls), *told)
+
+    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
+        from execnodes.runtime.kernels.global_group_aggregate import GlobalGroupAggregateKernel
+        from execnodes.runtime.kernels.window_aggregate import WindowAggregateKernel
+        from execnodes.runtime.operators import Stateful
+
+        types = field_types(inputs[0])
+        keys = [types[k] for k in self.grouping]
+        partials = _partials(self.local_agg_input_row_type, keys, self.agg_calls, self.need_retraction)
+        kernel = WindowAggregateKernel(
+            GlobalGroupAggregateKernel(partials),
+            slicing_of(self, self.windowing, session),
+            self._properties(self.named_window_properties),
+        )
+        return Stateful(kernel, (partials.kernel.grouping[:-1],), schemas=(partials.whole_schema(),))
+
+    def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
+        names = [f.name for f in self.local_agg_input_row_type.fields]
+        keys = names_text(self.grouping, joined_names(inputs))
+        window = window_text(self.windowing.window)
+        whose = f"each {keys} in {window}" if keys else window
+        return f"emits {call_texts(self.agg_calls, names)} of {whose}, from partial results"
+
+
+@exec_node
+class WindowAggregate(_Windowed):
+    """Aggregates the rows of each key and window, and emits a window when the watermark has come to its end.
+
+    .. code-block:: sql
+
+        SET 'table.optimizer.agg-phase-strategy' = 'ONE_PHASE';
+        INSERT INTO totals SELECT window_start, product, SUM(amount)
+        FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(ts), INTERVAL '1' HOUR))
+        GROUP BY window_start, window_end, product
+    """
+
+    NAME: ClassVar[str] = "stream-exec-window-aggregate"
+    VERSION: ClassVar[int] = 1
+
+    grouping: tuple[Index, ...]
+    agg_calls: tuple[AggCall, ...]
+    windowing: Windowing
+    named_window_properties: tuple[NamedWindowProperty, ...]
+    need_retraction: Flag = False
+
+    def field_refs(self) -> Iterator[FieldRef]:
+        yield from super().field_refs()
+        yield from self._refs(self.windowing, self.grouping, self.agg_calls)
+
+    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
+        types = field_types(inputs[0])
+        told = (property_type(p) for p in self.named_window_properties)
+        return (*(types[key] for key in self.grouping), *(call.type for call in self.agg_calls), *told)
+
+    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
+        from execnodes.runtime.kernels._net import state_columns
+        from execnodes.runtime.kernels.global_group_aggregate import GlobalGroupAggregateKernel
+        from execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
+        from execnodes.runtime.kernels.window_aggregate import WindowAggregateKernel
+        from execnodes.runtime.operators import Stateful
+
+        row, calls, retraction = inputs[0], self.agg_calls, self.need_retraction
+        sliced = self._sliced(self.windowing, row, session)
+        properties = self._properties(self.named_window_properties)
+        if sliced.slicing.shares:
+            types = field_types(row)
+            partials = _partials(row, [types[k] for k in self.grouping], calls, retraction)
+            merging = WindowAggregateKernel(GlobalGroupAggregateKernel(partials), sliced.slicing, properties)
+            before = _before(sliced, partials, self.grouping)
+            return Stateful(merging, (partials.kernel.grouping[:-1],), before, (partials.whole_schema(),))
+        whole = LogicalType("ROW", fields=(*row.fields, RowField("slice_end", BIGINT.not_null())))
+        flags = (retraction,) * len(calls)
+        inner = GroupAggregateKernel(whole, (*self.grouping, sliced.width), calls, flags, False, retraction, _STATE)
+        kernel = WindowAggregateKernel(inner, sliced.slicing, properties)
+        return Stateful(kernel, (self.grouping,), (sliced,), (state_columns(whole),))
+
+    def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
+        names = joined_names(inputs)
+        keys = names_text(self.grouping, names)
+        window = window_text(self.windowing.window)
+        return f"emits {call_texts(self.agg_calls, names)} of " + (f"each {keys} in {window}" if keys else window)

@@ -1,0 +1,110 @@
+"""TUMBLE, HOP and CUMULATE without an aggregate behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from execnodes.nodes.base import ExecNode, FieldRef, field_types
+from execnodes.registry import exec_node
+from execnodes.support import joined_names, names_text
+from execnodes.types import LogicalType
+from execnodes.windows import (
+    CumulativeWindow,
+    HoppingWindow,
+    SessionWindow,
+    SliceAttached,
+    TimeAttribute,
+    WindowAttached,
+    Windowing,
+    window_text,
+)
+from execnodes.zone import local_time_zone
+
+if TYPE_CHECKING:
+    from execnodes.runtime.kernels.window_slices import Slicing
+    from execnodes.runtime.operators import Stateless
+
+__all__ = ["WindowTableFunction", "slicing_of", "windowing_refs"]
+
+_TIMESTAMP = LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", nullable=False, precision=3)
+
+
+def windowing_refs(windowing: TimeAttribute | WindowAttached | SliceAttached) -> Iterator[FieldRef]:
+    """The fields by which a row's window is found."""
+    if isinstance(windowing, TimeAttribute):
+        yield FieldRef("/windowing/timeAttributeIndex", windowing.time_attribute_index)
+    elif isinstance(windowing, SliceAttached):
+        yield FieldRef("/windowing/sliceEnd", windowing.slice_end)
+    else:
+        if windowing.window_start >= 0:
+            yield FieldRef("/windowing/windowStart", windowing.window_start)
+        yield FieldRef("/windowing/windowEnd", windowing.window_end)
+
+
+def slicing_of(
+    node: ExecNode, windowing: TimeAttribute | WindowAttached | SliceAttached, session: Mapping[str, str]
+) -> Slicing:
+    """How the windows of ``node`` are cut into slices.
+
+    Raises:
+        PlanError: PLAN035, for windows that cannot be run.
+    """
+    from execnodes.runtime.kernels.window_slices import Slicing
+
+    window = windowing.window
+    if isinstance(window, SessionWindow):
+        raise node.not_supported("SESSION windows")
+    if not windowing.is_rowtime:
+        raise node.not_supported("windows of processing time")
+    zone = "UTC"
+    if windowing.time_attribute_type.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE":
+        zone = local_time_zone({**session, **(node.configuration or {})})
+    attached = isinstance(windowing, WindowAttached)
+    if isinstance(window, HoppingWindow):
+        return Slicing("HOP", window.size, window.slide, window.offset, zone, attached)
+    if isinstance(window, CumulativeWindow):
+        return Slicing("CUMULATE", window.max_size, window.step, window.offset, zone, attached)
+    return Slicing("TUMBLE", window.size, window.size, window.offset, zone, attached)
+
+
+@exec_node
+class WindowTableFunction(ExecNode):
+    """Emits each row once for every window that it is in, with start, end and last instant of the window.
+
+    .. code-block:: sql
+
+        INSERT INTO visits SELECT page, window_start
+        FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(ts), INTERVAL '5' MINUTE))
+    """
+
+    NAME: ClassVar[str] = "stream-exec-window-table-function"
+    VERSION: ClassVar[int] = 1
+
+    windowing: Windowing
+
+    def field_refs(self) -> Iterator[FieldRef]:
+        yield from super().field_refs()
+        yield from windowing_refs(self.windowing)
+
+    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
+        last = self.windowing.time_attribute_type.not_null()
+        return (*field_types(inputs[0]), _TIMESTAMP, _TIMESTAMP, last)
+
+    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
+        from execnodes.runtime.kernels.window_table_function import WindowTableFunctionTransform
+        from execnodes.runtime.operators import Stateless
+
+        windowing = self.windowing
+        if not isinstance(windowing, TimeAttribute):
+            raise self.not_supported("a window function of rows that already are in windows")
+        slicing = slicing_of(self, windowing, session)
+        last = windowing.time_attribute_type.polars()
+        width = len(inputs[0].fields)
+        return Stateless((WindowTableFunctionTransform(slicing, windowing.time_attribute_index, width, last),))
+
+    def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
+        time = ""
+        if isinstance(self.windowing, TimeAttribute):
+            time = f" of {names_text([self.windowing.time_attribute_index], joined_names(inputs))}"
+        return f"puts rows into {window_text(self.windowing.window)}{time}"

@@ -1,0 +1,358 @@
+"""Aggregates of windows: one row per key and window, once the watermark has come to the window's end.
+
+Source of the semantics: Flink's ``WindowAggOperator`` with ``SliceUnsharedWindowAggProcessor`` and
+``SliceSharedWindowAggProcessor``, ``LocalSlicingWindowAggOperator`` and ``GlobalAggCombiner``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import polars as pl
+
+from execnodes.changelog import column
+from execnodes.runtime.kernel import ACCESS_TIME, NO_WATERMARK, StateTable, Step, Watermark
+from execnodes.runtime.kernels._net import Bools, EventTimeBase, Ints, absent, ids_of, positions
+from execnodes.runtime.kernels._partials import ROWS, Partials
+from execnodes.runtime.kernels._values import VALUE
+from execnodes.runtime.kernels.global_group_aggregate import GlobalGroupAggregateKernel
+from execnodes.runtime.kernels.group_aggregate import BORN, GroupAggregateKernel
+from execnodes.runtime.kernels.window_slices import Slicing
+from execnodes.runtime.kernels.window_table_function import timestamps, window_time
+
+__all__ = ["Property", "WindowAggregateKernel"]
+
+_NEXT, _DUE = "@next", "@due"
+
+Property = tuple[Literal["WindowStart", "WindowEnd", "Rowtime"], pl.DataType]
+"""What a field of the output says of the window, and its type."""
+
+
+@dataclass(frozen=True)
+class _Slices:
+    """Slices of keys with their accumulators.
+
+    Attributes:
+        rows: as in the state table, with its time of access.
+        next: the window of each that closes next.
+        due: the watermark that closes it.
+        written: whether the slice has changed.
+    """
+
+    rows: pl.DataFrame
+    next: Ints
+    due: Ints
+    written: Bools
+
+
+@dataclass(frozen=True)
+class WindowAggregateKernel(EventTimeBase):
+    """Keeps accumulators per key and slice, and emits those of a window when the watermark closes it.
+
+    A row is late when the last window that has its slice is closed; a late row is dropped. A window whose rows have all
+    been retracted is not emitted. Nothing has a TTL.
+
+    State: that of the group aggregate by key and slice. Slices and their DISTINCT values are due when the next window
+    that has them closes; they are removed with the last one.
+
+    Attributes:
+        inner: the aggregate whose last key is the end of the slice: of partial results, or, where these cannot be
+            merged, of rows.
+        slicing: the windows.
+        properties: what the last fields of the output say of the window.
+    """
+
+    inner: GlobalGroupAggregateKernel | GroupAggregateKernel
+    slicing: Slicing
+    properties: tuple[Property, ...]
+
+    @property
+    def _partials(self) -> Partials | None:
+        return self.inner.partials if isinstance(self.inner, GlobalGroupAggregateKernel) else None
+
+    @cached_property
+    def _kernel(self) -> GroupAggregateKernel:
+        return self.inner.partials.kernel if isinstance(self.inner, GlobalGroupAggregateKernel) else self.inner
+
+    @cached_property
+    def _keys(self) -> tuple[str, ...]:
+        return self.tables[0].lookup
+
+    @property
+    def _end(self) -> str:
+        return self._keys[-1]
+
+    @cached_property
+    def tables(self) -> tuple[StateTable, ...]:
+        groups, *others = self.inner.tables
+        due = {_DUE: pl.Int64()}
+        values = len(self._kernel.values)
+        return (
+            replace(groups, schema={**groups.schema, _NEXT: pl.Int64(), **due}, due=_DUE),
+            *(replace(t, schema={**t.schema, **due}, due=_DUE) for t in others[:values]),
+            *others[values:],
+        )
+
+    def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+        return self.inner.keys(inputs)
+
+    def first_keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+        """See :class:`execnodes.runtime.kernel.StagedKernel`."""
+        return self.inner.first_keys(inputs)
+
+    def more_keys(self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+        """See :class:`execnodes.runtime.kernel.StagedKernel`."""
+        return self.inner.more_keys(inputs, state)
+
+    def advance(
+        self,
+        inputs: Sequence[pl.DataFrame],
+        state: Sequence[pl.DataFrame],
+        now: int,
+        ttl: Sequence[int],
+        watermark: Watermark,
+    ) -> Step:
+        """One micro-batch; see :class:`execnodes.runtime.kernel.EventTimeKernel`."""
+        frame = self._in_time(inputs[0], watermark.before)
+        upserts: list[pl.DataFrame | None] = [None] * len(self.tables)
+        deletes: list[pl.DataFrame | None] = [None] * len(self.tables)
+        missed = 0
+        if frame.height:
+            done = self.inner.folded([frame], state, now, [0])
+            upserts, deletes, missed = done.upserts, done.deletes, done.batch.missed
+        reached = watermark.now if watermark.now > watermark.before else NO_WATERMARK
+        slices = self._slices(state[0], upserts[0], deletes[0], watermark.before, reached)
+        closed = slices.due <= reached
+        pairs, after = self._closed(slices, np.flatnonzero(closed), reached)
+        output = self._output(slices, pairs, state, upserts, deletes, now)
+        stays = after >= 0
+        due = slices.due.copy()
+        due[closed & stays] = self.slicing.due(after[closed & stays])
+        key_frame = slices.rows[list(self._keys)]
+        write = np.flatnonzero(stays & (slices.written | closed))
+        if len(write):
+            own = [n for n in self.tables[0].schema if n not in (_NEXT, _DUE)]
+            marks = [pl.Series(_NEXT, after[write]), pl.Series(_DUE, due[write])]
+            upserts[0] = slices.rows[write][[*own, ACCESS_TIME]].hstack(marks)
+        else:
+            upserts[0] = None
+        gone = key_frame[np.flatnonzero(~stays)]
+        deletes[0] = _together(deletes[0], gone if gone.height else None)
+        tables = len(self._kernel.values)
+        place = 1 + tables
+        for i, values in enumerate(self._kernel.values, 1):
+            dead = self._settle(i, key_frame, stays, closed, due, reached, state[i], upserts, deletes)
+            if values.order is not None:
+                upserts[place] = self._alive(upserts[place], key_frame, stays)
+                deletes[place] = _together(deletes[place], dead)
+                place += 1
+        return Step(output, upserts, deletes, missed)
+
+    def _in_time(self, frame: pl.DataFrame, before: int) -> pl.DataFrame:
+        """The rows that are not late."""
+        if not frame.height:
+            return frame
+        late = self.slicing.due(self.slicing.last_ends(frame[self._end].to_numpy())) <= before
+        return frame[np.flatnonzero(~late)] if late.any() else frame
+
+    def _slices(
+        self,
+        state: pl.DataFrame,
+        upserts: pl.DataFrame | None,
+        deletes: pl.DataFrame | None,
+        before: int,
+        reached: int,
+    ) -> _Slices:
+        """The slices that the micro-batch has changed, then those of the state that are due."""
+        table = self.tables[0]
+        own = [n for n in table.schema if n not in (_NEXT, _DUE)]
+        keys = list(self._keys)
+        rest = state.filter(pl.col(_DUE) <= reached)
+        touched = [f[keys] for f in (upserts, deletes) if f is not None]
+        if touched and rest.height:
+            rest = rest[absent(rest, keys, pl.concat(touched))]
+        if upserts is None:
+            ends, due = rest[_NEXT].to_numpy(), rest[_DUE].to_numpy()
+            return _Slices(rest[[*own, ACCESS_TIME]], ends, due, np.zeros(rest.height, bool))
+        ids, (known, mine) = ids_of((state, upserts), keys)
+        place = positions(known, ids.count)[mine]
+        fresh = place < 0
+        ends = np.empty(upserts.height, np.int64)
+        ends[~fresh] = state[_NEXT].to_numpy()[place[~fresh]]
+        ends[fresh] = self.slicing.next_ends(upserts[self._end].to_numpy()[fresh], before)
+        due = self.slicing.due(ends)
+        if rest.height:
+            ends = np.concatenate([ends, rest[_NEXT].to_numpy()])
+            due = np.concatenate([due, rest[_DUE].to_numpy()])
+        rows = pl.concat([upserts[[*own, ACCESS_TIME]], rest[[*own, ACCESS_TIME]]])
+        return _Slices(rows, ends, due, np.arange(rows.height) < upserts.height)
+
+    def _closed(self, slices: _Slices, rows: Ints, watermark: int) -> tuple[tuple[Ints, Ints], Ints]:
+        """The windows that close: slices and ends; and per slice the end of the next window, -1 for none."""
+        after = slices.next.copy()
+        last = self.slicing.last_ends(slices.rows[self._end].to_numpy())
+        found: list[Ints] = []
+        ends: list[Ints] = []
+        while len(rows):
+            found.append(rows)
+            ends.append(after[rows].copy())
+            over = after[rows] >= last[rows]
+            after[rows[over]] = -1
+            rows = rows[~over]
+            after[rows] += self.slicing.step
+            rows = rows[self.slicing.due(after[rows]) <= watermark]
+        none = np.zeros(0, np.int64)
+        return (np.concatenate([none, *found]), np.concatenate([none, *ends])), after
+
+    # -- what closes -------------------------------------------------------------------------------------------------
+
+    def _output(
+        self,
+        slices: _Slices,
+        pairs: tuple[Ints, Ints],
+        state: Sequence[pl.DataFrame],
+        upserts: Sequence[pl.DataFrame | None],
+        deletes: Sequence[pl.DataFrame | None],
+        now: int,
+    ) -> pl.DataFrame:
+        rows, ends = pairs
+        keys = list(self._keys)
+        if not self.slicing.shares:
+            order = np.argsort(ends, kind="stable")
+            chosen = slices.rows[rows[order]]
+            return self._told(self._kernel.results(chosen[keys], chosen), ends[order])
+        if not len(rows):
+            return self._told(self._kernel.results(slices.rows[:0][keys], slices.rows[:0]), ends)
+        partials = self._partials
+        assert partials is not None
+        # Hopping windows are put together from their last slice to their first one, as in Flink.
+        turn = -1 if self.slicing.kind == "HOP" else 1
+        order = np.lexsort((turn * slices.rows[self._end].to_numpy()[rows], ends))
+        rows, ends = rows[order], ends[order]
+        frame = self._as_partials(partials, slices, state, upserts, deletes)[rows]
+        frame = frame.with_columns(pl.Series(self._end, ends))
+        empty = [pl.DataFrame(schema={**t.schema, ACCESS_TIME: pl.Int64()}) for t in self.inner.tables]
+        done = self.inner.folded([frame], empty, now, [0])
+        there = np.flatnonzero(done.batch.rows != 0)
+        results = self._kernel.results(done.keys[there], done.current[there])
+        return self._told(results, done.keys[self._end].to_numpy()[there])
+
+    def _told(self, results: pl.DataFrame, ends: Ints) -> pl.DataFrame:
+        """The rows of the output: keys, results, and what is told of the window."""
+        end = len(self._keys) - 1
+        found = [s for i, s in enumerate(results.get_columns()) if i != end]
+        for kind, dtype in self.properties:
+            if kind == "WindowStart":
+                found.append(timestamps("", self.slicing.window_starts(ends)))
+            elif kind == "WindowEnd":
+                found.append(timestamps("", ends))
+            else:
+                found.append(window_time("", ends, self.slicing.zone, dtype))
+        return pl.DataFrame([s.alias(column(i)) for i, s in enumerate(found)])
+
+    def _as_partials(
+        self,
+        partials: Partials,
+        slices: _Slices,
+        state: Sequence[pl.DataFrame],
+        upserts: Sequence[pl.DataFrame | None],
+        deletes: Sequence[pl.DataFrame | None],
+    ) -> pl.DataFrame:
+        """The slices as partial results."""
+        rows, keys = slices.rows, list(self._keys)
+        out = [s for _, kept in partials.folds for s in kept.as_partial(rows)]
+        if self._kernel.need_retraction:
+            out.append(rows[ROWS])
+        lists = []
+        for i in range(len(self._kernel.values)):
+            table = self.tables[1 + i]
+            found = self._current(1 + i, state[1 + i], upserts[1 + i], deletes[1 + i])
+            ids, (mine, owners) = ids_of((rows, found), keys)
+            owner = positions(mine, ids.count)[owners]
+            keep = owner >= 0
+            if self._kernel.need_retraction:
+                # What was last written before the group came (again) is of one that was deleted.
+                keep[keep] = found[ACCESS_TIME].to_numpy()[keep] >= rows[BORN].to_numpy()[owner[keep]]
+            kept_rows = np.flatnonzero(keep)
+            flags = [n for n in table.schema if n not in (*table.identity, _DUE)]
+            lists.append(partials.packed_values(i, owner[kept_rows], found[kept_rows][[VALUE, *flags]], rows.height))
+        return rows[keys].hstack([*out, *partials.separators(rows), *lists])
+
+    def _current(
+        self, number: int, state: pl.DataFrame, upserts: pl.DataFrame | None, deletes: pl.DataFrame | None
+    ) -> pl.DataFrame:
+        """The rows of a table of values after the micro-batch, as far as they are known."""
+        table = self.tables[number]
+        names = [*(n for n in table.schema if n != _DUE), ACCESS_TIME]
+        identity = list(table.identity)
+        gone = [f[identity] for f in (upserts, deletes) if f is not None]
+        if gone and state.height:
+            state = state[absent(state, identity, pl.concat(gone))]
+        return pl.concat([state[names], *([] if upserts is None else [upserts[names]])])
+
+    # -- what is written ---------------------------------------------------------------------------------------------
+
+    def _settle(
+        self,
+        number: int,
+        key_frame: pl.DataFrame,
+        stays: Bools,
+        moved: Bools,
+        due: Ints,
+        watermark: int,
+        state: pl.DataFrame,
+        upserts: list[pl.DataFrame | None],
+        deletes: list[pl.DataFrame | None],
+    ) -> pl.DataFrame | None:
+        """Gives the values of a table the times of their slices, and removes those of slices that are done. Returns the
+        identities of those."""
+        table = self.tables[number]
+        names, identity = [*table.schema, ACCESS_TIME], list(table.identity)
+        stays, moved = np.append(stays, False), np.append(moved, False)
+        fresh, gone = upserts[number], deletes[number]
+        written: list[pl.DataFrame] = []
+        if fresh is not None:
+            owner = self._owners(key_frame, fresh)
+            written.append(self._marked(fresh, np.flatnonzero(stays[owner]), due, owner)[names])
+        dead = None
+        if state.height:
+            owner = self._owners(key_frame, state)
+            over = ~stays[owner] & ((owner >= 0) | (state[_DUE].to_numpy() <= watermark))
+            dead = state[np.flatnonzero(over)][identity] if over.any() else None
+            rest = self._marked(state, np.flatnonzero(stays[owner] & moved[owner]), due, owner)[names]
+            touched = [f[identity] for f in (fresh, gone) if f is not None]
+            if touched and rest.height:
+                rest = rest[absent(rest, identity, pl.concat(touched))]
+            written.append(rest)
+        deletes[number] = _together(gone, dead)
+        every = pl.concat(written) if written else None
+        upserts[number] = every if every is not None and every.height else None
+        return dead
+
+    @staticmethod
+    def _marked(values: pl.DataFrame, rows: Ints, due: Ints, owner: Ints) -> pl.DataFrame:
+        return values[rows].with_columns(pl.Series(_DUE, due[owner[rows]], dtype=pl.Int64))
+
+    def _owners(self, key_frame: pl.DataFrame, rows: pl.DataFrame) -> Ints:
+        """The slice of each row, -1 for none."""
+        ids, (mine, owners) = ids_of((key_frame, rows), self._keys)
+        return positions(mine, ids.count)[owners]
+
+    def _alive(self, rows: pl.DataFrame | None, key_frame: pl.DataFrame, stays: Bools) -> pl.DataFrame | None:
+        """The rows whose slices are not done."""
+        if rows is None:
+            return None
+        owner = self._owners(key_frame, rows)
+        rows = rows[np.flatnonzero(np.append(stays, False)[owner])]
+        return rows if rows.height else None
+
+
+def _together(deletes: pl.DataFrame | None, more: pl.DataFrame | None) -> pl.DataFrame | None:
+    """Two frames of identities as one, each once."""
+    if deletes is None or more is None:
+        return deletes if more is None else more
+    return pl.concat([deletes.select(more.columns), more]).unique(maintain_order=True)

@@ -1,0 +1,154 @@
+"""How event time is cut into windows, and windows into slices that they share.
+
+A time of a window is local: the milliseconds since 1970 that a clock on the wall shows in the time zone of the
+windows, which is the session's for TIMESTAMP_LTZ, and none for TIMESTAMP. A *slice* is what two windows never cut: a
+tumbling window, one slide of hopping windows, one step of cumulative ones.
+
+Source: Flink's ``SliceAssigners``, ``TimeWindow`` and ``TimeWindowUtil``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import polars as pl
+
+from execnodes.changelog import column
+from execnodes.runtime.kernels._net import Bools, FrozenKernel, Ints
+
+__all__ = ["SliceTransform", "Slicing", "closing_instants", "instants", "local_times"]
+
+_HOUR = 3_600_000
+
+
+def local_times(times: pl.Series, zone: str) -> Ints:
+    """What the clock on the wall shows at the given TIMESTAMPs, or in ``zone`` at TIMESTAMP_LTZs."""
+    if isinstance(times.dtype, pl.Datetime) and times.dtype.time_zone is not None and zone != "UTC":
+        times = times.dt.convert_time_zone(zone).dt.replace_time_zone(None)
+    return times.cast(pl.Datetime("ms")).to_physical().to_numpy()
+
+
+def instants(local: Ints, zone: str) -> Ints:
+    """The instants, ms since 1970, at which the clock on the wall shows the given times: of two the earlier one; a time
+    that is left out is as long after the gap's beginning as it says."""
+    return local if zone == "UTC" else _instants(_shown(local), zone, "earliest", _shown(local))
+
+
+def closing_instants(local: Ints, zone: str) -> Ints:
+    """As :func:`instants`, when timers fire: of two the later one; of a time that is left out, that of its full
+    hour."""
+    return local if zone == "UTC" else _instants(_shown(local), zone, "latest", _shown(local).dt.truncate("1h"))
+
+
+def _shown(local: Ints) -> pl.Series:
+    return pl.Series("t", local, dtype=pl.Int64).cast(pl.Datetime("ms"))
+
+
+def _instants(shown: pl.Series, zone: str, twice: Literal["earliest", "latest"], left_out: pl.Series) -> Ints:
+    def at(times: pl.Series) -> pl.Series:
+        known = times.dt.replace_time_zone(zone, ambiguous=twice, non_existent="null")
+        return known.dt.convert_time_zone("UTC").to_physical()
+
+    found = at(shown)
+    if found.null_count():
+        found = found.zip_with(found.is_not_null(), at(left_out.dt.offset_by("-1h")) + _HOUR)
+    return found.to_numpy()
+
+
+@dataclass(frozen=True)
+class Slicing(FrozenKernel):
+    """The windows of an operator.
+
+    Attributes:
+        kind: of windows.
+        size: of a window, ms; of cumulative ones the largest.
+        step: from one window to the next, ms: the slide, or by how much cumulative windows grow.
+        offset: how long after full multiples windows begin, ms.
+        zone: time zone of the windows.
+        attached: whether rows already are in windows, each of which is a slice of its own.
+    """
+
+    kind: Literal["TUMBLE", "HOP", "CUMULATE"]
+    size: int
+    step: int
+    offset: int = 0
+    zone: str = "UTC"
+    attached: bool = False
+
+    @property
+    def shares(self) -> bool:
+        """Whether windows share slices."""
+        return self.kind != "TUMBLE" and not self.attached
+
+    def _start(self, times: Ints, size: int) -> Ints:
+        return times - (times - self.offset) % size
+
+    def slice_ends(self, times: Ints) -> Ints:
+        """The end of the slice of each local time."""
+        return self._start(times, self.step) + self.step
+
+    def window_starts(self, ends: Ints) -> Ints:
+        """The start of the window that ends at each of ``ends``."""
+        return self._start(ends - 1, self.size) if self.kind == "CUMULATE" else ends - self.size
+
+    def last_ends(self, slices: Ints) -> Ints:
+        """The end of the last window that has the slice with each of these ends."""
+        if not self.shares:
+            return slices
+        if self.kind == "HOP":
+            return slices + (self.size - self.step)
+        return self.window_starts(slices) + self.size
+
+    def due(self, ends: Ints) -> Ints:
+        """The watermark that closes the window with each of these ends."""
+        return closing_instants(ends - 1, self.zone)
+
+    def windows(self, times: Ints) -> tuple[Ints, Ints]:
+        """All windows of each local time: the row of each, and its end; of a row in the order in which Flink tells
+        them."""
+        if self.kind == "CUMULATE":
+            first = self._start(times, self.step) + self.step
+            last = self._start(times, self.size) + self.size
+            rows, number = _counted((last - first) // self.step + 1)
+            return rows, first[rows] + number * self.step
+        last = self._start(times, self.step)
+        rows, number = _counted(np.maximum((last - (times - self.size) + self.step - 1) // self.step, 0))
+        return rows, last[rows] - number * self.step + self.size
+
+    def next_ends(self, slices: Ints, watermark: int) -> Ints:
+        """The end of the first window of each slice that ``watermark`` has not closed; one that it has closed where it
+        has closed them all."""
+        ends, last = slices.copy(), self.last_ends(slices)
+        while True:
+            closed: Bools = (self.due(ends) <= watermark) & (ends < last)
+            if not closed.any():
+                return ends
+            ends[closed] += self.step
+
+
+def _counted(counts: Ints) -> tuple[Ints, Ints]:
+    """For each position so many rows: the position, and the number of the row there from 0."""
+    rows = np.repeat(np.arange(len(counts)), counts)
+    return rows, np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+
+
+@dataclass(frozen=True)
+class SliceTransform(FrozenKernel):
+    """Rows with the end of their slice as a further field, BIGINT.
+
+    Attributes:
+        slicing: the windows.
+        time: the field that is the time of a row, or, of rows that are in windows, the end of their window.
+        width: fields of a row.
+    """
+
+    slicing: Slicing
+    time: int
+    width: int
+
+    def __call__(self, frame: pl.DataFrame, now: int) -> pl.DataFrame:
+        local = local_times(frame[column(self.time)], self.slicing.zone)
+        ends = local if self.slicing.attached else self.slicing.slice_ends(local)
+        return frame.with_columns(pl.Series(column(self.width), ends, dtype=pl.Int64))

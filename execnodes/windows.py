@@ -1,0 +1,237 @@
+"""The parts of nodes that work by windows: how long windows are, and how a row finds its own.
+
+Source: Flink's ``WindowSpec``, ``WindowingStrategy`` and ``NamedWindowProperty`` (their JSON serializers).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
+
+from execnodes.errors import PlanError
+from execnodes.model import Flag, Index, PlanModel, Text, TypeField, custom_error, shown
+from execnodes.types import LogicalType
+
+__all__ = [
+    "CumulativeWindow",
+    "HoppingWindow",
+    "NamedWindowProperty",
+    "SessionWindow",
+    "SliceAttached",
+    "TimeAttribute",
+    "TumblingWindow",
+    "WindowAttached",
+    "WindowProperty",
+    "WindowReference",
+    "WindowSpec",
+    "Windowing",
+    "format_duration",
+    "parse_duration",
+    "property_type",
+    "window_text",
+]
+
+_PART = r"(?:([-+]?\d+){})?"
+_DURATION = re.compile(rf"P{_PART.format('D')}(?:T{_PART.format('H')}{_PART.format('M')}(?:([-+]?\d+(?:\.\d+)?)S)?)?")
+
+
+def parse_duration(text: str) -> int:
+    """Milliseconds of a duration as Java writes it, such as ``PT1H30M`` or ``PT-1.5S``.
+
+    Raises:
+        PlanError: PLAN044.
+    """
+    match = _DURATION.fullmatch(text)
+    if match is None or not any(match.groups()):
+        raise PlanError(
+            "PLAN044", f"{text!r:.60} is not a duration", expected="an ISO 8601 duration of milliseconds, such as PT5S"
+        )
+    days, hours, minutes = (int(part or 0) for part in match.groups()[:3])
+    return ((days * 24 + hours) * 60 + minutes) * 60_000 + round(float(match[4] or 0) * 1000)
+
+
+def format_duration(millis: int) -> str:
+    """The duration as Java's ``Duration.toString``."""
+    if not millis:
+        return "PT0S"
+    sign, rest = ("-" if millis < 0 else ""), abs(millis)
+    hours, rest = divmod(rest, 3_600_000)
+    minutes, rest = divmod(rest, 60_000)
+    seconds, fraction = divmod(rest, 1000)
+    out = "PT" + (f"{sign}{hours}H" if hours else "") + (f"{sign}{minutes}M" if minutes else "")
+    if seconds or fraction:
+        out += f"{sign}{seconds}" + (f".{fraction:03d}".rstrip("0") if fraction else "") + "S"
+    return out
+
+
+def _read_duration(value: Any) -> int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    try:
+        if not isinstance(value, str):
+            raise PlanError("PLAN044", f"a duration is {shown(value)}", expected='a text such as "PT5S"')
+        return parse_duration(value)
+    except PlanError as error:
+        raise custom_error(error) from None
+
+
+Duration = Annotated[
+    int,
+    PlainValidator(_read_duration),
+    PlainSerializer(format_duration),
+    WithJsonSchema({"type": "string", "title": "Duration"}),
+]
+
+
+class _Window(PlanModel):
+    """What windows have in common: they begin ``offset`` ms after full multiples of their size since 1970."""
+
+    def to_json(self) -> dict[str, Any]:
+        out = super().to_json()
+        return {key: format_duration(v) if isinstance(v, int) else v for key, v in out.items()}
+
+    def _check(self, **lengths: int) -> None:
+        for name, length in lengths.items():
+            if length <= 0:
+                raise custom_error(
+                    PlanError("PLAN044", f"the {name} of a window is {length} ms", expected="more than 0 ms")
+                )
+
+
+class TumblingWindow(_Window):
+    """Windows of ``size`` ms, one behind the other."""
+
+    type: Literal["TumblingWindow"] = "TumblingWindow"
+    size: Duration
+    offset: Duration = 0
+
+    @model_validator(mode="after")
+    def _positive(self) -> TumblingWindow:
+        self._check(size=self.size)
+        return self
+
+
+class HoppingWindow(_Window):
+    """Windows of ``size`` ms, one every ``slide`` ms."""
+
+    type: Literal["HoppingWindow"] = "HoppingWindow"
+    size: Duration
+    slide: Duration
+    offset: Duration = 0
+
+    @model_validator(mode="after")
+    def _positive(self) -> HoppingWindow:
+        self._check(size=self.size, slide=self.slide)
+        return self
+
+
+class CumulativeWindow(_Window):
+    """Windows that begin together every ``max_size`` ms and are each ``step`` ms longer than the one before."""
+
+    type: Literal["CumulativeWindow"] = "CumulativeWindow"
+    max_size: Duration
+    step: Duration
+    offset: Duration = 0
+
+    @model_validator(mode="after")
+    def _positive(self) -> CumulativeWindow:
+        self._check(maxSize=self.max_size, step=self.step)
+        if self.max_size % self.step:
+            raise custom_error(
+                PlanError(
+                    "PLAN044",
+                    f"a window of at most {self.max_size} ms grows by {self.step} ms",
+                    expected="a step of which the largest size is a multiple",
+                )
+            )
+        return self
+
+
+class SessionWindow(PlanModel):
+    """Windows that end when no row has come for ``gap`` ms."""
+
+    type: Literal["SessionWindow"] = "SessionWindow"
+    gap: Duration
+    partition_key_indices: Annotated[tuple[Index, ...], Field(alias="partition_key_indices")] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {**super().to_json(), "gap": format_duration(self.gap)}
+
+
+WindowSpec = Annotated[TumblingWindow | HoppingWindow | CumulativeWindow | SessionWindow, Field(discriminator="type")]
+
+
+class TimeAttribute(PlanModel):
+    """The time of a row is a time attribute."""
+
+    strategy: Literal["TimeAttribute"] = "TimeAttribute"
+    window: WindowSpec
+    time_attribute_type: TypeField
+    time_attribute_index: Annotated[int, Field(strict=True)]
+    is_rowtime: Flag
+
+
+class WindowAttached(PlanModel):
+    """A row says in which window it is; ``window_start`` is -1 behind a local phase."""
+
+    strategy: Literal["WindowAttached"] = "WindowAttached"
+    window: WindowSpec
+    time_attribute_type: TypeField
+    window_start: Annotated[int, Field(strict=True)]
+    window_end: Index
+    is_rowtime: Flag
+
+
+class SliceAttached(PlanModel):
+    """A row, the partial result of a local phase, says in which slice it is."""
+
+    strategy: Literal["SliceAttached"] = "SliceAttached"
+    window: WindowSpec
+    time_attribute_type: TypeField
+    slice_end: Index
+    is_rowtime: Flag
+
+
+Windowing = Annotated[TimeAttribute | WindowAttached | SliceAttached, Field(discriminator="strategy")]
+
+
+class WindowReference(PlanModel):
+    """The window that properties are of."""
+
+    name: Text
+    type: TypeField
+
+
+class WindowProperty(PlanModel):
+    """What is told of a window: its first instant, the instant behind its last, or its last as a time attribute."""
+
+    kind: Literal["WindowStart", "WindowEnd", "Rowtime", "Proctime"]
+    reference: WindowReference
+
+
+class NamedWindowProperty(PlanModel):
+    """A field of the output that is about the window."""
+
+    name: Text
+    property: WindowProperty
+
+
+def property_type(named: NamedWindowProperty) -> LogicalType:
+    """The type of the field that holds a window property."""
+    if named.property.kind in ("Rowtime", "Proctime"):
+        return named.property.reference.type.not_null()
+    return LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", nullable=False, precision=3)
+
+
+def window_text(window: TumblingWindow | HoppingWindow | CumulativeWindow | SessionWindow) -> str:
+    """``windows of 5000 ms``, in words."""
+    if isinstance(window, SessionWindow):
+        return f"sessions that end after {window.gap} ms without rows"
+    after = f", {window.offset} ms after full ones" if window.offset else ""
+    if isinstance(window, TumblingWindow):
+        return f"windows of {window.size} ms{after}"
+    if isinstance(window, HoppingWindow):
+        return f"windows of {window.size} ms every {window.slide} ms{after}"
+    return f"windows that grow by {window.step} ms up to {window.max_size} ms{after}"
