@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
 
 from execnodes.errors import PlanError
-from execnodes.model import Flag, Index, PlanModel, Text, TypeField, custom_error, shown
+from execnodes.model import ALWAYS, Flag, Index, PlanModel, Text, TypeField, custom_error, shown
 from execnodes.types import LogicalType
 
 __all__ = [
@@ -166,7 +166,7 @@ WindowSpec = Annotated[TumblingWindow | HoppingWindow | CumulativeWindow | Sessi
 class TimeAttribute(PlanModel):
     """The time of a row is a time attribute."""
 
-    strategy: Literal["TimeAttribute"] = "TimeAttribute"
+    strategy: Annotated[Literal["TimeAttribute"], ALWAYS] = "TimeAttribute"
     window: WindowSpec
     time_attribute_type: TypeField
     time_attribute_index: Annotated[int, Field(strict=True)]
@@ -176,7 +176,7 @@ class TimeAttribute(PlanModel):
 class WindowAttached(PlanModel):
     """A row says in which window it is; ``window_start`` is -1 behind a local phase."""
 
-    strategy: Literal["WindowAttached"] = "WindowAttached"
+    strategy: Annotated[Literal["WindowAttached"], ALWAYS] = "WindowAttached"
     window: WindowSpec
     time_attribute_type: TypeField
     window_start: Annotated[int, Field(strict=True)]
@@ -187,7 +187,7 @@ class WindowAttached(PlanModel):
 class SliceAttached(PlanModel):
     """A row, the partial result of a local phase, says in which slice it is."""
 
-    strategy: Literal["SliceAttached"] = "SliceAttached"
+    strategy: Annotated[Literal["SliceAttached"], ALWAYS] = "SliceAttached"
     window: WindowSpec
     time_attribute_type: TypeField
     slice_end: Index

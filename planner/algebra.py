@@ -58,6 +58,7 @@ __all__ = [
     "Values",
     "Window",
     "field_names",
+    "fresh_name",
     "identity",
     "is_identity",
     "refs_to",
@@ -253,15 +254,16 @@ class Aggregate(Single):
         names: list[str] = []
         base = [self.input.fields[g] for g in self.group]
         for name, _ in base:
-            names.append(_fresh(name, names))
+            names.append(fresh_name(name, names))
         for i, c in enumerate(self.calls):
             name = c.name if c.name is not None else f"$f{len(self.group) + i}"
-            names.append(_fresh(name, names))
+            names.append(fresh_name(name, names))
         types = [t for _, t in base] + [c.type for c in self.calls]
         return tuple(zip(names, types, strict=True))
 
 
-def _fresh(name: str, taken: Sequence[str]) -> str:
+def fresh_name(name: str, taken: Sequence[str]) -> str:
+    """``name``, numbered where it is taken: a, a_0, a_1."""
     candidate, n = name, 0
     while candidate in taken:
         candidate = f"{name}_{n}"
@@ -366,7 +368,7 @@ class Rank(Single):
         below = self.input.fields
         if self.rank_name is None:
             return below
-        return (*below, (_fresh(self.rank_name, [n for n, _ in below]), BIGINT.not_null()))
+        return (*below, (fresh_name(self.rank_name, [n for n, _ in below]), BIGINT.not_null()))
 
     @property
     def is_deduplication(self) -> bool:

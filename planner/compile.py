@@ -26,6 +26,7 @@ from planner.passes.multi_joins import every_join
 from planner.passes.reuse_scans import reuse_scans
 from planner.passes.reuse_sinks import reuse_sinks
 from planner.passes.two_phases import in_two_phases
+from planner.passes.window_phases import windows_in_two_phases
 from planner.physical import Physical
 
 __all__ = ["compile_inserts", "physical_plans", "query_schema"]
@@ -49,7 +50,8 @@ def physical_plans(
         options, "table.optimizer.reuse-source-enabled"
     ):
         sinks = reuse_scans(sinks)
-    return reuse_sinks([in_two_phases(infer_changelog(s, options), options) for s in sinks if isinstance(s, Sink)])
+    physical = [infer_changelog(s, options) for s in sinks if isinstance(s, Sink)]
+    return reuse_sinks([windows_in_two_phases(in_two_phases(s, options), options) for s in physical])
 
 
 def compile_inserts(

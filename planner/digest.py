@@ -53,8 +53,10 @@ from planner.table_aggregates import TableAggregate, table_aggregate
 from planner.table_functions import FunctionCorrelate
 from planner.time_algebra import IntervalJoin, LookupJoin, TemporalJoin, WatermarkAssigner
 from planner.time_digest import interval_join, lookup_join, temporal_join, watermark_assigner
+from planner.window_algebra import GlobalWindowAggregate, LocalWindowAggregate, WindowAggregate, WindowTable
+from planner.window_digest import global_window_aggregate, local_window_aggregate, window_aggregate, window_table
 
-__all__ = ["calcite_type", "describe", "expression", "needed_retractions", "scan_arguments"]
+__all__ = ["calcite_type", "call_text", "describe", "expression", "needed_retractions", "scan_arguments"]
 
 _INFIX = frozenset({"=", "<>", "<", "<=", ">", ">=", "AND", "OR", "+", "-", "*", "/", "/INT"})
 _POSTFIX = frozenset({"IS NULL", "IS NOT NULL", "IS TRUE", "IS FALSE", "IS NOT TRUE", "IS NOT FALSE"})
@@ -311,7 +313,8 @@ def needed_retractions(node: Physical) -> list[bool]:
     return out
 
 
-def _agg_text(c: AggCall, names: Sequence[str], retract: bool) -> str:
+def call_text(c: AggCall, names: Sequence[str], retract: bool) -> str:
+    """An aggregate call over fields ``names``."""
     arguments = ", ".join(names[a] for a in c.args) or "*"
     text = f"{c.function}{'_RETRACT' if retract else ''}({'DISTINCT ' if c.distinct else ''}{arguments})"
     return text + (f" FILTER {names[c.filter]}" if c.filter >= 0 else "")
@@ -324,7 +327,7 @@ def _aggregate(node: Physical) -> list[str]:
     outputs = field_names(rel)
     parts = [_as(names[g], o) for g, o in zip(rel.group, outputs, strict=False)]
     for c, o, r in zip(rel.calls, outputs[len(rel.group) :], needed_retractions(node), strict=True):
-        parts.append(f"{_agg_text(c, names, r)} AS {o}")
+        parts.append(f"{call_text(c, names, r)} AS {o}")
     return [*grouped(rel.group, rel.input, rel.level), f"select=[{', '.join(parts)}]"]
 
 
@@ -552,6 +555,10 @@ _DESCRIPTIONS: dict[type[Rel], tuple[str, Callable[[Physical], list[str]]]] = {
     LookupJoin: ("LookupJoin", lookup_join),
     WatermarkAssigner: ("WatermarkAssigner", watermark_assigner),
     DropUpdateBefore: ("DropUpdateBefore", lambda node: []),
+    WindowTable: ("WindowTableFunction", window_table),
+    WindowAggregate: ("WindowAggregate", window_aggregate),
+    LocalWindowAggregate: ("LocalWindowAggregate", local_window_aggregate),
+    GlobalWindowAggregate: ("GlobalWindowAggregate", global_window_aggregate),
 }
 
 

@@ -17,6 +17,7 @@ from planner.algebra import AggCall, Aggregate, Field, Rel, Single
 from planner.python_operators import is_python
 
 __all__ = [
+    "Accumulators",
     "GlobalAggregate",
     "IncrementalAggregate",
     "LocalAggregate",
@@ -52,7 +53,7 @@ class PhasedCall:
 
 
 @dataclass(frozen=True)
-class _Accumulators:
+class Accumulators:
     """All accumulators of an aggregate: those of its calls, then the maps of distinct values.
 
     ``maps`` has, per map, its argument and type; ``hidden`` says that the last call is a COUNT(*) that only counts
@@ -69,18 +70,23 @@ class _Accumulators:
         return out + [(f"distinct${i}", t) for i, (_, t) in enumerate(self.maps)]
 
 
-def phased_calls(calls: Sequence[AggCall], retracts: Sequence[bool], retraction: bool, row: Rel) -> _Accumulators:
+def phased_calls(
+    calls: Sequence[AggCall], retracts: Sequence[bool], retraction: bool, row: Rel, counted: bool | None = None
+) -> Accumulators:
     """The accumulators of ``calls`` over ``row``.
 
     Args:
         retracts: per call, whether its values may be retracted.
-        retraction: whether rows are: then they are counted.
+        retraction: whether rows are: then they are counted,
+        counted: unless this says otherwise.
     """
     types = [t for _, t in row.fields]
     every = list(zip(calls, retracts, strict=True))
-    hidden = retraction and not any(c.function == "COUNT" and not c.args and c.filter < 0 for c in calls)
+    hidden = (retraction if counted is None else counted) and not any(
+        c.function == "COUNT" and not c.args and c.filter < 0 for c in calls
+    )
     if hidden:
-        every.append((AggCall("COUNT", (), BIGINT.not_null()), True))
+        every.append((AggCall("COUNT", (), BIGINT.not_null()), retraction))
     distinct: dict[int, list[int]] = {}
     for call, _ in every:
         if call.distinct:
@@ -94,7 +100,7 @@ def phased_calls(calls: Sequence[AggCall], retracts: Sequence[bool], retraction:
         view = order.index(call.args[0]) if call.distinct else None
         made.append(PhasedCall(call, retract, names, tuple(t for _, t in kept), view))
     maps = tuple((a, distinct_map(types[a], len(f) if retraction or len(f) > 64 else 1)) for a, f in distinct.items())
-    return _Accumulators(tuple(made), maps, hidden)
+    return Accumulators(tuple(made), maps, hidden)
 
 
 def _kept(call: AggCall, retract: bool, types: Sequence[LogicalType]) -> list[Field]:
@@ -141,7 +147,7 @@ class LocalAggregate(Single):
     level: str = ""
 
     @property
-    def kept(self) -> _Accumulators:
+    def kept(self) -> Accumulators:
         return phased_calls(self.calls, self.retracts, self.retraction, self.input)
 
     @property
@@ -165,7 +171,7 @@ class GlobalAggregate(Single):
         return tuple(range(len(self.original.group)))
 
     @property
-    def kept(self) -> _Accumulators:
+    def kept(self) -> Accumulators:
         return phased_calls(self.original.calls, self.retracts, self.retraction, self.before)
 
     @property

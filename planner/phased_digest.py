@@ -8,10 +8,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from planner.algebra import MiniBatchAssigner, Rel, field_names
-from planner.phased import GlobalAggregate, IncrementalAggregate, LocalAggregate, PhasedCall
+from planner.phased import Accumulators, GlobalAggregate, IncrementalAggregate, LocalAggregate, PhasedCall
 from planner.physical import Physical
 
-__all__ = ["global_aggregate", "grouped", "incremental_aggregate", "local_aggregate", "mini_batch"]
+__all__ = [
+    "accumulators",
+    "global_aggregate",
+    "grouped",
+    "incremental_aggregate",
+    "local_aggregate",
+    "merged",
+    "mini_batch",
+]
 
 
 def mini_batch(node: Physical) -> list[str]:
@@ -26,15 +34,25 @@ def local_aggregate(node: Physical) -> list[str]:
     rel = node.rel
     assert isinstance(rel, LocalAggregate)
     names = field_names(rel.input)
-    kept = rel.kept
-    parts = [names[g] for g in rel.group]
+    parts = [*(names[g] for g in rel.group), *accumulators(rel.kept, rel.input)]
+    return [*grouped(rel.group, rel.input, rel.level), f"select=[{', '.join(parts)}]"]
+
+
+def accumulators(kept: Accumulators, row: Rel) -> list[str]:
+    """What a local phase keeps of ``row``."""
+    names = field_names(row)
+    parts = []
     for c in kept.calls:
         arguments = ", ".join(names[a] for a in c.call.args) or "*"
         shown = f"{_function(c)}({_view(c)}{arguments})"
         passed = f" FILTER {names[c.call.filter]}" if c.call.filter >= 0 else ""
         parts.append(f"{shown}{passed} AS {_accumulated(c)}")
-    parts += [f"DISTINCT({names[a]}) AS distinct${i}" for i, (a, _) in enumerate(kept.maps)]
-    return [*grouped(rel.group, rel.input, rel.level), f"select=[{', '.join(parts)}]"]
+    return parts + [f"DISTINCT({names[a]}) AS distinct${i}" for i, (a, _) in enumerate(kept.maps)]
+
+
+def merged(call: PhasedCall) -> str:
+    """A call that merges its own accumulators."""
+    return f"{_function(call)}({_view(call)}{_accumulated(call)})"
 
 
 def global_aggregate(node: Physical) -> list[str]:

@@ -45,8 +45,12 @@ _REASONS = {
     "GROUPING_ID": "GROUPING SETS are not available yet",
     "GROUP_ID": "GROUPING SETS are not available yet",
     **{
-        f"{window}{part}": "windows are not available yet"
-        for window in ("TUMBLE", "HOP", "SESSION")
+        f"{window}{part}": reason
+        for window, reason in (
+            ("TUMBLE", "in FROM only, of a table: TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '5' MINUTE))"),
+            ("HOP", "in FROM only, of a table: TABLE(HOP(TABLE t, DESCRIPTOR(ts), slide, size))"),
+            ("SESSION", "session windows are not available yet"),
+        )
         for part in ("", "_START", "_END", "_ROWTIME", "_PROCTIME")
     },
     **dict.fromkeys(

@@ -58,7 +58,7 @@ class _Windowed(ExecNode):
         for p in named:
             kind = p.property.kind
             if kind == "Proctime":
-                raise self.not_supported("windows of processing time")
+                raise self.not_supported("a window of processing time")
             found.append((kind, property_type(p).polars()))
         return tuple(found)
 
@@ -95,7 +95,7 @@ class LocalWindowAggregate(_Windowed):
     grouping: tuple[Index, ...]
     agg_calls: tuple[AggCall, ...]
     windowing: Windowing
-    need_retraction: Flag = False
+    need_retraction: Flag | None = None
 
     def field_refs(self) -> Iterator[FieldRef]:
         yield from super().field_refs()
@@ -105,7 +105,7 @@ class LocalWindowAggregate(_Windowed):
         from execnodes.runtime.operators import Stateless
 
         types = field_types(inputs[0])
-        partials = _partials(inputs[0], [types[k] for k in self.grouping], self.agg_calls, self.need_retraction)
+        partials = _partials(inputs[0], [types[k] for k in self.grouping], self.agg_calls, bool(self.need_retraction))
         return Stateless(_before(self._sliced(self.windowing, inputs[0], session), partials, self.grouping))
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
@@ -133,8 +133,17 @@ class GlobalWindowAggregate(_Windowed):
     agg_calls: tuple[AggCall, ...]
     windowing: Windowing
     named_window_properties: tuple[NamedWindowProperty, ...]
-    need_retraction: Flag = False
+    need_retraction: Flag | None = None
     local_agg_input_row_type: RowTypeField
+
+    @classmethod
+    def layout(cls) -> tuple[tuple[str, str, bool, Any], ...]:
+        """As :meth:`ExecNode.layout`; Flink writes the row of the local phase behind the input properties."""
+        fields = list(super().layout())
+        row = next(f for f in fields if f[0] == "local_agg_input_row_type")
+        fields.remove(row)
+        place = next(i for i, f in enumerate(fields) if f[0] == "input_properties")
+        return (*fields[: place + 1], row, *fields[place + 1 :])
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -157,7 +166,7 @@ class GlobalWindowAggregate(_Windowed):
 
         types = field_types(inputs[0])
         keys = [types[k] for k in self.grouping]
-        partials = _partials(self.local_agg_input_row_type, keys, self.agg_calls, self.need_retraction)
+        partials = _partials(self.local_agg_input_row_type, keys, self.agg_calls, bool(self.need_retraction))
         kernel = WindowAggregateKernel(
             GlobalGroupAggregateKernel(partials),
             slicing_of(self, self.windowing, session),
@@ -192,7 +201,7 @@ class WindowAggregate(_Windowed):
     agg_calls: tuple[AggCall, ...]
     windowing: Windowing
     named_window_properties: tuple[NamedWindowProperty, ...]
-    need_retraction: Flag = False
+    need_retraction: Flag | None = None
 
     def field_refs(self) -> Iterator[FieldRef]:
         yield from super().field_refs()
@@ -210,7 +219,7 @@ class WindowAggregate(_Windowed):
         from execnodes.runtime.kernels.window_aggregate import WindowAggregateKernel
         from execnodes.runtime.operators import Stateful
 
-        row, calls, retraction = inputs[0], self.agg_calls, self.need_retraction
+        row, calls, retraction = inputs[0], self.agg_calls, bool(self.need_retraction)
         sliced = self._sliced(self.windowing, row, session)
         properties = self._properties(self.named_window_properties)
         if sliced.slicing.shares:

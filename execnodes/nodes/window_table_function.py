@@ -54,9 +54,9 @@ def slicing_of(
 
     window = windowing.window
     if isinstance(window, SessionWindow):
-        raise node.not_supported("SESSION windows")
+        raise node.not_supported("a SESSION window")
     if not windowing.is_rowtime:
-        raise node.not_supported("windows of processing time")
+        raise node.not_supported("a window of processing time")
     zone = "UTC"
     if windowing.time_attribute_type.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE":
         zone = local_time_zone({**session, **(node.configuration or {})})

@@ -41,6 +41,7 @@ from planner.binding.targets import Targets
 from planner.binding.unnest import bind_unnest, nothing, renamed, with_outer_rows
 from planner.binding.user_functions import user_function
 from planner.binding.values import bind_values, one_row
+from planner.binding.window_functions import WINDOW_FUNCTIONS, bind_window_function
 from planner.catalog import CatalogView
 from planner.catalog_manager import CatalogManager
 from planner.dialect import function_name, nodes
@@ -60,6 +61,12 @@ class _Item:
     name: str | None
     node: exp.Expr | None = None
     rex: Rex | None = None
+
+
+_TABLE_FUNCTIONS: Mapping[str, Callable[..., Rel]] = {
+    **dict.fromkeys(CHANGELOG_FUNCTIONS, bind_changelog_function),
+    **dict.fromkeys(WINDOW_FUNCTIONS, bind_window_function),
+}
 
 
 @dataclass(frozen=True)
@@ -357,9 +364,10 @@ class QueryBinder:
             user = user_function(call, self.place(call))
             if user is not None:
                 return self._table_aggregate(user, call, node.args.get("alias"), hints)
-            if function_name(call) not in CHANGELOG_FUNCTIONS:
+            bind = _TABLE_FUNCTIONS.get(function_name(call))
+            if bind is None:
                 raise not_supported(f"the table function {function_name(call)}", self.place(node))
-            rel, name, path = bind_changelog_function(call, self._argument_table, self._constant, self.source), "", ()
+            rel, name, path = bind(call, self._argument_table, self._constant, self.source), "", ()
         else:
             raise not_supported(type(node).__name__, self.place(node))
         return self._aliased(rel, name, path, node.args.get("alias"))

@@ -11,6 +11,7 @@ from planner.phased import GlobalAggregate, IncrementalAggregate, LocalAggregate
 from planner.physical import Physical
 from planner.python_operators import is_python
 from planner.table_aggregates import TableAggregate
+from planner.window_algebra import LocalWindowAggregate
 
 __all__ = ["NODES", "agg_calls", "nameless"]
 
@@ -127,7 +128,7 @@ def _expand(lowering: Lowering, node: Physical) -> Json:
 
 def nameless(data: Json, rel: Rel) -> Json:
     """A node without what does not keep two of its kind apart: the names of calls in local phases."""
-    if not isinstance(rel, (LocalAggregate, IncrementalAggregate)):
+    if not isinstance(rel, (LocalAggregate, LocalWindowAggregate, IncrementalAggregate)):
         return data
     nameless = {k: [{**c, "name": None} for c in v] for k, v in data.items() if k.endswith("ggCalls")}
     return {**data, **nameless}

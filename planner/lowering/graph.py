@@ -13,7 +13,7 @@ from execnodes.nodes.base import ExecNode
 from execnodes.registry import node_from_json
 from planner.algebra import Exchange, MultiJoin, Rel, Scan, Sink, rel_type
 from planner.digest import describe
-from planner.lowering import aggregates, joins, ranking, rows, tables
+from planner.lowering import aggregates, joins, ranking, rows, tables, windows
 from planner.lowering.base import Json, Lowering, NodeKind
 from planner.passes.multi_joins import common_keys
 from planner.physical import Physical, execution_type
@@ -27,6 +27,7 @@ _KINDS: Mapping[type[Rel], NodeKind] = {
     **aggregates.NODES,
     **ranking.NODES,
     **joins.NODES,
+    **windows.NODES,
 }
 
 _UNKNOWN: Json = {"requiredDistribution": {"type": "UNKNOWN"}, "damBehavior": "PIPELINED", "priority": 0}

@@ -50,6 +50,7 @@ from planner.passes.push_partitions_into_scans import push_partition_into_scan
 from planner.passes.push_projects import project_through_filter, project_through_join, project_through_union
 from planner.passes.push_projects_into_scans import push_project_into_scan
 from planner.passes.push_projects_past_watermarks import project_through_watermark
+from planner.passes.push_projects_past_windows import project_through_window
 from planner.passes.push_semi_joins import semi_join_below_join
 from planner.passes.ranks import (
     rank_of_window,
@@ -86,6 +87,7 @@ from planner.passes.temporal_joins import key_of_versions
 from planner.passes.time_attributes import materialize_time_attributes
 from planner.passes.to_calcs import to_calcs
 from planner.passes.union_to_distinct import drop_distinct_below_union, union_to_distinct
+from planner.passes.window_aggregates import refuse_in_windows, window_aggregate
 from planner.passes.wrap_json_aggregates import wrap_json_aggregates
 
 __all__ = ["PHASES", "Phase", "optimize"]
@@ -189,6 +191,7 @@ PHASES: tuple[Phase, ...] = (
             pull_up_constants,
             project_through_union,
             project_through_watermark,
+            project_through_window,
             project_through_snapshot,
             reduce_project,
         ),
@@ -228,6 +231,7 @@ PHASES: tuple[Phase, ...] = (
     Phase("versions", "sequence", (lookup_joins, key_of_versions)),
     Phase("time attributes", "whole", function=materialize_time_attributes),
     Phase("calcs merged again", "whole", function=to_calcs),
+    Phase("aggregates of windows", "sequence", (window_aggregate, refuse_in_windows)),
     Phase("sorts that run", "sequence", (physical_sort,)),
     Phase("joins without Python", "sequence", (split_python_join, split_python_function)),
     Phase("calcs merged after joins", "whole", function=to_calcs),

@@ -55,6 +55,7 @@ from planner.physical import DeleteKind, Kinds, Physical, UpdateKind, kinds_of
 from planner.table_aggregates import TableAggregate
 from planner.table_functions import FunctionCorrelate
 from planner.time_algebra import IntervalJoin, LookupJoin, TemporalJoin, WatermarkAssigner
+from planner.window_algebra import WindowAggregate, WindowTable
 
 __all__ = ["infer_changelog"]
 
@@ -97,7 +98,7 @@ def _kinds(rel: Rel, mini_batch: bool) -> Physical:
 def _provided(rel: Rel, inputs: tuple[Physical, ...], mini_batch: bool) -> Kinds:
     if isinstance(rel, Scan):
         return kinds_of(source_changelog_mode(rel.table.options))
-    if isinstance(rel, Values):
+    if isinstance(rel, (Values, WindowAggregate)):
         return _INSERT
     if isinstance(rel, Aggregate):
         shrinks = bool(inputs[0].kinds & {"UPDATE", "DELETE"})
@@ -154,6 +155,7 @@ _PASSING = (
     MultiJoin,
     Union,
     WatermarkAssigner,
+    WindowTable,
 )
 
 
@@ -372,6 +374,8 @@ _VISITORS: dict[type[Rel], Callable[[Physical, UpdateKind], Physical | None]] = 
     WatermarkAssigner: _passed,
     ChangelogNormalize: _normalize,
     DropUpdateBefore: _drop,
+    WindowAggregate: _aggregate,
+    WindowTable: _passed,
 }
 
 

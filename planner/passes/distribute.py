@@ -30,6 +30,7 @@ from planner.passes.multi_joins import common_keys
 from planner.passes.push_filters import equi_keys
 from planner.table_aggregates import TableAggregate
 from planner.time_algebra import IntervalJoin, TemporalJoin, WatermarkAssigner
+from planner.window_algebra import WindowAggregate
 
 __all__ = ["distribute"]
 
@@ -43,7 +44,7 @@ def distribute(rel: Rel) -> Rel:
         return ChangelogNormalize(Exchange(rel, rel.key), rel.key, required=required)
     if isinstance(rel, WatermarkAssigner):
         return _before_normalization(rel, inputs[0])
-    if isinstance(rel, (Aggregate, TableAggregate)):
+    if isinstance(rel, (Aggregate, TableAggregate, WindowAggregate)):
         return replace(rel, input=_exchanged(inputs[0], rel.group))
     if isinstance(rel, Rank):
         return replace(rel, input=_exchanged(inputs[0], rel.partition))

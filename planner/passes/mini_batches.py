@@ -25,6 +25,7 @@ from planner.algebra import (
 )
 from planner.config import value
 from planner.time_algebra import IntervalJoin, TemporalJoin, WatermarkAssigner
+from planner.window_algebra import WindowAggregate, WindowTable
 
 __all__ = ["assign_mini_batches", "mini_batches"]
 
@@ -64,4 +65,6 @@ def _waits(rel: Rel) -> bool:
         return rel.right_time is not None
     if isinstance(rel, IntervalJoin):
         return rel.event_time
+    if isinstance(rel, (WindowAggregate, WindowTable)):
+        return rel.position.is_rowtime
     return isinstance(rel, Rank) and any(rel.input.fields[i][1].kind == "ROWTIME" for i, _, _ in rel.order)

@@ -23,6 +23,7 @@ from planner.algebra import (
     replace_inputs,
 )
 from planner.expressions.ops import call, kind, substitute, with_operands
+from planner.metadata.window_properties import window_properties
 from planner.passes.interval_joins import to_interval_join
 from planner.table_aggregates import TableAggregate
 from planner.table_functions import FunctionCorrelate
@@ -38,7 +39,9 @@ def materialize_time_attributes(rel: Rel) -> Rel:
     if isinstance(rel, Sink):
         return replace(rel, input=_materialized(inputs[0], range(rel.width), ("PROCTIME",)))
     if isinstance(rel, Aggregate):
-        used = [*rel.group, *(a for c in rel.calls for a in c.args)]
+        windows = window_properties(inputs[0])
+        kept = windows.times if windows is not None and windows.grouped_by(rel.group) else ()
+        used = [*(g for g in rel.group if g not in kept), *(a for c in rel.calls for a in c.args)]
         calls = tuple(replace(c, type=replace(c.type, kind=None)) for c in rel.calls)
         return replace(rel, input=_materialized(inputs[0], used), calls=calls)
     if isinstance(rel, TableAggregate):

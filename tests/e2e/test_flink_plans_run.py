@@ -33,7 +33,7 @@ def replayed(case: Case, folder: Path, step: int) -> ExecGraph:
 def test_materialized_like_flink(name: str, step: int, shared: Path, tmp_path: Path) -> None:
     if step > 1 and name.startswith("ttl_"):
         pytest.skip("rows that share an instant cannot expire between each other")
-    if step > 1 and name == "dedup_keep_first_rowtime":
+    if step > 1 and name in ("dedup_keep_first_rowtime", "window_tvf_tumble"):
         pytest.skip("no row is late among those of one micro-batch")
     case = Case(shared / "cases" / name)
     lines = printed(translate(replayed(case, tmp_path, step), {}, key_groups=4))

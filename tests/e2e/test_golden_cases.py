@@ -10,7 +10,7 @@ import pytest
 
 from planner.environment import TableEnvironment
 from planner.script import read_script
-from tests.support.cases import IN_SCOPE, Case, replay_script
+from tests.support.cases import IN_SCOPE, SESSION, Case, replay_script
 
 
 def without_additions(value: Any) -> Any:
@@ -24,7 +24,7 @@ def without_additions(value: Any) -> Any:
 
 def compiled(script: str) -> dict[str, Any]:
     """The plan of a script's last statement."""
-    environment = TableEnvironment.create()
+    environment = TableEnvironment.create(SESSION)
     *before, last = read_script(script)
     for statement in before:
         environment.execute_statement(statement)
@@ -49,9 +49,9 @@ def test_same_rows_as_flink(
 ) -> None:
     case = Case(shared / "cases" / name)
     environment = TableEnvironment.create({"pipeline.max-parallelism": "2"})
-    for statement in read_script(
-        replay_script(case, tmp_path, step=1 if name.startswith("ttl_") or name == "dedup_keep_first_rowtime" else 4)
-    ):
+    # Rows that are late in Flink come in a micro-batch of their own.
+    alone = name.startswith("ttl_") or name in ("dedup_keep_first_rowtime", "window_tvf_tumble")
+    for statement in read_script(replay_script(case, tmp_path, step=1 if alone else 4)):
         result = environment.execute_statement(statement)
     result.wait()
     assert case.folded(capsys.readouterr().out.splitlines()) == case.materialized

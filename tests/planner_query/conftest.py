@@ -10,6 +10,7 @@ import pytest
 
 from planner.environment import TableEnvironment
 from planner.script import read_script
+from tests.support.cases import SESSION
 
 Plan: TypeAlias = dict[str, Any]
 
@@ -47,7 +48,7 @@ def plain(value: Any) -> Any:
 
 def compiled(script: str) -> Plan:
     """The plan file of the last statement of ``script``, an INSERT or a statement set."""
-    env = TableEnvironment.create()
+    env = TableEnvironment.create(SESSION)
     *before, last = read_script(script)
     for statement in before:
         env.execute_statement(statement)

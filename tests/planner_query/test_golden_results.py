@@ -27,6 +27,8 @@ class RowCase(Case):
 @pytest.mark.parametrize("step", [1, 7])
 @pytest.mark.parametrize("name", sorted(p.parent.name for p in GOLDEN.glob("*/materialized.txt")))
 def test_rows_equal_flinks(name: str, step: int, tmp_path: Path) -> None:
+    if step > 1 and name.startswith("window_late_"):
+        pytest.skip("no row is late among those of one micro-batch")
     case = RowCase(GOLDEN / name)
     environment = TableEnvironment.create()
     *before, last = read_script(replay_script(case, tmp_path, step))

@@ -10,7 +10,10 @@ from pathlib import Path
 
 from tests.support.local import fold, upsert_fold
 
-__all__ = ["IN_SCOPE", "Case", "replay_script"]
+__all__ = ["IN_SCOPE", "SESSION", "Case", "replay_script"]
+
+SESSION = {"table.local-time-zone": "UTC"}
+"""What was set when Flink compiled the cases and golden pairs, besides what their scripts set."""
 
 IN_SCOPE = (
     "changelog_normalize_cdc_dup",
@@ -52,6 +55,7 @@ IN_SCOPE = (
     "ttl_limit",
     "ttl_outer_join_right_short",
     "union_distinct_agg",
+    "window_tvf_tumble",
     "withttl_group_agg",
 )
 """Cases that use only operators this version runs."""

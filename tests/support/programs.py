@@ -56,6 +56,8 @@ CLASSES = (
     "Union",
     "Values",
     "WatermarkAssigner",
+    "WindowAggregate",
+    "WindowTableFunction",
 )
 """The classes of programs whose operators are this project's."""
 

@@ -127,9 +127,8 @@ class WindowAggregateKernel(EventTimeBase):
         reached = watermark.now if watermark.now > watermark.before else NO_WATERMARK
         slices = self._slices(state[0], upserts[0], deletes[0], watermark.before, reached)
         closed = slices.due <= reached
-        pairs, after = self._closed(slices, np.flatnonzero(closed), reached)
+        pairs, after, stays = self._closed(slices, np.flatnonzero(closed), reached)
         output = self._output(slices, pairs, state, upserts, deletes, now)
-        stays = after >= 0
         due = slices.due.copy()
         due[closed & stays] = self.slicing.due(after[closed & stays])
         key_frame = slices.rows[list(self._keys)]
@@ -191,22 +190,21 @@ class WindowAggregateKernel(EventTimeBase):
         rows = pl.concat([upserts[[*own, ACCESS_TIME]], rest[[*own, ACCESS_TIME]]])
         return _Slices(rows, ends, due, np.arange(rows.height) < upserts.height)
 
-    def _closed(self, slices: _Slices, rows: Ints, watermark: int) -> tuple[tuple[Ints, Ints], Ints]:
-        """The windows that close: slices and ends; and per slice the end of the next window, -1 for none."""
+    def _closed(self, slices: _Slices, rows: Ints, watermark: int) -> tuple[tuple[Ints, Ints], Ints, Bools]:
+        """The windows that close: slices and ends; per slice the end of its next window, and whether there is one."""
         after = slices.next.copy()
+        stays = np.ones(len(after), bool)
         last = self.slicing.last_ends(slices.rows[self._end].to_numpy())
-        found: list[Ints] = []
-        ends: list[Ints] = []
+        found, ends = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         while len(rows):
             found.append(rows)
-            ends.append(after[rows].copy())
+            ends.append(after[rows])
             over = after[rows] >= last[rows]
-            after[rows[over]] = -1
+            stays[rows[over]] = False
             rows = rows[~over]
             after[rows] += self.slicing.step
             rows = rows[self.slicing.due(after[rows]) <= watermark]
-        none = np.zeros(0, np.int64)
-        return (np.concatenate([none, *found]), np.concatenate([none, *ends])), after
+        return (np.concatenate(found), np.concatenate(ends)), after, stays
 
     # -- what closes -------------------------------------------------------------------------------------------------
 

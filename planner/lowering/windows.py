@@ -1,0 +1,68 @@
+"""The nodes of window table functions and of aggregates of windows."""
+
+from __future__ import annotations
+
+from planner.algebra import rel_type
+from planner.lowering.aggregates import agg_calls
+from planner.lowering.base import Json, Lowering, NodeKind
+from planner.physical import Physical
+from planner.window_algebra import GlobalWindowAggregate, LocalWindowAggregate, WindowAggregate, WindowTable
+
+__all__ = ["NODES"]
+
+_TIME_ZONE = (("table.local-time-zone", "default"),)
+
+
+def _properties(rel: WindowAggregate) -> list[Json]:
+    reference = {"name": "w$", "type": rel.position.time_type.to_json()}
+    return [{"name": n, "property": {"kind": kind, "reference": reference}} for n, kind in rel.properties]
+
+
+def _table(lowering: Lowering, node: Physical) -> Json:
+    rel = node.rel
+    assert isinstance(rel, WindowTable)
+    return {"windowing": rel.position.to_json()}
+
+
+def _aggregate(lowering: Lowering, node: Physical) -> Json:
+    rel = node.rel
+    assert isinstance(rel, WindowAggregate)
+    return {
+        "grouping": list(rel.group),
+        "aggCalls": agg_calls(rel.calls),
+        "windowing": rel.position.to_json(),
+        "namedWindowProperties": _properties(rel),
+        "needRetraction": not node.input.is_insert_only,
+    }
+
+
+def _local(lowering: Lowering, node: Physical) -> Json:
+    rel = node.rel
+    assert isinstance(rel, LocalWindowAggregate)
+    return {
+        "grouping": list(rel.group),
+        "aggCalls": agg_calls(rel.calls),
+        "windowing": rel.position.to_json(),
+        "needRetraction": rel.retraction,
+    }
+
+
+def _global(lowering: Lowering, node: Physical) -> Json:
+    rel = node.rel
+    assert isinstance(rel, GlobalWindowAggregate)
+    return {
+        "grouping": list(rel.group),
+        "aggCalls": agg_calls(rel.original.calls),
+        "windowing": rel.position.to_json(),
+        "namedWindowProperties": _properties(rel.original),
+        "needRetraction": rel.retraction,
+        "localAggInputRowType": rel_type(rel.before).to_json(),
+    }
+
+
+NODES = {
+    WindowTable: NodeKind("stream-exec-window-table-function_1", _table, _TIME_ZONE),
+    WindowAggregate: NodeKind("stream-exec-window-aggregate_1", _aggregate, _TIME_ZONE),
+    LocalWindowAggregate: NodeKind("stream-exec-local-window-aggregate_1", _local, _TIME_ZONE),
+    GlobalWindowAggregate: NodeKind("stream-exec-global-window-aggregate_1", _global, _TIME_ZONE),
+}

@@ -1,0 +1,122 @@
+"""Which fields of a relation tell the window of its rows.
+
+Source: Flink's ``FlinkRelMdWindowProperties`` and ``RelWindowProperties``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from execnodes.rex import InputRef, Rex
+from execnodes.types import LogicalType
+from planner.algebra import (
+    Aggregate,
+    Calc,
+    Exchange,
+    Expand,
+    Filter,
+    MiniBatchAssigner,
+    Project,
+    Rank,
+    Rel,
+    Sort,
+    Union,
+)
+from planner.window_algebra import GlobalWindowAggregate, TimeWindow, WindowAggregate, WindowTable
+
+__all__ = ["WindowProperties", "window_properties"]
+
+
+@dataclass(frozen=True)
+class WindowProperties:
+    """``starts``, ``ends`` and ``times`` are the fields with the start, the end and the last instant of the window;
+    ``time_type`` is the type of the time attribute that made the windows."""
+
+    window: TimeWindow
+    time_type: LogicalType
+    starts: tuple[int, ...]
+    ends: tuple[int, ...]
+    times: tuple[int, ...]
+
+    @property
+    def columns(self) -> frozenset[int]:
+        return frozenset((*self.starts, *self.ends, *self.times))
+
+    def grouped_by(self, group: Sequence[int]) -> bool:
+        """Whether ``group`` has both start and end of the window."""
+        return bool({*group} & {*self.starts}) and bool({*group} & {*self.ends})
+
+    def moved(self, where: Callable[[int], Sequence[int]]) -> WindowProperties | None:
+        """The properties where field ``i`` is at ``where(i)``; None where start or end is lost."""
+        starts, ends, times = (
+            tuple(sorted(p for i in old for p in where(i))) for old in (self.starts, self.ends, self.times)
+        )
+        return replace(self, starts=starts, ends=ends, times=times) if starts and ends else None
+
+
+def window_properties(rel: Rel) -> WindowProperties | None:
+    """The properties of ``rel``; None for rows that are not in windows."""
+    if isinstance(rel, WindowTable):
+        width = rel.input.width
+        return WindowProperties(rel.window, rel.position.time_type, (width,), (width + 1,), (width + 2,))
+    if isinstance(rel, (WindowAggregate, GlobalWindowAggregate)):
+        return _of_aggregate(rel if isinstance(rel, WindowAggregate) else rel.original)
+    if isinstance(rel, (Filter, Exchange, MiniBatchAssigner, Rank, Sort)):
+        return window_properties(rel.input)
+    if isinstance(rel, (Project, Calc)):
+        return _moved(rel.input, _places(rel.exprs))
+    if isinstance(rel, Expand):
+        kept = [_places(row) for row in rel.projects]
+        every = {i: [p for p in at if all(p in k.get(i, ()) for k in kept)] for i, at in kept[0].items()}
+        return _moved(rel.input, every)
+    if isinstance(rel, Union):
+        return _of_union([window_properties(s) for s in rel.sources])
+    if isinstance(rel, Aggregate):
+        below = window_properties(rel.input)
+        if below is None or not below.grouped_by(rel.group):
+            return None
+        return below.moved(lambda i: [p for p, g in enumerate(rel.group) if g == i])
+    return None
+
+
+def _places(exprs: Sequence[Rex]) -> dict[int, list[int]]:
+    """Field of the input -> where it is."""
+    out: dict[int, list[int]] = {}
+    for p, e in enumerate(exprs):
+        if isinstance(e, InputRef):
+            out.setdefault(e.index, []).append(p)
+    return out
+
+
+def _moved(below: Rel, places: Mapping[int, Sequence[int]]) -> WindowProperties | None:
+    found = window_properties(below)
+    return None if found is None else found.moved(lambda i: places.get(i, ()))
+
+
+def _of_union(parts: Sequence[WindowProperties | None]) -> WindowProperties | None:
+    """What all inputs say alike."""
+    known = [p for p in parts if p is not None]
+    if len(known) < len(parts) or any((p.window, p.time_type) != (known[0].window, known[0].time_type) for p in known):
+        return None
+
+    def shared(of: Callable[[WindowProperties], Sequence[int]]) -> tuple[int, ...]:
+        return tuple(sorted(set.intersection(*({*of(p)} for p in known))))
+
+    starts, ends, times = shared(lambda p: p.starts), shared(lambda p: p.ends), shared(lambda p: p.times)
+    return replace(known[0], starts=starts, ends=ends, times=times) if starts and ends else None
+
+
+def _of_aggregate(rel: WindowAggregate) -> WindowProperties:
+    first = len(rel.group) + len(rel.calls)
+
+    def places(*kinds: str) -> tuple[int, ...]:
+        return tuple(first + i for i, (_, kind) in enumerate(rel.properties) if kind in kinds)
+
+    return WindowProperties(
+        rel.position.window,
+        rel.position.time_type,
+        places("WindowStart"),
+        places("WindowEnd"),
+        places("Rowtime", "Proctime"),
+    )

@@ -1,0 +1,199 @@
+"""Windows of time in the relational algebra: window table functions, and aggregates by their windows.
+
+Source: Flink's ``StreamPhysicalWindowTableFunction``, ``StreamPhysicalWindowAggregate``,
+``StreamPhysicalLocalWindowAggregate`` and ``StreamPhysicalGlobalWindowAggregate``; ``WindowSpec``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from execnodes.errors import Place
+from execnodes.ttl import format_ttl
+from execnodes.types import BIGINT, LogicalType
+from execnodes.windows import format_duration
+from planner.algebra import AggCall, Field, Rel, Single, fresh_name, unique_names
+from planner.phased import Accumulators, phased_calls
+
+__all__ = [
+    "GlobalWindowAggregate",
+    "LocalWindowAggregate",
+    "Property",
+    "TimeWindow",
+    "WindowAggregate",
+    "WindowPosition",
+    "WindowTable",
+    "window_fields",
+]
+
+Property = tuple[str, Literal["WindowStart", "WindowEnd", "Rowtime", "Proctime"]]
+"""Name of a field, and what it says of the window."""
+
+TIMESTAMP = LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", nullable=False, precision=3)
+
+
+@dataclass(frozen=True)
+class TimeWindow:
+    """Windows: ``size``, ``step`` (the slide of HOP, the step of CUMULATE, 0 for TUMBLE) and ``offset`` in ms."""
+
+    kind: Literal["TUMBLE", "HOP", "CUMULATE"]
+    size: int
+    step: int = 0
+    offset: int = 0
+
+    def text(self, position: str) -> str:
+        """As descriptions show it; ``position`` says how rows find their window."""
+        parts = [position, f"{'max_size' if self.kind == 'CUMULATE' else 'size'}=[{_span(self.size)}]"]
+        if self.kind != "TUMBLE":
+            parts.append(f"{'slide' if self.kind == 'HOP' else 'step'}=[{_span(self.step)}]")
+        if self.offset:
+            parts.append(f"offset=[{_span(self.offset)}]")
+        return f"{self.kind}({', '.join(parts)})"
+
+    def to_json(self) -> dict[str, str]:
+        names = {"TUMBLE": "TumblingWindow", "HOP": "HoppingWindow", "CUMULATE": "CumulativeWindow"}
+        out = {"type": names[self.kind]}
+        out["maxSize" if self.kind == "CUMULATE" else "size"] = format_duration(self.size)
+        if self.kind != "TUMBLE":
+            out["slide" if self.kind == "HOP" else "step"] = format_duration(self.step)
+        return out | ({"offset": format_duration(self.offset)} if self.offset else {})
+
+
+def _span(millis: int) -> str:
+    return ("-" if millis < 0 else "") + format_ttl(abs(millis))
+
+
+@dataclass(frozen=True)
+class WindowPosition:
+    """How a row finds its window: by the time attribute ``time``, by ``start`` and ``end`` of a window that it is in,
+    or, behind a local phase, by the end of its slice or window.
+
+    ``time_type`` is the type of the time attribute that made the windows.
+    """
+
+    window: TimeWindow
+    time_type: LogicalType
+    time: int | None = None
+    start: int | None = None
+    end: int | None = None
+    slice_end: int | None = None
+
+    @property
+    def is_rowtime(self) -> bool:
+        return self.time_type.kind == "ROWTIME"
+
+    def text(self, names: Sequence[str]) -> str:
+        """As descriptions show it."""
+        if self.time is not None:
+            return self.window.text(f"time_col=[{names[self.time]}]")
+        if self.slice_end is not None:
+            return self.window.text(f"slice_end=[{names[self.slice_end]}]")
+        assert self.end is not None
+        start = "" if self.start is None else f"win_start=[{names[self.start]}], "
+        return self.window.text(f"{start}win_end=[{names[self.end]}]")
+
+    def to_json(self) -> dict[str, object]:
+        where: dict[str, int | None]
+        if self.time is not None:
+            strategy, where = "TimeAttribute", {"timeAttributeIndex": self.time}
+        elif self.slice_end is not None:
+            strategy, where = "SliceAttached", {"sliceEnd": self.slice_end}
+        else:
+            start = -1 if self.start is None else self.start
+            strategy, where = "WindowAttached", {"windowStart": start, "windowEnd": self.end}
+        time = {"timeAttributeType": self.time_type.to_json()}
+        return {"strategy": strategy, "window": self.window.to_json(), **time, **where, "isRowtime": self.is_rowtime}
+
+
+def window_fields(time_type: LogicalType) -> tuple[Field, ...]:
+    """The fields that a window table function adds."""
+    return (
+        ("window_start", TIMESTAMP),
+        ("window_end", TIMESTAMP),
+        ("window_time", replace(time_type, nullable=False)),
+    )
+
+
+@dataclass(frozen=True)
+class WindowTable(Single):
+    """TUMBLE, HOP or CUMULATE of a table: each row once for every window that its field ``time`` is in."""
+
+    window: TimeWindow
+    time: int
+    place: Place | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def position(self) -> WindowPosition:
+        return WindowPosition(self.window, self.input.fields[self.time][1], time=self.time)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        whole = [*self.input.fields, *window_fields(self.input.fields[self.time][1])]
+        names = unique_names([n for n, _ in whole])
+        return tuple((n, t) for n, (_, t) in zip(names, whole, strict=True))
+
+
+@dataclass(frozen=True)
+class WindowAggregate(Single):
+    """Groups by the fields ``group`` and the windows of ``position``; output is the group fields, the calls, and the
+    ``properties`` of the window."""
+
+    group: tuple[int, ...]
+    calls: tuple[AggCall, ...]
+    position: WindowPosition
+    properties: tuple[Property, ...]
+    place: Place | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        base = [self.input.fields[g] for g in self.group]
+        told = {"WindowStart": TIMESTAMP, "WindowEnd": TIMESTAMP}
+        last = self.position.time_type.not_null()
+        given = [c.name if c.name is not None else f"$f{len(base) + i}" for i, c in enumerate(self.calls)]
+        names: list[str] = []
+        for name in [*(n for n, _ in base), *given, *(n for n, _ in self.properties)]:
+            names.append(fresh_name(name, names))
+        types = [*(t for _, t in base), *(c.type for c in self.calls)]
+        types += [told.get(kind, last) for _, kind in self.properties]
+        return tuple(zip(names, types, strict=True))
+
+
+@dataclass(frozen=True)
+class LocalWindowAggregate(Single):
+    """Partial results of a micro-batch: group fields, accumulators, maps of distinct values, end of the slice."""
+
+    group: tuple[int, ...]
+    calls: tuple[AggCall, ...]
+    position: WindowPosition
+    retraction: bool
+
+    @property
+    def kept(self) -> Accumulators:
+        """The accumulators; of hopping windows, with the number of rows (``AggregateUtil``)."""
+        flags = [self.retraction] * len(self.calls)
+        return phased_calls(self.calls, flags, self.retraction, self.input, self.position.window.kind == "HOP")
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        end = "$slice_end" if self.position.time is not None else "$window_end"
+        return (*(self.input.fields[g] for g in self.group), *self.kept.fields, (end, BIGINT))
+
+
+@dataclass(frozen=True)
+class GlobalWindowAggregate(Single):
+    """Merges partial results of ``original``; ``before`` is the row of the local phase's input."""
+
+    original: WindowAggregate
+    position: WindowPosition
+    retraction: bool
+    before: Rel
+
+    @property
+    def group(self) -> tuple[int, ...]:
+        return tuple(range(len(self.original.group)))
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.original.fields

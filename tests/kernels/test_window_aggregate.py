@@ -1,0 +1,190 @@
+"""Aggregates of windows against the rows of each window, aggregated one by one when the watermark closes it."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
+from execnodes.runtime.kernels._partials import LocalTransform, Partials
+from execnodes.runtime.kernels.global_group_aggregate import GlobalGroupAggregateKernel
+from execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
+from execnodes.runtime.kernels.window_aggregate import WindowAggregateKernel
+from execnodes.runtime.kernels.window_slices import SliceTransform, Slicing
+from execnodes.runtime.memory_state import MemoryState
+from execnodes.types import BIGINT, LogicalType, RowField
+from tests.kernels.reference import INSERT, Change, Row
+from tests.kernels.support import CUTS, call, changes_of, frame, inserting, retracting, split
+from tests.kernels.test_aggregate_functions import plain
+from tests.kernels.test_phased_aggregates import CALLS, PARTS, ROWS, Reference
+from tests.kernels.test_phased_aggregates import ROW as FIELDS
+
+EPOCH = datetime(1970, 1, 1)
+TIMESTAMP = LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", precision=3)
+TIME = len(FIELDS.fields)
+ROW = LogicalType("ROW", fields=(*FIELDS.fields, RowField("ts", TIMESTAMP)))
+TIMED: st.SearchStrategy[Row] = st.tuples(ROWS, st.integers(-3, 24)).map(
+    lambda r: (*r[0], EPOCH + timedelta(milliseconds=r[1]))
+)
+SLICINGS = st.sampled_from(
+    [
+        Slicing("TUMBLE", 5, 5),
+        Slicing("TUMBLE", 4, 4, 1),
+        Slicing("TUMBLE", 1, 1),
+        Slicing("HOP", 6, 2),
+        Slicing("HOP", 9, 3, -1),
+        Slicing("HOP", 4, 4),
+        Slicing("CUMULATE", 6, 2),
+        Slicing("CUMULATE", 8, 4, 3),
+    ]
+)
+PROPERTIES = (("WindowStart", pl.Datetime("ms")), ("WindowEnd", pl.Datetime("ms")), ("Rowtime", pl.Datetime("ms")))
+WATERMARKS = st.lists(st.integers(0, 8), min_size=1, max_size=6)
+CHOSEN = st.lists(st.sampled_from(range(len(CALLS))), min_size=1, max_size=4, unique=True)
+GROUPING = st.sampled_from([(0,), (0, 1), ()])
+
+
+def windows_of(slicing: Slicing, time: int) -> list[tuple[int, int]]:
+    """Start and end of the windows of a time, by trying all."""
+    found = []
+    for begin in range(time - 2 * slicing.size, time + 2 * slicing.size):
+        period = slicing.size if slicing.kind == "CUMULATE" else slicing.step
+        if (begin - slicing.offset) % period:
+            continue
+        sizes = range(slicing.step, slicing.size + 1, slicing.step) if slicing.kind == "CUMULATE" else [slicing.size]
+        found += [(begin, begin + s) for s in sizes if begin <= time < begin + s]
+    return found
+
+
+class Windows:
+    """Flink's operator with all rows kept."""
+
+    def __init__(self, slicing: Slicing, chosen: Sequence[int], grouping: tuple[int, ...], retract: bool) -> None:
+        self.slicing, self.chosen, self.grouping, self.retract = slicing, chosen, grouping, retract
+        self.rows: list[tuple[int, Change]] = []
+
+    def step(self, batch: list[Change], before: int, now: int) -> list[Row]:
+        for change in batch:
+            time = int((change[1][TIME] - EPOCH) / timedelta(milliseconds=1))
+            if any(end - 1 > before for _, end in windows_of(self.slicing, time)):
+                self.rows.append((time, change))
+        if now <= before:
+            return []
+        out: list[Row] = []
+        every = {w for time, _ in self.rows for w in windows_of(self.slicing, time)}
+        for begin, end in sorted(every, key=lambda w: w[1]):
+            if before < end - 1 <= now:
+                out += self.fired(begin, end)
+        return out
+
+    def fired(self, begin: int, end: int) -> list[Row]:
+        mine = [(t, c) for t, c in self.rows if begin <= t < end]
+        if self.slicing.kind == "HOP":
+            mine.sort(key=lambda r: -((r[0] - self.slicing.offset) // self.slicing.step))
+        elif self.slicing.kind == "CUMULATE":
+            mine.sort(key=lambda r: (r[0] - self.slicing.offset) // self.slicing.step)
+        found = Reference(self.chosen, self.grouping, self.retract)
+        for _, (kind, row) in mine:
+            found.add((kind, row[:TIME]), 0)
+        told = [EPOCH + timedelta(milliseconds=m) for m in (begin, end, end - 1)]
+        return [(*map(plain, row), *told) for row in found.rows().values()]
+
+
+class Operator:
+    """The operator, in one phase or in two."""
+
+    def __init__(
+        self, slicing: Slicing, chosen: Sequence[int], grouping: tuple[int, ...], retract: bool, two: bool
+    ) -> None:
+        calls = tuple(CALLS[i] for i in chosen)
+        flags = (retract,) * len(calls)
+        self.sliced = SliceTransform(slicing, TIME, TIME + 1)
+        self.local: LocalTransform | None = None
+        inner: GlobalGroupAggregateKernel | GroupAggregateKernel
+        if two or slicing.shares:
+            keys = [ROW.fields[g].type for g in grouping]
+            partials = Partials.of(ROW, [*keys, BIGINT], calls, flags, retract, state_name="window-aggs")
+            self.local = LocalTransform(partials, (*grouping, TIME + 1))
+            inner = GlobalGroupAggregateKernel(partials)
+        else:
+            row = LogicalType("ROW", fields=(*ROW.fields, RowField("end", BIGINT)))
+            inner = GroupAggregateKernel(row, (*grouping, TIME + 1), calls, flags, False, retract, "window-aggs")
+        self.state = MemoryState(pickle.loads(pickle.dumps(WindowAggregateKernel(inner, slicing, PROPERTIES))))
+        self.retract = retract
+
+    def step(self, parts: list[list[Change]], now: int, mark: Watermark) -> list[Row]:
+        found = []
+        for part in parts or [[]]:
+            made = self.sliced(frame(ROW, part, self.retract), now)
+            found.append(made if self.local is None else self.local(made, now))
+        out = self.state.step([pl.concat(found)], now, [0], mark)
+        changes = changes_of(out)
+        assert all(kind == INSERT for kind, _ in changes)
+        return [(*map(plain, row[:-3]), *row[-3:]) for _, row in changes]
+
+
+def check(
+    slicing: Slicing,
+    changes: list[Change],
+    chosen: Sequence[int],
+    grouping: tuple[int, ...],
+    retract: bool,
+    two: bool,
+    cuts: list[int],
+    parts: list[int],
+    marks: list[int],
+) -> None:
+    flink = Windows(slicing, chosen, grouping, retract)
+    mine = Operator(slicing, chosen, grouping, retract, two)
+    before = NO_WATERMARK
+    batches = split(changes, cuts)
+    for now, batch in enumerate([*batches, []]):
+        step = marks[now % len(marks)]
+        after = END_OF_TIME if now == len(batches) else before if not step else max(before, -4) + step
+        got = mine.step(split(batch, parts), now, Watermark(before, after))
+        assert sorted(got, key=repr) == sorted(flink.step(batch, before, after), key=repr)
+        assert [r[-2] for r in got] == sorted(r[-2] for r in got), "windows close in order"
+        before = after
+    assert not any(mine.state.tables), "nothing is left when all windows are closed"
+
+
+@given(st.data(), SLICINGS, CHOSEN, GROUPING, st.booleans(), st.booleans(), CUTS, PARTS, WATERMARKS)
+def test_windows(data, slicing, chosen, grouping, retract, two, cuts, parts, marks) -> None:
+    changes = data.draw(retracting(TIMED, 40) if retract else inserting(TIMED, 40))
+    check(slicing, changes, chosen, grouping, retract, two, cuts, parts, marks)
+
+
+@pytest.mark.parametrize("number", range(len(CALLS)))
+@pytest.mark.parametrize("retract", [False, True])
+def test_each_function(number: int, retract: bool) -> None:
+    @given(st.data(), SLICINGS, CUTS, PARTS, WATERMARKS)
+    def run(data, slicing, cuts, parts, marks) -> None:
+        changes = data.draw(retracting(TIMED, 30) if retract else inserting(TIMED, 30))
+        check(slicing, changes, [number], (0,), retract, True, cuts, parts, marks)
+
+    run()
+
+
+def test_functions_that_cannot_be_merged_tumble() -> None:
+    row = LogicalType("ROW", fields=(*ROW.fields, RowField("end", BIGINT)))
+    calls = (call("FIRST_VALUE", 2, FIELDS.fields[2].type), call("LAST_VALUE", 2, FIELDS.fields[2].type))
+    inner = GroupAggregateKernel(row, (0, TIME + 1), calls, (False, False), False, False, "window-aggs")
+    slicing = Slicing("TUMBLE", 5, 5)
+    state = MemoryState(WindowAggregateKernel(inner, slicing, PROPERTIES[:1]))
+
+    def rows(*given: tuple[int, int, int]) -> pl.DataFrame:
+        found = [(INSERT, (k, None, v, None, None, "", None, EPOCH + timedelta(milliseconds=t))) for k, v, t in given]
+        return SliceTransform(slicing, TIME, TIME + 1)(frame(ROW, found), 0)
+
+    assert changes_of(state.step([rows((1, 7, 0), (1, 8, 6))], 0, [0], Watermark())) == []
+    got = changes_of(state.step([rows((1, 9, 4), (2, 3, 1))], 1, [0], Watermark(NO_WATERMARK, 4)))
+    assert got == [(INSERT, (1, 7, 9, EPOCH)), (INSERT, (2, 3, 3, EPOCH))]
+    assert changes_of(state.step([rows((1, 5, 4))], 2, [0], Watermark(4, 5))) == []
+    second = EPOCH + timedelta(milliseconds=5)
+    assert changes_of(state.step([rows()], 3, [0], Watermark(5, END_OF_TIME))) == [(INSERT, (1, 8, 8, second))]

@@ -1,0 +1,84 @@
+"""What window functions of tables refuse."""
+
+from __future__ import annotations
+
+import pytest
+
+from execnodes.errors import SqlError
+from planner.environment import TableEnvironment
+from planner.script import read_script
+
+WITH = "WITH ('connector' = 'filesystem', 'path' = '/data', 'format' = 'json')"
+TABLES = f"""
+CREATE TABLE t (k STRING, v INT, ts TIMESTAMP(3), seen TIMESTAMP(3), WATERMARK FOR ts AS ts) {WITH};
+CREATE TABLE s (k STRING, c BIGINT) WITH ('connector' = 'print');
+"""
+TUMBLE = "TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '5' SECOND))"
+
+
+def refused(query: str) -> SqlError:
+    session = TableEnvironment.create()
+    for statement in read_script(TABLES):
+        session.execute_statement(statement)
+    with pytest.raises(SqlError) as caught:
+        session.compile_plan_sql(f"INSERT INTO s {query}")
+    assert caught.value.place is not None
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("call", "code", "words"),
+    [
+        ("TUMBLE(TABLE t, DESCRIPTOR(v), INTERVAL '5' SECOND)", "SQL119", "time attribute"),
+        ("TUMBLE(TABLE t, DESCRIPTOR(seen), INTERVAL '5' SECOND)", "SQL119", "time attribute"),
+        ("TUMBLE(TABLE t, DESCRIPTOR(tz), INTERVAL '5' SECOND)", "SQL119", "no column 'tz'"),
+        ("TUMBLE(TABLE t, ts, INTERVAL '5' SECOND)", "SQL119", "names a column"),
+        ("TUMBLE(DESCRIPTOR(ts), TABLE t, INTERVAL '5' SECOND)", "SQL119", "must be a table"),
+        ("TUMBLE(TABLE t PARTITION BY k, DESCRIPTOR(ts), INTERVAL '5' SECOND)", "SQL119", "partitioned"),
+        ("TUMBLE(TABLE t, DESCRIPTOR(ts))", "SQL119", "no SIZE"),
+        ("TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MONTH)", "SQL119", "months"),
+        ("TUMBLE(TABLE t, DESCRIPTOR(ts), 5)", "SQL119", "constant interval"),
+        ("TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '0' SECOND)", "SQL119", "is 0 ms"),
+        ("TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '-5' SECOND)", "SQL119", "is -5000 ms"),
+        ("TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '5' SECOND, INTERVAL '7' SECOND)", "SQL119", "offset"),
+        (
+            "TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '5' SECOND, INTERVAL '1' SECOND, INTERVAL '1' SECOND)",
+            "SQL119",
+            "too many",
+        ),
+        ("TUMBLE(TABLE t, DESCRIPTOR(ts), SIZE => INTERVAL '5' SECOND)", "SQL119", "with and without a name"),
+        ("TUMBLE(DATA => TABLE t, TIMECOL => DESCRIPTOR(ts), size => INTERVAL '5' SECOND)", "SQL119", "'size'"),
+        ("TUMBLE(DATA => TABLE t, DATA => TABLE t, SIZE => INTERVAL '5' SECOND)", "SQL119", "twice"),
+        ("HOP(TABLE t, DESCRIPTOR(ts), INTERVAL '3' SECOND, INTERVAL '4' SECOND)", "SQL163", "4000 ms every 3000 ms"),
+        ("HOP(TABLE t, DESCRIPTOR(ts), INTERVAL '8' SECOND, INTERVAL '4' SECOND)", "SQL163", "4000 ms every 8000 ms"),
+        ("CUMULATE(TABLE t, DESCRIPTOR(ts), INTERVAL '4' SECOND, INTERVAL '6' SECOND)", "SQL119", "grow by 4000 ms"),
+        ("SESSION(TABLE t, DESCRIPTOR(ts), INTERVAL '4' SECOND)", "SQL150", "SESSION"),
+    ],
+)
+def test_arguments(call: str, code: str, words: str) -> None:
+    error = refused(f"SELECT k, COUNT(*) FROM TABLE({call}) GROUP BY k, window_start, window_end")
+    assert error.code == code
+    assert words in error.message
+    assert error.expected or error.hint
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        (
+            "SELECT k, rn FROM (SELECT k, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY v) AS rn "
+            f"FROM {TUMBLE}) WHERE rn <= 2",
+            "top-N query of each window",
+        ),
+        (
+            f"SELECT x.k, 1 FROM {TUMBLE} x JOIN {TUMBLE} y ON x.k = y.k AND x.window_start = y.window_start "
+            "AND x.window_end = y.window_end",
+            "join of windows",
+        ),
+        ("SELECT k, COUNT(*) FROM t GROUP BY k, TUMBLE(ts, INTERVAL '5' SECOND)", "TUMBLE"),
+    ],
+)
+def test_operators_within_windows(query: str, words: str) -> None:
+    error = refused(query)
+    assert words in error.message
+    assert error.code in ("SQL150", "SQL202", "SQL201")
