@@ -121,6 +121,17 @@ _ROWS: tuple[Option, ...] = (
            "planned once.", default=True, refused=_LATER),
     Option("table.optimizer.sql2rel.project-merge.enabled", _BOOLEAN, "Projections are merged while SQL is read.",
            default=False, refused=_LATER),
+    # asynchronous functions
+    Option("table.exec.async-scalar.max-concurrent-operations", _INTEGER, "How many calls of an asynchronous function "
+           "are awaited at the same time, in each task.", default=10, minimum=1),
+    Option("table.exec.async-scalar.timeout", _DURATION, "How long a call of an asynchronous function may take, with "
+           "all attempts.", default=180_000),
+    Option("table.exec.async-scalar.retry-strategy", _ENUM, "Whether a call of an asynchronous function that failed is "
+           "made again.", default="FIXED_DELAY", values=("NO_RETRY", "FIXED_DELAY")),
+    Option("table.exec.async-scalar.retry-delay", _DURATION, "How long after a failed call the next attempt is made.",
+           default=100),
+    Option("table.exec.async-scalar.max-attempts", _INTEGER, "How often a failed call is made again.", default=3,
+           minimum=0),
     # the SQL client
     Option("sql-client.execution.result-mode", _ENUM, "How rows of a query are shown.", default="TABLE",
            values=("TABLE", "CHANGELOG", "TABLEAU"), no_effect="a query's changes are printed, a line each"),
@@ -162,10 +173,11 @@ NO_EFFECT_PREFIXES: dict[str, str] = {
     "metrics.": _NO_CLUSTER,
     "restart-strategy.": "a job that fails is started again by whoever runs it",
     "state.backend.rocksdb.": "state is kept in Spark's state store",
-    "table.exec.async-scalar.": "there are no asynchronous functions",
-    "table.exec.async-table.": "there are no asynchronous functions",
+    "table.exec.async-table.": "there are no asynchronous table functions",
     "table.exec.async-lookup.": "there are no asynchronous lookups",
-    "table.exec.async-": _OWN,
+    "table.exec.async-state.": _OWN,
+    "table.exec.async-ml-predict.": _OWN,
+    "table.exec.async-vector-search.": _OWN,
     "table.exec.delta-join.": "there are no delta joins",
     "table.exec.sort.": _BATCH,
     "table.exec.spill-compression.": _BATCH,
@@ -191,6 +203,7 @@ _RENAMED = {
     "state.checkpoints.dir": "execution.checkpointing.dir",
     "state.backend": "state.backend.type",
     "table.exec.state-ttl": "table.exec.state.ttl",
+    "table.exec.async-scalar.buffer-capacity": "table.exec.async-scalar.max-concurrent-operations",
     "plan.force-recompile": "table.plan.force-recompile",
     "plan.compile.catalog-objects": "table.plan.compile.catalog-objects",
     "plan.restore.catalog-objects": "table.plan.restore.catalog-objects",

@@ -48,7 +48,7 @@ from planner.expressions.ops import kind, rewrite
 from planner.phased import GlobalAggregate, IncrementalAggregate, LocalAggregate
 from planner.phased_digest import global_aggregate, grouped, incremental_aggregate, local_aggregate, mini_batch
 from planner.physical import Deduplicate, Physical, execution_type
-from planner.python_operators import is_python
+from planner.python_operators import is_asynchronous, is_python
 from planner.table_aggregates import TableAggregate, table_aggregate
 from planner.table_functions import FunctionCorrelate
 from planner.time_algebra import IntervalJoin, LookupJoin, TemporalJoin, WatermarkAssigner
@@ -566,6 +566,6 @@ def describe(node: Physical) -> str:
     """The ``description`` of a plan's node: ``Calc(select=[a, b], where=[(a > 1)])``."""
     name, arguments = _DESCRIPTIONS[execution_type(node)]
     if is_python(node.rel):
-        name = f"Python{name}"
+        name = f"PythonAsync{name}" if is_asynchronous(node.rel) else f"Python{name}"
     shown = ", ".join(arguments(node))
     return f"{name}({shown})" if shown else name

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from execnodes.rex import Call
 from planner.algebra import Aggregate, Calc, Rel
 from planner.table_functions import FunctionCorrelate
 
-__all__ = ["is_python"]
+__all__ = ["is_asynchronous", "is_python"]
 
 
 def is_python(rel: Rel) -> bool:
@@ -15,3 +16,9 @@ def is_python(rel: Rel) -> bool:
     if isinstance(rel, FunctionCorrelate):
         return rel.call.internal_name is None
     return isinstance(rel, Calc) and rel.python
+
+
+def is_asynchronous(rel: Rel) -> bool:
+    """Whether it is a Python operator that awaits an asynchronous function."""
+    calls = [e.function for e in rel.exprs if isinstance(e, Call)] if isinstance(rel, Calc) and rel.python else []
+    return any(f is not None and f.asynchronous is not None for f in calls)

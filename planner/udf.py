@@ -11,16 +11,18 @@ Types are texts (``"ROW<id INT, name STRING>"``) or what :class:`DataTypes` make
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
 from execnodes.errors import SqlError, StateplanError
-from execnodes.functions.user import FunctionContext, FunctionKind, Row, UserFunction
+from execnodes.functions.user import AsyncLimits, FunctionContext, FunctionKind, Row, UserFunction
 from execnodes.types import LogicalType, parse_type, row_type
 
 __all__ = [
     "AggregateFunction",
+    "AsyncScalarFunction",
     "DataTypes",
     "FunctionContext",
     "Row",
@@ -53,6 +55,10 @@ class _Function:
 
 class ScalarFunction(_Function):
     """A value per row: has ``eval(*arguments)``."""
+
+
+class AsyncScalarFunction(_Function):
+    """A value per row: has ``async def eval(*arguments)``, of which many are awaited at the same time."""
 
 
 class TableFunction(_Function):
@@ -226,7 +232,20 @@ def _declared(
         deterministic = bool(told()) if told is not None else True
     shown = name or getattr(body, "__name__", None) or type(body).__name__
     vector: Any = func_type
-    return UserFunction(kind, body, _types(arguments), result, accumulator, vector, deterministic, shown)
+    limits = None
+    called = getattr(body, needed, body)
+    if inspect.iscoroutinefunction(called) or inspect.iscoroutinefunction(type(called).__call__):
+        if kind != "SCALAR" or func_type != "general":
+            raise SqlError(
+                "SQL214",
+                f"{shown} is a coroutine",
+                expected="a function without 'async'",
+                hint="only scalar functions of func_type 'general' can be asynchronous",
+            )
+        limits = AsyncLimits()
+    return UserFunction(
+        kind, body, _types(arguments), result, accumulator, vector, deterministic, shown, asynchronous=limits
+    )
 
 
 def udf(
@@ -237,7 +256,8 @@ def udf(
     name: str | None = None,
     func_type: Literal["general", "pandas", "arrow"] = "general",
 ) -> Any:
-    """A scalar function of a callable or :class:`ScalarFunction`; without ``f`` a decorator.
+    """A scalar function of a callable or an object with ``eval``; without ``f`` a decorator.
+    One of coroutines (``async def``) is asynchronous.
 
     Args:
         input_types: of its arguments, which are cast to them; None takes any arguments.

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 from execnodes.errors import DataError, RunError, StateplanError
 from execnodes.types import LogicalType
 
-__all__ = ["FunctionContext", "FunctionKind", "Row", "UserFunction"]
+__all__ = ["AsyncLimits", "FunctionContext", "FunctionKind", "Row", "UserFunction"]
 
 FunctionKind: TypeAlias = Literal["SCALAR", "TABLE", "AGGREGATE", "TABLE_AGGREGATE"]
 
@@ -79,6 +79,23 @@ class Row(tuple[Any, ...]):
 
 
 @dataclass(frozen=True)
+class AsyncLimits:
+    """How calls of an asynchronous function are awaited.
+
+    Attributes:
+        concurrent: how many at the same time.
+        timeout: how long, in ms, with all attempts; 0 is for ever.
+        again: how often a call that failed is made again.
+        delay: how long after it, in ms.
+    """
+
+    concurrent: int = 10
+    timeout: int = 180_000
+    again: int = 3
+    delay: int = 100
+
+
+@dataclass(frozen=True)
 class UserFunction:
     """A function as it was declared.
 
@@ -92,6 +109,7 @@ class UserFunction:
         deterministic: whether equal arguments give equal results.
         name: for messages.
         operator: the operator that calls it, for messages.
+        asynchronous: how its calls are awaited; None for a function that is none of coroutines.
     """
 
     kind: FunctionKind
@@ -103,6 +121,7 @@ class UserFunction:
     deterministic: bool = True
     name: str = "a function"
     operator: str = ""
+    asynchronous: AsyncLimits | None = None
 
     @property
     def signature(self) -> str:

@@ -34,11 +34,14 @@ class _FunctionCalc(ExecNode):
         return tuple(rex.type for rex in self.projection)
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
+        from execnodes.functions.asynchronous import limits_of, with_limits
         from execnodes.runtime.calc import CalcTransform
         from execnodes.runtime.operators import Stateless
         from execnodes.zone import local_time_zone
 
-        return Stateless((CalcTransform(self.projection, None, local_time_zone(session)),))
+        limits = limits_of({**session, **(self.configuration or {})})
+        projection = tuple(with_limits(rex, limits) for rex in self.projection)
+        return Stateless((CalcTransform(projection, None, local_time_zone(session)),))
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         names = joined_names(inputs)
@@ -66,7 +69,7 @@ class PythonCalc(_FunctionCalc):
 
 @exec_node
 class AsyncCalc(_FunctionCalc):
-    """Calls functions that Flink calls asynchronously; here they are called one after another.
+    """Calls functions that Flink calls asynchronously; here those that are coroutines are awaited together.
 
     .. code-block:: sql
 
@@ -80,7 +83,7 @@ class AsyncCalc(_FunctionCalc):
 
 @exec_node
 class PythonAsyncCalc(_FunctionCalc):
-    """Calls Python functions that Flink calls asynchronously; here they are called one after another.
+    """Calls a coroutine for every row, for many rows at the same time.
 
     .. code-block:: sql
 

@@ -17,7 +17,7 @@ from planner.lowering import aggregates, joins, ranking, rows, tables, windows
 from planner.lowering.base import Json, Lowering, NodeKind
 from planner.passes.multi_joins import common_keys
 from planner.physical import Physical, execution_type
-from planner.python_operators import is_python
+from planner.python_operators import is_asynchronous, is_python
 
 __all__ = ["lower"]
 
@@ -61,7 +61,8 @@ class _Graph:
         inputs = [self.add(i) for i in node.inputs]
         kind = _KINDS[execution_type(node)]
         python = is_python(node.rel)
-        data: Json = {"type": kind.type.replace("-exec-", "-exec-python-") if python else kind.type}
+        prefix = "-exec-python-async-" if is_asynchronous(node.rel) else "-exec-python-"
+        data: Json = {"type": kind.type.replace("-exec-", prefix) if python else kind.type}
         if kind.configuration and not python:
             data["configuration"] = self.lowering.configuration(kind.configuration)
         data |= kind.fields(self.lowering, node)

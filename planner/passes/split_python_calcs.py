@@ -13,9 +13,9 @@ from dataclasses import replace
 
 from execnodes.rex import Call, FieldAccess, InputRef, Literal, Rex
 from planner.algebra import Calc, Rel, field_names, replace_inputs, unique_names
-from planner.expressions.ops import has_user_call, input_refs, remap, walk, with_operands
+from planner.expressions.ops import has_user_call, input_refs, is_deterministic, remap, walk, with_operands
 
-__all__ = ["Splitter", "is_other", "split_python_calcs"]
+__all__ = ["Splitter", "is_async", "is_other", "split_python_calcs"]
 
 
 def split_python_calcs(rel: Rel) -> Rel:
@@ -23,7 +23,8 @@ def split_python_calcs(rel: Rel) -> Rel:
     return _split(rel) if isinstance(rel, Calc) and not rel.python else rel
 
 
-def _split(calc: Calc) -> Rel:
+def _split(calc: Calc, ordered: bool = False) -> Rel:
+    """``calc`` taken apart; ``ordered`` says that its fields and calls may stand in any order."""
     rexes = [*calc.exprs, *([calc.condition] if calc.condition is not None else [])]
     if not any(map(has_user_call, rexes)):
         return calc
@@ -42,13 +43,45 @@ def _split(calc: Calc) -> Rel:
     if calc.condition is not None:
         return _push_condition(calc)
     kinds = [_is_python(e) for e in calc.exprs]
-    if kinds != sorted(kinds) or any(isinstance(e, Literal) for e in calc.exprs):
+    if (kinds != sorted(kinds) and not ordered) or any(isinstance(e, Literal) for e in calc.exprs):
         return _split_projection(calc, _is_python)
-    return replace(calc, python=True)
+    return _split_asynchronous(calc, python) or replace(calc, python=True)
+
+
+def _split_asynchronous(calc: Calc, calls: Sequence[Rex]) -> Rel | None:
+    """A calc with asynchronous functions has one call of one, over fields (Flink's ``AsyncCalcSplitRule``); None for
+    one that is so.
+
+    Args:
+        calls: the expressions of ``calc`` that call functions.
+    """
+    inner = [c for e in calls for c in walk(e) if _is_python(c)]
+    if not any(map(is_async, inner)):
+        return None
+    if not all(map(is_async, inner)):
+        if all(map(is_async, calls)):
+            return _split_projection(calc, lambda e: _is_python(e) and not is_async(e))
+        return _split_projection(calc, is_async, ordered=True)
+    if len(inner) > len(calls):
+        splitter = Splitter(calc.input.width, is_async)
+        exprs = [with_operands(e, [splitter(o) for o in e.children]) if e.children else e for e in calc.exprs]
+        return _two(calc, splitter.taken, None, exprs, None)
+    first = calls[0]
+    return None if len(calls) == 1 else _split_projection(calc, lambda e: e is first or _same_call(e, first))
 
 
 def _is_python(rex: Rex) -> bool:
     return isinstance(rex, Call) and rex.is_user_defined
+
+
+def is_async(rex: Rex) -> bool:
+    """Whether it calls an asynchronous function."""
+    return isinstance(rex, Call) and rex.function is not None and rex.function.asynchronous is not None
+
+
+def _same_call(a: Rex, b: Rex) -> bool:
+    """Whether both are one asynchronous call that need be made only once."""
+    return is_async(a) and a == b and is_deterministic(a)
 
 
 def _vector(rex: Rex) -> bool:
@@ -65,7 +98,7 @@ def _has_other(rex: Rex) -> bool:
 
 
 class Splitter:
-    """Takes the outermost expressions that ``wanted`` names out, in order."""
+    """Takes the outermost expressions that ``wanted`` names out, in order; equal asynchronous calls once."""
 
     def __init__(self, width: int, wanted: Callable[[Rex], bool]) -> None:
         self.width = width
@@ -74,6 +107,9 @@ class Splitter:
 
     def __call__(self, rex: Rex) -> Rex:
         if self.wanted(rex):
+            same = [n for n, taken in enumerate(self.taken) if _same_call(rex, taken)]
+            if same:
+                return InputRef(rex.type, self.width + same[0])
             self.taken.append(rex)
             return InputRef(rex.type, self.width + len(self.taken) - 1)
         if not rex.children:
@@ -81,7 +117,14 @@ class Splitter:
         return with_operands(rex, [self(c) for c in rex.children])
 
 
-def _two(calc: Calc, taken: Sequence[Rex], below: Rex | None, exprs: Sequence[Rex], condition: Rex | None) -> Rel:
+def _two(
+    calc: Calc,
+    taken: Sequence[Rex],
+    below: Rex | None,
+    exprs: Sequence[Rex],
+    condition: Rex | None,
+    ordered: bool = False,
+) -> Rel:
     """The lower calc, with the condition ``below``, and the upper one over it."""
     source, width = calc.input, calc.input.width
     tops = [*exprs, *([condition] if condition is not None else [])]
@@ -97,7 +140,7 @@ def _two(calc: Calc, taken: Sequence[Rex], below: Rex | None, exprs: Sequence[Re
         calc.names,
         None if condition is None else remap(condition, where),
     )
-    return _split(upper)
+    return _split(upper, ordered)
 
 
 def _split_condition(calc: Calc) -> Rel:
@@ -111,10 +154,10 @@ def _split_condition(calc: Calc) -> Rel:
     return _two(calc, splitter.taken, None, exprs, condition)
 
 
-def _split_projection(calc: Calc, wanted: Callable[[Rex], bool]) -> Rel:
+def _split_projection(calc: Calc, wanted: Callable[[Rex], bool], ordered: bool = False) -> Rel:
     splitter = Splitter(calc.input.width, wanted)
     exprs = [splitter(e) for e in calc.exprs]
-    return _two(calc, splitter.taken, calc.condition, exprs, None)
+    return _two(calc, splitter.taken, calc.condition, exprs, None, ordered)
 
 
 def _push_condition(calc: Calc) -> Rel:

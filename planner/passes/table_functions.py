@@ -11,7 +11,7 @@ from execnodes.rex import Call, InputRef
 from planner.algebra import Calc, Filter, Rel, field_names, refs_to, unique_names
 from planner.expressions.ops import and_, conjunctions, input_refs, is_deterministic, shift, with_operands
 from planner.passes.build import filtered
-from planner.passes.split_python_calcs import Splitter, is_other
+from planner.passes.split_python_calcs import Splitter, is_async, is_other
 from planner.table_functions import FunctionCorrelate
 
 __all__ = ["filter_through_function", "split_python_function"]
@@ -39,12 +39,13 @@ def filter_through_function(rel: Rel) -> Rel | None:
 
 
 def split_python_function(rel: Rel) -> Rel | None:
-    """Arguments that are no fields, constants or Python calls are computed below (``PythonCorrelateSplitRule``)."""
+    """Arguments that are no fields, constants or Python calls are computed below (``PythonCorrelateSplitRule``), and
+    asynchronous ones."""
     if not isinstance(rel, FunctionCorrelate) or rel.call.internal_name is not None:
         return None
     source = rel.input
     width = source.width
-    splitter = Splitter(width, is_other)
+    splitter = Splitter(width, lambda e: is_other(e) or is_async(e))
     operands = [splitter(o) for o in rel.call.operands]
     if not splitter.taken:
         return None

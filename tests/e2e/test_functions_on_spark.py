@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import uuid
 from pathlib import Path
@@ -47,6 +48,18 @@ def test_functions_run_in_the_workers(env: TableEnvironment, tmp_path: Path, mon
     env.create_temporary_function("plus", udf(lambda v: v + shift, ["BIGINT"], "BIGINT", func_type="pandas"))
     env.execute_sql("INSERT INTO snk SELECT plus(a), slug(c) FROM t").wait()
     assert written(tmp_path) == [{"a": 100, "c": "z"}, {"a": 101, "c": "x-y"}, {"a": 102, "c": None}]
+
+
+@pytest.mark.spark
+def test_asynchronous_functions_run_in_the_workers(env: TableEnvironment, tmp_path: Path) -> None:
+    async def later(number: int) -> int:
+        await asyncio.sleep(0.01 * (3 - number))
+        return number + 10
+
+    env.create_temporary_function("later", udf(later, ["BIGINT"], "BIGINT"))
+    env.execute_sql("SET 'table.exec.async-scalar.max-concurrent-operations' = '2'")
+    env.execute_sql("INSERT INTO snk SELECT later(later(a) - 10), c FROM t WHERE later(a) > 10").wait()
+    assert written(tmp_path) == [{"a": 11, "c": "x y"}, {"a": 12, "c": None}]
 
 
 @pytest.mark.spark

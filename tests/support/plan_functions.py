@@ -12,6 +12,15 @@ h = udf(lambda number, text: text, ["INT", "STRING"], "STRING")
 p = udf(lambda column: column, ["BIGINT"], "BIGINT", func_type="pandas")
 q = udf(lambda *values: 1, None, "BIGINT NOT NULL")
 z = udf(lambda: 4, [], "INT", deterministic=False)
+
+
+async def _same(*values: Any) -> Any:
+    return values[0] if values else 0
+
+
+af = udf(_same, ["BIGINT"], "BIGINT")
+ag = udf(_same, ["STRING"], "STRING")
+aq = udf(_same, None, "BIGINT NOT NULL")
 isok = udf(lambda text: True, ["STRING"], "BOOLEAN")
 upper = udf(lambda text: text, ["STRING"], "STRING")
 spl = udtf(lambda text: [], ["STRING"], "ROW<w STRING, n INT>")

@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from execnodes.errors import RunError, StateplanError
+from execnodes.functions.asynchronous import awaited
 from execnodes.functions.render.base import Renderer, shielded
 from execnodes.functions.user import UserFunction
 from execnodes.functions.values import column_of, python_values
@@ -68,7 +69,11 @@ def user_values(
     if function.vector != "general":
         return _vector(function, inputs, result, height)
     call = function.caller()
-    if not inputs:
+    if function.asynchronous is not None:
+        columns = [python_values(s, t) for s, t in zip(inputs, types, strict=True)]
+        rows = list(zip(*columns, strict=True)) if columns else [()] * height
+        out = awaited(function, call, rows)
+    elif not inputs:
         out = [function.call(call, ()) for _ in range(height)]
     else:
         lists = [python_values(s, t) for s, t in zip(inputs, types, strict=True)]

@@ -1,0 +1,12 @@
+CREATE TABLE t (a INT, b BIGINT, c STRING, d DOUBLE) WITH ('connector'='filesystem', 'path'='/tmp/x/t', 'format'='json');
+CREATE TABLE u (a INT, x STRING) WITH ('connector'='filesystem', 'path'='/tmp/x/u', 'format'='json');
+CREATE TEMPORARY FUNCTION f AS 'tests.support.plan_functions.f' LANGUAGE PYTHON;
+CREATE TEMPORARY FUNCTION p AS 'tests.support.plan_functions.p' LANGUAGE PYTHON;
+CREATE TEMPORARY FUNCTION af AS 'tests.support.plan_functions.af' LANGUAGE PYTHON;
+CREATE TEMPORARY SYSTEM FUNCTION ag AS 'tests.support.plan_functions.ag' LANGUAGE PYTHON;
+CREATE TEMPORARY FUNCTION aq AS 'tests.support.plan_functions.aq' LANGUAGE PYTHON;
+CREATE TEMPORARY FUNCTION spl AS 'tests.support.plan_functions.spl' LANGUAGE PYTHON;
+CREATE TEMPORARY SYSTEM FUNCTION cnt AS 'tests.support.plan_functions.cnt' LANGUAGE PYTHON;
+CREATE TABLE snk (a INT, x BIGINT) WITH ('connector'='print');
+CREATE TABLE sns (a INT, x STRING) WITH ('connector'='print');
+INSERT INTO sns SELECT t.a, w FROM t, LATERAL TABLE(spl(ag(c))) AS s(w, n);
