@@ -76,6 +76,7 @@ class Join(StatefulNode):
         spec = self.join_spec
         if spec.non_equi_condition is not None and not inputs[0].fields:
             spec = spec.model_copy(update={"non_equi_condition": shift(spec.non_equi_condition, 1)})
+        left_ttl, right_ttl = self.ttls(session)
         kernel = JoinKernel(
             left,
             right,
@@ -83,6 +84,7 @@ class Join(StatefulNode):
             self.left_upsert_keys,
             self.right_upsert_keys,
             time_zone=local_time_zone(session),
+            watched=(left_ttl > 0, right_ttl > 0),
         )
         return Stateful(kernel, (self.join_spec.left_keys, self.join_spec.right_keys))
 

@@ -470,12 +470,14 @@ class ChangelogNormalize:
     ) -> None:
         self.keys, self.update_before, self.condition = keys, update_before, condition
         self.state: Cells[Row] = Cells(ttl)
+        self.missed = 0
 
     def add(self, change: Change, now: int) -> list[Change]:
         kind, row = change
         key = tuple(row[i] for i in self.keys)
         before = self.state.get(key, now)
         if retracts(kind) or (self.condition is not None and not self.condition(row)):
+            self.missed += bool(before is None and self.condition is None and self.state.ttl)
             self.state.remove(key)
             return [] if before is None else [(DELETE, before)]
         if before is not None and before == row and not self.state.ttl:

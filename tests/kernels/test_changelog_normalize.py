@@ -44,6 +44,7 @@ def test_row_by_row_with_a_clock(changes, keys, update_before, condition, ttl, c
     for n, change in enumerate(changes):
         now += clock[n % len(clock)]
         assert changes_of(state.step([frame(ROW, [change])], now, [ttl])) == flink.add(change, now)
+    assert state.missed == flink.missed
 
 
 @given(anything(ROWS, 60), KEYS, st.booleans(), CONDITIONS, st.sampled_from([0, 10_000]), CUTS)
@@ -75,6 +76,16 @@ def test_state_expires_between_batches(changes, ttl, clock, cuts) -> None:
         mine = changes_of(state.step([frame(ROW, batch)], now, [ttl]))
         expected = [c for change in last.values() for c in flink.add(change, now)]
         assert sorted(mine, key=repr) == sorted(expected, key=repr)
+
+
+def test_keys_deleted_after_their_row_expired_are_counted_once_each() -> None:
+    state = MemoryState(ChangelogNormalizeKernel(ROW, (0,), True))
+    state.step([frame(ROW, [(INSERT, (k, "a", 1)) for k in (1, 2, 3)])], 1, [10])
+    late = [(DELETE, (1, "a", 1)), (DELETE, (1, "a", 1)), (INSERT, (2, "b", 1)), (DELETE, (2, "b", 1))]
+    state.step([frame(ROW, [*late, (UPDATE_BEFORE, (3, "a", 1)), (UPDATE_AFTER, (3, "b", 1))])], 20, [10])
+    assert state.missed == 2
+    state.step([frame(ROW, [(DELETE, (3, "b", 1))])], 25, [10])
+    assert state.missed == 2
 
 
 def test_what_is_deleted_comes_from_the_state() -> None:

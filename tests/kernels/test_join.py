@@ -72,7 +72,8 @@ def build(
         filter_nulls=filters,
         non_equi_condition=DIFFERENT if condition else None,
     )
-    kernel = JoinKernel(row, row, spec, left_unique, right_unique)
+    watched = (ttl[0] > 0, ttl[1] > 0)
+    kernel = JoinKernel(row, row, spec, left_unique, right_unique, watched=watched)
     sides = [JoinSide(k, identity(k, u), t) for k, u, t in zip(keys, (left_unique, right_unique), ttl, strict=True)]
     width = len(row.fields)
 
@@ -179,7 +180,7 @@ def test_batches(data, join_type, keys, nulls, filtered, left_unique, right_uniq
         for side in (0, 1):
             expected += [c for s, change in batch if s == side for c in flink.add(s, change, now)]
         assert fold(out) == fold(expected)
-    if join_type == "INNER" and not (left_unique or right_unique or any(filters)):
+    if not (left_unique or right_unique or any(filters)):
         assert state.missed == sum(s.missed for s in flink.sides)
 
 
@@ -318,6 +319,37 @@ def test_reads_follow_the_change() -> None:
         own, other = state.kernel.keys(inputs_of(batch))
         assert (own is not None) == reads_own
         assert other is not None and other["c0"].to_list() == [7]
+
+
+@given(st.data(), TYPES, st.booleans(), st.booleans(), CLOCK)
+def test_retractions_of_expired_rows_are_counted(data, join_type, left_unique, right_unique, clock) -> None:
+    """By unique key within the join key, and without one."""
+    serial = iter(range(10**6))
+    rows = ROWS.filter(lambda r: r[0] is not None).map(lambda r: (*r, next(serial)))
+    changes = data.draw(both(retracting(rows, 12)))
+    unique = [((0,),) if u else () for u in (left_unique, right_unique)]
+    row = row_of("lsill")
+    state, flink = build(((0,), (0,)), (True,), *unique, ttl=(10, 10), row=row, join_type=join_type)
+    now = 0
+    for n, (side, change) in enumerate(changes):
+        now += clock[n % len(clock)]
+        state.step(inputs_of([(side, change)], row), now, [10, 10])
+        flink.add(side, change, now)
+    assert state.missed == sum(s.missed for s in flink.sides)
+
+
+def test_a_keyed_side_looks_at_the_first_retractions_of_a_batch() -> None:
+    state, _ = build(((0,), (0,)), (True,), ((0,),), ((0,),), ttl=(10, 0))
+    there = [(0, (INSERT, (k, "a", 1))) for k in range(400)]
+    state.step(inputs_of(there), 0, [10, 0])
+    again = [(0, (INSERT, (1000, "b", 1))), (0, (DELETE, (1000, "b", 1)))]
+    gone = [(0, (DELETE, change[1])) for _, change in there]
+    own, _ = state.kernel.keys(inputs_of([*again, *gone]))
+    assert own is not None and own.height == 256
+    state.step(inputs_of([*again, *gone]), 20, [10, 0])
+    assert state.missed == 255
+    left, right = state.kernel.keys(inputs_of([(1, (DELETE, (1, "a", 1)))]))
+    assert left is not None and right is None
 
 
 def test_null_keys_are_not_kept() -> None:

@@ -187,7 +187,17 @@ def test_retract_in_batches(changes, partition, order, numbers, number, cuts) ->
 @given(anything(ROWS, 30), PARTITIONS, ORDERS, st.booleans(), CUTS)
 def test_retracting_what_is_not_there(changes, partition, order, number, cuts) -> None:
     setup = (RetractStrategy(), partition, order, (1, 2), number, True, 0)
-    in_batches(*both(reference.RetractTopN, *setup), split(changes, cuts), True)
+    state, flink = both(reference.RetractTopN, *setup)
+    in_batches(state, flink, split(changes, cuts), True)
+    assert state.missed == flink.missed
+
+
+@given(retracting(ROWS, 25), st.booleans(), CLOCK)
+def test_retracting_what_has_expired_is_counted(changes, number, clock) -> None:
+    setup = (RetractStrategy(), (0,), [(1, True, False)], (1, 2), number, True, 10)
+    state, flink = both(reference.RetractTopN, *setup)
+    row_by_row(state, flink, changes, clock, 10)
+    assert state.missed == flink.missed
 
 
 @given(retracting(ROWS, 40), CUTS)

@@ -208,6 +208,8 @@ class UpdateTopN(TopN):
 class RetractTopN(TopN):
     """RetractableTopNFunction, as long as the lists of rows and their counts agree."""
 
+    missed = 0
+
     def add(self, change: Change, now: int) -> list[Change]:
         kind, row = change
         end = self.last(row, now)
@@ -217,6 +219,8 @@ class RetractTopN(TopN):
             mine = next((i for i, e in enumerate(after) if e.row == row), None)
             if mine is not None:
                 del after[mine]
+            else:
+                self.missed += 1
             self.refresh(after, row, now)
         else:
             self.place(after, row, now)

@@ -168,7 +168,8 @@ class MatchingJoin(FrozenKernel):
         kinds = self.spec.join_type != "SEMI" or any(KIND in frame.columns for frame in inputs)
         writes = [rows.writes(now) for rows in held]
         output = self._output([p for p in parts if p is not None and p.height], kinds)
-        return Step(output, [upserts for upserts, _ in writes], [deletes for _, deletes in writes])
+        missed = sum(rows.missed for rows in held)
+        return Step(output, [upserts for upserts, _ in writes], [deletes for _, deletes in writes], missed)
 
     def _meet(self, number: int, frame: pl.DataFrame, own: Rows, other: Rows, now: int) -> _Outcome:
         """The rows of one input meet the other side as it is, and then change their own."""

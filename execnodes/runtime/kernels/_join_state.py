@@ -32,6 +32,9 @@ _OCCURRENCE = "@s"
 _COPIES = "@c"
 _MATCHES = "@n"
 
+_LOOKED_AT = 256
+"""Retractions of a micro-batch that a side known by its join key looks up only to say whether they find their row."""
+
 
 @dataclass(frozen=True)
 class Change:
@@ -63,6 +66,8 @@ class Side:
         output: the names of its columns in the joined row.
         unique: whether a row is identified by a unique key (with the join key); else equal rows are counted.
         counted: whether each row has the number of its matches on the other side, as an outer side needs it.
+        watched: whether some of the retractions that find nothing are counted where a row is known by the join key, for
+            which alone the state is read.
     """
 
     table: StateTable
@@ -71,6 +76,7 @@ class Side:
     output: list[str]
     unique: bool
     counted: bool
+    watched: bool = False
 
     def in_output(self, frame: pl.DataFrame, kind: bool) -> pl.DataFrame:
         """The rows with the names they have in the joined row."""
@@ -85,12 +91,29 @@ class Side:
 
     def reads_own(self, frame: pl.DataFrame) -> Ints | None:
         """The rows of ``frame`` that need this side's own state; None for none."""
-        if self.unique:
-            return None
-        if self.counted:
+        if self.counted and not self.unique:
             return np.arange(frame.height) if frame.height else None
+        if self.unique and not self._looks:
+            return None
         retracted = is_retraction(frame)
-        return None if retracted is None else np.flatnonzero(retracted)
+        if retracted is None:
+            return None
+        rows = np.flatnonzero(retracted)
+        return rows[:_LOOKED_AT] if self.unique else rows
+
+    @property
+    def _looks(self) -> bool:
+        return self.watched and self.unique and self.table.identity == self.table.lookup
+
+    def missed(self, frame: pl.DataFrame, state: pl.DataFrame) -> int:
+        """How many keys the rows of ``frame`` that were looked up retract without a row; for a side with unique key."""
+        rows = self.reads_own(frame)
+        retracted = is_retraction(frame)
+        if rows is None or retracted is None:
+            return 0
+        ids, _ = ids_of((state, frame[: rows[-1] + 1]), list(self.table.identity))
+        first = ids.first[ids.first >= state.height] - state.height
+        return int(retracted[first].sum())
 
     def change(self, frame: pl.DataFrame, state: pl.DataFrame, met: bool) -> Change:
         """What the rows of ``frame`` do to this side, of which ``state`` holds a part and no numbers of matches.
@@ -99,10 +122,10 @@ class Side:
             met: whether the other side will meet what is left, so that ``gone`` is needed.
         """
         if self.unique:
-            return self._change_rows(frame, state if met else state[:0])
+            return self._change_rows(frame, state if met else state[:0], self.missed(frame, state))
         return self._change_occurrences(frame, state)
 
-    def _change_rows(self, frame: pl.DataFrame, state: pl.DataFrame) -> Change:
+    def _change_rows(self, frame: pl.DataFrame, state: pl.DataFrame, missed: int) -> Change:
         """By unique key: the last change decides, whatever was there before."""
         identity = list(self.table.identity)
         ids, (codes, before) = ids_of((frame, state), identity)
@@ -115,7 +138,7 @@ class Side:
         if retracted is not None:
             rows = rows[~retracted[rows]]
         new = frame[self.fields] if len(rows) == frame.height else frame[self.fields][rows]
-        return Change(new, frame[identity][dead] if len(dead) else None, gone, new)
+        return Change(new, frame[identity][dead] if len(dead) else None, gone, new, missed)
 
     def _change_occurrences(self, frame: pl.DataFrame, state: pl.DataFrame) -> Change:
         """Without unique key: a row is there as often as it was inserted. What was retracted, or what is equal to that,
@@ -148,6 +171,7 @@ def side_of(
     upsert_keys: Sequence[Sequence[int]],
     offset: int,
     counted: bool,
+    watched: bool = False,
 ) -> Side:
     """The side of a join that has the given number.
 
@@ -155,7 +179,7 @@ def side_of(
 
     Args:
         offset: position of its first field in the joined row.
-        counted: see :class:`Side`.
+        counted, watched: see :class:`Side`.
     """
     key_columns = columns(keys)
     schema = state_columns(row)
@@ -173,7 +197,7 @@ def side_of(
         schema[_COPIES if counted else _OCCURRENCE] = pl.Int64()
     output = [column(offset + i) for i in range(len(fields))]
     table = StateTable(("leftState", "rightState")[slot], slot, lookup, identity, schema)
-    return Side(table, key_columns, fields, output, unique is not None, counted)
+    return Side(table, key_columns, fields, output, unique is not None, counted, watched)
 
 
 class PlainRows:
@@ -182,8 +206,10 @@ class PlainRows:
     Attributes:
         rows: the fields of the rows that are there.
         copies, matches: None, see :class:`CountedRows`.
+        missed: retractions that found nothing, as far as the state was looked at.
     """
 
+    missed = 0
     copies: Ints | None = None
     matches: Ints | None = None
 
@@ -198,6 +224,7 @@ class PlainRows:
     def apply(self, frame: pl.DataFrame, matches: Ints) -> None:
         """Takes in the changes of ``frame``, in order."""
         self._change = self._side.change(frame, self._state, met=True)
+        self.missed = self._change.missed
         self.rows = pl.concat([without(self.rows, self._change.gone), self._change.new], rechunk=True)
 
     def writes(self, now: int) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
@@ -226,6 +253,7 @@ class CountedRows:
         self.rows = state[side.fields]
         self.copies: Ints | None = None if side.unique else state[_COPIES].to_numpy()
         self.matches: Ints = state[_MATCHES].to_numpy().copy()
+        self.missed = 0
         self._changed = np.zeros(state.height, bool)
         self._deletes: pl.DataFrame | None = None
 
@@ -251,6 +279,7 @@ class CountedRows:
             dead = rows[retracted[rows]]
             self._deletes = frame[identity][dead] if len(dead) else None
             rows = rows[~retracted[rows]]
+        self.missed = self._side.missed(frame, self.rows)
         kept = np.flatnonzero(last[before] < 0)
         self._renew(kept, frame[self._side.fields][rows], None, matches[rows])
 
@@ -267,6 +296,7 @@ class CountedRows:
             last_added = positions(codes, ids.count)
         else:
             _, final = replay(codes, change, there)
+            self.missed = int((final - there).sum() - change.sum())
             plus = np.flatnonzero(change > 0)
             added = codes[plus]
             last_added = np.full(ids.count, -1, np.int64)

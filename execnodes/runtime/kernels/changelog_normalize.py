@@ -42,8 +42,8 @@ class ChangelogNormalizeKernel(FrozenKernel):
     """Of the changes of a key in a micro-batch only the last counts: +I and +U set the key's row, -U and -D delete it.
 
     A row that does not meet the condition deletes too. Of a deleting row only the key is looked at: what is emitted
-    comes from the state. Deleting a key that is not there does nothing. A row equal to the one before emits nothing
-    with TTL 0, and -U and +U as usual with a TTL (so that operators behind are refreshed too).
+    comes from the state. Deleting a key that is not there does nothing, and is counted with a TTL. A row equal to the
+    one before emits nothing with TTL 0, and -U and +U as usual with a TTL (so that operators behind are refreshed too).
 
     Attributes:
         input_type: ROW type of the input.
@@ -94,7 +94,15 @@ class ChangelogNormalizeKernel(FrozenKernel):
         upserts = stamped(new[np.flatnonzero(kept)], now) if kept.any() else None
         lost = np.flatnonzero(~kept & (old >= 0))
         deletes = before[self._key_columns][old[lost]] if len(lost) else None
-        return Step(self._output(new, before, kept, old, ttl[0]), [upserts], [deletes])
+        missed = self._missed(frame, ids.first - before.height) if ttl[0] and self.condition is None else 0
+        return Step(self._output(new, before, kept, old, ttl[0]), [upserts], [deletes], missed)
+
+    def _missed(self, frame: pl.DataFrame, first: Ints) -> int:
+        """How many keys are deleted of which there is no row: ``first`` has the first row of each key that has none in
+        the state, and negative numbers. Without a TTL that is what repeated or needless deletions do; with a condition
+        nothing tells them from those of rows that did not meet it."""
+        retracted = is_retraction(frame)
+        return 0 if retracted is None else int(retracted[first[first >= 0]].sum())
 
     def _output(self, new: pl.DataFrame, before: pl.DataFrame, kept: Bools, old: Ints, ttl: int) -> pl.DataFrame:
         """For each key of ``new`` its old row where it goes, and its new row where there is one."""

@@ -40,7 +40,7 @@ class JoinKernel(FrozenKernel):
     State per side, one of (Flink's names):
 
     * JoinKeyContainsUniqueKey: one row per join key, HasUniqueKey: one row per join key and unique key. The last change
-      decides. Neither reads its own side.
+      decides. Neither needs to read its own side.
     * NoUniqueKey: a row per occurrence. An insertion is written without reading its own side; the own side is read
       for the join keys of retractions only. Differs from Flink in one respect: there, all occurrences of equal rows are
       one entry with one time of access; here, an insertion does not refresh equal rows that came before it.
@@ -57,6 +57,9 @@ class JoinKernel(FrozenKernel):
         spec: the equi-join keys and the further condition.
         left_upsert_keys, right_upsert_keys: unique keys of the inputs.
         time_zone: the session's time zone, for the condition.
+        watched: per side, whether its rows expire, so that retractions may find nothing. By unique key a retraction
+            gives the same either way and needs no look at its own side; the first ones of a micro-batch look, to be
+            counted.
     """
 
     left_type: LogicalType
@@ -65,15 +68,16 @@ class JoinKernel(FrozenKernel):
     left_upsert_keys: tuple[tuple[int, ...], ...] = ()
     right_upsert_keys: tuple[tuple[int, ...], ...] = ()
     time_zone: str = "UTC"
+    watched: tuple[bool, bool] = (False, False)
 
     @cached_property
     def _sides(self) -> tuple[Side, Side]:
-        width = len(self.left_type.fields)
+        width, watched = len(self.left_type.fields), self.watched
         keeps_left = self.spec.join_type in ("LEFT", "FULL", "SEMI", "ANTI")
         keeps_right = self.spec.join_type in ("RIGHT", "FULL")
         return (
-            side_of(0, self.left_type, self.spec.left_keys, self.left_upsert_keys, 0, keeps_left),
-            side_of(1, self.right_type, self.spec.right_keys, self.right_upsert_keys, width, keeps_right),
+            side_of(0, self.left_type, self.spec.left_keys, self.left_upsert_keys, 0, keeps_left, watched[0]),
+            side_of(1, self.right_type, self.spec.right_keys, self.right_upsert_keys, width, keeps_right, watched[1]),
         )
 
     @cached_property

@@ -48,7 +48,9 @@ class RetractTopNKernel(TopN):
         rows = pl.concat([kept[list(self._fields)], arrived])
         old = np.arange(rows.height) < kept.height
         ids, (before_codes, codes) = ids_of((kept, arrived), list(self._fields))
-        _, left = replay(codes, change, np.bincount(before_codes, minlength=ids.count))
+        start = np.bincount(before_codes, minlength=ids.count)
+        _, left = replay(codes, change, start)
+        missed = int((left - start).sum() - change.sum())
         there = np.concatenate([np.ones(kept.height, bool), change > 0])
         # The first of equal rows goes first: of each the last ones are left.
         present = np.flatnonzero(there)
@@ -69,4 +71,4 @@ class RetractTopNKernel(TopN):
         picked = np.flatnonzero(chosen)
         upserts = self._written(rows[picked], sequence[picked], now)
         deletes = self._identities(kept, self.tables[0], np.flatnonzero(old & ~stays))
-        return Step(self._output(rows, changes), [upserts, *written], [deletes, *[None] * len(written)])
+        return Step(self._output(rows, changes), [upserts, *written], [deletes, *[None] * len(written)], missed)
