@@ -294,7 +294,10 @@ class _Decorrelator:
     def _aggregate(self, rel: Aggregate) -> _Frame:
         frame = self.frame(rel.input)
         below = frame.rel
-        if not frame.outer:
+        by_constant = isinstance(below, Project) and any(
+            isinstance(below.exprs[frame.where[g]], Literal) for g in rel.group
+        )
+        if not frame.outer and not by_constant:
             return _Frame(replace(rel, input=_restored(frame, rel.input)), _same(rel.width), {})
         constants: list[tuple[int, Literal]] = []
         order: list[int] = []

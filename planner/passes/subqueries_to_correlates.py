@@ -26,6 +26,7 @@ from planner.expressions.ops import (
     compare,
     kind,
     or_,
+    outer_field,
     rewrite,
     same_type,
     shift,
@@ -99,6 +100,11 @@ def _is_term(condition: Rex, query: SubQuery) -> bool:
     return condition is query or (kind(condition) == "AND" and any(_is_term(c, query) for c in condition.children))
 
 
+def _outer_fields(rex: Rex, number: int) -> Rex:
+    """``rex``, over the row around the query ``number``, as the query sees it."""
+    return rewrite(rex, lambda e: outer_field(number, e.index, e.type) if isinstance(e, InputRef) else None)
+
+
 def _refers(query: SubQuery) -> bool:
     """Whether the query refers to the row around it."""
     return any(mentions(e, query.number) for r in walk_rels(query.rel) for e in expressions_of(r))
@@ -118,6 +124,13 @@ class _Left:
             made = Correlate(left, right, self.query.number, join_type, ttls=self.query.ttls)
             return made if condition is TRUE else Filter(made, condition)
         return Correlate(left, right, self.query.number, join_type, ttls=self.query.ttls)
+
+    def counted(self, left: Rel, counts: Rel) -> Rel:
+        """``left`` with the numbers of the query's rows; as in Calcite they are NULL for a row that has none, if the
+        query refers to it."""
+        if not self.correlated:
+            return self.join(left, counts, "INNER")
+        return Correlate(left, counts, self.query.number, "LEFT", adjusted=True, ttls=self.query.ttls)
 
 
 def _applied(left: Rel, query: SubQuery, *, certain: bool) -> tuple[Rel, Rex]:
@@ -154,34 +167,39 @@ def _in(left: Rel, query: SubQuery, to: _Left, certain: bool) -> tuple[Rel, Rex]
     if certain:
         right: Rel = Aggregate(query.rel, keys, ())
         return to.join(left, right, "INNER", _equal(query.operands, right, left.width)), TRUE
-    if to.correlated:
-        raise not_supported(
-            "IN with a query that refers to the row around, except as a condition of its own",
-            query.place,
-            "write EXISTS",
-        )
-    known_keys = [k for k in keys if query.rel.fields[k][1].nullable]
-    rows = query.rel
-    if not known_keys and isinstance(rows, Project):
-        rows = Project(rows.input, (Literal(INT.not_null(), 0),), ("$f0",))
-    total_call = aggregate_call("COUNT", rows, (), "c", grouped=False)
-    counts = Aggregate(rows, (), (total_call, aggregate_call("COUNT", rows, known_keys, "ck", grouped=False)))
-    counted: Rel = counts
-    if not counts.calls[1].args:
-        one = replace(counts, calls=counts.calls[:1])
-        counted = Project(one, (refs_to(one)[0], refs_to(one)[0]), ("c", "ck"))
-    below = to.join(left, counted, "INNER")
+    below = to.counted(left, _counts(query)) if query.type.nullable else left
     marked = Project(query.rel, (*refs_to(query.rel), TRUE), (*field_names(query.rel), "i"))
     right = Aggregate(marked, tuple(range(marked.width)), ())
-    joined = to.join(below, right, "LEFT", _equal(query.operands, right, below.width))
+    if to.correlated:
+        around = [_outer_fields(o, query.number) for o in query.operands]
+        joined = to.join(below, Filter(right, _equal(around, right, 0)), "LEFT")
+    else:
+        joined = to.join(below, right, "LEFT", _equal(query.operands, right, below.width))
     refs = refs_to(joined)
-    total, known, found = refs[left.width], refs[left.width + 1], refs[-1]
+    found = refs[-1]
+    if not query.type.nullable:
+        return joined, call("CASE", (test("IS NOT NULL", found), TRUE, FALSE), BOOLEAN.not_null())
+    total, known = refs[left.width], refs[left.width + 1]
     unknown = [test("IS NULL", o) for o in query.operands if o.type.nullable]
     operands: list[Rex] = [compare("=", total, Literal(INT.not_null(), 0)), FALSE]
     if unknown:
         operands += [or_(unknown), _UNKNOWN]
     operands += [test("IS NOT NULL", found), TRUE, compare("<", known, total), _UNKNOWN, FALSE]
     return joined, call("CASE", operands, BOOLEAN)
+
+
+def _counts(query: SubQuery) -> Rel:
+    """How many rows the query has, and how many of them without NULL."""
+    known_keys = [k for k, (_, t) in enumerate(query.rel.fields) if t.nullable]
+    rows = query.rel
+    if not known_keys and isinstance(rows, Project):
+        rows = Project(rows.input, (Literal(INT.not_null(), 0),), ("$f0",))
+    total_call = aggregate_call("COUNT", rows, (), "c", grouped=False)
+    counts = Aggregate(rows, (), (total_call, aggregate_call("COUNT", rows, known_keys, "ck", grouped=False)))
+    if counts.calls[1].args:
+        return counts
+    one = replace(counts, calls=counts.calls[:1])
+    return Project(one, (refs_to(one)[0], refs_to(one)[0]), ("c", "ck"))
 
 
 def _some(left: Rel, query: SubQuery, to: _Left) -> tuple[Rel, Rex]:
