@@ -22,6 +22,7 @@ from execnodes.runtime.cache import RunCache
 from execnodes.runtime.kernel import Kernel, StagedKernel, StateTable, fetch_state
 from execnodes.runtime.kernels.deduplicate import DeduplicateKernel
 from execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
+from execnodes.runtime.kernels.group_table_aggregate import GroupTableAggregateKernel
 from execnodes.runtime.kernels.join import JoinKernel
 from execnodes.runtime.kernels.rank import rank_kernel
 from execnodes.runtime.memory_state import MemoryState
@@ -30,6 +31,8 @@ from execnodes.specs import JoinSpec
 from execnodes.types import BIGINT, INT
 from tests.kernels.reference import INSERT, Row
 from tests.kernels.support import call, changes_of, frame, inserting, retracting, row_of
+from tests.kernels.test_group_table_aggregate import BEST
+from tests.kernels.test_user_aggregates import user
 
 ROW = row_of("lsi")
 ROWS: st.SearchStrategy[Row] = st.tuples(
@@ -47,6 +50,7 @@ KERNELS: dict[str, tuple[Kernel, bool]] = {
     "group": (GroupAggregateKernel(ROW, (0,), CALLS, (True,) * 4, True, True), True),
     "append": (GroupAggregateKernel(ROW, (0,), CALLS, (False,) * 4, True, False), False),
     "global": (GroupAggregateKernel(ROW, (), CALLS, (True,) * 4, True, True), True),
+    "table": (GroupTableAggregateKernel(ROW, (0,), (user(BEST, 2, 1),), (True,), True, True), True),
     "join": (JoinKernel(ROW, ROW, SPEC), True),
     "unique": (JoinKernel(ROW, ROW, SPEC, ((2,),), ((0,),)), True),
     "full": (JoinKernel(ROW, ROW, FULL), True),

@@ -42,6 +42,7 @@ class _First(AggregateFunction):
 
 
 wavg = udaf(_First(), ["BIGINT", "INT"], "BIGINT", "ROW<s BIGINT, n BIGINT>")
+one = udaf(_First(), ["BIGINT"], "BIGINT", "BIGINT")
 top = udtaf(_First(), ["INT"], "ROW<v INT>")
 top2 = udtaf(_First(), ["BIGINT"], "ROW<v BIGINT, r INT>")
 cnt = udaf(_First(), ["STRING"], "BIGINT", "BIGINT")
