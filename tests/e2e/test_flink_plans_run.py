@@ -52,7 +52,9 @@ UPDATES = (
     "sink_upsert_materializer_print",
     "sink_upsert_same_key",
 )
-ONE_CHANGE_AN_INSTANT = [n for n in IN_SCOPE if n not in UPDATES]
+# Flink gathers the rows of a second before it changes anything.
+MINI_BATCHES = ("agg_of_agg_minibatch", "two_level_agg_minibatch")
+ONE_CHANGE_AN_INSTANT = [n for n in IN_SCOPE if n not in (*UPDATES, *MINI_BATCHES)]
 
 
 @pytest.mark.parametrize("name", ONE_CHANGE_AN_INSTANT)

@@ -16,6 +16,7 @@ SESSION = {"table.local-time-zone": "UTC"}
 """What was set when Flink compiled the cases and golden pairs, besides what their scripts set."""
 
 IN_SCOPE = (
+    "agg_of_agg_minibatch",
     "changelog_normalize_cdc_dup",
     "changelog_normalize_upsert",
     "dedup_keep_first_proctime",
@@ -54,6 +55,7 @@ IN_SCOPE = (
     "ttl_join_left_short",
     "ttl_limit",
     "ttl_outer_join_right_short",
+    "two_level_agg_minibatch",
     "union_distinct_agg",
     "window_tvf_tumble",
     "withttl_group_agg",
