@@ -45,6 +45,8 @@ from planner.algebra import (
 from planner.digest_types import CALCITE_NAMES, calcite_type
 from planner.expressions.approximate import Approximate, scientific
 from planner.expressions.ops import kind, rewrite
+from planner.over_algebra import OverAggregate
+from planner.over_digest import over_aggregate
 from planner.phased import GlobalAggregate, IncrementalAggregate, LocalAggregate
 from planner.phased_digest import global_aggregate, grouped, incremental_aggregate, local_aggregate, mini_batch
 from planner.physical import Deduplicate, Physical, execution_type
@@ -56,7 +58,7 @@ from planner.time_digest import interval_join, lookup_join, temporal_join, water
 from planner.window_algebra import GlobalWindowAggregate, LocalWindowAggregate, WindowAggregate, WindowTable
 from planner.window_digest import global_window_aggregate, local_window_aggregate, window_aggregate, window_table
 
-__all__ = ["calcite_type", "call_text", "describe", "expression", "needed_retractions", "scan_arguments"]
+__all__ = ["calcite_type", "call_text", "describe", "expression", "needed_retractions", "order_text", "scan_arguments"]
 
 _INFIX = frozenset({"=", "<>", "<", "<=", ">", ">=", "AND", "OR", "+", "-", "*", "/", "/INT"})
 _POSTFIX = frozenset({"IS NULL", "IS NOT NULL", "IS TRUE", "IS FALSE", "IS NOT TRUE", "IS NOT FALSE"})
@@ -468,7 +470,7 @@ def _deduplicate(node: Physical) -> list[str]:
     ]
 
 
-def _order(order: Order, rel: Rel) -> str:
+def order_text(order: Order, rel: Rel) -> str:
     names = field_names(rel)
     return ", ".join(f"{names[i]} {'ASC' if ascending else 'DESC'}" for i, ascending, _ in order)
 
@@ -476,7 +478,7 @@ def _order(order: Order, rel: Rel) -> str:
 def _rank(node: Physical) -> list[str]:
     rel = node.rel
     assert isinstance(rel, Rank)
-    order = _order(rel.order, rel.input)
+    order = order_text(rel.order, rel.input)
     if any(rel.fields[i][1].kind == "ROWTIME" for i, _, _ in rel.order):
         order = f"ROWTIME {order}"
     end = rel.end if rel.end_index is None else field_names(rel.input)[rel.end_index]
@@ -494,7 +496,7 @@ def _rank(node: Physical) -> list[str]:
 def _limits(node: Physical) -> list[str]:
     rel = node.rel
     assert isinstance(rel, Sort)
-    out = [] if isinstance(rel, Limit) else [f"orderBy=[{_order(rel.order, rel)}]"]
+    out = [] if isinstance(rel, Limit) else [f"orderBy=[{order_text(rel.order, rel)}]"]
     if not isinstance(rel, (TemporalSort, FullSort)):
         out += [f"offset=[{rel.offset}]", f"fetch=[{rel.fetch}]"]
     if isinstance(rel, SortLimit):
@@ -542,6 +544,7 @@ _DESCRIPTIONS: dict[type[Rel], tuple[str, Callable[[Physical], list[str]]]] = {
     FunctionCorrelate: ("Correlate", _function_correlate),
     MultiJoin: ("MultiJoin", _multi_join),
     Union: ("Union", _union),
+    OverAggregate: ("OverAggregate", over_aggregate),
     Deduplicate: ("Deduplicate", _deduplicate),
     Rank: ("Rank", _rank),
     Limit: ("Limit", _limits),

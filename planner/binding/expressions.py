@@ -32,14 +32,15 @@ from execnodes.functions import (
 from execnodes.functions.aggregates import aggregate_names
 from execnodes.functions.table import unknown_function
 from execnodes.rex import Literal, Rex
-from execnodes.types import BIGINT, BOOLEAN
+from execnodes.types import BOOLEAN
 from planner.binding.errors import counted, not_supported
+from planner.binding.over import WINDOW_ONLY, bind_over
 from planner.binding.scope import Scope, field_of
 from planner.binding.subqueries import exists, in_query, quantified, scalar_query
 from planner.binding.user_functions import fitted, is_aggregate_call, user_function
 from planner.dialect import function_name, logical_type, nodes
 from planner.expressions.approximate import Approximate
-from planner.expressions.ops import Over, and_, compare
+from planner.expressions.ops import and_, compare
 from planner.functions import FoundFunction, require_kind
 from planner.positions import place_of, text_of
 
@@ -65,8 +66,6 @@ _BINARY: dict[type[exp.Expr], str] = {
     exp.NullSafeEQ: "IS NOT DISTINCT FROM",
     exp.NullSafeNEQ: "IS DISTINCT FROM",
 }
-_RANKING = ("ROW_NUMBER", "RANK", "DENSE_RANK")
-_WINDOW_ONLY = (*_RANKING, "LAG", "LEAD", "NTILE", "PERCENT_RANK", "CUME_DIST", "NTH_VALUE")
 _TYPED = {"DATE": date_literal, "TIME": time_literal, "TIMESTAMP": timestamp_literal}
 
 
@@ -276,7 +275,7 @@ class ExpressionBinder:
             return self._user_call(user, node, place)
         if is_aggregate(name):
             return self.aggregate(node, None, node)
-        if name in _WINDOW_ONLY:
+        if name in WINDOW_ONLY:
             raise SqlError(
                 "SQL105",
                 f"{name} needs an OVER clause",
@@ -356,57 +355,6 @@ class ExpressionBinder:
         }
         raise not_supported(what[type(node)], self.place(node))
 
-    def _over(self, node: exp.Expr) -> Rex:
-        call = node.this
-        if not self.windows:
-            raise SqlError(
-                "SQL105",
-                f"OVER cannot be used in {self.place_name}",
-                place=self.place(node),
-                hint="compute it in a subquery",
-            )
-        if not isinstance(call, exp.Anonymous) or function_name(call) not in _RANKING:
-            raise not_supported("an aggregate function with OVER", self.place(node))
-        spec = node
-        if node.args.get("alias") is not None:
-            spec = self._named(node.args["alias"])
-        if function_name(call) != "ROW_NUMBER":
-            raise SqlError(
-                "SQL162",
-                f"{function_name(call)}() is not supported on a stream",
-                place=self.place(node),
-                expected="ROW_NUMBER()",
-            )
-        if call.expressions:
-            raise SqlError("SQL105", "ROW_NUMBER takes no operands", place=self.place(call.expressions[0]))
-        partition = tuple(self.bind(e) for e in spec.args.get("partition_by") or ())
-        order = spec.args.get("order")
-        if order is None:
-            raise SqlError(
-                "SQL105",
-                "ROW_NUMBER needs ORDER BY in its OVER clause",
-                place=self.place(node),
-                expected="ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...)",
-            )
-        keys = tuple(
-            (self.bind(o.this), not o.args.get("desc"), not o.args.get("nulls_first")) for o in order.expressions
-        )
-        return Over(BIGINT.not_null(), "ROW_NUMBER", (), partition, keys, self.place(node))
-
-    def _named(self, name: exp.Expr) -> exp.Expr:
-        from execnodes.errors import nearest
-
-        window = self.named_windows.get(name.name)
-        if window is None:
-            raise SqlError(
-                "SQL105",
-                f"there is no window '{name.name}'",
-                place=self.place(name),
-                expected="a window of the WINDOW clause",
-                hint=nearest(name.name, self.named_windows),
-            )
-        return window
-
     _READERS: ClassVar[dict[type[exp.Expr], Callable[[ExpressionBinder, exp.Expr], Rex]]] = {
         exp.Column: _column,
         exp.Dot: _dot,
@@ -438,7 +386,7 @@ class ExpressionBinder:
         exp.WithinGroup: _modified,
         exp.IgnoreNulls: _modified,
         exp.RespectNulls: _modified,
-        exp.Window: _over,
+        exp.Window: lambda self, node: bind_over(self, node),
     }
 
 

@@ -35,6 +35,8 @@ def key(rex: Rex) -> Hashable:
             tuple(map(key, rex.operands)),
             tuple(map(key, rex.partition)),
             tuple((key(e), a, n) for e, a, n in rex.order),
+            rex.distinct,
+            rex.frame.text,
         )
     if isinstance(rex, SubQuery):
         return ("SUBQUERY", rex.number, tuple(map(key, rex.operands)))

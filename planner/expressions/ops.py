@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from execnodes.errors import Place
 from execnodes.rex import Call, CorrelVariable, FieldAccess, InputRef, Literal, Rex, input_refs, remap, shift
 from execnodes.types import BOOLEAN, LogicalType
+from planner.over_frames import DEFAULT, Frame
 
 if TYPE_CHECKING:
     from planner.algebra import Rel
@@ -85,7 +86,7 @@ _SYNTAX = {
 
 @dataclass(frozen=True)
 class Over(Rex):
-    """A window function: ROW_NUMBER and the like over a partition and an order.
+    """A window function: ROW_NUMBER, or an aggregate over a frame of a partition and an order.
 
     ``order`` holds (expression, ascending, nulls last). It never reaches a plan: passes turn it into a node.
     """
@@ -94,6 +95,8 @@ class Over(Rex):
     operands: tuple[Rex, ...] = ()
     partition: tuple[Rex, ...] = ()
     order: tuple[tuple[Rex, bool, bool], ...] = ()
+    distinct: bool = False
+    frame: Frame = DEFAULT
     place: Place | None = field(default=None, compare=False, repr=False)
 
     @property

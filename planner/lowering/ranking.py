@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from execnodes.rex import InputRef
 from planner.algebra import FullSort, Limit, Order, Rank, RankStrategy, Sort, SortLimit, TemporalSort
+from planner.lowering.aggregates import agg_calls
 from planner.lowering.base import MINI_BATCH, Json, Lowering, NodeKind, sort_spec
+from planner.over_algebra import OverAggregate
+from planner.over_frames import Bound
 from planner.physical import Deduplicate, Physical
 
 __all__ = ["NODES"]
@@ -74,7 +78,39 @@ def _sort(lowering: Lowering, node: Physical) -> Json:
     return {"orderBy": sort_spec(rel.order)}
 
 
+def _over(lowering: Lowering, node: Physical) -> Json:
+    rel = node.rel
+    assert isinstance(rel, OverAggregate)
+    width = rel.input.width
+
+    def bound(given: Bound) -> Json:
+        if given.offset is None:
+            return {"kind": given.kind}
+        place = width + rel.constants.index(given.offset)
+        side = "isPreceding" if given.kind == "PRECEDING" else "isFollowing"
+        return {"kind": "BOUNDED_WINDOW", side: True, "offset": InputRef(given.offset.type, place).to_json()}
+
+    return {
+        "overSpec": {
+            "partition": {"fields": list(rel.partition)},
+            "groups": [
+                {
+                    "orderBy": sort_spec(rel.order),
+                    "isRows": rel.frame.rows,
+                    "lowerBound": bound(rel.frame.lower),
+                    "upperBound": bound(rel.frame.upper),
+                    "aggCalls": agg_calls(rel.calls),
+                }
+            ],
+            "constants": [c.to_json() for c in rel.constants],
+            "originalInputFields": width,
+        },
+        "unboundedOverVersion": int(lowering.options.get("table.exec.unbounded-over.version", "2")),
+    }
+
+
 NODES = {
+    OverAggregate: NodeKind("stream-exec-over-aggregate_1", _over),
     Deduplicate: NodeKind(
         "stream-exec-deduplicate_1",
         _deduplicate,

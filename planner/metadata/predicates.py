@@ -36,6 +36,7 @@ from planner.expressions.ops import (
     shift,
     test,
 )
+from planner.over_algebra import OverAggregate
 
 __all__ = ["constant_map", "predicates_of"]
 
@@ -63,7 +64,7 @@ def predicates_of(rel: Rel) -> list[Rex]:
     if isinstance(rel, SetOperation):
         both = predicates_of(rel.left)
         return both if rel.operator == "EXCEPT" else _distinct([*both, *predicates_of(rel.right)])
-    if isinstance(rel, (Window, Exchange, MiniBatchAssigner, Sink, Sort)):
+    if isinstance(rel, (OverAggregate, Window, Exchange, MiniBatchAssigner, Sink, Sort)):
         return predicates_of(rel.input)
     return []
 

@@ -28,6 +28,7 @@ from planner.algebra import (
     Sort,
 )
 from planner.expressions.ops import kind, same_type
+from planner.over_algebra import OverAggregate
 from planner.phased import GlobalAggregate
 from planner.python_operators import is_python
 from planner.time_algebra import IntervalJoin, LookupJoin, TemporalJoin, WatermarkAssigner
@@ -87,12 +88,24 @@ def _unique_in_join(join: Join, columns: frozenset[int]) -> bool:
     )
 
 
+_KEEPING = (
+    Filter,
+    Sink,
+    ChangelogNormalize,
+    DropUpdateBefore,
+    MiniBatchAssigner,
+    OverAggregate,
+    WatermarkAssigner,
+)
+"""Operators whose rows are those of their input."""
+
+
 def _keys(rel: Rel, upsert: bool) -> Keys:
     if isinstance(rel, Scan):
         return _NONE if rel.key is None else frozenset({frozenset(rel.key)})
     if isinstance(rel, (Project, Calc)):
         return _through(rel.exprs, _keys(rel.input, upsert))
-    if isinstance(rel, (Filter, Sink, ChangelogNormalize, DropUpdateBefore, MiniBatchAssigner, WatermarkAssigner)):
+    if isinstance(rel, _KEEPING):
         return _keys(rel.input, upsert)
     if isinstance(rel, Exchange):
         keys = _keys(rel.input, upsert)

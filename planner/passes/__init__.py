@@ -30,6 +30,7 @@ from planner.passes.hep import Rule
 from planner.passes.lookup_joins import filter_through_snapshot, lookup_joins, project_through_snapshot
 from planner.passes.merge_projects import merge_projects, remove_trivial_project
 from planner.passes.multi_joins import project_through_multi_join, to_multi_joins
+from planner.passes.over_aggregates import check_over_aggregate, window_to_over_aggregate
 from planner.passes.prune_count_star import prune_count_star
 from planner.passes.prune_empty import prune_empty
 from planner.passes.pull_up_constants import pull_up_constants
@@ -54,7 +55,6 @@ from planner.passes.push_projects_past_windows import project_through_window
 from planner.passes.push_semi_joins import semi_join_below_join
 from planner.passes.ranks import (
     rank_of_window,
-    refuse_windows,
     remove_constant_rank_number,
     remove_unused_rank_number,
     transpose_calc_and_rank,
@@ -223,7 +223,13 @@ PHASES: tuple[Phase, ...] = (
     Phase(
         "ranks",
         "sequence",
-        (rank_of_window, refuse_windows, transpose_calc_and_rank, remove_constant_rank_number),
+        (
+            rank_of_window,
+            window_to_over_aggregate,
+            check_over_aggregate,
+            transpose_calc_and_rank,
+            remove_constant_rank_number,
+        ),
     ),
     Phase("calcs merged", "whole", function=to_calcs),
     Phase("rank numbers that nobody reads", "sequence", (remove_unused_rank_number,)),
@@ -249,8 +255,8 @@ def optimize(rel: Rel, options: Mapping[str, str]) -> Rel:
             end of its input.
 
     Raises:
-        SqlError: SQL150, for a query that needs an operator that does not exist yet; SQL160, SQL161, for a sort or a
-            top-N query that cannot run on a stream.
+        SqlError: SQL150, for a query that needs an operator that does not exist yet; SQL160, SQL161, SQL164, for a
+            sort, a top-N query or an OVER window that cannot run on a stream.
     """
     for phase in PHASES:
         rel = phase.run(rel)

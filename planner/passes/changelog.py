@@ -49,6 +49,7 @@ from planner.digest import describe
 from planner.expressions.ops import input_refs
 from planner.metadata.monotonicity import monotonicity
 from planner.metadata.unique_keys import join_input_keys, upsert_keys
+from planner.over_algebra import OverAggregate
 from planner.passes.multi_joins import common_keys
 from planner.passes.push_filters import equi_keys
 from planner.physical import DeleteKind, Kinds, Physical, UpdateKind, kinds_of
@@ -115,6 +116,10 @@ def _provided(rel: Rel, inputs: tuple[Physical, ...], mini_batch: bool) -> Kinds
     if isinstance(rel, TemporalSort):
         if not inputs[0].is_insert_only:
             raise _not_consumed("ORDER BY a time attribute", inputs[0], _INSERT, rel.place)
+        return _INSERT
+    if isinstance(rel, OverAggregate):
+        if not inputs[0].is_insert_only:
+            raise _not_consumed("OVER", inputs[0], _INSERT, rel.place)
         return _INSERT
     if isinstance(rel, ChangelogFunction):
         if rel.name == "TO_CHANGELOG":
@@ -360,6 +365,7 @@ _VISITORS: dict[type[Rel], Callable[[Physical, UpdateKind], Physical | None]] = 
     SortLimit: _rank,
     FullSort: _limit,
     TemporalSort: _passed,
+    OverAggregate: _passed,
     Join: _join,
     MultiJoin: _join,
     TemporalJoin: _temporal_join,

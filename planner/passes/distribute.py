@@ -26,6 +26,7 @@ from planner.algebra import (
     refs_to,
     replace_inputs,
 )
+from planner.over_algebra import OverAggregate
 from planner.passes.multi_joins import common_keys
 from planner.passes.push_filters import equi_keys
 from planner.table_aggregates import TableAggregate
@@ -46,7 +47,7 @@ def distribute(rel: Rel) -> Rel:
         return _before_normalization(rel, inputs[0])
     if isinstance(rel, (Aggregate, TableAggregate, WindowAggregate)):
         return replace(rel, input=_exchanged(inputs[0], rel.group))
-    if isinstance(rel, Rank):
+    if isinstance(rel, (OverAggregate, Rank)):
         return replace(rel, input=_exchanged(inputs[0], rel.partition))
     if isinstance(rel, Sort):
         return replace(rel, input=_exchanged(inputs[0], ()))

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from execnodes.rex import InputRef, Rex
 from planner.algebra import Project, Rel, is_identity
-from planner.expressions.ops import is_deterministic, substitute, walk
+from planner.expressions.ops import Over, is_deterministic, substitute, walk
 
 __all__ = ["merge_projects", "mergeable", "remove_trivial_project"]
 
@@ -27,7 +27,7 @@ def merge_projects(rel: Rel) -> Rel | None:
     if not isinstance(rel, Project) or not isinstance(rel.input, Project):
         return None
     below = rel.input
-    if not mergeable(rel.exprs, below.exprs):
+    if any(isinstance(e, Over) for b in below.exprs for e in walk(b)) or not mergeable(rel.exprs, below.exprs):
         return None
     exprs = tuple(substitute(e, below.exprs) for e in rel.exprs)
     if exprs == below.exprs:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from execnodes.rex import InputRef, Literal, Rex
 from planner.algebra import Aggregate, Filter, Join, Project, Rel, SetOperation, Sort, Union, Values, Window
 from planner.expressions.ops import cast
+from planner.over_algebra import OverAggregate
 from planner.passes.build import empty
 from planner.table_aggregates import TableAggregate
 
@@ -43,7 +44,7 @@ def prune_empty(rel: Rel) -> Rel | None:
         if not _is_empty(rel.input):
             return None
         return empty(rel) if rel.group else _of_nothing(rel)
-    if isinstance(rel, (Project, Filter, Sort, TableAggregate, Window)):
+    if isinstance(rel, (OverAggregate, Project, Filter, Sort, TableAggregate, Window)):
         return empty(rel) if _is_empty(rel.input) else None
     return None
 

@@ -12,7 +12,6 @@ from execnodes.errors import Place, SqlError
 from execnodes.rex import InputRef, Literal, Rex
 from execnodes.types import BIGINT
 from planner.algebra import Calc, Rank, Rel, Window, field_names, is_identity, refs_to
-from planner.binding.errors import not_supported
 from planner.expressions.cnf import to_cnf
 from planner.expressions.fold import evaluate
 from planner.expressions.ops import COMPARISONS, MIRRORED, and_, conjunctions, input_refs, kind, remap, with_operands
@@ -21,7 +20,6 @@ from planner.metadata.unique_keys import upsert_keys
 
 __all__ = [
     "rank_of_window",
-    "refuse_windows",
     "remove_constant_rank_number",
     "remove_unused_rank_number",
     "transpose_calc_and_rank",
@@ -208,15 +206,3 @@ def transpose_calc_and_rank(rel: Rel) -> Rel | None:
     if condition is None and is_identity(exprs, narrowed):
         return narrowed
     return replace(rel, input=narrowed, exprs=exprs, condition=condition)
-
-
-def refuse_windows(rel: Rel) -> Rel | None:
-    """Raises SQL150 for a window function whose value no condition bounds."""
-    if isinstance(rel, Window):
-        raise not_supported(
-            "ROW_NUMBER without a bound of its value",
-            rel.place,
-            "keep the first rows: SELECT ... FROM (SELECT *, ROW_NUMBER() OVER (...) AS row_num "
-            "FROM ...) WHERE row_num <= 3",
-        )
-    return None

@@ -13,7 +13,7 @@ from execnodes.types import LogicalType
 from planner.algebra import Filter, Join, Project, Rel
 from planner.expressions import fold
 from planner.expressions.cases import push_into_cases
-from planner.expressions.normal import equal
+from planner.expressions.normal import equal, member
 from planner.expressions.ops import (
     FALSE,
     Over,
@@ -23,6 +23,7 @@ from planner.expressions.ops import (
     is_deterministic,
     is_null_literal,
     kind,
+    rewrite,
     shift,
     unwrap_cast,
     with_operands,
@@ -45,6 +46,7 @@ class _Folder:
     def __init__(self, constants: Sequence[tuple[Rex, Literal]], keep_types: bool) -> None:
         self.constants = constants
         self.keep_types = keep_types
+        self.found: list[Rex] = []
 
     def _known(self, rex: Rex) -> Literal | None:
         return next((v for r, v in self.constants if equal(r, rex)), None)
@@ -70,10 +72,23 @@ class _Folder:
         if self._constant(rex):
             value = fold.evaluate(self._inlined(rex))
             if value is not None:
+                self.found.append(rex)
                 return _typed(value, rex.type) if self.keep_types else value
         if isinstance(rex, Over):
-            return replace(rex, partition=tuple(self.fold(p) for p in rex.partition))
+            return rex
         return with_operands(rex, [self.fold(c) for c in rex.children]) if rex.children else rex
+
+    def fold_windows(self, rex: Rex) -> Rex:
+        """``rex`` with the partitions of its windows folded that were found outside of windows too: Calcite looks for
+        constants there only, and puts them in everywhere."""
+
+        def change(e: Rex) -> Rex | None:
+            if not isinstance(e, Over):
+                return None
+            return replace(e, partition=tuple(self.fold(p) if member(p, found) else p for p in e.partition))
+
+        found = list(self.found)
+        return rewrite(rex, change) if found else rex
 
 
 def _typed(value: Literal, target: LogicalType) -> Rex:
@@ -85,10 +100,8 @@ def _typed(value: Literal, target: LogicalType) -> Rex:
 
 def _reduced(exprs: Sequence[Rex], predicates: Sequence[Rex], unknown_as: NullAs, keep_types: bool) -> list[Rex] | None:
     folder = _Folder(constant_map(predicates), keep_types)
-    out = []
-    for e in exprs:
-        new = folder.fold(push_into_cases(e))
-        out.append(simplify_preserving_type(new, unknown_as, predicates))
+    folded = [folder.fold(push_into_cases(e)) for e in exprs]
+    out = [simplify_preserving_type(folder.fold_windows(e), unknown_as, predicates) for e in folded]
     return None if all(a == b or (equal(a, b) and a.type == b.type) for a, b in zip(out, exprs, strict=True)) else out
 
 

@@ -9,16 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from execnodes.errors import SqlError
+from execnodes.functions import find_aggregate
 from execnodes.rex import InputRef, Literal, Rex
-from planner.algebra import Aggregate, Expand, Project, Rel, Window, is_identity, unique_names
-from planner.binding.errors import not_supported
-from planner.expressions.normal import equal, member
+from planner.algebra import AggCall, Aggregate, Expand, Project, Rel, Window, is_identity, unique_names
+from planner.expressions.normal import equal, key, member
 from planner.expressions.ops import Over, rewrite, walk
+from planner.over_algebra import OverAggregate
 
 __all__ = ["split_windows"]
 
 
 def split_windows(rel: Rel) -> Rel | None:
+    """Raises SqlError SQL164, for windows that are not the same."""
     if not isinstance(rel, Project):
         return None
     overs: list[Over] = []
@@ -28,13 +31,19 @@ def split_windows(rel: Rel) -> Rel | None:
                 overs.append(part)
     if not overs:
         return None
-    over = overs[0]
-    if len(overs) > 1:
-        raise not_supported("more than one window function in a SELECT", overs[1].place, "use one subquery for each")
-    level = _level_zero(rel, over)
+    first = overs[0]
+    other = next((o for o in overs[1:] if _window_key(o) != _window_key(first)), None)
+    if other is not None:
+        raise SqlError(
+            "SQL164",
+            "the OVER windows of one SELECT are not the same",
+            place=other.place,
+            expected="the same PARTITION BY, ORDER BY and frame in all of them, or a subquery for each",
+        )
+    level = _level_zero(rel)
     fields = rel.input.fields
     below: Rel = rel.input
-    constants = any(isinstance(x, Literal) for e in rel.exprs for x in walk(e))
+    constants = any(isinstance(x, Literal) for e in rel.exprs for x in walk(e)) or bool(_offsets(first))
     hidden = _group_number(rel.input)
     if all(isinstance(e, InputRef) for e in level) and not constants:
         level = [InputRef(t, i) for i, (_, t) in enumerate(fields) if i != hidden]
@@ -45,16 +54,27 @@ def split_windows(rel: Rel) -> Rel | None:
     def at(e: Rex) -> int:
         return next(i for i, x in enumerate(level) if equal(x, e))
 
-    partition = tuple(sorted({at(p) for p in over.partition}))
+    partition = tuple(sorted({at(p) for p in first.partition if not isinstance(p, Literal)}))
     order: dict[int, tuple[int, bool, bool]] = {}
-    for e, ascending, last in over.order:
+    for e, ascending, last in first.order:
         order.setdefault(at(e), (at(e), ascending, last))
-    window = Window(below, over.function, partition, tuple(order.values()), over.type, "w0$o0", over.place)
+    keys = tuple(order.values())
     width = below.width
+    window: Window | OverAggregate
+    if len(overs) == 1 and first.function == "ROW_NUMBER":
+        window = Window(below, first.function, partition, keys, first.type, "w0$o0", first.place)
+    else:
+        pool = _constants(overs)
+
+        def argument(e: Rex) -> int:
+            return width + _place(e, pool) if isinstance(e, Literal) else at(e)
+
+        calls = tuple(_call(o, tuple(map(argument, o.operands)), f"w0$o{i}") for i, o in enumerate(overs))
+        window = OverAggregate(below, partition, keys, first.frame, calls, tuple(pool), first.place)
 
     def change(e: Rex) -> Rex | None:
         if isinstance(e, Over):
-            return InputRef(e.type, width)
+            return InputRef(e.type, width + next(i for i, o in enumerate(overs) if equal(o, e)))
         for i, x in enumerate(level):
             if equal(x, e) and x.type == e.type:
                 return InputRef(x.type, i)
@@ -63,7 +83,36 @@ def split_windows(rel: Rel) -> Rel | None:
     exprs = tuple(rewrite(e, change) for e in rel.exprs)
     if is_identity(exprs, window):
         return window
-    return replace(rel, input=window, exprs=exprs, names=_names_above(rel, window, exprs))
+    return replace(rel, input=window, exprs=exprs, names=_names_above(rel, window, width, exprs))
+
+
+def _window_key(over: Over) -> object:
+    return tuple(map(key, over.partition)), tuple((key(e), a, n) for e, a, n in over.order), over.frame.text
+
+
+def _offsets(over: Over) -> list[Literal]:
+    return [b.offset for b in (over.frame.lower, over.frame.upper) if b.offset is not None]
+
+
+def _constants(overs: Sequence[Over]) -> list[Literal]:
+    """The constants of all calls, those of a call before those of its window."""
+    out: list[Literal] = []
+    for over in overs:
+        for e in (*over.operands, *over.partition, *_offsets(over)):
+            if isinstance(e, Literal) and not any(e == o for o in out):
+                out.append(e)
+    return out
+
+
+def _place(rex: Rex, pool: Sequence[Literal]) -> int:
+    return next(i for i, c in enumerate(pool) if c == rex)
+
+
+def _call(over: Over, args: tuple[int, ...], name: str) -> AggCall:
+    function = find_aggregate(over.function)
+    syntax = "FUNCTION_STAR" if over.function == "COUNT" else None if function is None else function.syntax
+    internal = f"${over.function}$1" if function is None else function.internal_name
+    return AggCall(over.function, args, over.type, name, over.distinct, -1, internal, syntax)
 
 
 def _group_number(rel: Rel) -> int | None:
@@ -78,13 +127,12 @@ def _has_over(rex: Rex) -> bool:
     return any(isinstance(p, Over) for p in walk(rex))
 
 
-def _names_above(rel: Project, window: Window, exprs: Sequence[Rex]) -> tuple[str, ...]:
+def _names_above(rel: Project, window: Rel, number: int, exprs: Sequence[Rex]) -> tuple[str, ...]:
     """The names of the projection above: its own where it computes something or changes the order, else the window's,
-    with ``$`` and the position for the function's value."""
+    with ``$`` and the position for the functions' values, which are the fields from ``number`` on."""
     refs = [e.index for e in exprs if isinstance(e, InputRef)]
     if len(refs) < len(exprs) or refs != sorted(set(refs)):
         return rel.names
-    number = window.width - 1
     fields = window.fields
     return tuple(
         unique_names(
@@ -97,7 +145,7 @@ def _names_above(rel: Project, window: Window, exprs: Sequence[Rex]) -> tuple[st
     )
 
 
-def _level_zero(rel: Project, over: Over) -> list[Rex]:
+def _level_zero(rel: Project) -> list[Rex]:
     """What is computed below the window: the fields that are used above or by it, then other expressions, each after
     its own operands; the window's order comes before its partition."""
     program: list[Rex] = []

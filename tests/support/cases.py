@@ -36,6 +36,7 @@ IN_SCOPE = (
     "nottl_dedup_keep_last",
     "order_by_limit_append",
     "order_by_limit_offset_append",
+    "over_agg_proctime",
     "sink_on_conflict_error",
     "sink_on_conflict_nothing",
     "sink_upsert_materializer",

@@ -120,6 +120,27 @@ class _ConcatDistinct(AggregateFunction):
 
 ConcatDistinctAggFunction = udaf(_ConcatDistinct(), ["STRING"], "STRING")
 
+
+class _LargerThanCount(AggregateFunction):
+    def create_accumulator(self) -> list[int]:
+        return [0]
+
+    def accumulate(self, accumulator: list[int], *args: int | None) -> None:
+        accumulator[0] += self._larger(*args)
+
+    def retract(self, accumulator: list[int], *args: int | None) -> None:
+        accumulator[0] -= self._larger(*args)
+
+    def get_value(self, accumulator: list[int]) -> int:
+        return accumulator[0]
+
+    @staticmethod
+    def _larger(a: int | None, b: int | None) -> bool:
+        return a is not None and b is not None and a > b
+
+
+LargerThanCount = udaf(_LargerThanCount(), ["BIGINT", "BIGINT"], "BIGINT")
+
 AsyncJavaFunc0 = JavaFunc0
 AsyncJavaFunc1 = JavaFunc1
 AsyncJavaFunc2 = JavaFunc2

@@ -47,6 +47,8 @@ CLASSES = (
     "Limit",
     "LookupJoin",
     "MiniBatchAssigner",
+    "OverAggregate",
+    "OverWindow",
     "Rank",
     "Sort",
     "TableSink",

@@ -1,0 +1,229 @@
+"""OVER: aggregates of the rows before each row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from execnodes.errors import PlanError
+from execnodes.model import ALWAYS, Flag, Index, PlanModel, RexField, custom_error
+from execnodes.nodes.base import ExecNode, FieldRef, field_types
+from execnodes.ranking import PartitionSpec, SortSpec, order_text
+from execnodes.registry import exec_node
+from execnodes.rex import InputRef, Rex
+from execnodes.rex import Literal as Constant
+from execnodes.specs import AggCall
+from execnodes.support import agg_text, joined_names, names_text, rex_text
+from execnodes.types import LogicalType
+
+if TYPE_CHECKING:
+    from execnodes.runtime.kernels._walks import Frame
+    from execnodes.runtime.operators import Stateful
+
+__all__ = ["OverAggregate", "range_ttl"]
+
+
+def range_ttl(preceding: int) -> int:
+    """How long the rows of a RANGE frame by processing time are kept, ms: until no later frame can reach them."""
+    return preceding * 5 // 2 + 2
+
+
+class Bound(PlanModel):
+    """One end of a frame; ``offset`` is a constant of the spec, as a field behind those of the input."""
+
+    kind: Literal["UNBOUNDED_PRECEDING", "UNBOUNDED_FOLLOWING", "CURRENT_ROW", "BOUNDED_WINDOW"]
+    is_preceding: Flag | None = None
+    is_following: Flag | None = None
+    offset: RexField | None = None
+
+
+class OverGroup(PlanModel):
+    """The calls over one frame; ``is_rows`` says that it counts rows, else it goes by the order."""
+
+    order_by: SortSpec
+    is_rows: Flag
+    lower_bound: Bound
+    upper_bound: Bound
+    agg_calls: tuple[AggCall, ...]
+
+
+class OverSpec(PlanModel):
+    """Frames over the rows of a partition. A field behind the first ``original_input_fields`` is a constant."""
+
+    partition: PartitionSpec
+    groups: tuple[OverGroup, ...]
+    constants: Annotated[tuple[RexField, ...], ALWAYS] = ()
+    original_input_fields: Index
+
+    @model_validator(mode="after")
+    def _constants_are_there(self) -> Self:
+        count = self.original_input_fields + len(self.constants)
+        for position, group in enumerate(self.groups):
+            pointer = f"/groups/{position}"
+            asked = [
+                (f"{pointer}/aggCalls/{i}/argList/{k}", a)
+                for i, call in enumerate(group.agg_calls)
+                for k, a in enumerate(call.arg_list)
+            ]
+            offset = group.lower_bound.offset
+            if isinstance(offset, InputRef):
+                asked.append((f"{pointer}/lowerBound/offset/inputIndex", offset.index))
+            for place, index in asked:
+                if index >= count:
+                    raise custom_error(
+                        PlanError(
+                            "PLAN044",
+                            f"an OVER window refers to field {index}, and there are "
+                            f"{self.original_input_fields} fields and {len(self.constants)} constants",
+                            expected=f"an index below {count}",
+                        ),
+                        place,
+                    )
+        return self
+
+    def constant(self, rex: Rex | None) -> Rex | None:
+        """The constant that ``rex`` refers to."""
+        if isinstance(rex, InputRef) and rex.index >= self.original_input_fields:
+            return self.constants[rex.index - self.original_input_fields]
+        return rex
+
+
+@exec_node
+class OverAggregate(ExecNode):
+    """Emits each row with aggregates of the rows before it in its partition, by a time attribute.
+
+    Flink writes no ``state`` for it: its TTL is that of the session; a RANGE frame with a bound has none.
+
+    .. code-block:: sql
+
+        INSERT INTO totals SELECT id, SUM(amount) OVER (
+          PARTITION BY product ORDER BY ordered_at ROWS BETWEEN 9 PRECEDING AND CURRENT ROW) FROM orders
+    """
+
+    NAME: ClassVar[str] = "stream-exec-over-aggregate"
+    VERSION: ClassVar[int] = 1
+    COSMETIC: ClassVar[frozenset[str]] = frozenset({"unbounded_over_version"})
+
+    over_spec: OverSpec
+    unbounded_over_version: Annotated[int, Field(strict=True)] | None = None
+
+    @classmethod
+    def layout(cls) -> tuple[tuple[str, str, bool, Any], ...]:
+        """As of any node, but that Flink writes the version behind the description."""
+        known = cls.__dict__.get("_ordered")
+        if known is None:
+            entries = super().layout()
+            version = next(e for e in entries if e[0] == "unbounded_over_version")
+            rest = [e for e in entries if e is not version]
+            known = (*rest[:-1], version, rest[-1])
+            cls._ordered = known
+        return known
+
+    _ordered: ClassVar[tuple[tuple[str, str, bool, Any], ...] | None] = None
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        return ("overState",)
+
+    def ttls(self, session: Mapping[str, str] | None = None) -> tuple[int, ...]:
+        """As of any node; of a RANGE frame with a bound what the bound makes of it."""
+        group = self.over_spec.groups[0] if self.over_spec.groups else None
+        if group is None or group.is_rows or group.lower_bound.kind != "BOUNDED_WINDOW":
+            return super().ttls(session)
+        (order,) = group.order_by.fields[:1] or (None,)
+        fields = self.output_type.fields
+        if order is not None and order.index < len(fields) and fields[order.index].type.kind == "PROCTIME":
+            return (range_ttl(self._preceding(group) or 0),)
+        return (0,)
+
+    def field_refs(self) -> Iterator[FieldRef]:
+        yield from super().field_refs()
+        spec = self.over_spec
+        yield from (FieldRef(f"/overSpec/partition/fields/{k}", key) for k, key in enumerate(spec.partition.fields))
+        for position, group in enumerate(spec.groups):
+            pointer = f"/overSpec/groups/{position}"
+            for k, order in enumerate(group.order_by.fields):
+                yield FieldRef(f"{pointer}/orderBy/fields/{k}/index", order.index)
+            for i, call in enumerate(group.agg_calls):
+                for k, index in enumerate(call.arg_list):
+                    if index < spec.original_input_fields:
+                        yield FieldRef(f"{pointer}/aggCalls/{i}/argList/{k}", index)
+
+    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
+        calls = (call for group in self.over_spec.groups for call in group.agg_calls)
+        return (*field_types(inputs[0]), *(call.type for call in calls))
+
+    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
+        from execnodes.runtime.kernels.over_aggregate import ProctimeOverKernel, RowtimeOverKernel
+        from execnodes.runtime.operators import Stateful
+
+        spec = self.over_spec
+        if len(spec.groups) != 1:
+            raise self.not_supported("OVER with different windows")
+        (group,) = spec.groups
+        if len(group.order_by.fields) != 1 or not group.order_by.fields[0].is_ascending:
+            raise self.not_supported("OVER in another order than one ascending time attribute")
+        rowtime = group.order_by.fields[0].index
+        kind = inputs[0].fields[rowtime].type.kind
+        if kind is None:
+            raise self.not_supported("OVER in the order of a field that is not a time attribute")
+        frame = self._frame(group)
+        keys = spec.partition.fields
+        types = tuple(c.type for c in spec.constants)
+        made = (inputs[0], keys, group.agg_calls, frame, self._constants(len(inputs[0].fields)), types)
+        return Stateful(RowtimeOverKernel(*made, rowtime) if kind == "ROWTIME" else ProctimeOverKernel(*made), (keys,))
+
+    def _frame(self, group: OverGroup) -> Frame:
+        from execnodes.runtime.kernels._walks import Frame
+
+        lower = group.lower_bound
+        if group.upper_bound.kind != "CURRENT_ROW" or lower.is_following or lower.kind == "UNBOUNDED_FOLLOWING":
+            raise self.not_supported("an OVER frame with rows after the current one")
+        if lower.kind == "UNBOUNDED_PRECEDING":
+            return Frame(group.is_rows)
+        preceding = self._preceding(group)
+        if preceding is None or preceding < 0:
+            raise self.not_supported("an OVER frame with a bound that is not a constant")
+        return Frame(group.is_rows, preceding)
+
+    def _preceding(self, group: OverGroup) -> int | None:
+        """How many rows before the current one, or milliseconds, the frame begins; None where that is no constant."""
+        if group.lower_bound.kind == "CURRENT_ROW":
+            return 0
+        offset = self.over_spec.constant(group.lower_bound.offset)
+        text = str(offset.value) if isinstance(offset, Constant) else ""
+        return int(text) if text.lstrip("-").isdecimal() else None
+
+    def _constants(self, width: int) -> dict[str, Any]:
+        """The constants that are arguments, by column."""
+        from execnodes.changelog import column
+        from execnodes.runtime.calc import evaluate
+
+        spec = self.over_spec
+        used = {a for group in spec.groups for call in group.agg_calls for a in call.arg_list if a >= width}
+        return {column(a): evaluate(spec.constants[a - width]) for a in sorted(used)}
+
+    def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
+        spec = self.over_spec
+        names = joined_names(inputs)
+        shown = [*names, *(rex_text(c, names) for c in spec.constants)] if names else names
+        parts = []
+        for group in spec.groups:
+            calls = ", ".join(agg_text(call, shown) for call in group.agg_calls)
+            parts.append(
+                f"{calls} over {self._frame_text(group)}, by {order_text(group.order_by, names) or 'no order'}"
+            )
+        keys = names_text(spec.partition.fields, names)
+        return f"adds {' and '.join(parts)}" + (f", of each {keys}" if keys else "")
+
+    def _frame_text(self, group: OverGroup) -> str:
+        lower, upper = group.lower_bound, group.upper_bound
+        if upper.kind != "CURRENT_ROW":
+            return "rows before and after"
+        if lower.kind != "BOUNDED_WINDOW":
+            return "the rows so far" if lower.kind != "CURRENT_ROW" else "the row itself"
+        offset = self.over_spec.constant(lower.offset)
+        bound = rex_text(offset, ()) if offset is not None else "?"
+        return f"the {bound} rows before and itself" if group.is_rows else f"the rows of the last {bound}"

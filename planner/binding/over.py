@@ -1,0 +1,306 @@
+"""Window functions: calls with an OVER clause.
+
+Source: Calcite's ``SqlToRelConverter.convertOver`` and ``RexBuilder.makeOver``, which makes SUM of a count and a sum
+that is 0 without values, and the ``AvgVarianceConvertlet`` of ``StandardConvertletTable``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from execnodes.errors import Place, SqlError, nearest
+from execnodes.functions import cast_rex, find_aggregate, make_call, null_literal, number_literal
+from execnodes.functions.aggregates import VARIANCES
+from execnodes.rex import Literal, Rex
+from execnodes.types import BIGINT, LogicalType
+from planner.binding.errors import not_supported
+from planner.binding.user_functions import user_function
+from planner.dialect import function_name
+from planner.expressions.ops import Over, cast, same_type
+from planner.over_frames import CURRENT_ROW, DEFAULT, SO_FAR, WHOLE, Bound, Frame
+
+if TYPE_CHECKING:
+    from planner.binding.expressions import ExpressionBinder
+
+__all__ = ["RANKING", "WINDOW_ONLY", "bind_over"]
+
+RANKING = ("ROW_NUMBER", "RANK", "DENSE_RANK")
+WINDOW_ONLY = (*RANKING, "LAG", "LEAD", "NTILE", "PERCENT_RANK", "CUME_DIST", "NTH_VALUE")
+"""Functions that need an OVER clause."""
+
+
+@dataclass(frozen=True)
+class _Window:
+    """The window of a call; ``frame`` is None where none is written."""
+
+    partition: tuple[Rex, ...]
+    order: tuple[tuple[Rex, bool, bool], ...]
+    frame: Frame | None
+    place: Place
+
+    @property
+    def never_empty(self) -> bool:
+        """Whether it is certain that a frame has a row: Calcite looks at frames without offsets only."""
+        return self.frame is None or (self.frame.lower.offset is None and self.frame.upper.offset is None)
+
+    def over(
+        self, function: str, operands: Sequence[Rex], result: LogicalType, distinct: bool = False, rows: bool = False
+    ) -> Over:
+        frame = self.frame or (SO_FAR if rows else DEFAULT if self.order else WHOLE)
+        return Over(result, function, tuple(operands), self.partition, self.order, distinct, frame, self.place)
+
+
+def bind_over(binder: ExpressionBinder, node: exp.Expr) -> Rex:
+    """The expression of a call with OVER.
+
+    Raises:
+        SqlError: SQL105 (no window function, no such window, a frame that makes no sense), SQL150, SQL162 (a function
+            that no stream has), and what operands and functions raise.
+    """
+    place = binder.place(node)
+    if not binder.windows:
+        raise SqlError(
+            "SQL105", f"OVER cannot be used in {binder.place_name}", place=place, hint="compute it in a subquery"
+        )
+    call = node.this
+    if isinstance(call, (exp.IgnoreNulls, exp.RespectNulls)):
+        raise not_supported("IGNORE NULLS" if isinstance(call, exp.IgnoreNulls) else "RESPECT NULLS", place)
+    if not isinstance(call, exp.Anonymous):
+        raise SqlError(
+            "SQL105",
+            "OVER must follow a window function or an aggregate function",
+            place=place,
+            expected="SUM(a) OVER (...)",
+            hint="FILTER and OVER do not go together: write SUM(CASE WHEN ... THEN a END) OVER (...)"
+            if isinstance(call, exp.Filter)
+            else None,
+        )
+    name = function_name(call)
+    if user_function(call, place) is not None:
+        raise not_supported(
+            f"the user-defined function {name} with OVER", place, "Flink runs no such function of Python here either"
+        )
+    if name in WINDOW_ONLY:
+        return _window_function(binder, name, call, node)
+    if find_aggregate(name) is None:
+        raise SqlError(
+            "SQL105",
+            f"{name} is no aggregate function",
+            place=place,
+            expected="a window function or an aggregate function before OVER",
+        )
+    return _aggregate(binder, name, call, _window(binder, node))
+
+
+def _window_function(binder: ExpressionBinder, name: str, call: exp.Expr, node: exp.Expr) -> Rex:
+    place = binder.place(node)
+    if name not in ("ROW_NUMBER", "LAG"):
+        raise SqlError(
+            "SQL162",
+            f"{name}() is not supported on a stream",
+            place=place,
+            expected="ROW_NUMBER()" if name in RANKING else "LAG, or an aggregate function",
+        )
+    window = _window(binder, node)
+    if not window.order:
+        raise SqlError(
+            "SQL105",
+            f"{name} needs ORDER BY in its OVER clause",
+            place=place,
+            expected=f"{name}() OVER (PARTITION BY ... ORDER BY ...)",
+        )
+    if window.frame is not None:
+        raise SqlError(
+            "SQL105", f"{name} takes no ROWS or RANGE", place=place, expected=f"{name}(...) OVER (... ORDER BY ...)"
+        )
+    if name == "ROW_NUMBER":
+        if call.expressions:
+            raise SqlError("SQL105", "ROW_NUMBER takes no operands", place=binder.place(call.expressions[0]))
+        return window.over(name, (), BIGINT.not_null(), rows=True)
+    operands = [binder.bind(a) for a in call.expressions]
+    if not 1 <= len(operands) <= 3:
+        raise SqlError(
+            "SQL202",
+            f"LAG cannot take {len(operands)} operands",
+            place=binder.place(call),
+            expected="LAG(column), LAG(column, offset) or LAG(column, offset, default)",
+        )
+    if len(operands) > 1:
+        offset = operands[1].value if isinstance(operands[1], Literal) else None
+        if not isinstance(offset, int) or offset < 0:
+            raise SqlError(
+                "SQL203",
+                "the offset of LAG is no number of rows",
+                place=binder.place(call.expressions[1]),
+                expected="a constant: LAG(column, 2)",
+            )
+    if len(operands) > 2 and not same_type(operands[0].type, operands[2].type):
+        raise SqlError(
+            "SQL203",
+            f"the default of LAG is {operands[2].type.summary()}, its column {operands[0].type.summary()}",
+            place=binder.place(call.expressions[2]),
+            expected="the type of the column",
+            hint="CAST the default",
+        )
+    nullable = len(operands) < 3 or operands[2].type.nullable
+    return window.over(name, operands, replace(operands[0].type, kind=None).as_nullable(nullable))
+
+
+def _aggregate(binder: ExpressionBinder, name: str, call: exp.Expr, window: _Window) -> Rex:
+    arguments, distinct = list(call.expressions), False
+    if len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):
+        arguments, distinct = arguments[0].expressions, True
+    star = len(arguments) == 1 and isinstance(arguments[0], exp.Star)
+    place = binder.place(call)
+    if (star and name != "COUNT") or (not arguments and name == "COUNT"):
+        raise SqlError("SQL106", f"{name} takes a column here", place=place, expected=f"{name}(column)")
+    if name == "COUNT" and len(arguments) > 1:
+        raise not_supported("COUNT of several columns", place)
+    if name.startswith(("JSON_", "GROUP")):
+        raise not_supported(f"{name} with OVER", place)
+    function = find_aggregate(name)
+    assert function is not None
+    operands = [] if star else [binder.bind(a) for a in arguments]
+    if name == "LISTAGG" and len(operands) > 1 and not isinstance(operands[1], Literal):
+        raise SqlError(
+            "SQL203",
+            "the separator of LISTAGG is not a constant",
+            place=binder.place(arguments[1]),
+            expected="a text: LISTAGG(column, ', ')",
+        )
+    result = function.infer([o.type for o in operands], place, grouped=window.never_empty)
+    if name == "SUM":
+        return _sum(window, operands[0], result, distinct)
+    if name == "AVG":
+        return _average(window, operands[0], result, distinct)
+    if name in VARIANCES:
+        return _variance(window, operands[0], result, *VARIANCES[name])
+    return window.over(name, operands, result, distinct and name not in ("MIN", "MAX"))
+
+
+def _count(window: _Window, operand: Rex, distinct: bool = False) -> Rex:
+    return window.over("COUNT", [operand], BIGINT.not_null(), distinct)
+
+
+def _sum(window: _Window, operand: Rex, result: LogicalType, distinct: bool = False) -> Rex:
+    """The sum of no values is NULL, where there may be none."""
+    if not result.nullable:
+        return window.over("SUM", [operand], result, distinct)
+    zero = Literal(BIGINT.not_null(), 0)
+    total = window.over("$SUM0", [operand], result.not_null(), distinct)
+    some = make_call(">", [_count(window, operand, distinct), zero], window.place)
+    return make_call("CASE", [some, cast(total, result), Literal(result.as_nullable(), None)], window.place)
+
+
+def _sum_of(window: _Window, operand: Rex, distinct: bool = False) -> Rex:
+    function = find_aggregate("SUM")
+    assert function is not None
+    result = function.infer([operand.type], window.place, grouped=window.never_empty)
+    return _sum(window, operand, result, distinct)
+
+
+def _as(rex: Rex, target: LogicalType, place: Place) -> Rex:
+    """``rex`` as a type, whether nullable or not."""
+    if rex.type.as_nullable() == target.as_nullable():
+        return rex
+    return cast_rex(rex, target.as_nullable(rex.type.nullable), place)
+
+
+def _average(window: _Window, operand: Rex, result: LogicalType, distinct: bool) -> Rex:
+    total = _as(_sum_of(window, operand, distinct), result, window.place)
+    divided = make_call("/", [total, _count(window, operand, distinct)], window.place)
+    return _as(divided, result, window.place)
+
+
+def _variance(window: _Window, operand: Rex, result: LogicalType, sample: bool, root: bool) -> Rex:
+    place = window.place
+    operand = _as(operand, result, place)
+    square = make_call("*", [operand, operand], place)
+    total = _as(_sum_of(window, operand), result, place)
+    count = _count(window, operand)
+    number = _as(count, result, place)
+    mean = make_call("/", [make_call("*", [total, total], place), number], place)
+    rest = make_call("-", [_sum_of(window, square), mean], place)
+    if sample:
+        one = number_literal("1", place)
+        alone = make_call("=", [count, one], place)
+        number = make_call("CASE", [alone, null_literal(), make_call("-", [count, one], place)], place)
+    out = make_call("/", [rest, number], place)
+    if root:
+        out = make_call("POWER", [out, number_literal("0.5", place)], place)
+    return _as(out, result, place)
+
+
+# the window
+
+
+def _window(binder: ExpressionBinder, node: exp.Expr) -> _Window:
+    spec = node
+    base = node.args.get("alias")
+    if base is not None:
+        if any(node.args.get(part) for part in ("partition_by", "order", "spec")):
+            raise not_supported("a window that builds on another", binder.place(node))
+        spec = _named(binder, base)
+    partition = tuple(binder.bind(e) for e in spec.args.get("partition_by") or ())
+    order = spec.args.get("order")
+    keys = tuple(
+        (binder.bind(o.this), not o.args.get("desc"), not o.args.get("nulls_first"))
+        for o in (() if order is None else order.expressions)
+    )
+    written = spec.args.get("spec")
+    return _Window(partition, keys, None if written is None else _frame(binder, written), binder.place(node))
+
+
+def _named(binder: ExpressionBinder, name: exp.Expr) -> exp.Expr:
+    window = binder.named_windows.get(name.name)
+    if window is None:
+        raise SqlError(
+            "SQL105",
+            f"there is no window '{name.name}'",
+            place=binder.place(name),
+            expected="a window of the WINDOW clause",
+            hint=nearest(name.name, binder.named_windows),
+        )
+    return window
+
+
+def _frame(binder: ExpressionBinder, spec: exp.Expr) -> Frame:
+    args = spec.args
+    rows = args["kind"] == "ROWS"
+    lower = _bound(binder, spec, args["start"], args.get("start_side"), rows)
+    upper = CURRENT_ROW
+    if args.get("end") is not None:
+        upper = _bound(binder, spec, args["end"], args.get("end_side"), rows)
+    order = ("UNBOUNDED_PRECEDING", "PRECEDING", "CURRENT_ROW", "FOLLOWING", "UNBOUNDED_FOLLOWING")
+    first, last = order.index(lower.kind), order.index(upper.kind)
+    if first > last or lower.kind == "UNBOUNDED_FOLLOWING" or upper.kind == "UNBOUNDED_PRECEDING":
+        raise SqlError(
+            "SQL105",
+            f"a frame cannot go from {lower.text} to {upper.text}",
+            place=binder.place(spec),
+            expected="a beginning before its end",
+        )
+    return Frame(rows, lower, upper)
+
+
+def _bound(binder: ExpressionBinder, spec: exp.Expr, value: object, side: str | None, rows: bool) -> Bound:
+    if side is None:
+        return CURRENT_ROW
+    if not isinstance(value, exp.Expr):
+        return Bound("UNBOUNDED_PRECEDING" if side == "PRECEDING" else "UNBOUNDED_FOLLOWING")
+    offset = binder.bind(value)
+    wanted = offset.type.is_integer if rows else offset.type.root == "INTERVAL_DAY_TIME"
+    negative = isinstance(offset, Literal) and str(offset.value).startswith("-")
+    if not isinstance(offset, Literal) or not wanted or negative:
+        raise SqlError(
+            "SQL105",
+            f"the bound of a frame of {'ROWS' if rows else 'RANGE'} is no "
+            + ("number of rows" if rows else "length of time"),
+            place=binder.place(value),
+            expected="a constant: 2 PRECEDING" if rows else "a constant: INTERVAL '10' SECOND PRECEDING",
+        )
+    return Bound("PRECEDING" if side == "PRECEDING" else "FOLLOWING", offset)

@@ -1,0 +1,40 @@
+"""The operator of OVER windows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from execnodes.errors import Place
+from execnodes.rex import Literal
+from planner.algebra import AggCall, Field, Order, Single
+from planner.over_frames import Frame
+
+__all__ = ["OverAggregate"]
+
+
+@dataclass(frozen=True)
+class OverAggregate(Single):
+    """Rows with the values of aggregates over a frame of their partition appended.
+
+    Arguments of ``calls`` behind the fields of the input are ``constants``, in which the offset of a bound of the frame
+    is too. Each call has a name; its field has a number behind it where the input has a field of that name.
+    """
+
+    partition: tuple[int, ...]
+    order: Order
+    frame: Frame
+    calls: tuple[AggCall, ...]
+    constants: tuple[Literal, ...] = ()
+    place: Place | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        taken = {n for n, _ in self.input.fields}
+        out: list[Field] = []
+        for call in self.calls:
+            name, again = call.name or "", 0
+            while name in taken:
+                name, again = f"{call.name}_{again}", again + 1
+            taken.add(name)
+            out.append((name, call.type))
+        return (*self.input.fields, *out)

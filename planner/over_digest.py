@@ -1,0 +1,34 @@
+"""The text by which Flink's plans describe OVER windows.
+
+Source: Flink's ``OverAggregateUtil`` and the ``explainTerms`` of ``StreamPhysicalOverAggregate``.
+"""
+
+from __future__ import annotations
+
+from planner.algebra import AggCall, field_names
+from planner.over_algebra import OverAggregate
+from planner.physical import Physical
+
+__all__ = ["over_aggregate"]
+
+
+def over_aggregate(node: Physical) -> list[str]:
+    """The arguments of an OverAggregate."""
+    from planner.digest import charset, expression, order_text
+
+    rel = node.rel
+    assert isinstance(rel, OverAggregate)
+    inputs = field_names(rel.input)
+    names = [*inputs, *(charset(c.value) if c.type.is_string else expression(c, ()) for c in rel.constants)]
+
+    def text(call: AggCall, name: str) -> str:
+        arguments = ", ".join(names[a] for a in call.args) or "*"
+        return f"{call.function}({'DISTINCT ' if call.distinct else ''}{arguments}) AS {name}"
+
+    keys = ", ".join(inputs[k] for k in rel.partition)
+    return [
+        *([f"partitionBy=[{keys}]"] if keys else []),
+        f"orderBy=[{order_text(rel.order, rel.input)}]",
+        f"window=[ {rel.frame.text}]",
+        f"select=[{', '.join([*inputs, *map(text, rel.calls, field_names(rel)[len(inputs) :])])}]",
+    ]
