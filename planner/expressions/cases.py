@@ -54,6 +54,7 @@ def boolean_case(branches: Sequence[Branch], unknown_as: NullAs, type: LogicalTy
         return None
     if not any(is_always_true(v) or is_always_false(v) or is_null_literal(v) for v in values) and unknown_as != "FALSE":
         return None
+    constant = all(is_always_true(v) or is_always_false(v) for v in values)
     terms: list[Rex] = []
     not_terms: list[Rex] = []
     for b in branches:
@@ -63,6 +64,8 @@ def boolean_case(branches: Sequence[Branch], unknown_as: NullAs, type: LogicalTy
         condition = test("IS TRUE", b.condition) if b.condition.type.nullable else b.condition
         if not is_always_false(b.value):
             terms.append(and_([condition, b.value, *not_terms]))
+        if constant and is_always_true(b.value):
+            continue  # a OR (NOT a AND b) is a OR b
         not_terms.append(test("IS NOT TRUE", b.condition) if b.condition.type.nullable else not_(b.condition))
     return or_(terms) if terms else FALSE
 

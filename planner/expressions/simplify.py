@@ -65,7 +65,7 @@ class Simplifier:
 
     def simplify(self, rex: Rex, unknown_as: NullAs = "UNKNOWN") -> Rex:
         op = kind(rex)
-        if not isinstance(rex, Call):
+        if not isinstance(rex, Call) and not (is_null_literal(rex) and rex.type.root == "BOOLEAN"):
             return rex
         if always_null(rex):
             if rex.type.root == "BOOLEAN" and unknown_as != "UNKNOWN":
