@@ -74,11 +74,21 @@ def _join(rel: Join) -> Rel | None:
     query = _first(rel.condition)
     if query is None:
         return None
-    if query.operator != "SCALAR" or _refers(query):
+    certain = query.operator == "EXISTS" and rel.join_type == "INNER" and _is_term(rel.condition, query)
+    refers = _refers(query)
+    if query.operator == "SOME" or (query.operator == "EXISTS" and refers):
         raise not_supported(
             "this query in the condition of a join", query.place, "put it into WHERE, or into a query that is joined"
         )
-    right, value = _applied(rel.right, query, certain=False)
+    if refers or (query.operator != "SCALAR" and not certain):
+        raise SqlError(
+            "SQL152",
+            "this query cannot be in the condition of a join: Flink has no plan for it, or a wrong one",
+            place=query.place,
+            expected="a query for one value, or EXISTS as a term of an INNER JOIN, that does not refer to the outside",
+            hint="put it into WHERE, or into a query that is joined",
+        )
+    right, value = _applied(rel.right, query, certain=certain)
     value = shift(value, rel.left.width)
     join = replace(rel, right=right, condition=_replaced(rel.condition, query, value))
     width = rel.left.width
@@ -203,12 +213,6 @@ def _counts(query: SubQuery) -> Rel:
 
 
 def _some(left: Rel, query: SubQuery, to: _Left) -> tuple[Rel, Rex]:
-    if to.correlated:
-        raise not_supported(
-            "a comparison with ANY or ALL of a query that refers to the row around",
-            query.place,
-            "compare with MIN or MAX",
-        )
     rel = query.rel
     extreme = "MIN" if query.comparison in (">", ">=") else "MAX"
     nullable = rel.fields[0][1].nullable
@@ -221,11 +225,14 @@ def _some(left: Rel, query: SubQuery, to: _Left) -> tuple[Rel, Rex]:
     if not nullable:
         m, c = refs_to(right)
         right = Project(right, (m, c, c), ("m", "c", "d"))
-    joined = to.join(left, right, "INNER")
-    m, total, known = refs_to(joined)[left.width :]
+    if to.correlated:
+        right = Project(right, (*refs_to(right), TRUE), (*field_names(right), "trueLiteral"))
+    joined = to.counted(left, right)
+    m, total, known, *there = refs_to(joined)[left.width :]
+    none = or_([*(test("IS NULL", t) for t in there), compare("=", total, Literal(INT.not_null(), 0))])
     holds = compare(query.comparison, query.operands[0], m)
     operands: list[Rex] = [
-        compare("=", total, Literal(INT.not_null(), 0)),
+        none,
         FALSE,
         test("IS TRUE", holds),
         TRUE,
