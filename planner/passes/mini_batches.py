@@ -24,12 +24,13 @@ from planner.algebra import (
     replace_inputs,
 )
 from planner.config import value
+from planner.over_algebra import OverAggregate
 from planner.time_algebra import IntervalJoin, TemporalJoin, WatermarkAssigner
 from planner.window_algebra import WindowAggregate, WindowTable
 
 __all__ = ["assign_mini_batches", "mini_batches"]
 
-_PASSES_ON = (Calc, ChangelogNormalize, DropUpdateBefore, Exchange, Sink, Union, WatermarkAssigner)
+_PASSES_ON = (Calc, ChangelogNormalize, DropUpdateBefore, Exchange, OverAggregate, Sink, Union, WatermarkAssigner)
 """Operators for which alone no mini-batches are made."""
 
 
@@ -67,4 +68,6 @@ def _waits(rel: Rel) -> bool:
         return rel.event_time
     if isinstance(rel, (WindowAggregate, WindowTable)):
         return rel.position.is_rowtime
-    return isinstance(rel, Rank) and any(rel.input.fields[i][1].kind == "ROWTIME" for i, _, _ in rel.order)
+    return isinstance(rel, (OverAggregate, Rank)) and any(
+        rel.input.fields[i][1].kind == "ROWTIME" for i, _, _ in rel.order
+    )

@@ -9,15 +9,17 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from execnodes.errors import RunError
 from execnodes.nodes.over_aggregate import range_ttl
+from execnodes.runtime.cache import RunCache
 from execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
 from execnodes.runtime.kernels._walks import Frame
 from execnodes.runtime.kernels.over_aggregate import ProctimeOverKernel, RowtimeOverKernel
 from execnodes.runtime.memory_state import MemoryState
+from execnodes.runtime.state import KeyedState, MemoryRunStore
 from execnodes.specs import AggCall
 from execnodes.types import BIGINT, DOUBLE, INT, STRING, LogicalType, parse_type, row_type
 from tests.kernels.reference import UPDATE_AFTER
@@ -285,6 +287,21 @@ def test_event_time(events, keys, given_frame, ttl, cuts, clock, steps) -> None:
     assert not state.tables[0], "nothing waits behind the end of time"
     if flink.is_range:
         assert not any(state.tables), "nothing is kept that no frame can reach"
+
+
+@settings(max_examples=50)
+@given(EVENTS, KEYS, FRAMES, st.sampled_from([0, 10]), CUTS, CLOCK, st.lists(st.integers(0, 6), min_size=1, max_size=8))
+def test_event_time_over_sorted_runs(events, keys, given_frame, ttl, cuts, clock, steps) -> None:
+    kernel = RowtimeOverKernel(ROW, keys, calls_of(ANY_FRAME), given_frame, *CONSTANTS, 1)
+    memory, store = MemoryState(kernel), MemoryRunStore()
+    now, mark = 1000, -2
+    for n, batch in enumerate([*split(events, cuts), []]):
+        now += clock[n % len(clock)]
+        before, mark = mark, mark + steps[n % len(steps)]
+        runs = KeyedState(store, RunCache(None), kernel.tables, "test")
+        mine = memory.step([frame(batch)], now, [ttl], Watermark(before, mark))
+        theirs = runs.step(kernel, [frame(batch)], now, [ttl], Watermark(before, mark))
+        assert sorted(rows_of(mine), key=repr) == sorted(rows_of(theirs), key=repr)
 
 
 NUMBERS = st.lists(

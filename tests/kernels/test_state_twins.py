@@ -20,10 +20,12 @@ from execnodes.ranking import (
 )
 from execnodes.runtime.cache import RunCache
 from execnodes.runtime.kernel import Kernel, StagedKernel, StateTable, fetch_state
+from execnodes.runtime.kernels._walks import Frame
 from execnodes.runtime.kernels.deduplicate import DeduplicateKernel
 from execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
 from execnodes.runtime.kernels.group_table_aggregate import GroupTableAggregateKernel
 from execnodes.runtime.kernels.join import JoinKernel
+from execnodes.runtime.kernels.over_aggregate import ProctimeOverKernel
 from execnodes.runtime.kernels.rank import rank_kernel
 from execnodes.runtime.memory_state import MemoryState
 from execnodes.runtime.state import KeyedState, MemoryRunStore
@@ -62,6 +64,9 @@ KERNELS: dict[str, tuple[Kernel, bool]] = {
         rank_kernel(ROW, (1,), ORDER, VariableRange(end_index=2), AppendFastStrategy(), False, True),
         False,
     ),
+    "over": (ProctimeOverKernel(ROW, (0,), CALLS, Frame(True)), False),
+    "over rows": (ProctimeOverKernel(ROW, (0, 1), CALLS, Frame(True, 2)), False),
+    "over time": (ProctimeOverKernel(ROW, (), CALLS, Frame(False, 2)), False),
     "first rows": (rank_kernel(ROW, (0,), SortSpec(fields=()), RANGE, AppendFastStrategy(), True, False), False),
 }
 
