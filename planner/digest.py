@@ -55,8 +55,14 @@ from planner.table_aggregates import TableAggregate, table_aggregate
 from planner.table_functions import FunctionCorrelate
 from planner.time_algebra import IntervalJoin, LookupJoin, TemporalJoin, WatermarkAssigner
 from planner.time_digest import interval_join, lookup_join, temporal_join, watermark_assigner
-from planner.window_algebra import GlobalWindowAggregate, LocalWindowAggregate, WindowAggregate, WindowTable
-from planner.window_digest import global_window_aggregate, local_window_aggregate, window_aggregate, window_table
+from planner.window_algebra import GlobalWindowAggregate, LocalWindowAggregate, WindowAggregate, WindowJoin, WindowTable
+from planner.window_digest import (
+    global_window_aggregate,
+    local_window_aggregate,
+    window_aggregate,
+    window_join,
+    window_table,
+)
 
 __all__ = ["calcite_type", "call_text", "describe", "expression", "needed_retractions", "order_text", "scan_arguments"]
 
@@ -559,6 +565,7 @@ _DESCRIPTIONS: dict[type[Rel], tuple[str, Callable[[Physical], list[str]]]] = {
     WatermarkAssigner: ("WatermarkAssigner", watermark_assigner),
     DropUpdateBefore: ("DropUpdateBefore", lambda node: []),
     WindowTable: ("WindowTableFunction", window_table),
+    WindowJoin: ("WindowJoin", window_join),
     WindowAggregate: ("WindowAggregate", window_aggregate),
     LocalWindowAggregate: ("LocalWindowAggregate", local_window_aggregate),
     GlobalWindowAggregate: ("GlobalWindowAggregate", global_window_aggregate),

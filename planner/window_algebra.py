@@ -11,10 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from execnodes.errors import Place
+from execnodes.rex import Rex
 from execnodes.ttl import format_ttl
 from execnodes.types import BIGINT, LogicalType
 from execnodes.windows import format_duration
-from planner.algebra import AggCall, Field, Rel, Single, fresh_name, unique_names
+from planner.algebra import AggCall, Field, Join, Pair, Rel, Single, fresh_name, unique_names
 from planner.phased import Accumulators, phased_calls
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "Property",
     "TimeWindow",
     "WindowAggregate",
+    "WindowJoin",
     "WindowPosition",
     "WindowTable",
     "window_fields",
@@ -197,3 +199,18 @@ class GlobalWindowAggregate(Single):
     @property
     def fields(self) -> tuple[Field, ...]:
         return self.original.fields
+
+
+@dataclass(frozen=True)
+class WindowJoin(Pair):
+    """A join of rows that are in the same window; ``condition``, over left ++ right, is what it asks besides."""
+
+    condition: Rex
+    join_type: str
+    left_position: WindowPosition
+    right_position: WindowPosition
+    place: Place | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return Join(self.left, self.right, self.condition, self.join_type).fields

@@ -8,12 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from planner.algebra import field_names
+from planner.algebra import field_names, unique_names
 from planner.phased_digest import accumulators, grouped, merged
 from planner.physical import Physical
-from planner.window_algebra import GlobalWindowAggregate, LocalWindowAggregate, Property, WindowAggregate, WindowTable
+from planner.window_algebra import (
+    GlobalWindowAggregate,
+    LocalWindowAggregate,
+    Property,
+    WindowAggregate,
+    WindowJoin,
+    WindowTable,
+)
 
-__all__ = ["global_window_aggregate", "local_window_aggregate", "window_aggregate", "window_table"]
+__all__ = ["global_window_aggregate", "local_window_aggregate", "window_aggregate", "window_join", "window_table"]
 
 _PROPERTIES = {"WindowStart": "start", "WindowEnd": "end", "Rowtime": "rowtime", "Proctime": "proctime"}
 
@@ -57,6 +64,22 @@ def global_window_aggregate(node: Physical) -> list[str]:
     assert isinstance(below, LocalWindowAggregate)
     keys = field_names(rel.input)[: len(rel.group)]
     return _arguments(rel.group, node, keys, [*map(merged, below.kept.calls), *_told(rel.original.properties)])
+
+
+def window_join(node: Physical) -> list[str]:
+    """The arguments of a WindowJoin."""
+    from planner.digest import JOIN_NAMES, expression
+
+    rel = node.rel
+    assert isinstance(rel, WindowJoin)
+    both = unique_names([*field_names(rel.left), *field_names(rel.right)])
+    return [
+        f"leftWindow=[{rel.left_position.text(field_names(rel.left))}]",
+        f"rightWindow=[{rel.right_position.text(field_names(rel.right))}]",
+        f"joinType=[{JOIN_NAMES[rel.join_type]}]",
+        f"where=[{expression(rel.condition, both)}]",
+        f"select=[{', '.join(field_names(rel))}]",
+    ]
 
 
 def _told(properties: Sequence[Property]) -> list[str]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from planner.algebra import rel_type
+from planner.expressions.ops import and_, conjunctions
 from planner.lowering.aggregates import agg_calls
 from planner.lowering.base import Json, Lowering, NodeKind
+from planner.lowering.joins import join_spec
+from planner.passes.push_filters import is_equi_key
 from planner.physical import Physical
-from planner.window_algebra import GlobalWindowAggregate, LocalWindowAggregate, WindowAggregate, WindowTable
+from planner.window_algebra import GlobalWindowAggregate, LocalWindowAggregate, WindowAggregate, WindowJoin, WindowTable
 
 __all__ = ["NODES"]
 
@@ -60,7 +63,20 @@ def _global(lowering: Lowering, node: Physical) -> Json:
     }
 
 
+def _join(lowering: Lowering, node: Physical) -> Json:
+    rel = node.rel
+    assert isinstance(rel, WindowJoin)
+    width = rel.left.width
+    rest = and_(t for t in conjunctions(rel.condition) if not is_equi_key(t, width))
+    return {
+        "joinSpec": join_spec(rel.join_type, rel.condition, width, rest),
+        "leftWindowing": rel.left_position.to_json(),
+        "rightWindowing": rel.right_position.to_json(),
+    }
+
+
 NODES = {
+    WindowJoin: NodeKind("stream-exec-window-join_1", _join, _TIME_ZONE),
     WindowTable: NodeKind("stream-exec-window-table-function_1", _table, _TIME_ZONE),
     WindowAggregate: NodeKind("stream-exec-window-aggregate_1", _aggregate, _TIME_ZONE),
     LocalWindowAggregate: NodeKind("stream-exec-local-window-aggregate_1", _local, _TIME_ZONE),

@@ -23,7 +23,7 @@ from planner.algebra import (
     Sort,
     Union,
 )
-from planner.window_algebra import GlobalWindowAggregate, TimeWindow, WindowAggregate, WindowTable
+from planner.window_algebra import GlobalWindowAggregate, TimeWindow, WindowAggregate, WindowJoin, WindowTable
 
 __all__ = ["WindowProperties", "window_properties"]
 
@@ -42,6 +42,14 @@ class WindowProperties:
     @property
     def columns(self) -> frozenset[int]:
         return frozenset((*self.starts, *self.ends, *self.times))
+
+    def alike(self, other: WindowProperties) -> bool:
+        """Whether the windows are the same."""
+        return (self.window, self.time_type.root, self.time_type.kind) == (
+            other.window,
+            other.time_type.root,
+            other.time_type.kind,
+        )
 
     def grouped_by(self, group: Sequence[int]) -> bool:
         """Whether ``group`` has both start and end of the window."""
@@ -70,6 +78,8 @@ def window_properties(rel: Rel) -> WindowProperties | None:
         kept = [_places(row) for row in rel.projects]
         every = {i: [p for p in at if all(p in k.get(i, ()) for k in kept)] for i, at in kept[0].items()}
         return _moved(rel.input, every)
+    if isinstance(rel, WindowJoin):
+        return _of_join(rel)
     if isinstance(rel, Union):
         return _of_union([window_properties(s) for s in rel.sources])
     if isinstance(rel, Aggregate):
@@ -94,10 +104,20 @@ def _moved(below: Rel, places: Mapping[int, Sequence[int]]) -> WindowProperties 
     return None if found is None else found.moved(lambda i: places.get(i, ()))
 
 
+def _of_join(rel: WindowJoin) -> WindowProperties | None:
+    """What both sides say, of an outer join only the side that has all its rows (``getJoinWindowProperties``)."""
+    left, right = window_properties(rel.left), window_properties(rel.right)
+    width = rel.left.width
+    moved = None if right is None else right.moved(lambda i: [i + width])
+    if rel.join_type in ("SEMI", "ANTI") or moved is None or left is None:
+        return left
+    return replace(left, starts=left.starts + moved.starts, ends=left.ends + moved.ends, times=left.times + moved.times)
+
+
 def _of_union(parts: Sequence[WindowProperties | None]) -> WindowProperties | None:
     """What all inputs say alike."""
     known = [p for p in parts if p is not None]
-    if len(known) < len(parts) or any((p.window, p.time_type) != (known[0].window, known[0].time_type) for p in known):
+    if len(known) < len(parts) or not all(p.alike(known[0]) for p in known):
         return None
 
     def shared(of: Callable[[WindowProperties], Sequence[int]]) -> tuple[int, ...]:

@@ -56,7 +56,7 @@ from planner.physical import DeleteKind, Kinds, Physical, UpdateKind, kinds_of
 from planner.table_aggregates import TableAggregate
 from planner.table_functions import FunctionCorrelate
 from planner.time_algebra import IntervalJoin, LookupJoin, TemporalJoin, WatermarkAssigner
-from planner.window_algebra import WindowAggregate, WindowTable
+from planner.window_algebra import WindowAggregate, WindowJoin, WindowTable
 
 __all__ = ["infer_changelog"]
 
@@ -133,6 +133,11 @@ def _provided(rel: Rel, inputs: tuple[Physical, ...], mini_batch: bool) -> Kinds
         return _ALL
     if isinstance(rel, TemporalJoin):
         return inputs[0].kinds
+    if isinstance(rel, WindowJoin):
+        for i in inputs:
+            if not i.is_insert_only:
+                raise _not_consumed("a join within windows", i, _INSERT, rel.place)
+        return _INSERT
     if isinstance(rel, IntervalJoin):
         for below in inputs:
             if not below.is_insert_only:
@@ -381,6 +386,7 @@ _VISITORS: dict[type[Rel], Callable[[Physical, UpdateKind], Physical | None]] = 
     ChangelogNormalize: _normalize,
     DropUpdateBefore: _drop,
     WindowAggregate: _aggregate,
+    WindowJoin: _passed,
     WindowTable: _passed,
 }
 

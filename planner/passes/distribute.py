@@ -31,7 +31,7 @@ from planner.passes.multi_joins import common_keys
 from planner.passes.push_filters import equi_keys
 from planner.table_aggregates import TableAggregate
 from planner.time_algebra import IntervalJoin, TemporalJoin, WatermarkAssigner
-from planner.window_algebra import WindowAggregate
+from planner.window_algebra import WindowAggregate, WindowJoin
 
 __all__ = ["distribute"]
 
@@ -51,7 +51,7 @@ def distribute(rel: Rel) -> Rel:
         return replace(rel, input=_exchanged(inputs[0], rel.partition))
     if isinstance(rel, Sort):
         return replace(rel, input=_exchanged(inputs[0], ()))
-    if isinstance(rel, (Join, TemporalJoin, IntervalJoin)):
+    if isinstance(rel, (Join, TemporalJoin, IntervalJoin, WindowJoin)):
         keys = equi_keys(rel.rest if isinstance(rel, IntervalJoin) else rel.condition, rel.left.width)
         return replace(
             rel,

@@ -26,7 +26,7 @@ from planner.algebra import (
 from planner.config import value
 from planner.over_algebra import OverAggregate
 from planner.time_algebra import IntervalJoin, TemporalJoin, WatermarkAssigner
-from planner.window_algebra import WindowAggregate, WindowTable
+from planner.window_algebra import WindowAggregate, WindowJoin, WindowTable
 
 __all__ = ["assign_mini_batches", "mini_batches"]
 
@@ -66,6 +66,8 @@ def _waits(rel: Rel) -> bool:
         return rel.right_time is not None
     if isinstance(rel, IntervalJoin):
         return rel.event_time
+    if isinstance(rel, WindowJoin):
+        return rel.left_position.is_rowtime
     if isinstance(rel, (WindowAggregate, WindowTable)):
         return rel.position.is_rowtime
     return isinstance(rel, (OverAggregate, Rank)) and any(

@@ -25,6 +25,7 @@ from planner.algebra import (
 from planner.expressions.ops import call, kind, substitute, with_operands
 from planner.metadata.window_properties import window_properties
 from planner.passes.interval_joins import to_interval_join
+from planner.passes.window_joins import to_window_join
 from planner.table_aggregates import TableAggregate
 from planner.table_functions import FunctionCorrelate
 from planner.time_algebra import TemporalJoin
@@ -47,9 +48,9 @@ def materialize_time_attributes(rel: Rel) -> Rel:
     if isinstance(rel, TableAggregate):
         return replace(rel, input=_materialized(inputs[0], range(rel.input.width)))
     if isinstance(rel, Join):
-        near = to_interval_join(rel, *inputs)
-        if near is not None:
-            return near
+        timed = to_interval_join(rel, *inputs) or to_window_join(rel, *inputs)
+        if timed is not None:
+            return timed
         left, right = (_materialized(i, range(i.width)) for i in inputs)
         fields = [*left.fields, *right.fields]
         return replace(rel, left=left, right=right, condition=_retyped(rel.condition, fields))

@@ -11,11 +11,10 @@ from dataclasses import replace
 
 from execnodes.errors import SqlError
 from execnodes.rex import InputRef, Rex
-from planner.algebra import Aggregate, Calc, Expand, Join, Rank, Rel, field_names, fresh_name
+from planner.algebra import Aggregate, Calc, Expand, Rank, Rel, field_names, fresh_name
 from planner.binding.errors import not_supported
 from planner.expressions.ops import input_refs, remap
 from planner.metadata.window_properties import WindowProperties, window_properties
-from planner.passes.push_filters import equi_keys
 from planner.python_operators import is_python
 from planner.window_algebra import Property, WindowAggregate, WindowPosition, WindowTable
 
@@ -133,17 +132,10 @@ def refuse_in_windows(rel: Rel) -> Rel | None:
     """Leaves all as it is.
 
     Raises:
-        SqlError: SQL150, for a top-N query or a join within windows, which are operators of their own in Flink
-            (``WindowUtil``, ``WindowJoinUtil``).
+        SqlError: SQL150, for a top-N query within windows, which is an operator of its own in Flink (``WindowUtil``).
     """
     if isinstance(rel, Rank):
         found = window_properties(rel.input)
         if found is not None and found.grouped_by(rel.partition):
             raise not_supported("a top-N query of each window", rel.place)
-    if isinstance(rel, Join):
-        sides = [window_properties(rel.left), window_properties(rel.right)]
-        pairs = equi_keys(rel.condition, rel.left.width)
-        keys = [[p[side] for p in pairs] for side in (0, 1)]
-        if all(p is not None and p.grouped_by(k) for p, k in zip(sides, keys, strict=True)):
-            raise not_supported("a join of windows", rel.place)
     return None

@@ -203,20 +203,20 @@ def test_nodes_that_do_not_run_here_are_checked_as_far_as_they_are_known() -> No
     plan = join_plan()
     plan["nodes"][4] = {
         "id": 5,
-        "type": "stream-exec-window-join_1",
-        "joinSpec": "anything",
-        "leftWindowin": True,
+        "type": "stream-exec-delta-join_1",
+        "condition": "anything",
+        "leftJoinKey": True,
         "inputProperties": plan["nodes"][4]["inputProperties"],
         "outputType": plan["nodes"][4]["outputType"],
         "description": "",
     }
     error = refused(plan)
-    assert (error.code, error.hint) == ("PLAN045", "did you mean 'leftWindowing' or 'rightWindowing'?")
+    assert (error.code, error.hint) == ("PLAN045", "did you mean 'leftJoinKeys' or 'rightJoinKeys'?")
     graph = ExecGraph.from_json(plan, strict_unknown=False)
-    assert [w.pointer for w in graph.warnings] == ["/nodes/4/leftWindowin"]
-    assert graph.node(5).unknown_keys == ("/leftWindowin",)
+    assert [w.pointer for w in graph.warnings] == ["/nodes/4/leftJoinKey"]
+    assert graph.node(5).unknown_keys == ("/leftJoinKey",)
     assert graph.to_json() == plan
-    with pytest.raises(PlanError, match="window-join") as caught:
+    with pytest.raises(PlanError, match="delta-join") as caught:
         graph.node(5).translate(graph.input_types(5), {})
     assert caught.value.code == "PLAN035"
 

@@ -70,11 +70,6 @@ def test_arguments(call: str, code: str, words: str) -> None:
             f"FROM {TUMBLE}) WHERE rn <= 2",
             "top-N query of each window",
         ),
-        (
-            f"SELECT x.k, 1 FROM {TUMBLE} x JOIN {TUMBLE} y ON x.k = y.k AND x.window_start = y.window_start "
-            "AND x.window_end = y.window_end",
-            "join of windows",
-        ),
         ("SELECT k, COUNT(*) FROM t GROUP BY k, TUMBLE(ts, INTERVAL '5' SECOND)", "TUMBLE"),
     ],
 )

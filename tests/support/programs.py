@@ -59,6 +59,7 @@ CLASSES = (
     "Values",
     "WatermarkAssigner",
     "WindowAggregate",
+    "WindowJoin",
     "WindowTableFunction",
 )
 """The classes of programs whose operators are this project's."""

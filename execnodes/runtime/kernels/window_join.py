@@ -1,0 +1,187 @@
+"""Joins within windows: each row with the rows of the other side that are in the same window.
+
+Source of the semantics: Flink's ``WindowJoinOperator``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+
+from execnodes.changelog import KIND, RowKind, column, columns
+from execnodes.errors import RunError
+from execnodes.runtime.calc import CalcTransform
+from execnodes.runtime.kernel import NO_WATERMARK, StateTable, Step, Watermark
+from execnodes.runtime.kernels._net import (
+    EventTimeBase,
+    Ints,
+    framed,
+    ids_of,
+    lookup_frame,
+    nulls,
+    stable_order,
+    stamped,
+    state_columns,
+    truth,
+)
+from execnodes.runtime.kernels.window_slices import Slicing, local_times
+from execnodes.specs import JoinSpec
+from execnodes.types import LogicalType
+
+__all__ = ["WindowJoinKernel"]
+
+_NUMBER, _DUE, _END = "@n", "@due", "@end"
+
+
+@dataclass(frozen=True)
+class WindowJoinKernel(EventTimeBase):
+    """Keeps the rows of both sides until the watermark closes their window, and joins them then.
+
+    Rows of a closed window are dropped. Nothing has a TTL.
+
+    Attributes:
+        left_type, right_type: ROW types of the inputs.
+        spec: the keys and the further condition.
+        ends: per side, the field that holds the end of the window.
+        slicing: the windows.
+        time_zone: the session's time zone, for the condition.
+    """
+
+    left_type: LogicalType
+    right_type: LogicalType
+    spec: JoinSpec
+    ends: tuple[int, int]
+    slicing: Slicing
+    time_zone: str = "UTC"
+
+    @cached_property
+    def _types(self) -> tuple[LogicalType, LogicalType]:
+        return self.left_type, self.right_type
+
+    @cached_property
+    def _keys(self) -> tuple[list[str], list[str]]:
+        return [column(k) for k in self.spec.left_keys], [column(k) for k in self.spec.right_keys]
+
+    @cached_property
+    def _condition(self) -> CalcTransform | None:
+        rest = self.spec.non_equi_condition
+        return None if rest is None else CalcTransform((rest,), None, self.time_zone)
+
+    @cached_property
+    def tables(self) -> tuple[StateTable, ...]:
+        out = []
+        for name, row in zip(("left-records", "right-records"), self._types, strict=True):
+            schema = {**state_columns(row), _END: pl.Int64(), _NUMBER: pl.Int64(), _DUE: pl.Int64()}
+            out.append(StateTable(name, 0, (_NUMBER,), (_NUMBER,), schema, due=_DUE))
+        return (*out, StateTable("arrived", 0, (), (), {_NUMBER: pl.Int64()}))
+
+    def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+        return [None, None, lookup_frame(next((f for f in inputs if f.height), inputs[0]), ())]
+
+    def advance(
+        self,
+        inputs: Sequence[pl.DataFrame],
+        state: Sequence[pl.DataFrame],
+        now: int,
+        ttl: Sequence[int],
+        watermark: Watermark,
+    ) -> Step:
+        """One micro-batch; see :class:`execnodes.runtime.kernel.EventTimeKernel`.
+
+        Raises:
+            RunError: RUN061, when an input is not insert-only.
+        """
+        first = int(state[2][_NUMBER][0]) if state[2].height else 0
+        reached = watermark.now if watermark.now > watermark.before else NO_WATERMARK
+        sides: list[pl.DataFrame] = []
+        upserts: list[pl.DataFrame | None] = []
+        deletes: list[pl.DataFrame | None] = []
+        arrived = 0
+        for side, frame in enumerate(inputs):
+            fresh = self._arrived(side, frame, first + arrived, watermark.before)
+            arrived += frame.height
+            due = fresh[_DUE].to_numpy() <= reached
+            stays = fresh.filter(~due)
+            waited = state[side].filter(pl.col(_DUE) <= reached)
+            sides.append(pl.concat([waited[fresh.columns], fresh.filter(due)]))
+            upserts.append(stamped(stays, now) if stays.height else None)
+            deletes.append(waited[[_NUMBER]] if waited.height else None)
+        number = pl.DataFrame({_NUMBER: [first + arrived]}, schema={_NUMBER: pl.Int64()})
+        output = self._output(sides[0], sides[1], now)
+        return Step(output, [*upserts, stamped(number, now) if arrived else None], [*deletes, None])
+
+    def _arrived(self, side: int, frame: pl.DataFrame, number: int, before: int) -> pl.DataFrame:
+        """The rows that are not late, with the columns of the state."""
+        if KIND in frame.columns:
+            if (frame[KIND] != RowKind.INSERT).any():
+                raise RunError(
+                    "RUN061",
+                    "WindowJoin got a change that is not an insertion",
+                    expected="insert-only inputs",
+                )
+            frame = frame.drop(KIND)
+        ends = local_times(frame[column(self.ends[side])], self.slicing.zone)
+        made = [
+            pl.Series(_END, ends, dtype=pl.Int64),
+            pl.Series(_NUMBER, np.arange(number, number + frame.height), dtype=pl.Int64),
+            pl.Series(_DUE, self.slicing.due(ends), dtype=pl.Int64),
+        ]
+        return frame.hstack(made).filter(pl.col(_DUE) > before)
+
+    def _output(self, left: pl.DataFrame, right: pl.DataFrame, now: int) -> pl.DataFrame:
+        """The joined rows of windows that close, by the end of the window."""
+        left, right = left.sort(_END, _NUMBER), right.sort(_END, _NUMBER)
+        lefts, rights = self._pairs(left, right)
+        both = self._beside(left, right, lefts, rights)
+        if self._condition is not None and both.height:
+            holds = truth(self._condition(both, now)[column(0)])
+            both, lefts, rights = both.filter(holds), lefts[holds], rights[holds]
+        met = [np.isin(np.arange(f.height), rows) for f, rows in ((left, lefts), (right, rights))]
+        kind = self.spec.join_type
+        if kind in ("SEMI", "ANTI"):
+            return left.filter(met[0] if kind == "SEMI" else ~met[0])[columns(len(self.left_type.fields))]
+        parts, ends = [both], [left[_END][lefts]]
+        nobody = np.full(max(left.height, right.height), -1, np.int64)
+        if kind in ("LEFT", "FULL"):
+            alone = np.flatnonzero(~met[0])
+            parts.append(self._beside(left, right, alone, nobody[: len(alone)]))
+            ends.append(left[_END][alone])
+        if kind in ("RIGHT", "FULL"):
+            alone = np.flatnonzero(~met[1])
+            parts.append(self._beside(left, right, nobody[: len(alone)], alone))
+            ends.append(right[_END][alone])
+        return pl.concat(parts)[np.argsort(pl.concat(ends).to_numpy(), kind="stable")]
+
+    def _pairs(self, left: pl.DataFrame, right: pl.DataFrame) -> tuple[Ints, Ints]:
+        """Pairs of rows of one window with equal keys."""
+        names = columns(len(self._keys[0]))
+        rows, keyed = [], []
+        for frame, keys in ((left, self._keys[0]), (right, self._keys[1])):
+            keep = np.ones(frame.height, bool)
+            for key, filters in zip(keys, self.spec.filter_nulls, strict=True):
+                if filters:
+                    keep &= frame[key].is_not_null().to_numpy()
+            mine = np.flatnonzero(keep)
+            rows.append(mine)
+            found = [frame[k][mine].alias(n) for k, n in zip(keys, names, strict=True)]
+            keyed.append(framed([*found, frame[_END][mine]], len(mine)))
+        _, (ours, theirs) = ids_of(keyed, [*names, _END])
+        order = stable_order(theirs)
+        sorted_codes = theirs[order]
+        starts, ends = np.searchsorted(sorted_codes, ours, "left"), np.searchsorted(sorted_codes, ours, "right")
+        counts = ends - starts
+        offsets = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+        return np.repeat(rows[0], counts), rows[1][order[np.repeat(starts, counts) + offsets]]
+
+    def _beside(self, left: pl.DataFrame, right: pl.DataFrame, lefts: Ints, rights: Ints) -> pl.DataFrame:
+        """Rows of both sides beside each other, NULLs for -1."""
+        found: list[pl.Series] = []
+        for frame, row, rows in ((left, self.left_type, lefts), (right, self.right_type, rights)):
+            padded = bool(len(rows)) and rows[0] < 0
+            for name, dtype in state_columns(row).items():
+                found.append(nulls(name, dtype, len(rows)) if padded else frame[name][rows])
+        return framed([s.alias(column(i)) for i, s in enumerate(found)], len(lefts))
