@@ -179,6 +179,7 @@ NO_EFFECT_PREFIXES: dict[str, str] = {
     "table.exec.async-ml-predict.": _OWN,
     "table.exec.async-vector-search.": _OWN,
     "table.exec.delta-join.": "there are no delta joins",
+    "table.exec.interval-join.": "rows of an interval join leave as soon as nothing can meet them",
     "table.exec.sort.": _BATCH,
     "table.exec.spill-compression.": _BATCH,
     "table.exec.local-hash-agg.": _BATCH,
