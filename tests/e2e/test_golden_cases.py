@@ -42,6 +42,10 @@ def test_same_plan_as_flink(name: str, shared: Path) -> None:
     assert ours == theirs
 
 
+def test_every_case_is_in_scope(shared: Path) -> None:
+    assert {p.parent.name for p in (shared / "cases").glob("*/script.sql")} == set(IN_SCOPE)
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize("name", IN_SCOPE)
 def test_same_rows_as_flink(

@@ -61,7 +61,7 @@ IN_SCOPE = (
     "window_tvf_tumble",
     "withttl_group_agg",
 )
-"""Cases that use only operators this version runs."""
+"""Every case, by the name of its folder."""
 
 
 _KEYED = ("sink_upsert_materializer_print",)
