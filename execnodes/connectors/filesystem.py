@@ -82,7 +82,8 @@ CONNECTOR = Connector(
         Option(
             "source.max-files-per-trigger",
             OptionType.INTEGER,
-            "How many new files a micro-batch reads at most. Not set: 128 MiB, 512 MiB in a plan without state.",
+            "How many new files a micro-batch reads at most. Not set: 128 MiB for each parallel task, 256 MiB in a "
+            "plan without state.",
             role=Role.SOURCE,
             minimum=1,
         ),

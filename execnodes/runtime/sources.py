@@ -33,11 +33,11 @@ _FILE_SCHEMA = "path string, modificationTime timestamp, length long, content bi
 
 _CLOSING = "closing"
 
-_BATCH_BYTES = 128 << 20
-"""Bytes of files in one micro-batch where the table says nothing else. An operator with state has all its rows of a
-key group in memory at once."""
+_TASK_BYTES = 128 << 20
+"""Bytes of files that a micro-batch has for each of its parallel tasks, where the table says nothing else; as much as
+Spark packs into one partition. An operator with state has all its rows of a key group in memory at once."""
 
-_BATCH_BYTES_STATELESS = 512 << 20
+_TASK_BYTES_STATELESS = 256 << 20
 """The same for a plan without state, whose rows only pass through."""
 
 
@@ -278,8 +278,9 @@ class Sources:
             if files:
                 reader = reader.option("maxFilesPerTrigger", files)
             else:
-                limit = _BATCH_BYTES if self._graph.levels else _BATCH_BYTES_STATELESS
-                reader = reader.option("maxBytesPerTrigger", limit)
+                tasks = int(self._options.get("parallelism.default", "2"))
+                limit = _TASK_BYTES if self._graph.levels else _TASK_BYTES_STATELESS
+                reader = reader.option("maxBytesPerTrigger", limit * tasks)
             return reader.load(source.options["path"]).select(
                 F.col("path"),
                 F.concat(
