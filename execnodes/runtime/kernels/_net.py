@@ -47,7 +47,9 @@ __all__ = [
     "stamped",
     "state_columns",
     "truth",
+    "unmatched",
     "with_kind",
+    "within",
 ]
 
 Ints = npt.NDArray[np.int64]
@@ -387,6 +389,20 @@ def _segments(groups: Ints) -> tuple[Ints, Ints]:
     changes = np.flatnonzero(groups[1:] != groups[:-1]) + 1
     begins = np.concatenate([np.zeros(min(len(groups), 1), np.int64), changes])
     return begins, np.diff(np.append(begins, len(groups)))
+
+
+def within(sizes: Ints) -> Ints:
+    """0 .. n - 1 for each size n, one after another."""
+    return np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+
+
+def unmatched(frame: pl.DataFrame, keys: Sequence[str], filter_nulls: Sequence[bool]) -> Bools:
+    """Which rows can have no match in a join: those with NULL in a key where NULL matches nothing."""
+    out = np.zeros(frame.height, bool)
+    for key, filters in zip(keys, filter_nulls, strict=True):
+        if filters:
+            out |= frame[key].is_null().to_numpy()
+    return out
 
 
 def ranks(codes: Ints, backwards: bool = False) -> Ints:

@@ -19,7 +19,7 @@ from execnodes.changelog import column
 from execnodes.errors import RunError
 from execnodes.runtime.kernels._accumulators import Changes, Fold, Total, TotalOrZero, aligned
 from execnodes.runtime.kernels._functions import accumulator
-from execnodes.runtime.kernels._net import Bools, Ints, positions, ranks
+from execnodes.runtime.kernels._net import Bools, Ints, positions, ranks, within
 from execnodes.runtime.kernels._walks import Walk
 from execnodes.specs import AggCall
 from execnodes.types import LogicalType
@@ -346,7 +346,7 @@ class Lag(Running):
             default = seen.third[walk.highs - 1].cast(self._result)
             found = found.zip_with(pl.Series(place >= 0), default)
         size = np.minimum(lengths + count, offset)
-        tails = order[np.repeat(begins + lengths + count - size, size) + _within(size)]
+        tails = order[np.repeat(begins + lengths + count - size, size) + within(size)]
         after = (
             pl.DataFrame([pl.Series("g", np.repeat(np.arange(walk.parts), size)), values[tails].alias("v")])
             .group_by("g", maintain_order=True)
@@ -354,11 +354,6 @@ class Lag(Running):
         )
         lists = aligned(after["v"], positions(after["g"].to_numpy(), walk.parts)).cast(pl.List(self._dtype))
         return found, [lists.fill_null(pl.Series([[]], dtype=lists.dtype)).alias(self._list)]
-
-
-def _within(sizes: Ints) -> Ints:
-    """0 .. n - 1 for each size n, one after another."""
-    return np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
 
 
 def _summed(walk: Walk, steps: Ints, start: Ints) -> Ints:

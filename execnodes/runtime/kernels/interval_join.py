@@ -27,6 +27,8 @@ from execnodes.runtime.kernels._net import (
     stamped,
     state_columns,
     truth,
+    unmatched,
+    within,
 )
 from execnodes.specs import JoinSpec
 from execnodes.types import LogicalType
@@ -201,7 +203,7 @@ class IntervalJoinKernel(EventTimeBase):
         # As in Flink event time begins in 1970, also before there is a watermark.
         waits = (max(watermark, 0) < times + reach) & (self.lower <= self.upper)
         if not self._outer[side]:
-            waits &= ~self._unmatched(side, arrived)
+            waits &= ~unmatched(arrived, self._keys[side], self.spec.filter_nulls)
         frame = pl.concat([stored[list(table.schema)], fresh])
         met = frame[_MET].to_numpy().copy()
         return _Rows(frame, stored.height, np.concatenate([np.ones(stored.height, bool), waits]), met)
@@ -213,14 +215,6 @@ class IntervalJoinKernel(EventTimeBase):
         if times.dtype.is_temporal():
             times = times.cast(pl.Datetime("ms")).to_physical()
         return times.cast(pl.Int64).fill_null(0).to_numpy()
-
-    def _unmatched(self, side: int, frame: pl.DataFrame) -> Bools:
-        """Which rows have NULL in a key where NULL matches nothing."""
-        out = np.zeros(frame.height, bool)
-        for key, filters in zip(self._keys[side], self.spec.filter_nulls, strict=True):
-            if filters:
-                out |= frame[key].is_null().to_numpy()
-        return out
 
     def _joined(self, left: _Rows, right: _Rows, lefts: Ints, rights: Ints, now: int) -> pl.DataFrame:
         """The joined rows of some left with some right ones, which are marked as met."""
@@ -247,7 +241,8 @@ class IntervalJoinKernel(EventTimeBase):
         if not len(lefts) or not len(rights) or self.lower > self.upper:
             return lefts[:0], rights[:0]
         frames = left.frame[lefts], right.frame[rights]
-        matching = [~self._unmatched(side, frame) for side, frame in enumerate(frames)]
+        filters = self.spec.filter_nulls
+        matching = [~unmatched(frame, keys, filters) for frame, keys in zip(frames, self._keys, strict=True)]
         lefts, rights = lefts[matching[0]], rights[matching[1]]
         names = columns(len(self._keys[0]))
         keyed = [
@@ -264,9 +259,7 @@ class IntervalJoinKernel(EventTimeBase):
         high = mine * (len(known) + 1) + np.searchsorted(known, times - self.lower, "right")
         starts, ends = np.searchsorted(words, low, "left"), np.searchsorted(words, high, "left")
         counts = np.maximum(ends - starts, 0)
-        total = int(counts.sum())
-        offsets = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
-        return np.repeat(lefts, counts), rights[order[np.repeat(starts, counts) + offsets]]
+        return np.repeat(lefts, counts), rights[order[np.repeat(starts, counts) + within(counts)]]
 
     def _own(self, side: int, frame: pl.DataFrame) -> list[pl.Series]:
         return [frame[n] for n in columns(len(self._types[side].fields))]

@@ -27,6 +27,8 @@ from execnodes.runtime.kernels._net import (
     stamped,
     state_columns,
     truth,
+    unmatched,
+    within,
 )
 from execnodes.runtime.kernels.window_slices import Slicing, local_times
 from execnodes.specs import JoinSpec
@@ -161,11 +163,7 @@ class WindowJoinKernel(EventTimeBase):
         names = columns(len(self._keys[0]))
         rows, keyed = [], []
         for frame, keys in ((left, self._keys[0]), (right, self._keys[1])):
-            keep = np.ones(frame.height, bool)
-            for key, filters in zip(keys, self.spec.filter_nulls, strict=True):
-                if filters:
-                    keep &= frame[key].is_not_null().to_numpy()
-            mine = np.flatnonzero(keep)
+            mine = np.flatnonzero(~unmatched(frame, keys, self.spec.filter_nulls))
             rows.append(mine)
             found = [frame[k][mine].alias(n) for k, n in zip(keys, names, strict=True)]
             keyed.append(framed([*found, frame[_END][mine]], len(mine)))
@@ -174,8 +172,7 @@ class WindowJoinKernel(EventTimeBase):
         sorted_codes = theirs[order]
         starts, ends = np.searchsorted(sorted_codes, ours, "left"), np.searchsorted(sorted_codes, ours, "right")
         counts = ends - starts
-        offsets = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
-        return np.repeat(rows[0], counts), rows[1][order[np.repeat(starts, counts) + offsets]]
+        return np.repeat(rows[0], counts), rows[1][order[np.repeat(starts, counts) + within(counts)]]
 
     def _beside(self, left: pl.DataFrame, right: pl.DataFrame, lefts: Ints, rights: Ints) -> pl.DataFrame:
         """Rows of both sides beside each other, NULLs for -1."""

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from execnodes.changelog import column
-from execnodes.runtime.kernels._net import Bools, FrozenKernel, Ints
+from execnodes.runtime.kernels._net import Bools, FrozenKernel, Ints, within
 
 __all__ = ["SliceTransform", "Slicing", "closing_instants", "instants", "local_times"]
 
@@ -130,8 +130,7 @@ class Slicing(FrozenKernel):
 
 def _counted(counts: Ints) -> tuple[Ints, Ints]:
     """For each position so many rows: the position, and the number of the row there from 0."""
-    rows = np.repeat(np.arange(len(counts)), counts)
-    return rows, np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.repeat(np.arange(len(counts)), counts), within(counts)
 
 
 @dataclass(frozen=True)
