@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cli import app, plan
+from cli import app
 from cli.exit_codes import ExitCode, exit_code
 from execnodes.errors import (
     CatalogError,
@@ -129,7 +129,7 @@ def test_a_bug_is_one_line(stateplan: Command, monkeypatch: pytest.MonkeyPatch) 
     def broken(*_: object) -> None:
         raise ZeroDivisionError("division by zero")
 
-    monkeypatch.setattr(plan, "show", broken)
+    monkeypatch.setattr("plans.show.show", broken)
     answer = stateplan("plan", "show", PLAN)
     assert answer.code == ExitCode.BUG
     assert answer.err == (
@@ -155,7 +155,7 @@ def test_an_interrupted_command(
             raise sent
         os.kill(os.getpid(), sent)
 
-    monkeypatch.setattr(plan, "show", interrupted)
+    monkeypatch.setattr("plans.show.show", interrupted)
     answer = stateplan("plan", "show", PLAN)
     assert (answer.code, answer.out, answer.err) == (code, "", "")
 

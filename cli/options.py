@@ -1,0 +1,122 @@
+"""What commands have in common: their options, and how one is run so that it ends with the right exit code."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import Annotated, NoReturn
+
+import typer
+
+from cli.console import Console, make_console
+from cli.exit_codes import ExitCode, exit_code
+from execnodes.errors import OptionError, StateplanError
+
+__all__ = [
+    "EXIT_CODES",
+    "DebugOption",
+    "Format",
+    "FormatOption",
+    "InitOption",
+    "PlanArgument",
+    "QuietOption",
+    "SettingsOption",
+    "run",
+    "settings",
+]
+
+EXIT_CODES = "Exit codes: " + "; ".join(f"{code.value} {code.meaning}" for code in ExitCode) + "."
+
+
+class Format(StrEnum):
+    """Output formats."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+FormatOption = Annotated[Format, typer.Option("--format", help="Results as text or as a JSON object per line.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No notes and no progress on standard error.")]
+DebugOption = Annotated[
+    bool, typer.Option("--debug", envvar="STATEPLAN_DEBUG", help="Show the whole story of an error.")
+]
+SettingsOption = Annotated[
+    list[str],
+    typer.Option(
+        "--define",
+        "-D",
+        metavar="KEY=VALUE",
+        default_factory=list,
+        show_default=False,
+        help="Set an option before anything runs; may be repeated.",
+    ),
+]
+InitOption = Annotated[
+    str | None, typer.Option("--init", "-i", metavar="SCRIPT", help="SQL script to run first: tables and settings.")
+]
+PlanArgument = Annotated[str, typer.Argument(metavar="PLAN", help="Path or URL of a plan file.")]
+
+
+def settings(pairs: Sequence[str]) -> dict[str, str]:
+    """The options of ``-D KEY=VALUE``.
+
+    Raises:
+        OptionError: OPT401, when one has no ``=`` or no key.
+    """
+    found = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key.strip():
+            raise OptionError(
+                "OPT401",
+                f"-D {pair!r} is not an option",
+                expected="-D KEY=VALUE, such as -D table.exec.state.ttl='1 h'",
+            )
+        found[key.strip()] = value.strip()
+    return found
+
+
+def run(output: Format, quiet: bool, debug: bool, work: Callable[[Console], None]) -> None:
+    """Runs a command; ends the process with its exit code when something goes wrong."""
+    console = make_console(output.value, quiet)
+    if not debug:
+        logging.getLogger().addHandler(logging.NullHandler())  # py4j logs calls that Ctrl-C cut off
+    previous = signal.signal(signal.SIGTERM, _terminate)
+    code = ExitCode.OK
+    try:
+        work(console)
+    except StateplanError as error:
+        console.error(error)
+        code = exit_code(error)
+        if debug:
+            raise
+    except _Terminated:
+        code = ExitCode.TERMINATED
+    except KeyboardInterrupt:
+        code = ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        # the interpreter would complain when it flushes standard output at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = ExitCode.BROKEN_PIPE
+    except Exception as bug:
+        console.bug(bug)
+        code = ExitCode.BUG
+        if debug:
+            raise
+    finally:
+        console.close()
+        signal.signal(signal.SIGTERM, previous)
+    if code:
+        raise typer.Exit(code.value)
+
+
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM: ends a job the way Ctrl-C does."""
+
+
+def _terminate(*_: object) -> NoReturn:
+    raise _Terminated

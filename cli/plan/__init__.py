@@ -1,0 +1,21 @@
+"""The commands on plan files, one module each. What a command needs is loaded when it runs."""
+
+from __future__ import annotations
+
+import typer
+
+from cli.options import EXIT_CODES
+from cli.plan.compile import compile_plan
+from cli.plan.execute import execute
+from cli.plan.explain import explain
+from cli.plan.show import show
+
+__all__ = ["plan_app"]
+
+plan_app = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, epilog=EXIT_CODES, help="Compile, read and run plan files."
+)
+plan_app.command("compile")(compile_plan)
+plan_app.command("show")(show)
+plan_app.command("explain")(explain)
+plan_app.command("execute")(execute)

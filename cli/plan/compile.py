@@ -1,0 +1,49 @@
+"""``stateplan plan compile``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cli.options import (
+    DebugOption,
+    Format,
+    FormatOption,
+    InitOption,
+    QuietOption,
+    SettingsOption,
+    run,
+    settings,
+)
+
+__all__ = ["compile_plan"]
+
+
+def compile_plan(
+    pairs: SettingsOption,
+    file: Annotated[
+        str,
+        typer.Option(
+            "--file", "-f", metavar="SCRIPT", help="SQL script: tables, settings and one INSERT or STATEMENT SET."
+        ),
+    ],
+    target: Annotated[str, typer.Option("--output", "-o", metavar="PLAN", help="Path or URL to write.")],
+    init: InitOption = None,
+    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="Leave an existing plan alone.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing plan.")] = False,
+    output: FormatOption = Format.TEXT,
+    quiet: QuietOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Compile the query of a script into a plan file."""
+    from cli.session import Session
+
+    if if_not_exists and overwrite:
+        raise typer.BadParameter("--if-not-exists and --overwrite exclude each other")
+    run(
+        output,
+        quiet,
+        debug,
+        lambda console: Session(console, settings(pairs), init).compile(file, target, if_not_exists, overwrite),
+    )
