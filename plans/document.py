@@ -22,7 +22,7 @@ from execnodes.ttl import format_ttl, parse_ttl
 from plans import facts as plan_facts
 from plans import jackson, storage
 from plans.facts import PlanFacts
-from plans.jsontext import SourceMap, decode, join_pointer, loads
+from plans.jsontext import Location, SourceMap, decode, join_pointer, loads
 
 __all__ = ["PlacedWarning", "PlanDocument"]
 
@@ -244,7 +244,7 @@ class PlanDocument:
         at = self.graph.pointer(node) + "/state"
         entries = self._value(at)
         position = next(i for i, entry in enumerate(entries) if int(entry.get("index", 0)) == slot)
-        span = self._source.locations[f"{at}/{position}/ttl"].value
+        span = self._located(f"{at}/{position}/ttl").value
         return self._spliced(span.start, span.end, jackson.quote(ttl))
 
     def _with_state(self, node: ExecNode, ttls: list[int]) -> str:
@@ -255,10 +255,10 @@ class PlanDocument:
             {"index": i, "ttl": format_ttl(ms), "name": name}
             for i, (ms, name) in enumerate(zip(ttls, node.state_names, strict=True))
         ]
-        own = self._source.locations.get(f"{at}/state")
+        own = self._source.location(f"{at}/state")
         order = [key for _, key, _, _ in node.layout()]
         later = [k for k in order[order.index("state") + 1 :] if k in keys] if own is None and "state" in order else []
-        anchor = self._source.locations[f"{at}{join_pointer([later[0] if later else keys[-1]])}"]
+        anchor = self._located(f"{at}{join_pointer([later[0] if later else keys[-1]])}")
         if anchor.key is None:
             raise AssertionError("a member of an object has a key")
         before = len(self.text[: anchor.key.start].rstrip(" \t\r\n"))
@@ -275,8 +275,14 @@ class PlanDocument:
         return self.text[:start] + new + self.text[end:]
 
     def _value(self, pointer: str) -> Any:
-        span = self._source.locations[pointer].value
+        span = self._located(pointer).value
         return json.loads(self.text[span.start : span.end])
+
+    def _located(self, pointer: str) -> Location:
+        found = self._source.location(pointer)
+        if found is None:
+            raise AssertionError(f"{pointer} is in the plan")
+        return found
 
 
 def _slot(node: ExecNode, index: int | str) -> int:

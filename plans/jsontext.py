@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from json import decoder as _decoder
@@ -39,6 +40,7 @@ MAX_DEPTH = 500
 MAX_NUMBER_LENGTH = 1000
 
 _scanstring: Callable[[str, int, bool], tuple[str, int]] = _decoder.scanstring  # type: ignore[attr-defined]
+_scan_value: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once
 _SPACE = re.compile(r"[ \t\n\r]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _NUMBER_LIKE = re.compile(r"[-+.0-9][-+.\w]*")
@@ -214,11 +216,41 @@ class SourceMap:
         """
         return scan(self.text, self.file)[1]
 
+    @cached_property
+    def _members(self) -> dict[str, dict[str, Location]]:
+        return {}
+
+    @cached_property
+    def _line_starts(self) -> list[int]:
+        return [0, *(match.end() for match in _NEWLINE.finditer(self.text))]
+
+    def location(self, pointer: str) -> Location | None:
+        """The location of one value of a valid text, or None; only what lies on the way to it is read."""
+        start = len(self.text) - len(self.text.lstrip(" \t\n\r"))
+        found: Location | None = Location(Span(start, len(self.text.rstrip(" \t\n\r"))), None)
+        at = ""
+        for step in pointer.split("/")[1:]:
+            if found is None:
+                return None
+            members = self._members.get(at)
+            if members is None:
+                members = self._members[at] = _members_of(self.text, found.value.start)
+            found, at = members.get(step), f"{at}/{step}"
+        return found
+
     def nearest_location(self, pointer: str) -> tuple[str, Location]:
-        """The location of ``pointer``, or of the innermost value around it that exists, with its pointer."""
-        while pointer and pointer not in self.locations:
-            pointer = pointer.rpartition("/")[0]
-        return pointer, self.locations[pointer]
+        """The location of ``pointer``, or of the innermost value around it that exists, with its pointer.
+
+        Raises:
+            PlanError: as :func:`loads`.
+        """
+        try:
+            find: Callable[[str], Location | None] = self.location
+            while (found := find(pointer)) is None:
+                pointer = pointer.rpartition("/")[0]
+        except (ValueError, IndexError, StopIteration):  # the text is not valid: the slow reader says where
+            return pointer, self.locations[pointer]
+        return pointer, found
 
     def place(self, pointer: str, on_key: bool = False) -> Place:
         """Place of the value at ``pointer``; of its key when ``on_key``, or when it is an object or a list.
@@ -230,8 +262,35 @@ class SourceMap:
         compound = self.text[span.start] in "{["
         if location.key is not None and (on_key or compound or found != pointer):
             span, compound = location.key, False
-        line, column = line_column(self.text, span.start)
+        line = bisect_right(self._line_starts, span.start)
+        column = span.start - self._line_starts[line - 1] + 1
         return Place(self.file, line, column, 1 if compound else span.end - span.start, pointer, self.text)
+
+
+def _members_of(text: str, start: int) -> dict[str, Location]:
+    """Key or position (as in a JSON pointer) to location, for the object or list that begins at ``start``."""
+    out: dict[str, Location] = {}
+    if text[start] not in "{[":
+        return out
+    is_object = text[start] == "{"
+
+    def skip(i: int) -> int:
+        match = _SPACE.match(text, i)
+        return match.end() if match else i
+
+    i = skip(start + 1)
+    while text[i] not in "}]":
+        key, name = None, str(len(out))
+        if is_object:
+            member, end = _scanstring(text, i + 1, True)
+            key, name = Span(i, end), join_pointer([member])[1:]
+            i = skip(skip(end) + 1)
+        _, end = _scan_value(text, i)
+        out[name] = Location(Span(i, end), key)
+        i = skip(end)
+        if text[i] == ",":
+            i = skip(i + 1)
+    return out
 
 
 class _Frame:

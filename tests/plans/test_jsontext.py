@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -205,3 +206,14 @@ def test_a_byte_that_is_not_utf8_is_placed() -> None:
 def test_a_byte_order_mark_is_taken_off_and_remembered() -> None:
     assert decode(b"\xef\xbb\xbf{}") == ("{}", True)
     assert decode(b"{}") == ("{}", False)
+
+
+@pytest.mark.parametrize("name", ["join", "two_sinks"])
+def test_one_value_is_found_without_reading_the_rest(name: str) -> None:
+    text = "\n  " + (Path(__file__).parent / "data" / name / "plan.json").read_text() + " \n"
+    source = SourceMap(text)
+    found = {pointer: source.location(pointer) for pointer in scan(text)[1]}
+    assert found == scan(text)[1]
+    assert source.location("/nodes/99") is None
+    assert source.location("/flinkVersion/0") is None
+    assert "locations" not in vars(source)
