@@ -40,7 +40,7 @@ MAX_DEPTH = 500
 MAX_NUMBER_LENGTH = 1000
 
 _scanstring: Callable[[str, int, bool], tuple[str, int]] = _decoder.scanstring  # type: ignore[attr-defined]
-_scan_value: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once
+_scan_value: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 _SPACE = re.compile(r"[ \t\n\r]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _NUMBER_LIKE = re.compile(r"[-+.0-9][-+.\w]*")
