@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from enum import IntEnum
 
-__all__ = ["INSERT_ONLY", "KIND", "MODES", "RETRACT", "UPSERT", "ChangelogMode", "RowKind", "column", "columns"]
+__all__ = [
+    "INSERT_ONLY",
+    "KIND",
+    "MODES",
+    "RETRACT",
+    "UPSERT",
+    "ChangelogMode",
+    "RowKind",
+    "column",
+    "columns",
+    "joined",
+    "named",
+    "updating",
+]
 
 KIND = "kind"
 """Name of the Int8 column that carries the row kind in a frame of changes. A frame without it is insert-only."""
@@ -41,6 +54,30 @@ MODES: dict[str, ChangelogMode] = {
     "upsert-key-delete": UPSERT,
 }
 """The words for changelog modes in options of tables; of an ``upsert-key-delete`` only the key of a -D is right."""
+
+
+def joined(modes: Iterable[ChangelogMode | None]) -> ChangelogMode | None:
+    """Every kind of change in ``modes``; None where one of them is not known."""
+    out: ChangelogMode = frozenset()
+    for mode in modes:
+        if mode is None:
+            return None
+        out |= mode
+    return out
+
+
+def named(words: Collection[str]) -> ChangelogMode:
+    """The kinds that a plan names; ``~DELETE`` is a deletion of which only the key is right, other words are none."""
+    return frozenset(kind for kind in RowKind if kind.name in words or f"~{kind.name}" in words)
+
+
+def updating(update_before: bool, deletes: bool = True) -> ChangelogMode:
+    """The mode of an operator that updates its rows, with or without their old rows, and may delete them."""
+    return frozenset(
+        kind
+        for kind in RowKind
+        if (update_before or kind is not RowKind.UPDATE_BEFORE) and (deletes or kind is not RowKind.DELETE)
+    )
 
 
 def column(index: int) -> str:

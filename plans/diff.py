@@ -126,7 +126,7 @@ class _Side:
         self.graph: ExecGraph = document.graph
         self.uids = document.uids
         self.by_uid = {uid: self.graph.node(node_id) for node_id, uid in self.uids.items()}
-        self.stateful = {n.id for n in self.graph.nodes if _is_stateful(n)}
+        self.stateful = {n.id for n in self.graph.nodes if n.keeps_state}
         self.feeds_state: set[int] = set()
         for node in reversed(self.graph.nodes):
             readers = self.graph.consumers(node)
@@ -155,32 +155,6 @@ class _Side:
                     seen.add(reader.id)
                     stack.append(reader)
         return " and ".join(str(self.operator(found[i])) for i in sorted(found))
-
-
-def _is_stateful(node: ExecNode) -> bool:
-    """Whether the operator may keep state; of one that is not known well, it is assumed."""
-    return bool(node.state_names) or node.title not in _STATELESS
-
-
-_STATELESS = frozenset(
-    {
-        "table-source-scan",
-        "calc",
-        "exchange",
-        "union",
-        "sink",
-        "watermark-assigner",
-        "mini-batch-assigner",
-        "drop-update-before",
-        "expand",
-        "correlate",
-        "values",
-        "legacy-table-source-scan",
-        "data-stream-scan",
-        "window-table-function",
-    }
-)
-"""Operators that keep nothing, unless they name a state."""
 
 
 class _Comparison:

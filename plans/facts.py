@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from execnodes.errors import Place, PlanError, nearest
 from execnodes.graph import ExecGraph
+from execnodes.ttl import parse_ttl
 from plans.jsontext import join_pointer
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ FORMAT_VERSION = 1
 
 KEY = "stateplan"
 _SINK = "stream-exec-sink_"
-_NODE_KEYS = ("uid",)
+_NODE_KEYS = ("uid", "compiledTtl")
+_ORIGINS = ("hint", "option", "default")
 _FACT_KEYS = ("formatVersion", "sql", "sqlHash", "schemaHashes")
 
 _SQL_TOKEN = re.compile(
@@ -207,6 +209,8 @@ def facts_of(graph: ExecGraph, strict: bool = True) -> PlanFacts | None:
             )
         if "uid" in extra:
             _text(extra["uid"], f"{at}/uid")
+        if "compiledTtl" in extra:
+            _check_compiled_ttls(extra["compiledTtl"], f"{at}/compiledTtl")
         if _is_sink(node.type) and found is None and any(k in extra for k in _FACT_KEYS):
             found = _read(extra, at)
     return found
@@ -221,6 +225,26 @@ def _text(value: Any, pointer: str) -> str:
             expected="a text",
         )
     return value
+
+
+def _check_compiled_ttls(value: Any, pointer: str) -> None:
+    """Whether ``value`` is a list with the TTL of each state when the plan was compiled, and its origin."""
+    entries = value if isinstance(value, list) else [None]
+    for position, entry in enumerate(entries):
+        fits = isinstance(entry, dict) and set(entry) == {"ttl", "from"} and entry["from"] in _ORIGINS
+        if not fits:
+            raise PlanError(
+                "PLAN081",
+                f"{json.dumps(entry if isinstance(value, list) else value)[:60]} is not valid here",
+                place=Place(pointer=f"{pointer}/{position}" if isinstance(value, list) else pointer),
+                expected='a list of {"ttl": "1 h", "from": "hint"}, one per state; from is one of '
+                + ", ".join(_ORIGINS),
+            )
+        try:
+            parse_ttl(_text(entry["ttl"], f"{pointer}/{position}/ttl"))
+        except PlanError as error:
+            error.place = Place(pointer=f"{pointer}/{position}/ttl")
+            raise
 
 
 def _read(extra: Mapping[str, Any], at: str) -> PlanFacts:

@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from execnodes.changelog import INSERT_ONLY, ChangelogMode, RowKind
+from execnodes.changelog import ChangelogMode, RowKind
 from execnodes.graph import ExecGraph
 from execnodes.nodes.base import ExecNode
 from execnodes.support import field_names, names_text
+from plans.changelog import changelog_modes
 from plans.document import PlanDocument
 from plans.states import StateView, node_states, table
 
-__all__ = ["OperatorView", "PlanView", "changelog_modes", "show", "to_json", "to_text"]
+__all__ = ["OperatorView", "PlanView", "show", "to_json", "to_text"]
 
 WIDTH = 100
 
@@ -30,9 +31,6 @@ _KEYS: tuple[tuple[tuple[str, ...], int], ...] = (
     (("inputProperties", "requiredDistribution", "keys"), 0),
 )
 """Where nodes have the keys they work by, and of which input these are fields."""
-
-_PASS_ON = frozenset({"calc", "exchange", "watermark-assigner", "mini-batch-assigner", "expand"})
-"""Operators with one input that emit the kinds of changes they get."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +109,7 @@ def show(document: PlanDocument, session: Mapping[str, str] | None = None) -> Pl
             graph.describe(node),
             tuple(source.id for source in graph.inputs(node)),
             _keys(graph, node),
-            modes.get(node.id),
+            modes[node.id],
             node_states(node, document.uids[node.id], session),
         )
         for node in graph.nodes
@@ -134,52 +132,6 @@ def _keys(graph: ExecGraph, node: ExecNode) -> tuple[tuple[str, ...], ...]:
             names = field_names(types[side])
             found.append(tuple(names_text([i], names) for i in value if isinstance(i, int)))
     return tuple(found)
-
-
-def changelog_modes(graph: ExecGraph) -> dict[int, ChangelogMode]:
-    """The kinds of changes each operator emits (each sink: that it gets), by id, where that can be told.
-
-    Sinks say what they get, aggregations and deduplications what they emit and partly what they need;
-    operators that only pass on changes say what their neighbours do.
-    """
-    out: dict[int, ChangelogMode] = {}
-    for node in reversed(graph.nodes):
-        own = _emits(node)
-        if own is not None:
-            out[node.id] = own
-        needed = [m for m in (_takes(reader, out) for reader in graph.consumers(node)) if m is not None]
-        if node.id not in out and needed:
-            out[node.id] = needed[0]
-    for node in graph.nodes:
-        if node.id not in out and node.title in _PASS_ON:
-            known = out.get(graph.inputs(node)[0].id)
-            if known is not None:
-                out[node.id] = known
-    return out
-
-
-def _emits(node: ExecNode) -> ChangelogMode | None:
-    """What an operator emits by its own fields."""
-    data = node.to_json()
-    if node.title == "sink":
-        return frozenset(RowKind[kind] for kind in data.get("inputChangelogMode", ()))
-    if node.title == "deduplicate":
-        first = not data.get("keepLastRow") and not data.get("isRowtime")
-        return INSERT_ONLY if first or data.get("outputInsertOnly") else None
-    if node.title == "group-aggregate":
-        kinds = {RowKind.INSERT, RowKind.UPDATE_AFTER}
-        kinds |= {RowKind.UPDATE_BEFORE} if data.get("generateUpdateBefore") else set()
-        return frozenset(kinds | ({RowKind.DELETE} if data.get("needRetraction") else set()))
-    return None
-
-
-def _takes(reader: ExecNode, known: Mapping[int, ChangelogMode]) -> ChangelogMode | None:
-    """What an operator takes from an input, as far as it says."""
-    if reader.title == "sink" or reader.title in _PASS_ON:
-        return known.get(reader.id)
-    if reader.title == "deduplicate" or reader.to_json().get("needRetraction") is False:
-        return INSERT_ONLY
-    return None
 
 
 def to_json(view: PlanView) -> dict[str, Any]:

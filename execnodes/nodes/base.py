@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
+from execnodes.changelog import ChangelogMode, joined
 from execnodes.errors import PlanError, nearest
 from execnodes.model import (
     ALWAYS,
@@ -29,7 +30,7 @@ from execnodes.validation import escape
 if TYPE_CHECKING:
     from execnodes.runtime.operators import Stateful, Stateless
 
-__all__ = ["STATE_TTL", "ExecNode", "FieldRef", "StateList", "StatefulNode", "field_types", "rex_refs"]
+__all__ = ["STATE_TTL", "CompiledTtl", "ExecNode", "FieldRef", "StateList", "StatefulNode", "field_types", "rex_refs"]
 
 STATE_TTL = "table.exec.state.ttl"
 """The option that gives the TTL of states a plan says nothing about."""
@@ -38,6 +39,13 @@ StateList = Annotated[tuple[StateMetadata, ...], NULL_IS_EMPTY]
 
 _HEAD = ("id", "type", "configuration")
 _TAIL = ("input_properties", "output_type", "description", "stateplan")
+
+
+class CompiledTtl(NamedTuple):
+    """What the compiler wrote as the TTL of a state: milliseconds, and where it had that from."""
+
+    ttl: int
+    origin: Literal["hint", "option", "default"]
 
 
 class FieldRef(NamedTuple):
@@ -92,6 +100,12 @@ class ExecNode(PlanModel):
     """Whether exchanging the inputs changes what the operator means."""
     COSMETIC: ClassVar[frozenset[str]] = frozenset()
     """Attributes that may change without changing what the state of this operator means."""
+    KEEPS_STATE: ClassVar[bool] = False
+    """Whether nodes of this type keep state, with or without a TTL."""
+    EMITS: ClassVar[ChangelogMode | None] = None
+    """The kinds of changes that nodes of this type emit, whatever they get; None where it depends."""
+    TAKES: ClassVar[ChangelogMode | None] = None
+    """The kinds of changes that the inputs of nodes of this type can only have; None where it depends."""
 
     id: Index
     type: Text = ""
@@ -188,9 +202,20 @@ class ExecNode(PlanModel):
         return self.STATE_NAMES
 
     @property
+    def keeps_state(self) -> bool:
+        """Whether this node may keep state, with or without a TTL."""
+        return self.KEEPS_STATE
+
+    @property
     def states(self) -> tuple[StateMetadata, ...]:
         """The plan's state entries by index; empty when the plan has none."""
         return ()
+
+    @property
+    def compiled_ttls(self) -> tuple[CompiledTtl, ...]:
+        """What the compiler wrote as the TTL of each state, by index; empty where the plan does not say."""
+        entries = (self.stateplan or {}).get("compiledTtl")
+        return tuple(CompiledTtl(parse_ttl(e["ttl"]), e["from"]) for e in entries or ())
 
     def ttls(self, session: Mapping[str, str] | None = None) -> tuple[int, ...]:
         """TTL of each state in milliseconds: the plan's, else the node's configuration's, else ``session``'s.
@@ -217,6 +242,26 @@ class ExecNode(PlanModel):
         Nullability, length and precision may differ from those of ``output_type``.
         """
         return None
+
+    def changelog_mode(self, inputs: Sequence[ChangelogMode | None], update_before: bool) -> ChangelogMode | None:
+        """The kinds of changes it emits; None where that cannot be told. Most nodes pass on the kinds they get.
+
+        Source: Flink's ``FlinkChangelogModeInferenceProgram``.
+
+        Args:
+            inputs: the kinds of changes that each input emits.
+            update_before: whether those who read this node need the old rows of updates.
+        """
+        return joined(inputs) if self.EMITS is None else self.EMITS
+
+    def needs_update_before(self, position: int, update_before: bool) -> bool:
+        """Whether the input at ``position`` has to send the old rows of updates, where ``update_before`` says whether
+        this node has to."""
+        return update_before
+
+    def takes(self, position: int) -> ChangelogMode | None:
+        """The kinds of changes that the input at ``position`` can only have, where the node itself says so."""
+        return self.TAKES
 
     def meaning(self) -> dict[str, Any]:
         """What the operator computes, for the fingerprint: its fields without states and cosmetic ones."""
@@ -250,6 +295,8 @@ class ExecNode(PlanModel):
 
 class StatefulNode(ExecNode):
     """A node that keeps state with a TTL per entry of ``state``."""
+
+    KEEPS_STATE: ClassVar[bool] = True
 
     def _entries(self) -> tuple[StateMetadata, ...]:
         return getattr(self, "state", ())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from execnodes.changelog import ChangelogMode, updating
 from execnodes.model import Flag, Index, RexField
 from execnodes.nodes.base import FieldRef, StatefulNode, StateList, field_types, rex_refs
 from execnodes.registry import exec_node
@@ -57,6 +58,12 @@ class ChangelogNormalize(StatefulNode):
 
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         return field_types(inputs[0])
+
+    def changelog_mode(self, inputs: Sequence[ChangelogMode | None], update_before: bool) -> ChangelogMode | None:
+        return updating(self.generate_update_before)
+
+    def needs_update_before(self, position: int, update_before: bool) -> bool:
+        return False
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
         from execnodes.runtime.kernels.changelog_normalize import ChangelogNormalizeKernel

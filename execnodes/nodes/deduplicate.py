@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from execnodes.changelog import INSERT_ONLY, ChangelogMode, updating
 from execnodes.errors import PlanError
 from execnodes.model import Flag, Index
 from execnodes.nodes.base import FieldRef, StatefulNode, StateList, field_types
@@ -36,6 +37,7 @@ class Deduplicate(StatefulNode):
     VERSION: ClassVar[int] = 1
     STATE_NAMES: ClassVar[tuple[str, ...]] = ("deduplicateState",)
     COSMETIC: ClassVar[frozenset[str]] = frozenset({"generate_update_before", "output_insert_only"})
+    TAKES: ClassVar[ChangelogMode | None] = INSERT_ONLY
 
     unique_keys: tuple[Index, ...]
     is_rowtime: Flag
@@ -50,6 +52,10 @@ class Deduplicate(StatefulNode):
 
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         return field_types(inputs[0])
+
+    def changelog_mode(self, inputs: Sequence[ChangelogMode | None], update_before: bool) -> ChangelogMode | None:
+        first = not self.keep_last_row and not self.is_rowtime
+        return INSERT_ONLY if first or self.output_insert_only else updating(self.generate_update_before)
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
         from execnodes.runtime.kernels.deduplicate import DeduplicateKernel

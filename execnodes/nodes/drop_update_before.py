@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from execnodes.changelog import ChangelogMode, RowKind, joined
 from execnodes.nodes.base import ExecNode, field_types
 from execnodes.registry import exec_node
 from execnodes.types import LogicalType
@@ -31,6 +32,13 @@ class DropUpdateBefore(ExecNode):
 
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         return field_types(inputs[0])
+
+    def changelog_mode(self, inputs: Sequence[ChangelogMode | None], update_before: bool) -> ChangelogMode | None:
+        mode = joined(inputs)
+        return None if mode is None else mode - {RowKind.UPDATE_BEFORE}
+
+    def needs_update_before(self, position: int, update_before: bool) -> bool:
+        return True
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
         from execnodes.runtime.kernels.drop_update_before import DropUpdateBeforeTransform

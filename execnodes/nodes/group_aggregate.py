@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import model_validator
 
+from execnodes.changelog import INSERT_ONLY, ChangelogMode, updating
 from execnodes.errors import PlanError
 from execnodes.model import Flag, Index, custom_error
 from execnodes.nodes.base import FieldRef, StatefulNode, StateList, field_types
@@ -66,6 +67,15 @@ class Grouping(StatefulNode):
         for call in out["aggCalls"]:
             del call["name"]
         return out
+
+    def changelog_mode(self, inputs: Sequence[ChangelogMode | None], update_before: bool) -> ChangelogMode | None:
+        return updating(self.generate_update_before, deletes=self.need_retraction)
+
+    def needs_update_before(self, position: int, update_before: bool) -> bool:
+        return True
+
+    def takes(self, position: int) -> ChangelogMode | None:
+        return None if self.need_retraction else INSERT_ONLY
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
         from execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from pydantic import model_validator
 
+from execnodes.changelog import ChangelogMode, updating
 from execnodes.errors import PlanError
 from execnodes.model import custom_error
 from execnodes.nodes.base import StateList, field_types
@@ -55,6 +56,9 @@ class GroupTableAggregate(Grouping):
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         types = field_types(inputs[0])
         return (*(types[key] for key in self.grouping), *field_types(self.agg_calls[0].type))
+
+    def changelog_mode(self, inputs: Sequence[ChangelogMode | None], update_before: bool) -> ChangelogMode | None:
+        return updating(self.generate_update_before)
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
         from execnodes.runtime.kernels.group_table_aggregate import GroupTableAggregateKernel

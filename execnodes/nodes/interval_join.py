@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from execnodes.changelog import INSERT_ONLY, ChangelogMode
 from execnodes.model import Flag, Index, PlanModel
 from execnodes.nodes.base import ExecNode, FieldRef, field_types, rex_refs
 from execnodes.registry import exec_node
@@ -50,6 +51,9 @@ class IntervalJoin(ExecNode):
     NAME: ClassVar[str] = "stream-exec-interval-join"
     VERSION: ClassVar[int] = 1
     INPUTS: ClassVar[int | None] = 2
+    KEEPS_STATE: ClassVar[bool] = True
+    EMITS: ClassVar[ChangelogMode | None] = INSERT_ONLY
+    TAKES: ClassVar[ChangelogMode | None] = INSERT_ONLY
 
     interval_join_spec: IntervalJoinSpec
 

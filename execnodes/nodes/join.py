@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
+from execnodes.changelog import ChangelogMode, joined, updating
 from execnodes.model import NULL_IS_EMPTY, Index
 from execnodes.nodes.base import FieldRef, StatefulNode, StateList, field_types, rex_refs
 from execnodes.registry import exec_node
@@ -66,6 +67,11 @@ class Join(StatefulNode):
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         left, right = map(field_types, inputs)
         return left if self.join_spec.join_type in ("SEMI", "ANTI") else (*left, *right)
+
+    def changelog_mode(self, inputs: Sequence[ChangelogMode | None], update_before: bool) -> ChangelogMode | None:
+        if self.join_spec.join_type in ("INNER", "SEMI"):
+            return joined(inputs)
+        return updating(update_before)
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
         from execnodes.runtime.kernels.join import JoinKernel

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
+from execnodes.changelog import INSERT_ONLY, ChangelogMode
 from execnodes.nodes.rank import RankBase
 from execnodes.registry import exec_node
 
@@ -23,3 +25,6 @@ class Limit(RankBase):
     VERSION: ClassVar[int] = 1
     OWN_FIRST: ClassVar[tuple[str, ...]] = ("rank_range", "rank_strategy", "generate_update_before", "state")
     OWN_LAST: ClassVar[tuple[str, ...]] = ("rank_type", "partition", "order_by", "output_row_number")
+
+    def changelog_mode(self, inputs: Sequence[ChangelogMode | None], update_before: bool) -> ChangelogMode | None:
+        return INSERT_ONLY if inputs[0] == INSERT_ONLY else super().changelog_mode(inputs, update_before)

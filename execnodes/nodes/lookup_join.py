@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+from execnodes.changelog import ChangelogMode, named
 from execnodes.model import ALWAYS, NULL_IS_EMPTY, Flag, Index, JsonObject, RexField
 from execnodes.nodes.base import FieldRef, StatefulNode, StateList, field_types, rex_refs
 from execnodes.registry import exec_node
@@ -55,6 +56,13 @@ class LookupJoin(StatefulNode):
         entries = {entry[0]: entry for entry in super().layout()}
         names = [n for n in entries if n not in ("prefer_custom_shuffle", "stateplan")]
         return tuple(entries[n] for n in (*names, "prefer_custom_shuffle", "stateplan"))
+
+    @property
+    def keeps_state(self) -> bool:
+        return self.require_upsert_materialize
+
+    def takes(self, position: int) -> ChangelogMode | None:
+        return named(self.input_changelog_mode) or None
 
     @property
     def state_names(self) -> tuple[str, ...]:

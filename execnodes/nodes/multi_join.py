@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import model_validator
 
+from execnodes.changelog import ChangelogMode, joined, updating
 from execnodes.errors import PlanError
 from execnodes.model import ALWAYS, Index, PlanModel, RexField, custom_error
 from execnodes.nodes.base import FieldRef, StatefulNode, StateList, field_types, rex_refs
@@ -108,6 +109,9 @@ class MultiJoin(StatefulNode):
 
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         return tuple(t for row in inputs for t in field_types(row))
+
+    def changelog_mode(self, inputs: Sequence[ChangelogMode | None], update_before: bool) -> ChangelogMode | None:
+        return updating(update_before) if "LEFT" in self.join_types else joined(inputs)
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
         from execnodes.runtime.kernels.multi_join import MultiJoinKernel

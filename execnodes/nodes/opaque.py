@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import ConfigDict, ModelWrapValidatorHandler, PrivateAttr, model_validator
 
+from execnodes.changelog import ChangelogMode
 from execnodes.flink import FLINK_NODES
 from execnodes.model import to_json
 from execnodes.nodes.base import StatefulNode, StateList
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from execnodes.runtime.operators import Stateful, Stateless
 
 __all__ = ["OpaqueNode"]
+
+
+_STATELESS = frozenset({"legacy-table-source-scan", "data-stream-scan", "legacy-sink"})
+"""Those that keep nothing; of the others it is assumed that they do."""
 
 
 class OpaqueNode(StatefulNode):
@@ -62,6 +67,13 @@ class OpaqueNode(StatefulNode):
         if self.name == "stream-exec-lookup-join" and self.fields.get("requireUpsertMaterialize") is not True:
             return ()
         return names
+
+    @property
+    def keeps_state(self) -> bool:
+        return bool(self.state_names) or self.title not in _STATELESS
+
+    def changelog_mode(self, inputs: Sequence[ChangelogMode | None], update_before: bool) -> ChangelogMode | None:
+        return None
 
     def to_json(self) -> dict[str, Any]:
         """The node with its keys in the order they were read."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from execnodes.changelog import INSERT_ONLY, ChangelogMode
 from execnodes.errors import PlanError
 from execnodes.model import ALWAYS, Flag, Index, PlanModel, RexField, custom_error
 from execnodes.nodes.base import ExecNode, FieldRef, field_types
@@ -105,6 +106,9 @@ class OverAggregate(ExecNode):
     NAME: ClassVar[str] = "stream-exec-over-aggregate"
     VERSION: ClassVar[int] = 1
     COSMETIC: ClassVar[frozenset[str]] = frozenset({"unbounded_over_version"})
+    KEEPS_STATE: ClassVar[bool] = True
+    EMITS: ClassVar[ChangelogMode | None] = INSERT_ONLY
+    TAKES: ClassVar[ChangelogMode | None] = INSERT_ONLY
 
     over_spec: OverSpec
     unbounded_over_version: Annotated[int, Field(strict=True)] | None = None

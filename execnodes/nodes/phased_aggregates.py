@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import model_validator
 
+from execnodes.changelog import INSERT_ONLY, ChangelogMode, updating
 from execnodes.errors import PlanError
 from execnodes.model import Flag, Index, RowTypeField, custom_error
 from execnodes.nodes.base import ExecNode, FieldRef, StatefulNode, StateList, field_types
@@ -79,6 +80,7 @@ class LocalGroupAggregate(ExecNode):
 
     NAME: ClassVar[str] = "stream-exec-local-group-aggregate"
     VERSION: ClassVar[int] = 1
+    EMITS: ClassVar[ChangelogMode | None] = INSERT_ONLY
 
     grouping: tuple[Index, ...]
     agg_calls: tuple[AggCall, ...]
@@ -101,6 +103,12 @@ class LocalGroupAggregate(ExecNode):
 
     def meaning(self) -> dict[str, Any]:
         return nameless(super().meaning(), "aggCalls")
+
+    def needs_update_before(self, position: int, update_before: bool) -> bool:
+        return True
+
+    def takes(self, position: int) -> ChangelogMode | None:
+        return None if self.need_retraction else INSERT_ONLY
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
         from execnodes.runtime.kernels._partials import LocalTransform, Partials
@@ -164,6 +172,9 @@ class GlobalGroupAggregate(StatefulNode):
     def meaning(self) -> dict[str, Any]:
         return nameless(super().meaning(), "aggCalls")
 
+    def changelog_mode(self, inputs: Sequence[ChangelogMode | None], update_before: bool) -> ChangelogMode | None:
+        return updating(self.generate_update_before, deletes=self.need_retraction)
+
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
         from execnodes.runtime.kernels._partials import Partials
         from execnodes.runtime.kernels.global_group_aggregate import GlobalGroupAggregateKernel
@@ -203,6 +214,7 @@ class IncrementalGroupAggregate(StatefulNode):
     NAME: ClassVar[str] = "stream-exec-incremental-group-aggregate"
     VERSION: ClassVar[int] = 1
     STATE_NAMES: ClassVar[tuple[str, ...]] = ("incrementalGroupAggregateState",)
+    EMITS: ClassVar[ChangelogMode | None] = INSERT_ONLY
 
     partial_agg_grouping: tuple[Index, ...]
     final_agg_grouping: tuple[Index, ...]

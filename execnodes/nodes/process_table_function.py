@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from execnodes.changelog import RowKind
+from execnodes.changelog import ChangelogMode, RowKind, named
 from execnodes.model import ALWAYS, JsonObject, Text
 from execnodes.nodes.base import ExecNode
 from execnodes.registry import exec_node
@@ -50,6 +50,17 @@ class ProcessTableFunction(ExecNode):
         call = self.function_call
         name = str(call.get("internalName") or call.get("catalogName") or call.get("systemName") or "?")
         return name.removeprefix("$").rpartition("$")[0] if name.startswith("$") else name
+
+    def changelog_mode(self, inputs: Sequence[ChangelogMode | None], update_before: bool) -> ChangelogMode | None:
+        return named(self.output_changelog_mode) or None
+
+    def needs_update_before(self, position: int, update_before: bool) -> bool:
+        return True
+
+    def takes(self, position: int) -> ChangelogMode | None:
+        modes = self.input_changelog_modes
+        known = modes[position] if position < len(modes) else ()
+        return named(known) or None
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
         from execnodes.runtime.kernels.changelog_functions import FromChangelogTransform, ToChangelogTransform

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from execnodes.changelog import INSERT_ONLY, ChangelogMode, updating
 from execnodes.model import Flag
 from execnodes.nodes.base import FieldRef, StatefulNode, StateList, field_types
 from execnodes.ranking import (
@@ -84,6 +85,15 @@ class RankBase(StatefulNode):
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         types = field_types(inputs[0])
         return (*types, BIGINT.not_null()) if self.output_row_number else types
+
+    def changelog_mode(self, inputs: Sequence[ChangelogMode | None], update_before: bool) -> ChangelogMode | None:
+        return updating(self.generate_update_before)
+
+    def needs_update_before(self, position: int, update_before: bool) -> bool:
+        return not isinstance(self.rank_strategy, (AppendFastStrategy, UpdateFastStrategy))
+
+    def takes(self, position: int) -> ChangelogMode | None:
+        return INSERT_ONLY if isinstance(self.rank_strategy, AppendFastStrategy) else None
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
         from execnodes.runtime.kernels._topn import TopN

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from execnodes.changelog import ChangelogMode, named
 from execnodes.errors import PlanError, RunError
 from execnodes.model import Flag, Index, to_json
 from execnodes.nodes.base import FieldRef, StatefulNode, StateList, field_types
@@ -59,6 +60,20 @@ class Sink(StatefulNode):
     state: StateList = ()
     input_upsert_key: tuple[Index, ...] | None = None
     conflict_strategy: ConflictStrategy | None = None
+
+    @property
+    def keeps_state(self) -> bool:
+        return self.require_upsert_materialize
+
+    def changelog_mode(self, inputs: Sequence[ChangelogMode | None], update_before: bool) -> ChangelogMode | None:
+        """A sink emits nothing: the kinds of changes that it gets."""
+        return self.takes(0)
+
+    def needs_update_before(self, position: int, update_before: bool) -> bool:
+        return "UPDATE_BEFORE" in self.input_changelog_mode
+
+    def takes(self, position: int) -> ChangelogMode | None:
+        return named(self.input_changelog_mode)
 
     @property
     def state_names(self) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from execnodes.changelog import INSERT_ONLY, ChangelogMode
 from execnodes.nodes.base import ExecNode, FieldRef, field_types
 from execnodes.ranking import SortSpec, order_text
 from execnodes.registry import exec_node
@@ -29,6 +30,8 @@ class Sort(ExecNode):
 
     NAME: ClassVar[str] = "stream-exec-sort"
     VERSION: ClassVar[int] = 1
+    KEEPS_STATE: ClassVar[bool] = True
+    EMITS: ClassVar[ChangelogMode | None] = INSERT_ONLY
 
     order_by: SortSpec
 
@@ -38,6 +41,9 @@ class Sort(ExecNode):
 
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         return field_types(inputs[0])
+
+    def needs_update_before(self, position: int, update_before: bool) -> bool:
+        return True
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
         from execnodes.runtime.kernels.sort import SortKernel

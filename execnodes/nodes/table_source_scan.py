@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from execnodes.changelog import ChangelogMode
+from execnodes.errors import StateplanError
 from execnodes.nodes.base import ExecNode
 from execnodes.registry import exec_node
 from execnodes.specs import (
@@ -37,6 +39,17 @@ class TableSourceScan(ExecNode):
     INPUTS: ClassVar[int | None] = 0
 
     scan_table_source: DynamicTableSource
+
+    def changelog_mode(self, inputs: Sequence[ChangelogMode | None], update_before: bool) -> ChangelogMode | None:
+        table = self.scan_table_source.table.resolved_table
+        if table is None or table.options is None:
+            return None
+        from execnodes.connectors.registry import source_changelog_mode
+
+        try:
+            return source_changelog_mode(table.options)
+        except StateplanError:  # a connector of Flink's that is not known here
+            return None
 
     def meaning(self) -> dict[str, Any]:
         spec = self.scan_table_source

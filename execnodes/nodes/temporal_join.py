@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from execnodes.changelog import ChangelogMode
 from execnodes.model import Flag
 from execnodes.nodes.base import FieldRef, StatefulNode, StateList, field_types, rex_refs
 from execnodes.registry import exec_node
@@ -55,6 +56,12 @@ class TemporalJoin(StatefulNode):
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         left, right = map(field_types, inputs)
         return (*left, *right)
+
+    def changelog_mode(self, inputs: Sequence[ChangelogMode | None], update_before: bool) -> ChangelogMode | None:
+        return inputs[0]
+
+    def needs_update_before(self, position: int, update_before: bool) -> bool:
+        return update_before and position == 0
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
         from execnodes.runtime.kernels.temporal_join import ProcessingTimeJoinKernel, TemporalJoinKernel

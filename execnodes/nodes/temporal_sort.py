@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from execnodes.changelog import INSERT_ONLY, ChangelogMode
 from execnodes.nodes.base import ExecNode, FieldRef, field_types
 from execnodes.ranking import SortSpec, order_text
 from execnodes.registry import exec_node
@@ -28,6 +29,9 @@ class TemporalSort(ExecNode):
 
     NAME: ClassVar[str] = "stream-exec-temporal-sort"
     VERSION: ClassVar[int] = 1
+    KEEPS_STATE: ClassVar[bool] = True
+    EMITS: ClassVar[ChangelogMode | None] = INSERT_ONLY
+    TAKES: ClassVar[ChangelogMode | None] = INSERT_ONLY
 
     order_by: SortSpec
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import model_validator
 
+from execnodes.changelog import INSERT_ONLY, ChangelogMode
 from execnodes.errors import PlanError
 from execnodes.model import RexField, custom_error
 from execnodes.nodes.base import ExecNode
@@ -32,6 +33,7 @@ class Values(ExecNode):
     NAME: ClassVar[str] = "stream-exec-values"
     VERSION: ClassVar[int] = 1
     INPUTS: ClassVar[int | None] = 0
+    EMITS: ClassVar[ChangelogMode | None] = INSERT_ONLY
 
     tuples: tuple[tuple[RexField, ...], ...]
 

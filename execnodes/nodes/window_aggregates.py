@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import model_validator
 
+from execnodes.changelog import INSERT_ONLY, ChangelogMode
 from execnodes.model import Flag, Index, RowTypeField
 from execnodes.nodes.base import ExecNode, FieldRef, field_types
 from execnodes.nodes.phased_aggregates import call_texts, check_arguments, nameless
@@ -31,6 +32,8 @@ _STATE = "window-aggs"
 
 class _Windowed(ExecNode):
     """What the three have in common."""
+
+    EMITS: ClassVar[ChangelogMode | None] = INSERT_ONLY
 
     def meaning(self) -> dict[str, Any]:
         return nameless(super().meaning(), "aggCalls")
@@ -101,6 +104,12 @@ class LocalWindowAggregate(_Windowed):
         yield from super().field_refs()
         yield from self._refs(self.windowing, self.grouping, self.agg_calls)
 
+    def needs_update_before(self, position: int, update_before: bool) -> bool:
+        return True
+
+    def takes(self, position: int) -> ChangelogMode | None:
+        return None if self.need_retraction else INSERT_ONLY
+
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
         from execnodes.runtime.operators import Stateless
 
@@ -128,6 +137,7 @@ class GlobalWindowAggregate(_Windowed):
 
     NAME: ClassVar[str] = "stream-exec-global-window-aggregate"
     VERSION: ClassVar[int] = 1
+    KEEPS_STATE: ClassVar[bool] = True
 
     grouping: tuple[Index, ...]
     agg_calls: tuple[AggCall, ...]
@@ -196,6 +206,7 @@ class WindowAggregate(_Windowed):
 
     NAME: ClassVar[str] = "stream-exec-window-aggregate"
     VERSION: ClassVar[int] = 1
+    KEEPS_STATE: ClassVar[bool] = True
 
     grouping: tuple[Index, ...]
     agg_calls: tuple[AggCall, ...]
@@ -211,6 +222,12 @@ class WindowAggregate(_Windowed):
         types = field_types(inputs[0])
         told = (property_type(p) for p in self.named_window_properties)
         return (*(types[key] for key in self.grouping), *(call.type for call in self.agg_calls), *told)
+
+    def needs_update_before(self, position: int, update_before: bool) -> bool:
+        return True
+
+    def takes(self, position: int) -> ChangelogMode | None:
+        return None if self.need_retraction else INSERT_ONLY
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
         from execnodes.runtime.kernels._net import state_columns

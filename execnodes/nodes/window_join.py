@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from execnodes.changelog import INSERT_ONLY, ChangelogMode
 from execnodes.nodes.base import ExecNode, FieldRef, field_types, rex_refs
 from execnodes.nodes.window_table_function import slicing_of
 from execnodes.registry import exec_node
@@ -35,6 +36,9 @@ class WindowJoin(ExecNode):
     NAME: ClassVar[str] = "stream-exec-window-join"
     VERSION: ClassVar[int] = 1
     INPUTS: ClassVar[int | None] = 2
+    KEEPS_STATE: ClassVar[bool] = True
+    EMITS: ClassVar[ChangelogMode | None] = INSERT_ONLY
+    TAKES: ClassVar[ChangelogMode | None] = INSERT_ONLY
 
     join_spec: JoinSpec
     left_windowing: Windowing

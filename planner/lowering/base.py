@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from execnodes.nodes.base import STATE_TTL
 from execnodes.ttl import format_ttl, parse_ttl
 from planner.algebra import Order
 from planner.physical import Physical
@@ -27,12 +28,14 @@ class Lowering:
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self.options = options
-        self.ttl = parse_ttl(options.get("table.exec.state.ttl", "0 ms"))
+        self.ttl = parse_ttl(options.get(STATE_TTL, "0 ms"))
         self.catalog_objects = options.get("table.plan.compile.catalog-objects", "ALL").upper()
 
     def state(self, index: int, ttl: int | None, name: str) -> Json:
-        """A state entry; ``ttl`` in milliseconds, from a hint, or None for the TTL of the job."""
-        return {"index": index, "ttl": format_ttl(self.ttl if ttl is None else ttl), "name": name}
+        """A state entry; ``ttl`` in milliseconds, from a hint, or None for the TTL of the job. ``from`` is no part of
+        Flink's plan: see :attr:`ExecNode.compiled_ttls`."""
+        origin = "hint" if ttl is not None else "option" if STATE_TTL in self.options else "default"
+        return {"index": index, "ttl": format_ttl(self.ttl if ttl is None else ttl), "name": name, "from": origin}
 
     def configuration(self, defaults: Defaults) -> Json:
         """The values of the options that a node consumes."""

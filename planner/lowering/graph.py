@@ -66,6 +66,7 @@ class _Graph:
         if kind.configuration and not python:
             data["configuration"] = self.lowering.configuration(kind.configuration)
         data |= kind.fields(self.lowering, node)
+        compiled = [{"ttl": entry["ttl"], "from": entry.pop("from")} for entry in data.get("state", ())]
         if inputs:
             data["inputProperties"] = _input_properties(node.rel)
         data["outputType"] = rel_type(node.rel).to_json()
@@ -75,7 +76,8 @@ class _Graph:
         if shareable and key in self.known:
             return self.known[key]
         number = len(self.nodes) + 1
-        made, _ = node_from_json({"id": number, **data})
+        ours = {"stateplan": {"compiledTtl": compiled}} if compiled else {}
+        made, _ = node_from_json({"id": number, **data, **ours})
         self.nodes.append(made)
         self.edges += [(i, number) for i in inputs]
         self.known[key] = number

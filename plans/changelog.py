@@ -1,0 +1,65 @@
+"""Which kinds of changes flow in a plan, told from the plan alone.
+
+A plan records what an operator emits only in part: flags such as ``generateUpdateBefore``, the changelog mode a sink
+gets. The rest is inferred as Flink's ``FlinkChangelogModeInferenceProgram`` did when the plan was made: whether updates
+come with their old rows is asked for from the sinks down, the kinds of changes follow from the sources up.
+"""
+
+from __future__ import annotations
+
+from execnodes.changelog import ChangelogMode
+from execnodes.graph import ExecGraph
+from execnodes.nodes.base import ExecNode
+
+__all__ = ["changelog_modes"]
+
+
+def changelog_modes(graph: ExecGraph) -> dict[int, ChangelogMode | None]:
+    """The kinds of changes each operator emits (each sink: that it gets), by id; None where that cannot be told.
+
+    A source whose connector is not known is taken to emit what those that read it can only take.
+    """
+    asked = _update_before(graph)
+    sources: dict[int, ChangelogMode | None] = {}
+    out = _emitted(graph, asked, sources)
+    for node in graph.nodes:
+        if out[node.id] is None and not graph.inputs(node):
+            sources[node.id] = _taken(graph, node)
+    return _emitted(graph, asked, sources) if any(sources.values()) else out
+
+
+def _update_before(graph: ExecGraph) -> dict[int, bool]:
+    """Whether those who read an operator need the old rows of updates, by id."""
+    out: dict[int, bool] = {node.id: False for node in graph.nodes}
+    for node in reversed(graph.nodes):
+        for position, source in enumerate(graph.inputs(node)):
+            out[source.id] |= node.needs_update_before(position, out[node.id])
+    return out
+
+
+def _emitted(
+    graph: ExecGraph, asked: dict[int, bool], sources: dict[int, ChangelogMode | None]
+) -> dict[int, ChangelogMode | None]:
+    out: dict[int, ChangelogMode | None] = {}
+    for node in graph.nodes:
+        inputs = [out[source.id] for source in graph.inputs(node)]
+        known = sources.get(node.id)
+        out[node.id] = node.changelog_mode(inputs, asked[node.id]) if known is None else known
+    return out
+
+
+def _taken(graph: ExecGraph, source: ExecNode) -> ChangelogMode | None:
+    """What the first operator behind ``source`` that says what it takes, takes; those between pass on what they get."""
+    seen, stack = {source.id}, [source]
+    while stack:
+        node = stack.pop()
+        for reader in graph.consumers(node):
+            position = next(i for i, other in enumerate(graph.inputs(reader)) if other.id == node.id)
+            taken = reader.takes(position)
+            if taken is not None:
+                return taken
+            passes = len(graph.inputs(reader)) == 1 and type(reader).changelog_mode is ExecNode.changelog_mode
+            if passes and reader.EMITS is None and reader.id not in seen:
+                seen.add(reader.id)
+                stack.append(reader)
+    return None

@@ -1,0 +1,59 @@
+"""The kinds of changes told from a plan are those that the planner inferred when it made it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from execnodes.changelog import ChangelogMode, RowKind
+from planner.lowering import graph as lowering
+from planner.physical import Physical
+from plans import jackson
+from plans.changelog import changelog_modes
+from plans.document import PlanDocument
+from tests.planner_query.conftest import compiled, script_of
+
+GOLDEN = sorted(Path(__file__).parent.glob("golden/*/script.sql"))
+
+
+@pytest.mark.parametrize("part", range(8))
+def test_same_as_inferred(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    inferred: dict[int, Physical] = {}
+    add = lowering._Graph.add
+
+    def remembering(self: lowering._Graph, node: Physical) -> int:
+        number = add(self, node)
+        inferred[number] = node
+        return number
+
+    monkeypatch.setattr(lowering._Graph, "add", remembering)
+    wrong, compared = [], 0
+    for script in GOLDEN[part::8][::3]:
+        inferred.clear()
+        graph = PlanDocument.parse(jackson.dumps(compiled(script_of(script.parent)))).graph
+        modes = changelog_modes(graph)
+        if any(_declared(node.title, inferred[node.id]) for node in graph.nodes):
+            continue
+        for node in graph.nodes:
+            if node.title == "sink":
+                continue
+            expected = _mode(inferred[node.id])
+            compared += 1
+            if modes[node.id] != expected:
+                wrong.append(f"{script.parent.name}: {node.title}[{node.id}] {modes[node.id]} is {expected}")
+    assert compared > 400
+    assert not wrong, "\n".join(wrong)
+
+
+def _declared(title: str, node: Physical) -> bool:
+    """Whether Flink infers what the operator does not do: deletions of two aggregations that it then made one, which
+    only counts up; that the first row in the order of any field never changes."""
+    return title == "incremental-group-aggregate" or (title == "rank" and node.is_insert_only)
+
+
+def _mode(node: Physical) -> ChangelogMode:
+    kinds = {RowKind[k] for k in node.kinds if k != "UPDATE"}
+    if "UPDATE" in node.kinds:
+        kinds |= {RowKind.UPDATE_AFTER} | ({RowKind.UPDATE_BEFORE} if node.generates_update_before else set())
+    return frozenset(kinds)
