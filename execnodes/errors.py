@@ -27,6 +27,13 @@ __all__ = [
     "nearest",
 ]
 
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+def _printable(text: str) -> str:
+    """``text`` with escapes for control characters, which it may quote from a file and a terminal would obey."""
+    return "\n".join(_CONTROL.sub(lambda c: f"\\u{ord(c.group()):04x}", line) for line in text.split("\n"))
+
 
 @dataclass(frozen=True)
 class Place:
@@ -50,7 +57,7 @@ class Place:
             parts.append(f"line {self.line}" + (f", column {self.column}" if self.column is not None else ""))
         if self.pointer is not None:
             parts.append(f"at {self.pointer or '/'}")
-        return ", ".join(parts)
+        return _printable(", ".join(parts))
 
     def excerpt(self) -> str | None:
         """The source line with the span underlined, or None when there is no source."""
@@ -59,7 +66,7 @@ class Place:
         lines = re.split(r"\r\n|\r|\n", self.source)
         if not 1 <= self.line <= len(lines):
             return None
-        text = re.sub(r"[\x00-\x1f\x7f-\x9f]", " ", lines[self.line - 1])
+        text = _CONTROL.sub(" ", lines[self.line - 1])
         if not text.strip():
             return None
         # Of a long line (a plan on one line, say) the part around the column.
@@ -101,7 +108,7 @@ class StateplanError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        lines = [f"[{self.code}] {self.message}"]
+        lines = [f"[{self.code}] {_printable(self.message)}"]
         if self.place is not None:
             where = str(self.place)
             if where:
@@ -110,9 +117,9 @@ class StateplanError(Exception):
             if excerpt:
                 lines.append(excerpt)
         if self.expected:
-            lines.append(f"  expected: {self.expected}")
+            lines.append(f"  expected: {_printable(self.expected)}")
         if self.hint:
-            lines.append(f"  hint: {self.hint}")
+            lines.append(f"  hint: {_printable(self.hint)}")
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, object]:

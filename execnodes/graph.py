@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any
 
-from execnodes.errors import Place, PlanError, nearest
+from execnodes.errors import Place, PlanError, StateplanError, nearest
 from execnodes.model import shown
 from execnodes.nodes.base import ExecNode, FieldRef
 from execnodes.registry import PlanWarning, node_from_json
@@ -125,6 +126,16 @@ class ExecGraph:
     def pointer(self, node: ExecNode | int) -> str:
         """JSON pointer of the node."""
         return f"/nodes/{self.position(node)}"
+
+    @contextlib.contextmanager
+    def placing(self, node: ExecNode | int) -> Iterator[None]:
+        """Within, an error without a place is one about ``node``."""
+        try:
+            yield
+        except StateplanError as error:
+            if error.place is None:
+                error.place = Place(pointer=self.pointer(node))
+            raise
 
     def replace(self, nodes: Iterable[ExecNode]) -> ExecGraph:
         """The same graph with these nodes instead of the ones with the same ids."""

@@ -246,9 +246,11 @@ class TableEnvironment:
         """
         from planner.restore import restore
 
-        restored = restore(document, self.catalog, self._config.to_dict())
-        notes = [str(w) for w in document.warnings] + list(restored.notes)
-        return self._sink_result(self._start(document, restored.graph), notes, "EXECUTE PLAN", document)
+        with document.placing():
+            restored = restore(document, self.catalog, self._config.to_dict())
+            notes = [str(w) for w in document.warnings] + list(restored.notes)
+            job = self._start(document, restored.graph)
+        return self._sink_result(job, notes, "EXECUTE PLAN", document)
 
     def _start(self, document: PlanDocument, graph: ExecGraph) -> JobResult:
         from execnodes.runtime.job import execute

@@ -8,8 +8,9 @@ Error codes of edits: PLAN070 to PLAN073.
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -17,7 +18,7 @@ from typing import Any, Literal
 from execnodes.errors import Place, PlanError, StateplanError, nearest
 from execnodes.fingerprint import assign_uids, uids
 from execnodes.graph import ExecGraph
-from execnodes.nodes.base import ExecNode
+from execnodes.nodes.base import STATE_TTL, ExecNode
 from execnodes.ttl import format_ttl, parse_ttl
 from plans import facts as plan_facts
 from plans import jackson, storage
@@ -75,7 +76,7 @@ class PlanDocument:
             raise PlanError(
                 "PLAN015",
                 "a part of the plan is nested too deep to be read",
-                place=Place(file=self._source.file),
+                place=self._source.place("/nodes"),
                 expected="a shallower expression or type",
             ) from None
 
@@ -119,11 +120,21 @@ class PlanDocument:
         whole = PlanFacts(given.sql, given.sql_hash, hashes, given.format_version)
         return cls(jackson.dumps(plan_facts.attach(assign_uids(graph), whole).to_json()))
 
-    def _placed(self, error: StateplanError) -> PlanError:
-        """``error`` with file, line and column in place of its JSON pointer."""
+    def _placed(self, error: StateplanError) -> StateplanError:
+        """``error`` with file, line and column beside its JSON pointer."""
         pointer = error.place.pointer if error.place else None
         place = self._source.place(pointer or "", error.code in _ON_KEY)
-        return PlanError(error.code, error.message, place=place, expected=error.expected, hint=error.hint)
+        return type(error)(error.code, error.message, place=place, expected=error.expected, hint=error.hint)
+
+    @contextlib.contextmanager
+    def placing(self) -> Iterator[None]:
+        """Within, an error that has a JSON pointer into this plan gets file, line and column."""
+        try:
+            yield
+        except StateplanError as error:
+            if error.place is None or error.place.line is not None or error.place.pointer is None:
+                raise
+            raise self._placed(error) from error.__cause__
 
     def place(self, pointer: str, on_key: bool = False) -> Place:
         """File, line and column of a JSON pointer into this document; of the key when ``on_key``."""
@@ -212,9 +223,20 @@ class PlanDocument:
             )
         if node.states:
             text = self._with_ttl(node, slot, format_ttl(ms))
-        else:
+        elif any(name == "state" for name, _, _, _ in node.layout()):
             text = self._with_state(node, [ms if i == slot else now for i, now in enumerate(node.ttls(session))])
-        self.__dict__ = PlanDocument(text, self.file, self._bom).__dict__
+        else:
+            text = self._with_option(node, format_ttl(ms))
+        edited = PlanDocument(text, self.file, self._bom)
+        if edited.graph.node(node_id).ttls()[slot] != ms:
+            raise PlanError(
+                "PLAN071",
+                f"the state {node.state_names[slot]} of node {node_id} ({node.title}) lives as long as the operator's "
+                "window needs it, whatever its TTL",
+                place=self.place(self.graph.pointer(node) + "/type"),
+                expected="a state with a TTL of its own",
+            )
+        self.__dict__ = edited.__dict__
         return self
 
     def _stateful(self, node_id: int) -> ExecNode:
@@ -249,27 +271,36 @@ class PlanDocument:
 
     def _with_state(self, node: ExecNode, ttls: list[int]) -> str:
         """The text with a state list where Flink would write it, in the style of the text around it."""
-        at = self.graph.pointer(node)
-        keys = list(self._value(at))
         entries = [
             {"index": i, "ttl": format_ttl(ms), "name": name}
             for i, (ms, name) in enumerate(zip(ttls, node.state_names, strict=True))
         ]
-        own = self._source.location(f"{at}/state")
-        order = [key for _, key, _, _ in node.layout()]
-        later = [k for k in order[order.index("state") + 1 :] if k in keys] if own is None and "state" in order else []
+        return self._with_member(self.graph.pointer(node), "state", entries, [key for _, key, _, _ in node.layout()])
+
+    def _with_option(self, node: ExecNode, ttl: str) -> str:
+        """The text with a TTL in the configuration of a node for whose state Flink has no list."""
+        at = self.graph.pointer(node)
+        if node.configuration:
+            return self._with_member(f"{at}/configuration", STATE_TTL, ttl, ())
+        return self._with_member(at, "configuration", {STATE_TTL: ttl}, [key for _, key, _, _ in node.layout()])
+
+    def _with_member(self, at: str, key: str, value: Any, order: Sequence[str]) -> str:
+        """The text with another value of a key, or with the key where it comes in ``order``, else last."""
+        keys = list(self._value(at))
+        own = self._source.location(at + join_pointer([key]))
+        later = [k for k in order[order.index(key) + 1 :] if k in keys] if own is None and key in order else []
         anchor = self._located(f"{at}{join_pointer([later[0] if later else keys[-1]])}")
         if anchor.key is None:
             raise AssertionError("a member of an object has a key")
         before = len(self.text[: anchor.key.start].rstrip(" \t\r\n"))
         blank = self.text[before : anchor.key.start]
         colon = self.text[anchor.key.end : anchor.value.start]
-        value = _styled(entries, blank, colon)
+        text, name = _styled(value, blank, colon), jackson.quote(key)
         if own is not None:
-            return self._spliced(own.value.start, own.value.end, value)
+            return self._spliced(own.value.start, own.value.end, text)
         if later:
-            return self._spliced(anchor.key.start, anchor.key.start, f'"state"{colon}{value},{blank}')
-        return self._spliced(anchor.value.end, anchor.value.end, f',{blank}"state"{colon}{value}')
+            return self._spliced(anchor.key.start, anchor.key.start, f"{name}{colon}{text},{blank}")
+        return self._spliced(anchor.value.end, anchor.value.end, f",{blank}{name}{colon}{text}")
 
     def _spliced(self, start: int, end: int, new: str) -> str:
         return self.text[:start] + new + self.text[end:]

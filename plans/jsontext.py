@@ -92,7 +92,7 @@ def decode(data: bytes, file: str | None = None) -> tuple[str, bool]:
     Raises:
         PlanError: PLAN017 for anything but UTF-8, naming the encoding where it can be told.
     """
-    place = Place(file=file)
+    place = Place(file=file, line=1, column=1, pointer="")
     hint = "save the file as UTF-8"
     starts = (
         (b"\xff\xfe\x00\x00", "UTF-32"),
@@ -120,8 +120,9 @@ def decode(data: bytes, file: str | None = None) -> tuple[str, bool]:
         return body.decode("utf-8"), bom
     except UnicodeDecodeError as error:
         source = body.decode("utf-8", errors="replace")
-        line, column = line_column(source, len(body[: error.start].decode("utf-8")))
-        place = Place(file=file, line=line, column=column, source=source)
+        at = len(body[: error.start].decode("utf-8"))
+        line, column = line_column(source, at)
+        place = Place(file, line, column, pointer=_open_at(source[:at]), source=source)
         raise PlanError(
             "PLAN017",
             f"byte 0x{body[error.start]:02X} is not valid UTF-8",
@@ -129,6 +130,15 @@ def decode(data: bytes, file: str | None = None) -> tuple[str, bool]:
             expected="UTF-8 text",
             hint=hint,
         ) from None
+
+
+def _open_at(text: str) -> str:
+    """JSON pointer of what is open at the end of ``text``, the beginning of JSON text."""
+    try:
+        scan(text)
+    except PlanError as error:
+        return (error.place and error.place.pointer) or ""
+    return ""
 
 
 class _RefusedError(Exception):
@@ -565,13 +575,13 @@ class _Scanner:
         pointer: str | None = None,
     ) -> NoReturn:
         line, column = line_column(self.text, i)
-        where = pointer if pointer is not None else self.stack[-1].pointer if self.stack else None
+        where = pointer if pointer is not None else self.stack[-1].pointer if self.stack else ""
         raise PlanError(
             code,
             message,
             expected=expected,
             hint=hint,
-            place=Place(self.file, line, column, length, where or None, self.text),
+            place=Place(self.file, line, column, length, where, self.text),
         )
 
 

@@ -156,7 +156,11 @@ def _failure(cause: BaseException) -> StateplanError:
     found = find_encoded(str(cause))
     if found is not None:
         return found
-    return RunError("RUN304", f"an expression failed: {str(cause).splitlines()[0]:.200}")
+    return RunError(
+        "RUN304",
+        f"an expression failed: {str(cause).splitlines()[0]:.200}",
+        hint="check that the operands of the operator's expressions have the types the functions take",
+    )
 
 
 def _verify(frame: pl.DataFrame, checks: tuple[Check, ...]) -> None:

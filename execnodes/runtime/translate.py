@@ -97,7 +97,8 @@ class _Translation:
             if isinstance(node, (TableSourceScan, Values)):
                 scans.append(node)
                 continue
-            part = node.translate([i.output_type for i in inputs], self.options)
+            with self.graph.placing(node):
+                part = node.translate([i.output_type for i in inputs], self.options)
             self.parts[node.id] = part
             if isinstance(node, Sink):
                 self.sinks[node.id] = len(self.sinks)
@@ -182,6 +183,10 @@ class _Translation:
         return dict(table.options)
 
     def source(self, node: TableSourceScan | Values) -> SourceSpec:
+        with self.graph.placing(node):
+            return self._source(node)
+
+    def _source(self, node: TableSourceScan | Values) -> SourceSpec:
         from execnodes.connectors.registry import make_decoder, source_changelog_mode, validate_table
 
         if isinstance(node, Values):
@@ -255,6 +260,10 @@ class _Translation:
                 yield WatermarkTransform(ability.watermark_expr, rowtime, fields[rowtime].name, zone)
 
     def sink(self, node: ExecNode) -> SinkSpec:
+        with self.graph.placing(node):
+            return self._sink(node)
+
+    def _sink(self, node: ExecNode) -> SinkSpec:
         from execnodes.connectors.registry import validate_table
 
         assert isinstance(node, Sink)

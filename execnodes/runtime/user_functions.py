@@ -120,7 +120,8 @@ def bind_functions(graph: ExecGraph, lookup: Lookup) -> ExecGraph:
         if not any(_calls(getattr(node, name)) for name in node.own_fields()):
             continue
         operator = f"{node.title}[{node.id}]" + _reading(graph, node)
-        fields = {name: _bound(getattr(node, name), found, operator) for name in node.own_fields()}
+        with graph.placing(node):
+            fields = {name: _bound(getattr(node, name), found, operator) for name in node.own_fields()}
         changed.append(node.replace(**fields))
     return graph.replace(changed) if changed else graph
 
@@ -128,9 +129,13 @@ def bind_functions(graph: ExecGraph, lookup: Lookup) -> ExecGraph:
 def _reading(graph: ExecGraph, node: ExecNode) -> str:
     """The tables whose rows reach ``node``."""
     tables: dict[str, None] = {}
+    seen: set[int] = set()
     stack = [node]
     while stack:
         current = stack.pop()
+        if current.id in seen:
+            continue
+        seen.add(current.id)
         if isinstance(current, TableSourceScan):
             tables[current.scan_table_source.table.summary] = None
         stack += reversed(graph.inputs(current))

@@ -2,47 +2,15 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import random
-from typing import Any
 
 import pytest
 
 from execnodes.errors import StateplanError
 from execnodes.fingerprint import assign_uids
 from execnodes.graph import ExecGraph
-from tests.nodes.node_plans import FROZEN
-
-PLANS = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(FROZEN.glob("*/*.json"))]
-VALUES: tuple[Any, ...] = (
-    None, True, False, 0, 1, -1, 2**70, 1.5, "", "x", "1", "1 h", "INT", "ROW<`a` INT>", "a/b~c", [], [1], ["x"],
-    [[]], [None], {}, {"type": "HASH"}, {"kind": "INPUT_REF"}, {"a": {"b": [1]}},
-)  # fmt: skip
-
-
-def places(value: Any) -> list[tuple[Any, Any]]:
-    """Every (container, key) in a JSON value."""
-    keys = list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
-    return [(value, key) for key in keys] + [place for key in keys for place in places(value[key])]
-
-
-def damage(plan: Any, rng: random.Random) -> None:
-    container, key = rng.choice(places(plan))
-    kind = rng.randrange(6)
-    if kind == 0:
-        del container[key]
-    elif kind == 1 and isinstance(container, dict):
-        container[f"{key}s"] = container.pop(key)
-    elif kind == 2 and isinstance(container, list):
-        container.append(copy.deepcopy(container[key]))
-    elif kind == 3:
-        container[key] = [container[key]]
-    elif kind == 4:
-        other, name = rng.choice(places(plan))
-        container[key] = copy.deepcopy(other[name])
-    else:
-        container[key] = copy.deepcopy(rng.choice(VALUES))
+from tests.support.damage import damaged_value
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -50,9 +18,7 @@ def test_damaged_plans(seed: int) -> None:
     rng = random.Random(seed)
     loaded = 0
     for _ in range(60):
-        plan = copy.deepcopy(rng.choice(PLANS))
-        for _ in range(rng.choice((1, 1, 1, 2, 3))):
-            damage(plan, rng)
+        plan = damaged_value(rng)
         for strict in (True, False):
             try:
                 graph = ExecGraph.from_json(plan, strict_unknown=strict)

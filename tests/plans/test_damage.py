@@ -1,182 +1,88 @@
-"""Plans damaged at random: each one loads, or is refused with a code and a place; nothing else ever happens."""
+"""Plans damaged at random: each one loads, or is refused with a code and a place; nothing else ever happens.
+
+``python -m scripts.damage_plans`` does the same with more of them.
+"""
 
 from __future__ import annotations
 
-import copy
 import json
-import re
-from functools import cache
+from pathlib import Path
+from random import Random, SystemRandom
 from typing import Any
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from execnodes.errors import PlanError, StateplanError
-from plans import diff, explain, show
+from cli.plan import plan_app
+from execnodes.errors import PlanError
 from plans.document import PlanDocument
-from plans.jackson import dumps
-from plans.jsontext import SourceMap
-from plans.schema import schema_errors
-from tests.plans.conftest import DATA
+from plans.jsontext import decode
+from tests.support.damage import damaged, originals
+from tests.support.plan_checks import COMMANDS, NOT_RUN, check, judge
+from tests.support.shrink import shrink
 
-NAMES = ("join", "dedup", "group_agg", "limit", "sink_materializer", "two_sinks")
-TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|-?[0-9.eE+-]+|true|false|null|[{}\[\]:,]|\s+')
-
-TOKENS = (
-    "{", "}", "[", "]", ",", ":", "null", "true", "false", '""', '"x"', '"-1 d"', "0", "-1", "1.5", "1e999", "NaN",
-    "99999999999999999999", "9" * 5000, '"\\ud800"', '"\\', "'", "//", "\x00", "\ufeff", "é", "[[[[", "{}", "[]",
-    '"type"', '"state"', '"stream-exec-calc_1"', '"stateplan"', '"ROW<`a` INT>"', '"INPUT_REF"', '"CALL"',
-)  # fmt: skip
-
-NESTS = (("[", "]"), ('{"a":', "}"), ('{"kind":"CALL","operands":[', '],"type":"INT"}'))
-
-VALUES = st.one_of(
-    st.sampled_from(
-        [None, True, False, 0, 1, -1, 2, 10**30, 1.5, "", "x", "0", "1 h", "-1 d", "INT", "ROW<", "ROW<`a` INT>", [],
-         {}, [None], [[]], [0, 0], {"a": 1}, {"kind": "CALL"}, {"kind": "LITERAL", "type": "INT"}, {"type": "ROW"},
-         {"type": "ROW", "fields": []}, {"kind": "INPUT_REF", "inputIndex": 99, "type": "INT"}, "stream-exec-sink_1",
-         "stream-exec-join_1", "stream-exec-union_1", "stream-exec-rank_1", "INSERT", "\u2028", "${DIR}", "`a`.`b"]
-    ),
-    st.integers(-3, 12),
-    st.text(max_size=5),
-)  # fmt: skip
+DATA = Path(__file__).parent / "data"
 
 
-@cache
-def text_of(name: str) -> str:
-    return (DATA / name / "plan.json").read_text()
+def all_is_well(seed: str, commands: bool) -> bool:
+    """Checks one damaged plan; whether it was a plan all the same."""
+    case = damaged(Random(seed))
+    outcome = check(case.data, case.original.text, commands)
+    if outcome.failure:
+        pytest.fail(f"damaged(Random({seed!r})), {case}\n{outcome.failure}")
+    return outcome.code is None
 
 
-@cache
-def original(name: str) -> PlanDocument:
-    return PlanDocument.parse(text_of(name))
+@pytest.mark.parametrize("part", range(10))
+def test_damaged_plans_are_refused_or_go_through_everything(part: int) -> None:
+    valid = [all_is_well(f"suite/{part}/{number}", commands=False) for number in range(40)]
+    assert 0 < sum(valid) < 40
 
 
-@cache
-def tokens_of(name: str) -> tuple[str, ...]:
-    return tuple(TOKEN.findall(text_of(name)))
+@pytest.mark.parametrize("part", range(4))
+def test_damaged_plans_go_through_every_command(part: int) -> None:
+    valid = [all_is_well(f"commands/{part}/{number}", commands=True) for number in range(20)]
+    assert 0 < sum(valid) < 20
 
 
-@cache
-def pointers_of(name: str) -> tuple[str, ...]:
-    return tuple(p for p in SourceMap(text_of(name)).locations if p)
+def test_damage_that_nobody_has_seen_before() -> None:
+    seed = SystemRandom().getrandbits(32)
+    for number in range(40):
+        all_is_well(f"{seed}/{number}", commands=number % 4 == 0)
 
 
-def check(text: str, name: str) -> None:
-    """Loads ``text``; when it is a plan, does with it everything one can do with a plan."""
-    try:
-        document = PlanDocument.parse(text, "plan.json")
-    except PlanError as error:
-        assert re.fullmatch("(PLAN|TYPE)[0-9]{3}", error.code), error
-        assert error.place is not None
-        assert error.place.line is not None or error.code == "PLAN015"
-        assert len(str(error)) < 4000
-        assert error.message
-        return
-    assert document.text == text.removeprefix("\ufeff")
-    show.to_text(show.show(document))
-    json.dumps(show.to_json(show.show(document)))
-    explain.to_text(explain.explain(document))
-    json.dumps(explain.to_json(explain.explain(document)))
-    diff.to_text(diff.compare(original(name), document))
-    assert diff.compare(document, document).verdict == "identical"
-    schema_errors(json.loads(text.removeprefix("\ufeff")))
-    try:
-        again = PlanDocument.from_graph(document.graph)
-    except PlanError as error:  # unknown keys, which only Flink's plans may have
-        assert error.code in ("PLAN045", "PLAN081", "PLAN082")
-    else:
-        assert diff.compare(document, again).verdict == "identical"
-    for node in document.graph.nodes:
-        if node.state_names:
-            document.set_ttl(node.id, 0, "3 d")
-            assert document.graph.node(node.id).ttls()[0] == 3 * 86_400_000
-
-
-@st.composite
-def damaged_text(draw: st.DrawFn) -> tuple[str, str]:
-    name = draw(st.sampled_from(NAMES))
-    tokens = list(tokens_of(name))
-    for _ in range(draw(st.integers(1, 3))):
-        if not tokens:
-            break
-        at = draw(st.integers(0, len(tokens) - 1))
-        what = draw(st.sampled_from(("delete", "replace", "insert", "duplicate", "swap", "truncate", "number", "nest")))
-        if what == "delete":
-            del tokens[at]
-        elif what == "replace":
-            tokens[at] = draw(st.sampled_from(TOKENS))
-        elif what == "insert":
-            tokens.insert(at, draw(st.sampled_from(TOKENS)))
-        elif what == "duplicate":
-            end = at + draw(st.integers(1, 12))
-            tokens[at:at] = tokens[at:end]
-        elif what == "swap":
-            other = draw(st.integers(0, len(tokens) - 1))
-            tokens[at], tokens[other] = tokens[other], tokens[at]
-        elif what == "truncate":
-            tokens = tokens[: max(1, at)]
-        elif what == "number":
-            places = [i for i, t in enumerate(tokens) if t.isdigit()]
-            if places:
-                tokens[draw(st.sampled_from(places))] = str(draw(st.integers(-2, 20)))
-        else:
-            depth = draw(st.sampled_from((5, 200, 499, 501, 5000)))
-            opening, closing = draw(st.sampled_from(NESTS))
-            tokens[at] = opening * depth + tokens[at] + closing * depth
-    return name, "".join(tokens)
-
-
-@given(damaged_text())
-@settings(max_examples=300, deadline=2000)
-def test_damaged_text(damaged: tuple[str, str]) -> None:
-    check(damaged[1], damaged[0])
-
-
-@st.composite
-def damaged_values(draw: st.DrawFn) -> tuple[str, str]:
-    name = draw(st.sampled_from(NAMES))
-    plan = json.loads(text_of(name))
-    for _ in range(draw(st.integers(1, 3))):
-        pointer = draw(st.sampled_from(pointers_of(name))).split("/")[1:]
-        target: Any = plan
-        try:
-            for step in pointer[:-1]:
-                target = target[int(step)] if isinstance(target, list) else target[step.replace("~1", "/")]
-            key: Any = int(pointer[-1]) if isinstance(target, list) else pointer[-1].replace("~1", "/")
-            value = target[key]
-        except (KeyError, IndexError, TypeError, ValueError):
-            continue
-        what = draw(st.sampled_from(("value", "delete", "rename", "copy", "wrap")))
-        if what == "value":
-            target[key] = draw(VALUES)
-        elif what == "delete":
-            del target[key]
-        elif what == "rename" and isinstance(target, dict):
-            target[draw(st.sampled_from((f"{key}s", "state", "type", "", "stateplan", "configuration")))] = target.pop(
-                key
-            )
-        elif what == "copy" and isinstance(target, list):
-            target.append(copy.deepcopy(value))
-        elif what == "wrap":
-            target[key] = draw(st.sampled_from(([value], {"x": value}, [value, value])))
-    return name, dumps(plan)
-
-
-@given(damaged_values())
-@settings(max_examples=400, deadline=2000)
-def test_damaged_values(damaged: tuple[str, str]) -> None:
-    check(damaged[1], damaged[0])
+@given(st.randoms(use_true_random=False))
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.data_too_large, HealthCheck.too_slow])
+def test_damage_that_hypothesis_looks_for(rng: Random) -> None:
+    case = damaged(rng, originals()[:40])
+    outcome = check(case.data, case.original.text, commands=False)
+    assert outcome.failure is None, f"{case}\n{outcome.failure}"
 
 
 @given(st.binary(max_size=40) | st.text(max_size=40).map(lambda t: t.encode("utf-16")))
 @settings(max_examples=100, deadline=2000)
 def test_any_bytes(data: bytes) -> None:
-    from plans.jsontext import decode
+    with pytest.raises(PlanError) as caught:
+        PlanDocument.parse(decode(data, "plan.json")[0], "plan.json")
+    judge(caught.value)
 
+
+def test_every_plan_command_is_tried() -> None:
+    names = {command.name or command.callback.__name__ for command in plan_app.registered_commands if command.callback}
+    assert names >= set(COMMANDS) | NOT_RUN
+
+
+def test_a_failure_is_shown_with_a_smaller_file() -> None:
+    text = (DATA / "join" / "plan.json").read_bytes()
+    small = shrink(text, lambda data: "rightState" in json.dumps(_parsed(data)))
+    assert len(small) < len(text) / 10
+    assert json.loads(small)["nodes"][0]["state"][0]["name"] == "rightState"
+    assert len(shrink(text[:-10], lambda data: b"rightState" in data)) < 100
+
+
+def _parsed(data: bytes) -> Any:
     try:
-        PlanDocument.parse(decode(data)[0])
-    except StateplanError as error:
-        assert error.code.startswith("PLAN")
-    else:
-        raise AssertionError("40 bytes are no plan")
+        return json.loads(data)
+    except ValueError:
+        return None

@@ -355,6 +355,51 @@ def test_bad_edits_change_nothing(
     assert document.text == join_text
 
 
+FROZEN = DATA.parent.parent / "frozen"
+TTL_OPTION = '"table.exec.state.ttl" : "1 d"'
+
+
+def test_a_state_that_flink_has_no_list_for_gets_its_ttl_by_the_configuration() -> None:
+    text = (FROZEN / "stream-exec-python-group-aggregate_1" / "retract.json").read_text()
+    document = PlanDocument.parse(text)
+    node = next(n for n in document.graph.nodes if n.title == "python-group-aggregate")
+    first = document.set_ttl(node.id, 0, "1 d").text
+    assert TTL_OPTION in first
+    assert first.replace(f"{TTL_OPTION}", "").count('"state"') == text.count('"state"')
+    assert document.graph.node(node.id).ttls() == (86_400_000,)
+    assert document.set_ttl(node.id, 0, "2 d").text == first.replace(TTL_OPTION, TTL_OPTION.replace("1 d", "2 d"))
+    assert not document.warnings
+
+
+@pytest.mark.parametrize("configuration", ["null", "{ }", '{ "pipeline.name" : "x" }'])
+def test_the_option_is_put_into_any_configuration(configuration: str) -> None:
+    plan = json.loads((FROZEN / "stream-exec-over-aggregate_1" / "proctime-rows.json").read_text())
+    node = next(n for n in plan["nodes"] if n["type"] == "stream-exec-over-aggregate_1")
+    node["configuration"] = json.loads(configuration)
+    document = PlanDocument.parse(dumps(plan)).set_ttl(node["id"], 0, "1 d")
+    assert document.graph.node(node["id"]).configuration == {
+        **(node["configuration"] or {}),
+        "table.exec.state.ttl": "1 d",
+    }
+
+
+def test_a_state_that_goes_by_its_window_is_not_given_a_ttl() -> None:
+    text = (FROZEN / "stream-exec-over-aggregate_1" / "rowtime-range.json").read_text()
+    document = PlanDocument.parse(text, "plan.json")
+    node = next(n for n in document.graph.nodes if n.title == "over-aggregate")
+    with pytest.raises(PlanError, match="as long as the operator's window needs it") as caught:
+        document.set_ttl(node.id, 0, "1 d")
+    assert caught.value.code == "PLAN071"
+    assert document.text == text
+
+
+def test_control_characters_are_not_sent_to_the_terminal(join_text: str) -> None:
+    error = refuse(join_text.replace('"flinkVersion"', '"flink\\u001b[31mVersion"'))
+    assert "\x1b" not in str(error)
+    assert "unknown key 'flink\\u001b[31mVersion'" in str(error)
+    assert "at /flink\\u001b[31mVersion" in str(error)
+
+
 def test_unknown_keys_are_kept_and_warned_about_in_flinks_plans(join_text: str) -> None:
     text = join_text.replace('"joinSpec" : {', '"joinSpecs" : {\n      "a" : [ ]\n    },\n    "joinSpec" : {')
     text = text.replace('"index" : 0,', '"index" : 0,\n      "tttl" : 1,')

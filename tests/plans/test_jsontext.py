@@ -195,12 +195,16 @@ def test_other_encodings_are_named(data: bytes, part: str) -> None:
         decode(data, "plan.json")
     assert caught.value.code == "PLAN017"
     assert caught.value.hint
+    assert str(caught.value.place) == "plan.json, line 1, column 1, at /"
 
 
 def test_a_byte_that_is_not_utf8_is_placed() -> None:
     with pytest.raises(PlanError, match="byte 0xE9") as caught:
         decode('{\n  "ä": "'.encode() + b'caf\xe9"}', "plan.json")
     assert (caught.value.place.line, caught.value.place.column) == (2, 12)
+    with pytest.raises(PlanError) as caught:
+        decode(b'{"a": [{}, {"b": "\xff"}]}')
+    assert caught.value.place.pointer == "/a/1"
 
 
 def test_a_byte_order_mark_is_taken_off_and_remembered() -> None:

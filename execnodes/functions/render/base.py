@@ -120,7 +120,11 @@ class Renderer:
         if isinstance(rex, FieldAccess):
             row = self.expr(rex.expr)
             return pl.when(row.is_not_null()).then(row.struct.field(rex.name))
-        raise RunError("RUN301", f"an expression of kind {type(rex).__name__} cannot be run")
+        raise RunError(
+            "RUN301",
+            f"an expression of kind {type(rex).__name__} cannot be run",
+            expected="a field, a literal or a call",
+        )
 
     def args(self, call: Call) -> list[pl.Expr]:
         """All operands rendered, but symbols, which are no values."""

@@ -15,6 +15,7 @@ __all__ = ["constant", "parse_moment", "plan_value"]
 
 _CONTEXT = Context(prec=120, rounding=ROUND_HALF_UP)
 _EPOCH = dt.datetime(1970, 1, 1)
+_BITS = {"TINYINT": 8, "SMALLINT": 16, "BIGINT": 64}
 
 
 def constant(literal: Literal) -> Any:
@@ -35,11 +36,17 @@ def plan_value(t: LogicalType, value: Any) -> Any:
     """The value of the plan's ``value`` for type ``t``. Raises PlanError PLAN079."""
     reader = _READERS.get(t.root)
     if reader is None:
-        raise PlanError("PLAN079", f"a constant of type {t} cannot be read")
+        raise PlanError(
+            "PLAN079",
+            f"a constant of type {t.summary()} cannot be read",
+            expected="NULL, or a constant of another type",
+        )
     try:
         return reader(t, value)
-    except (ValueError, ArithmeticError, TypeError) as cause:
-        raise PlanError("PLAN079", f"the constant {value!r:.60} is not a {t}") from cause
+    except (ValueError, ArithmeticError, TypeError, AttributeError) as cause:
+        raise PlanError(
+            "PLAN079", f"the constant {value!r:.60} is not a {t.summary()}", expected=f"a value of type {t.summary()}"
+        ) from cause
 
 
 def _boolean(t: LogicalType, value: Any) -> bool:
@@ -51,11 +58,24 @@ def _boolean(t: LogicalType, value: Any) -> bool:
 def _integer(t: LogicalType, value: Any) -> int:
     if isinstance(value, bool):
         raise ValueError
-    return int(value)
+    number = int(value)
+    limit = 1 << (_BITS.get(t.root, 32) - 1)
+    if not -limit <= number < limit:
+        raise ValueError
+    return number
 
 
 def _decimal(t: LogicalType, value: Any) -> Decimal:
-    return Decimal(str(value)).quantize(Decimal(1).scaleb(-(t.scale or 0)), context=_CONTEXT)
+    number = Decimal(str(value)).quantize(Decimal(1).scaleb(-(t.scale or 0)), context=_CONTEXT)
+    if not number.is_finite() or len(number.as_tuple().digits) > (t.precision or 10):
+        raise ValueError
+    return number
+
+
+def _text(t: LogicalType, value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError
+    return value
 
 
 def _bytes(t: LogicalType, value: Any) -> bytes:
@@ -100,8 +120,8 @@ _READERS = {
     "FLOAT": lambda t, v: float(v),
     "DOUBLE": lambda t, v: float(v),
     "DECIMAL": _decimal,
-    "CHAR": lambda t, v: str(v),
-    "VARCHAR": lambda t, v: str(v),
+    "CHAR": _text,
+    "VARCHAR": _text,
     "BINARY": _bytes,
     "VARBINARY": _bytes,
     "DATE": _date,
