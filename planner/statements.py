@@ -369,16 +369,39 @@ def _compile(c: Context, node: nodes.CompilePlan) -> TableResult:
         return ok("COMPILE PLAN", [f"the plan {url} exists already: left as it is"])
     if there and not force:
         # Before compiling, which may take its time, and so that the error is this one.
-        raise PlanError(
-            "PLAN002",
-            f"Cannot overwrite the plan file '{storage.shown(url)}'",
-            place=c.place(path),
-            expected="a path where no file is yet",
-            hint="IF NOT EXISTS leaves the file alone; SET 'table.plan.force-recompile' = 'true' replaces it",
-        )
+        raise _plan_exists(c, path)
     document = c.env.compile_document(node.this, c.source)
     document.write(url, overwrite=force, if_not_exists=bool(node.args.get("exists")))
     return ok("COMPILE PLAN")
+
+
+def _plan_exists(c: Context, path: exp.Literal) -> PlanError:
+    from plans import storage
+
+    return PlanError(
+        "PLAN002",
+        f"Cannot overwrite the plan file '{storage.shown(path.name)}'",
+        place=c.place(path),
+        expected="a path where no file is yet",
+        hint="IF NOT EXISTS leaves the file alone; SET 'table.plan.force-recompile' = 'true' replaces it",
+    )
+
+
+def _migrate(c: Context, node: nodes.MigratePlan) -> TableResult:
+    from plans import storage
+    from plans.document import PlanDocument
+    from plans.migrate import migrate, notes
+
+    path, exists = node.args["path"], bool(node.args.get("exists"))
+    force = bool(c.env.get_config().value("table.plan.force-recompile"))
+    if storage.exists(path.name):
+        if exists:
+            return ok("COMPILE PLAN", [f"the plan {path.name} exists already: left as it is"])
+        if not force:
+            raise _plan_exists(c, path)
+    migration = migrate(PlanDocument.load(node.this.name))
+    migration.document.write(path.name, overwrite=force, if_not_exists=exists)
+    return ok("COMPILE PLAN", notes(migration))
 
 
 def _require_same_sql(c: Context, node: nodes.CompilePlan, document: Any) -> None:
@@ -429,6 +452,7 @@ _RUNNERS: dict[type[exp.Expr], _Runner] = {
     nodes.StatementSet: _statement_set,
     nodes.ExecuteStatement: _execute,
     nodes.CompilePlan: _compile,
+    nodes.MigratePlan: _migrate,
     nodes.ExecutePlan: _execute_plan,
     nodes.Explain: _explain,
     exp.Insert: _insert,

@@ -179,8 +179,18 @@ def nodes() -> str:
     )
 
 
+def migrations() -> str:
+    """Steps of migration, in the order in which they are taken."""
+    from plans.migrations import node_upgrades, releases
+
+    return _table(
+        ["step", "what changes", "state"],
+        [[step.name, step.about, step.state] for step in (*releases(), *node_upgrades().values())],
+    )
+
+
 PARTS: dict[str, Callable[[], str]] = {
-    f.__name__: f for f in (errors, exit_codes, connectors, formats, options, functions, aggregates, nodes)
+    f.__name__: f for f in (errors, exit_codes, connectors, formats, options, functions, aggregates, nodes, migrations)
 }
 
 

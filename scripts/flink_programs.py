@@ -1,4 +1,4 @@
-"""Flink's own test programs, three ways each: the table in ``docs/flink-programs.md``.
+"""Flink's own test programs, four ways each: the table in ``docs/flink-programs.md``.
 
 ``python -m scripts.flink_programs [REFERENCE]`` runs every program of the operators this project has (see
 ``tests/support/programs.py``) and writes the table. REFERENCE is the folder of the reference material, by default
@@ -22,9 +22,10 @@ HEAD = """# Flink's own test programs
 
 Flink tests its planner with programs: tables with rows, SQL, the plan that an earlier release compiled, and the rows
 that are expected before and after a restart from a savepoint. Each program of the operators this project has runs here
-three ways: compiled from its SQL; from the plan that Flink froze; and that plan stopped after the first rows and
-restored for the others. Rows are compared as Flink does: those a table with a primary key holds in the end, of another
-one the multiset. `python -m scripts.flink_programs` writes this page, `tests/e2e/test_flink_programs.py` keeps it true.
+four ways: compiled from its SQL; from the plan that Flink froze; that plan stopped after the first rows and restored
+for the others; and the same with the plan [migrated](plan-migration.md) in between. Rows are compared as Flink does:
+those a table with a primary key holds in the end, of another one the multiset. `python -m scripts.flink_programs`
+writes this page, `tests/e2e/test_flink_programs.py` keeps it true.
 
 """
 
@@ -54,7 +55,7 @@ def main() -> int:
                 wrong.append(f"{program.label}/{way}")
             if not passed:
                 reasons.append(f"| {program.program_class} | {program.name} | {way} | {reason} |")
-    lines = ["| class | from SQL | from Flink's plan | restored |", "|---|--:|--:|--:|"]
+    lines = ["| class | from SQL | from Flink's plan | restored | migrated |", "|---|--:|--:|--:|--:|"]
     totals = {way: [sum(c[way][i] for c in counts.values()) for i in (0, 1)] for way in WAYS}
     for name, ways in [*counts.items(), ("**all**", totals)]:
         lines.append(f"| {name} | " + " | ".join(f"{ways[w][0]} of {ways[w][1]}" for w in WAYS) + " |")

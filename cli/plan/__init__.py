@@ -8,6 +8,7 @@ from cli.options import EXIT_CODES
 from cli.plan.compile import compile_plan
 from cli.plan.execute import execute
 from cli.plan.explain import explain
+from cli.plan.migrate import migrate
 from cli.plan.show import show
 
 __all__ = ["plan_app"]
@@ -19,3 +20,4 @@ plan_app.command("compile")(compile_plan)
 plan_app.command("show")(show)
 plan_app.command("explain")(explain)
 plan_app.command("execute")(execute)
+plan_app.command("migrate")(migrate)

@@ -36,7 +36,7 @@ class _Windowed(ExecNode):
     EMITS: ClassVar[ChangelogMode | None] = INSERT_ONLY
 
     def meaning(self) -> dict[str, Any]:
-        return nameless(super().meaning(), "aggCalls")
+        return {"needRetraction": False, **nameless(super().meaning(), "aggCalls")}
 
     def _refs(self, windowing: Any, grouping: Sequence[int], calls: Sequence[AggCall] = ()) -> Iterator[FieldRef]:
         yield from (FieldRef(f"/grouping/{k}", key) for k, key in enumerate(grouping))

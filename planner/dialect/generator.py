@@ -395,6 +395,9 @@ class FlinkGenerator(Generator):
             e.this,
         )
 
+    def migrateplan_sql(self, e: nodes.MigratePlan) -> str:
+        return self._words("COMPILE PLAN", e.args.get("path"), self._if_not_exists(e), "FROM", e.this)
+
     def executeplan_sql(self, e: nodes.ExecutePlan) -> str:
         return f"EXECUTE PLAN {self.sql(e, 'path')}"
 

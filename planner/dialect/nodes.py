@@ -30,6 +30,7 @@ __all__ = [
     "JoinedTables",
     "LikeTable",
     "MetadataColumn",
+    "MigratePlan",
     "Option",
     "PhysicalColumn",
     "PrimaryKey",
@@ -251,6 +252,12 @@ class CompilePlan(Statement):
     """``COMPILE [AND EXECUTE] PLAN ['path'] [IF NOT EXISTS] FOR insert | STATEMENT SET ...``."""
 
     arg_types: ClassVar = {"this": True, "path": False, "exists": False, "execute": False}
+
+
+class MigratePlan(Statement):
+    """``COMPILE PLAN 'path' [IF NOT EXISTS] FROM 'path'`` (FLIP-190); ``this`` is the plan to read."""
+
+    arg_types: ClassVar = {"this": True, "path": True, "exists": False}
 
 
 class ExecutePlan(Statement):

@@ -288,7 +288,7 @@ class FlinkParser(DdlParser):
         self._advance()
         return self._mark(nodes.StatementSet(expressions=inserts), start)
 
-    def _compile(self) -> nodes.CompilePlan:
+    def _compile(self) -> nodes.CompilePlan | nodes.MigratePlan:
         start = self._curr
         self._advance()
         execute = self._accept("AND")
@@ -310,7 +310,11 @@ class FlinkParser(DdlParser):
                 expected="FOR",
                 hint="COMPILE AND EXECUTE PLAN runs the file when it exists" if execute else None,
             )
-        self._expect("FOR", expected="FOR" if exists or execute else "IF NOT EXISTS or FOR")
+        if path is not None and not execute and self._accept("FROM"):
+            old = self._string("the path of the plan to migrate in single quotes")
+            return self._mark(nodes.MigratePlan(this=old, path=path, exists=exists), start)
+        starts = "FOR" if execute or path is None else "FOR or FROM"
+        self._expect("FOR", expected=starts if exists or execute else f"IF NOT EXISTS, {starts}")
         return self._mark(
             nodes.CompilePlan(this=self._compiled("after FOR"), path=path, exists=exists, execute=execute),
             start,

@@ -1,4 +1,4 @@
-"""Flink's own test programs of the operators this project has, each three ways; see :mod:`tests.support.programs`.
+"""Flink's own test programs of the operators this project has, each four ways; see :mod:`tests.support.programs`.
 
 ``tests/support/programs_failing.json`` lists those that do not pass, by class, name and way, each with its reason. A
 listed one that passes fails here.

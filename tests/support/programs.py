@@ -1,5 +1,5 @@
-"""Flink's own test programs, run three ways without Spark: from their SQL, from the plan Flink froze for them, and with
-the state of the rows before a restart taken over by a new job.
+"""Flink's own test programs, run four ways without Spark: from their SQL, from the plan Flink froze for them, with the
+state of the rows before a restart taken over by a new job, and the same with the plan migrated before the restart.
 
 The tables of a program are replay tables of the format op-json here, with one row an instant, and sinks that print.
 """
@@ -28,6 +28,7 @@ from planner.catalog import CatalogTable
 from planner.environment import TableEnvironment
 from planner.restore import restore
 from plans.document import PlanDocument
+from plans.migrate import migrate
 from tests.support.flink_functions import statements
 from tests.support.local import LocalRun, fold, upsert_fold
 
@@ -119,7 +120,7 @@ class Program:
     def restores_nothing(self) -> bool:
         return any(t["after_restore_source"] == "NO_RESTORE" for t in self.spec["restore_tests"])
 
-    # three ways
+    # four ways
 
     def from_sql(self, folder: Path) -> dict[str, list[str]]:
         """What the sinks hold after the whole input, the plan compiled from the program's SQL."""
@@ -133,9 +134,18 @@ class Program:
         """What the sinks hold after the input, a new job by Flink's plan having taken over the state in between."""
         return self._run(folder, self._frozen, restart=True)
 
+    def migrated(self, folder: Path) -> dict[str, list[str]]:
+        """What the sinks hold after the input, the migrated plan having taken over the state of Flink's in between."""
+        return self._run(folder, self._frozen, restart=True, later=self._current)
+
     @connectors_of_its_own()
     def _run(
-        self, folder: Path, plan: Callable[[TableEnvironment], ExecGraph], restart: bool, metadata: bool = True
+        self,
+        folder: Path,
+        plan: Callable[[TableEnvironment], ExecGraph],
+        restart: bool,
+        metadata: bool = True,
+        later: Callable[[TableEnvironment], ExecGraph] | None = None,
     ) -> dict[str, list[str]]:
         local: LocalRun | None = None
         printed: dict[str, list[str]] = {s["name"]: [] for s in self.spec["sinks"]}
@@ -153,6 +163,7 @@ class Program:
                 now += 1
                 rows = {i: list(r.read({"now": at})) for i, r in enumerate(readers)}
                 self._print(graph, local.batch(rows, now), printed)
+            plan = later or plan
         if local is not None:
             self._print(local.graph, local.close(now), printed)
         return {s["name"]: self.materialized(s, printed[s["name"]]) for s in self.spec["sinks"]}
@@ -207,11 +218,17 @@ class Program:
         document = PlanDocument.load(str(self.plan))
         return restore(document, session.catalog, self.spec["config"]).graph
 
+    def _current(self, session: TableEnvironment) -> ExecGraph:
+        assert self.plan is not None
+        document = migrate(PlanDocument.load(str(self.plan))).document
+        return restore(document, session.catalog, self.spec["config"]).graph
+
 
 WAYS: Mapping[str, Callable[[Program, Path], dict[str, list[str]]]] = {
     "sql": Program.from_sql,
     "plan": Program.from_plan,
     "restore": Program.restored,
+    "migrated": Program.migrated,
 }
 """The ways to run a program."""
 

@@ -1,0 +1,257 @@
+"""Older plans brought to a newer Flink version: the steps of :mod:`plans.migrations`, one after the other.
+
+A plan that is current is left byte for byte. Any other is written anew in Flink's layout, with its nodes, ids,
+descriptions and keys that nobody knows as they were.
+
+Error codes: PLAN160 to PLAN163.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from execnodes.errors import PlanError, nearest
+from execnodes.graph import FLINK_VERSION, FLINK_VERSIONS
+from plans import jackson, storage
+from plans.document import PlanDocument
+from plans.jsontext import loads
+from plans.migrations import OLDEST, RANK, Effect, Verdict, is_before, node_upgrades, releases
+
+__all__ = ["Migration", "NodeChange", "migrate", "notes", "to_json", "to_text"]
+
+_SAYS: dict[Verdict, str] = {
+    "identical": "used as it is",
+    "ttl-only": "judged by another TTL",
+    "rewrite": "to be rewritten",
+    "reset": "lost in part",
+    "unknown": "not known",
+}
+
+
+@dataclass(frozen=True)
+class NodeChange:
+    """What one step changes in one operator.
+
+    Attributes:
+        step: name of the step.
+        node_id, operator: the operator.
+        effect: what changes, and what happens to its state.
+    """
+
+    step: str
+    node_id: int
+    operator: str
+    effect: Effect
+
+
+@dataclass(frozen=True)
+class Migration:
+    """A plan and what becomes of it.
+
+    Attributes:
+        source: the plan as it was read.
+        document: the migrated plan; ``source`` itself when that is current.
+        to: the Flink version it was brought to.
+        changes: by step, in the order of the plan's nodes.
+    """
+
+    source: PlanDocument
+    document: PlanDocument
+    to: str
+    changes: tuple[NodeChange, ...]
+
+    @property
+    def is_current(self) -> bool:
+        """Whether there was nothing to do."""
+        return self.document is self.source
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """The names of the steps that changed something."""
+        return tuple(dict.fromkeys(change.step for change in self.changes))
+
+    @property
+    def state(self) -> Verdict:
+        """What happens to state in a checkpoint of stateplan: the worst of all changes."""
+        return _worst(change.effect.state for change in self.changes)
+
+    @property
+    def flink_state(self) -> Verdict:
+        """What happens to state in a savepoint of Flink: the worst of all changes."""
+        return _worst(change.effect.flink_state for change in self.changes)
+
+
+def _worst(verdicts: Iterator[Verdict]) -> Verdict:
+    return max(verdicts, key=lambda verdict: RANK[verdict], default="identical")
+
+
+def migrate(document: PlanDocument, to: str = FLINK_VERSION) -> Migration:
+    """Brings a plan to the format of a newer Flink version.
+
+    Args:
+        document: the plan.
+        to: a Flink version, not older than the plan's.
+
+    Raises:
+        PlanError: PLAN160 (``to`` is not a version that can be migrated to), PLAN161 (the plan is older than the oldest
+            format that is known), PLAN162 (the plan is newer than ``to``), PLAN163 (what came out is not a valid plan).
+    """
+    start = document.graph.flink_version
+    _check(document, start, to)
+    data = copy.deepcopy(loads(document.text))
+    changes = [*_through_releases(data, start, to), *_through_nodes(data, to)]
+    if start == to and not changes:
+        return Migration(document, document, to, ())
+    data["flinkVersion"] = to
+    try:
+        migrated = PlanDocument.parse(jackson.dumps(data))
+    except PlanError as error:
+        raise PlanError(
+            "PLAN163",
+            f"the plan cannot be migrated: as a plan of Flink {to} it would not be valid: {error.message}",
+            place=document.place("/flinkVersion"),
+            expected=error.expected,
+            hint=error.hint,
+        ) from error
+    return Migration(document, migrated, to, tuple(_certain(document, migrated, changes)))
+
+
+def _check(document: PlanDocument, start: str, to: str) -> None:
+    known = FLINK_VERSIONS[FLINK_VERSIONS.index(OLDEST) :]
+    if to not in known:
+        raise PlanError(
+            "PLAN160",
+            f"plans cannot be migrated to Flink {to!r:.40}",
+            expected="one of " + ", ".join(known),
+            hint=nearest(to, known),
+        )
+    place = document.place("/flinkVersion")
+    if is_before(start, OLDEST):
+        raise PlanError(
+            "PLAN161",
+            f"the plan is one of Flink {start}, whose format was not kept stable",
+            place=place,
+            expected=f"a plan of Flink {OLDEST} or later",
+            hint="compile the SQL anew",
+        )
+    if is_before(to, start):
+        raise PlanError(
+            "PLAN162",
+            f"the plan is one of Flink {start} already and cannot be taken back to {to}",
+            place=place,
+            expected=f"a version from {start} on",
+        )
+
+
+def _through_releases(data: dict[str, Any], start: str, to: str) -> Iterator[NodeChange]:
+    for step in releases():
+        if is_before(start, step.to) and not is_before(to, step.to):
+            for node in data["nodes"]:
+                for effect in step.upgrade(node):
+                    yield _change(step.name, node, effect)
+
+
+def _through_nodes(data: dict[str, Any], to: str) -> Iterator[NodeChange]:
+    steps = node_upgrades()
+    for node in data["nodes"]:
+        name, _, version = node["type"].rpartition("_")
+        step = steps.get((name, int(version)))
+        while step is not None and not is_before(to, step.since):
+            node["type"] = f"{name}_{step.to}"
+            for effect in step.upgrade(node):
+                yield _change(step.name, node, effect)
+            step = steps.get((name, step.to))
+
+
+def _change(step: str, node: dict[str, Any], effect: Effect) -> NodeChange:
+    title = str(node["type"]).rpartition("_")[0].removeprefix("stream-exec-")
+    return NodeChange(step, node["id"], title, effect)
+
+
+def _certain(old: PlanDocument, new: PlanDocument, changes: list[NodeChange]) -> Iterator[NodeChange]:
+    """The changes, and one more for each operator whose state would have another name without a step having said so."""
+    yield from changes
+    told = {change.node_id for change in changes if change.effect.state not in ("identical", "ttl-only")}
+    behind = set(told)
+    for node in new.graph.nodes:
+        if any(source.id in behind for source in new.graph.inputs(node)):
+            behind.add(node.id)
+        if old.uids[node.id] != new.uids[node.id] and node.id not in told:
+            why = "what it reads has changed" if node.id in behind else "it would be another operator to a checkpoint"
+            if node.state_names or node.id not in behind:
+                yield NodeChange("all steps", node.id, node.title, Effect("its uid changes", "reset", why))
+
+
+def notes(migration: Migration) -> list[str]:
+    """What was done and what it means for state in a checkpoint, in a few lines."""
+    start = migration.source.graph.flink_version
+    if migration.is_current:
+        return [f"the plan is one of Flink {start} already: written as it is"]
+    steps = f"{len(migration.steps)} {'step' if len(migration.steps) == 1 else 'steps'}"
+    return [
+        f"Flink {start} -> {migration.to} in {steps}; state in a checkpoint: {_said(migration.state)}",
+        *(line.strip() for line in _reasons([(c, c.effect.state, c.effect.why) for c in migration.changes])),
+    ]
+
+
+def to_text(migration: Migration) -> str:
+    """What was done, step by step, and what it means for state."""
+    start, count = migration.source.graph.flink_version, len(migration.source.graph.nodes)
+    if migration.is_current:
+        return f"the plan is one of Flink {start} already: nothing to do\n"
+    lines = [f"Flink {start} -> {migration.to}, {count} operators"]
+    for step in migration.steps:
+        lines += ["", step]
+        grouped: dict[str, list[NodeChange]] = {}
+        for change in migration.changes:
+            if change.step == step:
+                grouped.setdefault(change.effect.what, []).append(change)
+        for what, found in grouped.items():
+            names = ", ".join(f"{change.node_id} ({change.operator})" for change in found)
+            lines.append(f"  {names}")
+            lines.append(f"    {what}")
+    lines += ["", f"state in a checkpoint: {_said(migration.state)}"]
+    lines += _reasons([(c, c.effect.state, c.effect.why) for c in migration.changes])
+    lines += [f"state in a savepoint of Flink: {_said(migration.flink_state)}"]
+    lines += _reasons([(c, c.effect.flink_state, c.effect.flink_why) for c in migration.changes])
+    return "\n".join(lines) + "\n"
+
+
+def _said(verdict: Verdict) -> str:
+    return f"{verdict} ({_SAYS[verdict]})"
+
+
+def _reasons(found: list[tuple[NodeChange, Verdict, str]]) -> list[str]:
+    grouped: dict[tuple[Verdict, str], list[str]] = {}
+    for change, verdict, why in found:
+        if verdict != "identical":
+            grouped.setdefault((verdict, why), []).append(f"{change.node_id} ({change.operator})")
+    return [f"  {verdict}: {', '.join(nodes)}: {why}" for (verdict, why), nodes in grouped.items()]
+
+
+def to_json(migration: Migration) -> dict[str, Any]:
+    """The same as JSON-ready data."""
+    return {
+        "plan": storage.shown(migration.source.file) if migration.source.file else None,
+        "from": migration.source.graph.flink_version,
+        "to": migration.to,
+        "current": migration.is_current,
+        "state": migration.state,
+        "flinkState": migration.flink_state,
+        "changes": [
+            {
+                "step": change.step,
+                "id": change.node_id,
+                "operator": change.operator,
+                "what": change.effect.what,
+                "state": change.effect.state,
+                "why": change.effect.why or None,
+                "flinkState": change.effect.flink_state,
+                "flinkWhy": change.effect.flink_why or None,
+            }
+            for change in migration.changes
+        ],
+    }

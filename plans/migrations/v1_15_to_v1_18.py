@@ -1,0 +1,39 @@
+"""Plans of Flink 1.15, 1.16 and 1.17 as plans of 1.18, which brought state metadata (FLIP-292)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from plans.migrations import Effect, Release
+
+__all__ = ["STEP"]
+
+_RENAMED = {"leftUniqueKeys": "leftUpsertKeys", "rightUniqueKeys": "rightUpsertKeys"}
+
+
+def _upgrade(node: dict[str, Any]) -> Iterator[Effect]:
+    if node["type"] != "stream-exec-join_1" or not any(old in node for old in _RENAMED):
+        return
+    for old, new in _RENAMED.items():
+        if old in node and new not in node:
+            members = [(new if key == old else key, value) for key, value in node.items()]
+            node.clear()
+            node.update(members)
+            yield Effect(
+                f"{old} is called {new}",
+                "reset",
+                "without its key this side was kept as rows with a count; with it there is one row for each key",
+                "unknown",
+                "Flink 1.18 and later pass over the old name: their state depends on which release wrote it",
+            )
+
+
+STEP = Release(
+    "1.15",
+    "1.18",
+    "A join calls the keys of its inputs leftUpsertKeys and rightUpsertKeys. Entries of state are not invented: where "
+    "there are none, the TTL is that of the node's configuration or of the session, as before.",
+    "Kept, except in joins whose keys had the old names.",
+    _upgrade,
+)
