@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from execnodes.functions.aggregates import WELFORD
+from execnodes.functions.aggregates import MERGEABLE
 from execnodes.types import BIGINT, STRING, LogicalType
 from planner.accumulators import array_list, collect_map, distinct_map, extreme, list_views, welford
 from planner.algebra import AggCall, Aggregate, Field, Rel, Single
@@ -26,10 +26,6 @@ __all__ = [
     "phased_calls",
 ]
 
-_MERGED = frozenset(
-    {"COUNT", "SUM", "$SUM0", "AVG", "MIN", "MAX", "LISTAGG", "COLLECT", "ARRAY_AGG", WELFORD},
-)
-
 
 def merges(rel: Aggregate) -> bool:
     """Whether all calls can be computed in two phases; Python operators are not (``StreamPhysicalPythonGroupAggregate``
@@ -38,7 +34,7 @@ def merges(rel: Aggregate) -> bool:
         return False
     types = [t for _, t in rel.input.fields]
     arrays = (types[c.args[0]] for c in rel.calls if c.function == "ARRAY_AGG")
-    return all(c.function in _MERGED for c in rel.calls) and all(array_list(t) is not None for t in arrays)
+    return all(c.function in MERGEABLE for c in rel.calls) and all(array_list(t) is not None for t in arrays)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,8 @@
 """EXPLAIN PLAN: the tree of operators as Flink prints it, and below it the state each operator keeps.
 
+With explain details more is said. Flink says nothing of changes or advice on a plan that is compiled: here the plan is
+all there is, so the operators of its tree carry what EXPLAIN of a statement puts on those of the physical plan.
+
 The tree is that of Flink's ``CompiledPlan.explain()`` (``ExecNodePlanDumper``): an operator that several
 others read is shown once with a ``reuse_id`` and elsewhere as ``Reused``; when the plan has several sinks,
 each shared operator gets a tree of its own. The state section is ours.
@@ -7,16 +10,24 @@ each shared operator gets a tree of its own. The state section is ours.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+from execnodes.changelog import ChangelogMode, RowKind
 from execnodes.graph import ExecGraph
 from execnodes.nodes.base import ExecNode
+from plans import jackson
+from plans.advice import Advice, advice_of_plan, advice_text
+from plans.changelog import changelog_modes
+from plans.details import ExplainDetail, explain_details
 from plans.document import PlanDocument
+from plans.job_graph import job_graph
 from plans.states import StateView, state_views, table
 
-__all__ = ["Explanation", "TreeNode", "explain", "to_json", "to_text", "tree_text"]
+__all__ = ["Explanation", "TreeNode", "described", "explain", "mode_text", "to_json", "to_text", "tree_text"]
+
+_LETTERS = {RowKind.INSERT: "I", RowKind.UPDATE_BEFORE: "UB", RowKind.UPDATE_AFTER: "UA", RowKind.DELETE: "D"}
 
 
 @dataclass(frozen=True)
@@ -40,23 +51,64 @@ class TreeNode:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What EXPLAIN PLAN shows: trees in the order they are printed, and the states of the plan."""
+    """What EXPLAIN PLAN shows.
+
+    Attributes:
+        trees: in the order they are printed.
+        states: of the plan.
+        changes: the changelog mode of each operator by id, as Flink prints it; of those where it can be told.
+        advice: what could be done better.
+        job: the stream graph. Each of the last three is None when it was not asked for.
+    """
 
     trees: tuple[TreeNode, ...]
     states: tuple[StateView, ...]
+    changes: Mapping[int, str] | None = None
+    advice: tuple[Advice, ...] | None = None
+    job: Mapping[str, Any] | None = None
 
 
-def explain(document: PlanDocument, session: Mapping[str, str] | None = None) -> Explanation:
+def explain(
+    document: PlanDocument, session: Mapping[str, str] | None = None, details: Iterable[str] = ()
+) -> Explanation:
     """The operators of a plan and their states.
 
     Args:
         document: the plan.
         session: options of the session, for states whose TTL neither the plan nor the node says.
+        details: names of explain details, in small or capital letters.
 
     Raises:
-        PlanError: PLAN05x, when an option that decides about a TTL is not a duration.
+        PlanError: PLAN180, PLAN181, for a detail that there is not; PLAN05x, when an option that decides about a TTL
+            is not a duration.
     """
-    return Explanation(tuple(_trees(document.graph)), state_views(document, session))
+    graph, wanted = document.graph, explain_details(details)
+    out = Explanation(tuple(_trees(graph)), state_views(document, session))
+    if ExplainDetail.CHANGELOG_MODE in wanted:
+        modes = changelog_modes(graph).items()
+        sinks = {node.id for node in graph.sinks}
+        texts = {i: mode_text(None if i in sinks else mode) for i, mode in modes if i in sinks or mode is not None}
+        out = replace(out, changes=texts)
+    if ExplainDetail.PLAN_ADVICE in wanted:
+        out = replace(out, advice=advice_of_plan(graph, session))
+    if ExplainDetail.JSON_EXECUTION_PLAN in wanted:
+        out = replace(out, job=job_graph(graph, session))
+    return out
+
+
+def mode_text(mode: ChangelogMode | None) -> str:
+    """A changelog mode as Flink prints it: ``[I,UB,UA,D]``; ``[NONE]`` for None, as of a sink."""
+    return "[NONE]" if mode is None else f"[{','.join(text for kind, text in _LETTERS.items() if kind in mode)}]"
+
+
+def described(description: str, advice: int | None, changes: str | None) -> str:
+    """An operator's line with what explain details add: ``Calc(advice=[1], select=[a], changelogMode=[I])``."""
+    name, bracket, rest = description.partition("(")
+    inside = rest.removesuffix(")") if bracket else ""
+    first = f"advice=[{advice}]" if advice is not None else ""
+    last = f"changelogMode={changes}" if changes is not None else ""
+    arguments = ", ".join(part for part in (first, inside, last) if part)
+    return f"{name}({arguments})" if arguments else description
 
 
 def _root_order(node_ids: Sequence[int]) -> dict[int, int]:
@@ -155,32 +207,47 @@ def _walk(tree: TreeNode) -> Iterator[tuple[TreeNode, tuple[bool, ...]]]:
         stack.extend((node.inputs[i], (*lasts, i == end)) for i in range(end, -1, -1))
 
 
-def _line(node: TreeNode) -> str:
+def _line(node: TreeNode, explanation: Explanation | None) -> str:
     if node.reference_id is not None:
         return f"{node.description}(reference_id=[{node.reference_id}])"
-    return node.description + (f"(reuse_id=[{node.reuse_id}])" if node.reuse_id is not None else "")
+    text = node.description
+    if explanation is not None:
+        numbers = (k for k, one in enumerate(explanation.advice or (), 1) if node.id in one.nodes)
+        text = described(text, next(numbers, None), (explanation.changes or {}).get(node.id))
+    return text + (f"(reuse_id=[{node.reuse_id}])" if node.reuse_id is not None else "")
 
 
-def tree_text(tree: TreeNode) -> str:
-    """A tree as Flink prints it, a line per operator."""
+def tree_text(tree: TreeNode, explanation: Explanation | None = None) -> str:
+    """A tree as Flink prints it, a line per operator, with the details of ``explanation``."""
     lines = []
     for node, lasts in _walk(tree):
         above = "".join("   " if last else ":  " for last in lasts[:-1])
-        lines.append(above + ("" if not lasts else "+- " if lasts[-1] else ":- ") + _line(node) + "\n")
+        lines.append(above + ("" if not lasts else "+- " if lasts[-1] else ":- ") + _line(node, explanation) + "\n")
     return "".join(lines)
 
 
 def to_text(explanation: Explanation) -> str:
     """The whole explanation as text."""
-    trees = "\n".join(tree_text(tree) for tree in explanation.trees)
-    return f"== Optimized Execution Plan ==\n{trees}\n== State ==\n{_states_text(explanation.states)}"
+    trees = "\n".join(tree_text(tree, explanation) for tree in explanation.trees)
+    title = "Optimized Execution Plan" + (" With Advice" if explanation.advice is not None else "")
+    parts = [f"== {title} ==\n{trees}"]
+    if explanation.advice is not None:
+        parts.append(advice_text(explanation.advice))
+    if explanation.job is not None:
+        parts.append(f"== Physical Execution Plan ==\n{jackson.dumps(explanation.job)}\n")
+    return "\n".join([*parts, f"== State ==\n{_states_text(explanation.states)}"])
 
 
 def _states_text(states: Sequence[StateView]) -> str:
     if not states:
         return "no operator keeps state with a TTL\n"
     rows = [
-        (f"{s.operator}[{s.node_id}]", s.name, s.ttl_text, "" if s.source == "plan" else f"({s.source_text})")
+        (
+            f"{s.operator}[{s.node_id}]",
+            s.name,
+            s.ttl_text,
+            "" if s.source == "plan" else f"({s.source_text.removeprefix('from the ')})",
+        )
         for s in states
     ]
     return table(rows)
@@ -190,15 +257,24 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
     """The whole explanation as JSON-ready data.
 
     ``trees`` is a list of trees, each a list of operators in the order of the lines with their ``depth``;
-    ``states`` is a list of states.
+    ``states`` is a list of states. With details, operators have a ``changelogMode``, and there are ``advice`` and
+    ``executionPlan``.
     """
-    return {
-        "trees": [[_node_json(node, len(lasts)) for node, lasts in _walk(tree)] for tree in explanation.trees],
+    changes = explanation.changes or {}
+    out: dict[str, Any] = {
+        "trees": [[_node_json(node, len(lasts), changes) for node, lasts in _walk(tree)] for tree in explanation.trees],
         "states": [state.to_json() for state in explanation.states],
     }
+    if explanation.advice is not None:
+        out["advice"] = [{"level": a.level, "text": a.text, "nodes": list(a.nodes)} for a in explanation.advice]
+    if explanation.job is not None:
+        out["executionPlan"] = explanation.job
+    return out
 
 
-def _node_json(node: TreeNode, depth: int) -> dict[str, Any]:
+def _node_json(node: TreeNode, depth: int, changes: Mapping[int, str]) -> dict[str, Any]:
     out: dict[str, Any] = {"id": node.id, "depth": depth, "description": node.description}
+    if node.reference_id is None and node.id in changes:
+        out["changelogMode"] = changes[node.id].strip("[]").split(",")
     numbers = {"reuse_id": node.reuse_id, "reference_id": node.reference_id}
     return out | {key: number for key, number in numbers.items() if number is not None}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from execnodes.changelog import ChangelogMode, RowKind
@@ -15,9 +15,12 @@ from plans.changelog import changelog_modes
 from plans.document import PlanDocument
 from plans.states import StateView, node_states, table
 
-__all__ = ["OperatorView", "PlanView", "show", "to_json", "to_text"]
+__all__ = ["NO_TTL", "OperatorView", "PlanView", "narrowed", "show", "to_json", "to_text"]
 
 WIDTH = 100
+
+NO_TTL = "keeps state that no TTL applies to"
+"""Of operators with state and without a TTL."""
 
 _KEYS: tuple[tuple[tuple[str, ...], int], ...] = (
     (("uniqueKeys",), 0),
@@ -44,7 +47,8 @@ class OperatorView:
         inputs: ids of the operators that feed it.
         keys: names of the fields it works by, per input that has keys.
         changes: the kinds of changes it emits (a sink: that it gets), where that can be told; else None.
-        states: its states.
+        states: its states with a TTL.
+        keeps_state: whether it may keep state, with or without a TTL.
     """
 
     id: int
@@ -56,6 +60,15 @@ class OperatorView:
     keys: tuple[tuple[str, ...], ...]
     changes: ChangelogMode | None
     states: tuple[StateView, ...]
+    keeps_state: bool
+
+    @property
+    def words(self) -> str:
+        """What it can be found by, in small letters."""
+        names = (name for key in self.keys for name in key)
+        states = (f"{s.name} {s.ttl_text} {s.source_text}" for s in self.states)
+        texts = (self.name, f"[{self.id}]", self.uid, self.type, self.summary, *names, *states)
+        return " ".join(texts).lower()
 
     @property
     def changes_text(self) -> str | None:
@@ -73,6 +86,7 @@ class OperatorView:
             "keys": [list(k) for k in self.keys],
             "changelogMode": None if self.changes is None else [k.short for k in RowKind if k in self.changes],
             "state": [s.to_json() for s in self.states],
+            "keepsState": self.keeps_state,
         }
 
 
@@ -86,6 +100,12 @@ class PlanView:
     sql: str | None
     operators: tuple[OperatorView, ...]
     warnings: tuple[str, ...]
+
+    @property
+    def origin(self) -> str:
+        """``written by Flink 2.3``, or ``written by stateplan for Flink 2.3``."""
+        writer = self.written_by if self.written_by == "Flink" else f"{self.written_by} for Flink"
+        return f"written by {writer} {self.flink_version}"
 
 
 def show(document: PlanDocument, session: Mapping[str, str] | None = None) -> PlanView:
@@ -111,6 +131,7 @@ def show(document: PlanDocument, session: Mapping[str, str] | None = None) -> Pl
             _keys(graph, node),
             modes[node.id],
             node_states(node, document.uids[node.id], session),
+            node.keeps_state or bool(node.state_names),
         )
         for node in graph.nodes
     )
@@ -146,12 +167,31 @@ def to_json(view: PlanView) -> dict[str, Any]:
     }
 
 
-def to_text(view: PlanView, width: int = WIDTH) -> str:
-    """The view as text of at most ``width`` columns, where words are not longer."""
-    stateful = sum(1 for operator in view.operators if operator.states)
-    head = f"{view.file or 'plan'}: written by {view.written_by}"
-    head += f" for Flink {view.flink_version}" if view.written_by != "Flink" else f" {view.flink_version}"
-    head += f", {_count(len(view.operators), 'operator')}, {stateful or 'none'} with state"
+def narrowed(view: PlanView, stateful: bool = False, match: str | None = None) -> PlanView:
+    """The view with fewer operators.
+
+    Args:
+        stateful: only those that keep state.
+        match: only those where each of these words is in the id, uid, type, summary, keys or name of a state, in small
+            or capital letters; ``[5]`` is the operator 5 alone.
+    """
+    words = (match or "").lower().split()
+    kept = (o for o in view.operators if o.keeps_state or not stateful)
+    return replace(view, operators=tuple(o for o in kept if all(word in o.words for word in words)))
+
+
+def to_text(view: PlanView, width: int = WIDTH, of: int | None = None) -> str:
+    """The view as text of at most ``width`` columns, where words are not longer.
+
+    Args:
+        view: the operators to show.
+        of: how many operators the plan has, when not all of them are shown.
+    """
+    stateful = sum(1 for operator in view.operators if operator.keeps_state)
+    operators = _count(len(view.operators), "operator")
+    if of is not None and of != len(view.operators):
+        operators = f"{len(view.operators)} of {_count(of, 'operator')}"
+    head = f"{view.file or 'plan'}: {view.origin}, {operators}, {stateful or 'none'} with state"
     lines = [head, ""]
     for operator in view.operators:
         lines += [*_operator_lines(operator, width), ""]
@@ -177,11 +217,13 @@ def _operator_lines(operator: OperatorView, width: int) -> list[str]:
             f"state {s.index}",
             s.name,
             s.ttl_text,
-            f"from the {s.source_text}" if s.source != "none" else s.source_text,
+            s.source_text,
             _details(s),
         )
         for s in operator.states
     ]
+    if operator.keeps_state and not rows:
+        lines.append(f"    {NO_TTL}")
     return lines + [line.rstrip() for line in table(rows, "    ").splitlines()]
 
 

@@ -6,16 +6,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from execnodes.nodes.base import STATE_TTL, ExecNode
+from execnodes.nodes.base import STATE_TTL, CompiledTtl, ExecNode
 from execnodes.ttl import NEVER, format_ttl
 from plans.document import PlanDocument
 
 __all__ = ["Source", "StateView", "node_states", "state_views", "table", "ttl_words"]
 
-Source = Literal["plan", "node configuration", "session option", "none"]
-"""Who says how long a state lives; ``none``: nobody, so it never expires."""
+Source = Literal["plan", "hint", "option", "default", "node configuration", "session option", "none"]
+"""Who says how long a state lives.
 
-_SOURCES = {"session option": f"session option {STATE_TTL}", "none": "no TTL given anywhere"}
+``plan``: the plan, and nothing tells where it has that from; somebody may have edited it. ``hint``, ``option``: the
+STATE_TTL hint of the query, the option when it was compiled. ``default``: neither was there when it was compiled.
+``none``: nobody, so it never expires.
+"""
+
+_SOURCES: dict[Source, str] = {
+    "plan": "from the plan",
+    "hint": "from the STATE_TTL hint",
+    "option": f"from the option {STATE_TTL}",
+    "default": "no TTL given",
+    "node configuration": "from the node configuration",
+    "session option": f"from the session option {STATE_TTL}",
+    "none": "no TTL given anywhere",
+}
 
 
 @dataclass(frozen=True)
@@ -27,6 +40,7 @@ class StateView:
         index, name: which of its states.
         ttl: milliseconds, 0 for never.
         source: who says so.
+        compiled: what the compiler wrote, where that has been edited since; else None.
         update_type, visibility, time_characteristic: as FLIP-25 has them; None for the default.
     """
 
@@ -37,6 +51,7 @@ class StateView:
     name: str
     ttl: int
     source: Source
+    compiled: CompiledTtl | None = None
     update_type: str | None = None
     visibility: str | None = None
     time_characteristic: str | None = None
@@ -48,8 +63,11 @@ class StateView:
 
     @property
     def source_text(self) -> str:
-        """``source`` with the name of the option."""
-        return _SOURCES.get(self.source, self.source)
+        """``source`` in words, and what was compiled when that is something else."""
+        if self.compiled is None:
+            return _SOURCES[self.source]
+        was = "" if self.compiled.origin == "default" else f" {_SOURCES[self.compiled.origin]}"
+        return f"edited in the plan, compiled as {ttl_words(self.compiled.ttl)}{was}"
 
     def to_json(self) -> dict[str, Any]:
         """JSON-ready data; the TTL as text in Flink's grammar and in milliseconds."""
@@ -63,6 +81,8 @@ class StateView:
             "ttlMillis": self.ttl,
             "source": self.source,
         }
+        if self.compiled is not None:
+            out["compiled"] = {"ttl": format_ttl(self.compiled.ttl), "from": self.compiled.origin}
         extra = {
             "updateType": self.update_type,
             "visibility": self.visibility,
@@ -76,12 +96,18 @@ def ttl_words(ms: int) -> str:
     return "never expires" if ms == NEVER else f"ttl {format_ttl(ms)}"
 
 
-def _source(node: ExecNode, session: Mapping[str, str] | None) -> Source:
+def _source(
+    node: ExecNode, index: int, ttl: int, session: Mapping[str, str] | None
+) -> tuple[Source, CompiledTtl | None]:
+    """Who says that the state ``index`` lives for ``ttl`` milliseconds, and what was compiled if that was edited."""
+    compiled = node.compiled_ttls[index] if index < len(node.compiled_ttls) else None
     if node.states:
-        return "plan"
+        if compiled is None:
+            return "plan", None
+        return (compiled.origin, None) if compiled.ttl == ttl else ("plan", compiled)
     if node.configuration and STATE_TTL in node.configuration:
-        return "node configuration"
-    return "session option" if session and STATE_TTL in session else "none"
+        return "node configuration", None
+    return ("session option" if session and STATE_TTL in session else "none"), None
 
 
 def node_states(node: ExecNode, uid: str, session: Mapping[str, str] | None = None) -> tuple[StateView, ...]:
@@ -92,10 +118,10 @@ def node_states(node: ExecNode, uid: str, session: Mapping[str, str] | None = No
     """
     if not node.state_names:  # Flink ignores entries of a node that keeps none
         return ()
-    source = _source(node, session)
     views = []
     for index, (name, ttl) in enumerate(zip(node.state_names, node.ttls(session), strict=True)):
         entry = node.states[index] if node.states else None
+        source, compiled = _source(node, index, ttl, session)
         views.append(
             StateView(
                 node.id,
@@ -105,6 +131,7 @@ def node_states(node: ExecNode, uid: str, session: Mapping[str, str] | None = No
                 entry.name if entry else name,
                 ttl,
                 source,
+                compiled,
                 entry.update_type if entry else None,
                 entry.visibility if entry else None,
                 entry.time_characteristic if entry else None,

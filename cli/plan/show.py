@@ -2,21 +2,42 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from cli.console import Console
-from cli.options import DebugOption, Format, FormatOption, PlanArgument, run
+from cli.options import DebugOption, Format, FormatOption, PlanArgument, SettingsOption, run, settings
 
 __all__ = ["show"]
 
 
-def show(plan: PlanArgument, output: FormatOption = Format.TEXT, debug: DebugOption = False) -> None:
-    """List the operators of a plan with their states and the time each state lives."""
+def show(
+    plan: PlanArgument,
+    pairs: SettingsOption,
+    stateful: Annotated[bool, typer.Option("--stateful", help="Only operators that keep state.")] = False,
+    match: Annotated[
+        str | None,
+        typer.Option(
+            "--match",
+            "-m",
+            metavar="WORDS",
+            help="Only operators with these words in their id, uid, type, description, keys or states; "
+            "'[5]' is the operator 5.",
+        ),
+    ] = None,
+    output: FormatOption = Format.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """List the operators of a plan with their states, the time each state lives, and who says so."""
 
     def work(console: Console) -> None:
         from plans.document import PlanDocument
+        from plans.show import narrowed, to_json, to_text
         from plans.show import show as view_of
-        from plans.show import to_json, to_text
 
-        view = view_of(PlanDocument.load(plan))
-        console.show(to_text(view), to_json(view))
+        whole = view_of(PlanDocument.load(plan), settings(pairs))
+        view = narrowed(whole, stateful, match)
+        console.show(to_text(view, of=len(whole.operators)), to_json(view))
 
     run(output, False, debug, work)

@@ -14,6 +14,7 @@ from execnodes.functions.typerules import decimal, decimal_divide, family
 from execnodes.types import BIGINT, DOUBLE, LogicalType
 
 __all__ = [
+    "MERGEABLE",
     "VARIANCES",
     "WELFORD",
     "AggregateFunction",
@@ -153,6 +154,9 @@ VARIANCES = {
 
 WELFORD = "$WELFORD_M2$1"
 """The sum of the squared differences from the mean."""
+
+MERGEABLE = frozenset({"COUNT", "SUM", "$SUM0", "AVG", "MIN", "MAX", "LISTAGG", "COLLECT", "ARRAY_AGG", WELFORD})
+"""Names of the functions whose accumulators can be merged, which aggregates in two phases need."""
 
 
 _COMPARABLE = ("NUMERIC", "CHARACTER", "BOOLEAN", "DATE", "TIME", "TIMESTAMP", "BINARY")

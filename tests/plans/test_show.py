@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from execnodes.changelog import RowKind
+from plans.changelog import changelog_modes
 from plans.document import PlanDocument
-from plans.show import changelog_modes, show, to_json, to_text
+from plans.show import narrowed, show, to_json, to_text
 from tests.plans.conftest import DATA
 
 _FLINK = {"I": RowKind.INSERT, "UB": RowKind.UPDATE_BEFORE, "UA": RowKind.UPDATE_AFTER, "D": RowKind.DELETE}
@@ -119,3 +120,37 @@ def test_warnings_are_shown_with_their_place(join_text: str) -> None:
     shown = to_text(show(PlanDocument.parse(text, "p.json")))
     assert "warning: unknown key 'joinSpek' (p.json, line 87, column 5" in shown
     assert "did you mean\n'joinSpec'" in shown
+
+
+def compiled(join_text: str, *entries: str) -> str:
+    """The plan with what the compiler wrote as the TTL of the join's states, and why, as stateplan keeps it."""
+    ours = ", ".join(f'{{ "ttl" : "1 h", "from" : "{origin}" }}' for origin in entries)
+    at = join_text.index('"type" : "stream-exec-join_1"')
+    end = join_text.index('"description" : ', at)
+    return join_text[:end] + f'"stateplan" : {{ "compiledTtl" : [ {ours} ] }},\n    ' + join_text[end:]
+
+
+def test_who_said_a_ttl_when_it_was_compiled(join_text: str) -> None:
+    text = to_text(show(PlanDocument.parse(compiled(join_text, "hint", "option"))))
+    assert "state 0  leftState   ttl 1 h  from the STATE_TTL hint" in text
+    assert "state 1  rightState  ttl 1 h  from the option table.exec.state.ttl" in text
+
+
+def test_an_edited_ttl_says_what_was_compiled(join_text: str) -> None:
+    document = PlanDocument.parse(compiled(join_text, "hint", "default")).set_ttl(5, 0, "2 d").set_ttl(5, 1, "0 ms")
+    view = show(document)
+    text = to_text(view)
+    assert "leftState   ttl 2 d        edited in the plan, compiled as ttl 1 h from the STATE_TTL hint" in text
+    assert "rightState  never expires  edited in the plan, compiled as ttl 1 h\n" in text
+    state = to_json(view)["operators"][4]["state"][0]
+    assert (state["source"], state["compiled"]) == ("plan", {"ttl": "1 h", "from": "hint"})
+
+
+def test_a_view_narrowed() -> None:
+    view = show(load("join"))
+    assert [o.id for o in narrowed(view, stateful=True).operators] == [5]
+    assert [o.id for o in narrowed(view, match="exchange K").operators] == [2, 4]
+    assert [o.id for o in narrowed(view, match="[5]").operators] == [5]
+    assert [o.id for o in narrowed(view, match="leftstate").operators] == [5]
+    assert narrowed(view, match=" ") == view
+    assert to_text(narrowed(view, stateful=True), of=7).splitlines()[0].endswith("1 of 7 operators, 1 with state")

@@ -1,0 +1,89 @@
+"""PLAN_ADVICE: what Flink's planner would tell to do better (FLIP-280), in its words.
+
+Source: Flink's ``GroupAggregationAnalyzer``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from execnodes.functions.aggregates import MERGEABLE
+from execnodes.graph import ExecGraph
+from execnodes.nodes.base import ExecNode
+from execnodes.nodes.group_aggregate import GroupAggregate
+from execnodes.ttl import parse_ttl
+
+__all__ = ["Advice", "advice_of_plan", "advice_text", "two_phase_advice"]
+
+NONE = "No available advice..."
+
+_ENABLED = "table.exec.mini-batch.enabled"
+_LATENCY = "table.exec.mini-batch.allow-latency"
+_SIZE = "table.exec.mini-batch.size"
+_PHASES = "table.optimizer.agg-phase-strategy"
+
+
+@dataclass(frozen=True)
+class Advice:
+    """One piece of advice.
+
+    Attributes:
+        level: ``ADVICE`` or ``WARNING``.
+        text: what to do.
+        nodes: the operators it is about.
+    """
+
+    level: str
+    text: str
+    nodes: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"[{self.level}] {self.text}"
+
+
+def two_phase_advice(options: Mapping[str, str]) -> str | None:
+    """What to set so that aggregates are made in two phases; None when everything is set.
+
+    Args:
+        options: of the session, and those that were fixed when the plan was compiled.
+    """
+    positive = "to a positive long value"
+    missing = []
+    if options.get(_ENABLED, "false").lower() != "true":
+        missing.append(f"'{_ENABLED}' to 'true'")
+    if not parse_ttl(options.get(_LATENCY, "0 ms")):
+        missing.append(f"'{_LATENCY}' {positive}")
+    if not options.get(_SIZE, "-1").isdecimal() or int(options[_SIZE]) == 0:
+        missing.append(f"'{_SIZE}' {positive}")
+    if options.get(_PHASES, "AUTO").upper() == "ONE_PHASE":
+        missing.append(f"'{_PHASES}' to 'AUTO'")
+    if not missing:
+        return None
+    return f"You might want to enable local-global two-phase optimization by configuring ({', '.join(missing)})."
+
+
+def advice_of_plan(graph: ExecGraph, session: Mapping[str, str] | None = None) -> tuple[Advice, ...]:
+    """Advice on a plan, each once, with all operators it is about.
+
+    Raises:
+        PlanError: PLAN05x, when an option that it depends on is not a duration.
+    """
+    found: dict[str, list[int]] = {}
+    for node in graph.nodes:
+        if isinstance(node, GroupAggregate) and _merges(node):
+            text = two_phase_advice({**(session or {}), **(node.configuration or {})})
+            if text is not None:
+                found.setdefault(text, []).append(node.id)
+    return tuple(Advice("ADVICE", text, tuple(nodes)) for text, nodes in found.items())
+
+
+def _merges(node: ExecNode) -> bool:
+    return isinstance(node, GroupAggregate) and all(call.function in MERGEABLE for call in node.agg_calls)
+
+
+def advice_text(advice: Sequence[Advice]) -> str:
+    """The lines below the operators: numbered, or that there is none."""
+    if not advice:
+        return f"{NONE}\n"
+    return "".join(f"advice[{number}]: {one}\n" for number, one in enumerate(advice, 1))

@@ -1,0 +1,48 @@
+"""Flink's explain details: their names, and what is said for those that have no meaning here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+from execnodes.errors import PlanError, nearest
+
+__all__ = ["ExplainDetail", "explain_details"]
+
+
+class ExplainDetail(StrEnum):
+    """What EXPLAIN can say beside the operators (Flink's ``ExplainDetail``)."""
+
+    ESTIMATED_COST = "ESTIMATED_COST"
+    CHANGELOG_MODE = "CHANGELOG_MODE"
+    PLAN_ADVICE = "PLAN_ADVICE"
+    JSON_EXECUTION_PLAN = "JSON_EXECUTION_PLAN"
+
+
+def explain_details(names: Iterable[str]) -> frozenset[ExplainDetail]:
+    """The details of these names, in small or capital letters; ``-`` may stand for ``_``.
+
+    Raises:
+        PlanError: PLAN180, for a name that is none; PLAN181, for ESTIMATED_COST.
+    """
+    known = {detail.value: detail for detail in ExplainDetail if detail != ExplainDetail.ESTIMATED_COST}
+    found = set()
+    for name in names:
+        word = name.strip().upper().replace("-", "_")
+        if word == ExplainDetail.ESTIMATED_COST:
+            raise PlanError(
+                "PLAN181",
+                "there is no ESTIMATED_COST: it needs statistics of the tables, which neither plans nor streams have",
+                expected="one of " + ", ".join(known),
+                hint="Flink prints one that takes every table for 100 million rows; "
+                "EXPLAIN alone shows the state each operator keeps, which is what a streaming job pays for",
+            )
+        if word not in known:
+            raise PlanError(
+                "PLAN180",
+                f"unknown explain detail '{name.strip():.80}'",
+                expected="one of " + ", ".join(known),
+                hint=nearest(word, tuple(known)),
+            )
+        found.add(known[word])
+    return frozenset(found)

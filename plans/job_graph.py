@@ -1,0 +1,76 @@
+"""JSON_EXECUTION_PLAN: the job of a plan as Flink's ``JSONGenerator`` writes a stream graph, for its plan visualizer.
+
+Exchanges and unions are no operators of a job: they are how its operators are connected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from execnodes.graph import ExecGraph
+from execnodes.nodes.base import ExecNode
+from execnodes.nodes.exchange import Exchange
+from execnodes.nodes.sink import Sink
+from execnodes.nodes.table_source_scan import TableSourceScan
+
+__all__ = ["PARALLELISM", "job_graph"]
+
+PARALLELISM = "parallelism.default"
+
+_SHIPPED = {"HASH": "HASH", "SINGLETON": "GLOBAL", "BROADCAST": "BROADCAST"}
+
+
+def job_graph(graph: ExecGraph, session: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """``{"nodes": [...]}``; ids are those of the plan.
+
+    Args:
+        graph: the plan.
+        session: options of the session, for the parallelism; 1 when they do not say.
+    """
+    parallelism = int((session or {}).get(PARALLELISM, "1"))
+    nodes = [_node(graph, node, parallelism) for node in graph.nodes if not _connects(node)]
+    return {"nodes": nodes}
+
+
+def _connects(node: ExecNode) -> bool:
+    return isinstance(node, Exchange) or node.name == "stream-exec-union"
+
+
+def _node(graph: ExecGraph, node: ExecNode, parallelism: int) -> dict[str, Any]:
+    source, sink = not graph.inputs(node), isinstance(node, Sink)
+    name = node.description.partition("(")[0] or node.title
+    table = _table(node)
+    prefix = "Source: " if source else "Sink: " if sink else ""
+    out: dict[str, Any] = {
+        "id": node.id,
+        "type": f"{prefix}{table if table and prefix else name}[{node.id}]",
+        "pact": "Data Source" if source else "Data Sink" if sink else "Operator",
+        "contents": f"[{node.id}]:{node.description}",
+        "parallelism": parallelism,
+    }
+    before = [
+        {"id": origin.id, "ship_strategy": strategy, "side": "second"}
+        for origin, strategy in _predecessors(graph, node)
+    ]
+    return out | ({"predecessors": before} if before else {})
+
+
+def _predecessors(graph: ExecGraph, node: ExecNode) -> Iterator[tuple[ExecNode, str]]:
+    """The operators that feed ``node``, through any exchanges and unions, and how their rows get there."""
+    waiting = [(below, "FORWARD") for below in reversed(graph.inputs(node))]
+    while waiting:
+        below, strategy = waiting.pop()
+        if isinstance(below, Exchange):
+            strategy = _SHIPPED.get(below.distribution.type, "REBALANCE")
+        if _connects(below):
+            waiting += [(source, strategy) for source in reversed(graph.inputs(below))]
+        else:
+            yield below, strategy
+
+
+def _table(node: ExecNode) -> str | None:
+    """The name of the table a source or a sink is for, without its database."""
+    if isinstance(node, TableSourceScan):
+        return node.scan_table_source.table.path[-1]
+    return node.dynamic_table_sink.table.path[-1] if isinstance(node, Sink) else None

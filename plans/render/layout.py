@@ -1,0 +1,286 @@
+"""Where boxes and lines of a directed acyclic graph go when it is drawn in layers, from the top to the bottom.
+
+Source: Sugiyama, Tagawa, Toda, "Methods for Visual Understanding of Hierarchical System Structures" (1981): layers by
+longest path, crossings reduced by sweeps of barycentres, then coordinates. These minimise the squared distance of each
+box from the middle of its neighbours, layer by layer, which "pool adjacent violators" solves exactly.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+__all__ = ["Layout", "Placed", "Route", "arrange", "crossings"]
+
+_SWEEPS = 12
+_THIN = 16.0
+"""Width that a line takes where it passes a layer."""
+
+_STRAIGHT = 6.0
+"""How much more the bends of long lines count than those of short ones."""
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A box: its middle and its upper edge, its width and height."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    layer: int
+
+
+@dataclass(frozen=True)
+class Route:
+    """A line: its points from the source's lower edge to the target's upper edge; between two layers it may bend."""
+
+    points: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Boxes by name, routes in the order of the edges, and the size of the whole."""
+
+    boxes: Mapping[int, Placed]
+    routes: tuple[Route, ...]
+    width: float
+    height: float
+
+
+@dataclass
+class _Graph:
+    """Boxes and the joints of long lines, numbered: those of the boxes first."""
+
+    layers: list[list[int]]
+    widths: list[float]
+    above: list[list[int]]
+    below: list[list[int]]
+    chains: list[list[int]] = field(default_factory=list)
+    real: int = 0
+
+    def weight(self, a: int, b: int) -> float:
+        joints = (a >= self.real) + (b >= self.real)
+        return (1.0, _STRAIGHT / 2, _STRAIGHT)[joints]
+
+
+def arrange(
+    sizes: Mapping[int, tuple[float, float]],
+    edges: Sequence[tuple[int, int]],
+    *,
+    gap: float = 32.0,
+    rise: float = 56.0,
+    margin: float = 16.0,
+) -> Layout:
+    """Places a graph without cycles.
+
+    Args:
+        sizes: width and height of each box; inputs come before what reads them.
+        edges: (source, target), the edges into one target in the order of its inputs.
+        gap: least distance between boxes of a layer.
+        rise: distance between layers.
+        margin: around the whole.
+    """
+    names = list(sizes)
+    number = {name: i for i, name in enumerate(names)}
+    pairs = [(number[a], number[b]) for a, b in edges]
+    graph = _layered(len(names), pairs, [sizes[name][0] for name in names])
+    _order(graph)
+    xs = _columns(graph, gap)
+    heights = [sizes[name][1] for name in names]
+    tops, total = [], margin
+    for layer in graph.layers:
+        tops.append(total)
+        total += max((heights[n] for n in layer if n < graph.real), default=0.0) + rise
+    left = min((x - w / 2 for x, w in zip(xs, graph.widths, strict=True)), default=0.0)
+    xs = [x - left + margin for x in xs]
+    level = {n: depth for depth, layer in enumerate(graph.layers) for n in layer}
+    tallest = [max((heights[n] for n in layer if n < graph.real), default=0.0) for layer in graph.layers]
+    boxes = {name: Placed(xs[n], tops[level[n]], graph.widths[n], heights[n], level[n]) for name, n in number.items()}
+    ports = _ports(graph, pairs, xs)
+    routes = tuple(
+        _route(chain, port, graph, xs, tops, tallest, level, heights)
+        for chain, port in zip(graph.chains, ports, strict=True)
+    )
+    width = max((x + w / 2 for x, w in zip(xs, graph.widths, strict=True)), default=0.0) + margin
+    return Layout(boxes, routes, width, max(total - rise, 0.0) + margin)
+
+
+def _depths(count: int, pairs: Sequence[tuple[int, int]]) -> list[int]:
+    """The layer of each box: as deep as its inputs force it, or deeper where that draws lines shorter."""
+    readers: list[list[int]] = [[] for _ in range(count)]
+    inputs: list[list[int]] = [[] for _ in range(count)]
+    for a, b in pairs:
+        readers[a].append(b)
+        inputs[b].append(a)
+    depth = [0] * count
+    for n in range(count):
+        depth[n] = max((depth[a] + 1 for a in inputs[n]), default=0)
+    for n in reversed(range(count)):
+        if readers[n] and len(inputs[n]) <= len(readers[n]):
+            depth[n] = min(depth[b] for b in readers[n]) - 1
+    return depth
+
+
+def _layered(count: int, pairs: Sequence[tuple[int, int]], widths: list[float]) -> _Graph:
+    depth = _depths(count, pairs)
+    graph = _Graph([[] for _ in range(max(depth, default=-1) + 1)], list(widths), [], [], [], count)
+    graph.above = [[] for _ in range(count)]
+    graph.below = [[] for _ in range(count)]
+    for a, b in pairs:
+        chain = [a]
+        for _ in range(depth[a] + 1, depth[b]):
+            chain.append(len(graph.widths))
+            graph.widths.append(_THIN)
+            graph.above.append([])
+            graph.below.append([])
+        chain.append(b)
+        for upper, lower in pairwise(chain):
+            graph.below[upper].append(lower)
+            graph.above[lower].append(upper)
+        graph.chains.append(chain)
+    where = dict(enumerate(depth))
+    for chain in graph.chains:
+        where.update({joint: depth[chain[0]] + i for i, joint in enumerate(chain) if joint >= count})
+    for n in _from_the_ends(graph):
+        graph.layers[where[n]].append(n)
+    return graph
+
+
+def _from_the_ends(graph: _Graph) -> Iterable[int]:
+    """Boxes and joints as a walk from the last boxes up meets them, inputs from the left: no tree has crossings."""
+    seen = set[int]()
+    stack = [n for n in reversed(range(graph.real)) if not graph.below[n]]
+    while stack:
+        n = stack.pop()
+        if n not in seen:
+            seen.add(n)
+            yield n
+            stack.extend(reversed(graph.above[n]))
+
+
+def crossings(upper: Sequence[int], lower: Sequence[int], below: Sequence[Sequence[int]]) -> int:
+    """How many pairs of lines between two layers cross."""
+    place = {n: i for i, n in enumerate(lower)}
+    seen: list[int] = []
+    count = 0
+    for n in upper:
+        ends = sorted(place[b] for b in below[n])
+        for end in ends:
+            count += len(seen) - bisect_right(seen, end)
+        for end in ends:
+            seen.insert(bisect_right(seen, end), end)
+    return count
+
+
+def _all_crossings(graph: _Graph) -> int:
+    return sum(crossings(a, b, graph.below) for a, b in pairwise(graph.layers))
+
+
+def _order(graph: _Graph) -> None:
+    """Sorts the layers by the middle of the neighbours, down and up again, and keeps the best of what that gives."""
+    best, least = [list(layer) for layer in graph.layers], _all_crossings(graph)
+    for sweep in range(_SWEEPS):
+        if not least:
+            break
+        down = sweep % 2 == 0
+        neighbours = graph.above if down else graph.below
+        steps = range(1, len(graph.layers)) if down else range(len(graph.layers) - 2, -1, -1)
+        for i in steps:
+            _sort(graph.layers[i], graph.layers[i - 1 if down else i + 1], neighbours)
+        found = _all_crossings(graph)
+        if found < least:
+            best, least = [list(layer) for layer in graph.layers], found
+    graph.layers = best
+
+
+def _sort(layer: list[int], fixed: Sequence[int], neighbours: Sequence[Sequence[int]]) -> None:
+    """Sorts a layer by the middle of the neighbours in the layer beside it; one without any stays about where it is."""
+    place = {n: p for p, n in enumerate(fixed)}
+    own = {n: p * len(fixed) / len(layer) for p, n in enumerate(layer)}
+    layer.sort(key=lambda n: sum(place[m] for m in neighbours[n]) / len(neighbours[n]) if neighbours[n] else own[n])
+
+
+def _columns(graph: _Graph, gap: float) -> list[float]:
+    """The middle of each box and joint."""
+    xs = [0.0] * len(graph.widths)
+    for layer in graph.layers:
+        x = 0.0
+        for n in layer:
+            xs[n] = x + graph.widths[n] / 2
+            x += graph.widths[n] + gap
+    for sweep in range(2 * _SWEEPS):
+        down = sweep % 2 == 0
+        order = graph.layers if down else list(reversed(graph.layers))
+        for layer in order:
+            _settle(graph, layer, xs, gap, graph.above if down else graph.below)
+    for layer in graph.layers:
+        _settle(graph, layer, xs, gap, graph.above, graph.below)
+    return xs
+
+
+def _settle(graph: _Graph, layer: Sequence[int], xs: list[float], gap: float, *sides: Sequence[Sequence[int]]) -> None:
+    """Moves a layer to the middle of its neighbours, as near as the widths allow."""
+    wanted, weights, offsets = [], [], []
+    offset = 0.0
+    for position, n in enumerate(layer):
+        if position:
+            before = layer[position - 1]
+            offset += (graph.widths[before] + graph.widths[n]) / 2 + gap
+        near = [m for side in sides for m in side[n]]
+        weight = sum(graph.weight(n, m) for m in near)
+        goal = sum(xs[m] * graph.weight(n, m) for m in near) / weight if near else xs[n]
+        wanted.append(goal - offset)
+        weights.append(weight or 0.1)
+        offsets.append(offset)
+    for n, x, shift in zip(layer, _rising(wanted, weights), offsets, strict=True):
+        xs[n] = x + shift
+
+
+def _rising(values: Sequence[float], weights: Sequence[float]) -> list[float]:
+    """The never falling values that are nearest to ``values``, by weighted squares."""
+    pools: list[tuple[float, float, int]] = []
+    for value, weight in zip(values, weights, strict=True):
+        pool = (value, weight, 1)
+        while pools and pools[-1][0] > pool[0]:
+            mean, whole, count = pools.pop()
+            total = whole + pool[1]
+            pool = ((mean * whole + pool[0] * pool[1]) / total, total, count + pool[2])
+        pools.append(pool)
+    return [mean for mean, _, count in pools for _ in range(count)]
+
+
+def _ports(graph: _Graph, pairs: Sequence[tuple[int, int]], xs: Sequence[float]) -> list[float]:
+    """Where each line meets its target, from the target's middle: lines into one box do not meet, nor cross."""
+    into: dict[int, list[int]] = {}
+    for position, (_, target) in enumerate(pairs):
+        into.setdefault(target, []).append(position)
+    out = [0.0] * len(pairs)
+    for target, positions in into.items():
+        step = graph.widths[target] / len(positions)
+        ordered = sorted(positions, key=lambda p: (xs[graph.chains[p][-2]], p))
+        for place, position in enumerate(ordered):
+            out[position] = (place + 0.5) * step - graph.widths[target] / 2
+    return out
+
+
+def _route(
+    chain: Sequence[int],
+    port: float,
+    graph: _Graph,
+    xs: Sequence[float],
+    tops: Sequence[float],
+    tallest: Sequence[float],
+    level: Mapping[int, int],
+    heights: Sequence[float],
+) -> Route:
+    first, last = chain[0], chain[-1]
+    points = [(xs[first], tops[level[first]] + heights[first])]
+    if heights[first] < tallest[level[first]]:
+        points.append((xs[first], tops[level[first]] + tallest[level[first]]))
+    for joint in chain[1:-1]:
+        top = tops[level[joint]]
+        points += [(xs[joint], top), (xs[joint], top + tallest[level[joint]])]
+    return Route((*points, (xs[last] + port, tops[level[last]])))

@@ -1,0 +1,42 @@
+"""A plan as a Mermaid flowchart, for Markdown: GitHub, GitLab and others draw it in place."""
+
+from __future__ import annotations
+
+from plans.render.picture import Box, picture
+from plans.show import PlanView
+
+__all__ = ["to_mermaid"]
+
+_SHAPES = {"source": ("[(", ")]"), "sink": ("[/", "/]"), "operator": ("[", "]")}
+_LONGEST = 160
+
+
+def to_mermaid(view: PlanView) -> str:
+    """A plan as the text of a Mermaid flowchart, from the sources at the top to the sinks at the bottom."""
+    shown = picture(view)
+    lines = ["flowchart TD", f"    accTitle: {_plain(shown.title)}"]
+    lines += [_box(box) for box in shown.boxes]
+    for line in shown.lines:
+        label = f'|"{_quoted(line.label)}"|' if line.label else ""
+        lines.append(f"    n{line.source} -->{label} n{line.target}")
+    stateful = [f"n{box.id}" for box in shown.boxes if box.stateful]
+    if stateful:
+        lines.append("    classDef stateful fill:#fff4d6,stroke:#b7791f,stroke-width:2px,color:#1b1f27")
+        lines.append(f"    class {','.join(stateful)} stateful")
+    return "\n".join(lines) + "\n"
+
+
+def _box(box: Box) -> str:
+    summary = box.summary if len(box.summary) <= _LONGEST else box.summary[: _LONGEST - 1].rstrip() + "…"
+    text = "<br/>".join(map(_quoted, (box.title, summary, *box.notes)))
+    start, end = _SHAPES[box.kind]
+    return f'    n{box.id}{start}"{text}"{end}'
+
+
+def _quoted(text: str) -> str:
+    """``text`` inside double quotes: everything that Mermaid, Markdown or HTML would read is a numbered entity."""
+    return "".join(c if c.isalnum() or c in " .,-_:=()+/…" else f"#{ord(c)};" for c in text)
+
+
+def _plain(text: str) -> str:
+    return "".join(c if c.isalnum() or c in " .,-_/" else " " for c in text).strip() or "Plan"

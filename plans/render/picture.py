@@ -1,0 +1,101 @@
+"""What is drawn of a plan: a box per operator, a line per input, and on the lines how long what they bring is kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from plans.show import OperatorView, PlanView
+from plans.states import StateView
+
+__all__ = ["Box", "Line", "Picture", "clean", "picture"]
+
+_USUAL = "default_catalog.default_database."
+"""Left out in front of the names of tables, which boxes have little room for."""
+
+
+@dataclass(frozen=True)
+class Box:
+    """An operator.
+
+    Attributes:
+        id: of the node.
+        title: its name and id.
+        summary: what it does.
+        notes: the states that cannot be told apart by input, a line each.
+        stateful: whether it keeps state.
+        kind: ``source``, ``sink`` or ``operator``.
+    """
+
+    id: int
+    title: str
+    summary: str
+    notes: tuple[str, ...]
+    stateful: bool
+    kind: str
+
+
+@dataclass(frozen=True)
+class Line:
+    """An input of an operator: from where to where, the how manieth input it is, and the TTL of what it brings."""
+
+    source: int
+    target: int
+    position: int
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Boxes, inputs before those that read them, and lines, in the order of the inputs."""
+
+    title: str
+    boxes: tuple[Box, ...]
+    lines: tuple[Line, ...]
+
+
+def picture(view: PlanView) -> Picture:
+    """What is drawn of ``view``."""
+    read = {source for operator in view.operators for source in operator.inputs}
+    boxes, lines = [], []
+    for operator in view.operators:
+        labels, notes = _labels(operator)
+        kind = "operator" if operator.inputs and operator.id in read else "sink" if operator.inputs else "source"
+        title = f"{operator.name} [{operator.id}]"
+        stateful = bool(operator.states) or operator.keeps_state
+        boxes.append(Box(operator.id, clean(title), clean(operator.summary.replace(_USUAL, "")), notes, stateful, kind))
+        lines += [
+            Line(source, operator.id, position, labels[position]) for position, source in enumerate(operator.inputs)
+        ]
+    return Picture(clean(f"Plan {view.file}" if view.file else "Plan"), tuple(boxes), tuple(lines))
+
+
+def _labels(operator: OperatorView) -> tuple[list[str], tuple[str, ...]]:
+    """The TTL on each input, and the states that are not of one input."""
+    states, inputs = operator.states, len(operator.inputs)
+    if len(states) == inputs == 1:
+        return [_ttl(states[0])], ()
+    if len(states) == inputs:
+        return [_named(state) for state in states], ()
+    if inputs == 1:
+        return [", ".join(map(_named, states))], ()
+    return [""] * inputs, tuple(map(_named, states))
+
+
+def _named(state: StateView) -> str:
+    return f"{clean(state.name).removesuffix('State') or state.index}: {_ttl(state)}"
+
+
+def _ttl(state: StateView) -> str:
+    return state.ttl_text.removeprefix("ttl ")
+
+
+def clean(text: str) -> str:
+    """``text`` on one line, without characters that XML cannot hold or that turn the direction of writing."""
+    return " ".join("".join(c if _harmless(ord(c)) else "\ufffd" for c in text).split())
+
+
+def _harmless(code: int) -> bool:
+    if code < 0x20:
+        return code in (9, 10, 13)
+    turns = 0x202A <= code <= 0x202E or 0x2066 <= code <= 0x2069
+    return not (0x7F <= code <= 0x9F or 0xD800 <= code <= 0xDFFF or code in (0xFFFE, 0xFFFF) or turns)

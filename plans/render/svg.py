@@ -1,0 +1,194 @@
+"""A plan as an SVG: no scripts, nothing from elsewhere, readable on light and on dark ground."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator
+from html import escape
+
+from plans.render.layout import Layout, Placed, Route, arrange
+from plans.render.picture import Box, Line, Picture, picture
+from plans.show import PlanView
+
+__all__ = ["COLOURS", "STYLE", "drawing", "to_svg"]
+
+_SIZE = 12.0
+"""Height of the letters of a summary, in pixels."""
+
+_NARROW, _WIDE = 190.0, 320.0
+_LINES = 3
+_PAD = 10.0
+_LEADING = 16.0
+_LABEL = 10.5
+
+COLOURS = {
+    "ground": ("#ffffff", "#16181d"),
+    "box": ("#f5f6f8", "#23262d"),
+    "kept": ("#fff4d6", "#3a3118"),
+    "end": ("#e6f0fb", "#1b2c40"),
+    "edge": ("#8a919e", "#7d8694"),
+    "frame": ("#b6bcc8", "#4a505c"),
+    "kept-frame": ("#b7791f", "#d9a441"),
+    "text": ("#1b1f27", "#e8eaef"),
+    "dim": ("#565e6c", "#a6aebb"),
+    "mark": ("#1a5fd0", "#7fb2ff"),
+}
+"""Colours on light and on dark ground."""
+
+
+def _variables(which: int) -> str:
+    return " ".join(f"--{name}: {pair[which]};" for name, pair in COLOURS.items())
+
+
+STYLE = f"""
+.plan {{ {_variables(0)} font: {_SIZE:g}px ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }}
+@media (prefers-color-scheme: dark) {{ .plan {{ {_variables(1)} }} }}
+.plan .ground {{ fill: var(--ground); }}
+.plan .box {{ fill: var(--box); stroke: var(--frame); }}
+.plan .source .box, .plan .sink .box {{ fill: var(--end); }}
+.plan .stateful .box {{ fill: var(--kept); stroke: var(--kept-frame); stroke-width: 1.5; }}
+.plan .line {{ fill: none; stroke: var(--edge); stroke-width: 1.25; }}
+.plan .tip {{ fill: var(--edge); }}
+.plan .pill {{ fill: var(--ground); stroke: var(--kept-frame); }}
+.plan text {{ fill: var(--text); }}
+.plan .title {{ font-weight: 600; }}
+.plan .summary, .plan .ttl {{ fill: var(--dim); font-size: 11px; }}
+.plan .ttl {{ fill: var(--text); text-anchor: middle; }}
+"""
+
+
+def to_svg(view: PlanView) -> str:
+    """A plan as an SVG document."""
+    shown = picture(view)
+    inner, width, height = drawing(shown)
+    title = escape(shown.title, quote=True)
+    about = f"{len(shown.boxes)} operators from the sources at the top to the sinks at the bottom"
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="plan" role="img" aria-labelledby="plan-title plan-about" '
+        f'viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}">\n'
+        f'<title id="plan-title">{title}</title>\n<desc id="plan-about">{about}</desc>\n'
+        f"<style>{STYLE}</style>\n"
+        f'<rect class="ground" width="100%" height="100%"/>\n{inner}</svg>\n'
+    )
+
+
+def drawing(shown: Picture) -> tuple[str, float, float]:
+    """Lines and boxes of a picture as SVG elements, and the size they take.
+
+    Each box is a ``<g class="node" data-id="5">``, each line a ``<g class="edge" data-source="3" data-target="5">``.
+    """
+    labels: dict[int, float] = {}
+    for line in shown.lines:
+        labels[line.target] = labels.get(line.target, 0.0) + max(_width(line.label, _LABEL) + 24.0, 24.0)
+    texts = {box.id: _texts(box, labels.get(box.id, 0.0)) for box in shown.boxes}
+    sizes = {i: (width, _PAD * 2 + _LEADING * len(lines) - 4.0) for i, (width, lines) in texts.items()}
+    layout = arrange(sizes, [(line.source, line.target) for line in shown.lines])
+    parts = [*_lines(shown, layout), *(_box(box, layout.boxes[box.id], texts[box.id][1]) for box in shown.boxes)]
+    parts += _pills(shown, layout)
+    return "".join(parts), round(layout.width, 1), round(layout.height, 1)
+
+
+def _width(text: str, size: float) -> float:
+    """About how wide ``text`` is; rather more than less."""
+    units = 0.0
+    for c in text:
+        if unicodedata.east_asian_width(c) in "WF":
+            units += 1.05
+        elif c in "il.,:;|!'()[]jft ":
+            units += 0.36
+        else:
+            units += 0.68 if c.isupper() or c in "mwMW@%" else 0.58
+    return units * size
+
+
+def _cut(text: str, width: float, size: float) -> str:
+    if _width(text, size) <= width:
+        return text
+    low, high = 0, len(text)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if _width(text[:middle] + "…", size) <= width else (low, middle - 1)
+    return text[:low].rstrip() + "…"
+
+
+def _texts(box: Box, least: float) -> tuple[float, list[tuple[str, str]]]:
+    """Width of a box, and its lines with their classes."""
+    head = _width(box.title, _SIZE * 1.06) + 2 * _PAD
+    width = min(max(_NARROW, head, least), max(_WIDE, least))
+    room = width - 2 * _PAD
+    lines = [("title", _cut(box.title, room, _SIZE * 1.06))]
+    lines += [("summary", text) for text in _wrapped(box.summary, room, 11.0)]
+    lines += [("summary", _cut(note, room, 11.0)) for note in box.notes]
+    return width, lines
+
+
+def _wrapped(text: str, room: float, size: float) -> list[str]:
+    """``text`` in at most :data:`_LINES` lines; what does not fit is cut off, long words too."""
+    lines: list[str] = []
+    words = text.split()
+    while words and len(lines) < _LINES:
+        if len(lines) == _LINES - 1:
+            return [*lines, _cut(" ".join(words), room, size)]
+        line = words.pop(0)
+        while words and _width(f"{line} {words[0]}", size) <= room:
+            line += f" {words.pop(0)}"
+        lines.append(_cut(line, room, size))
+    return lines
+
+
+def _n(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def _path(route: Route) -> str:
+    (x, y), *rest = route.points
+    out = f"M{_n(x)} {_n(y)}"
+    for to_x, to_y in rest:
+        if abs(to_x - x) < 0.5:
+            out += f"L{_n(to_x)} {_n(to_y)}"
+        else:
+            middle = (y + to_y) / 2
+            out += f"C{_n(x)} {_n(middle)} {_n(to_x)} {_n(middle)} {_n(to_x)} {_n(to_y)}"
+        x, y = to_x, to_y
+    return out
+
+
+def _lines(shown: Picture, layout: Layout) -> Iterator[str]:
+    for line, route in zip(shown.lines, layout.routes, strict=True):
+        x, y = route.points[-1]
+        tip = f"M{_n(x)} {_n(y)}l-4 -7h8z"
+        yield (
+            f'<g class="edge" data-source="{line.source}" data-target="{line.target}">'
+            f'<path class="line" d="{_path(route)}"/><path class="tip" d="{tip}"/></g>\n'
+        )
+
+
+def _pills(shown: Picture, layout: Layout) -> Iterator[str]:
+    """The TTLs, each on its line in front of the operator that keeps what comes along it."""
+    for line, route in zip(shown.lines, layout.routes, strict=True):
+        if line.label:
+            x, y = route.points[-1]
+            width = _width(line.label, _LABEL) + 14.0
+            yield _pill(line, x, y - 19.0, width)
+
+
+def _pill(line: Line, x: float, y: float, width: float) -> str:
+    return (
+        f'<g class="kept" data-source="{line.source}" data-target="{line.target}">'
+        f'<rect class="pill" x="{_n(x - width / 2)}" y="{_n(y - 9)}" width="{_n(width)}" height="18" rx="9"/>'
+        f'<text class="ttl" x="{_n(x)}" y="{_n(y + 4)}">{escape(line.label, quote=True)}</text></g>\n'
+    )
+
+
+def _box(box: Box, at: Placed, lines: list[tuple[str, str]]) -> str:
+    left, top = at.x - at.width / 2, at.y
+    kinds = f"node {box.kind}{' stateful' if box.stateful else ''}"
+    about = escape(f"{box.title}: {box.summary}", quote=True)
+    out = [
+        f'<g class="{kinds}" data-id="{box.id}" role="button" aria-label="{about}"><title>{about}</title>',
+        f'<rect class="box" x="{_n(left)}" y="{_n(top)}" width="{_n(at.width)}" height="{_n(at.height)}" rx="6"/>',
+    ]
+    for position, (kind, text) in enumerate(lines):
+        y = top + _PAD + 10.0 + position * _LEADING
+        out.append(f'<text class="{kind}" x="{_n(left + _PAD)}" y="{_n(y)}">{escape(text, quote=True)}</text>')
+    return "".join(out) + "</g>\n"
