@@ -427,13 +427,17 @@ def _check_restart(old_text: str, document: PlanDocument, options: Mapping[str, 
     from plans.diff import compare
     from plans.document import PlanDocument as Document
 
-    diff = compare(Document.parse(old_text), document)
-    if diff.may_restart:
+    old = Document.parse(old_text)
+    diff = compare(old, document)
+    pairs = [(o.old.id, o.new.id) for o in diff.operators if o.stateful and o.old and o.new]
+    came = [i for i in (n.id for n in old.graph.nodes) if i in dict(pairs)]
+    order = () if came == [was for was, _ in pairs] else ("the operators with state come in another order",)
+    if diff.may_restart and not order:
         return
     folder = options.get("execution.checkpointing.dir", "")
     raise CheckpointError(
         "CKPT003",
-        f"the checkpoint {folder} was written by another plan: " + "; ".join(diff.all_reasons),
+        f"the checkpoint {folder} was written by another plan: " + "; ".join((*order, *diff.all_reasons)),
         expected="the same plan, or one that differs only in TTLs",
         hint="set another 'execution.checkpointing.dir', or run the plan that wrote it",
     )

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 from pydantic import ValidationError
@@ -19,7 +20,7 @@ from execnodes.support import agg_text, rex_text
 from plans.jsontext import join_pointer, split_pointer
 from plans.states import node_states
 
-__all__ = ["Change", "Kind", "node_changes"]
+__all__ = ["SAME_VERSIONS", "Change", "Kind", "meaningful", "node_changes"]
 
 Kind = Literal["words", "ttl", "tuning", "other"]
 """Of a change: only words for people; how long state lives; how the work is done; anything else."""
@@ -51,7 +52,7 @@ _KINDS = tuple((re.compile(pattern), kind) for pattern, kind in _RULES)
 _POSITION = re.compile(rf"{_SOURCE}/table/(identifier|resolvedTable/options/.*)|/type/name")
 """Fields of a source on which it depends what a position in it means."""
 
-_SAME_VERSIONS = frozenset({"sink", "table-source-scan"})
+SAME_VERSIONS = frozenset({"sink", "table-source-scan"})
 """Operators whose versions differ in nothing."""
 
 
@@ -67,8 +68,13 @@ class Change:
 
     @property
     def moves_source(self) -> bool:
-        """Whether a source's position before the change means nothing after it."""
+        """Whether a source's position before the change may mean nothing after it."""
         return self.kind == "other" and _POSITION.fullmatch(self.pointer) is not None
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it is about a number, such as the position of a field."""
+        return all(value is None or value.isdecimal() for value in (self.before, self.after))
 
     def __str__(self) -> str:
         return f"{self.field}: {'nothing' if self.before is None else self.before} -> " + (
@@ -83,13 +89,50 @@ def node_changes(old: ExecNode, new: ExecNode, names: tuple[Sequence[str], Seque
         old, new: the nodes.
         names: of the input fields of each, for expressions.
     """
+    if old == new.replace(id=old.id, stateplan=old.stateplan):
+        return
     for pointer, before, after in _differences(_fields(old), _fields(new)):
-        kind: Kind = next((kind for pattern, kind in _KINDS if pattern.fullmatch(pointer)), "other")
-        if pointer == "/type/version" and new.title in _SAME_VERSIONS:
+        kind = _kind(pointer)
+        if pointer == "/type/version" and new.title in SAME_VERSIONS:
             kind = "words"
         elif pointer == "/outputType/names" and new.input_count == 0:
             kind = "other"
         yield Change(pointer, _label(pointer, new), _shown(before, names[0]), _shown(after, names[1]), kind)
+
+
+@cache
+def _kind(pointer: str) -> Kind:
+    return next((kind for pattern, kind in _KINDS if pattern.fullmatch(pointer)), "other")
+
+
+def meaningful(node: ExecNode) -> dict[str, Any]:
+    """The node's JSON without anything whose change is of another kind than ``other``, and without its inputs'
+    distributions, which follow from the rest."""
+    data = {k: v for k, v in node.to_json().items() if k not in _NO_MEANING}
+    data["type"] = [node.name, "" if node.title in SAME_VERSIONS else node.type.rpartition("_")[2]]
+    return {k: _without_soft(v, f"/{k}") if k in _WITH_SOFT else v for k, v in data.items()}
+
+
+_NO_MEANING = frozenset({"id", "stateplan", "state", "type", "description", "inputProperties", "outputType"})
+
+
+_WITH_SOFT = frozenset({"aggCalls", "configuration", "dynamicTableSink", "scanTableSource"})
+"""Keys of nodes with something inside that is more than words, TTLs and tuning, and something that is not."""
+
+
+def _without_soft(value: Any, at: str) -> Any:
+    if isinstance(value, dict):
+        if _is_rex(value):
+            return value
+        kept = {}
+        for key, inner in value.items():
+            pointer = at + join_pointer([key])
+            if _kind(pointer) == "other":
+                kept[key] = _without_soft(inner, pointer)
+        return kept
+    if isinstance(value, list):
+        return [_without_soft(inner, f"{at}/{i}") for i, inner in enumerate(value)]
+    return value
 
 
 def _fields(node: ExecNode) -> dict[str, Any]:

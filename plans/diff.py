@@ -1,39 +1,64 @@
 """What changed between two plans, and whether the new one may go on with the state the old one wrote.
 
-Operators are matched by uid, computed afresh from what they mean (see :mod:`execnodes.fingerprint`), never by the
-uid a file records. Matched operators are then compared field by field, because the uid leaves out what says nothing
-about meaning: table options, configuration, flags about the changes sent on. A change is held to touch state
-unless a rule here says that it does not:
+Operators are matched by uid, computed afresh from what they mean (see :mod:`execnodes.fingerprint`), never by the uid
+a file records; then by lineage and by similarity (see :mod:`plans.similarity`). State may be used where its operator
+means what it meant and is given the same rows as before, as :mod:`plans.lineage` tells; where only its columns stand
+elsewhere or fewer of them are needed, it can be rewritten. Everything else is lost, or cannot be told.
 
-- An operator with state is incompatible when anything of it changes but its TTL, description and names.
-- A change to an operator whose rows reach state changes what that state means; a change behind the last state
-  does not.
-- The checkpoint also holds how far each source has been read, and counts sources and operators with state by
-  position: these must be the same, in the same order.
+The verdicts of all kinds of change are listed in ``docs/plan-diff.md``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from pathlib import Path
+from typing import Literal
 
+from execnodes.errors import Place, PlanError
 from execnodes.graph import ExecGraph
 from execnodes.nodes.base import ExecNode
-from execnodes.support import joined_names
-from plans.changes import Change, Kind, node_changes
+from execnodes.nodes.deduplicate import Deduplicate
+from execnodes.nodes.group_aggregate import GroupAggregate
+from execnodes.nodes.join import Join
+from execnodes.nodes.opaque import OpaqueNode
+from execnodes.nodes.table_source_scan import TableSourceScan
+from execnodes.specs import AggCall
+from execnodes.support import agg_text, joined_names
+from plans.changes import SAME_VERSIONS, Change, Kind, node_changes
 from plans.document import PlanDocument
+from plans.lineage import Lineage, lineage
+from plans.similarity import match
 
-__all__ = ["Change", "Kind", "Operator", "OperatorDiff", "PlanDiff", "Verdict", "compare", "to_json", "to_text"]
+__all__ = [
+    "VERDICTS",
+    "Change",
+    "Kind",
+    "Operator",
+    "OperatorDiff",
+    "PlanDiff",
+    "StateMove",
+    "Verdict",
+    "compare",
+    "load_side",
+    "severity",
+]
 
-Verdict = Literal["identical", "ttl-only", "stateless", "incompatible"]
+Verdict = Literal["identical", "ttl-only", "stateless", "rewrite", "reset", "unknown"]
+VERDICTS: tuple[Verdict, ...] = ("identical", "ttl-only", "stateless", "rewrite", "reset", "unknown")
 """Of a plan or an operator, from harmless to not.
 
 ``identical``: nothing changed that does anything. ``ttl-only``: TTLs changed, and what hangs on them. ``stateless``:
-something changed on which no state depends (TTLs may have changed too). ``incompatible``: the state cannot be used.
+something changed on which no existing state depends (TTLs may have changed too). ``rewrite``: the state has what is
+needed, in another layout. ``reset``: the state is lost, the operator starts empty. ``unknown``: it cannot be told.
 """
 
-_RANK: Mapping[Verdict, int] = {"identical": 0, "ttl-only": 1, "stateless": 2, "incompatible": 3}
+_HARMLESS: frozenset[Verdict] = frozenset({"identical", "ttl-only", "stateless"})
+
+
+def severity(verdict: Verdict) -> int:
+    """The place of a verdict among :data:`VERDICTS`."""
+    return VERDICTS.index(verdict)
 
 
 @dataclass(frozen=True)
@@ -49,15 +74,30 @@ class Operator:
 
 
 @dataclass(frozen=True)
+class StateMove:
+    """Where state that has to be rewritten finds what it needs in the old state.
+
+    Attributes:
+        fields: per input, for each of its fields the field of the old input that holds it; None for one that is not
+            stored.
+        calls: for each aggregate call the old one that is the same.
+    """
+
+    fields: tuple[tuple[int | None, ...], ...]
+    calls: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class OperatorDiff:
-    """An operator in both plans.
+    """An operator in one or both plans.
 
     Attributes:
         verdict: what the changes mean for state.
         old, new: the operator in each plan; None where it is not.
         stateful: whether it keeps state.
         changes: its fields that differ.
-        reasons: why it is incompatible, for people; empty when it is not.
+        reasons: what led to the verdict, for people; empty for identical operators and mere TTLs.
+        move: how its state is rewritten, with the verdict ``rewrite``.
     """
 
     verdict: Verdict
@@ -66,6 +106,7 @@ class OperatorDiff:
     stateful: bool
     changes: tuple[Change, ...] = ()
     reasons: tuple[str, ...] = ()
+    move: StateMove | None = None
 
     @property
     def title(self) -> str:
@@ -74,38 +115,59 @@ class OperatorDiff:
             return f"{self.new.name}[{self.old.id} -> {self.new.id}]"
         return str(self.new or self.old)
 
+    @property
+    def harmless(self) -> bool:
+        """Whether existing state can be used as it is."""
+        return self.verdict in _HARMLESS
+
 
 @dataclass(frozen=True)
 class PlanDiff:
     """Two plans compared.
 
     Attributes:
-        verdict: the worst of the operators, and of what is wrong between them.
+        verdict: the worst of the operators'.
         operators: those of the new plan in its order, then those that are gone.
-        reasons: why the plans as a whole are incompatible, beside the operators' own reasons.
         notes: differences that do nothing.
     """
 
     verdict: Verdict
     operators: tuple[OperatorDiff, ...]
-    reasons: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
     def may_restart(self) -> bool:
-        """Whether the new plan may run on the old one's checkpoint."""
-        return self.verdict != "incompatible"
+        """Whether the new plan may run on the old one's checkpoint without anybody being asked."""
+        return self.verdict in _HARMLESS
 
     @property
     def all_reasons(self) -> tuple[str, ...]:
-        """Every reason against a restart, those of operators with the operator's name; empty when there is none."""
-        own = tuple(f"{o.title}: {reason}" for o in self.operators for reason in o.reasons)
-        return (*self.reasons, *own)
+        """Every reason against a restart, with the operator's name; empty when there is none."""
+        return tuple(f"{o.title}: {reason}" for o in self.operators if not o.harmless for reason in o.reasons)
 
     @property
     def ttl_changes(self) -> tuple[tuple[OperatorDiff, Change], ...]:
         """The TTLs that differ."""
         return tuple((o, c) for o in self.operators for c in o.changes if c.kind == "ttl")
+
+
+def load_side(path: str) -> PlanDocument:
+    """The plan in a file, at a URL, or of the job that wrote a checkpoint directory.
+
+    Raises:
+        PlanError: PLAN120, a directory that holds no plan; what :meth:`PlanDocument.load` raises.
+    """
+    folder = Path(path.removeprefix("file://"))
+    if "://" in path.removeprefix("file://") or not folder.is_dir():
+        return PlanDocument.load(path)
+    if not (folder / "plan.json").is_file():
+        raise PlanError(
+            "PLAN120",
+            "the directory has no plan",
+            place=Place(file=path),
+            expected="a plan file, or the checkpoint directory of a job, which has its plan as plan.json",
+        )
+    return PlanDocument.load(str(folder / "plan.json"))
 
 
 def compare(old: PlanDocument, new: PlanDocument) -> PlanDiff:
@@ -115,248 +177,332 @@ def compare(old: PlanDocument, new: PlanDocument) -> PlanDiff:
         old: the plan in the checkpoint.
         new: the plan to run.
     """
-    return _Comparison(old, new).run()
+    return _Comparison(_Side(old), _Side(new)).run()
 
 
 class _Side:
-    """One plan: operators, where rows go on to state, and the JSON to compare."""
+    """One plan: its operators, what they mean and which of them keep state."""
 
     def __init__(self, document: PlanDocument) -> None:
         self.document = document
         self.graph: ExecGraph = document.graph
         self.uids = document.uids
-        self.by_uid = {uid: self.graph.node(node_id) for node_id, uid in self.uids.items()}
+        self.lineages = lineage(self.graph)
         self.stateful = {n.id for n in self.graph.nodes if n.keeps_state}
-        self.feeds_state: set[int] = set()
-        for node in reversed(self.graph.nodes):
-            readers = self.graph.consumers(node)
-            if any(r.id in self.stateful or r.id in self.feeds_state for r in readers):
-                self.feeds_state.add(node.id)
 
     def operator(self, node: ExecNode) -> Operator:
         return Operator(node.id, node.title, self.uids[node.id])
 
-    def counted(self) -> tuple[tuple[str, list[ExecNode]], ...]:
-        """What Spark counts by position, in order."""
-        return (
-            ("operators with state", [n for n in self.graph.nodes if n.id in self.stateful]),
-            ("sources", [n for n in self.graph.nodes if not self.graph.inputs(n)]),
+    def names(self, node: ExecNode) -> tuple[str, ...]:
+        """The names of a node's input fields."""
+        return tuple(joined_names(self.graph.input_types(node)))
+
+    def by_meaning(self) -> tuple[Mapping[int, tuple[str, ...]], ...]:
+        """Names to match operators by that do not depend on what else a projection passes on: all that an operator
+        emits, and what its state means."""
+        whole: dict[int, tuple[str, ...]] = {
+            i: (self.graph.node(i).name, x.rows, *x.fields) for i, x in self.lineages.items()
+        }
+        state: dict[int, tuple[str, ...]] = {
+            i: (self.graph.node(i).name, self.lineages[i].state) for i in self.stateful
+        }
+        return whole, state
+
+
+class _Comparison:
+    def __init__(self, old: _Side, new: _Side) -> None:
+        self.old, self.new = old, new
+        by: list[tuple[Mapping[int, object], Mapping[int, object]]] = [(old.uids, new.uids)]
+        by += zip(old.by_meaning(), new.by_meaning(), strict=True)
+        pairs = match(old.graph, new.graph, by, (old.lineages, new.lineages))
+        self.partners = {now: old.graph.node(was) for now, was in pairs.items()}
+        self._changes: dict[int, tuple[Change, ...]] = {}
+
+    def run(self) -> PlanDiff:
+        diffs = [self.compare_operator(node) for node in self.new.graph.nodes]
+        taken = {node.id for node in self.partners.values()}
+        diffs += [self.gone(node) for node in self.old.graph.nodes if node.id not in taken]
+        verdict = max((d.verdict for d in diffs), key=severity, default=VERDICTS[0])
+        return PlanDiff(verdict, tuple(diffs), tuple(self.notes()))
+
+    # -- what is the same --------------------------------------------------------------------------------------------
+
+    def changes(self, node: ExecNode) -> tuple[Change, ...]:
+        """The fields of an operator of the new plan that differ from its partner's."""
+        if node.id not in self._changes:
+            old = self.partners[node.id]
+            names = self.old.names(old), self.new.names(node)
+            self._changes[node.id] = tuple(node_changes(old, node, names))
+        return self._changes[node.id]
+
+    def hard(self, node: ExecNode) -> list[Change]:
+        """The changes that are more than words, TTLs and tuning; of those that only say that a field of the input
+        stands elsewhere now, none."""
+        old = self.partners[node.id]
+        shifted = any(
+            a.fields != b.fields for a, b in zip(self.inputs(self.old, old), self.inputs(self.new, node), strict=False)
+        )
+        return [c for c in self.changes(node) if c.kind == "other" and not (shifted and c.is_number)]
+
+    def rewired(self, node: ExecNode) -> bool:
+        """Whether the operators in front are others than those of the partner."""
+        now = [self.partners.get(n.id) for n in self.new.graph.inputs(node)]
+        return [n.id if n else None for n in now] != [n.id for n in self.old.graph.inputs(self.partners[node.id])]
+
+    @staticmethod
+    def inputs(side: _Side, node: ExecNode) -> list[Lineage]:
+        return [side.lineages[n.id] for n in side.graph.inputs(node)]
+
+    # -- operators ---------------------------------------------------------------------------------------------------
+
+    def compare_operator(self, node: ExecNode) -> OperatorDiff:
+        new, old = self.new.operator(node), self.partners.get(node.id)
+        if old is None:
+            return self.added(node, new)
+        was_stateful, stateful = old.id in self.old.stateful, node.id in self.new.stateful
+        verdict: Verdict
+        move: StateMove | None = None
+        if was_stateful and stateful:
+            verdict, reasons, move = self.compare_state(old, node)
+        elif stateful:
+            verdict, reasons = "reset", ["it keeps state now, of which there is none yet"]
+        elif was_stateful:
+            verdict, reasons = "reset", ["it keeps no state any more: its state is dropped"]
+        elif isinstance(node, TableSourceScan) and isinstance(old, TableSourceScan):
+            verdict, reasons = self.compare_source(old, node)
+        else:
+            verdict, reasons = "identical", []
+        if verdict == "identical":
+            verdict, reasons = self.harmless(node, reasons)
+        return OperatorDiff(
+            verdict,
+            self.old.operator(old),
+            new,
+            was_stateful or stateful,
+            self.changes(node),
+            tuple(dict.fromkeys(reasons)),
+            move,
         )
 
-    def behind(self, node: ExecNode) -> str:
-        """The operators with state that rows of ``node`` reach without passing another one, as text."""
+    def harmless(self, node: ExecNode, reasons: list[str]) -> tuple[Verdict, list[str]]:
+        """The verdict of an operator whose state is not touched."""
+        kinds = {c.kind for c in self.changes(node)}
+        if "other" in kinds or "tuning" in kinds or self.rewired(node):
+            behind = self.touched_behind(node)
+            if behind and node.id not in self.new.stateful:
+                reasons = [*reasons, f"it keeps no state; what it means for the state of {behind} is said there"]
+            return "stateless", reasons
+        return ("ttl-only" if "ttl" in kinds else "identical"), reasons
+
+    def touched_behind(self, node: ExecNode) -> str:
+        """The next operators with state behind ``node``, as text."""
         found: dict[int, ExecNode] = {}
         seen, stack = {node.id}, [node]
         while stack:
-            for reader in self.graph.consumers(stack.pop()):
-                if reader.id in self.stateful:
+            for reader in self.new.graph.consumers(stack.pop()):
+                if reader.id in self.new.stateful:
                     found[reader.id] = reader
                 elif reader.id not in seen:
                     seen.add(reader.id)
                     stack.append(reader)
-        return " and ".join(str(self.operator(found[i])) for i in sorted(found))
+        return " and ".join(str(self.new.operator(found[i])) for i in sorted(found))
 
+    def compare_source(self, old: TableSourceScan, new: TableSourceScan) -> tuple[Verdict, list[str]]:
+        tables = old.scan_table_source.table, new.scan_table_source.table
+        known = [bool(t.resolved_table and t.resolved_table.options is not None) for t in tables]
+        if known[0] != known[1]:
+            which = "old" if known[1] else "new"
+            return "unknown", [f"the {which} plan does not say how {tables[0].summary} is read: {_NOT_TOLD}"]
+        moved = [c for c in self.changes(new) if c.moves_source]
+        if all(c.field == "table.identifier" for c in moved) and self._same_data(old, new):
+            return "identical", ["the table has another name, and the same options"] if moved else []
+        if moved:
+            return "reset", [f"{c}: how far it has been read counts for what it was" for c in moved]
+        return "identical", []
 
-class _Comparison:
-    def __init__(self, old: PlanDocument, new: PlanDocument) -> None:
-        self.old, self.new = _Side(old), _Side(new)
-        self.partners: dict[int, ExecNode] = {}  # new id -> old node
-        self.matched: set[int] = set()  # new ids matched by uid
-        self.notes: list[str] = []
-        self.reasons: list[str] = []
+    def _same_data(self, old: ExecNode, new: ExecNode) -> bool:
+        """Whether two sources read the same data, as far as their options tell: fields that both have are equal."""
+        fields = self.old.lineages[old.id].fields, self.new.lineages[new.id].fields
+        return self.old.lineages[old.id].rows == self.new.lineages[new.id].rows or bool(set(fields[0]) & set(fields[1]))
 
-    def run(self) -> PlanDiff:
-        self.match()
-        diffs = {node.id: self.compare_operator(node) for node in self.new.graph.nodes}
-        taken = {node.id for node in self.partners.values()}
-        gone = [self.gone(node) for node in self.old.graph.nodes if node.id not in taken]
-        self.compare_order()
-        self.compare_plans()
-        operators = (*diffs.values(), *gone)
-        verdict: Verdict = "incompatible" if self.reasons else "identical"
-        for diff in operators:
-            if _RANK[diff.verdict] > _RANK[verdict]:
-                verdict = diff.verdict
-        return PlanDiff(verdict, operators, tuple(self.reasons), tuple(self.notes))
+    def compare_state(self, old: ExecNode, new: ExecNode) -> tuple[Verdict, list[str], StateMove | None]:
+        """What becomes of the state of an operator that had state and has it still."""
+        was, now = self.old.lineages[old.id], self.new.lineages[new.id]
+        changes = self.changes(new)
+        version = next((c for c in changes if c.pointer == "/type/version" and new.title not in SAME_VERSIONS), None)
+        if version is not None:
+            return "unknown", [f"version of the operator {version.before} -> {version.after}: {_NOT_TOLD}"], None
+        states = [str(c) for c in changes if c.pointer.startswith("/state/") and c.kind == "other"]
+        if states:
+            return "unknown", [f"{s}: {_NOT_TOLD}" for s in states], None
+        if was.state == now.state:
+            before, after = self.inputs(self.old, old), self.inputs(self.new, new)
+            if isinstance(new, GroupAggregate) and isinstance(old, GroupAggregate):
+                return self.compare_calls(old, new, before[0], after[0])
+            return self.compare_fields(old, new, before, after)
+        hard = [c for c in self.hard(new) if not c.pointer.startswith("/outputType/")]
+        if (isinstance(new, OpaqueNode) or set(old.unknown_keys) | set(new.unknown_keys)) and hard:
+            what = f"{hard[0]}: what this does to the state of {new.title} is not known"
+            return "unknown", [what], None
+        causes, unknown = self.causes(new)
+        reasons = [str(c) for c in hard] + [f"what it reads has changed: {c}" for c in causes]
+        inputs = zip(self.inputs(self.old, old), self.inputs(self.new, new), strict=False)
+        if not hard and all(b.rows == a.rows for b, a in inputs):
+            words = old.describe(self.old.graph.input_types(old)), new.describe(self.new.graph.input_types(new))
+            if words[0] != words[1]:
+                reasons.insert(0, f"it has other keys or values: {words[0]} -> {words[1]}")
+        if unknown:
+            return "unknown", reasons, None
+        return "reset", reasons or ["what it reads has changed"], None
 
-    def match(self) -> None:
-        """Pairs operators by uid; those left over by what they most likely were, to have something to say."""
-        for uid, node in self.new.by_uid.items():
-            if uid in self.old.by_uid:
-                self.partners[node.id] = self.old.by_uid[uid]
-                self.matched.add(node.id)
-        taken = {node.id for node in self.partners.values()}
-        for same in (_same_table, _same_id, _same_type):
-            for node in self.new.graph.nodes:
-                if node.id in self.partners:
-                    continue
-                partner = next((o for o in self.old.graph.nodes if o.id not in taken and same(o, node)), None)
-                if partner is not None:
-                    self.partners[node.id] = partner
-                    taken.add(partner.id)
+    def compare_calls(
+        self, old: GroupAggregate, new: GroupAggregate, before: Lineage, after: Lineage
+    ) -> tuple[Verdict, list[str], StateMove | None]:
+        """An aggregate of the same groups over the same rows."""
+        was, now = self.old.lineages[old.id].calls, self.new.lineages[new.id].calls
+        names = self.old.names(old), self.new.names(new)
+        fresh = [agg_text(c, names[1]) for c, h in zip(new.agg_calls, now, strict=True) if h not in was]
+        if fresh:
+            return "reset", [f"{', '.join(fresh)} would not have seen the rows so far"], None
+        simple = all(_is_simple(c, r) for n in (old, new) for c, r in _calls(n))
+        arguments = [[(c.arg_list, c.filter_arg) for c in n.agg_calls] for n in (old, new)]
+        if was == now and old.grouping == new.grouping and (simple or arguments[0] == arguments[1]):
+            return "identical", [], None
+        if not simple:
+            why = (
+                "its groups are kept with single values (DISTINCT, MIN or MAX over updates), which cannot be rewritten"
+            )
+            return "reset", [why], None
+        calls = tuple(_place(was, h, i) for i, h in enumerate(now))
+        gone = [agg_text(c, names[0]) for c, h in zip(old.agg_calls, was, strict=True) if h not in now]
+        fields = (_place(before.fields, h, i) if i in new.grouping else None for i, h in enumerate(after.fields))
+        reason = f"{', '.join(gone)} is kept no longer" if gone else "its columns stand in another order"
+        return "rewrite", [reason], StateMove((tuple(fields),), calls)
 
-    def compare_operator(self, node: ExecNode) -> OperatorDiff:
-        new, old = self.new.operator(node), self.partners.get(node.id)
-        stateful = node.id in self.new.stateful or (old is not None and old.id in self.old.stateful)
-        if old is None:
-            return self.added(node, new, stateful)
-        changes = tuple(self.changes(old, node))
-        hard = [c for c in changes if c.kind == "other"]
-        reasons: list[str] = []
-        if stateful:
-            reasons += [str(c) for c in hard]
-            if node.id not in self.matched and not hard:
-                reasons.append(f"what it reads has changed: {self.cause(node)}")
-        elif node.id in self.new.feeds_state and (hard or self.rewired(node, old)):
-            what = "; ".join(map(str, hard)) or "it has other inputs"
-            reasons.append(f"{what} (it feeds the state of {self.new.behind(node)})")
-        if not reasons and not self.new.graph.inputs(node):
-            moved = [c for c in hard if c.moves_source]
-            reasons += [f"{c} (the checkpoint holds how far this source has been read)" for c in moved]
-        verdict: Verdict = "identical"
-        if reasons:
-            verdict = "incompatible"
-        elif hard or any(c.kind == "tuning" for c in changes) or self.rewired(node, old):
-            verdict = "stateless"
-        elif any(c.kind == "ttl" for c in changes):
-            verdict = "ttl-only"
-        return OperatorDiff(verdict, self.old.operator(old), new, stateful, changes, tuple(reasons))
-
-    def changes(self, old: ExecNode, new: ExecNode) -> Iterator[Change]:
+    def compare_fields(
+        self, old: ExecNode, new: ExecNode, before: Sequence[Lineage], after: Sequence[Lineage]
+    ) -> tuple[Verdict, list[str], StateMove | None]:
+        """An operator that stores fields of its input, of the same rows as before."""
+        moves: list[tuple[int | None, ...]] = []
+        lost: list[str] = []
         types = self.old.graph.input_types(old), self.new.graph.input_types(new)
-        return node_changes(old, new, (joined_names(types[0]), joined_names(types[1])))
+        keys = _only_keys(new)
+        for side, (b, a) in enumerate(zip(before, after, strict=True)):
+            wanted = range(len(a.fields)) if keys is None else keys
+            missing = [types[1][side].fields[i].name for i in wanted if a.fields[i] not in b.fields]
+            if missing:
+                return "reset", [f"the rows kept so far have no {', '.join(missing)}"], None
+            moves.append(tuple(_place(b.fields, h, i) if i in wanted else None for i, h in enumerate(a.fields)))
+            if keys is None:
+                lost += [types[0][side].fields[i].name for i, h in enumerate(b.fields) if h not in a.fields]
+        if not lost and all(j is None or i == j for move in moves for i, j in enumerate(move)):
+            return "identical", [], None
+        if new.title not in _MOVABLE or any(not t.fields for t in types[1]):
+            return "reset", [f"the fields of its rows have moved, and state of {new.title} cannot be rewritten"], None
+        if isinstance(new, Join) and lost and _counts_equal_rows(new):
+            return "reset", [f"{', '.join(lost)} is gone, and equal rows are kept as one with their number"], None
+        reason = f"{', '.join(lost)} is kept no longer" if lost else "its columns stand in another order"
+        return "rewrite", [reason], StateMove(tuple(moves))
 
-    def rewired(self, node: ExecNode, old: ExecNode) -> bool:
-        """Whether the operators in front are others than those of the partner."""
-        now = [self.partners.get(n.id) for n in self.new.graph.inputs(node)]
-        return [n.id if n else None for n in now] != [n.id for n in self.old.graph.inputs(old)]
-
-    def cause(self, node: ExecNode) -> str:
-        """The nearest operators in front of ``node`` that are not what they were."""
+    def causes(self, node: ExecNode) -> tuple[list[str], bool]:
+        """The nearest operators in front of ``node`` that are not what they were, and whether one cannot be judged."""
         found: dict[int, str] = {}
+        fields: dict[int, str] = {}
+        unknown = False
         seen, stack = set[int](), list(self.new.graph.inputs(node))
         while stack:
             current = stack.pop()
-            if current.id in seen or current.id in self.matched:
+            if current.id in seen:
                 continue
             seen.add(current.id)
             old = self.partners.get(current.id)
-            own = [c for c in self.changes(old, current) if c.kind == "other"] if old else []
             if old is None:
                 found[current.id] = f"{self.new.operator(current)} is new"
-            elif own:
+                continue
+            if self.old.lineages[old.id] == self.new.lineages[current.id]:
+                continue
+            if isinstance(current, TableSourceScan) and isinstance(old, TableSourceScan):
+                unknown = unknown or self.compare_source(old, current)[0] == "unknown"
+            elif current.id in self.new.stateful and self.compare_operator(current).verdict == "unknown":
+                unknown = True
+            hard = self.hard(current)
+            own = [c for c in hard if not c.pointer.startswith("/outputType/")]
+            if own:
                 found[current.id] = f"{self.new.operator(current)} {own[0]}"
             else:
+                if hard:
+                    fields[current.id] = f"{self.new.operator(current)} {hard[0]}"
                 stack.extend(self.new.graph.inputs(current))
-        return "; ".join(found[i] for i in sorted(found)) or "its inputs are others"
+        found = found or fields
+        if not found and self.rewired(node):
+            found[node.id] = "its inputs are others"
+        return [found[i] for i in sorted(found)], unknown
 
-    def added(self, node: ExecNode, new: Operator, stateful: bool) -> OperatorDiff:
-        reasons = []
-        if stateful:
-            reasons.append("it is new and keeps state, of which the checkpoint has none")
-        elif not self.new.graph.inputs(node):
-            reasons.append("it is a new source, of which the checkpoint does not know how far it has been read")
-        elif node.id in self.new.feeds_state:
-            reasons.append(f"it is new and feeds the state of {self.new.behind(node)}")
-        return OperatorDiff("incompatible" if reasons else "stateless", None, new, stateful, (), tuple(reasons))
+    def added(self, node: ExecNode, new: Operator) -> OperatorDiff:
+        if node.id in self.new.stateful:
+            reason = "it is new: its state starts empty, and it does not see the rows read so far"
+            return OperatorDiff("reset", None, new, True, (), (reason,))
+        if not self.new.graph.inputs(node):
+            reason = "it is a new source, of which nothing has been read so far"
+            return OperatorDiff("reset", None, new, False, (), (reason,))
+        return OperatorDiff("stateless", None, new, False)
 
     def gone(self, node: ExecNode) -> OperatorDiff:
-        reasons = []
-        stateful = node.id in self.old.stateful
-        if stateful:
-            reasons.append("it is gone, and the checkpoint has its state")
-        elif not self.old.graph.inputs(node):
-            reasons.append("this source is gone, and the checkpoint holds how far it has been read")
-        elif node.id in self.old.feeds_state:
-            reasons.append(f"it is gone, and has fed the state of {self.old.behind(node)}")
-        verdict: Verdict = "incompatible" if reasons else "stateless"
-        return OperatorDiff(verdict, self.old.operator(node), None, stateful, (), tuple(reasons))
+        old = self.old.operator(node)
+        if node.id in self.old.stateful:
+            return OperatorDiff("reset", old, None, True, (), ("it is gone: its state is dropped",))
+        if not self.old.graph.inputs(node):
+            reason = "this source is gone, and with it how far it has been read"
+            return OperatorDiff("reset", old, None, False, (), (reason,))
+        return OperatorDiff("stateless", old, None, False)
 
-    def compare_order(self) -> None:
-        """Those Spark counts by position must come in the same order."""
-        for (what, was), (_, now) in zip(self.old.counted(), self.new.counted(), strict=True):
-            partners = [self.partners[n.id].id for n in now if n.id in self.partners]
-            order = [n.id for n in was if n.id in partners]
-            if order != [i for i in partners if i in order]:
-                before, after = (
-                    ", ".join(str(side.operator(n)) for n in nodes)
-                    for side, nodes in ((self.old, was), (self.new, now))
-                )
-                self.reasons.append(f"the {what} come in another order: {before} -> {after}")
-
-    def compare_plans(self) -> None:
+    def notes(self) -> Iterator[str]:
         versions = [side.graph.flink_version for side in (self.old, self.new)]
         if versions[0] != versions[1]:
-            self.notes.append(f"flinkVersion: {versions[0]} -> {versions[1]}")
-        renamed = sum(1 for i in self.matched if self.partners[i].id != i)
+            yield f"flinkVersion: {versions[0]} -> {versions[1]}"
+        renamed = sum(1 for now, was in self.partners.items() if was.id != now)
         if renamed:
-            self.notes.append(f"{renamed} {'operator has another id' if renamed == 1 else 'operators have other ids'}")
-        statements = [side.document.facts.sql_hash if side.document.facts else None for side in (self.old, self.new)]
+            yield f"{renamed} {'operator has another id' if renamed == 1 else 'operators have other ids'}"
+        facts = self.old.document.facts, self.new.document.facts
+        statements = [f.sql_hash if f else None for f in facts]
         if None not in statements and statements[0] != statements[1]:
-            self.notes.append("the recorded SQL differs")
+            yield "the recorded SQL differs"
+        schemas = [f.schema_hashes if f else {} for f in facts]
+        for table in sorted(t for t, h in schemas[1].items() if schemas[0].get(t, h) != h):
+            yield f"the schema of {table} differs"
 
 
-def _table(node: ExecNode) -> str | None:
-    for key in ("scan_table_source", "dynamic_table_sink"):
-        spec = getattr(node, key, None)
-        if spec is not None:
-            return str(spec.table.identifier)
+_NOT_TOLD = "whether its state fits cannot be told"
+
+_MOVABLE = frozenset({"join", "deduplicate", "changelog-normalize", "rank"})
+"""Operators that keep rows of their input as they are, a column per field."""
+
+_SIMPLE = frozenset({"COUNT", "SUM", "$SUM0", "AVG", "MIN", "MAX"})
+"""Aggregate functions whose state is columns of the group's row."""
+
+
+def _only_keys(node: ExecNode) -> Sequence[int] | None:
+    """The fields that are stored, of an operator that stores no others than its key's; None for all."""
+    if isinstance(node, Deduplicate) and not node.keep_last_row and not node.is_rowtime:
+        return node.unique_keys
     return None
 
 
-def _same_table(old: ExecNode, new: ExecNode) -> bool:
-    return old.name == new.name and _table(new) is not None and _table(old) == _table(new)
+def _place(fields: Sequence[str], wanted: str, here: int) -> int:
+    """Where a field stands, at best at the same place."""
+    return here if here < len(fields) and fields[here] == wanted else fields.index(wanted)
 
 
-def _same_id(old: ExecNode, new: ExecNode) -> bool:
-    return old.name == new.name and old.id == new.id
+def _calls(node: GroupAggregate) -> Iterator[tuple[AggCall, bool]]:
+    return zip(node.agg_calls, node.agg_call_need_retractions, strict=True)
 
 
-def _same_type(old: ExecNode, new: ExecNode) -> bool:
-    return old.name == new.name
+def _is_simple(call: AggCall, retracts: bool) -> bool:
+    return call.function in _SIMPLE and not call.distinct and not (retracts and call.function in ("MIN", "MAX"))
 
 
-_SAYS: Mapping[Verdict, str] = {
-    "identical": "the plans mean the same",
-    "ttl-only": "only TTLs differ; the state is judged by the new ones",
-    "stateless": "no state depends on what differs",
-    "incompatible": "the new plan cannot go on with the state of the old one",
-}
-
-
-def to_text(diff: PlanDiff) -> str:
-    """The comparison as text: the verdict, then what differs."""
-    lines = [f"{diff.verdict}: {_SAYS[diff.verdict]}"]
-    lines += [f"  {reason}" for reason in diff.reasons]
-    for operator in diff.operators:
-        if operator.verdict == "identical" and not operator.changes:
-            continue
-        place = " (new)" if operator.old is None else " (gone)" if operator.new is None else ""
-        lines += ["", f"{operator.title}{place}  {operator.verdict}"]
-        told = " ".join(operator.reasons)
-        lines += [f"  {reason}" for reason in operator.reasons]
-        lines += [f"  {change}" for change in operator.changes if str(change) not in told]
-    if diff.notes:
-        lines += ["", *diff.notes]
-    return "\n".join(lines) + "\n"
-
-
-def to_json(diff: PlanDiff) -> dict[str, Any]:
-    """The comparison as JSON-ready data."""
-    return {
-        "verdict": diff.verdict,
-        "mayRestart": diff.may_restart,
-        "reasons": list(diff.reasons),
-        "notes": list(diff.notes),
-        "operators": [
-            {
-                "verdict": o.verdict,
-                "old": o.old and vars(o.old),
-                "new": o.new and vars(o.new),
-                "stateful": o.stateful,
-                "changes": [vars(c) for c in o.changes],
-                "reasons": list(o.reasons),
-            }
-            for o in diff.operators
-        ],
-    }
+def _counts_equal_rows(node: Join) -> bool:
+    """Whether a side of an outer join has no unique key: equal rows are kept once, with their number."""
+    outer = node.join_spec.join_type
+    left = outer in ("LEFT", "FULL", "SEMI", "ANTI") and not node.left_upsert_keys
+    return left or (outer in ("RIGHT", "FULL") and not node.right_upsert_keys)

@@ -6,6 +6,7 @@ import typer
 
 from cli.options import EXIT_CODES
 from cli.plan.compile import compile_plan
+from cli.plan.diff import diff
 from cli.plan.execute import execute
 from cli.plan.explain import explain
 from cli.plan.migrate import migrate
@@ -19,5 +20,6 @@ plan_app = typer.Typer(
 plan_app.command("compile")(compile_plan)
 plan_app.command("show")(show)
 plan_app.command("explain")(explain)
+plan_app.command("diff")(diff)
 plan_app.command("execute")(execute)
 plan_app.command("migrate")(migrate)

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from execnodes.types import type_from_json
-from plans.diff import PlanDiff, compare, to_json, to_text
+from plans.diff import PlanDiff, compare
+from plans.diff_report import to_json, to_markdown, to_text
 from plans.document import PlanDocument
 from plans.jackson import dumps
 from tests.plans.conftest import DATA
@@ -136,11 +137,20 @@ STATELESS: dict[str, tuple[str, Edit]] = {
     "filter behind": ("dedup", lambda p: insert_calc(p, node(p, "sink"))),
     "and a ttl": ("dedup", sink_option_and_ttl),
     "unread column": ("dedup", add_column),
+    "sends -U": ("dedup", put(lambda p: node(p, "group-aggregate"), generateUpdateBefore=False)),
+    "option of a calc that computes nothing": (
+        "dedup",
+        put(lambda p: node(p, "calc"), configuration={"table.local-time-zone": "UTC"}),
+    ),
+    "name of the table": (
+        "dedup",
+        lambda p: node(p, "table-source-scan")["scanTableSource"]["table"].update(identifier="`c`.`d`.`e`"),
+    ),
 }
 
 TRUE = {"kind": "LITERAL", "value": True, "type": "BOOLEAN NOT NULL"}
 
-INCOMPATIBLE: dict[str, tuple[str, Edit, str]] = {
+RESET: dict[str, tuple[str, Edit, str]] = {
     "dedup key": (
         "dedup",
         put(lambda p: node(p, "deduplicate"), uniqueKeys=[1]),
@@ -151,15 +161,10 @@ INCOMPATIBLE: dict[str, tuple[str, Edit, str]] = {
         put(lambda p: node(p, "deduplicate"), keepLastRow=True),
         "deduplicate[4]: keepLastRow: false -> true",
     ),
-    "sends -U": (
-        "dedup",
-        put(lambda p: node(p, "group-aggregate"), generateUpdateBefore=False),
-        "group-aggregate[7]: generateUpdateBefore: true -> false",
-    ),
     "aggregate": (
         "dedup",
         lambda p: node(p, "group-aggregate")["aggCalls"][2].update(internalName="$MAX$1"),
-        "group-aggregate[7]: aggCalls[2]: SUM(num) -> MAX(num)",
+        "group-aggregate[7]: MAX(num) would not have seen the rows so far",
     ),
     "join type": (
         "join",
@@ -171,22 +176,12 @@ INCOMPATIBLE: dict[str, tuple[str, Edit, str]] = {
         lambda p: node(p, "join")["joinSpec"].update(nonEquiCondition=None),
         "join[5]: joinSpec.nonEquiCondition: (product <> t) -> null",
     ),
-    "state name": (
-        "join",
-        lambda p: node(p, "join")["state"][0].update(name="other"),
-        "leftState name: leftState -> other",
-    ),
-    "clock": (
-        "join",
-        lambda p: node(p, "join")["state"][0].update(timeCharacteristic="EventTime"),
-        "leftState timeCharacteristic: null -> EventTime",
-    ),
     "calc in front": (
         "dedup",
         put(lambda p: node(p, "calc"), condition=TRUE),
-        "calc[2]: condition: null -> TRUE (it feeds the state of deduplicate[4])",
+        "deduplicate[4]: what it reads has changed: calc[2] condition: null -> TRUE",
     ),
-    "cause": (
+    "far in front": (
         "dedup",
         put(lambda p: node(p, "calc"), condition=TRUE),
         "group-aggregate[7]: what it reads has changed: calc[2] condition: null -> TRUE",
@@ -194,20 +189,18 @@ INCOMPATIBLE: dict[str, tuple[str, Edit, str]] = {
     "new in front": (
         "dedup",
         lambda p: insert_calc(p, node(p, "exchange")),
-        "calc[99]: it is new and feeds the state of deduplicate[4]",
+        "deduplicate[4]: what it reads has changed: calc[99] is new",
     ),
-    "option of calc": (
+    "option of a calc that computes": (
         "dedup",
-        put(lambda p: node(p, "calc"), configuration={"table.local-time-zone": "UTC"}),
-        "(it feeds the state of deduplicate[4])",
+        lambda p: (
+            node(p, "calc").update(configuration={"table.local-time-zone": "UTC"}),
+            node(p, "calc")["projection"].__setitem__(0, {"kind": "LITERAL", "value": 5, "type": "BIGINT"}),
+        ),
+        "deduplicate[4]: what it reads has changed: calc[2]",
     ),
     "path": ("dedup", option("table-source-scan", "path", "/other"), "option path: ${DIR}/orders.json -> /other"),
     "path, no state": ("limit", option("table-source-scan", "path", "/other"), "option path"),
-    "table": (
-        "dedup",
-        lambda p: node(p, "table-source-scan")["scanTableSource"]["table"].update(identifier="`c`.`d`.`e`"),
-        "table.identifier",
-    ),
     "column read": (
         "dedup",
         lambda p: node(p, "table-source-scan").update(
@@ -226,6 +219,29 @@ INCOMPATIBLE: dict[str, tuple[str, Edit, str]] = {
         "sink_materializer",
         put(lambda p: node(p, "sink"), inputUpsertKey=[0, 1]),
         "sink[3]: inputUpsertKey",
+    ),
+}
+
+UNKNOWN: dict[str, tuple[str, Edit, str]] = {
+    "state name": (
+        "join",
+        lambda p: node(p, "join")["state"][0].update(name="other"),
+        "leftState name: leftState -> other",
+    ),
+    "clock": (
+        "join",
+        lambda p: node(p, "join")["state"][0].update(timeCharacteristic="EventTime"),
+        "leftState timeCharacteristic: null -> EventTime",
+    ),
+    "how the table is read": (
+        "dedup",
+        lambda p: node(p, "table-source-scan")["scanTableSource"]["table"].pop("resolvedTable"),
+        "the new plan does not say how",
+    ),
+    "a key nobody knows": (
+        "dedup",
+        put(lambda p: node(p, "group-aggregate"), stateLayout="columnar"),
+        "stateLayout: nothing -> columnar",
     ),
 }
 
@@ -249,13 +265,21 @@ def test_stateless(what: str) -> None:
     assert (diff.verdict, diff.may_restart, diff.all_reasons) == ("stateless", True, ()), to_text(diff)
 
 
-@pytest.mark.parametrize("what", INCOMPATIBLE)
-def test_incompatible(what: str) -> None:
-    name, edit, reason = INCOMPATIBLE[what]
+@pytest.mark.parametrize("what", RESET)
+def test_reset(what: str) -> None:
+    name, edit, reason = RESET[what]
     diff = changed(name, edit)
-    assert (diff.verdict, diff.may_restart) == ("incompatible", False)
+    assert (diff.verdict, diff.may_restart) == ("reset", False), to_text(diff)
     assert any(reason in r for r in diff.all_reasons), to_text(diff)
     assert all(len(r) < 600 for r in diff.all_reasons)
+
+
+@pytest.mark.parametrize("what", UNKNOWN)
+def test_unknown(what: str) -> None:
+    name, edit, reason = UNKNOWN[what]
+    diff = changed(name, edit)
+    assert (diff.verdict, diff.may_restart) == ("unknown", False), to_text(diff)
+    assert any(reason in r for r in diff.all_reasons), to_text(diff)
 
 
 def test_the_uid_in_the_file_is_not_believed() -> None:
@@ -264,7 +288,7 @@ def test_the_uid_in_the_file_is_not_believed() -> None:
             n["stateplan"] = {"uid": f"u{n['id']}", **({"formatVersion": 1} if "sink" in n["type"] else {})}
 
     diff = changed("dedup", put(lambda p: node(p, "deduplicate"), keepLastRow=True), before=record)
-    assert diff.verdict == "incompatible"
+    assert diff.verdict == "reset"
     assert changed("dedup", before=record).verdict == "identical"
 
 
@@ -286,10 +310,10 @@ def test_a_sink_less_is_stateless_and_a_state_less_is_not() -> None:
     assert diff.verdict == "stateless"
     assert [str(o.old) for o in diff.operators if o.new is None] == ["calc[4]", "sink[5]"]
     diff = changed("two_sinks", drop(5))
-    assert diff.verdict == "incompatible"
-    assert "group-aggregate[8]: it is gone, and the checkpoint has its state" in diff.all_reasons
+    assert diff.verdict == "reset"
+    assert "group-aggregate[8]: it is gone: its state is dropped" in diff.all_reasons
     back = compare(*(PlanDocument.parse(dumps(p)) for p in (_edited("two_sinks", drop(5)), load("two_sinks"))))
-    assert "group-aggregate[8]: it is new and keeps state, of which the checkpoint has none" in back.all_reasons
+    assert "group-aggregate[8]: it is new: its state starts empty" in back.all_reasons[0]
 
 
 def _edited(name: str, edit: Edit) -> Plan:
@@ -298,17 +322,12 @@ def _edited(name: str, edit: Edit) -> Plan:
     return plan
 
 
-def test_sources_in_another_order_are_refused() -> None:
+def test_the_order_of_operators_does_not_matter() -> None:
     def swap(plan: Plan) -> None:
         nodes = plan["nodes"]
         nodes[0], nodes[2] = nodes[2], nodes[0]
 
-    diff = changed("join", swap)
-    assert diff.verdict == "incompatible"
-    assert diff.reasons == (
-        "the sources come in another order: table-source-scan[1], table-source-scan[3] -> "
-        "table-source-scan[3], table-source-scan[1]",
-    )
+    assert changed("join", swap).verdict == "identical"
 
 
 def test_every_plan_is_identical_with_itself_and_its_json_form(flink_plan) -> None:
@@ -321,16 +340,33 @@ def test_every_plan_is_identical_with_itself_and_its_json_form(flink_plan) -> No
 def test_text_and_json() -> None:
     diff = changed("join", lambda p: node(p, "join")["state"][1].update(ttl="7 d"))
     assert to_text(diff) == (
-        "ttl-only: only TTLs differ; the state is judged by the new ones\n\n"
-        "join[5]  ttl-only\n  rightState: ttl 1 h -> ttl 7 d\n"
+        "ttl-only: only TTLs differ; state is judged by the new ones\n\n"
+        "join[5]  ttl-only\n  rightState: ttl 1 h -> ttl 7 d\n\n"
+        "1 ttl-only, 6 identical\n"
     )
     data = json.loads(json.dumps(to_json(diff)))
     assert data["mayRestart"] is True
     assert data["operators"][4]["changes"][0]["field"] == "rightState"
     diff = changed("dedup", put(lambda p: node(p, "calc"), condition=TRUE))
-    assert to_text(diff).splitlines()[:4] == [
-        "incompatible: the new plan cannot go on with the state of the old one",
+    assert to_text(diff).splitlines()[:5] == [
+        "reset: some operators lose their state and start empty",
         "",
-        "calc[2]  incompatible",
-        "  condition: null -> TRUE (it feeds the state of deduplicate[4])",
+        "deduplicate[4]  reset",
+        "  what it reads has changed: calc[2] condition: null -> TRUE",
+        "",
     ]
+    assert to_text(diff).splitlines()[-1] == "2 reset, 1 stateless, 6 identical"
+
+
+def test_markdown() -> None:
+    def edit(plan: Plan) -> None:
+        node(plan, "join")["state"][1].update(ttl="7 d")
+        node(plan, "join")["joinSpec"].update(joinType="LEFT")
+
+    text = to_markdown(changed("join", edit), "a|b", "c")
+    assert text.startswith(
+        "### Plan diff: `reset`\n\na&#124;b → c: some operators lose their state and start empty.\n\n"
+        "| operator | state | why and what |\n| --- | --- | --- |\n"
+        "| `join[5]` | **reset** | joinSpec.joinType: INNER -&#62; LEFT<br>rightState: ttl 1 h -&#62; ttl 7 d |\n"
+    )
+    assert text.endswith("\n\n1 reset, 6 identical.\n")

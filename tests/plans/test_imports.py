@@ -12,9 +12,10 @@ MODULES = sorted(f"plans.{p.stem}" for p in (ROOT / "plans").glob("*.py") if p.s
 HEAVY = ("pyspark", "polars", "pyarrow", "sqlglot", "jsonschema", "pandas", "numpy", "fsspec", "planner", "cli")
 
 USE = """
-from plans import document, show, explain, diff, schema
+from plans import diff, diff_report, document, explain, schema, show
 d = document.PlanDocument.load("tests/plans/data/join/plan.json").set_ttl(5, 0, "2 h")
-show.to_text(show.show(d)), explain.to_text(explain.explain(d)), diff.to_text(diff.compare(d, d)), schema.plan_schema()
+show.to_text(show.show(d)), explain.to_text(explain.explain(d)), schema.plan_schema()
+diff_report.to_text(diff.compare(d, d))
 """
 
 

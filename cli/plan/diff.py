@@ -1,0 +1,58 @@
+"""``stateplan plan diff``."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from cli.console import Console
+from cli.options import DebugOption, Format, run
+
+__all__ = ["DiffFormat", "diff"]
+
+
+class DiffFormat(StrEnum):
+    """Output formats of ``plan diff``."""
+
+    TEXT = "text"
+    JSON = "json"
+    MARKDOWN = "markdown"
+
+
+SideArgument = Annotated[str, typer.Argument(help="Path or URL of a plan file, or a checkpoint directory.")]
+
+
+def diff(
+    old: SideArgument,
+    new: SideArgument,
+    output: Annotated[
+        DiffFormat, typer.Option("--format", help="Text, a JSON object, or Markdown for a pull request.")
+    ] = DiffFormat.TEXT,
+    exit_code: Annotated[
+        bool,
+        typer.Option(
+            "--exit-code",
+            help="End with the code of the worst verdict: 0 identical, 10 ttl-only, 11 stateless, 12 rewrite, "
+            "13 reset, 14 unknown.",
+        ),
+    ] = False,
+    debug: DebugOption = False,
+) -> None:
+    """Compare two plans: what changed, and what it means for state that the old one wrote."""
+    worst = 0
+
+    def work(console: Console) -> None:
+        nonlocal worst
+        from plans.diff import compare, load_side
+        from plans.diff_report import EXIT_CODES, to_json, to_markdown, to_text
+
+        found = compare(load_side(old), load_side(new))
+        text = to_markdown(found, old, new) if output is DiffFormat.MARKDOWN else to_text(found)
+        console.show(text, to_json(found))
+        worst = EXIT_CODES[found.verdict]
+
+    run(Format.JSON if output is DiffFormat.JSON else Format.TEXT, False, debug, work)
+    if exit_code and worst:
+        raise typer.Exit(worst)

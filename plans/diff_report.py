@@ -1,0 +1,117 @@
+"""A comparison of two plans for people and for programs."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from plans.diff import VERDICTS, OperatorDiff, PlanDiff, Verdict, severity
+
+__all__ = ["EXIT_CODES", "SAYS", "to_json", "to_markdown", "to_text"]
+
+SAYS: Mapping[Verdict, str] = {
+    "identical": "the plans mean the same",
+    "ttl-only": "only TTLs differ; state is judged by the new ones",
+    "stateless": "no state depends on what differs",
+    "rewrite": "some state has to be rewritten before it is used; none is lost",
+    "reset": "some operators lose their state and start empty",
+    "unknown": "of some operators it cannot be told whether their state fits",
+}
+
+EXIT_CODES: Mapping[Verdict, int] = {
+    verdict: 0 if verdict == "identical" else 9 + severity(verdict) for verdict in VERDICTS
+}
+"""What ``plan diff --exit-code`` ends with: the worse, the larger. Below 10 are the codes that all commands share."""
+
+
+def _shown(diff: PlanDiff) -> Iterator[OperatorDiff]:
+    """The operators worth a word: first those whose state is hurt, the worst first."""
+    told = [o for o in diff.operators if o.verdict != "identical" or o.changes]
+    hurt = sorted((o for o in told if not o.harmless), key=lambda o: -severity(o.verdict))
+    yield from hurt
+    yield from (o for o in told if o.harmless)
+
+
+def _place(operator: OperatorDiff) -> str:
+    return " (new)" if operator.old is None else " (gone)" if operator.new is None else ""
+
+
+def _details(operator: OperatorDiff) -> list[str]:
+    """The reasons, and the changes that they do not mention; what only follows from others is left out."""
+    told = " ".join(operator.reasons)
+    changes = [c for c in operator.changes if not _FOLLOWS.fullmatch(c.pointer)] or operator.changes[:1]
+    return [*operator.reasons, *(str(c) for c in changes if str(c) not in told)]
+
+
+_FOLLOWS = re.compile(r"/description|/outputType/.*|.*/(producedType|consumedType)|/inputProperties/.*")
+
+
+def counts(diff: PlanDiff) -> dict[str, int]:
+    """How many operators have each verdict, from the worst to harmless."""
+    found = Counter(o.verdict for o in diff.operators)
+    return {verdict: found[verdict] for verdict in reversed(VERDICTS) if found[verdict]}
+
+
+def to_text(diff: PlanDiff) -> str:
+    """The comparison as text: the verdict, then what differs."""
+    lines = [f"{diff.verdict}: {SAYS[diff.verdict]}"]
+    for operator in _shown(diff):
+        lines += ["", f"{operator.title}{_place(operator)}  {operator.verdict}"]
+        lines += [f"  {line}" for line in _details(operator)]
+    if diff.notes:
+        lines += ["", *diff.notes]
+    if len(diff.operators) > 1 and diff.verdict != "identical":
+        lines += ["", ", ".join(f"{n} {verdict}" for verdict, n in counts(diff).items())]
+    return "\n".join(lines) + "\n"
+
+
+def to_markdown(diff: PlanDiff, old: str = "old", new: str = "new") -> str:
+    """The comparison as Markdown for a pull request: the verdict, and a table of the operators that changed.
+
+    Args:
+        diff: the comparison.
+        old, new: what the plans are called.
+    """
+    lines = [f"### Plan diff: `{diff.verdict}`", "", f"{_cell(old)} → {_cell(new)}: {SAYS[diff.verdict]}."]
+    rows = list(_shown(diff))
+    if rows:
+        lines += ["", "| operator | state | why and what |", "| --- | --- | --- |"]
+        for operator in rows:
+            verdict = f"**{operator.verdict}**" if not operator.harmless else operator.verdict
+            what = "<br>".join(_cell(line) for line in _details(operator))
+            lines.append(f"| `{operator.title}`{_place(operator)} | {verdict} | {what} |")
+    if diff.notes:
+        lines += ["", *(f"- {_cell(note)}" for note in diff.notes)]
+    lines += ["", ", ".join(f"{n} {verdict}" for verdict, n in counts(diff).items()) + "."]
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    """Text that stands in a cell as it is: Markdown and HTML mean nothing in it."""
+    return text.translate(_SIGNS)
+
+
+_SIGNS = {ord(sign): f"&#{ord(sign)};" for sign in "&\\`*_[]<>|#~"} | {ord("\n"): " "}
+
+
+def to_json(diff: PlanDiff) -> dict[str, Any]:
+    """The comparison as JSON-ready data."""
+    return {
+        "verdict": diff.verdict,
+        "mayRestart": diff.may_restart,
+        "counts": counts(diff),
+        "notes": list(diff.notes),
+        "operators": [
+            {
+                "verdict": o.verdict,
+                "old": o.old and vars(o.old),
+                "new": o.new and vars(o.new),
+                "stateful": o.stateful,
+                "reasons": list(o.reasons),
+                "changes": [vars(c) for c in o.changes],
+            }
+            for o in diff.operators
+        ],
+    }

@@ -1,0 +1,140 @@
+"""Which operator of one plan was which of another: by what they mean, else by how much they have in common.
+
+Operators are paired by uid, then by the lineage of what they keep or emit, then by similarity: of those of one type the
+two that share most of what tells operators apart are paired first. What counts is, from heavy to light, the table, the
+keys, the expressions, the neighbours, and the names of fields; an operator is not paired with one it shares too little
+with, as a wrong pair says less than none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from execnodes.graph import ExecGraph
+from execnodes.nodes.base import ExecNode
+from plans.changes import meaningful
+from plans.lineage import Lineage
+
+__all__ = ["LEAST", "match", "similarity"]
+
+LEAST = 0.25
+"""Operators that are less similar than this are not paired."""
+
+_TABLE, _KEY, _VALUE, _NEIGHBOUR, _NAME = 6.0, 3.0, 2.0, 1.5, 0.5
+_KEYS = frozenset({"grouping", "uniqueKeys", "leftKeys", "rightKeys", "partition", "joinType", "primaryKey"})
+_MOST_PAIRS = 40_000
+"""So many pairs of one type are compared; in larger plans those that stand at about the same place."""
+
+Features = Mapping[str, float]
+
+
+def match(
+    old: ExecGraph,
+    new: ExecGraph,
+    by: Sequence[tuple[Mapping[int, Hashable], Mapping[int, Hashable]]],
+    lineages: tuple[Mapping[int, Lineage], Mapping[int, Lineage]],
+) -> dict[int, int]:
+    """The operator of ``old`` that each one of ``new`` was, by id; those without one are left out.
+
+    Args:
+        old, new: the plans.
+        by: names to pair by first, each as (of the old operators, of the new ones) by id.
+        lineages: of both plans.
+    """
+    pairs: dict[int, int] = {}
+    taken: set[int] = set()
+
+    def pair(was: int, now: int) -> None:
+        pairs[now] = was
+        taken.add(was)
+
+    for names in by:
+        known: dict[Hashable, list[int]] = defaultdict(list)
+        for node in old.nodes:
+            if node.id not in taken and node.id in names[0]:
+                known[names[0][node.id]].append(node.id)
+        for node in new.nodes:
+            found = known.get(names[1][node.id]) if node.id not in pairs and node.id in names[1] else None
+            if found:
+                pair(found.pop(0), node.id)
+    # Neighbours that have been paired tell more than their types: what is left is compared once with and once again.
+    for _ in range(2):
+        left = _by_type(n for n in old.nodes if n.id not in taken), _by_type(n for n in new.nodes if n.id not in pairs)
+        for kind, nodes in left[1].items():
+            candidates = left[0].get(kind, [])
+            if not candidates:
+                continue
+            features = (
+                {n.id: _features(n, old, lineages[0], {i: i for i in taken}.get) for n in candidates},
+                {n.id: _features(n, new, lineages[1], pairs.get) for n in nodes},
+            )
+            scored = sorted(_scores(candidates, nodes, features), reverse=True)
+            for score, _, was, now in scored:
+                if score >= LEAST and was not in taken and now not in pairs:
+                    pair(was, now)
+    return pairs
+
+
+def _by_type(nodes: Iterable[ExecNode]) -> dict[str, list[ExecNode]]:
+    out: dict[str, list[ExecNode]] = defaultdict(list)
+    for node in nodes:
+        out[node.name].append(node)
+    return out
+
+
+def _scores(
+    old: Sequence[ExecNode], new: Sequence[ExecNode], features: tuple[Mapping[int, Features], Mapping[int, Features]]
+) -> Iterator[tuple[float, float, int, int]]:
+    """(similarity, nearness in the plan, old id, new id) of the pairs worth a look."""
+    reach = len(old) if len(old) * len(new) <= _MOST_PAIRS else max(1, _MOST_PAIRS // (2 * len(new)))
+    for at, now in enumerate(new):
+        middle = at * len(old) // len(new)
+        for place in range(max(0, middle - reach), min(len(old), middle + reach + 1)):
+            was = old[place]
+            near = 1.0 if was.id == now.id else -abs(place - middle) / len(old)
+            yield similarity(features[0][was.id], features[1][now.id]), near, was.id, now.id
+
+
+def similarity(one: Features, other: Features) -> float:
+    """The weight of what both have by the weight of what either has: 0 for nothing in common, 1 for the same."""
+    both = sum(weight for name, weight in one.items() if name in other)
+    return both / max(1e-9, sum(one.values()) + sum(other.values()) - both)
+
+
+def _features(
+    node: ExecNode, graph: ExecGraph, lineages: Mapping[int, Lineage], as_old: Callable[[int], int | None]
+) -> Features:
+    out: dict[str, float] = {}
+    for key, value in meaningful(node).items():
+        if key in ("scanTableSource", "dynamicTableSink"):
+            out[f"table {value['table'].get('identifier')}"] = _TABLE
+            options = (value["table"].get("resolvedTable") or {}).get("options") or {}
+            out.update({f"option {k}={v}": _NAME for k, v in options.items()})
+        elif key not in ("type", "configuration"):
+            weight = _KEY if key in _KEYS else _VALUE
+            out.update({f"{key} {part}": weight for part in _parts(value)})
+    for field in node.output_type.fields:
+        out[f"field {field.name}"] = _NAME
+    for hashed in lineages[node.id].fields:
+        out[f"value {hashed}"] = _NAME
+    inputs = graph.inputs(node)
+    for direction, neighbours in (("reads", inputs), ("read by", graph.consumers(node))):
+        for neighbour in neighbours:
+            known = as_old(neighbour.id)
+            out[f"{direction} {neighbour.title if known is None else known}"] = _NEIGHBOUR
+    return out
+
+
+def _parts(value: Any) -> Iterator[str]:
+    if isinstance(value, list):
+        for item in value:
+            yield json.dumps(item, sort_keys=True)
+    elif isinstance(value, dict) and "kind" not in value:
+        for key, item in value.items():
+            for part in _parts(item):
+                yield f"{key} {part}"
+    elif value is not None:
+        yield json.dumps(value, sort_keys=True)

@@ -1,0 +1,62 @@
+"""The table of ``docs/plan-diff.md``: each pair of queries, compiled and compared, has the verdict it says."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from planner.environment import TableEnvironment
+from planner.script import read_statement
+from plans.diff import PlanDiff, compare
+from plans.diff_report import EXIT_CODES, to_text
+from plans.document import PlanDocument
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "plan-diff.md").read_text(encoding="utf-8")
+TABLES = re.findall(r"```sql\n(CREATE TABLE.*?)```", PAGE, re.S)[0]
+ROW = re.compile(r"^\| ([^|]+) \| `([^|]+)` \| `([^|]+)` \| `([a-z-]+)` \| ([^|]+) \|$", re.M)
+ROWS = {match[1]: match.groups()[1:] for match in ROW.finditer(PAGE)}
+
+
+def document(queries: str) -> PlanDocument:
+    """The plan of the queries of a cell, each into a sink of its own; settings come first."""
+    environment = TableEnvironment.create()
+    for statement in re.split(r";\n", TABLES.strip().removesuffix(";")):
+        environment.execute_sql(statement)
+    inserts = []
+    for text in (part.strip() for part in queries.split(";")):
+        if text.upper().startswith("SET "):
+            environment.execute_sql(text)
+            continue
+        environment.execute_sql(
+            f"CREATE TABLE sink{len(inserts)} ({fields_of(environment, text)}) WITH ('connector' = 'print')"
+        )
+        inserts.append(f"INSERT INTO sink{len(inserts)} {text};")
+    statement = f"STATEMENT SET BEGIN {' '.join(inserts)} END" if len(inserts) > 1 else inserts[0].removesuffix(";")
+    return PlanDocument.parse(environment.compile_plan_sql(statement).as_json_string())
+
+
+def fields_of(environment: TableEnvironment, query: str) -> str:
+    read = read_statement(query)
+    found = environment.query_fields(read.node, read.source)
+    return ", ".join(f"`{name}` {replace(kind, nullable=True, kind=None).summary()}" for name, kind in found)
+
+
+def diff(change: str) -> PlanDiff:
+    before, after, _, _ = ROWS[change]
+    return compare(document(before), document(after))
+
+
+def test_the_page_has_the_table() -> None:
+    assert len(ROWS) > 40
+    assert {row[2] for row in ROWS.values()} == {"identical", "ttl-only", "stateless", "rewrite", "reset"}
+    for verdict, code in EXIT_CODES.items():
+        assert re.search(rf"^\| `{verdict}` \| .* \| {code} \|$", PAGE, re.M)
+
+
+@pytest.mark.parametrize("change", ROWS)
+def test_verdict(change: str) -> None:
+    found = diff(change)
+    assert found.verdict == ROWS[change][2], to_text(found)
