@@ -91,6 +91,7 @@ class _Watch:
 COMMANDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "show": (("{plan}",), ("{plan}", "--format", "json")),
     "explain": (("{plan}",), ("{plan}", "--format", "json")),
+    "diff": (("{old}", "{plan}", "--exit-code"), ("{plan}", "{old}", "--format", "json"), ("{plan}", "{plan}")),
 }
 """Arguments with which each ``plan`` command is run; of ``{plan}``, the file, and ``{old}``, the plan before damage."""
 
