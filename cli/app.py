@@ -17,6 +17,7 @@ from cli.options import (
     InitOption,
     QuietOption,
     SettingsOption,
+    installed_version,
     run,
     settings,
 )
@@ -38,12 +39,7 @@ app.add_typer(plan_app, name="plan")
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import PackageNotFoundError, version
-
-        try:
-            typer.echo(f"stateplan {version('stateplan')}")
-        except PackageNotFoundError:
-            typer.echo("stateplan, not installed")
+        typer.echo(f"stateplan {installed_version()}")
         raise typer.Exit
 
 

@@ -25,6 +25,7 @@ __all__ = [
     "PlanArgument",
     "QuietOption",
     "SettingsOption",
+    "installed_version",
     "run",
     "settings",
 ]
@@ -80,15 +81,25 @@ def settings(pairs: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def run(output: Format, quiet: bool, debug: bool, work: Callable[[Console], None]) -> None:
-    """Runs a command; ends the process with its exit code when something goes wrong."""
+def installed_version() -> str:
+    """The version of stateplan; ``not installed`` where it runs from its sources."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("stateplan")
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def run(output: Format, quiet: bool, debug: bool, work: Callable[[Console], ExitCode | None]) -> None:
+    """Runs a command; ends the process with the exit code it gives, or that of what goes wrong."""
     console = make_console(output.value, quiet)
     if not debug:
         logging.getLogger().addHandler(logging.NullHandler())  # py4j logs calls that Ctrl-C cut off
     previous = signal.signal(signal.SIGTERM, _terminate)
     code = ExitCode.OK
     try:
-        work(console)
+        code = work(console) or ExitCode.OK
     except StateplanError as error:
         console.error(error)
         code = exit_code(error)

@@ -25,7 +25,7 @@ from plans import jackson, storage
 from plans.facts import PlanFacts
 from plans.jsontext import Location, SourceMap, decode, join_pointer, loads
 
-__all__ = ["PlacedWarning", "PlanDocument"]
+__all__ = ["PlacedWarning", "PlanDocument", "styled"]
 
 _ON_KEY = frozenset({"PLAN045", "PLAN082"})
 """Errors about a key; of others the value is underlined."""
@@ -295,7 +295,7 @@ class PlanDocument:
         before = len(self.text[: anchor.key.start].rstrip(" \t\r\n"))
         blank = self.text[before : anchor.key.start]
         colon = self.text[anchor.key.end : anchor.value.start]
-        text, name = _styled(value, blank, colon), jackson.quote(key)
+        text, name = styled(value, blank, colon), jackson.quote(key)
         if own is not None:
             return self._spliced(own.value.start, own.value.end, text)
         if later:
@@ -332,7 +332,7 @@ def _slot(node: ExecNode, index: int | str) -> int:
     )
 
 
-def _styled(value: Any, blank: str, colon: str) -> str:
+def styled(value: Any, blank: str, colon: str) -> str:
     """``value`` as JSON text that fits in: on one line or in Jackson's layout, as the text around it is."""
     if "\n" not in blank and "\r" not in blank:
         separators = (", " if blank else ",", colon if colon.endswith(" ") else ":")

@@ -2,7 +2,7 @@
 
 Flink ignores a key it does not know inside a node and refuses one at the top of the plan, so this is where
 the SQL text, its hash and the hashes of the tables' schemas can travel in a plan that still runs on both
-engines. Every node may also carry its ``uid`` there.
+engines. Every node may also carry its ``uid`` there, and what ``plan lint`` shall not say about it (``suppress``).
 
 Error codes: PLAN080 to PLAN083.
 """
@@ -44,8 +44,11 @@ FORMAT_VERSION = 1
 """Version of our additions to the plan. A plan with a later one is refused."""
 
 KEY = "stateplan"
+SUPPRESS = "suppress"
+"""The node key of findings of ``plan lint`` that somebody has accepted: rule code -> reason."""
+
 _SINK = "stream-exec-sink_"
-_NODE_KEYS = ("uid", "compiledTtl")
+_NODE_KEYS = ("uid", "compiledTtl", SUPPRESS)
 _ORIGINS = ("hint", "option", "default")
 _FACT_KEYS = ("formatVersion", "sql", "sqlHash", "schemaHashes")
 
@@ -149,9 +152,18 @@ def schema_hashes(graph: ExecGraph) -> dict[str, str]:
 
 
 def is_ours(data: Any) -> bool:
-    """Whether the parsed JSON of a plan was written by stateplan: a sink node has our key."""
+    """Whether the parsed JSON of a plan was written by stateplan: a sink node has our key.
+
+    A suppression alone does not count: it is also written into plans of Flink.
+    """
     nodes = data.get("nodes") if isinstance(data, dict) else None
-    return isinstance(nodes, list) and any(isinstance(n, dict) and KEY in n and _is_sink(n.get("type")) for n in nodes)
+    return isinstance(nodes, list) and any(
+        isinstance(n, dict) and KEY in n and _is_sink(n.get("type")) and not _only_suppresses(n[KEY]) for n in nodes
+    )
+
+
+def _only_suppresses(extra: object) -> bool:
+    return isinstance(extra, dict) and set(extra) == {SUPPRESS}
 
 
 def _is_sink(type_name: object) -> bool:
@@ -211,6 +223,7 @@ def facts_of(graph: ExecGraph, strict: bool = True) -> PlanFacts | None:
             _text(extra["uid"], f"{at}/uid")
         if "compiledTtl" in extra:
             _check_compiled_ttls(extra["compiledTtl"], f"{at}/compiledTtl")
+        _texts(extra.get(SUPPRESS, {}), f"{at}/{SUPPRESS}")
         if _is_sink(node.type) and found is None and any(k in extra for k in _FACT_KEYS):
             found = _read(extra, at)
     return found
@@ -247,6 +260,15 @@ def _check_compiled_ttls(value: Any, pointer: str) -> None:
             raise
 
 
+def _texts(value: Any, pointer: str) -> dict[str, str]:
+    """``value``, an object of texts."""
+    if not isinstance(value, dict):
+        raise PlanError(
+            "PLAN081", f"{json.dumps(value)[:60]} is not valid here", expected="an object", place=Place(pointer=pointer)
+        )
+    return {key: _text(text, pointer + join_pointer([key])) for key, text in value.items()}
+
+
 def _read(extra: Mapping[str, Any], at: str) -> PlanFacts:
     version = extra.get("formatVersion")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
@@ -265,16 +287,7 @@ def _read(extra: Mapping[str, Any], at: str) -> PlanFacts:
             expected=f"at most {FORMAT_VERSION}",
             hint="upgrade stateplan",
         )
-    hashes = extra.get("schemaHashes", {})
-    if not isinstance(hashes, dict):
-        raise PlanError(
-            "PLAN081",
-            f"{json.dumps(hashes)[:60]} is not valid here",
-            expected="an object",
-            place=Place(pointer=f"{at}/schemaHashes"),
-        )
-    for key, value in hashes.items():
-        _text(value, f"{at}/schemaHashes{join_pointer([key])}")
+    hashes = _texts(extra.get("schemaHashes", {}), f"{at}/schemaHashes")
     sql, digest = (None if extra.get(k) is None else _text(extra[k], f"{at}/{k}") for k in ("sql", "sqlHash"))
     return PlanFacts(sql, digest, hashes, version)
 

@@ -248,6 +248,11 @@ class SourceMap:
             found, at = members.get(step), f"{at}/{step}"
         return found
 
+    def members(self, pointer: str) -> dict[str, Location]:
+        """The members of an object or list of a valid text, by their last step in a JSON pointer, in order."""
+        found = self.location(pointer)
+        return {} if found is None else _members_of(self.text, found.value.start)
+
     def nearest_location(self, pointer: str) -> tuple[str, Location]:
         """The location of ``pointer``, or of the innermost value around it that exists, with its pointer.
 

@@ -203,11 +203,16 @@ def _stateplan(sink: bool) -> Schema:
         "type": "string",
         "description": "Name of the operator that survives recompilation; its state belongs to it.",
     }
+    suppress = {
+        "type": "object",
+        "additionalProperties": {"type": "string", "minLength": 1},
+        "description": "Findings of plan lint that are accepted here: code of the rule, and the reason.",
+    }
     return {
         "description": _COMMON["stateplan"],
         "type": "object",
         "additionalProperties": False,
-        "properties": {"uid": uid, **(_FACTS if sink else {})},
+        "properties": {"uid": uid, "suppress": suppress, **(_FACTS if sink else {})},
     }
 
 

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from scripts.lint_docs import lint_rules
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("execnodes", "plans", "planner", "cli")
 _PART = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.S)
@@ -190,7 +192,8 @@ def migrations() -> str:
 
 
 PARTS: dict[str, Callable[[], str]] = {
-    f.__name__: f for f in (errors, exit_codes, connectors, formats, options, functions, aggregates, nodes, migrations)
+    f.__name__: f
+    for f in (errors, exit_codes, connectors, formats, options, functions, aggregates, nodes, migrations, lint_rules)
 }
 
 

@@ -9,6 +9,7 @@ from cli.plan.compile import compile_plan
 from cli.plan.diff import diff
 from cli.plan.execute import execute
 from cli.plan.explain import explain
+from cli.plan.lint import lint
 from cli.plan.migrate import migrate
 from cli.plan.show import show
 
@@ -20,6 +21,7 @@ plan_app = typer.Typer(
 plan_app.command("compile")(compile_plan)
 plan_app.command("show")(show)
 plan_app.command("explain")(explain)
+plan_app.command("lint")(lint)
 plan_app.command("diff")(diff)
 plan_app.command("execute")(execute)
 plan_app.command("migrate")(migrate)

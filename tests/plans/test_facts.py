@@ -117,6 +117,8 @@ def test_edited_sql_is_a_warning() -> None:
         ({"formatVersion": 1, "schemaHashes": []}, "PLAN081", "an object"),
         ({"formatVersion": 1, "schemaHashes": {"a/b": 1}}, "PLAN081", "/schemaHashes/a~1b"),
         ({"formatVersion": 1, "uid": 5}, "PLAN081", "a text"),
+        ({"formatVersion": 1, "suppress": ["TTL001"]}, "PLAN081", "an object"),
+        ({"formatVersion": 1, "suppress": {"TTL001": 5}}, "PLAN081", "/suppress/TTL001"),
         ({"formatVersion": 1, "sqlHahs": "x"}, "PLAN082", "did you mean 'sqlHash'"),
     ],
 )
@@ -130,12 +132,21 @@ def test_bad_facts(facts: dict[str, Any], code: str, part: str) -> None:
     assert caught.value.place.line is not None
 
 
+def test_a_suppression_does_not_make_a_plan_ours() -> None:
+    plan = json.loads((DATA / "join" / "plan.json").read_text())
+    for node in plan["nodes"]:
+        node["stateplan"] = {"suppress": {"TTL001": "known"}}
+    document = PlanDocument.parse(dumps(plan))
+    assert (document.written_by, document.facts) == ("Flink", None)
+    assert document.graph.nodes[6].stateplan == {"suppress": {"TTL001": "known"}}
+
+
 def test_facts_stand_on_sinks_only() -> None:
     plan = json.loads(ours("join").text)
     plan["nodes"][0]["stateplan"]["sql"] = "x"
     with pytest.raises(PlanError) as caught:
         PlanDocument.parse(dumps(plan))
-    assert (caught.value.code, caught.value.expected) == ("PLAN082", "one of uid, compiledTtl")
+    assert (caught.value.code, caught.value.expected) == ("PLAN082", "one of uid, compiledTtl, suppress")
 
 
 def test_schema_hashes_ignore_comments_and_names_of_keys() -> None:

@@ -1,0 +1,231 @@
+"""``stateplan plan lint``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.console import Console
+from cli.exit_codes import ExitCode
+from cli.options import DebugOption, Format, QuietOption, SettingsOption, run, settings
+from execnodes.errors import PlanError
+
+if TYPE_CHECKING:
+    from plans.document import PlanDocument
+    from plans.lint import Applied, Report, Rule, Severity
+
+__all__ = ["lint"]
+
+
+class LintFormat(StrEnum):
+    """Formats of findings."""
+
+    TEXT = "text"
+    JSON = "json"
+    GITHUB = "github"
+    SARIF = "sarif"
+
+
+CodesOption = list[str]
+
+
+def lint(
+    plans: Annotated[list[str], typer.Argument(metavar="PLAN...", help="Paths or URLs of plan files.")],
+    pairs: SettingsOption,
+    select: Annotated[
+        CodesOption,
+        typer.Option(
+            metavar="RULES",
+            default_factory=list,
+            show_default=False,
+            help="Only these rules: codes, beginnings of codes or names, with commas; may be repeated.",
+        ),
+    ],
+    ignore: Annotated[
+        CodesOption,
+        typer.Option(metavar="RULES", default_factory=list, show_default=False, help="All rules but these."),
+    ],
+    severity: Annotated[
+        CodesOption,
+        typer.Option(
+            metavar="RULE=SEVERITY",
+            default_factory=list,
+            show_default=False,
+            help="Take findings of a rule as warning or as advice; may be repeated.",
+        ),
+    ],
+    fix: Annotated[bool, typer.Option("--fix", help="Change what has one right answer in the files.")] = False,
+    diff: Annotated[bool, typer.Option("--diff", help="Show what --fix would change, and change nothing.")] = False,
+    show_fixes: Annotated[bool, typer.Option("--show-fixes", help="List what --fix has changed.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Fail for advice, too.")] = False,
+    checkpoint: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="A checkpoint that the plan would go on from.")
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option(metavar="PLAN", help="The plan that wrote the state the plan would go on from.")
+    ] = None,
+    suppress: Annotated[
+        str | None, typer.Option(metavar="CODE", help="Write into the plan that findings of a rule are accepted.")
+    ] = None,
+    operator: Annotated[
+        str | None, typer.Option(metavar="SELECTOR", help="With --suppress: at which operator; else where it is found.")
+    ] = None,
+    reason: Annotated[str | None, typer.Option(metavar="TEXT", help="With --suppress: why.")] = None,
+    output: Annotated[
+        LintFormat,
+        typer.Option("--format", help="Findings as text, JSON, GitHub's workflow commands, or SARIF 2.1.0."),
+    ] = LintFormat.TEXT,
+    quiet: QuietOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Find what is odd in plans: TTLs that make results wrong, state that grows without end."""
+    if checkpoint is not None and against is not None:
+        raise typer.BadParameter("--checkpoint and --against exclude each other")
+    if suppress is not None and (fix or diff):
+        raise typer.BadParameter("--suppress and --fix exclude each other")
+    if suppress is None and (operator is not None or reason is not None):
+        raise typer.BadParameter("--operator and --reason belong to --suppress")
+    if suppress is not None and reason is None:
+        raise typer.BadParameter("--suppress needs a --reason")
+
+    def work(console: Console) -> ExitCode:
+        from plans.lint import choose, severities_of
+
+        job = _Job(
+            console,
+            settings(pairs),
+            choose(_words(select), _words(ignore)),
+            severities_of(_words(severity)),
+            _earlier(checkpoint, against),
+            output,
+        )
+        if suppress is not None:
+            return job.suppress(plans, suppress, operator, reason or "")
+        return job.lint(plans, fix=fix, diff=diff, show_fixes=show_fixes, strict=strict)
+
+    run(Format.JSON if output is LintFormat.JSON else Format.TEXT, quiet, debug, work)
+
+
+def _words(given: Sequence[str]) -> list[str]:
+    return [word.strip() for text in given for word in text.split(",")]
+
+
+def _earlier(checkpoint: str | None, against: str | None) -> PlanDocument | None:
+    """The plan that wrote the state.
+
+    Raises:
+        PlanError: PLAN137 (the folder is not a checkpoint), or the plan cannot be read.
+    """
+    from plans.document import PlanDocument
+
+    if checkpoint is None:
+        return None if against is None else PlanDocument.load(against)
+    try:
+        return PlanDocument.load(f"{checkpoint.rstrip('/')}/plan.json")
+    except PlanError as error:
+        if error.code != "PLAN001":
+            raise
+        raise PlanError(
+            "PLAN137",
+            f"{checkpoint} holds no plan",
+            expected="the checkpoint folder of a job, the value of 'execution.checkpointing.dir'",
+        ) from None
+
+
+@dataclass
+class _Job:
+    console: Console
+    session: Mapping[str, str]
+    rules: Mapping[str, Rule]
+    severities: Mapping[str, Severity]
+    against: PlanDocument | None
+    output: LintFormat
+    reports: list[Report] = field(default_factory=list)
+
+    def lint(self, plans: Sequence[str], *, fix: bool, diff: bool, show_fixes: bool, strict: bool) -> ExitCode:
+        from plans import lint as linter
+        from plans.document import PlanDocument
+        from plans.lint.output import changed_lines
+
+        documents = [PlanDocument.load(plan) for plan in plans]
+        fixes: list[tuple[str, Applied]] = []
+        changes = ""
+        for plan, document in zip(plans, documents, strict=True):
+            current = document
+            if fix or diff:
+                current, applied = linter.fix(document, self.session, against=self.against, rules=self.rules)
+                fixes += [(plan, a) for a in applied]
+                changes += changed_lines(document, current, plan)
+                if not diff and current.text != document.text:
+                    current.write(plan, overwrite=True)
+            self.reports.append(
+                linter.lint(
+                    document if diff else current,
+                    self.session,
+                    against=self.against,
+                    rules=self.rules,
+                    severities=self.severities,
+                )
+            )
+        if diff:
+            self.console.show(changes, {"diff": changes})
+            return ExitCode.FINDINGS if changes else ExitCode.OK
+        self._show(fixes, show_fixes)
+        return ExitCode.FINDINGS if self._fails(strict) else ExitCode.OK
+
+    def _fails(self, strict: bool) -> bool:
+        from plans.lint import Severity
+
+        found = [f for report in self.reports for f in report.findings]
+        return any(strict or f.severity is Severity.WARNING for f in found)
+
+    def _show(self, fixes: Sequence[tuple[str, Applied]], show_fixes: bool) -> None:
+        from plans.lint.output import summary, to_github, to_json, to_sarif, to_text
+
+        if self.output is LintFormat.JSON:
+            self.console.show("", to_json(self.reports, fixes))
+            return
+        if self.output is LintFormat.SARIF:
+            import json
+
+            from cli.options import installed_version
+
+            self.console.show(json.dumps(to_sarif(self.reports, installed_version()), indent=2, ensure_ascii=False), {})
+        elif self.output is LintFormat.GITHUB:
+            self.console.show(to_github(self.reports), {})
+        else:
+            self.console.show(to_text(self.reports, fixes if show_fixes else ()), {})
+        self.console.note(summary(self.reports, len(fixes)))
+
+    def suppress(self, plans: Sequence[str], code: str, selector: str | None, reason: str) -> ExitCode:
+        from plans import lint as linter
+        from plans.document import PlanDocument
+
+        linter.check_code(code)
+        done: list[tuple[str, PlanDocument, list[int]]] = []
+        for plan in plans:
+            document = PlanDocument.load(plan)
+            report = linter.lint(document, self.session, against=self.against, rules=linter.choose([code]))
+            found = [*report.findings, *(f for f, _ in report.suppressed)]
+            nodes = sorted({f.node_id for f in found if f.code == code})
+            if selector is not None:
+                nodes = [n.id for n in linter.operators(document.graph, selector) if n.id in nodes]
+            if not nodes:
+                raise PlanError(
+                    "PLAN135",
+                    f"{code} has found nothing" + (f" at {selector}" if selector else "") + f" in {plan}",
+                    expected="a finding that can be suppressed",
+                    hint="TTL010 needs --checkpoint or --against" if code == "TTL010" and not self.against else None,
+                )
+            for node_id in nodes:
+                document = linter.suppress(document, node_id, code, reason)
+            done.append((plan, document, nodes))
+        for plan, document, nodes in done:
+            document.write(plan, overwrite=True)
+            names = ", ".join(f"{document.graph.node(i).title}[{i}]" for i in nodes)
+            self.console.note(f"{plan}: {code} is suppressed at {names}")
+        return ExitCode.OK

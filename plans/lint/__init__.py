@@ -1,0 +1,27 @@
+"""Finds what is odd in plans: TTLs that make results wrong, state that grows without end.
+
+Source of the idea: Flink's ``PLAN_ADVICE`` (FLIP-280) and its ``PlanAdvice`` analyzers; the rules say their own.
+"""
+
+from plans.lint.engine import Applied, Finding, Report, advice, choose, fix, lint, severities_of
+from plans.lint.rule import Rule, Severity
+from plans.lint.rules import all_rules
+from plans.lint.suppress import check_code, operators, suppress, unsuppress
+
+__all__ = [
+    "Applied",
+    "Finding",
+    "Report",
+    "Rule",
+    "Severity",
+    "advice",
+    "all_rules",
+    "check_code",
+    "choose",
+    "fix",
+    "lint",
+    "operators",
+    "severities_of",
+    "suppress",
+    "unsuppress",
+]

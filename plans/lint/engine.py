@@ -1,0 +1,265 @@
+"""Lints plans: asks every rule, places what they find in the text, leaves out what is suppressed, and fixes.
+
+Error codes: OPT420, OPT421.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from execnodes.errors import OptionError, Place, nearest
+from execnodes.ttl import format_ttl
+from plans.document import PlanDocument
+from plans.lint.rule import Problem, Rule, SetTtl, Severity, Unsuppress
+from plans.lint.rules import all_rules
+from plans.lint.subject import Subject, operator, outlives
+from plans.lint.suppress import accepted, unsuppress
+
+__all__ = ["Applied", "Finding", "Report", "advice", "choose", "fix", "lint", "severities_of"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One finding, placed.
+
+    Attributes:
+        code, rule: of the rule, such as ``TTL001`` and ``unaligned-retractions``.
+        severity: as the rule says, or as the caller does.
+        message, hint: what is wrong and what to do, sentences without a full stop.
+        node_id, operator, uid: the operator it is about.
+        state, state_name: the state it is about, if it is about one.
+        place: file, line, column, pointer.
+        edit: what ``--fix`` changes; None where there is no one right answer.
+    """
+
+    code: str
+    rule: str
+    severity: Severity
+    message: str
+    hint: str
+    node_id: int
+    operator: str
+    uid: str
+    state: int | None
+    state_name: str | None
+    place: Place
+    edit: SetTtl | Unsuppress | None = None
+
+    @property
+    def fixable(self) -> bool:
+        """Whether ``--fix`` knows what to do."""
+        return self.edit is not None
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON-ready data."""
+        place = self.place
+        return {
+            "code": self.code,
+            "rule": self.rule,
+            "severity": self.severity.value,
+            "message": self.message,
+            "hint": self.hint,
+            "node": self.node_id,
+            "operator": self.operator,
+            "uid": self.uid,
+            "state": self.state,
+            "stateName": self.state_name,
+            "place": {"file": place.file, "line": place.line, "column": place.column, "pointer": place.pointer},
+            "fixable": self.fixable,
+        }
+
+
+@dataclass(frozen=True)
+class Report:
+    """What there is to say about one plan.
+
+    Attributes:
+        findings: by place.
+        suppressed: findings that the plan says are accepted, each with the reason.
+    """
+
+    findings: tuple[Finding, ...]
+    suppressed: tuple[tuple[Finding, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Applied:
+    """A change that ``--fix`` made: where, from what to what, as text, and because of which rule."""
+
+    code: str
+    node_id: int
+    what: str
+    before: str
+    after: str
+
+    def __str__(self) -> str:
+        return f"{self.code} {self.what}: {self.before} -> {self.after}"
+
+
+def choose(select: Sequence[str] = (), ignore: Sequence[str] = ()) -> dict[str, Rule]:
+    """The rules to ask: all, or those of ``select``, without those of ``ignore``.
+
+    Args:
+        select, ignore: codes, the beginnings of codes (``TTL``), or names of rules.
+
+    Raises:
+        OptionError: OPT420, when one fits no rule.
+    """
+    rules = all_rules()
+    wanted = set(rules) if not select else {c for word in select for c in _matching(word)}
+    unwanted = {c for word in ignore for c in _matching(word)}
+    return {code: rule for code, rule in rules.items() if code in wanted - unwanted}
+
+
+def severities_of(pairs: Iterable[str]) -> dict[str, Severity]:
+    """Severity by code, of texts such as ``TTL003=warning``.
+
+    Raises:
+        OptionError: OPT420 (no such rule), OPT421 (no such severity).
+    """
+    out: dict[str, Severity] = {}
+    words = [severity.value for severity in Severity]
+    for pair in pairs:
+        name, _, word = pair.partition("=")
+        if word.strip().lower() not in words:
+            raise OptionError(
+                "OPT421",
+                f"{pair!r:.60} does not say how bad findings of a rule are",
+                expected="RULE=SEVERITY, the severity one of " + ", ".join(words),
+                hint=nearest(word, words),
+            )
+        out |= dict.fromkeys(_matching(name.strip()), Severity(word.strip().lower()))
+    return out
+
+
+def _matching(word: str) -> list[str]:
+    rules = all_rules()
+    hits = [c for c, rule in rules.items() if word and (c.startswith(word.upper()) or word.lower() == rule.NAME)]
+    if not hits:
+        raise OptionError(
+            "OPT420",
+            f"no lint rule is called {word!r:.60}",
+            expected="the code, the beginning of the code or the name of a rule: " + ", ".join(rules),
+            hint=nearest(word, [*rules, *(rule.NAME for rule in rules.values())]),
+        )
+    return hits
+
+
+def lint(
+    document: PlanDocument,
+    session: Mapping[str, str] | None = None,
+    *,
+    against: PlanDocument | None = None,
+    rules: Mapping[str, Rule] | None = None,
+    severities: Mapping[str, Severity] | None = None,
+) -> Report:
+    """Asks the rules about a plan.
+
+    Args:
+        document: the plan.
+        session: options of the session, for states whose TTL neither the plan nor the node says.
+        against: the plan that wrote the checkpoint this one would go on from, for rules that compare.
+        rules: see :func:`choose`; all by default.
+        severities: per code, instead of the rule's own.
+
+    Raises:
+        PlanError: PLAN05x, when an option that decides about a TTL is not a duration.
+    """
+    subject = Subject(document, session, against)
+    asked = {c: rule for c, rule in (all_rules() if rules is None else rules).items() if rule.applies(subject)}
+    found: dict[str, Sequence[Problem]] = {code: list(rule.check(subject)) for code, rule in asked.items()}
+    reviewed = {code: [*found[code], *rule.review(subject, found)] for code, rule in asked.items()}
+    findings: list[Finding] = []
+    suppressed: list[tuple[Finding, str]] = []
+    for code, problems in reviewed.items():
+        rule = asked[code]
+        for problem in problems:
+            finding = _placed(subject, rule, problem, (severities or {}).get(code, rule.SEVERITY))
+            reason = accepted(problem.node).get(code) if rule.SUPPRESSIBLE else None
+            if reason is None:
+                findings.append(finding)
+            else:
+                suppressed.append((finding, str(reason)))
+    return Report(tuple(sorted(findings, key=_order)), tuple(sorted(suppressed, key=lambda pair: _order(pair[0]))))
+
+
+def _order(finding: Finding) -> tuple[int, int, str]:
+    return finding.place.line or 0, finding.place.column or 0, finding.code
+
+
+def _placed(subject: Subject, rule: Rule, problem: Problem, severity: Severity) -> Finding:
+    node = problem.node
+    name = subject.states[node.id][problem.state].name if problem.state is not None else None
+    return Finding(
+        rule.CODE,
+        rule.NAME,
+        severity,
+        problem.message,
+        problem.hint,
+        node.id,
+        operator(node),
+        subject.document.uids[node.id],
+        problem.state,
+        name,
+        subject.place(problem.node, problem.state, problem.pointer, problem.on_key),
+        problem.edit,
+    )
+
+
+def fix(
+    document: PlanDocument,
+    session: Mapping[str, str] | None = None,
+    *,
+    against: PlanDocument | None = None,
+    rules: Mapping[str, Rule] | None = None,
+) -> tuple[PlanDocument, tuple[Applied, ...]]:
+    """The plan with everything fixed that has one right answer, until nothing more is found that can be fixed.
+
+    Fixes only lengthen TTLs and take out suppressions, so this ends. Every byte that is not fixed stays.
+
+    Args:
+        document, session, against, rules: as for :func:`lint`; the document is left as it is.
+
+    Returns:
+        The plan, and what was changed.
+    """
+    before = {(s.node.id, s.index): s for s in Subject(document, session).all_states()}
+    because: dict[tuple[int, int], str] = {}
+    current, removed = document, []
+    while True:
+        findings = [f for f in lint(current, session, against=against, rules=rules).findings if f.edit is not None]
+        longest: dict[tuple[int, int], int] = {}
+        for finding in findings:
+            edit = finding.edit
+            if isinstance(edit, SetTtl):
+                key = edit.node_id, edit.state
+                because.setdefault(key, finding.code)
+                if key not in longest or outlives(edit.ttl, longest[key]):
+                    longest[key] = edit.ttl
+        if longest:
+            current = PlanDocument(current.text, current.file, current.data.startswith(b"\xef\xbb\xbf"))
+            for (node_id, index), ttl in longest.items():
+                current.set_ttl(node_id, index, ttl, session)
+            continue
+        stale = next((f for f in findings if isinstance(f.edit, Unsuppress)), None)
+        if stale is None or not isinstance(stale.edit, Unsuppress):
+            break
+        current = unsuppress(current, stale.edit.node_id, stale.edit.code)
+        removed.append(
+            Applied(stale.code, stale.node_id, f"suppression at {stale.operator}", stale.edit.code, "nothing")
+        )
+    after = {(s.node.id, s.index): s for s in Subject(current, session).all_states()}
+    applied = [
+        Applied(code, key[0], str(before[key]), format_ttl(before[key].ttl), format_ttl(after[key].ttl))
+        for key, code in because.items()
+    ]
+    return current, (*applied, *removed)
+
+
+def advice(document: PlanDocument, session: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """The findings as ``EXPLAIN PLAN_ADVICE`` prints them, one text each: ``[WARNING] TTL001 join[5]: ...``."""
+    return tuple(
+        f"[{f.severity.value.upper()}] {f.code} {f.message}; {f.hint}." for f in lint(document, session).findings
+    )

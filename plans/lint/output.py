@@ -1,0 +1,148 @@
+"""Findings as text, and as what other programs read: JSON, GitHub's workflow commands, SARIF 2.1.0."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from execnodes.errors import Place
+from plans.document import PlanDocument
+from plans.lint.engine import Applied, Finding, Report
+from plans.lint.rule import Severity
+from plans.lint.rules import all_rules
+
+__all__ = ["changed_lines", "summary", "to_github", "to_json", "to_sarif", "to_text"]
+
+
+def to_text(reports: Iterable[Report], show_fixes: Sequence[tuple[str, Applied]] = ()) -> str:
+    """A block per finding: place, code and message, the line with the value underlined, what to do; then the count."""
+    blocks = [_block(f) for report in reports for f in report.findings]
+    blocks += [f"{file}: {applied}\n" for file, applied in show_fixes]
+    return "\n".join(blocks)
+
+
+def _block(finding: Finding) -> str:
+    mark = "" if finding.severity is Severity.WARNING else f" ({finding.severity.value})"
+    fixable = " [fixable]" if finding.fixable else ""
+    lines = [f"{_where(finding.place)}: {finding.code}{mark}{fixable} {finding.message}"]
+    excerpt = finding.place.excerpt()
+    if excerpt:
+        lines.append(excerpt)
+    lines.append(f"  hint: {finding.hint}")
+    return "\n".join(lines) + "\n"
+
+
+def _where(place: Place) -> str:
+    return ":".join(str(part) for part in (place.file or "plan", place.line, place.column) if part is not None)
+
+
+def summary(reports: Sequence[Report], fixed: int = 0) -> str:
+    """``3 warnings and 1 advice in 2 plans, 2 of them fixable with --fix; 1 suppressed``."""
+    findings = [f for report in reports for f in report.findings]
+    plans = f"{len(reports)} {'plan' if len(reports) == 1 else 'plans'}"
+    advices = sum(1 for f in findings if f.severity is Severity.ADVICE)
+    warnings = len(findings) - advices
+    parts = [f"{warnings} {'warning' if warnings == 1 else 'warnings'}"] if warnings else []
+    parts += [f"{advices} advice"] if advices else []
+    text = " and ".join(parts) + f" in {plans}" if parts else f"nothing found in {plans}"
+    fixable = sum(1 for f in findings if f.fixable)
+    if fixable:
+        text += f", {fixable} fixable with --fix"
+    if fixed:
+        text += f"; {fixed} fixed"
+    suppressed = sum(len(report.suppressed) for report in reports)
+    return text + (f"; {suppressed} suppressed" if suppressed else "")
+
+
+def to_json(reports: Iterable[Report], fixes: Sequence[tuple[str, Applied]] = ()) -> dict[str, Any]:
+    """JSON-ready data of everything."""
+    return {
+        "findings": [f.to_json() for report in reports for f in report.findings],
+        "suppressed": [{**f.to_json(), "reason": why} for report in reports for f, why in report.suppressed],
+        "fixed": [{"file": file, **vars(applied)} for file, applied in fixes],
+    }
+
+
+def to_github(reports: Iterable[Report]) -> str:
+    """A workflow command per finding, which GitHub shows beside the line."""
+    return "".join(_command(f) for report in reports for f in report.findings)
+
+
+def _command(finding: Finding) -> str:
+    place = finding.place
+    level = "warning" if finding.severity is Severity.WARNING else "notice"
+    properties = {
+        "file": place.file or "",
+        "line": str(place.line or 1),
+        "col": str(place.column or 1),
+        "endColumn": str((place.column or 1) + place.length),
+        "title": f"{finding.code} {finding.rule}",
+    }
+    text = ",".join(f"{key}={_escaped(value, ',:')}" for key, value in properties.items())
+    return f"::{level} {text}::{_escaped(f'{finding.message}; {finding.hint}')}\n"
+
+
+def _escaped(text: str, more: str = "") -> str:
+    for char in "%\r\n" + more:
+        text = text.replace(char, f"%{ord(char):02X}")
+    return text
+
+
+def to_sarif(reports: Iterable[Report], version: str) -> dict[str, Any]:
+    """A SARIF log with one run, suppressed findings included."""
+    findings = [(f, None) for report in reports for f in report.findings]
+    accepted = [(f, why) for report in reports for f, why in report.suppressed]
+    rules = [
+        {
+            "id": code,
+            "name": rule.NAME,
+            "shortDescription": {"text": rule.summary()},
+            "defaultConfiguration": {"level": _level(rule.SEVERITY)},
+        }
+        for code, rule in all_rules().items()
+    ]
+    return {
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {"driver": {"name": "stateplan", "version": version, "rules": rules}},
+                "columnKind": "unicodeCodePoints",
+                "results": [_result(f, why) for f, why in (*findings, *accepted)],
+            }
+        ],
+    }
+
+
+def _level(severity: Severity) -> str:
+    return "warning" if severity is Severity.WARNING else "note"
+
+
+def _result(finding: Finding, reason: str | None) -> dict[str, Any]:
+    place = finding.place
+    line, column = place.line or 1, place.column or 1
+    region = {"startLine": line, "startColumn": column, "endColumn": column + place.length}
+    out: dict[str, Any] = {
+        "ruleId": finding.code,
+        "level": _level(finding.severity),
+        "message": {"text": f"{finding.message}; {finding.hint}."},
+        "locations": [
+            {
+                "physicalLocation": {"artifactLocation": {"uri": place.file or ""}, "region": region},
+                "logicalLocations": [{"fullyQualifiedName": finding.operator, "kind": "operator"}],
+            }
+        ],
+        "partialFingerprints": {"operatorState/v1": f"{finding.code}:{finding.uid}:{finding.state}"},
+    }
+    if reason is not None:
+        out["suppressions"] = [{"kind": "inSource", "justification": reason}]
+    return out
+
+
+def changed_lines(before: PlanDocument, after: PlanDocument, name: str) -> str:
+    """The change of a plan as a unified diff."""
+    lines = difflib.unified_diff(
+        before.text.splitlines(keepends=True), after.text.splitlines(keepends=True), name, f"{name} (fixed)", n=2
+    )
+    return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)

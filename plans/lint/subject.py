@@ -1,0 +1,186 @@
+"""A plan as lint rules see it: its states, what stands in front of them, and which changes reach them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from execnodes.changelog import INSERT_ONLY, ChangelogMode
+from execnodes.errors import Place
+from execnodes.graph import ExecGraph
+from execnodes.nodes.base import STATE_TTL, ExecNode
+from execnodes.ttl import NEVER
+from plans.changelog import changelog_modes
+from plans.document import PlanDocument
+
+__all__ = ["State", "Subject", "longest", "operator", "outlives", "siblings"]
+
+_PER_INPUT = frozenset({"join", "multi-join", "temporal-join"})
+"""Operators with a state for each input; of others all states are of the first input."""
+
+
+def outlives(one: int, other: int) -> bool:
+    """Whether a TTL is longer than another."""
+    return one != other and (one == NEVER or (other != NEVER and one > other))
+
+
+@dataclass(frozen=True)
+class State:
+    """A state with a TTL.
+
+    Attributes:
+        node: the operator that keeps it.
+        index, name: which of its states.
+        ttl: milliseconds, 0 for never.
+        input: position of the input whose rows it keeps.
+    """
+
+    node: ExecNode
+    index: int
+    name: str
+    ttl: int
+    input: int
+
+    @property
+    def operator(self) -> str:
+        """``join[5]``."""
+        return operator(self.node)
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.operator}"
+
+
+def operator(node: ExecNode) -> str:
+    """``join[5]``."""
+    return f"{node.title}[{node.id}]"
+
+
+class Subject:
+    """A plan that is looked at.
+
+    Args:
+        document: the plan.
+        session: options of the session, for states whose TTL neither the plan nor the node says.
+        against: the plan that wrote the checkpoint the new one would go on from.
+
+    Raises:
+        PlanError: PLAN05x, when an option that decides about a TTL is not a duration.
+    """
+
+    def __init__(
+        self, document: PlanDocument, session: Mapping[str, str] | None = None, against: PlanDocument | None = None
+    ) -> None:
+        self.document = document
+        self.session = dict(session or {})
+        self.against = against
+        self.graph: ExecGraph = document.graph
+        self.states = states_of(self.graph, self.session)
+
+    @cached_property
+    def modes(self) -> Mapping[int, ChangelogMode | None]:
+        """What each operator emits; None where it cannot be told."""
+        return changelog_modes(self.graph)
+
+    @property
+    def nodes(self) -> tuple[ExecNode, ...]:
+        """The operators, inputs before their consumers."""
+        return self.graph.nodes
+
+    def all_states(self) -> Iterable[State]:
+        """The states of all operators, inputs before their consumers."""
+        return (state for node in self.graph.nodes for state in self.states.get(node.id, ()))
+
+    def gets(self, node: ExecNode, position: int = 0) -> ChangelogMode | None:
+        """Which changes an input of ``node`` brings; None where it cannot be told."""
+        return self.modes.get(self.graph.inputs(node)[position].id)
+
+    def retracts(self, node: ExecNode, position: int = 0) -> bool:
+        """Whether an input of ``node`` is known to bring updates or deletions."""
+        mode = self.gets(node, position)
+        return mode is not None and mode != INSERT_ONLY
+
+    def is_insert_only(self, node: ExecNode, position: int = 0) -> bool:
+        """Whether an input of ``node`` is known to bring insertions only."""
+        return self.gets(node, position) == INSERT_ONLY
+
+    def in_front(self, state: State) -> tuple[State, ...]:
+        """The nearest states in front of ``state``, through operators that keep none."""
+        return self._nearest((state.node.id, state.input))
+
+    def longest_in_front(self, state: State) -> State | None:
+        """Of those, the one that lives longest; None when there is none."""
+        found = self.in_front(state)
+        return longest(found) if found else None
+
+    def _nearest(self, edge: tuple[int, int]) -> tuple[State, ...]:
+        known = self._nearest_known.get(edge)
+        if known is not None:
+            return known
+        found: dict[tuple[int, int], State] = {}
+        seen: set[int] = set()
+        stack = [self.graph.inputs(edge[0])[edge[1]]]
+        while stack:
+            node = stack.pop()
+            if node.id in seen:
+                continue
+            seen.add(node.id)
+            own = self.states.get(node.id, ())
+            if own:
+                found |= {(s.node.id, s.index): s for s in own}
+            elif not node.keeps_state:
+                stack.extend(self.graph.inputs(node))
+        out = self._nearest_known[edge] = tuple(found[key] for key in sorted(found))
+        return out
+
+    def place(self, node: ExecNode, state: int | None, pointer: str, on_key: bool = False) -> Place:
+        """Where something is said: the TTL of a state, wherever that is written, or ``pointer`` within the node."""
+        at = self.graph.pointer(node)
+        if state is not None:
+            pointer, on_key = "/type", False
+            if node.states:
+                entries = getattr(node, "state", ())
+                position = next(i for i, entry in enumerate(entries) if entry.index == state)
+                pointer = f"/state/{position}/ttl"
+            elif node.configuration and STATE_TTL in node.configuration:
+                pointer = f"/configuration/{STATE_TTL}"
+        return self.document.place(at + pointer, on_key)
+
+    @cached_property
+    def _nearest_known(self) -> dict[tuple[int, int], tuple[State, ...]]:
+        return {}
+
+
+def states_of(graph: ExecGraph, session: Mapping[str, str]) -> dict[int, tuple[State, ...]]:
+    """The states of each operator that has some, by its id.
+
+    Raises:
+        PlanError: PLAN05x, when an option that decides about a TTL is not a duration.
+    """
+    out = {}
+    for node in graph.nodes:
+        if node.state_names:  # Flink ignores entries of a node that keeps none
+            names = [s.name for s in node.states] or list(node.state_names)
+            per_input = node.title in _PER_INPUT
+            out[node.id] = tuple(
+                State(node, index, name, ttl, index if per_input else 0)
+                for index, (name, ttl) in enumerate(zip(names, node.ttls(session), strict=True))
+            )
+    return out
+
+
+def longest(states: Sequence[State]) -> State:
+    """The one that lives longest, the first of several; there must be one."""
+    found = states[0]
+    for state in states[1:]:
+        if outlives(state.ttl, found.ttl):
+            found = state
+    return found
+
+
+def siblings(subject: Subject) -> Iterator[tuple[State, tuple[State, ...]]]:
+    """The sides of all regular joins, each with the other sides of its join."""
+    for node in subject.nodes:
+        if node.title in ("join", "multi-join"):
+            sides = subject.states.get(node.id, ())
+            yield from ((side, tuple(s for s in sides if s is not side)) for side in sides)

@@ -1,0 +1,190 @@
+"""Findings that somebody has accepted: kept in the plan, at the operator, with the reason.
+
+A node's ``stateplan`` object has them under ``suppress``: code of the rule -> reason. Flink passes over it, so plans of
+Flink can have it too.
+
+Error codes: PLAN130 to PLAN136, without PLAN135.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from execnodes.errors import PlanError, nearest
+from execnodes.fingerprint import uids
+from execnodes.graph import ExecGraph
+from execnodes.nodes.base import ExecNode
+from plans.document import PlanDocument, styled
+from plans.facts import KEY, SUPPRESS
+from plans.jsontext import Location, SourceMap, join_pointer
+from plans.lint.rules import all_rules
+
+__all__ = ["POINTER", "accepted", "check_code", "operators", "suppress", "unsuppress"]
+
+POINTER = f"/{KEY}/{SUPPRESS}"
+"""Where a node has its suppressions."""
+
+
+def accepted(node: ExecNode) -> dict[str, Any]:
+    """Code to reason, as the node has it; empty where it has none or something else than an object."""
+    found = (node.stateplan or {}).get(SUPPRESS)
+    return found if isinstance(found, dict) else {}
+
+
+def operators(graph: ExecGraph, selector: str) -> tuple[ExecNode, ...]:
+    """The operators that ``selector`` names: an id, a uid, ``join[5]``, or ``join`` where there is one.
+
+    Raises:
+        PlanError: PLAN134 (there is none), PLAN136 (there are several).
+    """
+    word = selector.strip()
+    named = {i: f"{node.title}[{node.id}]" for i, node in enumerate(graph.nodes)}
+    names = uids(graph)
+    exact = [n for i, n in enumerate(graph.nodes) if word in (str(n.id), named[i], names[n.id])]
+    found = exact or [n for n in graph.nodes if word.lower() == n.title]
+    if not found:
+        raise PlanError(
+            "PLAN134",
+            f"no operator is called {word!r:.60}",
+            expected="one of " + ", ".join(named.values()),
+            hint=nearest(word, [*named.values(), *(n.title for n in graph.nodes)]),
+        )
+    if len(found) > 1:
+        listed = ", ".join(f"{n.title}[{n.id}]" for n in found)
+        raise PlanError("PLAN136", f"{len(found)} operators are called {word!r:.60}", expected=f"one of {listed}")
+    return tuple(found)
+
+
+def check_code(code: str) -> None:
+    """Whether ``code`` is that of a rule that can be suppressed.
+
+    Raises:
+        PlanError: PLAN130.
+    """
+    known = [c for c, rule in all_rules().items() if rule.SUPPRESSIBLE]
+    if code not in known:
+        raise PlanError(
+            "PLAN130",
+            f"{code!r:.60} is not a rule that can be suppressed",
+            expected="one of " + ", ".join(known),
+            hint=nearest(code, known),
+        )
+
+
+def suppress(document: PlanDocument, node_id: int, code: str, reason: str) -> PlanDocument:
+    """The plan with a suppression at a node, or with another reason for it; every other byte stays.
+
+    Args:
+        document: the plan; it is left as it is.
+        node_id: id of the node.
+        code: of the rule.
+        reason: why the finding is accepted.
+
+    Raises:
+        PlanError: PLAN130 (no such rule), PLAN131 (no reason), PLAN070 (no such node), PLAN132 (the node's additions
+            are not an object).
+    """
+    check_code(code)
+    if not reason.strip():
+        raise PlanError("PLAN131", f"a suppression of {code} has no reason", expected="why the finding is accepted")
+    at = _pointer(document, node_id)
+    text = document.text
+    for path, value in (
+        ((KEY,), {SUPPRESS: {code: reason}}),
+        ((KEY, SUPPRESS), {code: reason}),
+        ((KEY, SUPPRESS, code), reason),
+    ):
+        place = at + join_pointer(path)
+        found = SourceMap(text).location(place)
+        if found is None:
+            text = _with_member(text, at + join_pointer(path[:-1]), path[-1], value)
+            break
+        if len(path) < 3 and text[found.value.start] != "{":
+            raise PlanError(
+                "PLAN132", f"{place} is not an object", place=document.place(place), expected="an object, or nothing"
+            )
+    else:
+        found = SourceMap(text).location(at + join_pointer((KEY, SUPPRESS, code)))
+        if found is not None:
+            text = text[: found.value.start] + styled(reason, "", ":") + text[found.value.end :]
+    return _with_text(document, text)
+
+
+def unsuppress(document: PlanDocument, node_id: int, code: str) -> PlanDocument:
+    """The plan without a suppression at a node, and without the objects that held nothing else.
+
+    Raises:
+        PlanError: PLAN133 (the node has no such suppression), PLAN070 (no such node).
+    """
+    at = _pointer(document, node_id)
+    node = document.graph.node(node_id)
+    if code not in accepted(node):
+        raise PlanError(
+            "PLAN133",
+            f"the node {node_id} ({node.title}) has no suppression of {code!r:.60}",
+            place=document.place(at),
+            expected="one of " + ", ".join(accepted(node)) if accepted(node) else "a node with suppressions",
+        )
+    path: list[str] = [KEY, SUPPRESS, code]
+    extra = node.stateplan or {}
+    if len(accepted(node)) == 1:
+        path = [KEY, SUPPRESS] if len(extra) > 1 else [KEY]
+    return _with_text(document, _without_member(document.text, at + join_pointer(path)))
+
+
+def _pointer(document: PlanDocument, node_id: int) -> str:
+    try:
+        return document.graph.pointer(document.graph.node(node_id))
+    except PlanError as error:
+        raise PlanError("PLAN070", error.message, expected=error.expected) from None
+
+
+def _with_text(document: PlanDocument, text: str) -> PlanDocument:
+    return PlanDocument(text, document.file, document.data.startswith(b"\xef\xbb\xbf"))
+
+
+def _members(text: str, pointer: str) -> list[Location]:
+    """The members of the object at ``pointer``, in order."""
+    found = SourceMap(text).members(pointer)
+    return sorted(found.values(), key=lambda location: location.value.start)
+
+
+def _with_member(text: str, pointer: str, key: str, value: Any) -> str:
+    """``text`` with a member more at the end of an object, in the style of the text around it."""
+    members = _members(text, pointer)
+    if members:
+        last = members[-1]
+        blank, colon = _style(text, last)
+        return (
+            text[: last.value.end]
+            + f",{blank}{styled(key, '', '')}{colon}{styled(value, blank, colon)}"
+            + text[last.value.end :]
+        )
+    found = SourceMap(text).location(pointer)
+    if found is None:
+        raise AssertionError(f"{pointer} is in the plan")
+    blank, colon = _style(text, found)
+    return text[: found.value.start] + styled({key: value}, blank, colon) + text[found.value.end :]
+
+
+def _style(text: str, member: Location) -> tuple[str, str]:
+    """What stands before the key of a member, and between key and value."""
+    if member.key is None:
+        return "", ": "
+    before = re.search(r"[ \t\r\n]*\Z", text[: member.key.start])
+    return before.group() if before else "", text[member.key.end : member.value.start]
+
+
+def _without_member(text: str, pointer: str) -> str:
+    """``text`` without a member of an object, which has others."""
+    source = SourceMap(text)
+    found = source.location(pointer)
+    if found is None or found.key is None:
+        raise AssertionError(f"{pointer} is a member of an object in the plan")
+    members = _members(text, pointer.rpartition("/")[0])
+    position = members.index(found)
+    if position:
+        return text[: members[position - 1].value.end] + text[found.value.end :]
+    following = members[1].key if len(members) > 1 else None
+    return text[: found.key.start] + (text[following.start :] if following else text[found.value.end :])

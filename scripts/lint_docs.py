@@ -1,0 +1,75 @@
+"""The rules of ``plan lint`` as a page: their docstrings, and the examples of their cases, which the tests run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from inspect import cleandoc
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+CASES = Path(__file__).resolve().parent.parent / "tests" / "plans" / "lint" / "cases"
+
+
+def lint_rules() -> str:
+    """A table of the rules, and a section for each."""
+    from plans.lint import all_rules
+
+    rules = all_rules().values()
+    head = "| rule | | severity | `--fix` | |\n| --- | --- | --- | --- | --- |\n"
+    rows = [
+        f"| [{r.CODE}](#{r.CODE.lower()}) | {r.NAME} | {r.SEVERITY.value} | {'yes' if r.FIXABLE else ''} "
+        f"| {r.summary().rstrip('.')} |\n"
+        for r in rules
+    ]
+    return head + "".join(rows) + "".join(_section(r) for r in rules)
+
+
+def _section(rule: Any) -> str:
+    _, *paragraphs = cleandoc(rule.__doc__).split("\n\n")
+    lines = [f"\n### {rule.CODE}\n", f"`{rule.NAME}`, {rule.SEVERITY.value}: {rule.summary()}\n"]
+    for paragraph in paragraphs:
+        title, _, text = paragraph.partition(": ")
+        lines.append(f"**{title}.** {text[0].upper()}{text[1:]}\n")
+    data = yaml.safe_load((CASES / f"{rule.CODE}.yml").read_text(encoding="utf-8"))
+    lines.extend(_example(data))
+    return "\n".join(lines)
+
+
+def _example(data: Mapping[str, Any]) -> Iterator[str]:
+    example = data["example"]
+    sql = data["plans"][example["plan"]]["sql"].replace("${DIR}/", "")
+    yield f"**Example.** {example['why']}\n"
+    yield f"```sql\n{sql.strip()}\n```\n"
+    for key, words in (("set", "TTLs in the plan"), ("session", "Options"), ("against", "TTLs before")):
+        if example.get(key):
+            yield f"{words}: {_pairs(example[key])}.\n"
+    events = [(table, event) for table, events in (example.get("rows") or {}).items() for event in events]
+    if events:
+        shown = [f"| {e['at']} | {table} | `{_row(e)}` |" for table, e in sorted(events, key=_moment)]
+        yield "\n".join(["| after | table | row |", "| --- | --- | --- |", *shown]) + "\n"
+    repair = example.get("repair")
+    how = (
+        "after `--fix`" if repair == "fix" else f"with {_pairs(repair)}" if isinstance(repair, dict) else example["how"]
+    )
+    yield f"In the end there is {_rows(example['wrong'])}; {how} there is {_rows(example['right'])}.\n"
+
+
+def _moment(event: tuple[str, Mapping[str, Any]]) -> int:
+    from execnodes.ttl import parse_ttl
+
+    return parse_ttl(event[1]["at"])
+
+
+def _row(event: Mapping[str, Any]) -> str:
+    return json.dumps({k: v for k, v in event.items() if k != "at"}, ensure_ascii=False)
+
+
+def _pairs(values: Mapping[str, str]) -> str:
+    return ", ".join(f"`{key}` {value}" for key, value in values.items())
+
+
+def _rows(rows: list[str]) -> str:
+    return ", ".join(f"`{row}`" for row in rows) or "nothing"

@@ -1,0 +1,128 @@
+"""Every lint rule: its cases, its fixes, and a run in which ignoring it gives a wrong result."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plans.document import PlanDocument
+from plans.lint import all_rules, choose, fix, lint
+from plans.lint.subject import Subject
+from tests.plans.lint.lint_cases import (
+    RuleCases,
+    all_cases,
+    edited,
+    repaired,
+    result,
+    state_place,
+    subject,
+    without_ttls,
+    write_rows,
+)
+
+
+def parameters(kind: str) -> list[Any]:
+    return [
+        pytest.param(rule, case, id=f"{code}: {case['name']}")
+        for code, rule in all_cases().items()
+        for case in rule.cases(kind)
+    ]
+
+
+def against(rule: RuleCases, case: dict[str, Any]) -> PlanDocument | None:
+    return edited(rule.compiled(case["plan"]), case["against"]) if "against" in case else None
+
+
+def test_every_rule_has_cases_and_nothing_else_has() -> None:
+    rules = all_rules()
+    assert list(all_cases()) == list(rules)
+    for code, cases in all_cases().items():
+        kinds = ["pass", "fail", *(["fix"] if rules[code].FIXABLE else [])]
+        assert all(cases.cases(kind) for kind in kinds), code
+        assert rules[code].FIXABLE or not cases.cases("fix"), code
+        assert cases.example["why"], code
+    assert all(module.stem == rule.CODE.lower() for module, rule in zip(modules(), rules.values(), strict=True))
+
+
+def modules() -> list[Path]:
+    import plans.lint.rules
+
+    return sorted(p for p in Path(plans.lint.rules.__file__).parent.glob("*.py") if p.stem != "__init__")
+
+
+def test_every_rule_is_documented() -> None:
+    for rule in all_rules().values():
+        paragraphs = (rule.__doc__ or "").split("\n\n")
+        starts = [p.strip().split(":")[0] for p in paragraphs[1:]]
+        assert starts == ["Anti-pattern", "Why", "Best practice", "Source"], rule.CODE
+        assert rule.summary().endswith(".")
+
+
+@pytest.mark.parametrize(("rule", "case"), parameters("pass"))
+def test_passes(rule: RuleCases, case: dict[str, Any]) -> None:
+    report = lint(
+        subject(rule, case),
+        case.get("session"),
+        against=against(rule, case),
+        rules=None if case.get("all-rules") else choose([rule.code]),
+    )
+    assert [(f.code, f.message) for f in report.findings] == []
+
+
+@pytest.mark.parametrize(("rule", "case"), parameters("fail"))
+def test_fails(rule: RuleCases, case: dict[str, Any]) -> None:
+    document = subject(rule, case)
+    report = lint(document, case.get("session"), against=against(rule, case))
+    found = [f for f in report.findings if f.code == rule.code]
+    assert [f.message for f in found] == [wanted["message"] for wanted in case["finds"]]
+    for finding, wanted in zip(found, case["finds"], strict=True):
+        node, _, state = wanted["at"].partition(".")
+        assert finding.operator.split("[")[0] == node.split("#")[0]
+        assert finding.state_name == (state or None)
+        place = finding.place
+        line = document.text.splitlines()[place.line - 1]  # type: ignore[operator]
+        assert line[place.column - 1 :][: place.length] == wanted["underlined"]  # type: ignore[operator]
+        assert finding.hint
+        assert finding.fixable is wanted.get("fixable", all_rules()[rule.code].FIXABLE)
+
+
+@pytest.mark.parametrize(("rule", "case"), parameters("fix"))
+def test_fixes(rule: RuleCases, case: dict[str, Any]) -> None:
+    document, session = subject(rule, case), case.get("session")
+    before = {(f.code, f.node_id, f.state) for f in lint(document, session).findings}
+    assert rule.code in {code for code, _, _ in before}
+    fixed, applied = fix(document, session)
+    assert rule.code in {a.code for a in applied}
+    after = lint(fixed, session).findings
+    assert {(f.code, f.node_id, f.state) for f in after} <= before, "a fix must not raise another finding"
+    assert [f for f in after if f.fixable] == []
+    ttls = {(s.node.id, s.index): s.ttl for s in Subject(fixed, session).all_states()}
+    wanted = edited(fixed, case.get("ttls") or {})
+    assert ttls == {(s.node.id, s.index): s.ttl for s in Subject(wanted, session).all_states()}
+    if "ttls" in case:
+        named = {state_place(fixed, place) for place in case["ttls"]}
+        kept = {(s.node.id, s.index): s.ttl for s in Subject(document, session).all_states()}
+        assert {place: ttl for place, ttl in ttls.items() if place not in named}.items() <= kept.items()
+    for wanted_text in case.get("without") or ():
+        assert wanted_text in document.text
+        assert wanted_text not in fixed.text
+
+
+def of_examples() -> list[Any]:
+    return [pytest.param(rule, id=code) for code, rule in all_cases().items() if "rows" in rule.example]
+
+
+@pytest.mark.parametrize("rule", of_examples())
+def test_ignoring_it_gives_a_wrong_result_and_the_repair_the_right_one(rule: RuleCases, tmp_path: Path) -> None:
+    example = rule.example
+    write_rows(example["rows"], tmp_path)
+    odd = edited(rule.compiled(example["plan"], str(tmp_path)), example.get("set") or {})
+    assert rule.code in {f.code for f in lint(odd, example.get("session")).findings}
+    assert result(odd, example) == example["wrong"]
+    good = repaired(odd, example)
+    assert rule.code not in {f.code for f in lint(good, example.get("session")).findings}
+    assert result(good, example) == example["right"]
+    assert result(without_ttls(odd), example) == example["right"]
+    assert example["wrong"] != example["right"]
