@@ -3,29 +3,29 @@
 Reading keeps the text, so that loading and writing changes no byte, and editing a TTL changes only that TTL.
 New plans get the layout of Flink's own. Every error names file, line and column.
 
-Error codes of edits: PLAN070 to PLAN073.
+Error codes of edits: PLAN070 to PLAN073, PLAN106.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 from execnodes.errors import Place, PlanError, StateplanError, nearest
 from execnodes.fingerprint import assign_uids, uids
 from execnodes.graph import ExecGraph
 from execnodes.nodes.base import STATE_TTL, ExecNode
-from execnodes.ttl import format_ttl, parse_ttl
+from execnodes.ttl import NEVER, format_ttl, parse_ttl
 from plans import facts as plan_facts
 from plans import jackson, storage
 from plans.facts import PlanFacts
-from plans.jsontext import Location, SourceMap, decode, join_pointer, loads
+from plans.jsontext import SourceMap, decode, loads
+from plans.splices import Splice, applied, option_splice, state_splice, ttl_splice
 
-__all__ = ["PlacedWarning", "PlanDocument", "styled"]
+__all__ = ["PlacedWarning", "PlanDocument", "edited_ttl", "ttl_text"]
 
 _ON_KEY = frozenset({"PLAN045", "PLAN082"})
 """Errors about a key; of others the value is underlined."""
@@ -101,8 +101,17 @@ class PlanDocument:
         Raises:
             PlanError: when it cannot be read or is not a valid plan.
         """
-        text, bom = decode(storage.read_bytes(url), storage.shown(url))
-        return cls(text, url, bom)
+        return cls.from_bytes(storage.read_bytes(url), url)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, file: str | None = None) -> PlanDocument:
+        """A document from the bytes of a file; ``file`` is its name, for messages.
+
+        Raises:
+            PlanError: when it is not a valid plan.
+        """
+        text, bom = decode(data, file and storage.shown(file))
+        return cls(text, file, bom)
 
     @classmethod
     def from_graph(cls, graph: ExecGraph, facts: PlanFacts | None = None) -> PlanDocument:
@@ -194,15 +203,20 @@ class PlanDocument:
     def set_ttl(
         self, node_id: int, index: int | str, ttl: str | int, session: Mapping[str, str] | None = None
     ) -> PlanDocument:
-        """Changes the TTL of one state in the text; every other byte stays.
+        """Changes the TTL of one state; see :meth:`set_ttls`."""
+        return self.set_ttls([(node_id, index, ttl)], session)
 
-        A node whose state is not in the plan yet gets one entry per state: this one with ``ttl``, the others
-        with the TTL they have now.
+    def set_ttls(
+        self, edits: Iterable[tuple[int, int | str, str | int]], session: Mapping[str, str] | None = None
+    ) -> PlanDocument:
+        """Changes the TTLs of states in the text, all of them or none; every other byte stays.
+
+        Where a plan says the same TTL in other words, it is left as it is. A node whose state is not in the plan yet
+        gets one entry per state: those named with their new TTL, the others with the one they have now.
 
         Args:
-            node_id: id of the node.
-            index: index of the state, or its name.
-            ttl: text in Flink's duration grammar, or milliseconds; 0 for never.
+            edits: id of the node, index or name of the state, and its TTL: text in Flink's duration grammar, ``never``,
+                or milliseconds with 0 for never.
             session: the session's options, for states that neither the plan nor the node gives a TTL.
 
         Returns:
@@ -210,37 +224,55 @@ class PlanDocument:
 
         Raises:
             PlanError: PLAN070 (no such node), PLAN071 (it has no state with a TTL), PLAN072 (less than a
-                millisecond), PLAN073 (no such state), PLAN05x (not a TTL).
+                millisecond), PLAN073 (no such state), PLAN106 (two TTLs for one state), PLAN05x (not a TTL).
         """
-        node = self._stateful(node_id)
-        slot = _slot(node, index)
-        ms = parse_ttl(ttl)
-        if ms == 0 and isinstance(ttl, str) and any(c in "123456789" for c in ttl):
-            raise PlanError(
-                "PLAN072",
-                f"the TTL {ttl.strip()!r} is less than a millisecond, which Flink reads as never",
-                expected='at least "1 ms", or "0 ms" for never',
-            )
-        if node.states:
-            text = self._with_ttl(node, slot, format_ttl(ms))
-        elif any(name == "state" for name, _, _, _ in node.layout()):
-            text = self._with_state(node, [ms if i == slot else now for i, now in enumerate(node.ttls(session))])
-        else:
-            text = self._with_option(node, format_ttl(ms))
-        edited = PlanDocument(text, self.file, self._bom)
-        if edited.graph.node(node_id).ttls()[slot] != ms:
-            raise PlanError(
-                "PLAN071",
-                f"the state {node.state_names[slot]} of node {node_id} ({node.title}) lives as long as the operator's "
-                "window needs it, whatever its TTL",
-                place=self.place(self.graph.pointer(node) + "/type"),
-                expected="a state with a TTL of its own",
-            )
-        self.__dict__ = edited.__dict__
+        return self.rewritten(self.ttl_splices(edits, session))
+
+    def rewritten(self, splices: Sequence[Splice]) -> PlanDocument:
+        """This document, changed.
+
+        Raises:
+            PlanError: when the new text is not a valid plan; the document is as it was then.
+        """
+        if splices:
+            self.__dict__ = PlanDocument(applied(self.text, splices), self.file, self._bom).__dict__
         return self
 
+    def ttl_splices(
+        self, edits: Iterable[tuple[int, int | str, str | int]], session: Mapping[str, str] | None = None
+    ) -> tuple[Splice, ...]:
+        """What :meth:`set_ttls` changes in the text. Raises as it does."""
+        wanted: dict[int, dict[int, int]] = {}
+        nodes: dict[int, ExecNode] = {}
+        for node_id, index, ttl in edits:
+            node = nodes[node_id] = self._stateful(node_id)
+            slot, ms = _slot(node, index), edited_ttl(ttl)
+            earlier = wanted.setdefault(node_id, {}).setdefault(slot, ms)
+            if earlier != ms:
+                raise PlanError(
+                    "PLAN106",
+                    f"two TTLs for the {node.state_names[slot]} of the {node.title} {node_id}: "
+                    f"{ttl_text(earlier)} and {ttl_text(ms)}",
+                    expected="one TTL for each state",
+                )
+        out: list[Splice] = []
+        for node_id, slots in wanted.items():
+            node = nodes[node_id]
+            pointer = self.graph.pointer(node)
+            if node.ttl_home == "configuration":
+                ms = next(iter(slots.values()))
+                if STATE_TTL not in (node.configuration or {}) or node.ttls() != (ms,):
+                    out.append(option_splice(self._source, pointer, node, STATE_TTL, format_ttl(ms)))
+            elif node.states:
+                changed = {slot: ms for slot, ms in slots.items() if node.states[slot].ttl != ms}
+                out += [ttl_splice(self._source, pointer, slot, ms) for slot, ms in changed.items()]
+            else:
+                ttls = [slots.get(slot, now) for slot, now in enumerate(node.ttls(session))]
+                out.append(state_splice(self._source, pointer, node, ttls))
+        return tuple(out)
+
     def _stateful(self, node_id: int) -> ExecNode:
-        slots = {n.id: f"{n.id} ({n.title}: {', '.join(n.state_names)})" for n in self.graph.nodes if n.state_names}
+        slots = {n.id: f"{n.id} ({n.title}: {', '.join(n.state_names)})" for n in self.graph.nodes if n.ttl_home}
         listed = (
             "one of " + "; ".join(slots.values()) if slots else "a plan with state; no operator of this one has any"
         )
@@ -252,7 +284,15 @@ class PlanDocument:
                 place=Place(file=self._source.file),
                 expected=listed,
             )
-        if not node.state_names:
+        if not node.ttl_home:
+            if node.state_names:
+                raise PlanError(
+                    "PLAN071",
+                    f"the state {', '.join(node.state_names)} of node {node_id} ({node.title}) lives as long as the "
+                    "operator's window needs it, whatever its TTL",
+                    place=self.place(self.graph.pointer(node) + "/type"),
+                    expected=listed,
+                )
             raise PlanError(
                 "PLAN071",
                 f"the node {node_id} ({node.title}) keeps no state with a TTL of its own",
@@ -260,60 +300,6 @@ class PlanDocument:
                 expected=listed,
             )
         return node
-
-    def _with_ttl(self, node: ExecNode, slot: int, ttl: str) -> str:
-        """The text with another TTL in the entry of one state."""
-        at = self.graph.pointer(node) + "/state"
-        entries = self._value(at)
-        position = next(i for i, entry in enumerate(entries) if int(entry.get("index", 0)) == slot)
-        span = self._located(f"{at}/{position}/ttl").value
-        return self._spliced(span.start, span.end, jackson.quote(ttl))
-
-    def _with_state(self, node: ExecNode, ttls: list[int]) -> str:
-        """The text with a state list where Flink would write it, in the style of the text around it."""
-        entries = [
-            {"index": i, "ttl": format_ttl(ms), "name": name}
-            for i, (ms, name) in enumerate(zip(ttls, node.state_names, strict=True))
-        ]
-        return self._with_member(self.graph.pointer(node), "state", entries, [key for _, key, _, _ in node.layout()])
-
-    def _with_option(self, node: ExecNode, ttl: str) -> str:
-        """The text with a TTL in the configuration of a node for whose state Flink has no list."""
-        at = self.graph.pointer(node)
-        if node.configuration:
-            return self._with_member(f"{at}/configuration", STATE_TTL, ttl, ())
-        return self._with_member(at, "configuration", {STATE_TTL: ttl}, [key for _, key, _, _ in node.layout()])
-
-    def _with_member(self, at: str, key: str, value: Any, order: Sequence[str]) -> str:
-        """The text with another value of a key, or with the key where it comes in ``order``, else last."""
-        keys = list(self._value(at))
-        own = self._source.location(at + join_pointer([key]))
-        later = [k for k in order[order.index(key) + 1 :] if k in keys] if own is None and key in order else []
-        anchor = self._located(f"{at}{join_pointer([later[0] if later else keys[-1]])}")
-        if anchor.key is None:
-            raise AssertionError("a member of an object has a key")
-        before = len(self.text[: anchor.key.start].rstrip(" \t\r\n"))
-        blank = self.text[before : anchor.key.start]
-        colon = self.text[anchor.key.end : anchor.value.start]
-        text, name = styled(value, blank, colon), jackson.quote(key)
-        if own is not None:
-            return self._spliced(own.value.start, own.value.end, text)
-        if later:
-            return self._spliced(anchor.key.start, anchor.key.start, f"{name}{colon}{text},{blank}")
-        return self._spliced(anchor.value.end, anchor.value.end, f",{blank}{name}{colon}{text}")
-
-    def _spliced(self, start: int, end: int, new: str) -> str:
-        return self.text[:start] + new + self.text[end:]
-
-    def _value(self, pointer: str) -> Any:
-        span = self._located(pointer).value
-        return json.loads(self.text[span.start : span.end])
-
-    def _located(self, pointer: str) -> Location:
-        found = self._source.location(pointer)
-        if found is None:
-            raise AssertionError(f"{pointer} is in the plan")
-        return found
 
 
 def _slot(node: ExecNode, index: int | str) -> int:
@@ -332,11 +318,24 @@ def _slot(node: ExecNode, index: int | str) -> int:
     )
 
 
-def styled(value: Any, blank: str, colon: str) -> str:
-    """``value`` as JSON text that fits in: on one line or in Jackson's layout, as the text around it is."""
-    if "\n" not in blank and "\r" not in blank:
-        separators = (", " if blank else ",", colon if colon.endswith(" ") else ":")
-        return json.dumps(value, ensure_ascii=False, separators=separators)
-    newline = "\r\n" if "\r\n" in blank else "\n" if "\n" in blank else "\r"
-    indent = blank.rpartition(newline[-1])[2]
-    return jackson.dumps(value).replace(" : ", colon).replace("\n", newline + indent)
+def edited_ttl(ttl: str | int) -> int:
+    """Milliseconds of a TTL that somebody asks for: as in a plan, or ``never``.
+
+    Raises:
+        PlanError: PLAN072, for less than a millisecond, which Flink takes for never; PLAN05x, when it is not a TTL.
+    """
+    if isinstance(ttl, str) and ttl.strip().lower() == "never":
+        return NEVER
+    ms = parse_ttl(ttl)
+    if ms == NEVER and isinstance(ttl, str) and any(c in "123456789" for c in ttl):
+        raise PlanError(
+            "PLAN072",
+            f"the TTL {ttl.strip()!r} is less than a millisecond, which Flink reads as never",
+            expected='at least "1 ms", or "0 ms" for never',
+        )
+    return ms
+
+
+def ttl_text(ms: int) -> str:
+    """``1 h``, or ``never``."""
+    return "never" if ms == NEVER else format_ttl(ms)

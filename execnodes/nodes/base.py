@@ -217,6 +217,13 @@ class ExecNode(PlanModel):
         entries = (self.stateplan or {}).get("compiledTtl")
         return tuple(CompiledTtl(parse_ttl(e["ttl"]), e["from"]) for e in entries or ())
 
+    @property
+    def ttl_home(self) -> Literal["state", "configuration"] | None:
+        """The key under which this node's TTLs are written; None where a plan cannot say them."""
+        if not self.state_names:
+            return None
+        return "state" if "state" in type(self).model_fields else "configuration"
+
     def ttls(self, session: Mapping[str, str] | None = None) -> tuple[int, ...]:
         """TTL of each state in milliseconds: the plan's, else the node's configuration's, else ``session``'s.
 

@@ -131,10 +131,20 @@ class OverAggregate(ExecNode):
     def state_names(self) -> tuple[str, ...]:
         return ("overState",)
 
+    @property
+    def _bounded_range(self) -> OverGroup | None:
+        """The group of calls, when its frame is a RANGE with a bound: that says how long rows are kept."""
+        group = self.over_spec.groups[0] if self.over_spec.groups else None
+        return None if group is None or group.is_rows or group.lower_bound.kind != "BOUNDED_WINDOW" else group
+
+    @property
+    def ttl_home(self) -> Literal["state", "configuration"] | None:
+        return "configuration" if self._bounded_range is None else None
+
     def ttls(self, session: Mapping[str, str] | None = None) -> tuple[int, ...]:
         """As of any node; of a RANGE frame with a bound what the bound makes of it."""
-        group = self.over_spec.groups[0] if self.over_spec.groups else None
-        if group is None or group.is_rows or group.lower_bound.kind != "BOUNDED_WINDOW":
+        group = self._bounded_range
+        if group is None:
             return super().ttls(session)
         (order,) = group.order_by.fields[:1] or (None,)
         fields = self.output_type.fields

@@ -15,10 +15,11 @@ from execnodes.errors import PlanError, nearest
 from execnodes.fingerprint import uids
 from execnodes.graph import ExecGraph
 from execnodes.nodes.base import ExecNode
-from plans.document import PlanDocument, styled
+from plans.document import PlanDocument
 from plans.facts import KEY, SUPPRESS
 from plans.jsontext import Location, SourceMap, join_pointer
 from plans.lint.rules import all_rules
+from plans.splices import styled
 
 __all__ = ["POINTER", "accepted", "check_code", "operators", "suppress", "unsuppress"]
 

@@ -1,0 +1,72 @@
+"""``stateplan plan set-ttl``."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from cli.console import Console
+from cli.options import DebugOption, Format, FormatOption, QuietOption, SettingsOption, run, settings
+
+__all__ = ["set_ttl"]
+
+_STREAM = "-"
+
+
+def set_ttl(
+    pairs: SettingsOption,
+    plan: Annotated[str, typer.Argument(metavar="PLAN", help="Path or URL of a plan file; - reads standard input.")],
+    assignments: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SELECTOR=TTL...",
+            help="Which state, and how long it lives: 'deduplicate=1 h', 'join.right=7 d', '5.0=never'.",
+        ),
+    ],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the diff of the file and write nothing.")] = False,
+    target: Annotated[
+        str | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write the plan there instead; - is standard output."),
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the --output file when it exists.")] = False,
+    output: FormatOption = Format.TEXT,
+    quiet: QuietOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Change how long states live. Only these values change in the file."""
+    if overwrite and target in (None, _STREAM):
+        raise typer.BadParameter("--overwrite needs --output FILE")
+
+    def work(console: Console) -> None:
+        from plans.document import PlanDocument
+        from plans.edit import plan_edit, to_json, to_text, write_edited
+        from plans.selector_text import parse_assignment
+
+        parsed = [parse_assignment(text) for text in assignments]
+        if plan == _STREAM:
+            document = PlanDocument.from_bytes(sys.stdin.buffer.read(), "<stdin>")
+        else:
+            document = PlanDocument.load(plan)
+        edit = plan_edit(document, parsed, settings(pairs))
+        where = target or plan
+        text = to_text(edit).rstrip("\n")
+        data = {"file": where, "changed": bool(edit.splices), "written": False, "changes": to_json(edit)}
+        if dry_run:
+            if output is Format.TEXT:
+                console.note(text)
+            diff = edit.diff(new=None if where == _STREAM else where)
+            console.show(diff, {**data, "diff": diff})
+        elif where == _STREAM:
+            console.note(text)
+            sys.stdout.buffer.write(edit.apply().data)
+            sys.stdout.buffer.flush()
+        else:
+            if where != plan:
+                edit.apply().write(where, overwrite)
+            elif edit.splices:
+                write_edited(edit)
+            console.show(text, {**data, "written": where != plan or bool(edit.splices)})
+
+    run(output, quiet, debug, work)

@@ -1,0 +1,190 @@
+"""Edits of the TTLs in a plan: several at once, all or none, and what they change.
+
+Error codes: PLAN106, PLAN107.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from execnodes.errors import Place, PlanError
+from execnodes.nodes.base import STATE_TTL
+from execnodes.ttl import format_ttl
+from plans import storage
+from plans.document import PlanDocument, edited_ttl, ttl_text
+from plans.selector_text import Assignment, parse_selector
+from plans.selectors import Selectors
+from plans.splices import Splice, unified_diff
+from plans.states import StateView, table
+
+__all__ = ["Change", "Edit", "plan_edit", "set_ttls", "to_json", "to_text", "write_edited"]
+
+
+@dataclass(frozen=True)
+class Change:
+    """What happens to one state.
+
+    Attributes:
+        state: the state before, with its TTL and who said so.
+        label: a selector for it by the id of its operator, such as ``join[5].right``.
+        ttl: its TTL then, in milliseconds.
+        said: whether the plan has a TTL for it already.
+        asked: whether it was named; a state that was not is written down when another one of its operator is, in a
+            plan that had no states.
+    """
+
+    state: StateView
+    label: str
+    ttl: int
+    said: bool = True
+    asked: bool = True
+
+    @property
+    def changed(self) -> bool:
+        """Whether the file changes: the TTL does, or the plan did not say it."""
+        return self.ttl != self.state.ttl or not self.said
+
+    @property
+    def text(self) -> str:
+        """``1 h -> 1 d``, or ``1 h, unchanged``."""
+        old = ttl_text(self.state.ttl)
+        if not self.changed:
+            return f"{old}, unchanged"
+        if self.said:
+            return f"{old} -> {ttl_text(self.ttl)}"
+        new = f"{old} -> {ttl_text(self.ttl)}" if self.ttl != self.state.ttl else old
+        return f"{new}, from now on in the plan (so far {self.state.source_text})"
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON-ready data."""
+        state = self.state
+        return {
+            "state": self.label,
+            "id": state.node_id,
+            "operator": state.operator,
+            "uid": state.uid,
+            "index": state.index,
+            "name": state.name,
+            "old": format_ttl(state.ttl),
+            "oldMillis": state.ttl,
+            "oldSource": state.source,
+            "new": format_ttl(self.ttl),
+            "newMillis": self.ttl,
+            "changed": self.changed,
+        }
+
+
+@dataclass(frozen=True)
+class Edit:
+    """An edit that has been worked out and not been made.
+
+    Attributes:
+        document: the plan as it is.
+        changes: what happens to each state, in the order of the plan.
+        splices: what changes in the text.
+    """
+
+    document: PlanDocument
+    changes: tuple[Change, ...]
+    splices: tuple[Splice, ...]
+
+    def diff(self, old: str | None = None, new: str | None = None) -> str:
+        """The change of the file as ``diff -u`` shows it; empty when there is none."""
+        name = storage.shown(self.document.file or "plan.json")
+        return unified_diff(self.document.text, self.splices, old or name, new or name)
+
+    def apply(self) -> PlanDocument:
+        """Changes the document, and gives it back."""
+        return self.document.rewritten(self.splices)
+
+
+def plan_edit(
+    document: PlanDocument,
+    assignments: Sequence[Assignment],
+    session: Mapping[str, str] | None = None,
+) -> Edit:
+    """Works out an edit; the document stays as it is.
+
+    Args:
+        document: the plan.
+        assignments: TTLs for states.
+        session: the session's options, for states that neither the plan nor the node gives a TTL.
+
+    Raises:
+        PlanError: PLAN101 to PLAN104 for a selector that does not point at one state, PLAN106 for two TTLs of one
+            state, with the place of the later selector.
+    """
+    selectors = Selectors(document, session)
+    wanted: dict[StateView, Assignment] = {}
+    for assignment in assignments:
+        for view in selectors.select(assignment.selector):
+            earlier = wanted.setdefault(view, assignment)
+            if earlier.ttl != assignment.ttl:
+                raise PlanError(
+                    "PLAN106",
+                    f"two TTLs for the {view.name} of the {view.operator} {view.node_id}: "
+                    f"{ttl_text(earlier.ttl)} by '{earlier.selector.text}' and "
+                    f"{ttl_text(assignment.ttl)} by '{assignment.selector.text}'",
+                    place=assignment.selector.place,
+                    expected="one TTL for each state",
+                )
+    silent = {view.node_id for view in wanted if not _said(document, view)}
+    changes = []
+    for view in selectors.views:
+        if view in wanted or view.node_id in silent:
+            ttl = wanted[view].ttl if view in wanted else view.ttl
+            changes.append(Change(view, selectors.by_id(view), ttl, view.node_id not in silent, view in wanted))
+    edits = [(change.state.node_id, change.state.index, change.ttl) for change in changes]
+    return Edit(document, tuple(changes), document.ttl_splices(edits, session))
+
+
+def _said(document: PlanDocument, view: StateView) -> bool:
+    """Whether the plan has a TTL where one would be written for this state."""
+    node = document.graph.node(view.node_id)
+    return bool(node.states) if node.ttl_home == "state" else STATE_TTL in (node.configuration or {})
+
+
+def set_ttls(
+    document: PlanDocument, ttls: Mapping[str, str | int], session: Mapping[str, str] | None = None
+) -> tuple[Change, ...]:
+    """Sets TTLs by selector: ``{"deduplicate": "1 h", "join.right": "7 d"}``; all of them or none.
+
+    Raises:
+        PlanError: as :func:`plan_edit`, :func:`parse_selector` and :func:`edited_ttl`.
+    """
+    found = [Assignment(parse_selector(selector), edited_ttl(ttl)) for selector, ttl in ttls.items()]
+    edit = plan_edit(document, found, session)
+    edit.apply()
+    return edit.changes
+
+
+def write_edited(edit: Edit) -> None:
+    """Makes the edit and writes the file the plan came from, whole or not at all.
+
+    Raises:
+        PlanError: PLAN107, when the file is not as it was read; others when it cannot be written.
+    """
+    url = edit.document.file
+    if url is None:
+        raise AssertionError("the plan came from a file")
+    if storage.read_bytes(url) != edit.document.data:
+        raise PlanError(
+            "PLAN107",
+            f"the plan file '{storage.shown(url)}' has been changed since it was read",
+            place=Place(file=storage.shown(url)),
+            expected="the file as it was read; it is left as it is now",
+            hint="run the command once more",
+        )
+    edit.apply().write(url, overwrite=True)
+
+
+def to_text(edit: Edit) -> str:
+    """A line per state: ``join[5].right  rightState  1 h -> 1 d``."""
+    return table([(change.label, change.state.name, change.text) for change in edit.changes])
+
+
+def to_json(edit: Edit) -> list[dict[str, Any]]:
+    """The changes as JSON-ready data."""
+    return [change.to_json() for change in edit.changes]
