@@ -49,15 +49,24 @@ class CompiledPlan:
         overwrite = bool(self._environment.get_config().value("table.plan.force-recompile"))
         return self.document.write(os.fspath(path), overwrite=overwrite, if_not_exists=ignore_if_exists)
 
-    def explain(self) -> str:
-        """The operators as a tree, and the state each of them keeps, with its TTL."""
-        from plans.explain import explain, to_text
+    def explain(self, *details: str, format: str = "text") -> str:  # noqa: A002 - as Flink names it
+        """The operators as a tree, and the state each of them keeps, with its TTL; or a drawing of them.
 
-        return to_text(explain(self.document, self._environment.get_config().to_dict()))
+        Args:
+            details: :class:`plans.details.ExplainDetail`, or their names; for text and JSON.
+            format: ``text``, ``json``, ``mermaid``, ``svg`` or ``html``.
 
-    def print_explain(self) -> None:
+        Raises:
+            PlanError: PLAN180, PLAN181 for a detail that there is not; PLAN182 for one with a drawing; PLAN184 for
+                another format.
+        """
+        from plans.render import explained
+
+        return explained(self.document, self._environment.get_config().to_dict(), format, details)
+
+    def print_explain(self, *details: str) -> None:
         """Writes :meth:`explain` to standard output."""
-        sys.stdout.write(self.explain() + "\n")
+        sys.stdout.write(self.explain(*details) + "\n")
 
     def execute(self) -> TableResult:
         """Runs the plan; returns once the job has started.

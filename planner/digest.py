@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from decimal import Decimal
-from typing import Any
 
 from execnodes.rex import Call, FieldAccess, InputRef, Literal, Rex
 from execnodes.types import LogicalType
@@ -42,8 +40,8 @@ from planner.algebra import (
     field_names,
     unique_names,
 )
-from planner.digest_types import CALCITE_NAMES, calcite_type
-from planner.expressions.approximate import Approximate, scientific
+from planner.digest_literals import charset, full_type, plain_literal, typed_literal
+from planner.digest_types import PHYSICAL, calcite_type
 from planner.expressions.ops import kind, rewrite
 from planner.over_algebra import OverAggregate
 from planner.over_digest import over_aggregate
@@ -64,102 +62,30 @@ from planner.window_digest import (
     window_table,
 )
 
-__all__ = ["calcite_type", "call_text", "describe", "expression", "needed_retractions", "order_text", "scan_arguments"]
+__all__ = [
+    "calcite_type",
+    "call_text",
+    "describe",
+    "describe_physical",
+    "expression",
+    "needed_retractions",
+    "order_text",
+    "scan_arguments",
+]
 
 _INFIX = frozenset({"=", "<>", "<", "<=", ">", ">=", "AND", "OR", "+", "-", "*", "/", "/INT"})
 _POSTFIX = frozenset({"IS NULL", "IS NOT NULL", "IS TRUE", "IS FALSE", "IS NOT TRUE", "IS NOT FALSE"})
 _CASTS = frozenset({"CAST", "TRY_CAST"})
 
 
-def _number(value: Any, t: LogicalType) -> str:
-    if isinstance(value, Approximate):
-        return scientific(value)
-    return format(Decimal(str(value)), "f") if t.root == "DECIMAL" else str(value)
-
-
-_SYMBOLS = {"JSON_QUERY_ON_EMPTY_OR_ERROR": "SqlJsonQueryEmptyOrErrorBehavior[{}]"}
-
-
-def _plain(literal: Literal) -> str:
-    """A constant in the description of an operator."""
-    t, value = literal.type, literal.value
-    if literal.sarg is not None:
-        return _sarg(literal)
-    if literal.symbol is not None:
-        return _SYMBOLS.get(literal.symbol, "{}").format(value)
-    if value is None:
-        return f"null:{calcite_type(t)}"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if t.is_string:
-        return f"'{value}'"
-    if t.is_numeric:
-        return _number(value, t)
-    if t.root.startswith("INTERVAL"):
-        return f"{value}:{calcite_type(t)}"
-    if t.root in ("BINARY", "VARBINARY"):
-        import base64
-
-        return f"X'{base64.b64decode(value).hex().upper()}'"
-    return str(value)
-
-
-def charset(text: str) -> str:
-    escaped = str(text).replace("'", "''")
-    return f"_UTF-16LE'{escaped}'"
-
-
-def _sarg(literal: Literal) -> str:
-    t = literal.type
-
-    def point(value: Any) -> str:
-        if t.is_string:
-            return charset(value)
-        return _number(value, t) if t.root == "DECIMAL" else str(value)
-
-    parts = []
-    for r in literal.sarg["ranges"]:
-        low, high = r.get("lower"), r.get("upper")
-        if low and high and low["value"] == high["value"] and low["boundType"] == high["boundType"] == "CLOSED":
-            parts.append(point(low["value"]))
-            continue
-        begin = ("[" if low["boundType"] == "CLOSED" else "(") + point(low["value"]) if low else "(-∞"
-        end = point(high["value"]) + ("]" if high["boundType"] == "CLOSED" else ")") if high else "+∞)"
-        parts.append(f"{begin}..{end}")
-    null_as = literal.sarg.get("nullAs", "UNKNOWN")
-    suffix = "" if null_as == "UNKNOWN" else f"; NULL AS {null_as}"
-    return f"Sarg[{', '.join(parts)}{suffix}]"
-
-
-def _typed(literal: Literal) -> str:
-    """A constant with its type where the value does not say it, as filters of a scan show it."""
-    t, value = literal.type, literal.value
-    if literal.symbol is not None:
-        return f"FLAG({value})"
-    if value is None:
-        return f"null:{_full(t)}"
-    if isinstance(value, bool) or t.root == "INTEGER":
-        return _plain(literal)
-    if t.is_string:
-        exact = t.root == "CHAR" and t.length == len(str(value).encode("utf-16-le")) // 2
-        return charset(value) + ("" if exact else f":{_full(t)}")
-    if t.root == "DATE" or (t.root in CALCITE_NAMES and t.precision == 0):
-        return str(value)
-    if t.root.startswith("INTERVAL"):
-        return _plain(literal)
-    return f"{_plain(literal)}:{_full(t)}"
-
-
-def _full(t: LogicalType) -> str:
-    return calcite_type(t) + (' CHARACTER SET "UTF-16LE"' if t.is_string else "")
-
-
 def expression(rex: Rex, names: Sequence[str]) -> str:
     """``rex`` in the description of an operator whose input fields are ``names``."""
+    if PHYSICAL.get():
+        return _prefix(rex, names)
     if isinstance(rex, InputRef):
         return names[rex.index]
     if isinstance(rex, Literal):
-        return _plain(rex)
+        return plain_literal(rex)
     if isinstance(rex, FieldAccess):
         return f"{expression(rex.expr, names)}.{rex.name}"
     op = _function(rex)
@@ -185,18 +111,18 @@ def _operator(op: str) -> str:
 
 
 def _prefix(rex: Rex, names: Sequence[str]) -> str:
-    """``rex`` in the filter of a scan."""
+    """``rex`` in the filter of a scan, or in the physical plan."""
     if isinstance(rex, InputRef):
         return names[rex.index]
     if isinstance(rex, Literal):
-        return _typed(rex)
+        return typed_literal(rex)
     if isinstance(rex, FieldAccess):
         return f"{_prefix(rex.expr, names)}.{rex.name}"
     op = _function(rex)
     operands = [_prefix(c, names) for c in rex.children]
     if op in _CASTS:
         suffix = "" if rex.type.nullable else " NOT NULL"
-        return f"{op}({operands[0]} AS {_full(rex.type)}{suffix})"
+        return f"{op}({operands[0]} AS {full_type(rex.type)}{suffix})"
     return f"{_operator(op)}({', '.join(operands)})"
 
 
@@ -274,7 +200,7 @@ def _constant(literal: Literal) -> str:
     """A constant of VALUES: text with its character set."""
     if literal.value is None:
         return "null"
-    return charset(literal.value) if literal.type.is_string else _plain(literal)
+    return charset(literal.value) if literal.type.is_string else plain_literal(literal)
 
 
 def _expand(node: Physical) -> list[str]:
@@ -574,7 +500,20 @@ _DESCRIPTIONS: dict[type[Rel], tuple[str, Callable[[Physical], list[str]]]] = {
 
 def describe(node: Physical) -> str:
     """The ``description`` of a plan's node: ``Calc(select=[a, b], where=[(a > 1)])``."""
-    name, arguments = _DESCRIPTIONS[execution_type(node)]
+    return _described(node, execution_type(node))
+
+
+def describe_physical(node: Physical) -> str:
+    """A node as EXPLAIN shows it in the physical plan: ``Calc(select=[a, b], where=[>(a, 1)])``."""
+    token = PHYSICAL.set(True)
+    try:
+        return _described(node, type(node.rel))
+    finally:
+        PHYSICAL.reset(token)
+
+
+def _described(node: Physical, kind: type[Rel]) -> str:
+    name, arguments = _DESCRIPTIONS[kind]
     if is_python(node.rel):
         name = f"PythonAsync{name}" if is_asynchronous(node.rel) else f"Python{name}"
     shown = ", ".join(arguments(node))

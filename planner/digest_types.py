@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextvars import ContextVar
+
 from execnodes.types import LogicalType
 
-__all__ = ["CALCITE_NAMES", "calcite_type"]
+__all__ = ["CALCITE_NAMES", "PHYSICAL", "calcite_type", "conjunction"]
+
+PHYSICAL: ContextVar[bool] = ContextVar("physical", default=False)
+"""Whether operators of the physical plan are described, which EXPLAIN shows with expressions in prefix form."""
 
 CALCITE_NAMES = {
     "TIMESTAMP_WITHOUT_TIME_ZONE": "TIMESTAMP",
@@ -47,3 +53,10 @@ def _interval_units(t: LogicalType) -> str:
         default = {"SECOND": "6"}.get(name, "2")
         words.append(name if not digits or digits.rstrip(")") == default else part)
     return " TO ".join(words)
+
+
+def conjunction(texts: Sequence[str]) -> str:
+    """Conditions that all hold, as an operator is described."""
+    if len(texts) == 1:
+        return texts[0]
+    return f"AND({', '.join(texts)})" if PHYSICAL.get() else f"({' AND '.join(texts)})"

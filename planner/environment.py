@@ -41,6 +41,7 @@ from planner.script import ScriptStatement, read_statement
 from planner.statement_set import StatementSet
 from planner.statements import run_statement
 from planner.udf import of_callable
+from plans.details import ExplainDetail, explain_details
 
 if TYPE_CHECKING:
     from execnodes.functions.user import UserFunction
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from execnodes.types import LogicalType
     from plans.document import PlanDocument
 
-__all__ = ["CompiledPlan", "PlanReference", "StatementSet", "TableEnvironment"]
+__all__ = ["CompiledPlan", "ExplainDetail", "PlanReference", "StatementSet", "TableEnvironment"]
 
 
 class TableEnvironment:
@@ -117,7 +118,16 @@ class TableEnvironment:
             raise too_deep(statement.source, statement.file) from None
 
     def explain_sql(self, statement: str, *details: str) -> str:
-        """The plan of a query, an INSERT or a statement set, for people. Raises StateplanError."""
+        """The plan of a query, an INSERT or a statement set, for people.
+
+        Args:
+            statement: SQL, without the word EXPLAIN.
+            details: :class:`ExplainDetail`, or their names.
+
+        Raises:
+            PlanError: PLAN180, PLAN181, for a detail that there is not.
+            StateplanError: whatever is wrong with the statement.
+        """
         read = read_statement(statement)
         result = self.execute_statement(
             ScriptStatement(nodes.Explain(this=read.node, details=list(details) or None), read.text, read.source)
@@ -168,9 +178,8 @@ class TableEnvironment:
         file holds is decided when there is one. Raises StateplanError."""
         from planner.compile import compile_inserts
 
-        options = {**self._config.to_dict(), "table.plan.compile.catalog-objects": "ALL"}
         with self.functions_in_use():
-            return compile_inserts(inserts, self.catalog.as_permanent(), options, source)
+            return compile_inserts(inserts, self.catalog.as_permanent(), _whole_tables(self._config.to_dict()), source)
 
     def query_fields(self, query: exp.Expr, source: str) -> list[tuple[str, LogicalType]]:
         """Name and type of the columns of a query that was read from ``source``. Raises StateplanError."""
@@ -215,27 +224,32 @@ class TableEnvironment:
     def explain_node(self, node: exp.Expr, source: str, details: Sequence[str] = ()) -> str:
         """What EXPLAIN shows of a query, an INSERT or a statement set: the operators as a tree, and their states.
 
+        Args:
+            node: the statement, which was read from ``source``.
+            source: its text.
+            details: names of explain details, in small or capital letters.
+
         Raises:
-            SqlError: SQL004, for details that need Flink's own planner.
+            PlanError: PLAN180, PLAN181, for a detail that there is not.
             StateplanError: whatever is wrong with the statement.
         """
-        from plans.document import PlanDocument
-        from plans.explain import explain, to_text
-
-        if details:
-            raise SqlError(
-                "SQL004",
-                f"EXPLAIN {details[0]} is not supported",
-                place=place_of(node, source),
-                hint="EXPLAIN alone shows the operators with their states",
-            )
-        options = self._config.to_dict()
+        wanted = explain_details(details)
         if not isinstance(node, exp.Query):
-            inserts, _ = inserts_of(node, source)
-            return to_text(explain(PlanDocument.from_graph(self.compile_graph(inserts, source)), options))
+            return self._explained(inserts_of(node, source)[0], source, wanted, query=False)
         with self._print_sink(node, self.query_fields(node, source)) as insert:
-            shown = explain(PlanDocument.from_graph(self.compile_graph([insert], source)), options)
-        return to_text(replace(shown, trees=tuple(branch for tree in shown.trees for branch in tree.inputs)))
+            return self._explained([insert], source, wanted, query=True)
+
+    def _explained(
+        self, inserts: Sequence[exp.Insert], source: str, details: frozenset[ExplainDetail], query: bool
+    ) -> str:
+        from planner.compile import physical_plans
+        from planner.explain import OF_PHYSICAL_PLAN, explain_text
+
+        options, plans = self._config.to_dict(), []
+        if details & OF_PHYSICAL_PLAN:
+            with self.functions_in_use():
+                plans = physical_plans(inserts, self.catalog.as_permanent(), _whole_tables(options), source)
+        return explain_text(plans, self.compile_graph(inserts, source), options, details, query)
 
     def run_document(self, document: PlanDocument) -> TableResult:
         """Starts the job of a plan, with its tables as the session's catalog has them.
@@ -403,6 +417,11 @@ def inserts_of(node: exp.Expr, source: str) -> tuple[list[exp.Insert], exp.Expr]
         place=place_of(node, source),
         expected="INSERT or STATEMENT SET",
     )
+
+
+def _whole_tables(options: Mapping[str, str]) -> dict[str, str]:
+    """The options with plans that hold all there is to know of a table."""
+    return {**options, "table.plan.compile.catalog-objects": "ALL"}
 
 
 def _plain(kind: LogicalType) -> LogicalType:

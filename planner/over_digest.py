@@ -14,7 +14,8 @@ __all__ = ["over_aggregate"]
 
 def over_aggregate(node: Physical) -> list[str]:
     """The arguments of an OverAggregate."""
-    from planner.digest import charset, expression, order_text
+    from planner.digest import expression, order_text
+    from planner.digest_literals import charset
 
     rel = node.rel
     assert isinstance(rel, OverAggregate)

@@ -45,9 +45,9 @@ class StatementSet:
         """The plan of all INSERTs together. Raises StateplanError."""
         return self._environment.compile_plan_sql(self._sql())
 
-    def explain(self) -> str:
-        """The plan of all INSERTs together, for people. Raises StateplanError."""
-        return self._environment.explain_sql(self._sql())
+    def explain(self, *details: str) -> str:
+        """The plan of all INSERTs together, for people. Raises as :meth:`TableEnvironment.explain_sql`."""
+        return self._environment.explain_sql(self._sql(), *details)
 
     def execute(self) -> TableResult:
         """Runs all INSERTs as one job, and empties the set. Raises StateplanError."""

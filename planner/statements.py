@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from execnodes.errors import CatalogError, OptionError, Place, PlanError, SqlError
+from execnodes.errors import CatalogError, OptionError, Place, PlanError, SqlError, StateplanError
 from planner import ddl
 from planner.catalog import CatalogTable, CatalogView
 from planner.catalog_manager import CatalogManager
@@ -428,11 +428,15 @@ def _explain(c: Context, node: nodes.Explain) -> TableResult:
     from planner.environment import CompiledPlan
     from plans.document import PlanDocument
 
-    path = node.args.get("path")
-    if path is not None:
-        return content("EXPLAIN PLAN", ["result"], [(CompiledPlan(c.env, PlanDocument.load(path.name)).explain(),)])
-    text = c.env.explain_node(node.this, c.source, node.args.get("details") or ())
-    return content("EXPLAIN", ["result"], [(text,)])
+    path, details = node.args.get("path"), node.args.get("details") or ()
+    try:
+        if path is not None:
+            text = CompiledPlan(c.env, PlanDocument.load(path.name)).explain(*details)
+            return content("EXPLAIN PLAN", ["result"], [(text,)])
+        return content("EXPLAIN", ["result"], [(c.env.explain_node(node.this, c.source, details),)])
+    except StateplanError as error:
+        error.place = error.place or c.statement.place
+        raise
 
 
 _RUNNERS: dict[type[exp.Expr], _Runner] = {

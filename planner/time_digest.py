@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from execnodes.rex import InputRef, Literal, Rex
 from planner.algebra import field_names, unique_names
+from planner.digest_types import conjunction
 from planner.expressions.ops import conjunctions
 from planner.physical import Physical
 from planner.time_algebra import IntervalJoin, LookupJoin, TemporalJoin, WatermarkAssigner
@@ -41,7 +42,7 @@ def temporal_join(node: Physical) -> list[str]:
     terms.append(f"__TEMPORAL_JOIN_CONDITION({', '.join([*times, *keys])})")
     return [
         f"joinType=[{JOIN_NAMES[rel.join_type]}]",
-        f"where=[({' AND '.join(terms)})]",
+        f"where=[{conjunction(terms)}]",
         f"select=[{', '.join(field_names(rel))}]",
     ]
 
@@ -89,7 +90,7 @@ def lookup_join(node: Physical) -> list[str]:
     if terms:
         both = unique_names([*inputs, *field_names(rel.found)])
         texts = [expression(t, both) for t in terms]
-        out.append(f"joinCondition=[{texts[0] if len(texts) == 1 else '(' + ' AND '.join(texts) + ')'}]")
+        out.append(f"joinCondition=[{conjunction(texts)}]")
     found = rel.calc.exprs if rel.calc is not None else ()
     names = field_names(rel)
     shown = names[: len(inputs)]
@@ -107,7 +108,8 @@ def lookup_join(node: Physical) -> list[str]:
 
 def _key_literal(rex: Rex) -> str:
     assert isinstance(rex, Literal)
-    from planner.digest import charset, expression
+    from planner.digest import expression
+    from planner.digest_literals import charset
 
     return charset(str(rex.value)) if rex.type.is_string else expression(rex, ())
 

@@ -25,7 +25,17 @@ from plans.document import PlanDocument
 from plans.job_graph import job_graph
 from plans.states import StateView, state_views, table
 
-__all__ = ["Explanation", "TreeNode", "described", "explain", "mode_text", "to_json", "to_text", "tree_text"]
+__all__ = [
+    "Explanation",
+    "TreeNode",
+    "described",
+    "explain",
+    "mode_text",
+    "sections",
+    "to_json",
+    "to_text",
+    "tree_text",
+]
 
 _LETTERS = {RowKind.INSERT: "I", RowKind.UPDATE_BEFORE: "UB", RowKind.UPDATE_AFTER: "UA", RowKind.DELETE: "D"}
 
@@ -228,14 +238,19 @@ def tree_text(tree: TreeNode, explanation: Explanation | None = None) -> str:
 
 def to_text(explanation: Explanation) -> str:
     """The whole explanation as text."""
+    return "\n".join(sections(explanation))
+
+
+def sections(explanation: Explanation) -> Iterator[str]:
+    """The parts of the text, which stand a line apart: operators, advice, job, states."""
     trees = "\n".join(tree_text(tree, explanation) for tree in explanation.trees)
     title = "Optimized Execution Plan" + (" With Advice" if explanation.advice is not None else "")
-    parts = [f"== {title} ==\n{trees}"]
+    yield f"== {title} ==\n{trees}"
     if explanation.advice is not None:
-        parts.append(advice_text(explanation.advice))
+        yield advice_text(explanation.advice)
     if explanation.job is not None:
-        parts.append(f"== Physical Execution Plan ==\n{jackson.dumps(explanation.job)}\n")
-    return "\n".join([*parts, f"== State ==\n{_states_text(explanation.states)}"])
+        yield f"== Physical Execution Plan ==\n{jackson.dumps(explanation.job)}\n"
+    yield f"== State ==\n{_states_text(explanation.states)}"
 
 
 def _states_text(states: Sequence[StateView]) -> str:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from cli.console import Console
 from cli.options import DebugOption, Format, PlanArgument, SettingsOption, run, settings
-
-if TYPE_CHECKING:
-    from plans.document import PlanDocument
 
 __all__ = ["ExplainFormat", "explain"]
 
@@ -68,36 +64,17 @@ def explain(
 
     def work(console: Console) -> None:
         from plans.document import PlanDocument
-
-        document = PlanDocument.load(plan)
-        text, data = _explained(document, settings(pairs), chosen, names)
-        if target is None:
-            console.show(text(), data())
-            return
+        from plans.explain import explain as explanation_of
+        from plans.explain import to_json
+        from plans.render import explained
         from plans.render.output import write_beside
 
-        write_beside(document, target, text() if chosen != ExplainFormat.JSON else _dumped(data()))
+        document, options = PlanDocument.load(plan), settings(pairs)
+        if target is not None:
+            write_beside(document, target, explained(document, options, chosen.value, names))
+        elif chosen == ExplainFormat.JSON:
+            console.show("", to_json(explanation_of(document, options, names)))
+        else:
+            console.show(explained(document, options, chosen.value, names), None)
 
     run(Format.JSON if chosen == ExplainFormat.JSON else Format.TEXT, False, debug, work)
-
-
-def _explained(
-    document: PlanDocument, options: dict[str, str], form: ExplainFormat, names: list[str]
-) -> tuple[Callable[[], str], Callable[[], Any]]:
-    """The explanation as text and as data, each made when it is asked for."""
-    from plans.explain import explain as explanation_of
-    from plans.explain import to_json, to_text
-
-    if form in (ExplainFormat.TEXT, ExplainFormat.JSON):
-        explanation = explanation_of(document, options, names)
-        return lambda: to_text(explanation), lambda: to_json(explanation)
-    from plans.render import drawn
-
-    text = drawn(document, options, form.value, names)
-    return lambda: text, lambda: None
-
-
-def _dumped(data: Any) -> str:
-    import json
-
-    return json.dumps(data, ensure_ascii=False, indent=2) + "\n"

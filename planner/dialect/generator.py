@@ -403,13 +403,11 @@ class FlinkGenerator(Generator):
 
     def explain_sql(self, e: nodes.Explain) -> str:
         path = e.args.get("path")
-        if path:
-            return f"EXPLAIN PLAN {self.sql(path)}"
         return self._words(
             "EXPLAIN",
             "PLAN FOR" if e.args.get("plan_for") else "",
             ", ".join(e.args.get("details") or ()),
-            e.this,
+            f"PLAN {self.sql(path)}" if path else e.this,
         )
 
 

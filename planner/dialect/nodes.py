@@ -267,7 +267,7 @@ class ExecutePlan(Statement):
 
 
 class Explain(Statement):
-    """``EXPLAIN [PLAN FOR | details] statement`` or ``EXPLAIN PLAN 'path'``; ``details`` is a list of
-    texts."""
+    """``EXPLAIN [PLAN FOR | details] statement`` or ``EXPLAIN [details] PLAN 'path'``; ``details`` is a list
+    of texts."""
 
     arg_types: ClassVar = {"this": False, "path": False, "details": False, "plan_for": False}

@@ -32,6 +32,8 @@ _SHOW = (
 )
 _SHOW_NEEDS_NAME = ("COLUMNS", "CREATE TABLE", "CREATE VIEW")
 _SHOW_LIKE = ("CATALOGS", "DATABASES", "TABLES", "VIEWS", "FUNCTIONS", "COLUMNS")
+_FOR_OR_PATH = "FOR or the plan's path in single quotes"
+
 _DETAILS = ("ESTIMATED_COST", "CHANGELOG_MODE", "PLAN_ADVICE", "JSON_EXECUTION_PLAN")
 
 # Statements of Flink (or its SQL client) that stateplan does not have.
@@ -336,23 +338,30 @@ class FlinkParser(DdlParser):
             )
         raise self._unexpected(expected, words=("INSERT", "STATEMENT"))
 
+    def _explain_details(self) -> list[str]:
+        details: list[str] = []
+        left = list(_DETAILS)
+        while word := self._accept_any(left):
+            details.append(word)
+            left.remove(word)
+            if not self._accept(","):
+                return details
+        if details:
+            raise self._unexpected("one of " + ", ".join(left) if left else "a statement", words=left)
+        return details
+
     def _explain(self) -> nodes.Explain:
         start = self._curr
         self._advance()
-        if self._is("PLAN") and (after := self._ahead(1)) is not None and after.token_type == TokenType.STRING:
-            self._advance()
-            return self._mark(nodes.Explain(path=self._string("the plan's path")), start)
         plan_for = self._accept("PLAN", "FOR")
-        if not plan_for and self._is("PLAN"):
+        details = [] if plan_for else self._explain_details()
+        if self._is("PLAN") and not plan_for:
             self._advance()
-            raise self._unexpected("FOR or the plan's path in single quotes", words=("FOR",))
-        details: list[str] = []
-        while not plan_for and (word := self._accept_any(_DETAILS)):
-            details.append(word)
-            if not self._accept(","):
-                break
-        if details and self._prev.text == ",":
-            raise self._unexpected("one of " + ", ".join(_DETAILS), words=_DETAILS)
+            if self._curr is None or self._curr.token_type != TokenType.STRING:
+                words = () if details else ("FOR",)
+                raise self._unexpected("the plan's path in single quotes" if details else _FOR_OR_PATH, words=words)
+            path = self._string("the plan's path")
+            return self._mark(nodes.Explain(path=path, details=details or None), start)
         if self._is("EXECUTE", "STATEMENT"):
             self._advance()
         if self._query_ahead():

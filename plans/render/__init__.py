@@ -5,33 +5,51 @@ Each is a function from a :class:`plans.show.PlanView` to text; none of them nee
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 
-from execnodes.errors import PlanError
+from execnodes.errors import PlanError, nearest
 from plans.document import PlanDocument
+from plans.explain import explain, to_json, to_text
 from plans.render.html import to_html
 from plans.render.mermaid import to_mermaid
 from plans.render.svg import to_svg
 from plans.show import show
 
-__all__ = ["FORMATS", "drawn", "to_html", "to_mermaid", "to_svg"]
+__all__ = ["FORMATS", "explained", "to_html", "to_mermaid", "to_svg"]
 
 FORMATS = {"mermaid": to_mermaid, "svg": to_svg, "html": to_html}
 """The ways to draw a plan, by name."""
 
 
-def drawn(document: PlanDocument, session: Mapping[str, str] | None, form: str, details: Sequence[str] = ()) -> str:
-    """A plan drawn in one of :data:`FORMATS`.
+def explained(
+    document: PlanDocument, session: Mapping[str, str] | None = None, form: str = "text", details: Sequence[str] = ()
+) -> str:
+    """A plan explained.
 
     Args:
         document: the plan.
         session: options of the session, for states whose TTL neither the plan nor the node says.
-        form: ``mermaid``, ``svg`` or ``html``.
-        details: names of explain details: there is none that a drawing takes.
+        form: ``text``, ``json``, or one of :data:`FORMATS`.
+        details: names of explain details, which text and JSON take.
 
     Raises:
-        PlanError: PLAN182, for details; PLAN05x, when an option that decides about a TTL is not a duration.
+        PlanError: PLAN180, PLAN181, for a detail that there is not; PLAN182, for one with a drawing; PLAN184, for
+            another format; PLAN05x, when an option that decides about a TTL is not a duration.
     """
+    if form in ("text", "json"):
+        explanation = explain(document, session, details)
+        if form == "text":
+            return to_text(explanation)
+        return json.dumps(to_json(explanation), ensure_ascii=False, indent=2) + "\n"
+    if form not in FORMATS:
+        known = ("text", "json", *FORMATS)
+        raise PlanError(
+            "PLAN184",
+            f"unknown format '{form:.80}' of a plan",
+            expected="one of " + ", ".join(known),
+            hint=nearest(form, known),
+        )
     if details:
         raise PlanError(
             "PLAN182",

@@ -177,7 +177,6 @@ def test_explain_plan(env: Session, tmp_path: Path) -> None:
     assert str(text).startswith("== Optimized Execution Plan ==\nSink(")
     assert "leftState" in str(text)
     assert env.explain_sql(INSERT) == text
-    assert fails(env, f"EXPLAIN CHANGELOG_MODE {INSERT}").startswith("[SQL004] EXPLAIN CHANGELOG_MODE is not supported")
 
 
 def test_the_python_names(env: Session, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

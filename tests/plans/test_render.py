@@ -15,7 +15,7 @@ import pytest
 
 from execnodes.errors import PlanError
 from plans.document import PlanDocument
-from plans.render import FORMATS, drawn, to_html, to_mermaid, to_svg
+from plans.render import FORMATS, explained, to_html, to_mermaid, to_svg
 from plans.show import show
 from tests.plans.conftest import DATA
 
@@ -203,7 +203,7 @@ def big_plan(shared: Path, operators: int = 500) -> PlanDocument:
 def test_five_hundred_operators(shared: Path, form: str) -> None:
     document = big_plan(shared)
     before = time.process_time()
-    text = drawn(document, {}, form)
+    text = explained(document, {}, form)
     assert time.process_time() - before < 5
     assert len(document.graph.nodes) >= 500
     assert len(text) < 1_500_000
@@ -211,4 +211,11 @@ def test_five_hundred_operators(shared: Path, form: str) -> None:
 
 def test_details_go_with_text_only() -> None:
     with pytest.raises(PlanError, match="PLAN182"):
-        drawn(load("join"), {}, "svg", ["changelog_mode"])
+        explained(load("join"), {}, "svg", ["changelog_mode"])
+
+
+def test_formats_that_there_are_not() -> None:
+    with pytest.raises(PlanError) as caught:
+        explained(load("join"), {}, "htm")
+    assert caught.value.code == "PLAN184"
+    assert "did you mean 'html'" in str(caught.value)

@@ -1,0 +1,99 @@
+"""Constants as Flink's descriptions of operators show them.
+
+Source: Calcite's ``RexLiteral``.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+from execnodes.rex import Literal
+from execnodes.types import LogicalType
+from planner.digest_types import CALCITE_NAMES, calcite_type
+from planner.expressions.approximate import Approximate, scientific
+
+__all__ = ["charset", "full_type", "plain_literal", "typed_literal"]
+
+
+def _number(value: Any, t: LogicalType) -> str:
+    if isinstance(value, Approximate):
+        return scientific(value)
+    return format(Decimal(str(value)), "f") if t.root == "DECIMAL" else str(value)
+
+
+_SYMBOLS = {"JSON_QUERY_ON_EMPTY_OR_ERROR": "SqlJsonQueryEmptyOrErrorBehavior[{}]"}
+
+
+def plain_literal(literal: Literal) -> str:
+    """A constant in the description of an operator."""
+    t, value = literal.type, literal.value
+    if literal.sarg is not None:
+        return _sarg(literal)
+    if literal.symbol is not None:
+        return _SYMBOLS.get(literal.symbol, "{}").format(value)
+    if value is None:
+        return f"null:{calcite_type(t)}"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if t.is_string:
+        return f"'{value}'"
+    if t.is_numeric:
+        return _number(value, t)
+    if t.root.startswith("INTERVAL"):
+        return f"{value}:{calcite_type(t)}"
+    if t.root in ("BINARY", "VARBINARY"):
+        import base64
+
+        return f"X'{base64.b64decode(value).hex().upper()}'"
+    return str(value)
+
+
+def charset(text: str) -> str:
+    escaped = str(text).replace("'", "''")
+    return f"_UTF-16LE'{escaped}'"
+
+
+def _sarg(literal: Literal) -> str:
+    t = literal.type
+
+    def point(value: Any) -> str:
+        if t.is_string:
+            return charset(value)
+        return _number(value, t) if t.root == "DECIMAL" else str(value)
+
+    parts = []
+    for r in literal.sarg["ranges"]:
+        low, high = r.get("lower"), r.get("upper")
+        if low and high and low["value"] == high["value"] and low["boundType"] == high["boundType"] == "CLOSED":
+            parts.append(point(low["value"]))
+            continue
+        begin = ("[" if low["boundType"] == "CLOSED" else "(") + point(low["value"]) if low else "(-∞"
+        end = point(high["value"]) + ("]" if high["boundType"] == "CLOSED" else ")") if high else "+∞)"
+        parts.append(f"{begin}..{end}")
+    null_as = literal.sarg.get("nullAs", "UNKNOWN")
+    suffix = "" if null_as == "UNKNOWN" else f"; NULL AS {null_as}"
+    return f"Sarg[{', '.join(parts)}{suffix}]"
+
+
+def typed_literal(literal: Literal) -> str:
+    """A constant with its type where the value does not say it, as filters of a scan show it."""
+    t, value = literal.type, literal.value
+    if literal.symbol is not None:
+        return f"FLAG({value})"
+    if value is None:
+        return f"null:{full_type(t)}"
+    if isinstance(value, bool) or t.root == "INTEGER":
+        return plain_literal(literal)
+    if t.is_string:
+        exact = t.root == "CHAR" and t.length == len(str(value).encode("utf-16-le")) // 2
+        return charset(value) + ("" if exact else f":{full_type(t)}")
+    if t.root == "DATE" or (t.root in CALCITE_NAMES and t.precision == 0):
+        return str(value)
+    if t.root.startswith("INTERVAL"):
+        return plain_literal(literal)
+    return f"{plain_literal(literal)}:{full_type(t)}"
+
+
+def full_type(t: LogicalType) -> str:
+    return calcite_type(t) + (' CHARACTER SET "UTF-16LE"' if t.is_string else "")

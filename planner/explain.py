@@ -1,0 +1,112 @@
+"""EXPLAIN of a statement: Flink's sections, as far as there are details asked for, and the state of each operator.
+
+The tree of exec nodes is that of the plan file. CHANGELOG_MODE and PLAN_ADVICE show the physical plan above it, as
+Flink does: the operators before they become exec nodes, with expressions in prefix form and with the hints on state.
+
+Source: Flink's ``StreamPlanner.explain``, ``FlinkRelOptUtil.toString`` and ``RelTreeWriterImpl``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from execnodes.graph import ExecGraph
+from execnodes.ttl import format_ttl
+from planner.algebra import Aggregate, Join, Sink
+from planner.digest import describe_physical
+from planner.phased import merges
+from planner.physical import Physical, changelog_mode
+from plans.advice import Advice, advice_text, two_phase_advice
+from plans.details import ExplainDetail
+from plans.document import PlanDocument
+from plans.explain import described, explain, sections
+
+__all__ = ["OF_PHYSICAL_PLAN", "explain_text"]
+
+OF_PHYSICAL_PLAN = frozenset({ExplainDetail.CHANGELOG_MODE, ExplainDetail.PLAN_ADVICE})
+"""The details that stand in the section of the physical plan."""
+
+_LETTERS = {
+    "INSERT": "I",
+    "UPDATE_BEFORE": "UB",
+    "UPDATE_AFTER": "UA",
+    "DELETE": "D",
+    "~DELETE": "~D",
+}
+
+
+def explain_text(
+    plans: Sequence[Physical],
+    graph: ExecGraph,
+    options: Mapping[str, str],
+    details: frozenset[ExplainDetail] = frozenset(),
+    query: bool = False,
+) -> str:
+    """What EXPLAIN shows of a statement.
+
+    Args:
+        plans: its physical plans, one for each sink, where a detail of :data:`OF_PHYSICAL_PLAN` is asked for.
+        graph: its exec graph.
+        options: of the session.
+        details: what is asked for beside the operators.
+        query: the statement is a query, and the sink its results go to is not shown.
+
+    Raises:
+        PlanError: PLAN05x, when an option that decides about a TTL is not a duration.
+    """
+    shown = explain(PlanDocument.from_graph(graph), options, details - OF_PHYSICAL_PLAN)
+    if query:
+        plans = [below for plan in plans for below in plan.inputs]
+        shown = replace(shown, trees=tuple(branch for tree in shown.trees for branch in tree.inputs))
+    return "\n".join([*_physical(plans, options, details), *sections(shown)])
+
+
+def _physical(
+    plans: Sequence[Physical], options: Mapping[str, str], details: frozenset[ExplainDetail]
+) -> Iterator[str]:
+    """The section of the physical plan, where a detail is asked for that stands there."""
+    if not details & OF_PHYSICAL_PLAN:
+        return
+    advised = ExplainDetail.PLAN_ADVICE in details
+    words = two_phase_advice(options) if advised else None
+    trees = ["".join(_tree(plan, words is not None, ExplainDetail.CHANGELOG_MODE in details)) for plan in plans]
+    yield f"== Optimized Physical Plan{' With Advice' if advised else ''} ==\n" + "\n".join(trees)
+    if advised:
+        found = any(_could_be_two(node) for plan in plans for node in plan.walk())
+        yield advice_text([Advice("ADVICE", words, ())] if found and words is not None else [])
+
+
+def _could_be_two(node: Physical) -> bool:
+    """Whether the node is an aggregate in one phase that could be made in two."""
+    return isinstance(node.rel, Aggregate) and merges(node.rel)
+
+
+def _tree(top: Physical, advice: bool, changes: bool) -> Iterator[str]:
+    stack: list[tuple[Physical, tuple[bool, ...]]] = [(top, ())]
+    while stack:
+        node, lasts = stack.pop()
+        above = "".join("   " if last else ":  " for last in lasts[:-1])
+        branch = "" if not lasts else "+- " if lasts[-1] else ":- "
+        number = 1 if advice and _could_be_two(node) else None
+        line = described(describe_physical(node), number, _mode(node) if changes else None)
+        yield f"{above}{branch}{_with_hints(node, line)}\n"
+        end = len(node.inputs) - 1
+        stack += [(node.inputs[i], (*lasts, i == end)) for i in range(end, -1, -1)]
+
+
+def _mode(node: Physical) -> str:
+    kinds = [] if isinstance(node.rel, Sink) else [_LETTERS[kind] for kind in changelog_mode(node)]
+    return f"[{','.join(kinds) or 'NONE'}]"
+
+
+def _with_hints(node: Physical, line: str) -> str:
+    """The line with the hints on the operator's state behind everything else."""
+    rel = node.rel
+    options = ""
+    if isinstance(rel, Join) and any(rel.ttl_texts):
+        sides = zip(("LEFT", "RIGHT"), rel.ttl_texts, strict=True)
+        options = "{" + ", ".join(f"{side}={text}" for side, text in sides if text is not None) + "}"
+    elif isinstance(rel, Aggregate) and rel.ttl is not None:
+        options = f"[{format_ttl(rel.ttl)}]"
+    return f"{line.removesuffix(')')}, stateTtlHints=[[[STATE_TTL options:{options}]]])" if options else line
