@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from plans.document import PlanDocument
@@ -48,6 +49,32 @@ class CompiledPlan:
         """
         overwrite = bool(self._environment.get_config().value("table.plan.force-recompile"))
         return self.document.write(os.fspath(path), overwrite=overwrite, if_not_exists=ignore_if_exists)
+
+    def set_ttl(self, selector: str, ttl: str | int) -> CompiledPlan:
+        """Sets how long a state lives, in this plan and not in a file; see docs/selectors.md for what points at it.
+
+            >>> plan.set_ttl("deduplicate", "1 h").set_ttl("join.right", "7 d").write_to_file("plan.json")
+
+        Args:
+            selector: a selector of one state, or of several with ``*``.
+            ttl: text such as ``"1 h"``, ``"never"``, or milliseconds with 0 for never.
+
+        Returns:
+            This plan.
+
+        Raises:
+            PlanError: PLAN100 to PLAN104, for what is not a selector or does not point at one state; PLAN05x and
+                PLAN072, for what is not a TTL.
+        """
+        return self.set_ttls({selector: ttl})
+
+    def set_ttls(self, ttls: Mapping[str, str | int]) -> CompiledPlan:
+        """Sets several TTLs by selector, all of them or none. Raises as :meth:`set_ttl`, and PLAN106 when two of them
+        are for one state."""
+        from plans.edit import set_ttls
+
+        set_ttls(self.document, ttls, self._environment.get_config().to_dict())
+        return self
 
     def explain(self, *details: str, format: str = "text") -> str:  # noqa: A002 - as Flink names it
         """The operators as a tree, and the state each of them keeps, with its TTL; or a drawing of them.

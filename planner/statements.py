@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from execnodes.errors import CatalogError, OptionError, Place, PlanError, SqlError, StateplanError
 from planner import ddl
+from planner.alter_plan import alter_plan
 from planner.catalog import CatalogTable, CatalogView
 from planner.catalog_manager import CatalogManager
 from planner.config import OPTIONS
@@ -457,6 +458,7 @@ _RUNNERS: dict[type[exp.Expr], _Runner] = {
     nodes.ExecuteStatement: _execute,
     nodes.CompilePlan: _compile,
     nodes.MigratePlan: _migrate,
+    nodes.AlterPlan: alter_plan,
     nodes.ExecutePlan: _execute_plan,
     nodes.Explain: _explain,
     exp.Insert: _insert,

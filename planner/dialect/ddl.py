@@ -364,7 +364,7 @@ class DdlParser(QueryParser):
         if kind is None:
             if self._is("DATABASE") or self._is("CATALOG"):
                 raise self._unsupported(f"ALTER {self._curr.text.upper()}", self._curr)
-            raise self._unexpected("TABLE or VIEW", words=("TABLE", "VIEW"))
+            raise self._unexpected("TABLE, VIEW, FUNCTION or PLAN", words=("TABLE", "VIEW", "FUNCTION", "PLAN"))
         exists = self._if_exists() if kind == "TABLE" else False
         name = self._path(f"a name of a {kind.lower()}")
         actions = ("SET", "RESET", "RENAME TO") if kind == "TABLE" else ("RENAME TO", "AS")

@@ -398,6 +398,12 @@ class FlinkGenerator(Generator):
     def migrateplan_sql(self, e: nodes.MigratePlan) -> str:
         return self._words("COMPILE PLAN", e.args.get("path"), self._if_not_exists(e), "FROM", e.this)
 
+    def alterplan_sql(self, e: nodes.AlterPlan) -> str:
+        return self._words("ALTER PLAN", e.args.get("path"), "SET", ", ".join(self.sql(t) for t in e.expressions))
+
+    def planttl_sql(self, e: nodes.PlanTtl) -> str:
+        return self._words("TTL", e.this, "FOR", ", ".join(self.sql(s) for s in e.expressions))
+
     def executeplan_sql(self, e: nodes.ExecutePlan) -> str:
         return f"EXECUTE PLAN {self.sql(e, 'path')}"
 

@@ -13,6 +13,7 @@ from typing import ClassVar
 from sqlglot import exp
 
 __all__ = [
+    "AlterPlan",
     "AlterTable",
     "AlterView",
     "CompilePlan",
@@ -33,6 +34,7 @@ __all__ = [
     "MigratePlan",
     "Option",
     "PhysicalColumn",
+    "PlanTtl",
     "PrimaryKey",
     "ResetOption",
     "SetOption",
@@ -258,6 +260,18 @@ class MigratePlan(Statement):
     """``COMPILE PLAN 'path' [IF NOT EXISTS] FROM 'path'`` (FLIP-190); ``this`` is the plan to read."""
 
     arg_types: ClassVar = {"this": True, "path": True, "exists": False}
+
+
+class AlterPlan(Statement):
+    """``ALTER PLAN 'path' SET ttl, ttl``; the parts are :class:`PlanTtl`."""
+
+    arg_types: ClassVar = {"path": True, "expressions": True}
+
+
+class PlanTtl(exp.Expression):
+    """``TTL 'duration' FOR 'selector', 'selector'``, all of them plain texts."""
+
+    arg_types: ClassVar = {"this": True, "expressions": True}
 
 
 class ExecutePlan(Statement):

@@ -350,6 +350,33 @@ class FlinkParser(DdlParser):
             raise self._unexpected("one of " + ", ".join(left) if left else "a statement", words=left)
         return details
 
+    def _alter_statement(self) -> exp.Expr:
+        return self._alter_plan() if self._word_at(1) == "PLAN" else self._alter()
+
+    def _alter_plan(self) -> nodes.AlterPlan:
+        start = self._curr
+        self._expect("ALTER", "PLAN")
+        path = self._string("the plan's path in single quotes")
+        self._expect("SET")
+        ttls = [self._plan_ttl()]
+        while self._accept(","):
+            ttls.append(self._plan_ttl())
+        return self._mark(nodes.AlterPlan(path=path, expressions=ttls), start)
+
+    def _plan_ttl(self) -> nodes.PlanTtl:
+        start = self._curr
+        self._expect("TTL")
+        ttl = self._string("a duration in single quotes, such as '1 d'")
+        self._expect("FOR")
+        expected = "a selector of a state, such as 'join.right'"
+        selectors = [self._bare_text(expected, stop=",")]
+        while self._is(",") and not (
+            self._word_at(1) == "TTL" and (after := self._ahead(2)) and after.token_type == TokenType.STRING
+        ):
+            self._advance()
+            selectors.append(self._bare_text(expected, stop=","))
+        return self._mark(nodes.PlanTtl(this=ttl, expressions=selectors), start)
+
     def _explain(self) -> nodes.Explain:
         start = self._curr
         self._advance()
@@ -387,7 +414,7 @@ class FlinkParser(DdlParser):
         "INSERT": lambda self: self._insert(),
         "CREATE": lambda self: self._create(),
         "DROP": lambda self: self._drop(),
-        "ALTER": lambda self: self._alter(),
+        "ALTER": _alter_statement,
         "USE": _use,
         "SHOW": _show,
         "DESCRIBE": _describe,

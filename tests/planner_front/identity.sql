@@ -122,6 +122,8 @@ COMPILE PLAN FOR INSERT INTO s SELECT a FROM t
 COMPILE PLAN 'new.json' FROM 'old.json'
 COMPILE PLAN 'new.json' IF NOT EXISTS FROM 'old.json'
 COMPILE AND EXECUTE PLAN 'p.json' FOR INSERT INTO s SELECT a FROM t
+ALTER PLAN 'p.json' SET TTL '1 d' FOR 'join.right'
+ALTER PLAN 'p.json' SET TTL '1 d' FOR 'join[a * `b c`].right', '5.0', TTL '0 ms' FOR 'deduplicate'
 EXECUTE PLAN 'p.json'
 EXPLAIN PLAN 'p.json'
 EXPLAIN CHANGELOG_MODE, PLAN_ADVICE PLAN 'p.json'
