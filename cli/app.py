@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 from typing import Annotated, NoReturn
@@ -72,5 +73,7 @@ def sql(
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """The entry point of the command."""
+    # A plan is many small objects that live until the end: looking through them again and again costs a sixth of it.
+    gc.set_threshold(200_000, 20, 20)
     app(args=args)
     sys.exit(ExitCode.OK)

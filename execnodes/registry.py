@@ -7,6 +7,7 @@ themselves. Node types that Flink has and that do not run here yet load as
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import pkgutil
 import re
 from collections.abc import Mapping
@@ -57,6 +58,15 @@ def registered() -> Mapping[tuple[str, int], type[ExecNode]]:
     return dict(sorted(_TABLE.items()))
 
 
+def _class(name: str, version: int) -> type[ExecNode] | None:
+    """The class of a node type, from the file that is called like it if there is one, else from any."""
+    if (name, version) not in _TABLE and _NAME.fullmatch(name):
+        module = f"execnodes.nodes.{name.removeprefix(PREFIX).replace('-', '_')}"
+        if importlib.util.find_spec(module) is not None:
+            importlib.import_module(module)
+    return _TABLE.get((name, version)) or registered().get((name, version))
+
+
 def split_type(text: str) -> tuple[str, int]:
     """Name and version of a node's ``type``.
 
@@ -83,7 +93,7 @@ def lookup(name: str, version: int) -> type[ExecNode] | None:
     Raises:
         PlanError: PLAN033 (unknown version, with the known ones) or PLAN034 (unknown name, with the nearest).
     """
-    known = registered().get((name, version))
+    known = _class(name, version)
     if known is not None:
         return known
     versions = _versions(name)

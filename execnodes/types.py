@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from execnodes.errors import StateplanError, nearest
@@ -104,7 +105,7 @@ class LogicalType:
     def is_timestamp(self) -> bool:
         return self.root in ("TIMESTAMP_WITHOUT_TIME_ZONE", "TIMESTAMP_WITH_LOCAL_TIME_ZONE")
 
-    @property
+    @cached_property
     def is_text(self) -> bool:
         """Whether the plan writes this type as text (else as an object)."""
         if isinstance(self.extra, str):
@@ -117,6 +118,10 @@ class LogicalType:
 
     def __str__(self) -> str:
         """Flink's ``asSerializableString``, for example ``ROW<`a` INT NOT NULL, `b` VARCHAR(2147483647)>``."""
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
         return self._base_text() + ("" if self.nullable else " NOT NULL")
 
     def _base_text(self) -> str:

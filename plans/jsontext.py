@@ -174,14 +174,15 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_int=_int, parse_flo
 
 def _depth(value: Any) -> int:
     """How deep a value is nested."""
-    depth, level = 0, [value] if isinstance(value, dict | list) else []
+    containers = (dict, list)
+    depth, level = 0, [value] if isinstance(value, containers) else []
     while level:
         depth += 1
         level = [
             inner
             for outer in level
             for inner in (outer.values() if isinstance(outer, dict) else outer)
-            if isinstance(inner, dict | list)
+            if isinstance(inner, containers)
         ]
     return depth
 

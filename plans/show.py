@@ -9,7 +9,9 @@ from typing import Any
 
 from execnodes.changelog import ChangelogMode, RowKind
 from execnodes.graph import ExecGraph
+from execnodes.model import to_json as node_json
 from execnodes.nodes.base import ExecNode
+from execnodes.nodes.opaque import OpaqueNode
 from execnodes.support import field_names, names_text
 from plans.changelog import changelog_modes
 from plans.document import PlanDocument
@@ -34,6 +36,8 @@ _KEYS: tuple[tuple[tuple[str, ...], int], ...] = (
     (("inputProperties", "requiredDistribution", "keys"), 0),
 )
 """Where nodes have the keys they work by, and of which input these are fields."""
+
+_KEY_ROOTS = frozenset(path[0] for path, _ in _KEYS)
 
 
 @dataclass(frozen=True)
@@ -141,10 +145,12 @@ def show(document: PlanDocument, session: Mapping[str, str] | None = None) -> Pl
 
 
 def _keys(graph: ExecGraph, node: ExecNode) -> tuple[tuple[str, ...], ...]:
-    data, types = node.to_json(), graph.input_types(node)
+    parts = {key: name for name, key, _, _ in node.layout() if key in _KEY_ROOTS}
+    own = node.to_json() if isinstance(node, OpaqueNode) else {k: node_json(getattr(node, n)) for k, n in parts.items()}
+    types = graph.input_types(node)
     found = []
     for path, side in _KEYS:
-        value: Any = data
+        value: Any = own
         for step in path:
             value = (
                 value.get(step) if isinstance(value, dict) else value[0] if isinstance(value, list) and value else None
@@ -232,6 +238,8 @@ def _details(state: StateView) -> str:
 
 
 def _wrap(text: str, width: int, indent: str) -> list[str]:
+    if 0 < len(text) <= width - len(indent) and text.isprintable() and text == text.strip():
+        return [indent + text]
     return textwrap.wrap(
         text,
         width,

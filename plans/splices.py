@@ -13,7 +13,7 @@ from execnodes.ttl import format_ttl
 from plans import jackson
 from plans.jsontext import Location, SourceMap, join_pointer
 
-__all__ = ["Splice", "applied", "option_splice", "state_splice", "styled", "ttl_splice", "unified_diff"]
+__all__ = ["Splice", "applied", "line_splices", "option_splice", "state_splice", "styled", "ttl_splice", "unified_diff"]
 
 
 class Splice(NamedTuple):
@@ -118,6 +118,36 @@ def styled(value: Any, blank: str, colon: str) -> str:
     newline = "\r\n" if "\r\n" in blank else "\n" if "\n" in blank else "\r"
     indent = blank.rpartition(newline[-1])[2]
     return jackson.dumps(value).replace(" : ", colon).replace("\n", newline + indent)
+
+
+_FAR = 200
+"""Lines that are looked at, from a change on, for where the texts go on alike."""
+
+
+def line_splices(old: str, new: str) -> list[Splice]:
+    """What makes ``new`` of ``old``, in whole lines: quick where changes are small, however long the texts are."""
+    before, after = _lines(old), _lines(new)
+    out, i, j, at = [], 0, 0, 0
+    while i < len(before) or j < len(after):
+        if i < len(before) and j < len(after) and before[i] == after[j]:
+            at += len(before[i])
+            i, j = i + 1, j + 1
+            continue
+        gone, come = _alike(before, i, after, j)
+        end = at + sum(map(len, before[i : i + gone]))
+        out.append(Splice(at, end, "".join(after[j : j + come])))
+        at, i, j = end, i + gone, j + come
+    return out
+
+
+def _alike(before: Sequence[str], i: int, after: Sequence[str], j: int) -> tuple[int, int]:
+    """How many lines of each text to pass over until three lines, or the ends, are the same."""
+    for total in range(1, _FAR):
+        for gone in range(total + 1):
+            one, other = before[i + gone : i + gone + 3], after[j + total - gone : j + total - gone + 3]
+            if one == other and (len(one) == 3 or i + gone + len(one) == len(before)):
+                return gone, total - gone
+    return len(before) - i, len(after) - j
 
 
 class _Block(NamedTuple):

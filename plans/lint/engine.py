@@ -240,8 +240,7 @@ def fix(
                     longest[key] = edit.ttl
         if longest:
             current = PlanDocument(current.text, current.file, current.data.startswith(b"\xef\xbb\xbf"))
-            for (node_id, index), ttl in longest.items():
-                current.set_ttl(node_id, index, ttl, session)
+            current.set_ttls([(node_id, index, ttl) for (node_id, index), ttl in longest.items()], session)
             continue
         stale = next((f for f in findings if isinstance(f.edit, Unsuppress)), None)
         if stale is None or not isinstance(stale.edit, Unsuppress):

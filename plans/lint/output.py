@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ from plans.document import PlanDocument
 from plans.lint.engine import Applied, Finding, Report
 from plans.lint.rule import Severity
 from plans.lint.rules import all_rules
+from plans.splices import line_splices, unified_diff
 
 __all__ = ["changed_lines", "summary", "to_github", "to_json", "to_sarif", "to_text"]
 
@@ -142,7 +142,4 @@ def _result(finding: Finding, reason: str | None) -> dict[str, Any]:
 
 def changed_lines(before: PlanDocument, after: PlanDocument, name: str) -> str:
     """The change of a plan as a unified diff."""
-    lines = difflib.unified_diff(
-        before.text.splitlines(keepends=True), after.text.splitlines(keepends=True), name, f"{name} (fixed)", n=2
-    )
-    return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
+    return unified_diff(before.text, line_splices(before.text, after.text), name, f"{name} (fixed)", 2)

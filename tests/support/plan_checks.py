@@ -14,7 +14,7 @@ import signal
 import tempfile
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -25,7 +25,7 @@ from execnodes.errors import StateplanError
 from plans.document import PlanDocument
 from plans.jsontext import decode
 
-__all__ = ["COMMANDS", "LIMIT", "Outcome", "check", "run_command"]
+__all__ = ["COMMANDS", "LIMIT", "NOT_RUN", "Outcome", "check", "fill", "judge", "run_command", "selector"]
 
 LIMIT = 2.0
 """Seconds of processor time that loading a plan, or one command on it, may take."""
@@ -89,11 +89,30 @@ class _Watch:
 
 
 COMMANDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
-    "show": (("{plan}",), ("{plan}", "--format", "json")),
-    "explain": (("{plan}",), ("{plan}", "--format", "json")),
+    "show": (("{plan}",), ("{plan}", "--stateful", "--format", "json")),
+    "explain": (
+        ("{plan}", "--details", "changelog_mode,plan_advice,json_execution_plan"),
+        ("{plan}", "--format", "json", "--details", "changelog_mode,plan_advice,json_execution_plan"),
+        ("{plan}", "--format", "mermaid"),
+        ("{plan}", "--format", "svg"),
+        ("{plan}", "-o", "{folder}/plan.html"),
+    ),
+    "lint": (
+        ("{plan}",),
+        ("{plan}", "{old}", "--diff", "--format", "json"),
+        ("{plan}", "--against", "{old}", "--strict", "--format", "sarif"),
+        ("{plan}", "--fix", "--format", "github"),
+    ),
+    "set-ttl": (
+        ("{plan}", "{state}=3 d", "--dry-run"),
+        ("{plan}", "{state}=never", "-o", "{folder}/new.json", "--overwrite"),
+        ("{plan}", "{state}=36 h", "--format", "json"),
+    ),
+    "migrate": (("{plan}", "--dry-run"), ("{plan}", "-o", "{folder}/new.json", "--overwrite", "--format", "json")),
     "diff": (("{old}", "{plan}", "--exit-code"), ("{plan}", "{old}", "--format", "json"), ("{plan}", "{plan}")),
 }
-"""Arguments with which each ``plan`` command is run; of ``{plan}``, the file, and ``{old}``, the plan before damage."""
+"""Arguments with which each ``plan`` command is run; of ``{plan}``, the file, ``{old}``, the plan before damage,
+``{folder}``, where both are, and ``{state}``, a selector of one of the plan's states."""
 
 NOT_RUN = frozenset({"compile", "execute"})
 """``plan`` commands that read SQL or start Spark."""
@@ -118,6 +137,20 @@ def run_command(*args: str) -> tuple[int, str, str]:
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else 1
     return code, out.getvalue(), err.getvalue()
+
+
+def fill(args: Sequence[str], folder: str | Path, state: str) -> list[str]:
+    """Arguments of a command with the files in ``folder``."""
+    return [a.format(plan=f"{folder}/plan.json", old=f"{folder}/old.json", folder=folder, state=state) for a in args]
+
+
+def selector(text: str) -> str:
+    """A selector of a state of a plan; of none when it is no plan or has no state whose TTL can be set."""
+    try:
+        graph = PlanDocument.parse(text).graph
+    except StateplanError:
+        return "1.0"
+    return next((f"{node.id}.0" for node in graph.nodes if node.ttl_home), "1.0")
 
 
 def check(data: bytes, old: str | None = None, commands: bool = True) -> Outcome:
@@ -258,13 +291,14 @@ def _translate(document: PlanDocument, outcome: Outcome) -> None:
 
 def _commands(data: bytes, old: str, outcome: Outcome, watch: _Watch) -> None:
     """Every command on the file; one that refuses it says why, and one that writes leaves no file half written."""
+    state = selector(data.decode(errors="replace"))
     with tempfile.TemporaryDirectory() as folder:
         plan, before = Path(folder) / "plan.json", Path(folder) / "old.json"
         for name, variants in COMMANDS.items():
             for args in variants:
                 plan.write_bytes(data)
                 before.write_text(old, encoding="utf-8", newline="")
-                filled = [a.format(plan=plan, old=before, folder=folder) for a in args]
+                filled = fill(args, folder, state)
                 with watch.step(name):
                     code, out, err = run_command(name, *filled)
                 _judge_command([name, *args], code, out, err, outcome)
@@ -286,4 +320,6 @@ def _judge_command(args: list[str], code: int, out: str, err: str, outcome: Outc
         assert found, f"{what}: no code in {err[:300]}"
         if outcome.code is None:
             outcome.codes[args[0]], outcome.errors[args[0]] = found.group(), err
-        assert ("line" in err and "at /" in err) or '"pointer"' in err, f"{what}: no place in {err[:500]}"
+        of_selector = re.match("PLAN10[0-9]", found.group())
+        placed = ("line" in err and "at /" in err) or '"pointer"' in err
+        assert placed or of_selector, f"{what}: no place in {err[:500]}"
