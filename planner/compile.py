@@ -10,7 +10,7 @@ from execnodes.errors import StateplanError
 from execnodes.graph import ExecGraph
 from execnodes.types import LogicalType
 from execnodes.zone import local_time_zone
-from planner.algebra import Sink
+from planner.algebra.relations import Sink
 from planner.binding.queries import QueryBinder
 from planner.binding.sinks import bind_insert
 from planner.binding.tables import duplicate_events

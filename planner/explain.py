@@ -13,9 +13,9 @@ from dataclasses import replace
 
 from execnodes.graph import ExecGraph
 from execnodes.ttl import format_ttl
-from planner.algebra import Aggregate, Join, Sink
-from planner.digest import describe_physical
-from planner.phased import merges
+from planner.algebra.phased import merges
+from planner.algebra.relations import Aggregate, Join, Sink
+from planner.digest.operators import describe_physical
 from planner.physical import Physical, changelog_mode
 from plans.advice import Advice, advice_text, two_phase_advice
 from plans.details import ExplainDetail

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from execnodes.changelog import ChangelogMode, RowKind
-from planner.algebra import Rank, Rel
+from planner.algebra.relations import Rank, Rel
 
 __all__ = [
     "Deduplicate",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from execnodes.rex import Call
-from planner.algebra import Aggregate, Calc, Rel
-from planner.table_functions import FunctionCorrelate
+from planner.algebra.relations import Aggregate, Calc, Rel
+from planner.algebra.table_functions import FunctionCorrelate
 
 __all__ = ["is_asynchronous", "is_python"]
 

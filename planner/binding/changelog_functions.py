@@ -14,7 +14,7 @@ from execnodes.errors import SqlError, nearest
 from execnodes.nodes.process_table_function import row_kinds
 from execnodes.rex import Literal, Rex
 from execnodes.types import STRING
-from planner.algebra import ChangelogFunction, Rel
+from planner.algebra.relations import ChangelogFunction, Rel
 from planner.dialect import function_name, nodes
 from planner.expressions.ops import kind
 from planner.positions import place_of

@@ -11,7 +11,7 @@ from execnodes.errors import Place, SqlError
 from execnodes.functions import find_aggregate, make_call
 from execnodes.functions.table import unknown_function
 from execnodes.rex import InputRef, Literal, Rex
-from planner.algebra import AggCall, Project, Rel, unique_names
+from planner.algebra.relations import AggCall, Project, Rel, unique_names
 from planner.binding.errors import not_supported
 from planner.binding.expressions import ExpressionBinder
 from planner.binding.grouping_sets import GROUPING_FUNCTIONS, aggregated, key_sets

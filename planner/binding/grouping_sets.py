@@ -15,7 +15,7 @@ from sqlglot import exp
 from execnodes.errors import Place
 from execnodes.rex import InputRef, Literal, Rex
 from execnodes.types import BIGINT
-from planner.algebra import AggCall, Aggregate, Expand, Project, Rel, Union, field_names
+from planner.algebra.relations import AggCall, Aggregate, Expand, Project, Rel, Union, field_names
 from planner.expressions.ops import call, compare
 
 __all__ = ["GROUPING_FUNCTIONS", "aggregated", "key_sets"]

@@ -8,19 +8,19 @@ from sqlglot import exp
 
 from execnodes.errors import SqlError
 from execnodes.rex import InputRef, Rex
-from planner.algebra import (
+from planner.algebra.relations import (
     Join,
     Project,
     Rel,
     Scan,
 )
+from planner.algebra.temporal import Snapshot, TemporalJoin
 from planner.binding.expressions import ExpressionBinder
 from planner.binding.hints import TtlHints
 from planner.binding.scope import Scope
 from planner.expressions.distinct import collapsed, not_distinct
 from planner.expressions.ops import TRUE, and_
 from planner.positions import place_of
-from planner.time_algebra import Snapshot, TemporalJoin
 
 __all__ = ["bind_join"]
 

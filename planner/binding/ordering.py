@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from execnodes.errors import Place, SqlError
 from execnodes.rex import Rex
-from planner.algebra import Order, Project, Rel, Sort, field_names, refs_to
+from planner.algebra.relations import Order, Project, Rel, Sort, field_names, refs_to
 from planner.binding.errors import counted
 from planner.binding.expressions import ExpressionBinder
 from planner.binding.scope import Scope

@@ -17,11 +17,11 @@ from execnodes.functions import cast_rex, find_aggregate, make_call, null_litera
 from execnodes.functions.aggregates import VARIANCES
 from execnodes.rex import Literal, Rex
 from execnodes.types import BIGINT, LogicalType
+from planner.algebra.over_frames import CURRENT_ROW, DEFAULT, SO_FAR, WHOLE, Bound, Frame
 from planner.binding.errors import not_supported
 from planner.binding.user_functions import user_function
 from planner.dialect import function_name
 from planner.expressions.ops import Over, cast, same_type
-from planner.over_frames import CURRENT_ROW, DEFAULT, SO_FAR, WHOLE, Bound, Frame
 
 if TYPE_CHECKING:
     from planner.binding.expressions import ExpressionBinder

@@ -13,7 +13,7 @@ from sqlglot import exp
 from execnodes.errors import Place, SqlError
 from execnodes.functions.typerules import least_restrictive
 from execnodes.rex import InputRef, Rex, input_refs
-from planner.algebra import (
+from planner.algebra.relations import (
     Aggregate,
     Filter,
     Project,

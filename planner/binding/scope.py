@@ -12,7 +12,7 @@ from execnodes.errors import Place, SqlError, nearest
 from execnodes.functions import make_call
 from execnodes.rex import FieldAccess, InputRef, Rex
 from execnodes.types import LogicalType
-from planner.algebra import Field, Rel
+from planner.algebra.relations import Field, Rel
 from planner.positions import place_of
 
 __all__ = ["Relation", "Scope", "SubQueries"]

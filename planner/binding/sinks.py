@@ -12,7 +12,7 @@ from execnodes.functions.literals import number_literal, string_literal
 from execnodes.functions.typerules import family, is_implicit
 from execnodes.rex import InputRef, Literal, Rex
 from execnodes.types import LogicalType
-from planner.algebra import Project, Rel, Sink
+from planner.algebra.relations import Project, Rel, Sink
 from planner.binding.errors import counted
 from planner.binding.queries import QueryBinder
 from planner.binding.targets import Targets

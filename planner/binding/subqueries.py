@@ -10,7 +10,7 @@ from execnodes.errors import SqlError
 from execnodes.functions import make_call
 from execnodes.rex import InputRef, Rex
 from execnodes.types import BOOLEAN
-from planner.algebra import Project, Rel
+from planner.algebra.relations import Project, Rel
 from planner.binding.errors import counted, not_supported
 from planner.expressions.ops import NEGATED, SubQuery, not_
 

@@ -13,14 +13,14 @@ from sqlglot import exp
 from execnodes.errors import SqlError, nearest
 from execnodes.functions.user import UserFunction
 from execnodes.rex import InputRef, Rex
-from planner.algebra import AggCall, Project, Rel, is_identity, refs_to, unique_names
+from planner.algebra.relations import AggCall, Project, Rel, is_identity, refs_to, unique_names
+from planner.algebra.table_aggregates import TableAggregate
 from planner.binding.expressions import ExpressionBinder
 from planner.binding.scope import Relation, Scope
 from planner.binding.user_functions import fitted
 from planner.dialect import function_name, nodes
 from planner.functions import FoundFunction, require_kind
 from planner.positions import place_of
-from planner.table_aggregates import TableAggregate
 
 __all__ = ["bind_table_aggregate"]
 

@@ -8,7 +8,8 @@ from sqlglot import exp
 
 from execnodes.errors import SqlError
 from execnodes.rex import Literal
-from planner.algebra import Filter, Rel, identity
+from planner.algebra.relations import Filter, Rel, identity
+from planner.algebra.table_functions import FunctionCorrelate
 from planner.binding.errors import counted, not_supported
 from planner.binding.expressions import ExpressionBinder
 from planner.binding.scope import Relation, Scope
@@ -17,7 +18,6 @@ from planner.dialect import function_name
 from planner.expressions.ops import is_always_true
 from planner.functions import require_kind
 from planner.positions import place_of
-from planner.table_functions import FunctionCorrelate
 
 __all__ = ["bind_function_join", "is_function_join"]
 

@@ -13,15 +13,15 @@ from execnodes.connectors.registry import metadata_columns, source_changelog_mod
 from execnodes.errors import CatalogError, Place, SqlError, nearest
 from execnodes.rex import InputRef, Rex
 from execnodes.types import LogicalType
-from planner.algebra import (
+from planner.algebra.relations import (
     Project,
     ProjectAbility,
     Rel,
     Scan,
 )
+from planner.algebra.temporal import WatermarkAssigner
 from planner.catalog import CatalogTable
 from planner.expressions.ops import cast, substitute
-from planner.time_algebra import WatermarkAssigner
 
 __all__ = ["duplicate_events", "scan_of"]
 

@@ -14,13 +14,13 @@ from sqlglot import exp
 from execnodes.errors import SqlError
 from execnodes.rex import Call, Rex
 from execnodes.types import INT, LogicalType, row_type
-from planner.algebra import Filter, Rel, Values, identity, transform_up, unique_names
+from planner.algebra.relations import Filter, Rel, Values, identity, transform_up, unique_names
+from planner.algebra.table_functions import FunctionCorrelate
 from planner.binding.errors import counted, not_supported
 from planner.binding.expressions import ExpressionBinder
 from planner.binding.scope import Relation, Scope
 from planner.expressions.ops import input_refs, is_always_true, shift
 from planner.positions import place_of
-from planner.table_functions import FunctionCorrelate
 
 __all__ = ["bind_unnest", "nothing", "renamed", "with_outer_rows"]
 

@@ -16,7 +16,7 @@ from execnodes.functions import cast_rex
 from execnodes.functions.typerules import least_restrictive
 from execnodes.rex import Literal, Rex
 from execnodes.types import INT, LogicalType
-from planner.algebra import Project, Rel, Union, Values
+from planner.algebra.relations import Project, Rel, Union, Values
 from planner.binding.errors import counted
 from planner.binding.expressions import ExpressionBinder
 from planner.binding.scope import Scope

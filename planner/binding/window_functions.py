@@ -12,11 +12,11 @@ from sqlglot import exp
 
 from execnodes.errors import SqlError, nearest
 from execnodes.rex import Literal, Rex
-from planner.algebra import Rel
+from planner.algebra.relations import Rel
+from planner.algebra.windows import TimeWindow, WindowTable
 from planner.binding.errors import not_supported
 from planner.dialect import function_name, nodes
 from planner.positions import place_of
-from planner.window_algebra import TimeWindow, WindowTable
 
 __all__ = ["WINDOW_FUNCTIONS", "bind_window_function"]
 

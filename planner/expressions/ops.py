@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from execnodes.errors import Place
 from execnodes.rex import Call, CorrelVariable, FieldAccess, InputRef, Literal, Rex, input_refs, remap, shift
 from execnodes.types import BOOLEAN, LogicalType
-from planner.over_frames import DEFAULT, Frame
+from planner.algebra.over_frames import DEFAULT, Frame
 
 if TYPE_CHECKING:
-    from planner.algebra import Rel
+    from planner.algebra.relations import Rel
 
 __all__ = [
     "COMPARISONS",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from planner.algebra import AggCall, Aggregate, Expand, MiniBatchAssigner, Rel, rel_type
-from planner.digest import needed_retractions
+from planner.algebra.phased import GlobalAggregate, IncrementalAggregate, LocalAggregate
+from planner.algebra.relations import AggCall, Aggregate, Expand, MiniBatchAssigner, Rel, rel_type
+from planner.algebra.table_aggregates import TableAggregate
+from planner.algebra.windows import LocalWindowAggregate
+from planner.digest.operators import needed_retractions
 from planner.lowering.base import MINI_BATCH, Json, Lowering, NodeKind
-from planner.phased import GlobalAggregate, IncrementalAggregate, LocalAggregate
 from planner.physical import Physical
 from planner.python_operators import is_python
-from planner.table_aggregates import TableAggregate
-from planner.window_algebra import LocalWindowAggregate
 
 __all__ = ["NODES", "agg_calls", "nameless"]
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from execnodes.nodes.base import STATE_TTL
 from execnodes.ttl import format_ttl, parse_ttl
-from planner.algebra import Order
+from planner.algebra.relations import Order
 from planner.physical import Physical
 
 __all__ = ["MINI_BATCH", "Json", "Lowering", "NodeKind", "sort_spec"]

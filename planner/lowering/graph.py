@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from execnodes.graph import FLINK_VERSION, ExecGraph
 from execnodes.nodes.base import ExecNode
 from execnodes.registry import node_from_json
-from planner.algebra import Exchange, MultiJoin, Rel, Scan, Sink, rel_type
-from planner.digest import describe
+from planner.algebra.relations import Exchange, MultiJoin, Rel, Scan, Sink, rel_type
+from planner.digest.operators import describe
 from planner.lowering import aggregates, joins, ranking, rows, tables, windows
 from planner.lowering.base import Json, Lowering, NodeKind
 from planner.passes.multi_joins import common_keys

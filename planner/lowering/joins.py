@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from execnodes.rex import Rex
 from execnodes.types import row_type
-from planner.algebra import Join, MultiJoin
+from planner.algebra.relations import Join, MultiJoin
+from planner.algebra.table_functions import FunctionCorrelate
+from planner.algebra.temporal import IntervalJoin, LookupJoin, TemporalJoin
 from planner.expressions.ops import TRUE, and_, call, conjunctions, is_always_true
 from planner.lowering.base import Json, Lowering, NodeKind
 from planner.lowering.tables import table_source
@@ -12,8 +14,6 @@ from planner.metadata.unique_keys import join_input_keys, smallest_key, upsert_k
 from planner.passes.multi_joins import common_keys, equal_fields
 from planner.passes.push_filters import equi_keys, is_equi_key, null_filters
 from planner.physical import Physical, changelog_mode
-from planner.table_functions import FunctionCorrelate
-from planner.time_algebra import IntervalJoin, LookupJoin, TemporalJoin
 
 __all__ = ["NODES", "join_spec"]
 
@@ -22,7 +22,7 @@ def join_spec(join_type: str, condition: Rex, width: int, rest: Rex) -> Json:
     """Flink's ``JoinSpec``.
 
     Args:
-        join_type: As :class:`planner.algebra.Join` has it.
+        join_type: As :class:`planner.algebra.relations.Join` has it.
         condition: The whole condition, over the fields of both inputs.
         width: How many of these are the left input's.
         rest: What of the condition is not an equality of two keys; TRUE for nothing.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from execnodes.rex import InputRef
-from planner.algebra import FullSort, Limit, Order, Rank, RankStrategy, Sort, SortLimit, TemporalSort
+from planner.algebra.over import OverAggregate
+from planner.algebra.over_frames import Bound
+from planner.algebra.relations import FullSort, Limit, Order, Rank, RankStrategy, Sort, SortLimit, TemporalSort
 from planner.lowering.aggregates import agg_calls
 from planner.lowering.base import MINI_BATCH, Json, Lowering, NodeKind, sort_spec
-from planner.over_algebra import OverAggregate
-from planner.over_frames import Bound
 from planner.physical import Deduplicate, Physical
 
 __all__ = ["NODES"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from execnodes.changelog import RowKind
 from execnodes.rex import Literal
 from execnodes.types import STRING, LogicalType
-from planner.algebra import (
+from planner.algebra.relations import (
     Calc,
     ChangelogFunction,
     ChangelogNormalize,
@@ -15,9 +15,9 @@ from planner.algebra import (
     Values,
     rel_type,
 )
+from planner.algebra.temporal import WatermarkAssigner
 from planner.lowering.base import MINI_BATCH, Json, Lowering, NodeKind
 from planner.physical import Physical
-from planner.time_algebra import WatermarkAssigner
 
 __all__ = ["NODES", "nothing"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from execnodes.rex import Rex
 from execnodes.types import row_type
-from planner.algebra import FilterAbility, LimitAbility, PartitionAbility, ProjectAbility, Scan, Sink
+from planner.algebra.relations import FilterAbility, LimitAbility, PartitionAbility, ProjectAbility, Scan, Sink
 from planner.catalog import CatalogTable, Column, TableSchema
 from planner.config import value
 from planner.lowering.base import Json, Lowering, NodeKind

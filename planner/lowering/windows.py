@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from planner.algebra import rel_type
+from planner.algebra.relations import rel_type
+from planner.algebra.windows import (
+    GlobalWindowAggregate,
+    LocalWindowAggregate,
+    WindowAggregate,
+    WindowJoin,
+    WindowTable,
+)
 from planner.expressions.ops import and_, conjunctions
 from planner.lowering.aggregates import agg_calls
 from planner.lowering.base import Json, Lowering, NodeKind
 from planner.lowering.joins import join_spec
 from planner.passes.push_filters import is_equi_key
 from planner.physical import Physical
-from planner.window_algebra import GlobalWindowAggregate, LocalWindowAggregate, WindowAggregate, WindowJoin, WindowTable
 
 __all__ = ["NODES"]
 

@@ -12,7 +12,8 @@ from execnodes.changelog import INSERT_ONLY
 from execnodes.connectors.registry import source_changelog_mode
 from execnodes.rex import InputRef, Rex
 from execnodes.rex import Literal as Constant
-from planner.algebra import (
+from planner.algebra.phased import GlobalAggregate
+from planner.algebra.relations import (
     AggCall,
     Aggregate,
     Calc,
@@ -28,11 +29,10 @@ from planner.algebra import (
     Scan,
     Union,
 )
+from planner.algebra.temporal import WatermarkAssigner
 from planner.expressions.ops import COMPARISONS, MIRRORED, conjunctions, kind, unwrap_cast
 from planner.expressions.search import expand_search
 from planner.metadata.predicates import predicates_of
-from planner.phased import GlobalAggregate
-from planner.time_algebra import WatermarkAssigner
 
 __all__ = ["Monotonicity", "monotonicity"]
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from execnodes.rex import InputRef, Literal, Rex
-from planner.algebra import (
+from planner.algebra.over import OverAggregate
+from planner.algebra.relations import (
     Aggregate,
     Calc,
     Exchange,
@@ -36,7 +37,6 @@ from planner.expressions.ops import (
     shift,
     test,
 )
-from planner.over_algebra import OverAggregate
 
 __all__ = ["constant_map", "predicates_of"]
 

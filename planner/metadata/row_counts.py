@@ -7,7 +7,7 @@ Source: Flink's ``FlinkRelMdRowCount``, ``SelectivityEstimator`` and ``FlinkRelM
 from __future__ import annotations
 
 from execnodes.rex import Literal, Rex
-from planner.algebra import Aggregate, Calc, Filter, Join, Rel, Scan, Union
+from planner.algebra.relations import Aggregate, Calc, Filter, Join, Rel, Scan, Union
 from planner.expressions.ops import conjunctions, disjunctions, kind
 from planner.metadata.unique_keys import are_unique, unique_keys
 

@@ -9,7 +9,9 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from execnodes.rex import InputRef, Rex
-from planner.algebra import (
+from planner.algebra.over import OverAggregate
+from planner.algebra.phased import GlobalAggregate
+from planner.algebra.relations import (
     Aggregate,
     Calc,
     ChangelogNormalize,
@@ -27,11 +29,9 @@ from planner.algebra import (
     Sink,
     Sort,
 )
+from planner.algebra.temporal import IntervalJoin, LookupJoin, TemporalJoin, WatermarkAssigner
 from planner.expressions.ops import kind, same_type
-from planner.over_algebra import OverAggregate
-from planner.phased import GlobalAggregate
 from planner.python_operators import is_python
-from planner.time_algebra import IntervalJoin, LookupJoin, TemporalJoin, WatermarkAssigner
 
 __all__ = ["Keys", "are_unique", "join_input_keys", "keeps_values", "smallest_key", "unique_keys", "upsert_keys"]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from execnodes.rex import InputRef, Rex
 from execnodes.types import LogicalType
-from planner.algebra import (
+from planner.algebra.relations import (
     Aggregate,
     Calc,
     Exchange,
@@ -23,7 +23,7 @@ from planner.algebra import (
     Sort,
     Union,
 )
-from planner.window_algebra import GlobalWindowAggregate, TimeWindow, WindowAggregate, WindowJoin, WindowTable
+from planner.algebra.windows import GlobalWindowAggregate, TimeWindow, WindowAggregate, WindowJoin, WindowTable
 
 __all__ = ["WindowProperties", "window_properties"]
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from planner.algebra import Rel
+from planner.algebra.relations import Rel
 from planner.passes import hep
 from planner.passes.aggregates import (
     keep_names_of_filtered_groups,

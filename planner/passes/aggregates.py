@@ -14,7 +14,7 @@ from execnodes.functions import find_aggregate, make_call
 from execnodes.functions.aggregates import VARIANCES, WELFORD
 from execnodes.rex import InputRef, Literal, Rex
 from execnodes.types import BIGINT, INT, LogicalType
-from planner.algebra import (
+from planner.algebra.relations import (
     AggCall,
     Aggregate,
     Calc,
@@ -25,9 +25,9 @@ from planner.algebra import (
     refs_to,
     unique_names,
 )
+from planner.algebra.temporal import WatermarkAssigner
 from planner.expressions.ops import call, cast, compare, input_refs, remap, same_type
 from planner.metadata.unique_keys import are_unique
-from planner.time_algebra import WatermarkAssigner
 
 __all__ = [
     "keep_names_of_filtered_groups",

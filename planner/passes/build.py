@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from execnodes.functions import find_aggregate
 from execnodes.rex import Rex
-from planner.algebra import AggCall, Aggregate, Filter, Project, Rel, Values, field_names, refs_to
+from planner.algebra.relations import AggCall, Aggregate, Filter, Project, Rel, Values, field_names, refs_to
 from planner.expressions.ops import conjunctions, is_always_false, is_always_true, is_null_literal
 from planner.expressions.simplify import simplify_filter
 

@@ -18,7 +18,8 @@ from execnodes.connectors.registry import (
     source_gives_key_deletes,
 )
 from execnodes.errors import Place, SqlError
-from planner.algebra import (
+from planner.algebra.over import OverAggregate
+from planner.algebra.relations import (
     Aggregate,
     Calc,
     ChangelogFunction,
@@ -44,19 +45,18 @@ from planner.algebra import (
     replace_inputs,
     walk,
 )
+from planner.algebra.table_aggregates import TableAggregate
+from planner.algebra.table_functions import FunctionCorrelate
+from planner.algebra.temporal import IntervalJoin, LookupJoin, TemporalJoin, WatermarkAssigner
+from planner.algebra.windows import WindowAggregate, WindowJoin, WindowTable
 from planner.config import value
-from planner.digest import describe
+from planner.digest.operators import describe
 from planner.expressions.ops import input_refs
 from planner.metadata.monotonicity import monotonicity
 from planner.metadata.unique_keys import join_input_keys, upsert_keys
-from planner.over_algebra import OverAggregate
 from planner.passes.multi_joins import common_keys
 from planner.passes.push_filters import equi_keys
 from planner.physical import DeleteKind, Kinds, Physical, UpdateKind, kinds_of
-from planner.table_aggregates import TableAggregate
-from planner.table_functions import FunctionCorrelate
-from planner.time_algebra import IntervalJoin, LookupJoin, TemporalJoin, WatermarkAssigner
-from planner.window_algebra import WindowAggregate, WindowJoin, WindowTable
 
 __all__ = ["infer_changelog"]
 

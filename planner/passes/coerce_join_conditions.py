@@ -10,7 +10,7 @@ from dataclasses import replace
 from execnodes.errors import SqlError
 from execnodes.functions.typerules import least_restrictive
 from execnodes.rex import InputRef, Rex
-from planner.algebra import Join, Rel
+from planner.algebra.relations import Join, Rel
 from planner.expressions.ops import and_, cast, compare, conjunctions, kind, same_type
 
 __all__ = ["coerce_join_conditions"]

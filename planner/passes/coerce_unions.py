@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from execnodes.rex import InputRef, Literal, Rex
 from execnodes.types import LogicalType
-from planner.algebra import Project, Rel, SetOperation, Union, field_names, replace_inputs
+from planner.algebra.relations import Project, Rel, SetOperation, Union, field_names, replace_inputs
 from planner.expressions import fold
 from planner.expressions.ops import cast, same_type
 

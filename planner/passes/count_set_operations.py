@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 from execnodes.rex import Call, InputRef, Literal, Rex
 from execnodes.types import BIGINT, BOOLEAN, INT, row_type
-from planner.algebra import Aggregate, Project, Rel, SetOperation, Union, field_names, refs_to
+from planner.algebra.relations import Aggregate, Project, Rel, SetOperation, Union, field_names, refs_to
+from planner.algebra.table_functions import FunctionCorrelate
 from planner.expressions.ops import and_, call, compare
 from planner.passes.build import aggregate_call, filtered
-from planner.table_functions import FunctionCorrelate
 
 __all__ = ["set_operation_to_counts"]
 

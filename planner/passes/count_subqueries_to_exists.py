@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from execnodes.rex import Literal, Rex
 from execnodes.types import BOOLEAN
-from planner.algebra import Aggregate, Filter, Rel
+from planner.algebra.relations import Aggregate, Filter, Rel
 from planner.expressions.ops import MIRRORED, SubQuery, kind, rewrite
 
 __all__ = ["count_subqueries_to_exists"]

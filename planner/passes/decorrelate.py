@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from execnodes.rex import InputRef, Literal, Rex
 from execnodes.types import BIGINT, LogicalType
-from planner.algebra import (
+from planner.algebra.relations import (
     AggCall,
     Aggregate,
     Correlate,
@@ -25,7 +25,7 @@ from planner.algebra import (
     replace_inputs,
     unique_names,
 )
-from planner.algebra import walk as walk_rels
+from planner.algebra.relations import walk as walk_rels
 from planner.binding.errors import not_supported
 from planner.expressions.ops import (
     TRUE,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from execnodes.rex import InputRef, Literal, Rex
-from planner.algebra import (
+from planner.algebra.relations import (
     Aggregate,
     Filter,
     Join,
@@ -24,7 +24,7 @@ from planner.algebra import (
     replace_inputs,
     unique_names,
 )
-from planner.algebra import walk as walk_rels
+from planner.algebra.relations import walk as walk_rels
 from planner.expressions.cnf import to_cnf
 from planner.expressions.ops import (
     SubQuery,

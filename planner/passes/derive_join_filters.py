@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from execnodes.rex import Rex
-from planner.algebra import Join, Rel
+from planner.algebra.relations import Join, Rel
 from planner.expressions.normal import equal
 from planner.expressions.ops import TRUE, and_, input_refs, is_always_true, is_deterministic, kind, or_
 from planner.expressions.simplify import Simplifier

@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from execnodes.rex import InputRef
-from planner.algebra import (
+from planner.algebra.over import OverAggregate
+from planner.algebra.relations import (
     Aggregate,
     Calc,
     ChangelogNormalize,
@@ -26,12 +27,11 @@ from planner.algebra import (
     refs_to,
     replace_inputs,
 )
-from planner.over_algebra import OverAggregate
+from planner.algebra.table_aggregates import TableAggregate
+from planner.algebra.temporal import IntervalJoin, TemporalJoin, WatermarkAssigner
+from planner.algebra.windows import WindowAggregate, WindowJoin
 from planner.passes.multi_joins import common_keys
 from planner.passes.push_filters import equi_keys
-from planner.table_aggregates import TableAggregate
-from planner.time_algebra import IntervalJoin, TemporalJoin, WatermarkAssigner
-from planner.window_algebra import WindowAggregate, WindowJoin
 
 __all__ = ["distribute"]
 

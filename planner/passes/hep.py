@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from planner.algebra import Rel, replace_inputs
+from planner.algebra.relations import Rel, replace_inputs
 
 __all__ = ["Rule", "collection", "sequence"]
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from execnodes.errors import SqlError
 from execnodes.rex import InputRef, Literal, Rex
 from execnodes.types import LogicalType
-from planner.algebra import Join, Rel
+from planner.algebra.relations import Join, Rel
+from planner.algebra.temporal import IntervalJoin
 from planner.expressions.cnf import to_cnf
 from planner.expressions.evaluate import evaluate_constant
 from planner.expressions.ops import MIRRORED, and_, conjunctions, kind, retyped, rewrite, walk
-from planner.time_algebra import IntervalJoin
 
 __all__ = ["to_interval_join"]
 

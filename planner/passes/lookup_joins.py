@@ -11,11 +11,11 @@ from dataclasses import replace
 from execnodes.connectors.registry import find_connector
 from execnodes.errors import SqlError
 from execnodes.rex import InputRef, Literal, Rex
-from planner.algebra import Calc, Filter, Join, Project, Rel, Scan, replace_inputs
+from planner.algebra.relations import Calc, Filter, Join, Project, Rel, Scan, replace_inputs
+from planner.algebra.temporal import LookupJoin, Snapshot
 from planner.expressions.ops import and_, conjunctions, input_refs, kind
 from planner.passes.push_filters import equi_keys, is_equi_key
 from planner.physical import Physical
-from planner.time_algebra import LookupJoin, Snapshot
 
 __all__ = ["filter_through_snapshot", "keep_lookups", "lookup_joins", "project_through_snapshot"]
 

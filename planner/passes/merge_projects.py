@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from execnodes.rex import InputRef, Rex
-from planner.algebra import Project, Rel, is_identity
+from planner.algebra.relations import Project, Rel, is_identity
 from planner.expressions.ops import Over, is_deterministic, substitute, walk
 
 __all__ = ["merge_projects", "mergeable", "remove_trivial_project"]

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from planner.algebra import (
+from planner.algebra.over import OverAggregate
+from planner.algebra.relations import (
     Calc,
     ChangelogNormalize,
     DropUpdateBefore,
@@ -23,10 +24,9 @@ from planner.algebra import (
     Union,
     replace_inputs,
 )
+from planner.algebra.temporal import IntervalJoin, TemporalJoin, WatermarkAssigner
+from planner.algebra.windows import WindowAggregate, WindowJoin, WindowTable
 from planner.config import value
-from planner.over_algebra import OverAggregate
-from planner.time_algebra import IntervalJoin, TemporalJoin, WatermarkAssigner
-from planner.window_algebra import WindowAggregate, WindowJoin, WindowTable
 
 __all__ = ["assign_mini_batches", "mini_batches"]
 

@@ -6,10 +6,10 @@ Source: Flink's ``StreamPhysicalOverAggregateRule``, and what ``StreamExecOverAg
 from __future__ import annotations
 
 from execnodes.errors import SqlError
-from planner.algebra import AggCall, Rel, Window
+from planner.algebra.over import OverAggregate
+from planner.algebra.over_frames import SO_FAR
+from planner.algebra.relations import AggCall, Rel, Window
 from planner.binding.errors import not_supported
-from planner.over_algebra import OverAggregate
-from planner.over_frames import SO_FAR
 
 __all__ = ["check_over_aggregate", "window_to_over_aggregate"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from execnodes.functions import number_literal
-from planner.algebra import Aggregate, Project, Rel
+from planner.algebra.relations import Aggregate, Project, Rel
 
 __all__ = ["prune_count_star"]
 

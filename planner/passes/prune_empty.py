@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from execnodes.rex import InputRef, Literal, Rex
-from planner.algebra import Aggregate, Filter, Join, Project, Rel, SetOperation, Sort, Union, Values, Window
+from planner.algebra.over import OverAggregate
+from planner.algebra.relations import Aggregate, Filter, Join, Project, Rel, SetOperation, Sort, Union, Values, Window
+from planner.algebra.table_aggregates import TableAggregate
 from planner.expressions.ops import cast
-from planner.over_algebra import OverAggregate
 from planner.passes.build import empty
-from planner.table_aggregates import TableAggregate
 
 __all__ = ["prune_empty"]
 

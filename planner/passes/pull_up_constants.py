@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from execnodes.rex import InputRef, Literal, Rex
-from planner.algebra import Aggregate, Project, Rel, field_names
+from planner.algebra.relations import Aggregate, Project, Rel, field_names
 from planner.expressions import fold
 from planner.expressions.ops import call
 from planner.metadata.predicates import constant_map, predicates_of

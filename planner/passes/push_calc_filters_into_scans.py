@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from planner.algebra import Calc, Filter, Rel, Scan
+from planner.algebra.relations import Calc, Filter, Rel, Scan
 from planner.expressions.ops import is_always_true
 from planner.passes.push_filters_into_scans import push_filter_into_scan
 

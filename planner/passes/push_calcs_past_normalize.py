@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from planner.algebra import Calc, ChangelogNormalize, Exchange, Rel, is_identity, refs_to
+from planner.algebra.relations import Calc, ChangelogNormalize, Exchange, Rel, is_identity, refs_to
 from planner.expressions.ops import and_, conjunctions, refs, remap
 
 __all__ = ["push_calc_past_normalize"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from execnodes.rex import InputRef
-from planner.algebra import Aggregate, Join, Project, Rel, refs_to
+from planner.algebra.relations import Aggregate, Join, Project, Rel, refs_to
 from planner.expressions.ops import conjunctions, remap
 from planner.metadata.row_counts import row_count
 from planner.metadata.unique_keys import are_unique

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from execnodes.rex import InputRef, Rex
-from planner.algebra import Aggregate, Filter, Join, Project, Rel, SetOperation, Union, replace_inputs
+from planner.algebra.relations import Aggregate, Filter, Join, Project, Rel, SetOperation, Union, replace_inputs
+from planner.algebra.table_aggregates import TableAggregate
 from planner.expressions.distinct import collapsed
 from planner.expressions.normal import member
 from planner.expressions.ops import (
@@ -29,7 +30,6 @@ from planner.expressions.ops import (
 )
 from planner.expressions.strong import is_not_true, is_null
 from planner.passes.build import filtered
-from planner.table_aggregates import TableAggregate
 
 __all__ = [
     "equi_keys",

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from execnodes.connectors.registry import source_abilities
 from execnodes.rex import Call, Rex
-from planner.algebra import Filter, FilterAbility, Rel, Scan
+from planner.algebra.relations import Filter, FilterAbility, Rel, Scan
 from planner.expressions.convertible import convert
 from planner.expressions.ops import call, conjunctions, disjunctions, kind, not_, or_, walk
 from planner.expressions.search import expand_search

@@ -8,16 +8,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from execnodes.rex import InputRef, Rex
-from planner.algebra import (
+from planner.algebra.relations import (
     Join,
     Project,
     Rel,
     field_names,
     refs_to,
 )
+from planner.algebra.temporal import TemporalJoin
 from planner.binding.grouping import project_names
 from planner.expressions.ops import and_, call, conjunctions, input_refs, kind, remap, shift
-from planner.time_algebra import TemporalJoin
 
 __all__ = ["push_join_expressions"]
 

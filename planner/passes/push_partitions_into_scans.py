@@ -10,7 +10,7 @@ from dataclasses import replace
 from execnodes.connectors.registry import partitions_of
 from execnodes.rex import InputRef, Rex
 from execnodes.types import BIGINT, STRING
-from planner.algebra import Filter, PartitionAbility, Rel, Scan
+from planner.algebra.relations import Filter, PartitionAbility, Rel, Scan
 from planner.expressions.evaluate import current_time_zone
 from planner.expressions.ops import and_, cast, conjunctions, is_deterministic, is_dynamic, refs, substitute
 from planner.passes.build import empty, filtered

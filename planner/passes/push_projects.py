@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from execnodes.rex import InputRef, Rex
-from planner.algebra import (
+from planner.algebra.relations import (
     Filter,
     Join,
     Project,
@@ -22,9 +22,9 @@ from planner.algebra import (
     refs_to,
     replace_inputs,
 )
+from planner.algebra.table_functions import FunctionCorrelate
+from planner.algebra.temporal import TemporalJoin
 from planner.expressions.ops import Over, input_refs, is_deterministic, remap, walk
-from planner.table_functions import FunctionCorrelate
-from planner.time_algebra import TemporalJoin
 
 __all__ = ["project_through_filter", "project_through_join", "project_through_union"]
 

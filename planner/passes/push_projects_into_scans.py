@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from execnodes.connectors.registry import metadata_columns, source_abilities
-from planner.algebra import Project, ProjectAbility, Rel, Scan, is_identity
+from planner.algebra.relations import Project, ProjectAbility, Rel, Scan, is_identity
 from planner.expressions.ops import refs, remap
 
 __all__ = ["push_project_into_scan"]

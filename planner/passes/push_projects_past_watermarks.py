@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from execnodes.rex import InputRef
-from planner.algebra import (
+from planner.algebra.relations import (
     Project,
     Rel,
     Scan,
@@ -16,8 +16,8 @@ from planner.algebra import (
     is_identity,
     refs_to,
 )
+from planner.algebra.temporal import WatermarkAssigner
 from planner.expressions.ops import Over, refs, remap, walk
-from planner.time_algebra import WatermarkAssigner
 
 __all__ = ["project_through_watermark"]
 

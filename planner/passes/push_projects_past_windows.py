@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from planner.algebra import Project, Rel, field_names, refs_to
+from planner.algebra.relations import Project, Rel, field_names, refs_to
+from planner.algebra.windows import WindowTable
 from planner.expressions.ops import Over, refs, remap, walk
-from planner.window_algebra import WindowTable
 
 __all__ = ["project_through_window"]
 

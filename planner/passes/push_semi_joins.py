@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from execnodes.rex import InputRef
-from planner.algebra import Join, Project, Rel
+from planner.algebra.relations import Join, Project, Rel
 from planner.expressions.ops import input_refs, remap
 from planner.metadata.row_counts import row_count
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from execnodes.errors import Place, SqlError
 from execnodes.rex import InputRef, Literal, Rex
 from execnodes.types import BIGINT
-from planner.algebra import Calc, Rank, Rel, Window, field_names, is_identity, refs_to
+from planner.algebra.relations import Calc, Rank, Rel, Window, field_names, is_identity, refs_to
 from planner.expressions.cnf import to_cnf
 from planner.expressions.fold import evaluate
 from planner.expressions.ops import COMPARISONS, MIRRORED, and_, conjunctions, input_refs, kind, remap, with_operands

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from execnodes.rex import InputRef, Literal, Rex
 from execnodes.types import LogicalType
-from planner.algebra import Filter, Join, Project, Rel
+from planner.algebra.relations import Filter, Join, Project, Rel
 from planner.expressions import fold
 from planner.expressions.cases import push_into_cases
 from planner.expressions.normal import equal, member

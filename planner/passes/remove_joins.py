@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from execnodes.rex import InputRef
-from planner.algebra import Aggregate, Join, Project, Rel, field_names, refs_to
+from planner.algebra.relations import Aggregate, Join, Project, Rel, field_names, refs_to
 from planner.expressions.ops import input_refs, remap
 from planner.metadata.unique_keys import are_unique
 from planner.passes.push_filters import equi_keys

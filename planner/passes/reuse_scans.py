@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from execnodes.connectors.registry import metadata_columns, source_abilities
 from execnodes.rex import InputRef
-from planner.algebra import Ability, Calc, LimitAbility, ProjectAbility, Rel, Scan, replace_inputs, walk
+from planner.algebra.relations import Ability, Calc, LimitAbility, ProjectAbility, Rel, Scan, replace_inputs, walk
 from planner.passes.to_calcs import merged_calcs
 
 __all__ = ["reuse_scans"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from planner.algebra import Rel, Sink, Union
+from planner.algebra.relations import Rel, Sink, Union
 from planner.metadata.unique_keys import smallest_key, upsert_keys
 from planner.physical import Physical
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from execnodes.rex import Call, Rex
-from planner.algebra import Filter, Project, Rel
+from planner.algebra.relations import Filter, Project, Rel
 from planner.expressions.ops import call, kind, rewrite
 from planner.expressions.simplify import simplify_preserving_type
 

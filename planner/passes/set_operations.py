@@ -6,7 +6,7 @@ Source: Flink's ``ReplaceIntersectWithSemiJoinRule``, ``ReplaceMinusWithAntiJoin
 from __future__ import annotations
 
 from execnodes.rex import InputRef, Rex
-from planner.algebra import Aggregate, Join, Rel, SetOperation
+from planner.algebra.relations import Aggregate, Join, Rel, SetOperation
 from planner.expressions.distinct import collapsed
 from planner.expressions.ops import and_, compare, or_, test
 

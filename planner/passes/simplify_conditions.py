@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from execnodes.rex import Rex
-from planner.algebra import Filter, Join, Rel, transform_up
+from planner.algebra.relations import Filter, Join, Rel, transform_up
 from planner.expressions.normal import equal, key
 from planner.expressions.ops import (
     SubQuery,

@@ -13,7 +13,7 @@ from dataclasses import replace
 from execnodes.connectors.registry import source_abilities
 from execnodes.errors import SqlError
 from execnodes.rex import InputRef, Literal, Rex
-from planner.algebra import (
+from planner.algebra.relations import (
     Filter,
     FullSort,
     Limit,

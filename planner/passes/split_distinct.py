@@ -12,7 +12,17 @@ from dataclasses import replace
 from execnodes.functions import make_call
 from execnodes.rex import Call, InputRef, Literal, Rex
 from execnodes.types import BIGINT, BOOLEAN, INT
-from planner.algebra import AggCall, Aggregate, Expand, Project, Rel, field_names, refs_to, transform_up, unique_names
+from planner.algebra.relations import (
+    AggCall,
+    Aggregate,
+    Expand,
+    Project,
+    Rel,
+    field_names,
+    refs_to,
+    transform_up,
+    unique_names,
+)
 from planner.config import value
 from planner.expressions.ops import and_, call, compare
 

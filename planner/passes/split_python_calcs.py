@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from execnodes.rex import Call, FieldAccess, InputRef, Literal, Rex
-from planner.algebra import Calc, Rel, field_names, replace_inputs, unique_names
+from planner.algebra.relations import Calc, Rel, field_names, replace_inputs, unique_names
 from planner.expressions.ops import has_user_call, input_refs, is_deterministic, remap, walk, with_operands
 
 __all__ = ["Splitter", "is_async", "is_other", "split_python_calcs"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from planner.algebra import Calc, Join, Rel, field_names, refs_to
+from planner.algebra.relations import Calc, Join, Rel, field_names, refs_to
 from planner.binding.errors import not_supported
 from planner.expressions.ops import and_, conjunctions, has_user_call
 

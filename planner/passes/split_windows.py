@@ -12,10 +12,10 @@ from dataclasses import replace
 from execnodes.errors import SqlError
 from execnodes.functions import find_aggregate
 from execnodes.rex import InputRef, Literal, Rex
-from planner.algebra import AggCall, Aggregate, Expand, Project, Rel, Window, is_identity, unique_names
+from planner.algebra.over import OverAggregate
+from planner.algebra.relations import AggCall, Aggregate, Expand, Project, Rel, Window, is_identity, unique_names
 from planner.expressions.normal import equal, key, member
 from planner.expressions.ops import Over, rewrite, walk
-from planner.over_algebra import OverAggregate
 
 __all__ = ["split_windows"]
 

@@ -13,8 +13,8 @@ from execnodes.errors import SqlError
 from execnodes.functions.typerules import least_restrictive
 from execnodes.rex import InputRef, Literal, Rex
 from execnodes.types import BOOLEAN, INT
-from planner.algebra import Aggregate, Correlate, Filter, Join, Project, Rel, field_names, refs_to
-from planner.algebra import walk as walk_rels
+from planner.algebra.relations import Aggregate, Correlate, Filter, Join, Project, Rel, field_names, refs_to
+from planner.algebra.relations import walk as walk_rels
 from planner.binding.errors import not_supported
 from planner.expressions.ops import (
     FALSE,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from execnodes.rex import InputRef, Rex
-from planner.algebra import Filter, Join, Project, Rel, refs_to
+from planner.algebra.relations import Filter, Join, Project, Rel, refs_to
 from planner.binding.grouping import project_names
 from planner.expressions.distinct import collapsed
 from planner.expressions.ops import (

@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from execnodes.errors import SqlError
-from planner.algebra import (
+from planner.algebra.relations import (
     Rel,
     field_names,
 )
+from planner.algebra.temporal import TemporalJoin
 from planner.metadata.unique_keys import unique_keys
 from planner.passes.push_filters import equi_keys
-from planner.time_algebra import TemporalJoin
 
 __all__ = ["key_of_versions"]
 

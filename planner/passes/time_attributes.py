@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from execnodes.rex import Call, InputRef, Rex
 from execnodes.types import LogicalType
-from planner.algebra import (
+from planner.algebra.relations import (
     Aggregate,
     Calc,
     Join,
@@ -22,13 +22,13 @@ from planner.algebra import (
     field_names,
     replace_inputs,
 )
+from planner.algebra.table_aggregates import TableAggregate
+from planner.algebra.table_functions import FunctionCorrelate
+from planner.algebra.temporal import TemporalJoin
 from planner.expressions.ops import call, kind, substitute, with_operands
 from planner.metadata.window_properties import window_properties
 from planner.passes.interval_joins import to_interval_join
 from planner.passes.window_joins import to_window_join
-from planner.table_aggregates import TableAggregate
-from planner.table_functions import FunctionCorrelate
-from planner.time_algebra import TemporalJoin
 
 __all__ = ["materialize_time_attributes"]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from planner.algebra import Calc, Filter, Project, Rel, field_names, is_identity, refs_to, replace_inputs
+from planner.algebra.relations import Calc, Filter, Project, Rel, field_names, is_identity, refs_to, replace_inputs
 from planner.expressions.ops import conjunctions, is_always_true, substitute
 from planner.expressions.simplify import Simplifier
 from planner.passes.merge_projects import mergeable

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from planner.algebra import Aggregate, Exchange, replace_inputs
+from planner.algebra.phased import GlobalAggregate, IncrementalAggregate, LocalAggregate, merges
+from planner.algebra.relations import Aggregate, Exchange, replace_inputs
 from planner.config import value
-from planner.digest import needed_retractions
+from planner.digest.operators import needed_retractions
 from planner.passes.mini_batches import mini_batches
-from planner.phased import GlobalAggregate, IncrementalAggregate, LocalAggregate, merges
 from planner.physical import Kinds, Physical
 
 __all__ = ["in_two_phases"]

@@ -11,12 +11,12 @@ from dataclasses import replace
 
 from execnodes.errors import SqlError
 from execnodes.rex import InputRef, Rex
-from planner.algebra import Aggregate, Calc, Expand, Rank, Rel, field_names, fresh_name
+from planner.algebra.relations import Aggregate, Calc, Expand, Rank, Rel, field_names, fresh_name
+from planner.algebra.windows import Property, WindowAggregate, WindowPosition, WindowTable
 from planner.binding.errors import not_supported
 from planner.expressions.ops import input_refs, remap
 from planner.metadata.window_properties import WindowProperties, window_properties
 from planner.python_operators import is_python
-from planner.window_algebra import Property, WindowAggregate, WindowPosition, WindowTable
 
 __all__ = ["refuse_in_windows", "window_aggregate"]
 

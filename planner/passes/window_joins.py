@@ -5,11 +5,11 @@ Source: Flink's ``WindowJoinUtil`` and ``StreamPhysicalWindowJoinRule``.
 
 from __future__ import annotations
 
-from planner.algebra import Join, Rel
+from planner.algebra.relations import Join, Rel
+from planner.algebra.windows import WindowJoin, WindowPosition
 from planner.expressions.ops import and_, conjunctions, retyped
 from planner.metadata.window_properties import WindowProperties, window_properties
 from planner.passes.push_filters import equi_keys, is_equi_key
-from planner.window_algebra import WindowJoin, WindowPosition
 
 __all__ = ["to_window_join"]
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from planner.algebra import Aggregate, Exchange, replace_inputs
+from planner.algebra.phased import merges
+from planner.algebra.relations import Aggregate, Exchange, replace_inputs
+from planner.algebra.windows import GlobalWindowAggregate, LocalWindowAggregate, WindowAggregate, WindowPosition
 from planner.config import value
-from planner.phased import merges
 from planner.physical import Kinds, Physical
-from planner.window_algebra import GlobalWindowAggregate, LocalWindowAggregate, WindowAggregate, WindowPosition
 
 __all__ = ["windows_in_two_phases"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from execnodes.functions import make_call
-from planner.algebra import Aggregate, Project, Rel, field_names, refs_to
+from planner.algebra.relations import Aggregate, Project, Rel, field_names, refs_to
 from planner.binding.grouping import project_names
 from planner.expressions.ops import kind
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from execnodes.errors import Place
 from execnodes.rex import Call, CorrelVariable, FieldAccess, InputRef, Rex
 from execnodes.types import LogicalType
-from planner.algebra import Field, Single, unique_names
+from planner.algebra.relations import Field, Single, unique_names
 from planner.expressions.ops import rewrite
 
 __all__ = ["FunctionCorrelate"]

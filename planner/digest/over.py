@@ -5,8 +5,8 @@ Source: Flink's ``OverAggregateUtil`` and the ``explainTerms`` of ``StreamPhysic
 
 from __future__ import annotations
 
-from planner.algebra import AggCall, field_names
-from planner.over_algebra import OverAggregate
+from planner.algebra.over import OverAggregate
+from planner.algebra.relations import AggCall, field_names
 from planner.physical import Physical
 
 __all__ = ["over_aggregate"]
@@ -14,8 +14,8 @@ __all__ = ["over_aggregate"]
 
 def over_aggregate(node: Physical) -> list[str]:
     """The arguments of an OverAggregate."""
-    from planner.digest import expression, order_text
-    from planner.digest_literals import charset
+    from planner.digest.literals import charset
+    from planner.digest.operators import expression, order_text
 
     rel = node.rel
     assert isinstance(rel, OverAggregate)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from planner.algebra import MiniBatchAssigner, Rel, field_names
-from planner.phased import Accumulators, GlobalAggregate, IncrementalAggregate, LocalAggregate, PhasedCall
+from planner.algebra.phased import Accumulators, GlobalAggregate, IncrementalAggregate, LocalAggregate, PhasedCall
+from planner.algebra.relations import MiniBatchAssigner, Rel, field_names
 from planner.physical import Physical
 
 __all__ = [

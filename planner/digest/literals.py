@@ -10,7 +10,7 @@ from typing import Any
 
 from execnodes.rex import Literal
 from execnodes.types import LogicalType
-from planner.digest_types import CALCITE_NAMES, calcite_type
+from planner.digest.calcite_types import CALCITE_NAMES, calcite_type
 from planner.expressions.approximate import Approximate, scientific
 
 __all__ = ["charset", "full_type", "plain_literal", "typed_literal"]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from execnodes.functions.aggregates import MERGEABLE
 from execnodes.types import BIGINT, STRING, LogicalType
 from planner.accumulators import array_list, collect_map, distinct_map, extreme, list_views, welford
-from planner.algebra import AggCall, Aggregate, Field, Rel, Single
+from planner.algebra.relations import AggCall, Aggregate, Field, Rel, Single
 from planner.python_operators import is_python
 
 __all__ = [

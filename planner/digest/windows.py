@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from planner.algebra import field_names, unique_names
-from planner.phased_digest import accumulators, grouped, merged
-from planner.physical import Physical
-from planner.window_algebra import (
+from planner.algebra.relations import field_names, unique_names
+from planner.algebra.windows import (
     GlobalWindowAggregate,
     LocalWindowAggregate,
     Property,
@@ -19,6 +17,8 @@ from planner.window_algebra import (
     WindowJoin,
     WindowTable,
 )
+from planner.digest.phased import accumulators, grouped, merged
+from planner.physical import Physical
 
 __all__ = ["global_window_aggregate", "local_window_aggregate", "window_aggregate", "window_join", "window_table"]
 
@@ -34,7 +34,7 @@ def window_table(node: Physical) -> list[str]:
 
 def window_aggregate(node: Physical) -> list[str]:
     """The arguments of a WindowAggregate."""
-    from planner.digest import call_text
+    from planner.digest.operators import call_text
 
     rel = node.rel
     assert isinstance(rel, WindowAggregate)
@@ -68,7 +68,7 @@ def global_window_aggregate(node: Physical) -> list[str]:
 
 def window_join(node: Physical) -> list[str]:
     """The arguments of a WindowJoin."""
-    from planner.digest import JOIN_NAMES, expression
+    from planner.digest.operators import JOIN_NAMES, expression
 
     rel = node.rel
     assert isinstance(rel, WindowJoin)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from execnodes.errors import Place
 from execnodes.rex import Literal
-from planner.algebra import AggCall, Field, Order, Single
-from planner.over_frames import Frame
+from planner.algebra.over_frames import Frame
+from planner.algebra.relations import AggCall, Field, Order, Single
 
 __all__ = ["OverAggregate"]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from execnodes.errors import Place
-from planner.algebra import AggCall, Field, Single, field_names, unique_names
-from planner.phased_digest import grouped
+from planner.algebra.relations import AggCall, Field, Single, field_names, unique_names
+from planner.digest.phased import grouped
 from planner.physical import Physical
 
 __all__ = ["TableAggregate", "table_aggregate"]

@@ -10,7 +10,9 @@ from dataclasses import replace
 
 from execnodes.rex import Call, FieldAccess, InputRef, Literal, Rex
 from execnodes.types import LogicalType
-from planner.algebra import (
+from planner.algebra.over import OverAggregate
+from planner.algebra.phased import GlobalAggregate, IncrementalAggregate, LocalAggregate
+from planner.algebra.relations import (
     AggCall,
     Aggregate,
     Calc,
@@ -40,27 +42,31 @@ from planner.algebra import (
     field_names,
     unique_names,
 )
-from planner.digest_literals import charset, full_type, plain_literal, typed_literal
-from planner.digest_types import PHYSICAL, calcite_type
-from planner.expressions.ops import kind, rewrite
-from planner.over_algebra import OverAggregate
-from planner.over_digest import over_aggregate
-from planner.phased import GlobalAggregate, IncrementalAggregate, LocalAggregate
-from planner.phased_digest import global_aggregate, grouped, incremental_aggregate, local_aggregate, mini_batch
-from planner.physical import Deduplicate, Physical, execution_type
-from planner.python_operators import is_asynchronous, is_python
-from planner.table_aggregates import TableAggregate, table_aggregate
-from planner.table_functions import FunctionCorrelate
-from planner.time_algebra import IntervalJoin, LookupJoin, TemporalJoin, WatermarkAssigner
-from planner.time_digest import interval_join, lookup_join, temporal_join, watermark_assigner
-from planner.window_algebra import GlobalWindowAggregate, LocalWindowAggregate, WindowAggregate, WindowJoin, WindowTable
-from planner.window_digest import (
+from planner.algebra.table_aggregates import TableAggregate, table_aggregate
+from planner.algebra.table_functions import FunctionCorrelate
+from planner.algebra.temporal import IntervalJoin, LookupJoin, TemporalJoin, WatermarkAssigner
+from planner.algebra.windows import (
+    GlobalWindowAggregate,
+    LocalWindowAggregate,
+    WindowAggregate,
+    WindowJoin,
+    WindowTable,
+)
+from planner.digest.calcite_types import PHYSICAL, calcite_type
+from planner.digest.literals import charset, full_type, plain_literal, typed_literal
+from planner.digest.over import over_aggregate
+from planner.digest.phased import global_aggregate, grouped, incremental_aggregate, local_aggregate, mini_batch
+from planner.digest.temporal import interval_join, lookup_join, temporal_join, watermark_assigner
+from planner.digest.windows import (
     global_window_aggregate,
     local_window_aggregate,
     window_aggregate,
     window_join,
     window_table,
 )
+from planner.expressions.ops import kind, rewrite
+from planner.physical import Deduplicate, Physical, execution_type
+from planner.python_operators import is_asynchronous, is_python
 
 __all__ = [
     "calcite_type",

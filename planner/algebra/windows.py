@@ -15,8 +15,8 @@ from execnodes.rex import Rex
 from execnodes.ttl import format_ttl
 from execnodes.types import BIGINT, LogicalType
 from execnodes.windows import format_duration
-from planner.algebra import AggCall, Field, Join, Pair, Rel, Single, fresh_name, unique_names
-from planner.phased import Accumulators, phased_calls
+from planner.algebra.phased import Accumulators, phased_calls
+from planner.algebra.relations import AggCall, Field, Join, Pair, Rel, Single, fresh_name, unique_names
 
 __all__ = [
     "GlobalWindowAggregate",

@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from execnodes.rex import InputRef, Literal, Rex
-from planner.algebra import field_names, unique_names
-from planner.digest_types import conjunction
+from planner.algebra.relations import field_names, unique_names
+from planner.algebra.temporal import IntervalJoin, LookupJoin, TemporalJoin, WatermarkAssigner
+from planner.digest.calcite_types import conjunction
 from planner.expressions.ops import conjunctions
 from planner.physical import Physical
-from planner.time_algebra import IntervalJoin, LookupJoin, TemporalJoin, WatermarkAssigner
 
 __all__ = ["interval_join", "lookup_join", "temporal_join", "watermark_assigner"]
 
 
 def temporal_join(node: Physical) -> list[str]:
     """The arguments of a TemporalJoin."""
-    from planner.digest import JOIN_NAMES, expression
+    from planner.digest.operators import JOIN_NAMES, expression
     from planner.passes.push_filters import equi_keys
 
     rel = node.rel
@@ -49,7 +49,7 @@ def temporal_join(node: Physical) -> list[str]:
 
 def interval_join(node: Physical) -> list[str]:
     """The arguments of an IntervalJoin."""
-    from planner.digest import JOIN_NAMES, expression
+    from planner.digest.operators import JOIN_NAMES, expression
 
     rel = node.rel
     assert isinstance(rel, IntervalJoin)
@@ -71,7 +71,7 @@ def interval_join(node: Physical) -> list[str]:
 
 def lookup_join(node: Physical) -> list[str]:
     """The arguments of a LookupJoin."""
-    from planner.digest import JOIN_NAMES, expression
+    from planner.digest.operators import JOIN_NAMES, expression
     from planner.metadata.unique_keys import smallest_key, upsert_keys
 
     rel = node.rel
@@ -108,8 +108,8 @@ def lookup_join(node: Physical) -> list[str]:
 
 def _key_literal(rex: Rex) -> str:
     assert isinstance(rex, Literal)
-    from planner.digest import expression
-    from planner.digest_literals import charset
+    from planner.digest.literals import charset
+    from planner.digest.operators import expression
 
     return charset(str(rex.value)) if rex.type.is_string else expression(rex, ())
 
@@ -117,7 +117,7 @@ def _key_literal(rex: Rex) -> str:
 def watermark_assigner(node: Physical) -> list[str]:
     """The arguments of a WatermarkAssigner."""
     rel = node.rel
-    from planner.digest import expression
+    from planner.digest.operators import expression
 
     assert isinstance(rel, WatermarkAssigner)
     names = field_names(rel)

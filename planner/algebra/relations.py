@@ -16,9 +16,9 @@ from execnodes.rex import InputRef, Rex
 from execnodes.rex import Literal as Constant
 from execnodes.types import BOOLEAN, LogicalType, row_type
 from planner.abilities import Ability, Field, FilterAbility, LimitAbility, PartitionAbility, ProjectAbility
-from planner.aggregate_call import AggCall
+from planner.algebra.aggregate_call import AggCall
+from planner.algebra.base import Pair, Rel, Single
 from planner.catalog import CatalogTable
-from planner.relation import Pair, Rel, Single
 
 __all__ = [
     "Ability",

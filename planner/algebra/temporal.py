@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from execnodes.errors import Place
 from execnodes.rex import Rex
-from planner.algebra import Calc, Field, Join, Pair, Rel, Scan, Single
+from planner.algebra.relations import Calc, Field, Join, Pair, Rel, Scan, Single
 
 __all__ = ["IntervalJoin", "LookupJoin", "Snapshot", "TemporalJoin", "WatermarkAssigner"]
 

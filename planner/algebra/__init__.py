@@ -1,0 +1,1 @@
+"""The relational algebra between SQL and the exec graph."""

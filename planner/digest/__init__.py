@@ -1,0 +1,1 @@
+"""The texts by which Flink's plans describe operators and expressions."""
