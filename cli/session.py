@@ -106,21 +106,14 @@ class Session:
             PlanError: PLAN002, when the plan exists and is neither left alone nor replaced.
         """
         from plans import storage
-        from plans.document import PlanDocument
 
         statements = read_script(read_text(file), file)
         query = _the_query(statements, file)
         if if_not_exists and storage.exists(target):
             self._console.note(f"the plan {target} exists already: left as it is")
             return
-        for statement in statements:
-            if statement is not query:
-                self._run(statement)
+        document = self._compiled(statements, query)
         force = overwrite or bool(self._environment.get_config().value("table.plan.force-recompile"))
-        compiled = self._environment.execute_statement(
-            ScriptStatement(nodes.CompilePlan(this=query.node), query.text, query.source, query.file)
-        )
-        document = PlanDocument.parse(str(compiled.rows[0][0]))
         try:
             document.write(target, overwrite=force, if_not_exists=if_not_exists)
         except PlanError as error:
@@ -128,6 +121,26 @@ class Session:
                 error.hint = "--overwrite replaces it, --if-not-exists leaves it alone"
             raise
         self._console.note(f"wrote {target}: {_counts(document)}")
+
+    def compiled(self, file: str) -> PlanDocument:
+        """The plan of the query of a script; its other statements are run before.
+
+        Raises:
+            SqlError: SQL402, when the script has no query or more than one.
+        """
+        statements = read_script(read_text(file), file)
+        return self._compiled(statements, _the_query(statements, file))
+
+    def _compiled(self, statements: Sequence[ScriptStatement], query: ScriptStatement) -> PlanDocument:
+        from plans.document import PlanDocument
+
+        for statement in statements:
+            if statement is not query:
+                self._run(statement)
+        compiled = self._environment.execute_statement(
+            ScriptStatement(nodes.CompilePlan(this=query.node), query.text, query.source, query.file)
+        )
+        return PlanDocument.parse(str(compiled.rows[0][0]))
 
     def execute_plan(self, plan: str) -> None:
         """Runs a plan until it ends or is interrupted."""

@@ -108,7 +108,7 @@ def _kind(pointer: str) -> Kind:
 def meaningful(node: ExecNode) -> dict[str, Any]:
     """The node's JSON without anything whose change is of another kind than ``other``, and without its inputs'
     distributions, which follow from the rest."""
-    data = {k: v for k, v in node.to_json().items() if k not in _NO_MEANING}
+    data = {k: v for k, v in _whole(node).items() if k not in _NO_MEANING}
     data["type"] = [node.name, "" if node.title in SAME_VERSIONS else node.type.rpartition("_")[2]]
     return {k: _without_soft(v, f"/{k}") if k in _WITH_SOFT else v for k, v in data.items()}
 
@@ -135,9 +135,14 @@ def _without_soft(value: Any, at: str) -> Any:
     return value
 
 
+def _whole(node: ExecNode) -> dict[str, Any]:
+    """The node's JSON with the keys that older releases left out."""
+    return {**node.ABSENT_MEANS, **node.to_json()}
+
+
 def _fields(node: ExecNode) -> dict[str, Any]:
     """The node's JSON as it is compared: without ids, uids and states, the output's names apart from its types."""
-    data = {k: v for k, v in node.to_json().items() if k not in ("id", "stateplan", "state", "type")}
+    data = {k: v for k, v in _whole(node).items() if k not in ("id", "stateplan", "state", "type")}
     data["type"] = {"name": node.name, "version": node.type.rpartition("_")[2]}
     row = node.output_type
     data["outputType"] = {"names": [f.name for f in row.fields], "types": [f.type.to_json() for f in row.fields]}

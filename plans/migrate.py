@@ -16,15 +16,17 @@ from typing import Any
 from execnodes.errors import PlanError, nearest
 from execnodes.graph import FLINK_VERSION, FLINK_VERSIONS
 from plans import jackson, storage
+from plans.diff import Verdict, compare, severity
 from plans.document import PlanDocument
 from plans.jsontext import loads
-from plans.migrations import OLDEST, RANK, Effect, Verdict, is_before, node_upgrades, releases
+from plans.migrations import OLDEST, Effect, is_before, node_upgrades, releases
 
 __all__ = ["Migration", "NodeChange", "migrate", "notes", "to_json", "to_text"]
 
 _SAYS: dict[Verdict, str] = {
     "identical": "used as it is",
     "ttl-only": "judged by another TTL",
+    "stateless": "used as it is",
     "rewrite": "to be rewritten",
     "reset": "lost in part",
     "unknown": "not known",
@@ -85,7 +87,7 @@ class Migration:
 
 
 def _worst(verdicts: Iterator[Verdict]) -> Verdict:
-    return max(verdicts, key=lambda verdict: RANK[verdict], default="identical")
+    return max(verdicts, key=severity, default="identical")
 
 
 def migrate(document: PlanDocument, to: str = FLINK_VERSION) -> Migration:
@@ -172,17 +174,21 @@ def _change(step: str, node: dict[str, Any], effect: Effect) -> NodeChange:
 
 
 def _certain(old: PlanDocument, new: PlanDocument, changes: list[NodeChange]) -> Iterator[NodeChange]:
-    """The changes, and one more for each operator whose state would have another name without a step having said so."""
+    """The changes, and one more for each operator whose state fares worse than the steps say, when the plans are
+    compared as for a restart."""
     yield from changes
-    told = {change.node_id for change in changes if change.effect.state not in ("identical", "ttl-only")}
-    behind = set(told)
-    for node in new.graph.nodes:
-        if any(source.id in behind for source in new.graph.inputs(node)):
-            behind.add(node.id)
-        if old.uids[node.id] != new.uids[node.id] and node.id not in told:
-            why = "what it reads has changed" if node.id in behind else "it would be another operator to a checkpoint"
-            if node.state_names or node.id not in behind:
-                yield NodeChange("all steps", node.id, node.title, Effect("its uid changes", "reset", why))
+    told: dict[int, Verdict] = {}
+    for change in changes:
+        told[change.node_id] = max(told.get(change.node_id, "identical"), change.effect.state, key=severity)
+    for operator in compare(old, new).operators:
+        now = operator.new
+        if (
+            now is not None
+            and not operator.harmless
+            and severity(operator.verdict) > severity(told.get(now.id, "identical"))
+        ):
+            effect = Effect("the plans are not the same", operator.verdict, "; ".join(operator.reasons))
+            yield NodeChange("all steps", now.id, now.name, effect)
 
 
 def notes(migration: Migration) -> list[str]:

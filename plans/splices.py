@@ -13,7 +13,18 @@ from execnodes.ttl import format_ttl
 from plans import jackson
 from plans.jsontext import Location, SourceMap, join_pointer
 
-__all__ = ["Splice", "applied", "line_splices", "option_splice", "state_splice", "styled", "ttl_splice", "unified_diff"]
+__all__ = [
+    "Splice",
+    "applied",
+    "line_splices",
+    "member_splice",
+    "option_splice",
+    "removal_splice",
+    "state_splice",
+    "styled",
+    "ttl_splice",
+    "unified_diff",
+]
 
 
 class Splice(NamedTuple):
@@ -62,7 +73,7 @@ def state_splice(source: SourceMap, pointer: str, node: ExecNode, ttls: Sequence
         {"index": i, "ttl": format_ttl(ms), "name": name}
         for i, (ms, name) in enumerate(zip(ttls, node.state_names, strict=True))
     ]
-    return _member_splice(source, pointer, "state", entries, [key for _, key, _, _ in node.layout()])
+    return member_splice(source, pointer, "state", entries, [key for _, key, _, _ in node.layout()])
 
 
 def option_splice(source: SourceMap, pointer: str, node: ExecNode, key: str, value: str) -> Splice:
@@ -75,13 +86,16 @@ def option_splice(source: SourceMap, pointer: str, node: ExecNode, key: str, val
         key, value: the option.
     """
     if node.configuration:
-        return _member_splice(source, f"{pointer}/configuration", key, value, ())
-    return _member_splice(source, pointer, "configuration", {key: value}, [name for _, name, _, _ in node.layout()])
+        return member_splice(source, f"{pointer}/configuration", key, value, ())
+    return member_splice(source, pointer, "configuration", {key: value}, [name for _, name, _, _ in node.layout()])
 
 
-def _member_splice(source: SourceMap, pointer: str, key: str, value: Any, order: Sequence[str]) -> Splice:
-    """Another value of a key, or the key where it comes in ``order``, else last; the object has some key."""
+def member_splice(source: SourceMap, pointer: str, key: str, value: Any, order: Sequence[str]) -> Splice:
+    """Another value of a key of an object, or the key where it comes in ``order``, else last."""
     keys = list(_value(source, pointer))
+    if not keys:
+        span = _located(source, pointer).value
+        return Splice(span.start, span.end, json.dumps({key: value}, ensure_ascii=False))
     own = source.location(pointer + join_pointer([key]))
     later = [k for k in order[order.index(key) + 1 :] if k in keys] if own is None and key in order else []
     anchor = _located(source, f"{pointer}{join_pointer([later[0] if later else keys[-1]])}")
@@ -96,6 +110,20 @@ def _member_splice(source: SourceMap, pointer: str, key: str, value: Any, order:
     if later:
         return Splice(anchor.key.start, anchor.key.start, f"{name}{colon}{text},{blank}")
     return Splice(anchor.value.end, anchor.value.end, f",{blank}{name}{colon}{text}")
+
+
+def removal_splice(source: SourceMap, pointer: str, key: str) -> Splice:
+    """A key of an object taken out, with the comma that is no longer needed."""
+    keys = list(_value(source, pointer))
+    position = keys.index(key)
+    own = _located(source, pointer + join_pointer([key]))
+    start, end = own.key.start if own.key else own.value.start, own.value.end
+    if position:
+        start = _located(source, pointer + join_pointer([keys[position - 1]])).value.end
+    elif len(keys) > 1:
+        later = _located(source, pointer + join_pointer([keys[1]]))
+        end = later.key.start if later.key else later.value.start
+    return Splice(start, end, "")
 
 
 def _value(source: SourceMap, pointer: str) -> Any:

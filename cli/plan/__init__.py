@@ -11,6 +11,7 @@ from cli.plan.execute import execute
 from cli.plan.explain import explain
 from cli.plan.lint import lint
 from cli.plan.migrate import migrate
+from cli.plan.rebase import rebase
 from cli.plan.set_ttl import set_ttl
 from cli.plan.show import show
 
@@ -27,3 +28,4 @@ plan_app.command("diff")(diff)
 plan_app.command("execute")(execute)
 plan_app.command("migrate")(migrate)
 plan_app.command("set-ttl", no_args_is_help=True)(set_ttl)
+plan_app.command("rebase")(rebase)

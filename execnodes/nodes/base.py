@@ -100,6 +100,8 @@ class ExecNode(PlanModel):
     """Whether exchanging the inputs changes what the operator means."""
     COSMETIC: ClassVar[frozenset[str]] = frozenset()
     """Attributes that may change without changing what the state of this operator means."""
+    ABSENT_MEANS: ClassVar[Mapping[str, Any]] = {}
+    """Keys that plans of older releases do not have, and the value that their absence means."""
     KEEPS_STATE: ClassVar[bool] = False
     """Whether nodes of this type keep state, with or without a TTL."""
     EMITS: ClassVar[ChangelogMode | None] = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from execnodes.changelog import INSERT_ONLY, ChangelogMode, updating
 from execnodes.errors import PlanError
@@ -36,6 +36,7 @@ class Deduplicate(StatefulNode):
     NAME: ClassVar[str] = "stream-exec-deduplicate"
     VERSION: ClassVar[int] = 1
     STATE_NAMES: ClassVar[tuple[str, ...]] = ("deduplicateState",)
+    ABSENT_MEANS: ClassVar[Mapping[str, Any]] = {"outputInsertOnly": False}
     COSMETIC: ClassVar[frozenset[str]] = frozenset({"generate_update_before", "output_insert_only"})
     TAKES: ClassVar[ChangelogMode | None] = INSERT_ONLY
 

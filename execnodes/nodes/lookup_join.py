@@ -32,6 +32,7 @@ class LookupJoin(StatefulNode):
     NAME: ClassVar[str] = "stream-exec-lookup-join"
     VERSION: ClassVar[int] = 1
     STATE_NAMES: ClassVar[tuple[str, ...]] = ("lookupJoinState",)
+    ABSENT_MEANS: ClassVar[Mapping[str, Any]] = {"preferCustomShuffle": False}
     COSMETIC: ClassVar[frozenset[str]] = frozenset({"async_options", "retry_options", "prefer_custom_shuffle"})
 
     join_type: JoinType

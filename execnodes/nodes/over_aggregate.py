@@ -105,6 +105,7 @@ class OverAggregate(ExecNode):
 
     NAME: ClassVar[str] = "stream-exec-over-aggregate"
     VERSION: ClassVar[int] = 1
+    ABSENT_MEANS: ClassVar[Mapping[str, Any]] = {"unboundedOverVersion": 1}
     COSMETIC: ClassVar[frozenset[str]] = frozenset({"unbounded_over_version"})
     KEEPS_STATE: ClassVar[bool] = True
     EMITS: ClassVar[ChangelogMode | None] = INSERT_ONLY

@@ -35,8 +35,10 @@ class _Windowed(ExecNode):
 
     EMITS: ClassVar[ChangelogMode | None] = INSERT_ONLY
 
+    ABSENT_MEANS: ClassVar[Mapping[str, Any]] = {"needRetraction": False}
+
     def meaning(self) -> dict[str, Any]:
-        return {"needRetraction": False, **nameless(super().meaning(), "aggCalls")}
+        return {**self.ABSENT_MEANS, **nameless(super().meaning(), "aggCalls")}
 
     def _refs(self, windowing: Any, grouping: Sequence[int], calls: Sequence[AggCall] = ()) -> Iterator[FieldRef]:
         yield from (FieldRef(f"/grouping/{k}", key) for k, key in enumerate(grouping))

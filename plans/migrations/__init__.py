@@ -17,17 +17,16 @@ import pkgutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Any
 
 from execnodes.graph import FLINK_VERSIONS
+from plans.diff import Verdict
 
 __all__ = [
     "OLDEST",
-    "RANK",
     "Effect",
     "NodeUpgrade",
     "Release",
-    "Verdict",
     "add",
     "is_before",
     "node_upgrades",
@@ -36,13 +35,6 @@ __all__ = [
 
 OLDEST = "1.15"
 """The oldest plans that can be migrated: the versions of nodes begin with Flink 1.15."""
-
-Verdict = Literal["identical", "ttl-only", "rewrite", "reset", "unknown"]
-"""What a step means for state that is already there: it is used as it is; it is judged by another TTL; it has to be
-rewritten; it is lost; nobody can tell."""
-
-RANK: dict[Verdict, int] = {"identical": 0, "ttl-only": 1, "rewrite": 2, "reset": 3, "unknown": 4}
-"""The verdicts from harmless to not."""
 
 JsonNode = dict[str, Any]
 

@@ -22,8 +22,8 @@ def _upgrade(node: dict[str, Any]) -> Iterator[Effect]:
             node.update(members)
             yield Effect(
                 f"{old} is called {new}",
-                "reset",
-                "without its key this side was kept as rows with a count; with it there is one row for each key",
+                "unknown",
+                "with its key a side is kept as one row for each key, and without it as rows with a count",
                 "unknown",
                 "Flink 1.18 and later pass over the old name: their state depends on which release wrote it",
             )

@@ -64,7 +64,7 @@ def test_operators_and_their_states_keep_their_names(name: str) -> None:
     migration = migrate(old(name))
     assert [n.id for n in migration.document.graph.nodes] == [n.id for n in migration.source.graph.nodes]
     before, after = migration.source.uids, migration.document.uids
-    renamed = {c.node_id for c in migration.changes if c.effect.state == "reset"}
+    renamed = {c.node_id for c in migration.changes if c.effect.state == "unknown"}
     assert {i for i in before if before[i] != after[i]} >= renamed
     if migration.state == "identical":
         assert before == after
@@ -120,9 +120,9 @@ def test_keys_of_a_join_are_kept_and_its_state_is_not() -> None:
     migration = migrate(old("1.16-join"))
     (join,) = [n for n in migration.document.graph.nodes if n.title == "join"]
     assert join.to_json()["rightUpsertKeys"] == [[0]]
-    assert migration.state == "reset"
+    assert migration.state == "unknown"
     assert migration.flink_state == "unknown"
-    assert "reset (lost in part)" in notes(migration)[0]
+    assert "unknown (not known)" in notes(migration)[0]
 
 
 def test_keys_nobody_knows_and_descriptions_stay() -> None:

@@ -1,0 +1,110 @@
+"""``stateplan plan rebase``."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.console import Console
+from cli.options import DebugOption, Format, InitOption, QuietOption, SettingsOption, run, settings
+
+if TYPE_CHECKING:
+    from plans.document import PlanDocument
+    from plans.rebase import Rebase
+
+__all__ = ["rebase"]
+
+
+class ReportFormat(StrEnum):
+    """Formats of the report."""
+
+    TEXT = "text"
+    JSON = "json"
+    MARKDOWN = "markdown"
+
+
+class Winner(StrEnum):
+    """Whose value is taken where an edit conflicts."""
+
+    OURS = "ours"
+    THEIRS = "theirs"
+
+
+def rebase(
+    pairs: SettingsOption,
+    ours: Annotated[str, typer.Option("--ours", metavar="PLAN", help="The edited plan.")],
+    base: Annotated[
+        str | None,
+        typer.Option(
+            "--base", metavar="PLAN", help="The plan before the edits; may be left out when stateplan compiled it."
+        ),
+    ] = None,
+    sql: Annotated[
+        str | None, typer.Option("--sql", metavar="SCRIPT", help="The new SQL: tables, settings and one query.")
+    ] = None,
+    theirs: Annotated[
+        str | None, typer.Option("--theirs", metavar="PLAN", help="In place of --sql: the plan it compiles to.")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="PLAN", help="Path or URL of the new plan.")
+    ] = None,
+    conflict: Annotated[
+        Winner | None, typer.Option("--conflict", help="Whose value is taken where an edit conflicts.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done; write nothing.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing plan.")] = False,
+    init: InitOption = None,
+    output: Annotated[ReportFormat, typer.Option("--format", help="The report's format.")] = ReportFormat.TEXT,
+    quiet: QuietOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Carry the edits of a plan over to the plan of newer SQL, three-way; list those that conflict or are lost."""
+    if (sql is None) == (theirs is None):
+        raise typer.BadParameter("either --sql SCRIPT or --theirs PLAN says what the new plan is")
+    if theirs is not None and (init is not None or pairs):
+        raise typer.BadParameter("--init and -D are for --sql")
+    if target is None and not dry_run:
+        raise typer.BadParameter("where to? -o PLAN writes the new plan, --dry-run only says what would be done")
+
+    def work(console: Console) -> None:
+        from plans.document import PlanDocument
+        from plans.rebase import rebase
+
+        new = PlanDocument.load(theirs) if theirs is not None else _compiled(console, settings(pairs), init, sql or "")
+        old = PlanDocument.load(base) if base is not None else None
+        done = rebase(old, PlanDocument.load(ours), new, conflict.value if conflict else None)
+        _report(console, done, output)
+        if done.conflicts and not dry_run:
+            raise _undecided(len(done.conflicts))
+        if target is not None and not dry_run:
+            done.document.write(target, overwrite=overwrite)
+            console.note(f"written to {target}")
+
+    run(Format.JSON if output is ReportFormat.JSON else Format.TEXT, quiet, debug, work)
+
+
+def _compiled(console: Console, options: dict[str, str], init: str | None, sql: str) -> PlanDocument:
+    from cli.session import Session
+
+    return Session(console, options, init).compiled(sql)
+
+
+def _report(console: Console, done: Rebase, output: ReportFormat) -> None:
+    from plans.rebase.report import to_json, to_markdown, to_text
+
+    console.show((to_markdown if output is ReportFormat.MARKDOWN else to_text)(done), to_json(done))
+    lost = len(done.having("lost"))
+    if lost:
+        console.warning(f"{lost} {'edit is' if lost == 1 else 'edits are'} lost: see the report")
+
+
+def _undecided(count: int) -> Exception:
+    from execnodes.errors import PlanError
+
+    return PlanError(
+        "PLAN153",
+        f"{count} {'edit conflicts' if count == 1 else 'edits conflict'} with the new SQL; nothing was written",
+        expected="--conflict ours to keep the edits, or --conflict theirs to keep what the SQL compiles to",
+    )

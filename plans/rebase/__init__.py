@@ -1,0 +1,315 @@
+"""The edits of one plan carried over to another that was compiled from newer SQL: a three-way merge.
+
+``base`` is the plan as it was compiled, ``ours`` the same with somebody's edits, ``theirs`` what the new SQL compiles
+to. What differs between base and ours is an edit, whatever it is: a TTL, an option of a table, a suppressed lint rule.
+Each is made in theirs at the operator's counterpart, unless theirs has another value there than base: then the edit
+conflicts, and somebody has to decide. An edit of an operator that has no counterpart, or more than one that could be
+it, is lost.
+
+Error codes: PLAN150 to PLAN155.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from execnodes.errors import Place, PlanError
+from execnodes.nodes.base import ExecNode
+from plans.document import PlanDocument
+from plans.jsontext import join_pointer
+from plans.rebase.apply import Member, with_members
+from plans.rebase.edits import ABSENT, Path, Values, compiled_values, find, label, same, text, values
+from plans.rebase.matching import By, Partner, edited_partners, partners
+
+__all__ = ["Edit", "Rebase", "Side", "Status", "rebase"]
+
+Status = Literal["carried", "already", "conflict", "lost"]
+"""Of an edit: it is made in the new plan; the new plan has the value already; the new plan has a third value; there is
+nowhere to make it."""
+
+Side = Literal["ours", "theirs"]
+"""Whose value wins where an edit conflicts."""
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One edit and what became of it.
+
+    Attributes:
+        status: see :data:`Status`.
+        operator: title and id of the edited operator.
+        field: what was edited, in words.
+        base, ours, theirs: the three values as text; ``theirs`` is None when the edit is lost.
+        place: of the value in the edited plan.
+        theirs_place: of the value in the new plan, where that has it.
+        counterpart: title and id of the operator in the new plan.
+        by: how the counterpart was found.
+        reason: why it is lost, or how a conflict was resolved.
+    """
+
+    status: Status
+    operator: str
+    field: str
+    base: str
+    ours: str
+    theirs: str | None
+    place: Place
+    theirs_place: Place | None = None
+    counterpart: str | None = None
+    by: By | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class _Found:
+    """An edit before it is judged."""
+
+    node: ExecNode
+    path: Path
+    base: Any
+    ours: Any
+
+
+@dataclass(frozen=True)
+class _Change:
+    """A value to be put into the new plan; an edit may turn out to be one."""
+
+    node: ExecNode
+    path: Path
+    value: Any
+
+
+@dataclass(frozen=True)
+class Rebase:
+    """The new plan with the edits.
+
+    Attributes:
+        document: the new plan with the edits that are carried over; where one conflicts, the new plan's own value.
+        edits: all edits, in the order of the edited plan.
+        notes: what could not be looked at.
+    """
+
+    document: PlanDocument
+    edits: tuple[Edit, ...]
+    notes: tuple[str, ...] = ()
+
+    def having(self, status: Status) -> tuple[Edit, ...]:
+        """The edits with a status."""
+        return tuple(edit for edit in self.edits if edit.status == status)
+
+    @property
+    def conflicts(self) -> tuple[Edit, ...]:
+        """Edits that somebody has to decide about."""
+        return self.having("conflict")
+
+
+def rebase(base: PlanDocument | None, ours: PlanDocument, theirs: PlanDocument, conflict: Side | None = None) -> Rebase:
+    """Carries the edits of a plan over to one that was compiled anew.
+
+    Args:
+        base: the plan as it was compiled; None when ``ours`` says itself what the compiler wrote, as it does of TTLs.
+        ours: the edited plan.
+        theirs: the plan compiled anew.
+        conflict: whose value is taken where an edit conflicts; without it such an edit stays a conflict.
+
+    Returns:
+        The merged plan, with every edit.
+
+    Raises:
+        PlanError: PLAN150 (``base`` and ``ours`` are different plans), PLAN151 (there is no ``base``, and ``ours`` does
+            not say what was compiled), PLAN152 (with the edits the new plan would not be valid).
+    """
+    merge = _Merge(base, ours, theirs, conflict)
+    edits = tuple(merge.edits())
+    return Rebase(merge.merged(), edits, tuple(merge.notes))
+
+
+class _Merge:
+    def __init__(
+        self, base: PlanDocument | None, ours: PlanDocument, theirs: PlanDocument, conflict: Side | None
+    ) -> None:
+        self.base, self.ours, self.theirs, self.conflict = base, ours, theirs, conflict
+        self.notes: list[str] = []
+        self.changes: list[_Change] = []
+        self.drafts: dict[int, dict[str, Any]] = {}
+        """What the changed nodes of the new plan look like so far, by id."""
+        self.origins = edited_partners(base, ours) if base is not None else {}
+        self._check()
+        self.partners = partners(base if base is not None else ours, theirs)
+
+    def _check(self) -> None:
+        nodes = self.ours.graph.nodes
+        if self.base is None:
+            if any(n.states and not n.compiled_ttls for n in nodes):
+                raise PlanError(
+                    "PLAN151",
+                    "the edited plan does not say what was compiled, so its edits cannot be told",
+                    place=self.ours.place(""),
+                    expected="--base with the plan as it was before the edits",
+                    hint="plans compiled by stateplan say what TTLs they were compiled with; this one was not",
+                )
+            self.notes.append("without the plan as it was compiled, only edits of states and suppressions are known")
+        elif 2 * len(self.origins) < len(nodes):
+            raise PlanError(
+                "PLAN150",
+                f"only {len(self.origins)} of the {len(nodes)} operators of the edited plan are in the base",
+                place=self.ours.place("/nodes"),
+                expected="as --base the plan that was edited, as it was before",
+            )
+
+    # what was edited
+
+    def edits(self) -> Iterator[Edit]:
+        """Every edit, judged; what is to be done to the new plan is noted in ``changes``."""
+        for node in self.ours.graph.nodes:
+            origin = self._origin(node)
+            if origin is None:
+                yield self._whole(self.ours, node, "the operator", "nothing", "there", "it was added by hand")
+                continue
+            before, source = origin
+            after = values(node)
+            if not node.states and not source.states:  # the TTL is that of the configuration, and edited there
+                before, after = ({k: v for k, v in found.items() if k != "state"} for found in (before, after))
+            for path, was, now in find(before, after):
+                yield self._judged(_Found(node, path, was, now), self.partners.get(source.id))
+        if self.base is not None:
+            kept = {partner.node.id for partner in self.origins.values()}
+            for node in self.base.graph.nodes:
+                if node.id not in kept:
+                    yield self._whole(self.base, node, "the operator", "there", "nothing", "it was removed by hand")
+
+    def _origin(self, node: ExecNode) -> tuple[Values, ExecNode] | None:
+        """The values of a node as it was compiled, and the node whose counterpart is looked for."""
+        if self.base is None:
+            return compiled_values(node), node
+        origin = self.origins.get(node.id)
+        return None if origin is None else (values(origin.node), origin.node)
+
+    def _whole(self, document: PlanDocument, node: ExecNode, field: str, base: str, ours: str, reason: str) -> Edit:
+        place = document.place(document.graph.pointer(node))
+        return Edit("lost", _name(node), field, base, ours, None, place, reason=reason)
+
+    # what becomes of it
+
+    def _judged(self, found: _Found, partner: Partner | None) -> Edit:
+        edit = Edit(
+            "lost",
+            _name(found.node),
+            label(found.path, found.node),
+            text(found.base),
+            text(found.ours),
+            None,
+            self._place(self.ours, found.node, found.path),
+        )
+        if partner is None:
+            return replace(edit, reason=self._why_lost(found.node))
+        place = self._place(self.theirs, partner.node, found.path)
+        edit = replace(edit, counterpart=_name(partner.node), by=partner.by, theirs_place=place)
+        theirs = _value(values(partner.node), found.path)
+        if found.path[0] == "state" and found.path[2:] != ("ttl",) and not partner.node.states:
+            theirs = _NOWHERE
+        if theirs is _NOWHERE:
+            if found.base is not ABSENT or found.path[0] == "state":
+                return replace(edit, reason=f"{edit.counterpart} of the new plan has no {edit.field}")
+            theirs = ABSENT
+        edit = replace(edit, theirs=text(theirs))
+        if same(theirs, found.ours, found.path):
+            return replace(edit, status="already")
+        if same(theirs, found.base, found.path):
+            self.changes.append(_Change(partner.node, found.path, found.ours))
+            return replace(edit, status="carried")
+        if self.conflict == "ours":
+            self.changes.append(_Change(partner.node, found.path, found.ours))
+            return replace(edit, status="carried", reason=f"in place of {edit.theirs}, as asked for")
+        if self.conflict == "theirs":
+            return replace(edit, status="already", reason=f"{edit.theirs} is kept, as asked for")
+        return replace(edit, status="conflict")
+
+    def _place(self, document: PlanDocument, node: ExecNode, path: Path) -> Place:
+        there = self._state_path(node, path) if path[0] == "state" else path
+        return document.place(document.graph.pointer(node) + join_pointer(there))
+
+    @staticmethod
+    def _state_path(node: ExecNode, path: Path) -> Path:
+        """The path with the position of a state's entry in place of its index."""
+        entries: Sequence[Any] = getattr(node, "state", ())
+        position = next((p for p, entry in enumerate(entries) if str(entry.index) == path[1]), None)
+        return ("state",) if position is None else ("state", str(position), *path[2:])
+
+    def _why_lost(self, node: ExecNode) -> str:
+        taken = {partner.node.id for partner in self.partners.values()}
+        others = [n for n in self.theirs.graph.nodes if n.name == node.name and n.id not in taken]
+        if not others:
+            return f"the new plan has no {node.title} that could be it"
+        listed = ", ".join(str(n.id) for n in others[:8]) + (", ..." if len(others) > 8 else "")
+        return f"it is not certain which {node.title} of the new plan it is; not told apart: {listed}"
+
+    # the new plan
+
+    def merged(self) -> PlanDocument:
+        """The new plan with the changes in its text; every other byte of it stays.
+
+        Raises:
+            PlanError: PLAN152, when that is not a valid plan.
+        """
+        document = self.theirs
+        try:
+            document = with_members(document, (member for c in self.changes for member in self._members(c)))
+            for change in self.changes:
+                if change.path[0] == "state" and change.path[2:] == ("ttl",) and not change.node.states:
+                    document = document.set_ttl(change.node.id, int(change.path[1]), change.value)
+        except PlanError as error:
+            raise PlanError(
+                "PLAN152",
+                f"with the edits the new plan would not be valid: {error.message}",
+                place=error.place,
+                expected=error.expected,
+                hint=error.hint,
+            ) from error
+        return document
+
+    def _members(self, change: _Change) -> Iterator[Member]:
+        """The keys to set in the text for one change."""
+        at = self.theirs.graph.pointer(change.node)
+        if change.path[0] == "state":
+            if change.node.states:
+                path = self._state_path(change.node, change.path)
+                yield Member(at + join_pointer(path[:-1]), path[-1], change.value)
+            return
+        draft: Any = self.drafts.setdefault(change.node.id, copy.deepcopy(change.node.to_json()))
+        *way, last = change.path
+        depth = 0
+        while depth < len(way) and isinstance(draft.get(way[depth]), dict):
+            draft = draft[way[depth]]
+            depth += 1
+        value, key = change.value, change.path[depth]
+        if value is not ABSENT:
+            for name in reversed(change.path[depth + 1 :]):
+                value = {name: value}
+            draft[key] = value
+        elif depth < len(way) or draft.pop(last, ABSENT) is ABSENT:
+            return
+        order = () if depth else tuple(name for _, name, _, _ in change.node.layout())
+        yield Member(at + join_pointer(change.path[:depth]), key, value, order)
+
+
+_NOWHERE: Any = object()
+
+
+def _value(data: Values, path: Path) -> Any:
+    """The value at a path; ABSENT when only its last key is missing, _NOWHERE when there is no object to hold it."""
+    found: Any = data
+    for depth, key in enumerate(path):
+        if not isinstance(found, dict):
+            return _NOWHERE
+        if key not in found:
+            return ABSENT if depth == len(path) - 1 else _NOWHERE
+        found = found[key]
+    return found
+
+
+def _name(node: ExecNode) -> str:
+    return f"{node.id} ({node.title})"

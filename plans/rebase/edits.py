@@ -1,0 +1,122 @@
+"""What somebody edited in a plan, found by comparing it with the plan as it was compiled, value by value."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from execnodes.nodes.base import STATE_TTL, ExecNode
+from execnodes.ttl import format_ttl, parse_ttl
+from plans.facts import KEY
+
+__all__ = ["ABSENT", "Path", "Values", "compiled_values", "find", "label", "same", "text", "values"]
+
+ABSENT: Any = object()
+"""In place of a value: there is none."""
+
+Path = tuple[str, ...]
+Values = Mapping[str, Any]
+"""The JSON of a node as it is compared, its states by index."""
+
+_COMPILED = ("uid", "compiledTtl", "formatVersion", "sql", "sqlHash", "schemaHashes")
+"""Keys of our additions that the compiler writes and nobody edits."""
+
+_STATE_FIELDS = {
+    "updateType": "OnCreateAndWrite",
+    "visibility": "NeverReturnExpired",
+    "timeCharacteristic": "ProcessingTime",
+}
+"""Fields of a state entry besides its TTL, with their defaults (FLIP-25)."""
+
+_REX = frozenset({"INPUT_REF", "LITERAL", "CALL", "FIELD_ACCESS", "CORREL_VARIABLE", "PATTERN_INPUT_REF"})
+
+
+def values(node: ExecNode) -> Values:
+    """A node as it is compared: without its id and what the compiler notes; of states what counts now."""
+    data = {key: value for key, value in node.to_json().items() if key not in ("id", "state", KEY)}
+    data["state"] = _states(node, node.ttls())
+    data[KEY] = {key: value for key, value in (node.stateplan or {}).items() if key not in _COMPILED}
+    return data
+
+
+def compiled_values(node: ExecNode) -> Values:
+    """The same node as the compiler wrote it, as far as it says so itself: TTLs, and what no compiler writes."""
+    compiled = node.compiled_ttls
+    ttls = tuple(entry.ttl for entry in compiled) if compiled else node.ttls()
+    state = {index: {**_STATE_FIELDS, "ttl": entry["ttl"]} for index, entry in _states(node, ttls).items()}
+    own = {key: value for key, value in (node.stateplan or {}).items() if key not in (*_COMPILED, "suppress")}
+    return {**values(node), "state": state, KEY: own}
+
+
+def _states(node: ExecNode, ttls: tuple[int, ...]) -> dict[str, dict[str, Any]]:
+    found = {}
+    for index, ttl in enumerate(ttls):
+        entry = node.states[index].to_json() if index < len(node.states) else {}
+        fields = {key: entry.get(key) or default for key, default in _STATE_FIELDS.items()}
+        found[str(index)] = {"ttl": format_ttl(ttl), **fields}
+    return found
+
+
+def find(base: Values, ours: Values) -> Iterator[tuple[Path, Any, Any]]:
+    """(path, value in base, value in ours) of what differs: the innermost values; expressions and lists whole."""
+    yield from _differences(base, ours, ())
+
+
+def _differences(base: Any, ours: Any, path: Path) -> Iterator[tuple[Path, Any, Any]]:
+    if _is_object(ours) and (_is_object(base) or base is ABSENT):
+        inner = {} if base is ABSENT else base
+        for key in dict.fromkeys((*inner, *ours)):
+            yield from _differences(inner.get(key, ABSENT), ours.get(key, ABSENT), (*path, key))
+    elif not same(base, ours, path):
+        yield path, base, ours
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict) and value.get("kind") not in _REX
+
+
+def same(one: Any, other: Any, path: Path) -> bool:
+    """Whether two values mean the same: TTLs by their length, others by type and value."""
+    if one is ABSENT or other is ABSENT:
+        return one is other
+    if path[-1] == STATE_TTL and isinstance(one, str) and isinstance(other, str):
+        return parse_ttl(one) == parse_ttl(other)
+    return type(one) is type(other) and bool(one == other)
+
+
+@dataclass(frozen=True)
+class _Label:
+    """Names for people of the first keys of a path."""
+
+    start: Path
+    text: str
+
+
+_LABELS = (
+    _Label(("scanTableSource", "table", "resolvedTable", "options"), "option "),
+    _Label(("dynamicTableSink", "table", "resolvedTable", "options"), "option "),
+    _Label(("configuration",), "configuration "),
+    _Label((KEY, "suppress"), "suppression of "),
+)
+
+
+def label(path: Path, node: ExecNode) -> str:
+    """What a value is called: the name of a state for its TTL, ``option path``, else the keys on the way to it."""
+    if path[0] == "state" and len(path) == 3:
+        index = int(path[1])
+        name = node.state_names[index] if index < len(node.state_names) else f"state {index}"
+        return name if path[2] == "ttl" else f"{name} {path[2]}"
+    for found in _LABELS:
+        if path[: len(found.start)] == found.start and len(path) > len(found.start):
+            return found.text + ".".join(path[len(found.start) :])
+    return ".".join(path)
+
+
+def text(value: Any) -> str:
+    """A value for people, at most 80 characters."""
+    if value is ABSENT:
+        return "nothing"
+    found = value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
+    return found if len(found) <= 80 else found[:77] + "..."
