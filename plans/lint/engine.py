@@ -15,7 +15,8 @@ from plans.document import PlanDocument
 from plans.lint.rule import Problem, Rule, SetTtl, Severity, Unsuppress
 from plans.lint.rules import all_rules
 from plans.lint.subject import Subject, operator, outlives
-from plans.lint.suppress import accepted, unsuppress
+from plans.lint.suppress import unsuppress
+from plans.lint.suppressed import accepted
 
 __all__ = ["Applied", "Finding", "Report", "advice", "choose", "fix", "lint", "severities_of"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,7 +14,7 @@ from execnodes.ttl import NEVER
 from plans.changelog import changelog_modes
 from plans.document import PlanDocument
 
-__all__ = ["State", "Subject", "longest", "operator", "outlives", "siblings"]
+__all__ = ["Origin", "State", "Subject", "longest", "operator", "outlives", "siblings", "states_of"]
 
 _PER_INPUT = frozenset({"join", "multi-join", "temporal-join"})
 """Operators with a state for each input; of others all states are of the first input."""
@@ -49,6 +49,14 @@ class State:
 
     def __str__(self) -> str:
         return f"{self.name} of {self.operator}"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A time, ms, and the operator it comes from."""
+
+    node: ExecNode
+    millis: int
 
 
 def operator(node: ExecNode) -> str:
@@ -112,6 +120,23 @@ class Subject:
         """Of those, the one that lives longest; None when there is none."""
         found = self.in_front(state)
         return longest(found) if found else None
+
+    def carried(
+        self, value: Callable[[ExecNode], int], stops: Callable[[ExecNode], bool] = lambda _: False
+    ) -> dict[int, Origin]:
+        """The largest ``value`` (ms, 0 for none) of the operators in front of each, by id; ``stops`` ends its way."""
+        arrives: dict[int, Origin] = {}
+        leaves: dict[int, Origin] = {}
+        for node in self.graph.nodes:
+            found = [leaves[source.id] for source in self.graph.inputs(node) if source.id in leaves]
+            if found:
+                arrives[node.id] = max(found, key=lambda origin: origin.millis)
+            own = value(node)
+            if own:
+                leaves[node.id] = Origin(node, own)
+            elif found and not stops(node):
+                leaves[node.id] = arrives[node.id]
+        return arrives
 
     def _nearest(self, edge: tuple[int, int]) -> tuple[State, ...]:
         known = self._nearest_known.get(edge)

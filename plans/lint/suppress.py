@@ -19,18 +19,10 @@ from plans.document import PlanDocument
 from plans.facts import KEY, SUPPRESS
 from plans.jsontext import Location, SourceMap, join_pointer
 from plans.lint.rules import all_rules
+from plans.lint.suppressed import accepted
 from plans.splices import styled
 
-__all__ = ["POINTER", "accepted", "check_code", "operators", "suppress", "unsuppress"]
-
-POINTER = f"/{KEY}/{SUPPRESS}"
-"""Where a node has its suppressions."""
-
-
-def accepted(node: ExecNode) -> dict[str, Any]:
-    """Code to reason, as the node has it; empty where it has none or something else than an object."""
-    found = (node.stateplan or {}).get(SUPPRESS)
-    return found if isinstance(found, dict) else {}
+__all__ = ["check_code", "operators", "suppress", "unsuppress"]
 
 
 def operators(graph: ExecGraph, selector: str) -> tuple[ExecNode, ...]:
@@ -120,16 +112,17 @@ def unsuppress(document: PlanDocument, node_id: int, code: str) -> PlanDocument:
     """
     at = _pointer(document, node_id)
     node = document.graph.node(node_id)
-    if code not in accepted(node):
+    known = accepted(node, every=True)
+    if code not in known:
         raise PlanError(
             "PLAN133",
             f"the node {node_id} ({node.title}) has no suppression of {code!r:.60}",
             place=document.place(at),
-            expected="one of " + ", ".join(accepted(node)) if accepted(node) else "a node with suppressions",
+            expected="one of " + ", ".join(known) if known else "a node with suppressions",
         )
     path: list[str] = [KEY, SUPPRESS, code]
     extra = node.stateplan or {}
-    if len(accepted(node)) == 1:
+    if len(known) == 1:
         path = [KEY, SUPPRESS] if len(extra) > 1 else [KEY]
     return _with_text(document, _without_member(document.text, at + join_pointer(path)))
 

@@ -9,7 +9,7 @@ import pytest
 from execnodes.errors import PlanError
 from plans.document import PlanDocument
 from plans.lint import operators, suppress, unsuppress
-from plans.lint.suppress import accepted
+from plans.lint.suppressed import accepted
 from tests.plans.conftest import DATA
 
 TEXT = (DATA / "join" / "plan.json").read_text()

@@ -1,0 +1,204 @@
+"""Which fields of updates must be the same when they are taken back, and which are not.
+
+Source: Flink's ``StreamNonDeterministicUpdatePlanVisitor``, without what only its physical plan knows (whether a table
+that is looked up changes, whether a function of a user is deterministic).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from execnodes.nodes.base import ExecNode
+from execnodes.rex import Call, Rex, input_refs
+from plans.lint.lineage import primary_key
+from plans.lint.subject import Subject
+
+__all__ = ["Varying", "varying"]
+
+_VARYING = frozenset(
+    {
+        "RAND",
+        "RAND_INTEGER",
+        "UUID",
+        "NOW",
+        "CURRENT_TIMESTAMP",
+        "CURRENT_ROW_TIMESTAMP",
+        "CURRENT_DATE",
+        "CURRENT_TIME",
+        "LOCALTIME",
+        "LOCALTIMESTAMP",
+        "PROCTIME",
+        "PROCTIME_MATERIALIZE",
+        "CURRENT_WATERMARK",
+    }
+)
+
+Fields = frozenset[int]
+
+
+@dataclass(frozen=True)
+class Varying:
+    """Something that is not the same when a row is taken back.
+
+    Attributes:
+        node: the operator that makes it.
+        what: in words, such as ``UUID()``.
+        field: the name of the field that holds it, None for a condition.
+        pointer: where it stands in the node.
+    """
+
+    node: ExecNode
+    what: str
+    field: str | None
+    pointer: str
+
+
+def varying(subject: Subject) -> Iterator[Varying]:
+    """What varies in updates of a plan, and is needed to take rows back; inputs before their consumers."""
+    graph = subject.graph
+    needed: dict[int, Fields] = {}
+    found: dict[int, list[Varying]] = {}
+    for node in reversed(graph.nodes):
+        wanted = needed.get(node.id, frozenset())
+        updated = [subject.retracts(node, position) for position in range(len(graph.inputs(node)))]
+        if not graph.inputs(node):
+            found[node.id] = list(_metadata(subject, node, wanted))
+        elif any(updated) and (wanted or node.title == "sink"):
+            found[node.id] = list(_made_here(node, wanted, len(graph.input_types(node)[0].fields)))
+        for position, source in enumerate(graph.inputs(node)):
+            if updated[position] and (wanted or node.title == "sink"):
+                fields = _asks(subject, node, position, wanted)
+                needed[source.id] = needed.get(source.id, frozenset()) | fields
+    for node in graph.nodes:
+        yield from found.get(node.id, ())
+
+
+def _calls(rex: Rex, pointer: str) -> Iterator[tuple[str, str]]:
+    """The varying calls in an expression, and where each has its name."""
+    if isinstance(rex, Call):
+        name = rex.name
+        if name in _VARYING or (name == "UNIX_TIMESTAMP" and not rex.operands):
+            yield f"{name}()", f"{pointer}/internalName"
+        varies = rex.function is not None and not rex.function.deterministic
+        if varies:
+            yield f"{name}()", pointer
+    for position, operand in enumerate(rex.children):
+        yield from _calls(operand, f"{pointer}/operands/{position}")
+
+
+def _made_here(node: ExecNode, wanted: Fields, width: int) -> Iterator[Varying]:
+    names = [f.name for f in node.output_type.fields]
+    if node.title == "calc":
+        for field in sorted(wanted):
+            for what, pointer in _calls(node.projection[field], f"/projection/{field}"):  # type: ignore[attr-defined]
+                yield Varying(node, what, names[field], pointer)
+        condition = getattr(node, "condition", None)
+        for what, pointer in _calls(condition, "/condition") if condition is not None else ():
+            yield Varying(node, what, None, pointer)
+    elif node.title == "lookup-join" and not getattr(node, "require_upsert_materialize", False):
+        for field in sorted(f for f in wanted if f >= width)[:1]:
+            yield Varying(node, "the row that is looked up", names[field], "/temporalTable")
+
+
+def _metadata(subject: Subject, node: ExecNode, wanted: Fields) -> Iterator[Varying]:
+    """Metadata of a table with changes: of another event than the row that is taken back."""
+    spec = getattr(node, "scan_table_source", None)
+    mode = subject.modes.get(node.id)
+    if spec is None or mode is None or len(mode) < 2:
+        return
+    for number, ability in enumerate(spec.abilities):
+        read = getattr(ability, "metadata_keys", ())
+        first = len(node.output_type.fields) - len(read)
+        for position, key in enumerate(read):
+            if first + position in wanted:
+                name = node.output_type.fields[first + position].name
+                pointer = f"/scanTableSource/abilities/{number}/metadataKeys/{position}"
+                yield Varying(node, f"the metadata '{key}'", name, pointer)
+
+
+def _asks(subject: Subject, node: ExecNode, position: int, wanted: Fields) -> Fields:
+    """The fields of an input that must be the same when a row is taken back."""
+    every = frozenset(range(len(subject.graph.input_types(node)[position].fields)))
+    ask = _BY_TITLE.get(node.title)
+    return (ask(subject, node, position, wanted, every) if ask is not None else frozenset()) & every
+
+
+def _refs(*expressions: Rex | None) -> Fields:
+    return frozenset(index for rex in expressions if rex is not None for index in input_refs(rex))
+
+
+def _sink(subject: Subject, node: Any, position: int, wanted: Fields, every: Fields) -> Fields:
+    key = frozenset(primary_key(node))
+    if not key:
+        return every
+    if not node.require_upsert_materialize:
+        return key
+    return key | frozenset(node.input_upsert_key) if node.input_upsert_key else every
+
+
+def _calc(subject: Subject, node: Any, position: int, wanted: Fields, every: Fields) -> Fields:
+    return _refs(*(node.projection[field] for field in wanted), node.condition)
+
+
+def _expand(subject: Subject, node: Any, position: int, wanted: Fields, every: Fields) -> Fields:
+    return _refs(*(row[field] for row in node.projects for field in wanted))
+
+
+def _same(subject: Subject, node: Any, position: int, wanted: Fields, every: Fields) -> Fields:
+    return wanted
+
+
+def _all(subject: Subject, node: Any, position: int, wanted: Fields, every: Fields) -> Fields:
+    return every
+
+
+def _aggregate(subject: Subject, node: Any, position: int, wanted: Fields, every: Fields) -> Fields:
+    used = {argument for call in node.agg_calls for argument in call.arg_list}
+    used |= {call.filter_arg for call in node.agg_calls if call.filter_arg >= 0}
+    return frozenset(used | set(node.grouping))
+
+
+def _join(subject: Subject, node: Any, position: int, wanted: Fields, every: Fields) -> Fields:
+    spec = node.join_spec
+    upsert_keys = (node.left_upsert_keys, node.right_upsert_keys)[position]
+    if not upsert_keys:
+        return every
+    offset = len(subject.graph.input_types(node)[0].fields) if position else 0
+    mine = {field - offset for field in wanted | _refs(spec.non_equi_condition) if field >= offset}
+    smallest = min(upsert_keys, key=len)
+    return frozenset(mine | set(smallest) | set(spec.right_keys if position else spec.left_keys))
+
+
+def _rank(subject: Subject, node: Any, position: int, wanted: Fields, every: Fields) -> Fields:
+    key = getattr(node.rank_strategy, "primary_keys", None)
+    if not key:
+        return every
+    order = {field.index for field in node.order_by.fields}
+    return wanted | frozenset(key) | frozenset(node.partition.fields) | frozenset(order)
+
+
+def _normalize(subject: Subject, node: Any, position: int, wanted: Fields, every: Fields) -> Fields:
+    return frozenset(node.unique_keys) | _refs(node.filter_condition)
+
+
+def _lookup(subject: Subject, node: Any, position: int, wanted: Fields, every: Fields) -> Fields:
+    return wanted | frozenset(key.index for key in node.lookup_keys.values() if key.index is not None)
+
+
+_BY_TITLE: dict[str, Callable[[Subject, Any, int, Fields, Fields], Fields]] = {
+    "sink": _sink,
+    "calc": _calc,
+    "expand": _expand,
+    **dict.fromkeys(("exchange", "union", "watermark-assigner", "mini-batch-assigner", "drop-update-before"), _same),
+    **dict.fromkeys(("correlate", "sort"), _same),
+    **dict.fromkeys(("group-aggregate", "local-group-aggregate", "python-group-aggregate"), _aggregate),
+    **dict.fromkeys(("group-table-aggregate",), _aggregate),
+    **dict.fromkeys(("global-group-aggregate", "incremental-group-aggregate", "multi-join"), _all),
+    "join": _join,
+    **dict.fromkeys(("rank", "limit", "sort-limit"), _rank),
+    "changelog-normalize": _normalize,
+    "lookup-join": _lookup,
+}
+"""What each operator asks of the inputs that bring updates; of others, which get none or are not known, nothing."""

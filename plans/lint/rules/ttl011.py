@@ -1,0 +1,91 @@
+"""State grows without end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
+
+from execnodes.nodes.base import ExecNode
+from execnodes.ttl import NEVER
+from plans.lint.lineage import keys
+from plans.lint.rule import Problem, Rule, Severity
+from plans.lint.subject import State, Subject
+
+__all__ = ["EndlessState"]
+
+_BOUNDED = frozenset({"values", "replay", "jdbc", "hbase-1.4", "hbase-2.2"})
+"""Connectors whose tables end. Of a table whose options the plan does not hold, nothing is known."""
+
+
+class EndlessState(Rule):
+    """State that never expires is filled from a source that never ends.
+
+    Anti-pattern: a join or a GROUP BY of insert-only streams, with no TTL anywhere.
+
+    Why: every new key, and for joins every row, is kept for ever. The job gets slower and its checkpoints larger, until
+    it stops. State behind updates and deletions is not meant: rows leave it as they leave the table.
+
+    Best practice: a TTL longer than rows of a key are apart: in the plan (`plan set-ttl`), as a hint, or for
+    all of it with `table.exec.state.ttl`. Or windows, interval joins and temporal joins, which know when a row is no
+    longer needed. How long is long enough, only the data tells, so there is no fix. Where the keys are known to be
+    few, suppress this and say so.
+
+    Source: Flink's documentation, "Performance tuning" and "State management" of streaming SQL (operators with state
+    that is kept for ever by default).
+    """
+
+    CODE: ClassVar[str] = "TTL011"
+    NAME: ClassVar[str] = "endless-state"
+    SEVERITY: ClassVar[Severity] = Severity.ADVICE
+
+    def check(self, subject: Subject) -> Iterator[Problem]:
+        endless = _endless(subject)
+        for state in subject.all_states():
+            source = endless.get(subject.graph.inputs(state.node)[state.input].id)
+            if state.ttl == NEVER and source is not None and _grows(subject, state):
+                yield Problem(
+                    state.node,
+                    f"{state} never expires, and {source} never ends",
+                    'set its TTL, or "table.exec.state.ttl" for all states, to longer than rows of a key are apart',
+                    state=state.index,
+                )
+
+
+def _endless(subject: Subject) -> dict[int, str]:
+    """The operators that rows of a source without end reach, by id, with the name of its table."""
+    out: dict[int, str] = {}
+    for node in subject.nodes:
+        reached = next((out[source.id] for source in subject.graph.inputs(node) if source.id in out), None)
+        spec = getattr(node, "scan_table_source", None)
+        table = spec.table.resolved_table if spec is not None else None
+        if spec is not None and table is not None and table.options and not _ends(table.options):
+            reached = spec.table.summary.rpartition(".")[2]
+        if reached is not None and node.title not in ("limit", "sort-limit"):
+            out[node.id] = reached
+    return out
+
+
+def _ends(options: Mapping[str, str]) -> bool:
+    """Whether a table is read to an end. Connectors that are not known stream, as nearly all of Flink's do."""
+    connector = options.get("connector", "")
+    if connector == "filesystem":
+        return "source.monitor-interval" not in options
+    if connector == "values":  # of Flink's own tests
+        return options.get("bounded", "true") == "true"
+    if connector == "datagen":
+        kinds = [v for k, v in options.items() if k.startswith("fields.") and k.endswith(".kind")]
+        return "number-of-rows" in options or "sequence" in kinds
+    if connector in ("kafka", "upsert-kafka"):
+        return options.get("scan.bounded.mode", "unbounded") != "unbounded"
+    return connector in _BOUNDED
+
+
+def _grows(subject: Subject, state: State) -> bool:
+    """Whether each row, or each new key, adds to the state, and nothing takes it back."""
+    node: ExecNode = state.node
+    if not subject.is_insert_only(node, state.input) or node.title in ("limit", "sort-limit", "lookup-join"):
+        return False
+    if node.title in ("join", "multi-join"):
+        return True
+    distinct = any(getattr(call, "distinct", False) for call in getattr(node, "agg_calls", ()))
+    return bool(keys(node, state.input)) or distinct
