@@ -47,14 +47,29 @@ def _example(data: Mapping[str, Any]) -> Iterator[str]:
         if example.get(key):
             yield f"{words}: {_pairs(example[key])}.\n"
     events = [(table, event) for table, events in (example.get("rows") or {}).items() for event in events]
+    if "restart" in example:
+        yield f"Restart: after {example['restart']}.\n"
     if events:
-        shown = [f"| {e['at']} | {table} | `{_row(e)}` |" for table, e in sorted(events, key=_moment)]
+        shown = [f"| {_when(e)} | {table} | `{_row(e)}` |" for table, e in sorted(events, key=_moment)]
         yield "\n".join(["| after | table | row |", "| --- | --- | --- |", *shown]) + "\n"
-    repair = example.get("repair")
-    how = (
-        "after `--fix`" if repair == "fix" else f"with {_pairs(repair)}" if isinstance(repair, dict) else example["how"]
-    )
-    yield f"In the end there is {_rows(example['wrong'])}; {how} there is {_rows(example['right'])}.\n"
+    if "suppress" in example:
+        ((operator, entries),) = example["suppress"].items()
+        yield f"Suppressed at `{operator}`: `{json.dumps(entries)}`.\n"
+    if "then" in example:
+        yield f"TTLs later: {_pairs(example['then'])}.\n"
+    yield f"In the end there is {_rows(example['wrong'])}; {_how(data)} there is {_rows(example['right'])}.\n"
+
+
+def _how(data: Mapping[str, Any]) -> str:
+    repair = data["example"]["repair"]
+    if repair == "fix":
+        return "after `--fix`"
+    if "unsuppress" in repair:
+        return "without the suppression, and after `--fix`,"
+    if "plan" in repair:
+        sql = data["plans"][repair["plan"]]["sql"]
+        return "with `" + " ".join(sql[sql.index("INSERT") :].split()).rstrip(";") + "`"
+    return f"with {_pairs(repair)}"
 
 
 def _moment(event: tuple[str, Mapping[str, Any]]) -> int:
@@ -63,8 +78,12 @@ def _moment(event: tuple[str, Mapping[str, Any]]) -> int:
     return parse_ttl(event[1]["at"])
 
 
+def _when(event: Mapping[str, Any]) -> str:
+    return f"{event['at']}, {event['times']} times every {event['every']}" if "times" in event else str(event["at"])
+
+
 def _row(event: Mapping[str, Any]) -> str:
-    return json.dumps({k: v for k, v in event.items() if k != "at"}, ensure_ascii=False)
+    return json.dumps({k: v for k, v in event.items() if k not in ("at", "times", "every")}, ensure_ascii=False)
 
 
 def _pairs(values: Mapping[str, str]) -> str:

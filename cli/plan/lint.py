@@ -213,7 +213,7 @@ class _Job:
             found = [*report.findings, *(f for f, _ in report.suppressed)]
             nodes = sorted({f.node_id for f in found if f.code == code})
             if selector is not None:
-                nodes = [n.id for n in linter.operators(document.graph, selector) if n.id in nodes]
+                nodes = [n.id for n in linter.operators(document, selector) if n.id in nodes]
             if not nodes:
                 raise PlanError(
                     "PLAN135",

@@ -5,6 +5,7 @@ Error codes: OPT420, OPT421.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -240,8 +241,8 @@ def fix(
                 if key not in longest or outlives(edit.ttl, longest[key]):
                     longest[key] = edit.ttl
         if longest:
-            current = PlanDocument(current.text, current.file, current.data.startswith(b"\xef\xbb\xbf"))
-            current.set_ttls([(node_id, index, ttl) for (node_id, index), ttl in longest.items()], session)
+            edits = [(node_id, index, ttl) for (node_id, index), ttl in longest.items()]
+            current = copy.copy(current).set_ttls(edits, session)
             continue
         stale = next((f for f in findings if isinstance(f.edit, Unsuppress)), None)
         if stale is None or not isinstance(stale.edit, Unsuppress):

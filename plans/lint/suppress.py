@@ -3,7 +3,7 @@
 A node's ``stateplan`` object has them under ``suppress``: code of the rule -> reason. Flink passes over it, so plans of
 Flink can have it too.
 
-Error codes: PLAN130 to PLAN136, without PLAN135.
+Error codes: PLAN130 to PLAN133, PLAN136.
 """
 
 from __future__ import annotations
@@ -12,41 +12,35 @@ import re
 from typing import Any
 
 from execnodes.errors import PlanError, nearest
-from execnodes.fingerprint import uids
-from execnodes.graph import ExecGraph
 from execnodes.nodes.base import ExecNode
 from plans.document import PlanDocument
 from plans.facts import KEY, SUPPRESS
 from plans.jsontext import Location, SourceMap, join_pointer
 from plans.lint.rules import all_rules
 from plans.lint.suppressed import accepted
+from plans.selectors import select_states
 from plans.splices import styled
 
 __all__ = ["check_code", "operators", "suppress", "unsuppress"]
 
 
-def operators(graph: ExecGraph, selector: str) -> tuple[ExecNode, ...]:
-    """The operators that ``selector`` names: an id, a uid, ``join[5]``, or ``join`` where there is one.
+def operators(document: PlanDocument, selector: str) -> tuple[ExecNode, ...]:
+    """The operators that ``selector`` names: as for states (see :mod:`plans.selectors`), or the name, id or uid of
+    one that keeps no state.
 
     Raises:
-        PlanError: PLAN134 (there is none), PLAN136 (there are several).
+        PlanError: PLAN136 (there are several of that name), else as :func:`plans.selectors.select_states`.
     """
-    word = selector.strip()
-    named = {i: f"{node.title}[{node.id}]" for i, node in enumerate(graph.nodes)}
-    names = uids(graph)
-    exact = [n for i, n in enumerate(graph.nodes) if word in (str(n.id), named[i], names[n.id])]
-    found = exact or [n for n in graph.nodes if word.lower() == n.title]
-    if not found:
-        raise PlanError(
-            "PLAN134",
-            f"no operator is called {word!r:.60}",
-            expected="one of " + ", ".join(named.values()),
-            hint=nearest(word, [*named.values(), *(n.title for n in graph.nodes)]),
-        )
-    if len(found) > 1:
+    word, graph = selector.strip(), document.graph
+    found = [n for n in graph.nodes if word in (str(n.id), f"{n.title}[{n.id}]", document.uids[n.id])]
+    found = found or [n for n in graph.nodes if word.lower() == n.title]
+    if len(found) > 1 and not any(n.state_names for n in found):
         listed = ", ".join(f"{n.title}[{n.id}]" for n in found)
         raise PlanError("PLAN136", f"{len(found)} operators are called {word!r:.60}", expected=f"one of {listed}")
-    return tuple(found)
+    if len(found) == 1:
+        return tuple(found)
+    ids = dict.fromkeys(view.node_id for view in select_states(document, word))
+    return tuple(graph.node(i) for i in ids)
 
 
 def check_code(code: str) -> None:

@@ -15,9 +15,9 @@ __all__ = ["NonDeterministicUpdate"]
 class NonDeterministicUpdate(Rule):
     """An update takes back another row than was given, as a column of it is not the same each time.
 
-    Anti-pattern: `NOW()`, `UUID()`, `RAND()`, `PROCTIME()`, metadata of a change, or a row that is looked up, in a query
-    over a table with updates and deletions, where the column is part of what a row is known by: a group, a join without
-    a key, a sink without a primary key.
+    Anti-pattern: `NOW()`, `UUID()`, `RAND()`, `PROCTIME()`, metadata of a change, or a row that is looked up, in a
+    query over a table with updates and deletions, where the column is part of what a row is known by: a group, a join
+    without a key, a sink without a primary key.
 
     Why: the column is computed when a row comes, and again when it goes. The two differ, so the retraction finds
     nothing: the old row stays for ever, and the new one stands beside it.

@@ -11,10 +11,19 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import yaml
 
+from execnodes.connectors.print import format_rows
+from execnodes.runtime.jobgraph import JobGraph
+from execnodes.runtime.runs import RunInfo
+from execnodes.runtime.translate import translate
+from execnodes.ttl import parse_ttl
+from plans import jackson
 from plans.document import PlanDocument
-from plans.lint import fix
+from plans.lint import fix, unsuppress
+from plans.lint.suppressed import accepted
+from tests.support.local import LocalRun, upsert_fold
 
 FOLDER = Path(__file__).parent / "cases"
 _PLACE = re.compile(r"([a-z-]+)(?:#(\d+))?(?:\.([\w-]+))?")
@@ -95,37 +104,117 @@ def without_ttls(document: PlanDocument) -> PlanDocument:
 
 
 def subject(rule: RuleCases, case: Mapping[str, Any]) -> PlanDocument:
-    """The plan of a case: compiled, with its TTLs, and with other texts where it says so."""
-    text = edited(rule.compiled(case["plan"]), case.get("set") or {}).text
+    """The plan of a case: compiled, with its TTLs, its suppressions, and texts replaced."""
+    document = suppressed(edited(rule.compiled(case["plan"]), case.get("set") or {}), case.get("suppress") or {})
+    text = document.text
     for old, new in (case.get("replace") or {}).items():
         assert old in text, old
         text = text.replace(old, new)
     return PlanDocument.parse(text, "plan.json")
 
 
-def write_rows(rows: Mapping[str, Sequence[Mapping[str, Any]]], folder: Path) -> None:
-    """Files for replay tables: ``{at: 2 h, ...}``, or ``{at: 2 h, change: {before:, after:, op:}}``."""
-    from execnodes.ttl import parse_ttl
-
-    for table, events in rows.items():
-        lines = []
-        for event in events:
-            row = {k: v for k, v in event.items() if k != "at"}
-            lines.append(json.dumps({**row, "@at": 1_000 + parse_ttl(event["at"])}) + "\n")
-        (folder / f"{table}.json").write_text("".join(lines))
+def suppressed(document: PlanDocument, suppressions: Mapping[str, Any]) -> PlanDocument:
+    """A copy of ``document`` with these suppressions, good and bad, by the name of an operator."""
+    data = json.loads(document.text)
+    for place, entries in suppressions.items():
+        node_id = next(n.id for n in document.graph.nodes if n.title == place)
+        node = next(n for n in data["nodes"] if n["id"] == node_id)
+        node.setdefault("stateplan", {})["suppress"] = entries
+    return PlanDocument.parse(jackson.dumps(data), "plan.json") if suppressions else document
 
 
-def result(document: PlanDocument, example: Mapping[str, Any]) -> list[str]:
-    """What the sink's table shows when all rows have come."""
-    from execnodes.runtime.translate import translate
-    from tests.support.local import fold, printed, upsert_fold
+class Example:
+    """The example of a rule: a plan that is played over timed rows.
 
-    lines = printed(translate(document.graph, {"table.local-time-zone": "UTC"}, key_groups=2))
-    return upsert_fold(lines, example["key"]) if "key" in example else fold(lines)
+    Args:
+        rule: whose.
+        folder: for the rows.
+    """
+
+    def __init__(self, rule: RuleCases, folder: Path) -> None:
+        self.rule, self.folder, self.data = rule, folder, rule.example
+        self._write_rows()
+
+    def _write_rows(self) -> None:
+        """Files for replay tables; the time of each row is after the start."""
+        for table, events in self.data["rows"].items():
+            lines = []
+            for event in events:
+                for number in range(event.get("times", 1)):
+                    at = 1_000 + parse_ttl(event["at"]) + number * parse_ttl(event.get("every", "0 ms"))
+                    row = {k: v for k, v in event.items() if k not in ("at", "times", "every")}
+                    row = {k: f"{v}{number}" if v == "#" else v for k, v in row.items()}
+                    lines.append(json.dumps({**row, "@at": at}) + "\n")
+            (self.folder / f"{table}.json").write_text("".join(lines))
+
+    def plan(self, name: str | None = None) -> PlanDocument:
+        """The plan as the example shows it; ``name`` for another one of the rule's."""
+        return self.rule.compiled(name or self.data["plan"], str(self.folder))
+
+    def odd(self) -> PlanDocument:
+        """The plan that the rule has something to say about."""
+        return suppressed(edited(self.plan(), self.data.get("set") or {}), self.data.get("suppress") or {})
+
+    def against(self) -> PlanDocument | None:
+        """The plan that wrote the state."""
+        return edited(self.plan(), self.data["against"]) if "against" in self.data else None
+
+    def repaired(self, odd: PlanDocument) -> PlanDocument:
+        """The plan as ``--fix`` or the documented edit leaves it."""
+        how = self.data["repair"]
+        if how == "fix":
+            return fix(odd, self.data.get("session"))[0]
+        if "plan" in how:
+            return self.plan(how["plan"])
+        if "unsuppress" in how:
+            (node,) = (n for n in odd.graph.nodes if n.title == how["unsuppress"])
+            return fix(unsuppress(odd, node.id, next(iter(accepted(node, every=True)))))[0]
+        return edited(odd, how)
+
+    def result(self, document: PlanDocument) -> list[str]:
+        """What the sink's table shows when all rows have come; or how many rows are kept in state then."""
+        before = self.against()
+        restart = 1_000 + parse_ttl(self.data["restart"]) if "restart" in self.data else 0
+        local = LocalRun(self._runnable(before or document))
+        lines: list[str] = []
+        readers: list[Any] = [source.reader for source in local.graph.sources]
+        now = 0
+        for now in sorted({at for reader in readers for at in reader.table.instants()}):
+            if before is not None and now >= restart:
+                local, before = local.continue_with(self._runnable(document)), None
+                readers = [source.reader for source in local.graph.sources]
+            rows = {i: list(reader.read({"now": now})) for i, reader in enumerate(readers)}
+            lines += _shown(local, local.batch(rows, now))
+        if self.data.get("measure") == "state":
+            return [f"{kept_rows(local)} rows in state"]
+        lines += _shown(local, local.close(now))
+        return upsert_fold(lines, self.data["key"]) if "key" in self.data else left_over(lines)
+
+    def _runnable(self, document: PlanDocument) -> JobGraph:
+        """The job; files that are watched are played like any other rows."""
+        text = document.text.replace('"connector" : "filesystem"', '"connector" : "replay"')
+        text = re.sub(r',\s*"source.monitor-interval" : "[^"]*"', "", text)
+        text = re.sub(r'"source.monitor-interval" : "[^"]*",\s*', "", text)
+        return translate(PlanDocument.parse(text).graph, {"table.local-time-zone": "UTC"}, key_groups=2)
 
 
-def repaired(document: PlanDocument, example: Mapping[str, Any]) -> PlanDocument:
-    """The plan as ``--fix`` or the documented edit leaves it."""
-    if example["repair"] == "fix":
-        return fix(document)[0]
-    return edited(document, example["repair"])
+def _shown(local: LocalRun, delivered: list[list[pl.DataFrame]]) -> list[str]:
+    out = []
+    for sink, frames in zip(local.graph.sinks, delivered, strict=True):
+        for frame in frames:
+            out += format_rows(frame, [t for _, t in sink.columns], None)
+    return out
+
+
+def left_over(lines: Sequence[str]) -> list[str]:
+    """The rows that changes leave, sorted; rows that are taken back and were never given count for nothing."""
+    count: dict[str, int] = {}
+    for line in lines:
+        count[line[2:]] = count.get(line[2:], 0) + (1 if line[0] == "+" else -1)
+    return sorted(row for row, n in count.items() for _ in range(n))
+
+
+def kept_rows(local: LocalRun) -> int:
+    """How many rows all operators keep in state."""
+    manifests = [json.loads(store.text) for store in local.stores.values() if store.text]
+    return sum(RunInfo(*run).rows for m in manifests for runs in m["tables"].values() for run in runs)

@@ -146,7 +146,7 @@ def test_a_suppression(lint: Command, plan: Path) -> None:
         (("--suppress", "TTL001", "--reason", " "), "PLAN131"),
         (("--suppress", "TTL002", "--reason", "x"), "PLAN135"),
         (("--suppress", "TTL001", "--operator", "sink", "--reason", "x"), "PLAN135"),
-        (("--suppress", "TTL001", "--operator", "jion", "--reason", "x"), "PLAN134"),
+        (("--suppress", "TTL001", "--operator", "jion", "--reason", "x"), "PLAN101"),
         (("--suppress", "TTL001", "--operator", "exchange", "--reason", "x"), "PLAN136"),
         (("--suppress", "TTL01", "--reason", "x"), "PLAN130"),
         (("--suppress", "TTL", "--reason", "x"), "PLAN130"),

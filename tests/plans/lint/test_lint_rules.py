@@ -11,15 +11,13 @@ from plans.document import PlanDocument
 from plans.lint import all_rules, choose, fix, lint
 from plans.lint.subject import Subject
 from tests.plans.lint.lint_cases import (
+    Example,
     RuleCases,
     all_cases,
     edited,
-    repaired,
-    result,
     state_place,
     subject,
     without_ttls,
-    write_rows,
 )
 
 
@@ -110,19 +108,25 @@ def test_fixes(rule: RuleCases, case: dict[str, Any]) -> None:
         assert wanted_text not in fixed.text
 
 
-def of_examples() -> list[Any]:
-    return [pytest.param(rule, id=code) for code, rule in all_cases().items() if "rows" in rule.example]
-
-
-@pytest.mark.parametrize("rule", of_examples())
+@pytest.mark.parametrize("rule", [pytest.param(rule, id=code) for code, rule in all_cases().items()])
 def test_ignoring_it_gives_a_wrong_result_and_the_repair_the_right_one(rule: RuleCases, tmp_path: Path) -> None:
-    example = rule.example
-    write_rows(example["rows"], tmp_path)
-    odd = edited(rule.compiled(example["plan"], str(tmp_path)), example.get("set") or {})
-    assert rule.code in {f.code for f in lint(odd, example.get("session")).findings}
-    assert result(odd, example) == example["wrong"]
-    good = repaired(odd, example)
-    assert rule.code not in {f.code for f in lint(good, example.get("session")).findings}
-    assert result(good, example) == example["right"]
-    assert result(without_ttls(odd), example) == example["right"]
-    assert example["wrong"] != example["right"]
+    example = Example(rule, tmp_path)
+    data, session = example.data, example.data.get("session")
+    assert data["wrong"] != data["right"]
+    odd, before = example.odd(), example.against()
+    assert rule.code in codes(odd, session, before)
+    good = example.repaired(odd)
+    assert rule.code not in codes(good, session, before)
+    if "then" in data:
+        assert codes(edited(odd, data["then"]), session) == set(), "what comes later is not seen"
+        assert example.result(edited(odd, data["then"])) == data["wrong"]
+        good = fix(edited(good, data["then"]))[0]
+    else:
+        assert example.result(odd) == data["wrong"]
+    assert example.result(good) == data["right"]
+    if data.get("truth", "never") == "never":
+        assert example.result(without_ttls(odd)) == data["right"]
+
+
+def codes(document: PlanDocument, session: dict[str, str] | None, before: PlanDocument | None = None) -> set[str]:
+    return {f.code for f in lint(document, session, against=before).findings}

@@ -67,7 +67,7 @@ def test_what_is_not_there() -> None:
     for work, code in (
         (lambda: suppress(document, 99, "TTL001", "why"), "PLAN070"),
         (lambda: unsuppress(document, 5, "TTL001"), "PLAN133"),
-        (lambda: operators(document.graph, "scan"), "PLAN134"),
+        (lambda: operators(document, "scan"), "PLAN101"),
     ):
         with pytest.raises(PlanError) as caught:
             work()
@@ -76,5 +76,5 @@ def test_what_is_not_there() -> None:
 
 def test_operators_by_id_uid_and_name() -> None:
     document = PlanDocument.parse(TEXT)
-    for word in ("5", "join", "Join", "join[5]", document.uids[5]):
-        assert [n.id for n in operators(document.graph, word)] == [5]
+    for word in ("5", "join", "join[5]", "leftState", document.uids[5]):
+        assert [n.id for n in operators(document, word)] == [5]
