@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 UV := uv==0.13.8
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test check bench docs lock clean
+.PHONY: help setup demo test check browser bench docs lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,12 +27,15 @@ $(STAMP): requirements.lock pyproject.toml
 demo: setup ## Compile, edit and run the two FLIP-292 examples, and show each operator obeying its own TTL
 	@$(BIN)/python -m examples.demo
 
-test: setup check ## Run the linters, the type checker and every test
+test: setup check browser ## Run the linters, the type checker and every test
 	@$(BIN)/python -m pytest
 
 check: setup ## Run ruff and mypy
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
+
+browser: setup ## Find a Chromium for the tests of HTML pages, or unpack one from npm into build/browser
+	@$(BIN)/python -m scripts.browser
 
 bench: setup ## Run the benchmark next to Flink 2.3 and write docs/benchmarks.md (half an hour and more)
 	@$(BIN)/python -m benchmarks.run

@@ -211,7 +211,7 @@ def _columns(graph: _Graph, gap: float) -> list[float]:
         for n in layer:
             xs[n] = x + graph.widths[n] / 2
             x += graph.widths[n] + gap
-    for sweep in range(2 * _SWEEPS):
+    for sweep in range(5 * _SWEEPS):
         down = sweep % 2 == 0
         order = graph.layers if down else list(reversed(graph.layers))
         for layer in order:

@@ -88,17 +88,23 @@ def drawing(shown: Picture) -> tuple[str, float, float]:
     return "".join(parts), round(layout.width, 1), round(layout.height, 1)
 
 
+_EMS = {
+    **dict.fromkeys("ijl|'", 0.3),
+    **dict.fromkeys(' .,:;!ft()[]/\\-r`"', 0.41),
+    **dict.fromkeys("WM@%m", 1.0),
+    **dict.fromkeys("=<>+~w#…", 0.84),
+    **dict.fromkeys("GHNOQDUC&", 0.78),
+}
+"""Widths of letters in the widest of the usual fonts without serifs, in ems."""
+
+
 def _width(text: str, size: float) -> float:
     """About how wide ``text`` is; rather more than less."""
-    units = 0.0
+    ems = 0.0
     for c in text:
-        if unicodedata.east_asian_width(c) in "WF":
-            units += 1.05
-        elif c in "il.,:;|!'()[]jft ":
-            units += 0.36
-        else:
-            units += 0.68 if c.isupper() or c in "mwMW@%" else 0.58
-    return units * size
+        wide = not c.isascii() and unicodedata.east_asian_width(c) in "WF"
+        ems += 1.05 if wide else _EMS.get(c) or (0.7 if c.isupper() else 0.64 if c.isascii() else 0.9)
+    return ems * size
 
 
 def _cut(text: str, width: float, size: float) -> str:
