@@ -7,18 +7,18 @@ stricter than loading where an editor had better ask: keys that Flink does not k
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
 from execnodes.flink import FLINK_NODES, FlinkNode
 from execnodes.graph import FLINK_VERSIONS
-from execnodes.nodes.base import ExecNode
+from execnodes.nodes.base import STATE_TTL, ExecNode
 from execnodes.nodes.opaque import OpaqueNode
 from execnodes.registry import registered
 from execnodes.specs import StateMetadata
 from plans.jsontext import join_pointer
+from plans.schema_words import WORDS, attribute_words, summary
 
 __all__ = ["SCHEMA_ID", "SchemaError", "plan_schema", "schema_errors"]
 
@@ -32,15 +32,22 @@ _UNITS = (
     "ns", "nano", "nanos", "nanosecond", "nanoseconds",
 )  # fmt: skip
 
-_COMMON = {
-    "id": "Unique in the plan; edges refer to it.",
-    "type": "NAME_VERSION.",
-    "configuration": "Options frozen when the plan was compiled; they win over the session's.",
-    "inputProperties": "What the node requires of each input.",
-    "outputType": "ROW type of the node's output.",
-    "description": "Free text for people; Flink names operators by it.",
-    "stateplan": "Additions of stateplan, which Flink ignores.",
-    "state": "How long each state lives; without entries, the TTL of the configuration applies.",
+_COMMON = ("id", "type", "configuration", "inputProperties", "outputType", "description", "stateplan", "state")
+
+_STATE = (
+    "How long each state of the operator lives: an entry for each. Without entries, the option table.exec.state.ttl "
+    "counts."
+)
+
+_COMPILED: Schema = {
+    "type": "array",
+    "description": "What the compiler wrote as TTL of each state, and why. Leave it: later edits are told by it.",
+    "items": {
+        "type": "object",
+        "properties": {"ttl": {"$ref": "#/$defs/TTL"}, "from": {"enum": ["hint", "option", "default"]}},
+        "required": ["ttl", "from"],
+        "additionalProperties": False,
+    },
 }
 
 _FACTS: Schema = {
@@ -62,6 +69,18 @@ _REX_KINDS: Mapping[str, tuple[str, ...]] = {
     "CORREL_VARIABLE": ("correl", "type"),
     "PATTERN_INPUT_REF": ("alpha", "inputIndex", "type"),
 }
+_REX_TEXTS = (
+    "syntax",
+    "internalName",
+    "systemName",
+    "catalogName",
+    "sqlKind",
+    "symbol",
+    "class",
+    "name",
+    "correl",
+    "alpha",
+)
 
 
 class SchemaError(NamedTuple):
@@ -71,6 +90,17 @@ class SchemaError(NamedTuple):
     message: str
 
 
+_TTLS = {
+    "1 h": "an hour",
+    "36 h": "a day and a half",
+    "7 d": "a week",
+    "90 min": "an hour and a half",
+    "1500 ms": "a second and a half",
+    "PT1H": "an hour",
+    "0 ms": "never, however long",
+}
+
+
 def _any_case(word: str) -> str:
     return "".join(f"[{c}{c.upper()}]" if c.isascii() else c for c in word)
 
@@ -78,15 +108,22 @@ def _any_case(word: str) -> str:
 def _ttl() -> Schema:
     units = "|".join(_any_case(unit) for unit in _UNITS)
     iso = r"\+?[pP]([+-]?[0-9]+[dD])?([tT]([+-]?[0-9]+[hH])?([+-]?[0-9]+[mM])?([+-]?[0-9]+([.,][0-9]{0,9})?[sS])?)?"
+    words = "How long a state lives after it was last written."
     return {
         "title": "TTL",
-        "description": "How long a state lives after it was last written. 0 ms: it never expires. A whole number and "
-        "a unit, or an ISO-8601 duration; a number without unit is milliseconds.",
-        "anyOf": [
-            {"type": "string", "pattern": rf"^\s*([0-9]+\s*({units})?|{iso})\s*$"},
-            {"type": "integer", "minimum": 0},
+        "description": f"{words} 0 ms: it never expires. A whole number and a unit, or an ISO-8601 duration; a number "
+        "without unit is milliseconds.",
+        "markdownDescription": f"{words} `0 ms`: it never expires.\n\nA whole number and a unit (`d`, `h`, `min`, `s`, "
+        "`ms` and their longer names), or an ISO-8601 duration such as `PT1H`; a number without unit is milliseconds.",
+        "type": ["string", "integer"],
+        "pattern": rf"^\s*([0-9]+\s*({units})?|{iso})\s*$",
+        "patternErrorMessage": 'Not a duration: a whole number and one unit (d, h, min, s, ms), such as "36 h" or '
+        '"90 min"; "0 ms" never expires.',
+        "minimum": 0,
+        "examples": list(_TTLS),
+        "defaultSnippets": [
+            {"label": ttl, "description": f"{about} after the last write", "body": ttl} for ttl, about in _TTLS.items()
         ],
-        "examples": ["1 h", "36 h", "7 d", "90 min", "1500 ms", "PT1H", "0 ms"],
     }
 
 
@@ -101,28 +138,14 @@ def _rex() -> Schema:
         "required": ["kind"],
         "additionalProperties": False,
         "properties": {
-            "kind": {"enum": list(_REX_KINDS)},
+            "kind": {"enum": list(_REX_KINDS), "description": WORDS["kind"]},
             "inputIndex": index | {"description": "Position of the field in the input."},
             "value": {"description": "Value of a literal."},
-            "sarg": {"type": "object"},
-            "operands": {"type": "array", "items": rex},
+            "sarg": {"type": "object", "description": "The ranges of a search."},
+            "operands": {"type": "array", "items": rex, "description": WORDS["operands"]},
             "expr": rex,
             "type": {"$ref": "#/$defs/LogicalType"},
-            **dict.fromkeys(
-                (
-                    "syntax",
-                    "internalName",
-                    "systemName",
-                    "catalogName",
-                    "sqlKind",
-                    "symbol",
-                    "class",
-                    "name",
-                    "correl",
-                    "alpha",
-                ),
-                text,
-            ),
+            **{key: _described(text, WORDS.get(key)) for key in _REX_TEXTS},
         },
         "allOf": [_when("kind", kind, {"required": list(needed)}) for kind, needed in _REX_KINDS.items()],
     }
@@ -144,12 +167,6 @@ def _when(key: str, value: str, then: Schema) -> Schema:
     return {"if": {"properties": {key: {"const": value}}, "required": [key]}, "then": then}
 
 
-def _summary(doc: str | None) -> str:
-    """The first paragraph of a docstring on one line, without markup."""
-    first = (doc or "").strip().split("\n\n")[0]
-    return re.sub(r"\s+", " ", first).replace("``", "'").replace("\\", "")
-
-
 _REFERENCES = ("LogicalType", "RexNode", "TTL")
 
 
@@ -162,37 +179,41 @@ def _cleaned(schema: Any) -> Any:
     if schema.get("title") in _REFERENCES:
         return {"$ref": f"#/$defs/{schema['title']}"}
     out: Schema = {}
+    words = attribute_words(schema["description"]) if isinstance(schema.get("description"), str) else {}
     for key, value in schema.items():
         if key in ("title", "default") and not isinstance(value, dict):
             continue
         if key == "properties":
-            out[key] = {name: _cleaned(part) for name, part in value.items()}
+            out[key] = {
+                name: _described(_cleaned(part), words.get(name) or WORDS.get(name)) for name, part in value.items()
+            }
         elif key == "description":
-            out[key] = _summary(value)
+            out[key] = summary(value)
         elif key != "default":
             out[key] = _cleaned(value)
     return out
 
 
+def _described(schema: Schema, words: str | None) -> Schema:
+    """A schema with words for people, when it has none."""
+    return {**schema, "description": words} if words and "description" not in schema else schema
+
+
 def _states(names: tuple[str, ...], required: bool = True) -> Schema:
     """The ``state`` key of a node with these states: all of them or none; ``name-*`` is one per input."""
-    if any(name.endswith("*") for name in names):
-        return {
-            "description": f"{_COMMON['state']} States: one per input, {', '.join(names)}.",
-            "type": ["array", "null"],
-            "items": {"allOf": [{"$ref": "#/$defs/StateMetadata"}]},
-        }
-    slots = ", ".join(f"{index} {name}" for index, name in enumerate(names))
-    entry = {
-        "allOf": [{"$ref": "#/$defs/StateMetadata"}],
-        "properties": {"index": {"maximum": len(names) - 1}, "name": {"examples": list(names)}},
-    }
-    out: Schema = {
-        "description": f"{_COMMON['state']} States: {slots}.",
-        "type": ["array", "null"],
-        "items": entry,
-        "maxItems": len(names),
-    }
+    several = any(name.endswith("*") for name in names)
+    slots = ", ".join(names if several else (f"{index} {name}" for index, name in enumerate(names)))
+    entry = _cleaned(StateMetadata.model_json_schema(by_alias=True))
+    entry["properties"]["index"]["description"] = f"{WORDS['index']} States: {slots}."
+    entry["properties"]["name"]["description"] = f"For people: the index says which state it is. States: {slots}."
+    out: Schema = {"description": f"{_STATE} States: {slots}.", "type": ["array", "null"], "items": entry}
+    if several:
+        return out
+    entry["properties"]["index"]["maximum"] = len(names) - 1
+    entry["properties"]["name"]["examples"] = list(names)
+    whole = [{"index": index, "ttl": f"${{{index + 1}:1 h}}", "name": name} for index, name in enumerate(names)]
+    out["maxItems"] = len(names)
+    out["defaultSnippets"] = [{"label": "an entry for each state", "description": slots, "body": whole}]
     if required:
         out |= {"if": {"type": "array", "minItems": 1}, "then": {"minItems": len(names)}}
     return out
@@ -209,24 +230,37 @@ def _stateplan(sink: bool) -> Schema:
         "description": "Findings of plan lint that are accepted here: code of the rule, and the reason.",
     }
     return {
-        "description": _COMMON["stateplan"],
+        "description": WORDS["stateplan"],
         "type": "object",
         "additionalProperties": False,
-        "properties": {"uid": uid, "suppress": suppress, **(_FACTS if sink else {})},
+        "properties": {"uid": uid, "compiledTtl": _COMPILED, "suppress": suppress, **(_FACTS if sink else {})},
     }
 
 
 def _finished(branch: Schema, type_name: str, sink: bool) -> Schema:
     """The branch of one node type: its ``type`` fixed, common keys described."""
     properties = branch["properties"]
-    for key, text in _COMMON.items():
-        if key in properties:
-            properties[key] = {**properties[key], "description": properties[key].get("description", text)}
-    properties["type"] = {"const": type_name}
+    for key in properties:
+        properties[key] = _described(properties[key], WORDS.get(key))
+    properties["configuration"] = _configuration()
+    properties["type"] = {"const": type_name, "description": branch["description"]}
     properties["stateplan"] = _stateplan(sink)
     branch["required"] = list(dict.fromkeys(["id", "type", *branch.get("required", ())]))
     branch["title"] = type_name
     return branch
+
+
+def _configuration() -> Schema:
+    ttl = {
+        "allOf": [{"$ref": "#/$defs/TTL"}, {"type": "string"}],
+        "description": "How long the states of this node live when it has no entries in its state list.",
+    }
+    return {
+        "description": WORDS["configuration"],
+        "type": ["object", "null"],
+        "properties": {STATE_TTL: ttl},
+        "additionalProperties": {"type": "string"},
+    }
 
 
 def _branch(cls: type[ExecNode], definitions: Schema) -> Schema:
@@ -234,7 +268,7 @@ def _branch(cls: type[ExecNode], definitions: Schema) -> Schema:
     for name, definition in raw.pop("$defs", {}).items():
         definitions[name] = _cleaned(definition)
     branch: Schema = _cleaned(raw)
-    branch["description"] = _summary(cls.__doc__)
+    branch["description"] = summary(cls.__doc__)
     if "state" in branch["properties"]:
         branch["properties"]["state"] = _states(cls.STATE_NAMES)
     return _finished(branch, cls.type_name(), "sink" in cls.NAME)
@@ -242,13 +276,11 @@ def _branch(cls: type[ExecNode], definitions: Schema) -> Schema:
 
 def _opaque_branch(node: FlinkNode, version: int, common: Schema) -> Schema:
     """The branch of a node type that Flink has and that does not run here: its keys, not what is in them."""
-    properties: Schema = {key: dict(common["properties"][key]) for key in _COMMON if key in common["properties"]}
+    properties: Schema = {key: common["properties"][key] for key in _COMMON if key in common["properties"]}
     del properties["state"]
     properties |= {key: {} for key in node.fields}
-    if node.states and not node.states[0].endswith("*"):
+    if node.states:
         properties["state"] = _states(node.states)
-    elif node.states:
-        properties["state"] = {"type": ["array", "null"], "items": {"$ref": "#/$defs/StateMetadata"}}
     branch = {
         "description": f"{node.about}. Not supported yet: such a plan can be shown and edited, not run.",
         "type": "object",
@@ -268,8 +300,13 @@ def _edge() -> Schema:
         "properties": {
             "source": {"type": "integer", "minimum": 0, "description": "Id of the node that emits."},
             "target": {"type": "integer", "minimum": 0, "description": "Id of the node that receives."},
-            "shuffle": {"type": "object", "properties": {"type": {"const": "FORWARD"}}, "additionalProperties": False},
-            "shuffleMode": {"const": "PIPELINED"},
+            "shuffle": {
+                "description": "Always FORWARD: rows are spread by exchange nodes.",
+                "type": "object",
+                "properties": {"type": {"const": "FORWARD"}},
+                "additionalProperties": False,
+            },
+            "shuffleMode": {"const": "PIPELINED", "description": "Always PIPELINED."},
         },
     }
 
@@ -287,12 +324,17 @@ def plan_schema() -> Schema:
             type_name = f"{node.name}_{version}"
             branches.setdefault(type_name, _opaque_branch(node, version, common))
     definitions |= {"LogicalType": _logical_type(), "RexNode": _rex(), "TTL": _ttl(), "Edge": _edge()}
-    definitions["StateMetadata"] |= {"description": _summary(StateMetadata.__doc__)}
     definitions["Node"] = {
         "description": "An operator.",
         "type": "object",
         "required": ["id", "type"],
-        "properties": {"type": {"enum": sorted(branches), "description": _COMMON["type"]}},
+        "properties": {
+            "type": {
+                "description": "NAME_VERSION of the operator.",
+                "enum": sorted(branches),
+                "enumDescriptions": [branches[name]["description"] for name in sorted(branches)],
+            }
+        },
         "allOf": [_when("type", name, {"$ref": f"#/$defs/{name}"}) for name in sorted(branches)],
     }
     return {
@@ -305,8 +347,17 @@ def plan_schema() -> Schema:
         "additionalProperties": False,
         "properties": {
             "flinkVersion": {"enum": list(FLINK_VERSIONS), "description": "Version of Flink whose format this is."},
-            "nodes": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/Node"}},
-            "edges": {"type": "array", "items": {"$ref": "#/$defs/Edge"}},
+            "nodes": {
+                "description": "The operators, in any order.",
+                "type": "array",
+                "minItems": 1,
+                "items": {"$ref": "#/$defs/Node"},
+            },
+            "edges": {
+                "description": "Which operator feeds which; several into one are its inputs, in this order.",
+                "type": "array",
+                "items": {"$ref": "#/$defs/Edge"},
+            },
         },
         "$defs": dict(sorted({**definitions, **branches}.items())),
     }

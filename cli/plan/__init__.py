@@ -12,6 +12,7 @@ from cli.plan.explain import explain
 from cli.plan.lint import lint
 from cli.plan.migrate import migrate
 from cli.plan.rebase import rebase
+from cli.plan.schema import schema
 from cli.plan.set_ttl import set_ttl
 from cli.plan.show import show
 
@@ -29,3 +30,4 @@ plan_app.command("execute")(execute)
 plan_app.command("migrate")(migrate)
 plan_app.command("set-ttl", no_args_is_help=True)(set_ttl)
 plan_app.command("rebase")(rebase)
+plan_app.command("schema")(schema)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from execnodes.ttl import parse_ttl
 from plans.document import PlanDocument
 from plans.facts import PlanFacts
 from plans.schema import plan_schema, schema_errors
+from plans.schema_words import WORDS
 from tests.plans.conftest import DATA
 from tests.plans.test_document import BAD_TTLS, LOAD_ERRORS, edited
 
@@ -123,5 +125,70 @@ def test_every_node_type_is_a_branch() -> None:
     names |= {cls.type_name() for cls in registered().values()}
     assert set(plan_schema()["$defs"]["Node"]["properties"]["type"]["enum"]) == names
     for name in names:
-        assert plan_schema()["$defs"][name]["properties"]["type"] == {"const": name}
-        assert plan_schema()["$defs"][name]["description"]
+        branch = plan_schema()["$defs"][name]
+        assert branch["description"]
+        assert branch["properties"]["type"] == {"const": name, "description": branch["description"]}
+
+
+def described() -> list[tuple[str, bool]]:
+    """Every key of a plan that the schema has, and whether it says what the key means."""
+    found: list[tuple[str, bool]] = []
+    for name, definition in plan_schema()["$defs"].items():
+        for key, part in definition.get("properties", {}).items():
+            reference = part.get("$ref", "").rpartition("/")[2]
+            words = part.get("description") or plan_schema()["$defs"].get(reference, {}).get("description")
+            found.append((f"{name}/{key}", bool(words)))
+    return found
+
+
+EDITED = {"id", "type", "configuration", "state", "description", "stateplan", "index", "ttl", "name", "options"}
+
+
+def test_keys_that_people_edit_are_explained() -> None:
+    words = described()
+    assert [path for path, there in words if not there and path.rpartition("/")[2] in EDITED] == []
+    assert [key for key, part in plan_schema()["properties"].items() if "description" not in part] == []
+    assert sum(there for _, there in words) > 0.95 * len(words)
+    assert set(WORDS) <= {path.rpartition("/")[2] for path, _ in words}
+
+
+def test_an_editor_can_offer_the_states_of_an_operator() -> None:
+    state = plan_schema()["$defs"]["stream-exec-join_1"]["properties"]["state"]
+    assert state["items"]["properties"]["name"]["examples"] == ["leftState", "rightState"]
+    assert "0 leftState, 1 rightState" in state["items"]["properties"]["index"]["description"]
+    (snippet,) = state["defaultSnippets"]
+    filled = json.loads(re.sub(r"\$\{\d+:(.*?)\}", r"\1", json.dumps(snippet["body"])))
+    plan = json.loads((DATA / "join" / "plan.json").read_text())
+    plan["nodes"][4]["state"] = filled
+    assert schema_errors(plan) == ()
+    assert PlanDocument.parse(json.dumps(plan)).graph.node(5).ttls() == (3_600_000, 3_600_000)
+
+
+def test_the_ttls_that_an_editor_offers_are_ttls() -> None:
+    ttl = plan_schema()["$defs"]["TTL"]
+    assert [parse_ttl(text) for text in ttl["examples"]] == [parse_ttl(s["body"]) for s in ttl["defaultSnippets"]]
+    assert all(word in ttl["patternErrorMessage"] for word in ('"36 h"', '"90 min"', '"0 ms"'))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "pointer"),
+    [
+        ('"ttl" : "1 h"', '"tll" : "1 h"', "/nodes/4/state/0"),
+        ('"stream-exec-join_1"', '"stream-exec-joins_1"', "/nodes/4/type"),
+        ('"joinType" : "INNER"', '"joinType" : "OUTER"', "/nodes/4/joinSpec/joinType"),
+        ('"joinSpec"', '"joinspec"', "/nodes/4"),
+        ('"flinkVersion" : "2.3"', '"flinkVersion" : 2.3', "/flinkVersion"),
+        ('"edges"', '"edge"', ""),
+        ('"id" : 5', '"id" : "5"', "/nodes/4/id"),
+        ('"source" : 1', '"source" : "1"', "/edges/0/source"),
+        (
+            '"type" : "stream-exec-join_1"',
+            '"type" : "stream-exec-join_1", "configuration" : {"table.exec.state.ttl" : "soon"}',
+            "/nodes/4/configuration/table.exec.state.ttl",
+        ),
+    ],
+)
+def test_typical_mistakes_have_their_place(join_text: str, old: str, new: str, pointer: str) -> None:
+    assert old in join_text
+    found = schema_errors(json.loads(join_text.replace(old, new, 1)))
+    assert {error.pointer for error in found} == {pointer}

@@ -1,0 +1,35 @@
+"""``stateplan plan schema``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cli.console import Console
+from cli.options import DebugOption, Format, run
+
+__all__ = ["schema"]
+
+
+def schema(
+    target: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="FILE", help="File to write; an existing one is replaced.")
+    ] = None,
+    debug: DebugOption = False,
+) -> None:
+    """Print the JSON Schema of plan files, for completion, hover text and errors in an editor."""
+
+    def work(console: Console) -> None:
+        import json
+
+        from plans.render.output import write_beside
+        from plans.schema import plan_schema
+
+        text = json.dumps(plan_schema(), indent=2, ensure_ascii=False) + "\n"
+        if target is None:
+            console.show(text, None)
+        else:
+            write_beside(None, target, text)
+
+    run(Format.TEXT, False, debug, work)
