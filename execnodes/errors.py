@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 
 __all__ = [
     "CatalogError",
@@ -33,6 +34,11 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 def _printable(text: str) -> str:
     """``text`` with escapes for control characters, which it may quote from a file and a terminal would obey."""
     return "\n".join(_CONTROL.sub(lambda c: f"\\u{ord(c.group()):04x}", line) for line in text.split("\n"))
+
+
+@lru_cache(maxsize=4)
+def _lines(source: str) -> list[str]:
+    return re.split(r"\r\n|\r|\n", source)
 
 
 @dataclass(frozen=True)
@@ -63,7 +69,7 @@ class Place:
         """The source line with the span underlined, or None when there is no source."""
         if self.source is None or self.line is None:
             return None
-        lines = re.split(r"\r\n|\r|\n", self.source)
+        lines = _lines(self.source)
         if not 1 <= self.line <= len(lines):
             return None
         text = _CONTROL.sub(" ", lines[self.line - 1])

@@ -18,7 +18,6 @@ from plans.facts import KEY, SUPPRESS
 from plans.jsontext import Location, SourceMap, join_pointer
 from plans.lint.rules import all_rules
 from plans.lint.suppressed import accepted
-from plans.selectors import select_states
 from plans.splices import styled
 
 __all__ = ["check_code", "operators", "suppress", "unsuppress"]
@@ -31,6 +30,8 @@ def operators(document: PlanDocument, selector: str) -> tuple[ExecNode, ...]:
     Raises:
         PlanError: PLAN136 (there are several of that name), else as :func:`plans.selectors.select_states`.
     """
+    from plans.selectors import select_states  # loads more than linting needs
+
     word, graph = selector.strip(), document.graph
     found = [n for n in graph.nodes if word in (str(n.id), f"{n.title}[{n.id}]", document.uids[n.id])]
     found = found or [n for n in graph.nodes if word.lower() == n.title]
