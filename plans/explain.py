@@ -100,7 +100,9 @@ def explain(
         texts = {i: mode_text(None if i in sinks else mode) for i, mode in modes if i in sinks or mode is not None}
         out = replace(out, changes=texts)
     if ExplainDetail.PLAN_ADVICE in wanted:
-        out = replace(out, advice=advice_of_plan(graph, session))
+        from plans import lint
+
+        out = replace(out, advice=(*advice_of_plan(graph, session), *lint.advice(document, session)))
     if ExplainDetail.JSON_EXECUTION_PLAN in wanted:
         out = replace(out, job=job_graph(graph, session))
     return out

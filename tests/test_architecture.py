@@ -85,7 +85,7 @@ def test_import_of_plans_and_cli_is_light() -> None:
     assert loaded_by("import plans, cli.app") == []
 
 
-@pytest.mark.parametrize("command", ["show", "explain"])
+@pytest.mark.parametrize("command", ["show", "explain", "lint"])
 def test_reading_a_plan_loads_nothing_heavy(command: str) -> None:
     code = f"""
 from cli.app import main

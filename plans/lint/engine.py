@@ -6,18 +6,21 @@ Error codes: OPT420, OPT421.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from execnodes.errors import OptionError, Place, nearest
-from execnodes.ttl import format_ttl
+from execnodes.ttl import NEVER, format_ttl
 from plans.document import PlanDocument
 from plans.lint.rule import Problem, Rule, SetTtl, Severity, Unsuppress
 from plans.lint.rules import all_rules
 from plans.lint.subject import Subject, operator, outlives
 from plans.lint.suppress import unsuppress
 from plans.lint.suppressed import accepted
+
+if TYPE_CHECKING:
+    from plans.advice import Advice
 
 __all__ = ["Applied", "Finding", "Report", "advice", "choose", "fix", "lint", "severities_of"]
 
@@ -219,7 +222,8 @@ def fix(
 ) -> tuple[PlanDocument, tuple[Applied, ...]]:
     """The plan with everything fixed that has one right answer, until nothing more is found that can be fixed.
 
-    Fixes only lengthen TTLs and take out suppressions, so this ends. Every byte that is not fixed stays.
+    Fixes only lengthen TTLs and take out suppressions, so this ends. They raise no other findings: where a TTL of never
+    would, none is set. Every byte that is not fixed stays.
 
     Args:
         document, session, against, rules: as for :func:`lint`; the document is left as it is.
@@ -227,31 +231,17 @@ def fix(
     Returns:
         The plan, and what was changed.
     """
-    before = {(s.node.id, s.index): s for s in Subject(document, session).all_states()}
-    because: dict[tuple[int, int], str] = {}
-    current, removed = document, []
-    while True:
-        findings = [f for f in lint(current, session, against=against, rules=rules).findings if f.edit is not None]
-        longest: dict[tuple[int, int], int] = {}
-        for finding in findings:
-            edit = finding.edit
-            if isinstance(edit, SetTtl):
-                key = edit.node_id, edit.state
-                because.setdefault(key, finding.code)
-                if key not in longest or outlives(edit.ttl, longest[key]):
-                    longest[key] = edit.ttl
-        if longest:
-            edits = [(node_id, index, ttl) for (node_id, index), ttl in longest.items()]
-            current = copy.copy(current).set_ttls(edits, session)
-            continue
-        stale = next((f for f in findings if isinstance(f.edit, Unsuppress)), None)
-        if stale is None or not isinstance(stale.edit, Unsuppress):
-            break
-        current = unsuppress(current, stale.edit.node_id, stale.edit.code)
-        removed.append(
-            Applied(stale.code, stale.node_id, f"suppression at {stale.operator}", stale.edit.code, "nothing")
-        )
-    after = {(s.node.id, s.index): s for s in Subject(current, session).all_states()}
+
+    def findings(plan: PlanDocument) -> tuple[Finding, ...]:
+        return lint(plan, session, against=against, rules=rules).findings
+
+    known = {_key(f) for f in findings(document)}
+    current, because, removed = _fixed(document, session, findings, never=True)
+    if not known.issuperset(map(_key, findings(current))):
+        current, because, removed = _fixed(document, session, findings, never=False)
+    before, after = (
+        {(s.node.id, s.index): s for s in Subject(plan, session).all_states()} for plan in (document, current)
+    )
     applied = [
         Applied(code, key[0], str(before[key]), format_ttl(before[key].ttl), format_ttl(after[key].ttl))
         for key, code in because.items()
@@ -259,8 +249,51 @@ def fix(
     return current, (*applied, *removed)
 
 
-def advice(document: PlanDocument, session: Mapping[str, str] | None = None) -> tuple[str, ...]:
-    """The findings as ``EXPLAIN PLAN_ADVICE`` prints them, one text each: ``[WARNING] TTL001 join[5]: ...``."""
+def _key(finding: Finding) -> tuple[str, int, int | None]:
+    return finding.code, finding.node_id, finding.state
+
+
+def _fixed(
+    document: PlanDocument,
+    session: Mapping[str, str] | None,
+    findings: Callable[[PlanDocument], tuple[Finding, ...]],
+    never: bool,
+) -> tuple[PlanDocument, dict[tuple[int, int], str], list[Applied]]:
+    """The fixed plan, the rule that changed each TTL first, and what else was changed; TTLs of never if ``never``."""
+    because: dict[tuple[int, int], str] = {}
+    removed: list[Applied] = []
+    while True:
+        open_ones = [f for f in findings(document) if f.edit is not None]
+        longest: dict[tuple[int, int], int] = {}
+        for finding in open_ones:
+            edit = finding.edit
+            if isinstance(edit, SetTtl) and (never or edit.ttl != NEVER):
+                key = edit.node_id, edit.state
+                because.setdefault(key, finding.code)
+                if key not in longest or outlives(edit.ttl, longest[key]):
+                    longest[key] = edit.ttl
+        if longest:
+            edits = [(node_id, index, ttl) for (node_id, index), ttl in longest.items()]
+            document = copy.copy(document).set_ttls(edits, session)
+            continue
+        stale = next((f for f in open_ones if isinstance(f.edit, Unsuppress)), None)
+        if stale is None or not isinstance(stale.edit, Unsuppress):
+            return document, because, removed
+        document = unsuppress(document, stale.edit.node_id, stale.edit.code)
+        removed.append(
+            Applied(stale.code, stale.node_id, f"suppression at {stale.operator}", stale.edit.code, "nothing")
+        )
+
+
+def advice(document: PlanDocument, session: Mapping[str, str] | None = None) -> tuple[Advice, ...]:
+    """The findings as ``EXPLAIN PLAN_ADVICE`` prints them: ``[WARNING] TTL001 ...``.
+
+    Raises:
+        PlanError: as :func:`lint`.
+    """
+    from plans.advice import Advice
+
     return tuple(
-        f"[{f.severity.value.upper()}] {f.code} {f.message}; {f.hint}." for f in lint(document, session).findings
+        Advice(f.severity.value.upper(), f"{f.code} {f.message}; {f.hint}.", (f.node_id,))
+        for f in lint(document, session).findings
     )

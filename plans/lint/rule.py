@@ -113,11 +113,16 @@ def for_how_long(ttl: int) -> str:
 def raised(subject: Subject, state: State, ttl: int, message: str) -> Problem:
     """The problem that ``state`` expires too early, and ``ttl`` would do.
 
-    There is no fix where it would let state grow without end: never, for rows that nothing takes back.
+    There is no fix where it would let state grow without end: never, for rows that nothing takes back; nor where a
+    hint in the SQL says the TTL, which would no longer be true.
     """
-    endless = ttl == NEVER and not subject.retracts(state.node, state.input)
     hint = f'set its TTL to "{format_ttl(ttl)}"' + (" (never)" if ttl == NEVER else "")
-    if endless:
+    compiled = state.node.compiled_ttls[state.index : state.index + 1]
+    hinted = compiled == ((state.ttl, "hint"),)
+    endless = ttl == NEVER and not subject.retracts(state.node, state.input)
+    if hinted:
+        hint += ", in the STATE_TTL hint of the SQL"
+    elif endless:
         hint += ", or give the state that never expires a TTL"
-    edit = None if endless else SetTtl(state.node.id, state.index, ttl)
+    edit = None if endless or hinted else SetTtl(state.node.id, state.index, ttl)
     return Problem(state.node, message, hint, state=state.index, edit=edit)

@@ -35,8 +35,8 @@ def test_shared_operators_have_details_once() -> None:
 
 
 def test_advice_is_flinks(shared: Path) -> None:
-    """The words of advice, and which operators it is about, in every case of Flink's; what Flink warns of for its
-    non-deterministic columns, a plan does not show."""
+    """The words of advice, and which operators it is about, in every case of Flink's; what lint has to say
+    comes after it."""
     compared = 0
     for case in sorted(shared.glob("cases/*")):
         theirs = (case / "explain.txt").read_text()
@@ -46,8 +46,10 @@ def test_advice_is_flinks(shared: Path) -> None:
         options = dict(re.findall(r"^SET '([^']*)' = '([^']*)'", (case / "script.sql").read_text(), flags=re.M))
         ours = to_text(explain(PlanDocument.load(str(case / "plan.json")), options, ["plan_advice"]))
         words = [line for line in advice.splitlines() if line.startswith(("advice[", "No available advice"))]
-        assert [line for line in ours.splitlines() if line.startswith(("advice[", "No available advice"))] == words
-        assert ("(advice=[1], " in ours) == ("(advice=[1], " in advice), case.name
+        lines = [line for line in ours.splitlines() if line.startswith(("advice[", "No available advice"))]
+        theirs_alone = [line for line in lines if not re.search(r"\] (TTL|PLN)\d{3} ", line)]
+        assert (theirs_alone or ["No available advice..."]) == words
+        assert ("(advice=[1], " in ours) == ("(advice=[1], " in advice or theirs_alone != lines), case.name
         compared += 1
     assert compared > 30
 
