@@ -27,7 +27,7 @@ from typing import Any
 from execnodes.graph import ExecGraph
 from execnodes.nodes.base import ExecNode
 
-__all__ = ["assign_uids", "fingerprints", "uids"]
+__all__ = ["assign_uids", "fingerprints", "readers", "uids"]
 
 _LENGTH = 12
 
@@ -61,16 +61,16 @@ def uids(graph: ExecGraph) -> dict[int, str]:
         twins[prints[node.id]].append(node)
     if len(twins) == len(graph.nodes):
         return prints
-    readers = _readers(graph, prints)
+    read_by = readers(graph, prints)
     out: dict[int, str] = {}
     for fingerprint, nodes in twins.items():
-        ordered = sorted(nodes, key=lambda node: (readers[node.id], graph.position(node)))
+        ordered = sorted(nodes, key=lambda node: (read_by[node.id], graph.position(node)))
         for count, node in enumerate(ordered, start=1):
             out[node.id] = fingerprint if count == 1 else f"{fingerprint}-{count}"
     return out
 
 
-def _readers(graph: ExecGraph, prints: dict[int, str]) -> dict[int, str]:
+def readers(graph: ExecGraph, prints: dict[int, str]) -> dict[int, str]:
     """Per node, a hash of all paths from it to the sinks."""
     out: dict[int, str] = {}
     for node in reversed(graph.nodes):

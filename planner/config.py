@@ -48,8 +48,11 @@ _ROWS: tuple[Option, ...] = (
     Option("execution.runtime-mode", _ENUM, "How queries run.", default="STREAMING",
            values=("STREAMING", "BATCH", "AUTOMATIC"),
            refused="queries run as streams; bounded input ends by itself"),
-    Option("execution.checkpointing.dir", _STRING, "The query's checkpoint directory. Where it holds a checkpoint of "
-           "the same plan, the run goes on from it."),
+    Option("execution.checkpointing.dir", _STRING, "The query's checkpoint directory. Where it holds a checkpoint, "
+           "the run goes on from it, if the plan fits."),
+    Option("execution.state-recovery.accept", _ENUM, "What a plan may do to state of the checkpoint that does not fit "
+           "it: rewrite it; reset it, so that operators start empty; reset it too where it cannot be told whether it "
+           "fits. Each one includes those before it.", default="none", values=("none", "rewrite", "reset", "unknown")),
     Option("execution.checkpointing.interval", _DURATION, "Time between two micro-batches of an unbounded query.",
            minimum=1),
     Option("parallelism.default", _INTEGER, "Number of partitions that operators run in.", minimum=1),

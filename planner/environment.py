@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from execnodes.errors import CheckpointError, SqlError, StateplanError
+from execnodes.errors import SqlError, StateplanError
 from planner.catalog import (
     DEFAULT_CATALOG,
     DEFAULT_DATABASE,
@@ -197,7 +197,8 @@ class TableEnvironment:
 
         graph = self.compile_graph(inserts, source)
         document = PlanDocument.from_graph(graph, PlanFacts())
-        return self._sink_result(self._start(document, graph), [], statement, document)
+        notes: list[str] = []
+        return self._sink_result(self._start(document, graph, notes), notes, statement, document)
 
     def run_query(self, query: exp.Expr, source: str) -> TableResult:
         """Starts a query whose changes go to standard output. Raises StateplanError."""
@@ -258,31 +259,32 @@ class TableEnvironment:
             CatalogError: CAT050 to CAT054, when plan and catalog do not fit together.
             StateplanError: when the job cannot be started.
         """
+        from planner.guard import stale_notes
         from planner.restore import restore
 
+        options = self._config.to_dict()
         with document.placing():
-            restored = restore(document, self.catalog, self._config.to_dict())
+            restored = restore(document, self.catalog, options)
             notes = [str(w) for w in document.warnings] + list(restored.notes)
-            job = self._start(document, restored.graph)
+            notes += dict.fromkeys(stale_notes(document, self.catalog, options))
+            job = self._start(document, restored.graph, notes)
         return self._sink_result(job, notes, "EXECUTE PLAN", document)
 
-    def _start(self, document: PlanDocument, graph: ExecGraph) -> JobResult:
+    def _start(self, document: PlanDocument, graph: ExecGraph, notes: list[str]) -> JobResult:
+        """Starts the job of a plan whose tables are complete; ``notes`` gets what happens to existing state."""
         from execnodes.runtime.job import execute
         from execnodes.runtime.user_functions import bind_functions
+        from planner.guard import continue_from
 
         graph = bind_functions(graph, self.functions.of_plan)
         options = self._config.to_dict()
-
-        def check(old_text: str) -> None:
-            _check_restart(old_text, document, options)
-
         return execute(
             graph,
             options,
             plan_text=document.text,
             console=self.console,
             on_progress=self.on_progress,
-            check_restart=check,
+            check_restart=lambda old_text: continue_from(old_text, document, options, notes),
         )
 
     def _sink_result(self, job: JobResult, notes: Sequence[str], statement: str, document: PlanDocument) -> TableResult:
@@ -439,24 +441,3 @@ def _distinct(names: Sequence[str]) -> list[str]:
             candidate = f"{name}{next(count)}"
         out.append(candidate)
     return out
-
-
-def _check_restart(old_text: str, document: PlanDocument, options: Mapping[str, str]) -> None:
-    """Raises CheckpointError CKPT003 when ``document`` cannot go on from the state of the plan ``old_text``."""
-    from plans.diff import compare
-    from plans.document import PlanDocument as Document
-
-    old = Document.parse(old_text)
-    diff = compare(old, document)
-    pairs = [(o.old.id, o.new.id) for o in diff.operators if o.stateful and o.old and o.new]
-    came = [i for i in (n.id for n in old.graph.nodes) if i in dict(pairs)]
-    order = () if came == [was for was, _ in pairs] else ("the operators with state come in another order",)
-    if diff.may_restart and not order:
-        return
-    folder = options.get("execution.checkpointing.dir", "")
-    raise CheckpointError(
-        "CKPT003",
-        f"the checkpoint {folder} was written by another plan: " + "; ".join((*order, *diff.all_reasons)),
-        expected="the same plan, or one that differs only in TTLs",
-        hint="set another 'execution.checkpointing.dir', or run the plan that wrote it",
-    )

@@ -1,21 +1,22 @@
 """What changed between two plans, and whether the new one may go on with the state the old one wrote.
 
-Operators are matched by uid, computed afresh from what they mean (see :mod:`execnodes.fingerprint`), never by the uid
-a file records; then by lineage and by similarity (see :mod:`plans.similarity`). State may be used where its operator
-means what it meant and is given the same rows as before, as :mod:`plans.lineage` tells; where only its columns stand
-elsewhere or fewer of them are needed, it can be rewritten. Everything else is lost, or cannot be told.
+Operators are matched by fingerprint, computed afresh from what they mean (see :mod:`execnodes.fingerprint`), never by
+the uid a file records; then by lineage and by similarity (see :mod:`plans.similarity`). State may be used where its
+operator means what it meant and is given the same rows as before, as :mod:`plans.lineage` tells; where only its columns
+stand elsewhere or fewer of them are needed, it can be rewritten. Everything else is lost, or cannot be told.
 
 The verdicts of all kinds of change are listed in ``docs/plan-diff.md``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from execnodes.errors import Place, PlanError
+from execnodes.fingerprint import fingerprints, readers
 from execnodes.graph import ExecGraph
 from execnodes.nodes.base import ExecNode
 from execnodes.nodes.deduplicate import Deduplicate
@@ -197,23 +198,25 @@ class _Side:
         """The names of a node's input fields."""
         return tuple(joined_names(self.graph.input_types(node)))
 
-    def by_meaning(self) -> tuple[Mapping[int, tuple[str, ...]], ...]:
-        """Names to match operators by that do not depend on what else a projection passes on: all that an operator
-        emits, and what its state means."""
+    def names_to_match(self) -> tuple[Mapping[int, Hashable], ...]:
+        """Names to match operators by: what they mean; for those of which there are several, with what reads them; and
+        two that do not depend on what else a projection passes on: all that an operator emits, what its state means."""
+        prints = fingerprints(self.graph)
+        twins = len(set(prints.values())) < len(prints)
+        read = readers(self.graph, prints) if twins else prints
         whole: dict[int, tuple[str, ...]] = {
             i: (self.graph.node(i).name, x.rows, *x.fields) for i, x in self.lineages.items()
         }
         state: dict[int, tuple[str, ...]] = {
             i: (self.graph.node(i).name, self.lineages[i].state) for i in self.stateful
         }
-        return whole, state
+        return prints, {i: (print_, read[i]) for i, print_ in prints.items()}, whole, state
 
 
 class _Comparison:
     def __init__(self, old: _Side, new: _Side) -> None:
         self.old, self.new = old, new
-        by: list[tuple[Mapping[int, object], Mapping[int, object]]] = [(old.uids, new.uids)]
-        by += zip(old.by_meaning(), new.by_meaning(), strict=True)
+        by = list(zip(old.names_to_match(), new.names_to_match(), strict=True))
         pairs = match(old.graph, new.graph, by, (old.lineages, new.lineages))
         self.partners = {now: old.graph.node(was) for now, was in pairs.items()}
         self._changes: dict[int, tuple[Change, ...]] = {}

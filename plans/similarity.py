@@ -1,16 +1,16 @@
 """Which operator of one plan was which of another: by what they mean, else by how much they have in common.
 
-Operators are paired by uid, then by the lineage of what they keep or emit, then by similarity: of those of one type the
-two that share most of what tells operators apart are paired first. What counts is, from heavy to light, the table, the
-keys, the expressions, the neighbours, and the names of fields; an operator is not paired with one it shares too little
-with, as a wrong pair says less than none.
+Operators are paired by their fingerprint, then by the lineage of what they keep or emit, then by similarity: of those
+of one type the two that share most of what tells operators apart are paired first. What counts is, from heavy to light,
+the table, the keys, the expressions, the neighbours, and the names of fields; an operator is not paired with one it
+shares too little with, as a wrong pair says less than none.
 """
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from execnodes.graph import ExecGraph
@@ -41,7 +41,8 @@ def match(
 
     Args:
         old, new: the plans.
-        by: names to pair by first, each as (of the old operators, of the new ones) by id.
+        by: names to pair by first, each as (of the old operators, of the new ones) by id; one that several bear pairs
+            none of them, as nothing tells which of them has which state.
         lineages: of both plans.
     """
     pairs: dict[int, int] = {}
@@ -52,14 +53,11 @@ def match(
         taken.add(was)
 
     for names in by:
-        known: dict[Hashable, list[int]] = defaultdict(list)
-        for node in old.nodes:
-            if node.id not in taken and node.id in names[0]:
-                known[names[0][node.id]].append(node.id)
-        for node in new.nodes:
-            found = known.get(names[1][node.id]) if node.id not in pairs and node.id in names[1] else None
-            if found:
-                pair(found.pop(0), node.id)
+        bearers = _bearers(names[0], taken), _bearers(names[1], pairs)
+        for name, ids in bearers[1].items():
+            found = bearers[0].get(name, ())
+            if len(found) == 1 == len(ids):
+                pair(found[0], ids[0])
     # Neighbours that have been paired tell more than their types: what is left is compared once with and once again.
     for _ in range(2):
         left = _by_type(n for n in old.nodes if n.id not in taken), _by_type(n for n in new.nodes if n.id not in pairs)
@@ -76,6 +74,14 @@ def match(
                 if score >= LEAST and was not in taken and now not in pairs:
                     pair(was, now)
     return pairs
+
+
+def _bearers(names: Mapping[int, Hashable], without: Container[int]) -> dict[Hashable, list[int]]:
+    out: dict[Hashable, list[int]] = defaultdict(list)
+    for number, name in names.items():
+        if number not in without:
+            out[name].append(number)
+    return out
 
 
 def _by_type(nodes: Iterable[ExecNode]) -> dict[str, list[ExecNode]]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated
 
 import typer
 
+from cli.console import Console
 from cli.options import (
     DebugOption,
     Format,
@@ -20,11 +22,27 @@ from cli.options import (
 __all__ = ["execute"]
 
 
+class Accept(StrEnum):
+    """Verdicts on existing state that may be accepted, the milder first."""
+
+    REWRITE = "rewrite"
+    RESET = "reset"
+    UNKNOWN = "unknown"
+
+
 def execute(
     plan: PlanArgument,
     pairs: SettingsOption,
     file: Annotated[
         str | None, typer.Option("--file", "-f", metavar="SCRIPT", help="SQL script to run first: tables and settings.")
+    ] = None,
+    accept: Annotated[
+        Accept | None,
+        typer.Option(
+            help="What the plan may do to state of the checkpoint that does not fit it: rewrite it; or reset it, so "
+            "that operators start empty; or reset it too where it cannot be told whether it fits. Each includes those "
+            "before it."
+        ),
     ] = None,
     output: FormatOption = Format.TEXT,
     quiet: QuietOption = False,
@@ -33,4 +51,10 @@ def execute(
     """Run a plan, until its sources end or Ctrl-C."""
     from cli.session import Session
 
-    run(output, quiet, debug, lambda console: Session(console, settings(pairs), file).execute_plan(plan))
+    def work(console: Console) -> None:
+        options = settings(pairs)
+        if accept is not None:
+            options["execution.state-recovery.accept"] = accept.value
+        Session(console, options, file).execute_plan(plan)
+
+    run(output, quiet, debug, work)

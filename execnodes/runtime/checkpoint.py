@@ -1,24 +1,29 @@
 """The checkpoint directory of a job: the plan that wrote it, the facts that state depends on, and Spark's own part.
 
-``plan.json`` is the plan of the last run, ``stateplan.json`` what must not change over the life of the state,
-``spark/`` Spark's checkpoint, ``splits/`` marker files of sources without files.
+``plan.json`` is the plan of the last run, ``stateplan.json`` what must not change over the life of the state and, for
+that plan, which slots of Spark's state belong to which operator (see :mod:`execnodes.runtime.layout`), ``spark/``
+Spark's checkpoint, ``splits/`` marker files of sources without files.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import shutil
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from execnodes.errors import CheckpointError, StateplanError
+from execnodes.graph import ExecGraph
+from execnodes.runtime.jobgraph import JobGraph
+from execnodes.runtime.layout import Continuation, Layout, first_format, laid_out
 
-__all__ = ["Checkpoint", "RestartCheck", "default_key_groups"]
+__all__ = ["Checkpoint", "Continuation", "RestartCheck", "default_key_groups"]
 
 MIN_KEY_GROUPS = 8
 """Fewest key groups of a job that does not set ``pipeline.max-parallelism``."""
@@ -30,10 +35,12 @@ def default_key_groups(parallelism: int) -> int:
     return max(MIN_KEY_GROUPS, 4 * parallelism)
 
 
-RestartCheck = Callable[[str], None]
-"""Given the text of the plan that wrote the checkpoint; raises CheckpointError when the new plan cannot continue."""
+RestartCheck = Callable[[str], Continuation]
+"""Given the text of the plan that wrote the checkpoint; raises CheckpointError when the new one must not go on from
+it."""
 
-_FORMAT = 1
+_FORMAT = 2
+_FIRST_FORMAT = 1
 
 
 @dataclass
@@ -47,6 +54,10 @@ class Checkpoint:
         key_groups: into which state is split.
         temporary: whether it is removed when the job ends.
         resumed: whether an earlier run wrote to it.
+        plan_text: the plan that is to run.
+        layouts: what the checkpoint holds, the layout of its plan first; empty before the first run, None for a
+            checkpoint of the first format, which has none.
+        continuation: how the plan goes on from the one before; None without one.
     """
 
     folder: Path
@@ -55,6 +66,10 @@ class Checkpoint:
     key_groups: int
     temporary: bool
     resumed: bool
+    plan_text: str = ""
+    layouts: tuple[Layout, ...] | None = ()
+    continuation: Continuation | None = None
+    layout: Layout | None = None
 
     @property
     def spark(self) -> str:
@@ -65,8 +80,13 @@ class Checkpoint:
         return self.folder / "splits"
 
     @staticmethod
-    def open(options: Mapping[str, str], plan_text: str, check: RestartCheck | None) -> Checkpoint:
+    def open(options: Mapping[str, str], plan_text: str, graph: ExecGraph, check: RestartCheck) -> Checkpoint:
         """Opens ``execution.checkpointing.dir``, or a temporary directory where it is not set.
+
+        Args:
+            options: of the session.
+            plan_text, graph: the plan that is to run.
+            check: says how it goes on from another plan.
 
         Raises:
             CheckpointError: CKPT001, the directory cannot be used; CKPT002, it is not a checkpoint; CKPT003, it was
@@ -92,12 +112,10 @@ class Checkpoint:
                 f"the checkpoint directory {folder} cannot be used: {cause.strerror}",
                 expected="a directory that can be written",
             ) from cause
-        facts_file, plan_file = folder / "stateplan.json", folder / "plan.json"
         if not entries:
-            fresh = Checkpoint(folder, uuid.uuid4().hex[:12], _now(), groups, temporary=False, resumed=False)
-            facts = {"format": _FORMAT, "id": fresh.id, "created": fresh.created, "keyGroups": groups}
-            _write(facts_file, json.dumps(facts) + "\n")
-            _write(plan_file, plan_text)
+            fresh = Checkpoint(folder, uuid.uuid4().hex[:12], _now(), groups, False, False, plan_text)
+            fresh._write_facts(())
+            _write(folder / "plan.json", plan_text)
             return fresh
         if "stateplan.json" not in entries:
             raise CheckpointError(
@@ -106,51 +124,110 @@ class Checkpoint:
                 expected="an empty directory, or one that an earlier run wrote",
                 hint="set another 'execution.checkpointing.dir'",
             )
-        try:
-            facts = json.loads(facts_file.read_text())
-            version, stored = facts["format"], int(facts["keyGroups"])
-            known = Checkpoint(folder, str(facts["id"]), int(facts["created"]), stored, temporary=False, resumed=True)
-        except (OSError, ValueError, KeyError, TypeError) as cause:
-            raise CheckpointError(
-                "CKPT005",
-                f"{facts_file} is damaged ({cause})",
-                hint="restore the checkpoint directory from a copy, or start from an empty one",
-            ) from cause
-        if version != _FORMAT:
-            raise CheckpointError(
-                "CKPT005",
-                f"the checkpoint {folder} has format {version}",
-                expected=f"format {_FORMAT}",
-                hint="use the version of stateplan that wrote it",
-            )
-        if wanted and int(wanted) > 0 and groups != stored:
+        known = _read(folder, plan_text)
+        if wanted and int(wanted) > 0 and groups != known.key_groups:
             raise CheckpointError(
                 "CKPT004",
-                f"the checkpoint {folder} has {stored} key groups, 'pipeline.max-parallelism' is {groups}",
-                expected=f"{stored}, for the whole life of the state",
+                f"the checkpoint {folder} has {known.key_groups} key groups, 'pipeline.max-parallelism' is {groups}",
+                expected=f"{known.key_groups}, for the whole life of the state",
                 hint="remove the option",
             )
-        if plan_file.exists():
-            old = plan_file.read_text()
-            if check is not None and old != plan_text:
-                try:
-                    check(old)
-                except CheckpointError:
-                    raise
-                except StateplanError as cause:
-                    raise CheckpointError(
-                        "CKPT005",
-                        f"{plan_file} is damaged: {cause.message}",
-                        hint="restore it from a copy, or start from an empty directory",
-                    ) from cause
-        _write(plan_file, plan_text)
+        known.continuation = known._go_on(graph, check)  # noqa: SLF001 - of the same class
         return known
+
+    def _go_on(self, graph: ExecGraph, check: RestartCheck) -> Continuation:
+        if self.layouts == ():  # no run has come as far as to state
+            return Continuation.same(graph)
+        plan_file = self.folder / "plan.json"
+        try:
+            old = plan_file.read_text() if plan_file.exists() else self.plan_text
+        except (OSError, ValueError) as cause:
+            raise _damaged(plan_file, str(cause)) from cause
+        if self.layouts:
+            digest = _digest(old)
+            self.layouts = tuple(sorted(self.layouts, key=lambda layout: layout.plan != digest))
+        if old == self.plan_text:
+            return Continuation.same(graph)
+        try:
+            return check(old)
+        except CheckpointError:
+            raise
+        except StateplanError as cause:
+            raise _damaged(plan_file, cause.message) from cause
+
+    def fit(self, job: JobGraph) -> JobGraph:
+        """The job with the slots that the checkpoint has for its operators.
+
+        Raises:
+            CheckpointError: CKPT021, CKPT022, CKPT024, CKPT025, when it has no place for them.
+        """
+        before = self.layouts[0] if self.layouts else None
+        if self.layouts is None and self.continuation is not None:
+            before = first_format(job, self.continuation, str(self.folder))
+        continuation = None if before is None else self.continuation
+        job, self.layout = laid_out(job, before, continuation, self._next_batch(), str(self.folder))
+        return job
+
+    def _next_batch(self) -> int:
+        """The first micro-batch that has not been committed."""
+        commits = self.folder / "spark" / "commits"
+        done = [int(p.name) for p in commits.iterdir() if p.name.isdecimal()] if commits.is_dir() else []
+        return max(done, default=-1) + 1
+
+    def adopt(self) -> None:
+        """From now on the checkpoint is that of the new plan."""
+        assert self.layout is not None
+        if self.temporary:
+            return
+        layout = replace(self.layout, plan=_digest(self.plan_text))
+        # Should the machine fail between the two writes, the old plan is there with its layout.
+        self._write_facts((layout, *(self.layouts or ())[:1]))
+        _write(self.folder / "plan.json", self.plan_text)
+
+    def _write_facts(self, layouts: Sequence[Layout]) -> None:
+        facts = {"format": _FORMAT, "id": self.id, "created": self.created, "keyGroups": self.key_groups}
+        _write(
+            self.folder / "stateplan.json",
+            json.dumps({**facts, "layouts": [x.to_json() for x in layouts]}, indent=1) + "\n",
+        )
 
     def close(self) -> None:
         """Removes a temporary checkpoint."""
         if self.temporary:
             with contextlib.suppress(OSError):
                 shutil.rmtree(self.folder)
+
+
+def _read(folder: Path, plan_text: str) -> Checkpoint:
+    """The checkpoint in ``folder``, without a look at its plan."""
+    file = folder / "stateplan.json"
+    try:
+        facts = json.loads(file.read_text())
+        version = facts["format"]
+        if version not in (_FIRST_FORMAT, _FORMAT):
+            raise CheckpointError(
+                "CKPT005",
+                f"the checkpoint {folder} has format {version}",
+                expected=f"format {_FORMAT} or an earlier one",
+                hint="use the version of stateplan that wrote it",
+            )
+        layouts = None if version == _FIRST_FORMAT else tuple(Layout.from_json(x) for x in facts["layouts"])
+        name, created, groups = str(facts["id"]), int(facts["created"]), int(facts["keyGroups"])
+    except (OSError, ValueError, KeyError, TypeError) as cause:
+        raise _damaged(file, str(cause)) from cause
+    return Checkpoint(folder, name, created, groups, False, True, plan_text, layouts)
+
+
+def _damaged(file: Path, why: str) -> CheckpointError:
+    return CheckpointError(
+        "CKPT005",
+        f"{file} is damaged: {why}",
+        hint="restore the checkpoint directory from a copy, or start from an empty one",
+    )
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def _write(path: Path, text: str) -> None:

@@ -194,6 +194,7 @@ class _Run:
         self.job = job
         self.checkpoint = checkpoint
         self.sinks = sinks
+        self.slots = [job.sink_slot(i) for i in range(len(job.sinks))]
         self.cache_folder = tempfile.mkdtemp(prefix="stateplan-runs-")
         self.shipped = Shipped(job, self.cache_folder)
         self.counters = new_counters(spark)
@@ -209,7 +210,7 @@ class _Run:
         started = time.monotonic()
         try:
             self.sinks.prepare(batch_id)
-            task = _after(self.read, write_sinks(self.sinks.writers, batch_id))
+            task = _after(self.read, write_sinks(self.sinks.writers, batch_id, self.slots))
             reports = [tuple(row) for row in frame.mapInArrow(task, SINK_SCHEMA).collect()]
             self.sinks.commit(reports, batch_id)
         except StateplanError as error:
@@ -247,7 +248,7 @@ def execute(
     plan_text: str,
     console: Callable[[str], None] | None = None,
     on_progress: OnProgress | None = None,
-    check_restart: RestartCheck | None = None,
+    check_restart: RestartCheck,
 ) -> JobResult:
     """Starts a plan as one streaming query.
 
@@ -257,19 +258,21 @@ def execute(
         plan_text: the plan as it is stored in the checkpoint directory.
         console: gets notes for the user, a line each.
         on_progress: called about five times a second while :meth:`JobResult.wait` waits.
-        check_restart: judges whether the plan may go on from the state of the plan that wrote the checkpoint.
+        check_restart: judges how the plan may go on from the state of the plan that wrote the checkpoint.
 
     Raises:
         StateplanError: anything that keeps the plan from starting.
     """
-    checkpoint = Checkpoint.open(options, plan_text, check_restart)
+    checkpoint = Checkpoint.open(options, plan_text, graph, check_restart)
     run: _Run | None = None
     try:
         job = translate(graph, options, checkpoint.key_groups, job_id=checkpoint.id, started=checkpoint.created)
+        job = checkpoint.fit(job)
         sources = Sources(job, options, checkpoint.splits)
         sources.prepare()
         bounded = sources.bounded()
         sinks = SinkDriver.of(job.sinks)
+        checkpoint.adopt()
         spark = session(options)
         run = _Run(spark, job, checkpoint, sinks, console)
         if checkpoint.resumed and console is not None:

@@ -8,7 +8,7 @@ the number of its operators.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -18,15 +18,19 @@ import pyarrow as pa
 from execnodes.runtime.kernel import Kernel
 
 __all__ = [
+    "DroppedRange",
     "JobGraph",
     "OperatorSpec",
     "Pipeline",
     "Reader",
+    "Rewrite",
     "SinkSpec",
     "SourceSpec",
     "ToOperator",
     "ToSink",
     "Transform",
+    "first_level",
+    "natural_order",
     "targets",
 ]
 
@@ -90,6 +94,8 @@ class SourceSpec:
         options: the table's options.
         reader: decodes a split.
         pipeline: what happens to its rows.
+        node: the plan node.
+        marks: the name of its marker files.
     """
 
     uid: str
@@ -98,6 +104,15 @@ class SourceSpec:
     options: dict[str, str]
     reader: Reader
     pipeline: Pipeline
+    node: int = -1
+    marks: str = ""
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """How state of an older version is rewritten: per table, for each column the one that held it."""
+
+    columns: Mapping[str, Mapping[str, str]]
 
 
 @dataclass(frozen=True)
@@ -115,6 +130,9 @@ class OperatorSpec:
         level: 1 + the largest level of the operators before it.
         channels: per input, the number of ways on which rows reach it; empty where nobody asks for event time.
         idle_timeout: a channel without rows for so long does not hold back event time, ms; 0 is never.
+        node: the plan node.
+        version: of the layout of its state.
+        rewrite: how state of the version before is brought to this one.
     """
 
     uid: str
@@ -127,6 +145,9 @@ class OperatorSpec:
     level: int
     channels: tuple[int, ...] = ()
     idle_timeout: int = 0
+    node: int = -1
+    version: int = 0
+    rewrite: Rewrite | None = None
 
     @property
     def event_time(self) -> bool:
@@ -136,7 +157,8 @@ class OperatorSpec:
 
 @dataclass(frozen=True)
 class SinkSpec:
-    """A sink. ``columns``: name and type of each; ``connector``, ``options`` and ``partition_keys`` as in the plan."""
+    """A sink. ``columns``: name and type of each; ``connector``, ``options`` and ``partition_keys`` as in the plan;
+    ``node``: the plan node."""
 
     uid: str
     name: str
@@ -144,20 +166,51 @@ class SinkSpec:
     options: dict[str, str]
     columns: tuple[tuple[str, Any], ...]
     partition_keys: tuple[str, ...] = ()
+    node: int = -1
+
+
+@dataclass(frozen=True)
+class DroppedRange:
+    """Slots whose state belongs to no operator any more: one per key group from ``first``, in level ``level``."""
+
+    first: int
+    level: int
 
 
 @dataclass(frozen=True)
 class JobGraph:
-    """A plan, ready for the workers. ``key_groups`` is fixed for the life of the state."""
+    """A plan, ready for the workers.
+
+    Attributes:
+        sources, operators, sinks: what it consists of.
+        key_groups: into which state is split; fixed for the life of the state.
+        slots: the first slot of each operator; empty for one range behind the other.
+        sink_slots: the slot of the first sink; with ``slots``.
+        dropped: what is removed in the first micro-batch.
+        least_levels: levels that there are even without operators.
+        order: the sources in the order in which Spark counts them, None for the end of bounded input; empty for
+            :func:`natural_order`.
+        first_batch: the first micro-batch of the run, which drops and rewrites state.
+    """
 
     sources: tuple[SourceSpec, ...]
     operators: tuple[OperatorSpec, ...]
     sinks: tuple[SinkSpec, ...]
     key_groups: int
+    slots: tuple[int, ...] = ()
+    sink_slots: int = 0
+    dropped: tuple[DroppedRange, ...] = ()
+    least_levels: int = 0
+    order: tuple[int | None, ...] = ()
+    first_batch: int = 0
 
     def slot(self, operator: int, group: int) -> int:
-        """Number of the slot of a key group of an operator; sinks come first."""
-        return len(self.sinks) + operator * self.key_groups + group
+        """Number of the slot of a key group of an operator."""
+        return (self.slots[operator] if self.slots else operator * self.key_groups) + group
+
+    def sink_slot(self, sink: int) -> int:
+        """Number of the slot of a sink: behind those of all operators, as nothing is kept there."""
+        return (self.sink_slots if self.slots else len(self.operators) * self.key_groups) + sink
 
     @property
     def event_time(self) -> bool:
@@ -166,7 +219,27 @@ class JobGraph:
 
     @property
     def levels(self) -> int:
-        return max((o.level for o in self.operators), default=0)
+        return max((self.least_levels, *(o.level for o in self.operators)))
+
+    @property
+    def touches_state(self) -> bool:
+        """Whether the first micro-batch drops or rewrites state."""
+        return bool(self.dropped) or any(o.rewrite is not None for o in self.operators)
+
+
+def first_level(graph: JobGraph, source: int) -> int:
+    """The level of the first operator that rows of a source reach; one behind the last when they reach none."""
+    reached = (t.operator for t in targets(graph.sources[source].pipeline) if isinstance(t, ToOperator))
+    return min((graph.operators[number].level for number in reached), default=graph.levels + 1)
+
+
+def natural_order(graph: JobGraph) -> tuple[int | None, ...]:
+    """The sources by where they enter the chain of levels; the end of bounded input (None) with those of the first."""
+    levels = [first_level(graph, i) for i in range(len(graph.sources))]
+    out: list[int | None] = [i for i, level in enumerate(levels) if level == 1]
+    if graph.event_time:
+        out.append(None)
+    return (*out, *sorted((i for i, level in enumerate(levels) if level > 1), key=lambda i: levels[i]))
 
 
 def targets(pipeline: Pipeline) -> Iterator[ToOperator | ToSink]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, ClassVar, Protocol, TextIO
@@ -140,12 +140,12 @@ def make_writer(sink: SinkSpec) -> SinkWriter:
 
 
 def write_sinks(
-    writers: tuple[SinkWriter, ...], batch_id: int
+    writers: tuple[SinkWriter, ...], batch_id: int, slots: Sequence[int]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function for ``mapInArrow`` over the final blobs of micro-batch ``batch_id``."""
+    """A function for ``mapInArrow`` over the final blobs of micro-batch ``batch_id``; ``slots`` are the sinks'."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        labels = {slot_label(i): i for i in range(len(writers))}
+        labels = {slot_label(slot): i for i, slot in enumerate(slots)}
 
         @coded
         def rows() -> Iterator[tuple[int, str, int, bytes]]:

@@ -225,12 +225,12 @@ class Sources:
             self._write_markers("replay", [(f"{at}", 0) for at in self._instants()])
         for source in self._graph.sources:
             if source.connector == "values":
-                self._write_markers(f"values-{source.uid}", [("0-1", 0)])
+                self._write_markers(source.marks, [("0-1", 0)])
             if source.connector == "datagen" and source.reader.generator.bounded is not None:  # type: ignore[attr-defined]
                 total = source.reader.generator.bounded  # type: ignore[attr-defined]
                 parts = max(1, min(int(self._options.get("parallelism.default", "2")), total))
                 edges = [total * i // parts for i in range(parts + 1)]
-                self._write_markers(f"datagen-{source.uid}", [(f"{a}-{b}", 0) for a, b in pairwise(edges) if a < b])
+                self._write_markers(source.marks, [(f"{a}-{b}", 0) for a, b in pairwise(edges) if a < b])
 
     def _instants(self) -> list[int]:
         """The distinct instants of all replay tables, ascending."""
@@ -303,12 +303,11 @@ class Sources:
                     F.unix_millis(F.current_timestamp()).alias("now"),
                 )
             )
-        name = "replay" if source.connector == "replay" else f"{source.connector}-{source.uid}"
         frame = (
             spark.readStream.format("binaryFile")
             .schema(_FILE_SCHEMA)
             .option("maxFilesPerTrigger", 1 if source.connector == "replay" else 1_000_000)
-            .load(str(self._markers / name))
+            .load(str(self._markers / source.marks))
         )
         text = F.regexp_extract("path", r"[^/]*_([^/]*)$", 1)
         seq = F.concat(F.lit(order), F.regexp_extract("path", r"([^/]*)$", 1)).alias("seq")

@@ -102,6 +102,12 @@ class SparkRunStore:
     def remove(self, key: str) -> None:
         self._runs.removeKey((key,))
 
+    def clear(self) -> None:
+        """Removes everything."""
+        if self._manifest.exists():
+            self._manifest.clear()
+            self._runs.clear()
+
 
 class LevelProcessor(StatefulProcessor):  # type: ignore[misc]
     """Runs every operator of one level and passes on what is for later ones."""
@@ -121,8 +127,11 @@ class LevelProcessor(StatefulProcessor):  # type: ignore[misc]
 
         graph = self.shipped.graph()
         owner = self.shipped.slots().get(int(key[0]))
-        if owner is None or graph.operators[owner[0]].level != self.level:
+        if owner is None or self._level(graph, owner[0]) != self.level:
             yield from rows
+            return
+        if owner[0] < 0:
+            self.store.clear()
             return
         blobs = [
             Blob(*values) for frame in rows for values in zip(*(frame[name] for name in Blob._fields), strict=True)
@@ -131,15 +140,30 @@ class LevelProcessor(StatefulProcessor):  # type: ignore[misc]
         if out:
             yield pd.DataFrame(out, columns=list(Blob._fields))
 
+    @staticmethod
+    def _level(graph: JobGraph, owner: int) -> int:
+        return graph.operators[owner].level if owner >= 0 else graph.dropped[-1 - owner].level
+
     def close(self) -> None:
         pass
+
+
+def _micro_batch() -> int | None:
+    """The id of the micro-batch that this task is of."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    text = context.getLocalProperty("streaming.sql.batchId") if context is not None else None
+    return None if text is None else int(text)
 
 
 def _source_reader(shipped: Shipped, index: int, count: Count | None) -> Task:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from execnodes.runtime.worker import read_source
 
-        yield from read_source(shipped.graph(), index, count)(batches)
+        graph = shipped.graph()
+        touch = graph.touches_state and _micro_batch() == graph.first_batch
+        yield from read_source(graph, index, count, touch)(batches)
 
     return run
 
@@ -182,26 +206,25 @@ def build(
         closing: gives the streaming frame of the ends of bounded input, for plans with event time.
     """
     from execnodes.runtime.exchange import BLOB_SCHEMA
-    from execnodes.runtime.jobgraph import ToOperator, targets
-
-    def first_level(index: int) -> int:
-        found = [
-            graph.operators[t.operator].level
-            for t in targets(graph.sources[index].pipeline)
-            if isinstance(t, ToOperator)
-        ]
-        return min(found, default=graph.levels + 1)
+    from execnodes.runtime.jobgraph import first_level, natural_order
 
     if graph.levels == 0 and len(graph.sources) == 1 and not graph.event_time:
         return Chain(source_frames(0), _source_reader(shipped, 0, count))
+    order = graph.order or natural_order(graph)
+    # Spark counts sources in the order of the chain: none may enter it behind the next one.
+    enters = [1 if i is None or graph.touches_state else first_level(graph, i) for i in order]
+    for at in range(len(enters) - 2, -1, -1):
+        enters[at] = min(enters[at], enters[at + 1])
     chain: DataFrame | None = None
     for level in range(1, graph.levels + 2):
-        for index in range(len(graph.sources)):
-            if first_level(index) == level:
+        for index, entry in zip(order, enters, strict=True):
+            if entry != level:
+                continue
+            if index is not None:
                 part = source_frames(index).mapInArrow(_source_reader(shipped, index, count), BLOB_SCHEMA)
-                chain = part if chain is None else chain.unionAll(part)
-        if level == 1 and graph.event_time and closing is not None:
-            part = closing().mapInArrow(_closing_reader(shipped), BLOB_SCHEMA)
+            else:
+                assert closing is not None
+                part = closing().mapInArrow(_closing_reader(shipped), BLOB_SCHEMA)
             chain = part if chain is None else chain.unionAll(part)
         if level <= graph.levels:
             assert chain is not None

@@ -12,8 +12,11 @@ import polars as pl
 
 from execnodes.errors import CheckpointError
 from execnodes.runtime.cache import RunCache
-from execnodes.runtime.kernel import EventTimeKernel, Kernel, StateTable, Watermark, fetch_state
+from execnodes.runtime.jobgraph import Rewrite
+from execnodes.runtime.kernel import ACCESS_TIME, EventTimeKernel, Kernel, StateTable, Watermark, fetch_state
 from execnodes.runtime.runs import (
+    HASH,
+    TOMBSTONE,
     RunInfo,
     build_run,
     due_merge,
@@ -102,21 +105,35 @@ class KeyedState:
         cache: of decoded runs; correctness does not depend on it.
         tables: the operator's state tables.
         place: names operator and key group in errors.
+        version: of the layout of the tables.
+        rewrite: how runs of the version before are brought to this one; they are rewritten at once.
 
     Raises:
-        CheckpointError: CKPT010 for a damaged manifest, CKPT011 for a missing run, CKPT012 for a damaged run,
-            CKPT013 for a run whose columns are not those of the operator.
+        CheckpointError: CKPT010 for a damaged manifest or one of another version, CKPT011 for a missing run, CKPT012
+            for a damaged run, CKPT013 for a run whose columns are not those of the operator.
     """
 
-    def __init__(self, store: RunStore, cache: RunCache, tables: Sequence[StateTable], place: str) -> None:
+    def __init__(
+        self,
+        store: RunStore,
+        cache: RunCache,
+        tables: Sequence[StateTable],
+        place: str,
+        version: int = 0,
+        rewrite: Rewrite | None = None,
+    ) -> None:
         self._store = store
         self._cache = cache
         self._tables = tuple(tables)
         self._place = place
+        self._version = version
+        self._found = version
         self.time = EventTime()
         self._runs = self._read_manifest()
         self._changed = False
         self.stats = StepStats()
+        if self._found != version:
+            self._rewrite(rewrite)
 
     def _read_manifest(self) -> dict[str, list[RunInfo]]:
         text = self._store.manifest()
@@ -134,6 +151,7 @@ class KeyedState:
                 )
             for name, entries in data["tables"].items():
                 runs[name] = [RunInfo(*entry) for entry in entries]
+            self._found = int(data.get("version", 0))
             if "time" in data:
                 self.time = EventTime.from_json(data["time"])
         except (ValueError, KeyError, TypeError) as cause:
@@ -144,7 +162,28 @@ class KeyedState:
             ) from cause
         return runs
 
-    def _load(self, table: StateTable, info: RunInfo) -> pl.DataFrame:
+    def _rewrite(self, rewrite: Rewrite | None) -> None:
+        """Brings all runs to the present version."""
+        if rewrite is None or self._found != self._version - 1:
+            raise CheckpointError(
+                "CKPT010",
+                f"the state of {self._place} has version {self._found}",
+                expected=f"version {self._version}",
+                hint="restore the checkpoint directory from a copy, or start from an empty one",
+            )
+        for table in self._tables:
+            names = rewrite.columns[table.name]
+            columns = [pl.col(names[name]).alias(name) for name in table.schema]
+            old = self._runs[table.name]
+            frames = [self._fetch(table, info).select([*columns, ACCESS_TIME, HASH, TOMBSTONE]) for info in old]
+            for info in old:
+                self._drop(info)
+            self._runs[table.name] = [self._put(frame) for frame in frames]
+        self._changed = True
+
+    def _fetch(self, table: StateTable, info: RunInfo) -> pl.DataFrame:
+        """The columns of a run, whatever they are."""
+
         def fetch() -> bytes:
             parts = []
             for n in range(info.chunks):
@@ -167,13 +206,16 @@ class KeyedState:
             return data
 
         try:
-            frame = self._cache.load(info.id, fetch)
+            return self._cache.load(info.id, fetch)
         except (pl.exceptions.PolarsError, OSError, ValueError) as cause:
             raise CheckpointError(
                 "CKPT012",
                 f"run {info.id} of {table.name} of {self._place} is damaged ({cause})",
                 hint="restore the checkpoint directory from a copy",
             ) from cause
+
+    def _load(self, table: StateTable, info: RunInfo) -> pl.DataFrame:
+        frame = self._fetch(table, info)
         want = state_schema(table)
         if any(frame.schema.get(name) != dtype for name, dtype in want.items()):
             raise CheckpointError(
@@ -272,6 +314,8 @@ class KeyedState:
         """Writes the manifest if anything changed."""
         if self._changed:
             data: dict[str, object] = {"format": _FORMAT}
+            if self._version:
+                data["version"] = self._version
             data["tables"] = {name: [astuple(i) for i in infos] for name, infos in self._runs.items()}
             if self.time.since is not None:
                 data["time"] = self.time.to_json()

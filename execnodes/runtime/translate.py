@@ -165,6 +165,7 @@ class _Translation:
             tuple(_schema(i.output_type) for i in inputs) if part.schemas is None else part.schemas,
             self.pipeline(node),
             self.levels[node.id],
+            node=node.id,
         )
 
     def connector(self, node: ExecNode) -> str:
@@ -191,7 +192,9 @@ class _Translation:
 
         if isinstance(node, Values):
             types = tuple(f.type for f in node.output_type.fields)
-            return SourceSpec(_uid(node), "VALUES", "values", {}, ValuesReader(node.tuples, types), self.pipeline(node))
+            values = ValuesReader(node.tuples, types)
+            marks = f"values-{_uid(node)}"
+            return SourceSpec(_uid(node), "VALUES", "values", {}, values, self.pipeline(node), node.id, marks)
         spec = node.scan_table_source
         options = self.table_options(spec)
         table = spec.table.resolved_table
@@ -246,7 +249,9 @@ class _Translation:
             reader = RangeReader(DatagenGenerator(options, fields, now=self.started))
         first = _filters(filters, wanted, [*projection, *metadata], [f.type for f in node.output_type.fields])
         first = (*first, *self.watermarks(node))
-        return SourceSpec(_uid(node), spec.table.summary, connector, options, reader, self.pipeline(node, first))
+        marks = "replay" if connector == "replay" else f"{connector}-{_uid(node)}"
+        pipeline = self.pipeline(node, first)
+        return SourceSpec(_uid(node), spec.table.summary, connector, options, reader, pipeline, node.id, marks)
 
     def watermarks(self, node: TableSourceScan) -> Iterator[Transform]:
         """What a source does that was told to make the watermarks itself."""
@@ -278,6 +283,7 @@ class _Translation:
             options,
             fields,
             table.partition_keys if table else (),
+            node.id,
         )
 
 

@@ -32,6 +32,8 @@ __all__ = [
     "read_source",
     "run_operator",
     "send_marks",
+    "touches",
+    "unslot",
 ]
 
 P = ParamSpec("P")
@@ -124,7 +126,7 @@ def deliver(
                 yield Blob(label, output.input, seq, now, rows.height, encode(rows))
         elif isinstance(output, ToSink):
             data = b"" if output.count_only else encode(frame)
-            yield Blob(slot_label(output.sink), 0, seq, now, frame.height, data)
+            yield Blob(slot_label(graph.sink_slot(output.sink)), 0, seq, now, frame.height, data)
         else:
             yield from deliver(graph, output, frame, now, seq, replace(clock, watermark=seen))
 
@@ -167,12 +169,26 @@ def blob_batch(blobs: list[Blob]) -> pa.RecordBatch:
     )
 
 
+TOUCH = -2
+"""``rows`` of a blob that only has its receiver look at its state."""
+
+
+def touches(graph: JobGraph, now: int) -> Iterator[Blob]:
+    """What has every slot look at its state whose state is to be dropped or rewritten."""
+    firsts = [d.first for d in graph.dropped]
+    firsts += [graph.slot(i, 0) for i, o in enumerate(graph.operators) if o.rewrite is not None]
+    for first in firsts:
+        for group in range(graph.key_groups):
+            yield Blob(slot_label(first + group), 0, "", now, TOUCH, b"")
+
+
 def read_source(
-    graph: JobGraph, index: int, count: Count | None
+    graph: JobGraph, index: int, count: Count | None, touch: bool = False
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """A function for ``mapInArrow`` that turns the splits of source ``index`` into blobs.
 
-    A split is a row of the Spark source; it has ``now`` (ms) and ``seq``, a text that orders the splits.
+    A split is a row of the Spark source; it has ``now`` (ms) and ``seq``, a text that orders the splits. With ``touch``
+    the blobs are followed by :func:`touches`.
     """
     source = graph.sources[index]
 
@@ -180,9 +196,10 @@ def read_source(
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = 0
         started = time.perf_counter()
-        clock, now = Clock(), 0
+        clock, now, splits = Clock(), 0, 0
         for batch in batches:
             for part in source.reader.splits(batch):
+                splits += 1
                 now = max(now, part["now"])
                 for n, frame in enumerate(source.reader.read(part)):
                     rows += frame.height
@@ -191,6 +208,8 @@ def read_source(
                         yield blob_batch(blobs)
         if clock.marks:
             yield blob_batch(list(send_marks(graph, clock.marks, now)))
+        if touch and splits:
+            yield blob_batch(list(touches(graph, now)))
         if count and rows:
             count(source.uid, {"rows_in": rows, "seconds": time.perf_counter() - started})
 
@@ -207,9 +226,10 @@ def run_operator(
     now = max(b.now for b in blobs)
     inputs = []
     for number in range(spec.inputs):
-        mine = [b.data for b in blobs if b.input == number and b.rows != MARK]
+        mine = [b.data for b in blobs if b.input == number and b.rows >= 0]
         inputs.append(decode(mine) if mine else pl.DataFrame(schema=spec.input_schemas[number]))
-    state = KeyedState(store, cache, spec.kernel.tables, f"{spec.name}, key group {group}")
+    place = f"{spec.name}, key group {group}"
+    state = KeyedState(store, cache, spec.kernel.tables, place, spec.version, spec.rewrite)
     watermark = Watermark()
     if spec.event_time:
         received = ((b.input, *decode_mark(b.data)) for b in blobs if b.rows == MARK)
@@ -255,5 +275,8 @@ def _passed_on(spec: OperatorSpec, group: int, watermark: Watermark, clock: Cloc
 
 
 def unslot(graph: JobGraph) -> dict[int, tuple[int, int]]:
-    """Spark grouping key -> (operator, key group), for every slot of every operator."""
-    return {slot_label(graph.slot(o, g)): (o, g) for o in range(len(graph.operators)) for g in range(graph.key_groups)}
+    """Spark grouping key -> (operator, key group), for every slot of every operator; of the dropped range i, the
+    operator is -1 - i."""
+    ranges = [(i, graph.slot(i, 0)) for i in range(len(graph.operators))]
+    ranges += [(-1 - i, d.first) for i, d in enumerate(graph.dropped)]
+    return {slot_label(first + g): (number, g) for number, first in ranges for g in range(graph.key_groups)}

@@ -35,7 +35,7 @@ class Session(TableEnvironment):
         self.compiled.append([insert.sql("flink") for insert in inserts])
         return PlanDocument.load(str(DATA / "join" / "plan.json")).graph
 
-    def _start(self, document: PlanDocument, graph: ExecGraph) -> Any:
+    def _start(self, document: PlanDocument, graph: ExecGraph, notes: list[str]) -> Any:
         self.started.append((document, graph))
         return SimpleNamespace(wait=lambda timeout=None: True, job_id="1")
 
@@ -306,19 +306,3 @@ def test_importing_the_environment_loads_no_engine() -> None:
         cwd=Path(__file__).parent.parent.parent,
     )
     assert done.stdout == "[]\n"
-
-
-def test_which_plans_may_go_on_from_a_checkpoint() -> None:
-    from planner.environment import _check_restart
-
-    join = PlanDocument.load(str(DATA / "join" / "plan.json"))
-    edited = PlanDocument.parse(join.text).set_ttl(5, 0, "2 d")
-    _check_restart(join.text, edited, {})
-    dedup = PlanDocument.load(str(DATA / "dedup" / "plan.json"))
-    with pytest.raises(StateplanError) as raised:
-        _check_restart(join.text, dedup, {"execution.checkpointing.dir": "/ckpt"})
-    assert str(raised.value).startswith("[CKPT003] the checkpoint /ckpt was written by another plan: ")
-    assert str(raised.value).endswith(
-        "  expected: the same plan, or one that differs only in TTLs\n"
-        "  hint: set another 'execution.checkpointing.dir', or run the plan that wrote it"
-    )

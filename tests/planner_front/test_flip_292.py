@@ -135,7 +135,7 @@ def test_an_options_hint_of_a_temporary_table_reaches_the_job(
     )
     env.execute_sql("CREATE TABLE `out` (a INT) WITH ('connector' = 'print')")
     seen: list[str] = []
-    monkeypatch.setattr(env, "_start", lambda document, graph: seen.append(json.dumps(graph.to_json())))
+    monkeypatch.setattr(env, "_start", lambda document, graph, notes: seen.append(json.dumps(graph.to_json())))
     env.execute_sql("INSERT INTO `out` SELECT a FROM recent /*+ OPTIONS('path' = '/b') */")
     assert '"path": "/b"' in seen[0]
     assert '"/b"' not in env.compile_plan_sql("INSERT INTO `out` SELECT a FROM recent").as_json_string()

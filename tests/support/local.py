@@ -75,7 +75,7 @@ class LocalRun:
 def _sink_labels(graph: JobGraph) -> list[int]:
     from execnodes.runtime.hashing import slot_label
 
-    return [slot_label(i) for i in range(len(graph.sinks))]
+    return [slot_label(graph.sink_slot(i)) for i in range(len(graph.sinks))]
 
 
 def printed(graph: JobGraph) -> list[str]:

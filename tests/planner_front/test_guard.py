@@ -1,0 +1,139 @@
+"""What is said before a plan runs, and which plans may go on from a checkpoint."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import pytest
+
+from execnodes.errors import CheckpointError
+from planner.environment import TableEnvironment
+from planner.guard import ACCEPT, continue_from, stale_notes
+from plans.document import PlanDocument
+from tests.plans.conftest import DATA
+
+FOLDER = {"execution.checkpointing.dir": "/ckpt"}
+
+
+def load(name: str) -> PlanDocument:
+    return PlanDocument.load(str(DATA / name / "plan.json"))
+
+
+def go_on(
+    old: PlanDocument, new: PlanDocument, accept: str = "none", options: Mapping[str, str] | None = None
+) -> tuple[dict[int, int], list[str]]:
+    """For each operator that uses existing state the old one, and the notes."""
+    notes: list[str] = []
+    found = continue_from(old.text, new, {**FOLDER, ACCEPT: accept, **(options or {})}, notes)
+    return dict(found.operators), notes
+
+
+def test_ttls_need_no_acceptance_and_are_told() -> None:
+    join = load("join")
+    longer = load("join").set_ttl(5, 0, "2 d")
+    assert go_on(join, longer) == ({5: 5}, ["join[5]: leftState: ttl 1 h -> ttl 2 d"])
+    shorter = load("join").set_ttl(5, 1, "5 min")
+    assert go_on(join, shorter)[1] == [
+        "join[5]: rightState: ttl 1 h -> ttl 5 min; rows that were last touched longer ago are dropped"
+    ]
+    never = load("join").set_ttl(5, 1, "0 ms")
+    assert go_on(never, join)[1][0].endswith("are dropped")
+    assert not go_on(join, never)[1][0].endswith("are dropped")
+
+
+def test_another_plan_is_refused_and_says_what_would_be_accepted() -> None:
+    with pytest.raises(CheckpointError) as raised:
+        go_on(load("join"), load("dedup"))
+    error = raised.value
+    assert error.code == "CKPT003"
+    assert error.message.startswith("the checkpoint /ckpt was written by another plan: ")
+    assert "--accept reset, or 'execution.state-recovery.accept' = 'reset'" in str(error.hint)
+
+
+def test_what_is_accepted_includes_what_is_milder() -> None:
+    old = load("join")
+    left = PlanDocument.parse(old.text.replace('"INNER"', '"LEFT"'))
+    for accept in ("none", "rewrite"):
+        with pytest.raises(CheckpointError, match="joinType: INNER -> LEFT"):
+            go_on(old, left, accept)
+    for accept in ("reset", "unknown"):
+        carried, notes = go_on(old, left, accept)
+        assert carried == {}
+        assert notes == ["join[5] starts with empty state: joinSpec.joinType: INNER -> LEFT"]
+    renamed = PlanDocument.parse(old.text.replace('"leftState"', '"other"'))
+    for accept in ("none", "rewrite", "reset"):
+        with pytest.raises(CheckpointError, match="cannot be told"):
+            go_on(old, renamed, accept)
+    assert go_on(old, renamed, "unknown")[0] == {}, "what cannot be told is never taken to fit"
+
+
+def test_a_source_that_reads_something_else_is_refused_whatever_is_accepted() -> None:
+    old = load("dedup")
+    moved = PlanDocument.parse(old.text.replace("orders.json", "other.json"))
+    with pytest.raises(CheckpointError) as raised:
+        go_on(old, moved, "unknown")
+    assert raised.value.code == "CKPT023"
+
+
+@pytest.fixture
+def env() -> TableEnvironment:
+    environment = TableEnvironment.create({"table.exec.state.ttl": "1 h", "table.local-time-zone": "UTC"})
+    environment.execute_sql(
+        "CREATE TABLE t (k INT, v INT, w AS v + 1) WITH ('connector' = 'filesystem', 'path' = '/t', 'format' = 'json')"
+    )
+    environment.execute_sql("CREATE TABLE s (k INT, n BIGINT) WITH ('connector' = 'print')")
+    return environment
+
+
+def compiled(env: TableEnvironment) -> str:
+    return env.compile_plan_sql("INSERT INTO s SELECT k, COUNT(*) FROM t GROUP BY k").as_json_string()
+
+
+def notes_of(env: TableEnvironment, text: str, options: Mapping[str, str] | None = None) -> list[str]:
+    return list(stale_notes(PlanDocument.parse(text), env.catalog, options or {}))
+
+
+def test_nothing_is_said_of_a_plan_that_is_what_it_was(env: TableEnvironment) -> None:
+    assert notes_of(env, compiled(env)) == []
+    assert list(stale_notes(load("join"), env.catalog, {})) == [], "a plan of Flink records nothing to compare with"
+
+
+def test_edited_sql_and_schema(env: TableEnvironment) -> None:
+    plan = json.loads(compiled(env))
+    sink = next(n for n in plan["nodes"] if "sink" in n["type"])
+    sink["stateplan"]["sql"] += " HAVING COUNT(*) > 1"
+    assert notes_of(env, json.dumps(plan)) == [
+        "the SQL text in the plan has been edited: the plan is still that of the SQL it was compiled from"
+    ]
+    plan = json.loads(compiled(env))
+    sink = next(n for n in plan["nodes"] if "sink" in n["type"])
+    sink["dynamicTableSink"]["table"]["resolvedTable"]["schema"]["columns"][0]["name"] = "key"
+    found = notes_of(env, json.dumps(plan))
+    assert found[0].startswith("the schema of ")
+    assert "has been edited since the plan was compiled" in found[0]
+
+
+def test_a_table_that_is_declared_otherwise(env: TableEnvironment) -> None:
+    text = compiled(env)
+    env.execute_sql("DROP TABLE t")
+    env.execute_sql(
+        "CREATE TABLE t (k INT, v INT, w AS v + 2) WITH ('connector' = 'filesystem', 'path' = '/t', 'format' = 'json')"
+    )
+    found = notes_of(env, text)
+    assert len(found) == 1
+    assert "is declared otherwise than when the plan was compiled" in found[0]
+
+
+def test_options_in_vain(env: TableEnvironment) -> None:
+    text = compiled(env)
+    assert notes_of(env, text, {"table.exec.state.ttl": "2 h"}) == [
+        "'table.exec.state.ttl' of the session does not change the TTL that the plan says"
+    ]
+    plan = json.loads(text)
+    plan["nodes"][1]["configuration"] = {"table.exec.sink.not-null-enforcer": "ERROR"}
+    assert notes_of(env, json.dumps(plan), {"table.exec.sink.not-null-enforcer": "error"}) == []
+    assert notes_of(env, json.dumps(plan), {"table.exec.sink.not-null-enforcer": "DROP"}) == [
+        "the plan was compiled with 'table.exec.sink.not-null-enforcer' = 'ERROR'; 'DROP' of the session does not "
+        "change that"
+    ]
