@@ -1,0 +1,206 @@
+"""What ``plan diff`` calls usable is: the state one query leaves behind is the state the other would have.
+
+Pairs of similar queries see the same rows, without Spark. Wherever the comparison of their plans says that an operator
+may go on with the other's state, the two states hold the same rows.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from execnodes.changelog import KIND
+from execnodes.runtime.jobgraph import JobGraph
+from execnodes.runtime.runs import RunInfo, merge_runs
+from execnodes.runtime.translate import translate
+from planner.environment import TableEnvironment
+from planner.script import read_script, read_statement
+from plans.diff import compare
+from plans.document import PlanDocument
+from tests.support.local import LocalRun
+
+TABLES = """
+CREATE TABLE o (id BIGINT, k INT, v INT, s STRING, pt AS PROCTIME()) WITH
+  ('connector' = 'replay', 'path' = '{rows}', 'format' = 'json');
+CREATE TABLE l (id BIGINT, k INT, w INT) WITH ('connector' = 'replay', 'path' = '{rows}', 'format' = 'json');
+CREATE TABLE c (id BIGINT, k INT, v INT, PRIMARY KEY (id) NOT ENFORCED) WITH
+  ('connector' = 'replay', 'path' = '{rows}', 'format' = 'debezium-json');
+CREATE TABLE snk ({columns}) WITH ('connector' = 'print');
+"""
+FILTERS = ("", "WHERE v > 0", "WHERE v > 1", "WHERE k = 1")
+CHANCE = frozenset({"@s", "@h"})
+"""Columns of state that need not be the same: numbers drawn to tell equal rows apart, and hashes of them."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A query and the state it left: live rows by operator uid and table."""
+
+    query: str
+    document: PlanDocument
+    state: dict[tuple[str, str], list[str]]
+    tables: dict[str, list[str]]
+
+    @property
+    def sources(self) -> list[str]:
+        return sorted(_table(n) for n in self.document.graph.nodes if n.input_count == 0)
+
+
+def queries(kind: str) -> Iterator[str]:
+    """Similar queries, two of which often differ in one thing only."""
+    if kind == "deduplications":
+        for where, part, order, columns in itertools.product(
+            FILTERS, ("id", "k"), ("ASC", "DESC"), ("id, k, v", "id, v", "k, v, s", "id, k, v + 1")
+        ):
+            yield (
+                f"SELECT {columns} FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY {part} ORDER BY pt {order}) AS n "
+                f"FROM o {where}) WHERE n = 1"
+            )
+    elif kind == "aggregates":
+        calls = (
+            "COUNT(*)",
+            "SUM(v)",
+            "COUNT(*), SUM(v)",
+            "SUM(v), COUNT(*)",
+            "MAX(v), COUNT(DISTINCT id)",
+            "SUM(v) FILTER (WHERE id > 3)",
+            "SUM(v + 1)",
+        )
+        for where, table, what in itertools.product(FILTERS, ("o", "c"), calls):
+            yield f"SELECT k, {what} FROM {table} {where} GROUP BY k"
+            yield (
+                f"SELECT SUM(m) FROM (SELECT k, {what} AS m FROM {table} {where} GROUP BY k)"
+                if "," not in what
+                else (f"SELECT k, {what} FROM {table} {where} GROUP BY k HAVING COUNT(*) > 1")
+            )
+    elif kind == "joins":
+        for word, on, columns, where in itertools.product(
+            ("JOIN", "LEFT JOIN", "FULL JOIN"),
+            ("o.id = l.id", "o.id = l.id AND v > w", "o.id = l.id AND o.k = l.k"),
+            ("o.id, v, w", "o.id, w, v", "o.id, w", "o.id, o.v + l.w"),
+            ("", "WHERE o.v > 0", "WHERE l.w > 1"),
+        ):
+            yield f"SELECT {columns} FROM o {word} l ON {on} {where}"
+    else:
+        for columns, top, part, order, where in itertools.product(
+            ("id, k, v", "v, id, k + 1", "id, k, v - 1"), (2, 3), ("k", "s"), ("v DESC", "id DESC"), FILTERS[:3]
+        ):
+            yield (
+                f"SELECT {columns} FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY {part} ORDER BY {order}) AS n "
+                f"FROM o {where}) WHERE n <= {top}"
+            )
+
+
+def rows(rng: random.Random, batch: int, count: int = 30) -> dict[str, pl.DataFrame]:
+    """Rows of one micro-batch, by table."""
+    integer, ids = pl.Int32, pl.Int64
+    some = range(count)
+    return {
+        "o": pl.DataFrame(
+            {
+                "id": [rng.randrange(8) for _ in some],
+                "k": [rng.choice([0, 1, 2, None]) for _ in some],
+                "v": [rng.choice([-1, 0, 1, 2, 5, None]) for _ in some],
+                "s": [rng.choice("abc") for _ in some],
+            },
+            schema={"id": ids, "k": integer, "v": integer, "s": pl.String},
+        ),
+        "l": pl.DataFrame(
+            {name: [rng.randrange(8) for _ in some] for name in ("id", "k", "w")},
+            schema={"id": ids, "k": integer, "w": integer},
+        ),
+        "c": pl.DataFrame(
+            {
+                "id": range(batch * count, (batch + 1) * count),
+                "k": [rng.randrange(3) for _ in some],
+                "v": [rng.randrange(5) for _ in some],
+                KIND: [0] * count,
+            },
+            schema={"id": ids, "k": integer, "v": integer, KIND: pl.Int8},
+        ),
+    }
+
+
+def run(query: str, batches: list[dict[str, pl.DataFrame]], path: Path) -> Ran:
+    """Compiles ``query`` and sends it the batches."""
+    environment = TableEnvironment.create()
+    scripts = read_script(TABLES.format(rows=path, columns="x INT"))
+    for statement in scripts[:-1]:
+        environment.execute_statement(statement)
+    fields = environment.query_fields(read_statement(query).node, query)
+    columns = ", ".join(f"f{i} {t.summary().replace(' NOT NULL', '')}" for i, (_, t) in enumerate(fields))
+    environment.execute_statement(read_script(TABLES.format(rows=path, columns=columns))[-1])
+    insert = read_statement(f"INSERT INTO snk {query}")
+    document = environment.compile_document(insert.node, insert.source)
+    graph = translate(document.graph, {}, 2, job_id="x", started=0)
+    local = LocalRun(graph)
+    nodes = {uid: document.graph.node(node_id) for node_id, uid in document.uids.items()}
+    for at, batch in enumerate(batches, 1):
+        local.batch(
+            {i: [_read(nodes[source.uid], batch)] for i, source in enumerate(graph.sources)},
+            at * 1000,
+        )
+    return Ran(
+        query, document, _state(local, graph), {o.uid: [t.name for t in o.kernel.tables] for o in graph.operators}
+    )
+
+
+def _table(scan: Any) -> str:
+    return str(scan.scan_table_source.table.path[-1])
+
+
+def _read(scan: Any, batch: dict[str, pl.DataFrame]) -> pl.DataFrame:
+    frame = batch[_table(scan)]
+    fields = [pl.col(f.name).alias(f"c{i}") for i, f in enumerate(scan.output_type.fields)]
+    return frame.select(*fields, *([KIND] if KIND in frame.columns else []))
+
+
+def _state(local: LocalRun, graph: JobGraph) -> dict[tuple[str, str], list[str]]:
+    found: dict[tuple[str, str], list[str]] = {}
+    for slot, (operator, _) in local.slots.items():
+        store, spec = local.stores.get(slot), graph.operators[operator]
+        if store is None or store.text is None:
+            continue
+        manifest = json.loads(store.text)["tables"]
+        for table in spec.kernel.tables:
+            runs = [
+                pl.read_ipc(b"".join(store.values[f"{i.id}/{n}"] for n in range(i.chunks)))
+                for i in (RunInfo(*entry) for entry in manifest.get(table.name, ()))
+            ]
+            if runs:
+                live = merge_runs(table, runs, 10**6, 0, oldest=True)
+                kept = live.select(sorted(c for c in live.columns if c not in CHANCE))
+                found.setdefault((spec.uid, table.name), []).extend(map(repr, kept.rows()))
+    return {place: sorted(content) for place, content in found.items()}
+
+
+@pytest.mark.parametrize("kind", ["deduplications", "aggregates", "joins", "ranks"])
+def test_usable_state_is_the_same_state(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "rows.json"
+    path.touch()
+    rng = random.Random(kind)
+    batches = [rows(rng, n) for n in range(3)]
+    every = list(queries(kind))
+    ran = [run(query, batches, path) for query in rng.sample(every, 26)]
+    usable: Counter[str] = Counter()
+    for one, other in itertools.permutations(ran, 2):
+        if one.sources != other.sources:
+            continue
+        for operator in compare(one.document, other.document).operators:
+            if not (operator.stateful and operator.harmless and operator.old and operator.new):
+                continue
+            usable[operator.verdict] += 1
+            for table in other.tables[operator.new.uid]:
+                before = one.state.get((operator.old.uid, table))
+                after = other.state.get((operator.new.uid, table))
+                assert before == after, (one.query, other.query, operator.title, table)
+    assert usable, "no pair of queries whose state is the same"
