@@ -13,11 +13,12 @@ from dataclasses import replace
 
 from execnodes.graph import ExecGraph
 from execnodes.ttl import format_ttl
-from planner.algebra.phased import merges
+from planner.advice import advice_of_statement, could_be_two
 from planner.algebra.relations import Aggregate, Join, Sink
 from planner.digest.operators import describe_physical
+from planner.metadata.unique_keys import upsert_keys
 from planner.physical import Physical, changelog_mode
-from plans.advice import Advice, advice_text, two_phase_advice
+from plans.advice import advice_text
 from plans.details import ExplainDetail
 from plans.document import PlanDocument
 from plans.explain import described, explain, sections
@@ -56,43 +57,55 @@ def explain_text(
         PlanError: PLAN05x, when an option that decides about a TTL is not a duration.
     """
     shown = explain(PlanDocument.from_graph(graph), options, details - OF_PHYSICAL_PLAN)
+    tops = [below for plan in plans for below in plan.inputs] if query else plans
     if query:
-        plans = [below for plan in plans for below in plan.inputs]
         shown = replace(shown, trees=tuple(branch for tree in shown.trees for branch in tree.inputs))
-    return "\n".join([*_physical(plans, options, details), *sections(shown)])
+    return "\n".join([*_physical(tops, plans, options, details), *sections(shown)])
 
 
 def _physical(
-    plans: Sequence[Physical], options: Mapping[str, str], details: frozenset[ExplainDetail]
+    plans: Sequence[Physical],
+    sinks: Sequence[Physical],
+    options: Mapping[str, str],
+    details: frozenset[ExplainDetail],
 ) -> Iterator[str]:
     """The section of the physical plan, where a detail is asked for that stands there."""
     if not details & OF_PHYSICAL_PLAN:
         return
     advised = ExplainDetail.PLAN_ADVICE in details
-    words = two_phase_advice(options) if advised else None
-    trees = ["".join(_tree(plan, words is not None, ExplainDetail.CHANGELOG_MODE in details)) for plan in plans]
+    advice = advice_of_statement(sinks, options, _related) if advised else []
+    first = bool(advice) and advice[0].level == "ADVICE"
+    trees = ["".join(_tree(plan, first, ExplainDetail.CHANGELOG_MODE in details)) for plan in plans]
     yield f"== Optimized Physical Plan{' With Advice' if advised else ''} ==\n" + "\n".join(trees)
     if advised:
-        found = any(_could_be_two(node) for plan in plans for node in plan.walk())
-        yield advice_text([Advice("ADVICE", words, ())] if found and words is not None else [])
+        yield advice_text(advice)
 
 
-def _could_be_two(node: Physical) -> bool:
-    """Whether the node is an aggregate in one phase that could be made in two."""
-    return isinstance(node.rel, Aggregate) and merges(node.rel)
+def _related(top: Physical) -> str:
+    """The operator that a warning is about, with all below it."""
+    return "".join(_tree(top, advice=False, changes=True, keys=True))
 
 
-def _tree(top: Physical, advice: bool, changes: bool) -> Iterator[str]:
+def _tree(top: Physical, advice: bool, changes: bool, keys: bool = False) -> Iterator[str]:
     stack: list[tuple[Physical, tuple[bool, ...]]] = [(top, ())]
     while stack:
         node, lasts = stack.pop()
         above = "".join("   " if last else ":  " for last in lasts[:-1])
         branch = "" if not lasts else "+- " if lasts[-1] else ":- "
-        number = 1 if advice and _could_be_two(node) else None
+        number = [1] if advice and could_be_two(node) else []
         line = described(describe_physical(node), number, _mode(node) if changes else None)
+        line = _with_keys(node, line) if keys else line
         yield f"{above}{branch}{_with_hints(node, line)}\n"
         end = len(node.inputs) - 1
         stack += [(node.inputs[i], (*lasts, i == end)) for i in range(end, -1, -1)]
+
+
+def _with_keys(node: Physical, line: str) -> str:
+    """The line with the keys by which the changes are in order, where there are any."""
+    names = [name for name, _ in node.rel.fields]
+    keys = sorted([names[i] for i in sorted(key)] for key in upsert_keys(node.rel) if key)
+    shown = ", ".join(f"[{', '.join(key)}]" for key in keys)
+    return f"{line.removesuffix(')')}, upsertKeys=[{shown}])" if shown else line
 
 
 def _mode(node: Physical) -> str:

@@ -113,11 +113,11 @@ def mode_text(mode: ChangelogMode | None) -> str:
     return "[NONE]" if mode is None else f"[{','.join(text for kind, text in _LETTERS.items() if kind in mode)}]"
 
 
-def described(description: str, advice: int | None, changes: str | None) -> str:
+def described(description: str, advice: Sequence[int], changes: str | None) -> str:
     """An operator's line with what explain details add: ``Calc(advice=[1], select=[a], changelogMode=[I])``."""
     name, bracket, rest = description.partition("(")
     inside = rest.removesuffix(")") if bracket else ""
-    first = f"advice=[{advice}]" if advice is not None else ""
+    first = f"advice=[{', '.join(map(str, advice))}]" if advice else ""
     last = f"changelogMode={changes}" if changes is not None else ""
     arguments = ", ".join(part for part in (first, inside, last) if part)
     return f"{name}({arguments})" if arguments else description
@@ -224,8 +224,8 @@ def _line(node: TreeNode, explanation: Explanation | None) -> str:
         return f"{node.description}(reference_id=[{node.reference_id}])"
     text = node.description
     if explanation is not None:
-        numbers = (k for k, one in enumerate(explanation.advice or (), 1) if node.id in one.nodes)
-        text = described(text, next(numbers, None), (explanation.changes or {}).get(node.id))
+        numbers = [k for k, one in enumerate(explanation.advice or (), 1) if node.id in one.nodes]
+        text = described(text, numbers, (explanation.changes or {}).get(node.id))
     return text + (f"(reuse_id=[{node.reuse_id}])" if node.reuse_id is not None else "")
 
 

@@ -509,6 +509,11 @@ def describe(node: Physical) -> str:
     return _described(node, execution_type(node))
 
 
+def physical_expression(rex: Rex, names: Sequence[str]) -> str:
+    """``rex`` as EXPLAIN shows it in the physical plan, over input fields ``names``."""
+    return _prefix(rex, names)
+
+
 def describe_physical(node: Physical) -> str:
     """A node as EXPLAIN shows it in the physical plan: ``Calc(select=[a, b], where=[>(a, 1)])``."""
     token = PHYSICAL.set(True)

@@ -19,7 +19,7 @@ from planner.passes.multi_joins import common_keys
 from planner.physical import Physical, execution_type
 from planner.python_operators import is_asynchronous, is_python
 
-__all__ = ["lower"]
+__all__ = ["lower", "lower_traced"]
 
 _KINDS: Mapping[type[Rel], NodeKind] = {
     **tables.NODES,
@@ -45,6 +45,13 @@ def lower(plans: Sequence[Physical], options: Mapping[str, str]) -> ExecGraph:
     return ExecGraph(FLINK_VERSION, graph.nodes, graph.edges)
 
 
+def lower_traced(plan: Physical, options: Mapping[str, str]) -> tuple[ExecGraph, Mapping[int, Physical]]:
+    """The exec graph of one sink, and the operator that each node was made of, by its id. Raises as :func:`lower`."""
+    graph = _Graph(options)
+    graph.add(plan)
+    return ExecGraph(FLINK_VERSION, graph.nodes, graph.edges), graph.origins
+
+
 class _Graph:
     """Makes the nodes of a plan."""
 
@@ -55,6 +62,7 @@ class _Graph:
         self.nodes: list[ExecNode] = []
         self.edges: list[tuple[int, int]] = []
         self.known: dict[str, int] = {}
+        self.origins: dict[int, Physical] = {}
 
     def add(self, node: Physical) -> int:
         """Adds ``node`` and what is below it; returns its id."""
@@ -79,6 +87,7 @@ class _Graph:
         ours = {"stateplan": {"compiledTtl": compiled}} if compiled else {}
         made, _ = node_from_json({"id": number, **data, **ours})
         self.nodes.append(made)
+        self.origins[number] = node
         self.edges += [(i, number) for i in inputs]
         self.known[key] = number
         return number

@@ -1,0 +1,17 @@
+CREATE TABLE keyed (id INT, v INT, w STRING, ts TIMESTAMP(3), PRIMARY KEY (id) NOT ENFORCED) WITH ('connector' = 'filesystem', 'path' = '/data/keyed', 'format' = 'debezium-json');
+CREATE TABLE files (id INT, v INT, nm STRING METADATA FROM 'file.name', sz BIGINT METADATA FROM 'file.size') WITH ('connector' = 'filesystem', 'path' = '/data/files', 'format' = 'debezium-json');
+CREATE TABLE keyless (id INT, v INT) WITH ('connector' = 'filesystem', 'path' = '/data/keyless', 'format' = 'debezium-json');
+CREATE TABLE rowsonly (id INT, w STRING) WITH ('connector' = 'filesystem', 'path' = '/data/rowsonly', 'format' = 'json');
+CREATE TABLE snk (id INT, v INT, w STRING) WITH ('connector' = 'print');
+CREATE TABLE counts (w STRING, c BIGINT) WITH ('connector' = 'print');
+EXPLAIN PLAN_ADVICE INSERT INTO snk SELECT id, v, nm FROM files;
+EXPLAIN PLAN_ADVICE INSERT INTO snk SELECT id, CAST(sz AS INT), nm FROM files;
+EXPLAIN PLAN_ADVICE INSERT INTO snk SELECT id, v, 'x' FROM keyed WHERE ts > LOCALTIMESTAMP;
+EXPLAIN PLAN_ADVICE, CHANGELOG_MODE INSERT INTO counts SELECT w, COUNT(*) FROM (SELECT CAST(NOW() AS STRING) AS w FROM keyless) GROUP BY w;
+EXPLAIN PLAN_ADVICE INSERT INTO snk SELECT id, v, CAST(NOW() AS STRING) FROM keyless;
+EXPLAIN PLAN_ADVICE INSERT INTO snk SELECT id, CAST(YEAR(CURRENT_DATE) AS INT), CAST(NOW() AS STRING) || CAST(CURRENT_TIMESTAMP AS STRING) FROM keyed;
+EXPLAIN PLAN_ADVICE INSERT INTO snk SELECT id, CAST(COUNT(*) AS INT), CAST(PROCTIME() AS STRING) FROM rowsonly GROUP BY id;
+EXPLAIN PLAN_ADVICE STATEMENT SET BEGIN INSERT INTO snk SELECT id, v, CAST(NOW() AS STRING) FROM keyed; INSERT INTO counts SELECT CAST(NOW() AS STRING), v FROM keyless; END;
+EXPLAIN PLAN_ADVICE INSERT INTO snk SELECT id, 1, CAST(NOW() AS STRING) FROM rowsonly;
+EXPLAIN PLAN_ADVICE INSERT INTO snk SELECT k.id, k.v, r.w FROM keyed AS k JOIN (SELECT id, CAST(NOW() AS STRING) AS w FROM rowsonly) AS r ON k.id = r.id;
+EXPLAIN PLAN_ADVICE INSERT INTO snk SELECT k.id, k.v, r.w FROM keyed AS k JOIN (SELECT id, CAST(NOW() AS STRING) AS w FROM keyless) AS r ON k.id = r.id;
