@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from cli.console import Console
+from cli.exit_codes import ExitCode
 from cli.options import DebugOption, Format, FormatOption, QuietOption, SettingsOption, run, settings
 
 __all__ = ["set_ttl"]
@@ -26,6 +27,9 @@ def set_ttl(
         ),
     ],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the diff of the file and write nothing.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; end with code 9 when the file would change.")
+    ] = False,
     target: Annotated[
         str | None,
         typer.Option("--output", "-o", metavar="FILE", help="Write the plan there instead; - is standard output."),
@@ -39,7 +43,7 @@ def set_ttl(
     if overwrite and target in (None, _STREAM):
         raise typer.BadParameter("--overwrite needs --output FILE")
 
-    def work(console: Console) -> None:
+    def work(console: Console) -> ExitCode:
         from plans.document import PlanDocument
         from plans.edit import plan_edit, to_json, to_text, write_edited
         from plans.selector_text import parse_assignment
@@ -58,15 +62,18 @@ def set_ttl(
                 console.note(text)
             diff = edit.diff(new=None if where == _STREAM else where)
             console.show(diff, {**data, "diff": diff})
-        elif where == _STREAM:
+        elif where == _STREAM and not check:
             console.note(text)
             sys.stdout.buffer.write(edit.apply().data)
             sys.stdout.buffer.flush()
+        elif check:
+            console.show(text, data)
         else:
             if where != plan:
                 edit.apply().write(where, overwrite)
             elif edit.splices:
                 write_edited(edit)
             console.show(text, {**data, "written": where != plan or bool(edit.splices)})
+        return ExitCode.FINDINGS if check and edit.splices else ExitCode.OK
 
     run(output, quiet, debug, work)

@@ -54,6 +54,13 @@ def test_a_dry_run_shows_the_diff_and_writes_nothing(set_ttl: Command, plan: Pat
     assert plan.read_bytes() == PLAN.read_bytes()
 
 
+def test_a_check_ends_with_a_code(set_ttl: Command, plan: Path) -> None:
+    assert set_ttl(str(plan), "join.right=1 d", "--check") == (9, "join[5].right  rightState  1 h -> 1 d\n", "")
+    assert set_ttl(str(plan), "join.right=60 min", "--check") == (0, "join[5].right  rightState  1 h, unchanged\n", "")
+    assert set_ttl(str(plan), "join.right=1 d", "--check", "--dry-run", "-q")[0] == 9
+    assert plan.read_bytes() == PLAN.read_bytes()
+
+
 def test_what_is_so_already_is_left_alone(set_ttl: Command, plan: Path) -> None:
     before = plan.stat().st_mtime_ns
     assert set_ttl(str(plan), "join.right=60 min") == (0, "join[5].right  rightState  1 h, unchanged\n", "")
