@@ -1,7 +1,7 @@
 """What ``plan diff`` calls usable is: the state one query leaves behind is the state the other would have.
 
 Pairs of similar queries see the same rows, without Spark. Wherever the comparison of their plans says that an operator
-may go on with the other's state, the two states hold the same rows.
+may go on with the other's state, as it is or rewritten, the two states hold the same rows, now and after more rows.
 """
 
 from __future__ import annotations
@@ -10,23 +10,29 @@ import itertools
 import json
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import polars as pl
 import pytest
 
 from execnodes.changelog import KIND
+from execnodes.errors import CheckpointError
 from execnodes.runtime.jobgraph import JobGraph
+from execnodes.runtime.layout import Layout, laid_out
 from execnodes.runtime.runs import RunInfo, merge_runs
+from execnodes.runtime.state import MemoryRunStore
 from execnodes.runtime.translate import translate
 from planner.environment import TableEnvironment
+from planner.guard import ACCEPT, continue_from
 from planner.script import read_script, read_statement
 from plans.diff import compare
 from plans.document import PlanDocument
 from tests.support.local import LocalRun
+
+Batch: TypeAlias = dict[str, pl.DataFrame]
 
 TABLES = """
 CREATE TABLE o (id BIGINT, k INT, v INT, s STRING, pt AS PROCTIME()) WITH
@@ -47,8 +53,9 @@ class Ran:
 
     query: str
     document: PlanDocument
+    local: LocalRun
+    layout: Layout
     state: dict[tuple[str, str], list[str]]
-    tables: dict[str, list[str]]
 
     @property
     def sources(self) -> list[str]:
@@ -100,7 +107,7 @@ def queries(kind: str) -> Iterator[str]:
             )
 
 
-def rows(rng: random.Random, batch: int, count: int = 30) -> dict[str, pl.DataFrame]:
+def rows(rng: random.Random, batch: int, count: int = 30) -> Batch:
     """Rows of one micro-batch, by table."""
     integer, ids = pl.Int32, pl.Int64
     some = range(count)
@@ -130,7 +137,7 @@ def rows(rng: random.Random, batch: int, count: int = 30) -> dict[str, pl.DataFr
     }
 
 
-def run(query: str, batches: list[dict[str, pl.DataFrame]], path: Path) -> Ran:
+def run(query: str, batches: Sequence[Batch], path: Path) -> Ran:
     """Compiles ``query`` and sends it the batches."""
     environment = TableEnvironment.create()
     scripts = read_script(TABLES.format(rows=path, columns="x INT"))
@@ -141,24 +148,45 @@ def run(query: str, batches: list[dict[str, pl.DataFrame]], path: Path) -> Ran:
     environment.execute_statement(read_script(TABLES.format(rows=path, columns=columns))[-1])
     insert = read_statement(f"INSERT INTO snk {query}")
     document = environment.compile_document(insert.node, insert.source)
-    graph = translate(document.graph, {}, 2, job_id="x", started=0)
+    graph, layout = laid_out(translated(document), None, None, 0, "checkpoint")
     local = LocalRun(graph)
+    feed(local, document, batches)
+    return Ran(query, document, local, layout, _state(local, graph))
+
+
+def translated(document: PlanDocument) -> JobGraph:
+    return translate(document.graph, {}, 2, job_id="x", started=0)
+
+
+def feed(local: LocalRun, document: PlanDocument, batches: Sequence[Batch], first: int = 1) -> None:
+    """Sends the batches to a plan, a second apart."""
     nodes = {uid: document.graph.node(node_id) for node_id, uid in document.uids.items()}
-    for at, batch in enumerate(batches, 1):
-        local.batch(
-            {i: [_read(nodes[source.uid], batch)] for i, source in enumerate(graph.sources)},
-            at * 1000,
-        )
-    return Ran(
-        query, document, _state(local, graph), {o.uid: [t.name for t in o.kernel.tables] for o in graph.operators}
-    )
+    for at, batch in enumerate(batches, first):
+        local.batch({i: [_read(nodes[s.uid], batch)] for i, s in enumerate(local.graph.sources)}, at * 1000)
+
+
+def continued(one: Ran, other: Ran, more: Batch, seconds: int) -> tuple[dict[tuple[str, str], list[str]], set[str]]:
+    """The state after ``more`` of the plan of ``other`` on that of ``one``, and the uids of operators that use it."""
+    document = other.document
+    on = continue_from(one.document.text, document, {ACCEPT: "unknown"}, [])
+    graph, _ = laid_out(translated(document), one.layout, on, 1, "checkpoint")
+    local = LocalRun(graph)
+    local.stores.update({slot: _copy(store) for slot, store in one.local.stores.items()})
+    feed(local, document, [more], seconds)
+    return _state(local, graph), {document.uids[node_id] for node_id in on.operators}
+
+
+def _copy(store: MemoryRunStore) -> MemoryRunStore:
+    twin = MemoryRunStore()
+    twin.text, twin.values = store.text, dict(store.values)
+    return twin
 
 
 def _table(scan: Any) -> str:
     return str(scan.scan_table_source.table.path[-1])
 
 
-def _read(scan: Any, batch: dict[str, pl.DataFrame]) -> pl.DataFrame:
+def _read(scan: Any, batch: Batch) -> pl.DataFrame:
     frame = batch[_table(scan)]
     fields = [pl.col(f.name).alias(f"c{i}") for i, f in enumerate(scan.output_type.fields)]
     return frame.select(*fields, *([KIND] if KIND in frame.columns else []))
@@ -188,19 +216,35 @@ def test_usable_state_is_the_same_state(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "rows.json"
     path.touch()
     rng = random.Random(kind)
-    batches = [rows(rng, n) for n in range(3)]
-    every = list(queries(kind))
-    ran = [run(query, batches, path) for query in rng.sample(every, 26)]
+    *batches, more = (rows(rng, n) for n in range(4))
+    chosen = rng.sample(list(queries(kind)), 26)
+    ran = [run(query, batches, path) for query in chosen]
+    later = {one.query: run(one.query, [*batches, more], path).state for one in ran}
     usable: Counter[str] = Counter()
     for one, other in itertools.permutations(ran, 2):
         if one.sources != other.sources:
             continue
-        for operator in compare(one.document, other.document).operators:
-            if not (operator.stateful and operator.harmless and operator.old and operator.new):
+        verdicts = {o.new.uid: o for o in compare(one.document, other.document).operators if o.stateful and o.new}
+        for uid, operator in verdicts.items():
+            if operator.harmless and operator.old is not None:
+                for table in _tables(other, uid):
+                    before, after = one.state.get((operator.old.uid, table)), other.state.get((uid, table))
+                    assert before == after, (one.query, other.query, operator.title, table)
+        kept = {uid for uid, o in verdicts.items() if o.verdict not in ("reset", "unknown")}
+        if kept:
+            try:
+                state, used = continued(one, other, more, len(batches) + 1)
+            except CheckpointError as error:
+                assert error.code == "CKPT021", error
                 continue
-            usable[operator.verdict] += 1
-            for table in other.tables[operator.new.uid]:
-                before = one.state.get((operator.old.uid, table))
-                after = other.state.get((operator.new.uid, table))
-                assert before == after, (one.query, other.query, operator.title, table)
+            assert used == kept
+            for uid in kept:
+                usable[verdicts[uid].verdict] += 1
+                for table in _tables(other, uid):
+                    place = (uid, table)
+                    assert state.get(place) == later[other.query].get(place), (one.query, other.query, place)
     assert usable, "no pair of queries whose state is the same"
+
+
+def _tables(ran: Ran, uid: str) -> list[str]:
+    return [t.name for o in ran.local.graph.operators if o.uid == uid for t in o.kernel.tables]

@@ -13,7 +13,7 @@ from execnodes.runtime.cache import RunCache
 from execnodes.runtime.exchange import decode
 from execnodes.runtime.jobgraph import JobGraph
 from execnodes.runtime.state import MemoryRunStore
-from execnodes.runtime.worker import Blob, Clock, closing_marks, deliver, run_operator, send_marks, unslot
+from execnodes.runtime.worker import Blob, Clock, closing_marks, deliver, run_operator, send_marks, touches, unslot
 
 __all__ = ["LocalRun", "fold", "printed", "upsert_fold"]
 
@@ -46,7 +46,7 @@ class LocalRun:
                 pipeline = self.graph.sources[source].pipeline
                 blobs.extend(deliver(self.graph, pipeline, frame, now, f"{source:04d}{n:08d}", clock))
             blobs.extend(send_marks(self.graph, clock.marks, now))
-        return self._play(blobs)
+        return self._play([*blobs, *touches(self.graph, now)])
 
     def close(self, now: int) -> list[list[pl.DataFrame]]:
         """Per sink, the frames that the end of bounded input delivers."""
@@ -58,7 +58,9 @@ class LocalRun:
             mine: dict[int, list[Blob]] = defaultdict(list)
             for blob in blobs:
                 owner = self.slots.get(blob.slot)
-                if owner is not None and self.graph.operators[owner[0]].level == level:
+                if owner is not None and owner[0] < 0:
+                    self.stores.pop(blob.slot, None)  # the range of an operator that is gone
+                elif owner is not None and self.graph.operators[owner[0]].level == level:
                     mine[blob.slot].append(blob)
                 else:
                     later.append(blob)
