@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from execnodes.nodes.base import ExecNode
+from execnodes.nodes.opaque import OpaqueNode
 from execnodes.rex import Call, Rex, input_refs
 from plans.lint.lineage import primary_key
 from plans.lint.subject import Subject
@@ -76,16 +77,14 @@ def varying(subject: Subject) -> Iterator[Varying]:
 
 
 def _calls(rex: Rex, pointer: str) -> Iterator[tuple[str, str]]:
-    """The varying calls in an expression, and where each has its name."""
-    if isinstance(rex, Call):
-        name = rex.name
-        if name in _VARYING or (name == "UNIX_TIMESTAMP" and not rex.operands):
-            yield f"{name}()", f"{pointer}/internalName"
-        varies = rex.function is not None and not rex.function.deterministic
-        if varies:
-            yield f"{name}()", pointer
-    for position, operand in enumerate(rex.children):
-        yield from _calls(operand, f"{pointer}/operands/{position}")
+    """The innermost varying calls in an expression, and where each has its name."""
+    inside = [found for i, operand in enumerate(rex.children) for found in _calls(operand, f"{pointer}/operands/{i}")]
+    yield from inside
+    if isinstance(rex, Call) and not inside:
+        if rex.name in _VARYING or (rex.name == "UNIX_TIMESTAMP" and not rex.operands):
+            yield f"{rex.name}()", f"{pointer}/internalName"
+        elif rex.function is not None and not rex.function.deterministic:
+            yield f"{rex.name}()", pointer
 
 
 def _made_here(node: ExecNode, wanted: Fields, width: int) -> Iterator[Varying]:
@@ -120,6 +119,8 @@ def _metadata(subject: Subject, node: ExecNode, wanted: Fields) -> Iterator[Vary
 
 def _asks(subject: Subject, node: ExecNode, position: int, wanted: Fields) -> Fields:
     """The fields of an input that must be the same when a row is taken back."""
+    if isinstance(node, OpaqueNode):
+        return frozenset()
     every = frozenset(range(len(subject.graph.input_types(node)[position].fields)))
     ask = _BY_TITLE.get(node.title)
     return (ask(subject, node, position, wanted, every) if ask is not None else frozenset()) & every

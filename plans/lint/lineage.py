@@ -7,6 +7,7 @@ from typing import Any
 
 from execnodes.graph import ExecGraph
 from execnodes.nodes.base import ExecNode
+from execnodes.nodes.opaque import OpaqueNode
 from execnodes.rex import InputRef
 
 __all__ = ["keys", "origin", "primary_key", "source_field"]
@@ -45,6 +46,8 @@ _GROUPED = frozenset(
 
 def source_field(graph: ExecGraph, node: ExecNode, field: int) -> tuple[int, int] | None:
     """The input and its field that field ``field`` of ``node`` is; None where the node makes it."""
+    if isinstance(node, OpaqueNode):  # its fields are unread JSON
+        return None
     inputs = graph.input_types(node)
     if node.title in _WHOLE:
         return 0, field
@@ -74,6 +77,8 @@ def origin(graph: ExecGraph, node: ExecNode, field: int) -> tuple[ExecNode, int]
 
 def keys(node: ExecNode, position: int) -> tuple[int, ...]:
     """The fields of an input by which ``node`` keeps its rows; empty where it keeps them together."""
+    if isinstance(node, OpaqueNode):
+        return ()
     for name in ("grouping", "unique_keys", "partial_agg_grouping"):
         found = getattr(node, name, None)
         if found is not None:
