@@ -161,6 +161,35 @@ def test_what_cannot_be_done(lint: Command, plan: Path, args: tuple[str, ...], c
     assert plan.read_text() == before
 
 
+@pytest.mark.parametrize("how", ["--checkpoint", "--against"])
+def test_against_what_wrote_the_state(lint: Command, plan: Path, tmp_path: Path, how: str) -> None:
+    folder = tmp_path / "checkpoint"
+    folder.mkdir()
+    (folder / "plan.json").write_text(edited(PlanDocument.load(str(plan)), {"deduplicate": "30 d"}).text)
+    old = folder if how == "--checkpoint" else folder / "plan.json"
+    answer = lint(plan, how, old, "--select", "TTL010")
+    assert answer.code == ExitCode.FINDINGS
+    assert "TTL010 deduplicateState of deduplicate[4] is there with a TTL of 30 d; with 7 d" in answer.out
+    assert lint(plan, "--select", "TTL010").code == 0
+
+
+def test_states_that_the_plan_says_nothing_about(lint: Command, tmp_path: Path) -> None:
+    document = all_cases()["TTL001"].compiled("totals")
+    data = json.loads(document.text)
+    for node in data["nodes"]:
+        if "deduplicate" in node["type"]:
+            del node["state"]
+        if "group-aggregate" in node["type"]:
+            node["state"][0]["ttl"] = "1 h"
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps(data, indent=2))
+    assert lint(path, "-D", "table.exec.state.ttl=1 h").code == 0
+    answer = lint(path, "-D", "table.exec.state.ttl=2 h", "--fix")
+    assert answer.code == 0
+    assert json.loads(path.read_text())["nodes"][6]["state"][0]["ttl"] == "2 h"
+    assert "state" not in json.loads(path.read_text())["nodes"][3]
+
+
 @pytest.mark.parametrize(
     "args",
     [
