@@ -170,7 +170,7 @@ def _through_nodes(data: dict[str, Any], to: str) -> Iterator[NodeChange]:
 
 def _change(step: str, node: dict[str, Any], effect: Effect) -> NodeChange:
     title = str(node["type"]).rpartition("_")[0].removeprefix("stream-exec-")
-    return NodeChange(step, node["id"], title, effect)
+    return NodeChange(step, int(node["id"]), title, effect)
 
 
 def _certain(old: PlanDocument, new: PlanDocument, changes: list[NodeChange]) -> Iterator[NodeChange]:

@@ -77,7 +77,7 @@ def rebase(
         done = rebase(old, PlanDocument.load(ours), new, conflict.value if conflict else None)
         _report(console, done, output)
         if done.conflicts and not dry_run:
-            raise _undecided(len(done.conflicts))
+            raise _undecided(done)
         if target is not None and not dry_run:
             done.document.write(target, overwrite=overwrite)
             console.note(f"written to {target}")
@@ -100,11 +100,13 @@ def _report(console: Console, done: Rebase, output: ReportFormat) -> None:
         console.warning(f"{lost} {'edit is' if lost == 1 else 'edits are'} lost: see the report")
 
 
-def _undecided(count: int) -> Exception:
+def _undecided(done: Rebase) -> Exception:
     from execnodes.errors import PlanError
 
+    count = len(done.conflicts)
     return PlanError(
         "PLAN153",
         f"{count} {'edit conflicts' if count == 1 else 'edits conflict'} with the new SQL; nothing was written",
+        place=done.conflicts[0].place,
         expected="--conflict ours to keep the edits, or --conflict theirs to keep what the SQL compiles to",
     )

@@ -165,12 +165,13 @@ class _Merge:
     def edits(self) -> Iterator[Edit]:
         """Every edit, judged; what is to be done to the new plan is noted in ``changes``."""
         for node in self.ours.graph.nodes:
-            origin = self._origin(node)
-            if origin is None:
+            source = self._origin(node)
+            if source is None:
                 yield self._whole(self.ours, node, "the operator", "nothing", "there", "it was added by hand")
                 continue
-            before, source = origin
-            after = values(node)
+            if self.base is not None and node == source:
+                continue
+            before, after = self._values(source), values(node)
             if not node.states and not source.states:  # the TTL is that of the configuration, and edited there
                 before, after = ({k: v for k, v in found.items() if k != "state"} for found in (before, after))
             for path, was, now in find(before, after):
@@ -181,12 +182,16 @@ class _Merge:
                 if node.id not in kept:
                     yield self._whole(self.base, node, "the operator", "there", "nothing", "it was removed by hand")
 
-    def _origin(self, node: ExecNode) -> tuple[Values, ExecNode] | None:
-        """The values of a node as it was compiled, and the node whose counterpart is looked for."""
+    def _origin(self, node: ExecNode) -> ExecNode | None:
+        """The node that was edited, whose counterpart is looked for; itself where there is no base."""
         if self.base is None:
-            return compiled_values(node), node
+            return node
         origin = self.origins.get(node.id)
-        return None if origin is None else (values(origin.node), origin.node)
+        return None if origin is None else origin.node
+
+    def _values(self, source: ExecNode) -> Values:
+        """A node as it was compiled."""
+        return compiled_values(source) if self.base is None else values(source)
 
     def _whole(self, document: PlanDocument, node: ExecNode, field: str, base: str, ours: str, reason: str) -> Edit:
         place = document.place(document.graph.pointer(node))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from plans.document import PlanDocument
 from plans.jsontext import SourceMap
 from plans.rebase.edits import ABSENT
-from plans.splices import applied, member_splice, removal_splice
+from plans.splices import Splice, applied, member_splice, removal_splice
 
 __all__ = ["Member", "with_members"]
 
@@ -25,6 +27,21 @@ class Member(NamedTuple):
     order: tuple[str, ...] = ()
 
 
+def _splice(source: SourceMap, member: Member) -> Splice:
+    if member.value is ABSENT:
+        return removal_splice(source, member.pointer, member.key)
+    return member_splice(source, member.pointer, member.key, member.value, member.order)
+
+
+def _batches(members: Iterable[Member]) -> Iterator[list[Member]]:
+    """The members in as few passes as it takes, in each pass one of a node: those of different nodes never overlap."""
+    waiting: dict[str, list[Member]] = defaultdict(list)
+    for member in members:
+        waiting["/".join(member.pointer.split("/", 3)[:3])].append(member)
+    for batch in zip_longest(*waiting.values()):
+        yield [member for member in batch if member is not None]
+
+
 def with_members(document: PlanDocument, members: Iterable[Member]) -> PlanDocument:
     """The plan with other values of some keys, one after the other; every other byte stays.
 
@@ -32,12 +49,8 @@ def with_members(document: PlanDocument, members: Iterable[Member]) -> PlanDocum
         PlanError: when what comes out is not a valid plan.
     """
     text = document.text
-    for member in members:
+    for batch in _batches(members):
         source = SourceMap(text)
-        if member.value is not ABSENT:
-            splice = member_splice(source, member.pointer, member.key, member.value, member.order)
-        else:
-            splice = removal_splice(source, member.pointer, member.key)
-        text = applied(text, [splice])
+        text = applied(text, [_splice(source, member) for member in batch])
     mark = "" if document.data.startswith(document.text[:1].encode()) else "\ufeff"
     return PlanDocument.parse(mark + text, document.file)

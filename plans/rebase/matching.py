@@ -55,6 +55,8 @@ def _unique(
     """
     found: dict[int, Partner] = {}
     for signatures, by in levels:
+        if len(found) == len(old.graph.nodes):
+            break
         taken = {partner.node.id for partner in found.values()}
         before, after = signatures(old), signatures(new)
         if not careful:

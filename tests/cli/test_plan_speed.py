@@ -30,8 +30,6 @@ HEAVY = (
     "planner.dialect",
 )
 RUNS = [(name, *variant) for name, variants in COMMANDS.items() for variant in variants]
-NEEDS_SQL = ("rebase",)
-"""Commands that compile SQL and so load its parser."""
 
 SCRIPT = """
 import sys
@@ -54,7 +52,7 @@ def written(folder: Path, operators: int) -> None:
         (folder / name).write_text(wide_plan(operators), encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in NEEDS_SQL])
+@pytest.mark.parametrize("name", list(COMMANDS))
 def test_plan_commands_load_no_engine(name: str, tmp_path: Path) -> None:
     for run in (run for run in RUNS if run[0] == name):
         written(tmp_path, 20)

@@ -109,6 +109,11 @@ COMMANDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("{plan}", "{state}=36 h", "--format", "json"),
     ),
     "migrate": (("{plan}", "--dry-run"), ("{plan}", "-o", "{folder}/new.json", "--overwrite", "--format", "json")),
+    "rebase": (
+        ("--base", "{old}", "--ours", "{plan}", "--theirs", "{old}", "-o", "{folder}/new.json", "--overwrite"),
+        ("--base", "{plan}", "--ours", "{old}", "--theirs", "{plan}", "--conflict", "ours", "--dry-run"),
+        ("--ours", "{plan}", "--theirs", "{old}", "--dry-run", "--format", "json"),
+    ),
     "diff": (("{old}", "{plan}", "--exit-code"), ("{plan}", "{old}", "--format", "json"), ("{plan}", "{plan}")),
 }
 """Arguments with which each ``plan`` command is run; of ``{plan}``, the file, ``{old}``, the plan before damage,

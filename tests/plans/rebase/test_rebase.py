@@ -215,6 +215,18 @@ def test_how_a_state_is_updated() -> None:
     assert the(done.document, "join").states[1].update_type == "OnReadAndWrite"
 
 
+@pytest.mark.parametrize("with_base", [True, False])
+def test_a_suppressed_lint_rule(with_base: bool) -> None:
+    base, theirs = compiled(JOIN), compiled(NARROWER)
+    uid = base.uids[the(base, "join").id]
+    edited = replaced(base, f'"uid" : "{uid}"', f'"uid" : "{uid}",\n      "suppress" : {{ "TTL001" : "agreed" }}')
+    done = rebase(base if with_base else None, edited, theirs)
+    assert (only(done).field, only(done).ours, only(done).status) == ("suppression of TTL001", "agreed", "carried")
+    join = the(done.document, "join")
+    assert (join.stateplan or {})["suppress"] == {"TTL001": "agreed"}
+    assert (join.stateplan or {})["uid"] == theirs.uids[join.id]
+
+
 def test_state_entries_in_another_order_and_ttls_in_other_words_are_no_edit() -> None:
     base = with_ttls(compiled(JOIN), ("join", 0, "1 h"))
     data = json.loads(base.text)
