@@ -91,13 +91,13 @@ class SchemaError(NamedTuple):
 
 
 _TTLS = {
-    "1 h": "an hour",
-    "36 h": "a day and a half",
-    "7 d": "a week",
-    "90 min": "an hour and a half",
-    "1500 ms": "a second and a half",
-    "PT1H": "an hour",
-    "0 ms": "never, however long",
+    "1 h": "An hour after it was last written.",
+    "36 h": "A day and a half after it was last written.",
+    "7 d": "A week after it was last written.",
+    "90 min": "An hour and a half after it was last written.",
+    "1500 ms": "A second and a half after it was last written.",
+    "PT1H": "An hour after it was last written, as ISO-8601 says it.",
+    "0 ms": "It never expires.",
 }
 
 
@@ -121,9 +121,7 @@ def _ttl() -> Schema:
         '"90 min"; "0 ms" never expires.',
         "minimum": 0,
         "examples": list(_TTLS),
-        "defaultSnippets": [
-            {"label": ttl, "description": f"{about} after the last write", "body": ttl} for ttl, about in _TTLS.items()
-        ],
+        "defaultSnippets": [{"label": f'"{ttl}"', "description": about, "body": ttl} for ttl, about in _TTLS.items()],
     }
 
 

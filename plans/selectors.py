@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations, permutations
+from itertools import permutations
 from typing import Any, NamedTuple
 
 from execnodes.errors import PlanError, nearest
@@ -84,13 +84,20 @@ class _Operator:
         sides = (*self.sides, _Side(self.own, self.own)) if self.node.title == "lookup-join" else self.sides
         if len(parts) == 1 or len(sides) == 1:
             return _fit(_joined(sides), frozenset().union(*parts))
-        fits = []
-        for cuts in combinations(range(1, len(parts)), len(sides) - 1):  # every input gets names, in their order
-            groups = [parts[a:b] for a, b in zip((0, *cuts), (*cuts, len(parts)), strict=True)]
-            levels = [_fit(side, frozenset().union(*group)) for side, group in zip(sides, groups, strict=True)]
-            if None not in levels:
-                fits.append(max(level for level in levels if level is not None))
-        return min(fits, default=None)
+        # best[i]: how well the names up to i fit the sides so far, each of which gets at least one, in their order
+        best: dict[int, int] = {0: 0}
+        for side in sides:
+            reached: dict[int, int] = {}
+            for start, level in best.items():
+                wanted: Tables = frozenset()
+                for end in range(start, len(parts)):
+                    wanted |= parts[end]
+                    fit = _fit(side, wanted)
+                    if fit is None:
+                        break
+                    reached[end + 1] = min(max(level, fit), reached.get(end + 1, fit + 4))
+            best = reached
+        return best.get(len(parts))
 
 
 def _folded(text: str) -> str:

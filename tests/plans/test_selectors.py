@@ -186,6 +186,15 @@ def test_aliases_of_sql(sql: str, found: dict[str, list[set[str]]]) -> None:
     }
 
 
+def test_a_join_of_many_inputs(shared: Path) -> None:
+    document = PlanDocument.load(str(shared / "cases" / "multi_join" / "plan.json"))
+    for selector in ("multi-join[a*b*c].1", "multi-join.b", "multi-join[c].1", "b.1", "inputState1"):
+        assert picked(document, selector) == ["7 input-state-1"]
+    for selector in ("multi-join[a*b].1", "multi-join[a*c*b].1", "multi-join[" + "*".join("abc" * 300) + "].1"):
+        assert refused(document, selector).code == "PLAN101"
+    assert "did you mean 'multi-join[a*b*c]'?" in str(refused(document, "multi-join[c*b*a].0"))
+
+
 _PIECES = st.sampled_from(
     ["join", "5", "left", ".", "[", "]", "*", "`", " ", "×", "src", "L", "=", "-", "é", "0", "\0"]
 )
