@@ -13,6 +13,8 @@ from execnodes.nodes.base import ExecNode
 
 __all__ = ["changelog_modes"]
 
+_SINK = "stream-exec-sink"
+
 
 def changelog_modes(graph: ExecGraph) -> dict[int, ChangelogMode | None]:
     """The kinds of changes each operator emits (each sink: that it gets), by id; None where that cannot be told.
@@ -25,7 +27,25 @@ def changelog_modes(graph: ExecGraph) -> dict[int, ChangelogMode | None]:
     for node in graph.nodes:
         if out[node.id] is None and not graph.inputs(node):
             sources[node.id] = _taken(graph, node)
-    return _emitted(graph, asked, sources) if any(sources.values()) else out
+    out = _emitted(graph, asked, sources) if any(sources.values()) else out
+    return _as_read(graph, out)
+
+
+def _as_read(graph: ExecGraph, modes: dict[int, ChangelogMode | None]) -> dict[int, ChangelogMode | None]:
+    """``modes`` with those that cannot be told from the inputs, where a reader says what it gets: a sink, which records
+    it, or an operator that passes on what it gets."""
+    out = dict(modes)
+    for node in reversed(graph.nodes):
+        readers = graph.consumers(node) if out[node.id] is None else ()
+        told = (out[reader.id] for reader in readers if reader.name == _SINK or _passes(graph, reader))
+        out[node.id] = next((mode for mode in told if mode is not None), out[node.id])
+    return out
+
+
+def _passes(graph: ExecGraph, node: ExecNode) -> bool:
+    """Whether an operator emits the kinds of changes that its only input does."""
+    one = len(graph.inputs(node)) == 1
+    return one and node.EMITS is None and type(node).changelog_mode is ExecNode.changelog_mode
 
 
 def _update_before(graph: ExecGraph) -> dict[int, bool]:
@@ -58,8 +78,7 @@ def _taken(graph: ExecGraph, source: ExecNode) -> ChangelogMode | None:
             taken = reader.takes(position)
             if taken is not None:
                 return taken
-            passes = len(graph.inputs(reader)) == 1 and type(reader).changelog_mode is ExecNode.changelog_mode
-            if passes and reader.EMITS is None and reader.id not in seen:
+            if _passes(graph, reader) and reader.id not in seen:
                 seen.add(reader.id)
                 stack.append(reader)
     return None

@@ -15,6 +15,9 @@ from itertools import pairwise
 __all__ = ["Layout", "Placed", "Route", "arrange", "crossings"]
 
 _SWEEPS = 12
+_EFFORT = 4_000
+"""Boxes and joints up to which all sweeps are made."""
+
 _THIN = 16.0
 """Width that a line takes where it passes a layer."""
 
@@ -124,26 +127,32 @@ def _depths(count: int, pairs: Sequence[tuple[int, int]]) -> list[int]:
     return depth
 
 
+def _join(graph: _Graph, upper: int, lower: int) -> None:
+    graph.below[upper].append(lower)
+    graph.above[lower].append(upper)
+
+
 def _layered(count: int, pairs: Sequence[tuple[int, int]], widths: list[float]) -> _Graph:
+    """The boxes in layers, and joints where lines pass a layer; long lines from one box share theirs."""
     depth = _depths(count, pairs)
     graph = _Graph([[] for _ in range(max(depth, default=-1) + 1)], list(widths), [], [], [], count)
     graph.above = [[] for _ in range(count)]
     graph.below = [[] for _ in range(count)]
+    joints: dict[tuple[int, int], int] = {}
     for a, b in pairs:
         chain = [a]
-        for _ in range(depth[a] + 1, depth[b]):
-            chain.append(len(graph.widths))
-            graph.widths.append(_THIN)
-            graph.above.append([])
-            graph.below.append([])
-        chain.append(b)
-        for upper, lower in pairwise(chain):
-            graph.below[upper].append(lower)
-            graph.above[lower].append(upper)
-        graph.chains.append(chain)
+        for layer in range(depth[a] + 1, depth[b]):
+            joint = joints.setdefault((a, layer), len(graph.widths))
+            if joint == len(graph.widths):
+                graph.widths.append(_THIN)
+                graph.above.append([])
+                graph.below.append([])
+                _join(graph, chain[-1], joint)
+            chain.append(joint)
+        _join(graph, chain[-1], b)
+        graph.chains.append([*chain, b])
     where = dict(enumerate(depth))
-    for chain in graph.chains:
-        where.update({joint: depth[chain[0]] + i for i, joint in enumerate(chain) if joint >= count})
+    where.update({joint: layer for (_, layer), joint in joints.items()})
     for n in _from_the_ends(graph):
         graph.layers[where[n]].append(n)
     return graph
@@ -179,10 +188,15 @@ def _all_crossings(graph: _Graph) -> int:
     return sum(crossings(a, b, graph.below) for a, b in pairwise(graph.layers))
 
 
+def _rounds(graph: _Graph, wanted: int) -> int:
+    """How many sweeps there are, so that a graph with very many joints takes no longer than a few seconds."""
+    return max(2, min(wanted, _EFFORT * wanted // (len(graph.widths) or 1)))
+
+
 def _order(graph: _Graph) -> None:
     """Sorts the layers by the middle of the neighbours, down and up again, and keeps the best of what that gives."""
     best, least = [list(layer) for layer in graph.layers], _all_crossings(graph)
-    for sweep in range(_SWEEPS):
+    for sweep in range(_rounds(graph, _SWEEPS)):
         if not least:
             break
         down = sweep % 2 == 0
@@ -211,7 +225,7 @@ def _columns(graph: _Graph, gap: float) -> list[float]:
         for n in layer:
             xs[n] = x + graph.widths[n] / 2
             x += graph.widths[n] + gap
-    for sweep in range(5 * _SWEEPS):
+    for sweep in range(_rounds(graph, 5 * _SWEEPS)):
         down = sweep % 2 == 0
         order = graph.layers if down else list(reversed(graph.layers))
         for layer in order:

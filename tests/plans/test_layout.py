@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from itertools import combinations, pairwise
 
 from hypothesis import given, settings
@@ -97,3 +98,15 @@ def test_crossings_are_taken_out() -> None:
 def test_nothing_is_drawn_of_nothing() -> None:
     layout = arrange({}, [])
     assert (layout.boxes, layout.routes) == ({}, ())
+
+
+def test_one_box_that_everything_reads() -> None:
+    """Its lines share their way, so that drawing takes no longer than that of other graphs."""
+    count = 300
+    sizes = dict.fromkeys(range(count), (200.0, 60.0))
+    edges = [pair for i in range(2, count) for pair in ((i - 1, i), (0, i))]
+    before = time.process_time()
+    layout = arrange(sizes, [(0, 1), *edges])
+    assert time.process_time() - before < 5
+    long = [route.points for (source, _), route in zip(edges, layout.routes[1:], strict=True) if source == 0]
+    assert all(set(a[:-1]) <= set(b) for a, b in pairwise(long))

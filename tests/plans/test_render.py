@@ -16,7 +16,7 @@ import pytest
 from execnodes.errors import PlanError
 from plans.document import PlanDocument
 from plans.render import FORMATS, explained, to_html, to_mermaid, to_svg
-from plans.show import show
+from plans.show import show, to_text
 from tests.plans.conftest import DATA
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -197,6 +197,20 @@ def side_by_side(shared: Path, operators: int) -> PlanDocument:
             edges += [{**e, "source": e["source"] + offset, "target": e["target"] + offset} for e in plan["edges"]]
             offset += max(node["id"] for node in plan["nodes"])
     return PlanDocument.parse(json.dumps({"flinkVersion": "2.3", "nodes": nodes, "edges": edges}))
+
+
+def test_frozen_plans_of_flink(shared: Path) -> None:
+    """Plans of older releases, and with operators that are not run here, are shown and drawn all the same."""
+    plans = sorted(shared.glob("plans/*/*.json"))
+    for plan in plans:
+        document = PlanDocument.load(str(plan))
+        view = show(document)
+        assert f"[{document.graph.nodes[-1].id}] " in to_text(view)
+        assert to_mermaid(view).count(" -->") == len(document.graph.edges)
+        ElementTree.fromstring(to_svg(view))
+        assert explained(document, {}, "html").count('class="edge"') == len(document.graph.edges)
+        assert "== State ==" in explained(document, {}, "text", ["changelog_mode", "json_execution_plan"])
+    assert len(plans) > 100
 
 
 @pytest.mark.parametrize("form", FORMATS)

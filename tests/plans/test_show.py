@@ -154,3 +154,11 @@ def test_a_view_narrowed() -> None:
     assert [o.id for o in narrowed(view, match="leftstate").operators] == [5]
     assert narrowed(view, match=" ") == view
     assert to_text(narrowed(view, stateful=True), of=7).splitlines()[0].endswith("1 of 7 operators, 1 with state")
+
+
+def test_what_a_sink_gets_tells_what_stands_in_front_of_it(join_text: str) -> None:
+    """Of a source whose connector is not known nothing can be told, but the sink has recorded what it gets."""
+    text = join_text.replace('"connector" : "filesystem"', '"connector" : "values"')
+    assert text != join_text
+    changes = {o.name: o.changes_text for o in show(PlanDocument.parse(text)).operators}
+    assert (changes["sink"], changes["calc"]) == ("+I", "+I")
