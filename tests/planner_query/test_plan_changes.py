@@ -22,8 +22,11 @@ ROWS = {match[1]: match.groups()[1:] for match in ROW.finditer(PAGE)}
 
 def document(queries: str) -> PlanDocument:
     """The plan of the queries of a cell, each into a sink of its own; settings come first."""
-    environment = TableEnvironment.create()
-    for statement in re.split(r";\n", TABLES.strip().removesuffix(";")):
+    return document_in(TableEnvironment.create(), TABLES, queries)
+
+
+def document_in(environment: TableEnvironment, tables: str, queries: str) -> PlanDocument:
+    for statement in re.split(r";\n", tables.strip().removesuffix(";")):
         environment.execute_sql(statement)
     inserts = []
     for text in (part.strip() for part in queries.split(";")):

@@ -1,0 +1,166 @@
+"""Which slots belong to which operator, from plan to plan; and what a start that never came to a micro-batch leaves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+import pytest
+
+from execnodes.errors import CheckpointError
+from execnodes.graph import ExecGraph
+from execnodes.runtime.cache import RunCache
+from execnodes.runtime.jobgraph import JobGraph, OperatorSpec, Pipeline, Rewrite, SourceSpec, ToOperator
+from execnodes.runtime.kernel import StateTable
+from execnodes.runtime.layout import Continuation, Layout, laid_out
+from execnodes.runtime.state import KeyedState, MemoryRunStore
+
+GROUPS = 4
+NO_GRAPH = ExecGraph("2.3", (), ())
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A kernel of which only the tables count."""
+
+    width: int
+
+    @property
+    def tables(self) -> tuple[StateTable, ...]:
+        schema = {f"c{i}": pl.Int64() for i in range(self.width)}
+        return (StateTable("rows", 0, ("c0",), ("c0",), schema),)
+
+
+@dataclass(frozen=True)
+class Moved:
+    fields: Sequence[Sequence[int | None]]
+    calls: Sequence[int] = field(default=())
+
+
+def job(*operators: tuple[int, int], sources: Sequence[int] = (90,), width: int = 2) -> JobGraph:
+    """A job of operators (id, level), whose sources reach all of them."""
+    specs = tuple(
+        OperatorSpec(f"u{i}", f"op[{i}]", Rows(width), (0,), 1, ({},), Pipeline((), ()), level, node=i)  # type: ignore[arg-type]
+        for i, level in operators
+    )
+    to = tuple(ToOperator(n, 0, ("c0",)) for n in range(len(specs)))
+    reader: Any = None
+    read = tuple(SourceSpec(f"s{i}", f"t{i}", "replay", {}, reader, Pipeline((), to), i, "replay") for i in sources)
+    return JobGraph(read, specs, (), GROUPS)
+
+
+def going_on(job_: JobGraph, before: Layout, batch: int, moves: dict[int, Moved] | None = None, **names: int) -> Any:
+    """``names``: ``now_5=3`` says that operator 5 uses the state of the old one 3; others start empty."""
+    pairs = {int(k.split("_")[1]): was for k, was in names.items()}
+    found = Continuation(NO_GRAPH, pairs, {s.node: s.node for s in job_.sources}, {}, moves or {})
+    return laid_out(job_, before, found, batch, "here")
+
+
+def firsts(layout: Layout) -> dict[int, int]:
+    return {o.node: o.first for o in layout.operators}
+
+
+def test_ranges_follow_names_and_not_the_order() -> None:
+    _, first = laid_out(job((1, 1), (2, 1), (3, 1)), None, None, 0, "here")
+    assert firsts(first) == {1: 0, 2: 4, 3: 8}
+    graph, second = going_on(job((7, 1), (8, 1)), first, 5, now_7=3, now_8=1)
+    assert firsts(second) == {7: 8, 8: 0}
+    assert [(d.first, d.since) for d in second.dropped] == [(4, 5)]
+    assert [graph.slot(0, 0), graph.slot(1, 3), graph.sink_slot(0)] == [8, 3, 12]
+    assert graph.touches_state
+
+
+def test_a_dropped_range_is_free_once_its_micro_batch_is_committed() -> None:
+    _, first = laid_out(job((1, 1), (2, 1)), None, None, 0, "here")
+    _, second = going_on(job((1, 1)), first, 5, now_1=1)
+    _, again = going_on(job((1, 1), (3, 1)), second, 5, now_1=1)
+    assert firsts(again) == {1: 0, 3: 8}, "micro-batch 5 has not been committed: 4 to 7 may still hold something"
+    assert [d.first for d in again.dropped] == [4]
+    graph, later = going_on(job((1, 1), (3, 1)), second, 6, now_1=1)
+    assert firsts(later) == {1: 0, 3: 4}
+    assert later.dropped == ()
+    assert not graph.touches_state
+
+
+def test_layouts_survive_json() -> None:
+    _, first = laid_out(job((1, 1), (2, 2), width=3), None, None, 0, "here")
+    _, second = going_on(job((1, 1), width=2), first, 3, {1: Moved([[0, 2]])}, now_1=1)
+    for layout in (first, second):
+        assert Layout.from_json(json.loads(json.dumps(layout.to_json()))) == layout
+
+
+def test_fewer_levels_are_kept_and_more_are_refused() -> None:
+    _, first = laid_out(job((1, 1), (2, 2)), None, None, 0, "here")
+    graph, second = going_on(job((1, 1)), first, 1, now_1=1)
+    assert graph.levels == second.levels == 2
+    with pytest.raises(CheckpointError) as raised:
+        going_on(job((1, 1), (2, 2), (3, 3)), first, 1, now_1=1)
+    assert raised.value.code == "CKPT021"
+
+
+@pytest.mark.parametrize("sources", [(90,), (90, 91, 92), ()])
+def test_other_sources_are_refused(sources: tuple[int, ...]) -> None:
+    _, first = laid_out(job((1, 1), sources=(90, 91)), None, None, 0, "here")
+    with pytest.raises(CheckpointError) as raised:
+        going_on(job((1, 1), sources=sources), first, 1, now_1=1)
+    assert raised.value.code == "CKPT022"
+
+
+def test_sources_keep_the_order_that_spark_counts_them_in() -> None:
+    _, first = laid_out(job((1, 1), sources=(90, 91)), None, None, 0, "here")
+    graph, _ = going_on(job((1, 1), sources=(91, 90)), first, 1, now_1=1)
+    assert [graph.sources[i].node for i in graph.order if i is not None] == [90, 91]
+
+
+def test_state_of_another_layout_is_refused() -> None:
+    _, first = laid_out(job((1, 1)), None, None, 0, "here")
+    with pytest.raises(CheckpointError) as raised:
+        going_on(job((1, 1), width=1), first, 1, now_1=1)
+    assert raised.value.code == "CKPT024"
+    with pytest.raises(CheckpointError) as raised:
+        going_on(job((1, 1)), first, 1, {1: Moved([[1, 0]])}, now_1=1)
+    assert raised.value.code == "CKPT024", "rows would be looked up by another column"
+
+
+def test_rewriting_that_never_ran_is_part_of_the_next_one() -> None:
+    _, first = laid_out(job((1, 1), width=3), None, None, 0, "here")
+    _, second = going_on(job((1, 1), width=3), first, 4, {1: Moved([[0, 2, 1]])}, now_1=1)
+    entry = second.operators[0]
+    assert (entry.version, entry.since) == (1, 4)
+    assert entry.rewrite == {"rows": {"c0": "c0", "c1": "c2", "c2": "c1"}}
+    graph, same = going_on(job((1, 1), width=3), second, 4, now_1=1)
+    assert graph.operators[0].rewrite == Rewrite(entry.rewrite), "still to be done"
+    _, third = going_on(job((1, 1), width=2), second, 4, {1: Moved([[0, 1]])}, now_1=1)
+    assert third.operators[0].version == 1
+    assert third.operators[0].rewrite == {"rows": {"c0": "c0", "c1": "c2"}}
+    _, done = going_on(job((1, 1), width=2), same, 5, {1: Moved([[0, 1]])}, now_1=1)
+    assert (done.operators[0].version, done.operators[0].rewrite) == (2, {"rows": {"c0": "c0", "c1": "c1"}})
+    graph, kept = going_on(job((1, 1), width=3), same, 5, now_1=1)
+    assert graph.operators[0].rewrite is None
+    assert kept.operators[0].version == 1
+
+
+def test_runs_are_rewritten_once_and_other_versions_are_refused() -> None:
+    store, cache = MemoryRunStore(), RunCache(None)
+    wide, narrow = Rows(3).tables, Rows(2).tables
+    state = KeyedState(store, cache, wide, "here")
+    for n in range(3):
+        rows = pl.DataFrame({"c0": [n, n + 1], "c1": [10 * n, 5], "c2": [7, 100 + n], "@t": [1, 1]})
+        state.write(wide[0], rows, pl.DataFrame({"c0": [9]}), 1, 0)
+    state.flush()
+    before = set(store.values)
+    rewrite = Rewrite({"rows": {"c0": "c0", "c1": "c2"}})
+    state = KeyedState(store, cache, narrow, "here", 1, rewrite)
+    state.flush()
+    assert len(store.values) == len(before)
+    assert not set(store.values) & before, "the runs of before are gone"
+    keys = pl.DataFrame({"c0": [0, 1, 2, 3]})
+    found = KeyedState(store, RunCache(None), narrow, "here", 1).lookup(narrow[0], keys, 2, 0)
+    assert sorted(found.select("c0", "c1").rows()) == [(0, 7), (1, 7), (2, 7), (3, 102)]
+    for version, how in ((0, None), (2, None), (3, rewrite)):
+        with pytest.raises(CheckpointError, match="has version 1"):
+            KeyedState(store, RunCache(None), narrow, "here", version, how)
+    assert KeyedState(MemoryRunStore(), cache, narrow, "here", 3).lookup(narrow[0], keys, 2, 0).is_empty()
