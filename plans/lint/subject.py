@@ -20,6 +20,10 @@ _PER_INPUT = frozenset({"join", "multi-join", "temporal-join"})
 """Operators with a state for each input; of others all states are of the first input."""
 
 
+_PARTIAL = frozenset({"local-group-aggregate", "incremental-group-aggregate", "exchange"})
+"""Operators behind which the kinds of changes do not tell whether rows are taken back."""
+
+
 def outlives(one: int, other: int) -> bool:
     """Whether a TTL is longer than another."""
     return one != other and (one == NEVER or (other != NEVER and one > other))
@@ -100,8 +104,14 @@ class Subject:
         return (state for node in self.graph.nodes for state in self.states.get(node.id, ()))
 
     def gets(self, node: ExecNode, position: int = 0) -> ChangelogMode | None:
-        """Which changes an input of ``node`` brings; None where it cannot be told."""
-        return self.modes.get(self.graph.inputs(node)[position].id)
+        """Which changes an input of ``node`` brings; None where it cannot be told.
+
+        Partial results of a local aggregate are insertions, and take back what its input does.
+        """
+        source = self.graph.inputs(node)[position]
+        while source.title in _PARTIAL:
+            source = self.graph.inputs(source)[0]
+        return self.modes.get(source.id)
 
     def retracts(self, node: ExecNode, position: int = 0) -> bool:
         """Whether an input of ``node`` is known to bring updates or deletions."""
@@ -184,7 +194,8 @@ def states_of(graph: ExecGraph, session: Mapping[str, str]) -> dict[int, tuple[S
     """
     out = {}
     for node in graph.nodes:
-        if node.state_names:  # Flink ignores entries of a node that keeps none
+        # Flink ignores entries of a node that keeps none; a frame with a bound lives as long as it has to.
+        if node.state_names and node.ttl_home is not None:
             names = [s.name for s in node.states] or list(node.state_names)
             per_input = node.title in _PER_INPUT
             out[node.id] = tuple(

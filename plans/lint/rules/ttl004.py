@@ -21,6 +21,7 @@ _RESTART = frozenset(
         "limit",
         "sort-limit",
         "deduplicate",
+        "over-aggregate",
     }
 )
 """Operators that begin anew when their state has expired."""

@@ -98,7 +98,7 @@ def without_ttls(document: PlanDocument) -> PlanDocument:
     """A copy in which no state expires."""
     out = copy.copy(document)
     for node in document.graph.nodes:
-        for index in range(len(node.state_names)):
+        for index in range(len(node.state_names) if node.ttl_home else 0):
             out.set_ttl(node.id, index, 0)
     return out
 
