@@ -81,19 +81,21 @@ class Edit:
     """An edit that has been worked out and not been made.
 
     Attributes:
-        document: the plan as it is.
+        document: the plan.
+        before: its text without the edit.
         changes: what happens to each state, in the order of the plan.
         splices: what changes in the text.
     """
 
     document: PlanDocument
+    before: str
     changes: tuple[Change, ...]
     splices: tuple[Splice, ...]
 
     def diff(self, old: str | None = None, new: str | None = None) -> str:
         """The change of the file as ``diff -u`` shows it; empty when there is none."""
         name = storage.shown(self.document.file or "plan.json")
-        return unified_diff(self.document.text, self.splices, old or name, new or name)
+        return unified_diff(self.before, self.splices, old or name, new or name)
 
     def apply(self) -> PlanDocument:
         """Changes the document, and gives it back."""
@@ -137,7 +139,7 @@ def plan_edit(
             ttl = wanted[view].ttl if view in wanted else view.ttl
             changes.append(Change(view, selectors.by_id(view), ttl, view.node_id not in silent, view in wanted))
     edits = [(change.state.node_id, change.state.index, change.ttl) for change in changes]
-    return Edit(document, tuple(changes), document.ttl_splices(edits, session))
+    return Edit(document, document.text, tuple(changes), document.ttl_splices(edits, session))
 
 
 def _said(document: PlanDocument, view: StateView) -> bool:

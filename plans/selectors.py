@@ -186,11 +186,9 @@ class Selectors:
         operator, state = self._of(view)
         title = operator.node.title
         tables = self._tables_text(operator)
-        forms = [f"{title}{state}"]
-        if len(operator.views) > 1:
-            forms += [f"{title}[{tables}]{state}"] if tables else []
-        elif tables:
-            forms.append(f"{title}[{tables}]")
+        alone = sum(other.node.title == title for other in self._stateful) == 1
+        forms = [f"{title}{state}"] if alone else []
+        forms += [f"{title}[{tables}]{state}"] if tables else []
         for form in forms:
             try:
                 if self._select(parse_selector(form)) == (view,):

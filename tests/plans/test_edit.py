@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -229,3 +231,52 @@ def test_what_was_compiled_stays_recorded(name: str) -> None:
     before = [node.stateplan for node in document.graph.nodes]
     edited(document, "*=5 h")
     assert [node.stateplan for node in document.graph.nodes] == before
+
+
+@st.composite
+def laid_out(draw: st.DrawFn) -> str:
+    """The join's plan with its keys in any order, in any layout that JSON allows."""
+
+    def shuffled(value: Any) -> Any:
+        if isinstance(value, list):
+            return [shuffled(part) for part in value]
+        if not isinstance(value, dict):
+            return value
+        return {key: shuffled(value[key]) for key in draw(st.permutations(sorted(value)))}
+
+    plan = json.loads((DATA / "join" / "plan.json").read_text())
+    plan["nodes"][4] = shuffled(plan["nodes"][4])
+    if draw(st.booleans()):
+        plan["nodes"][4]["state"].reverse()
+    indent = draw(st.sampled_from([None, 0, 1, 4, "\t"]))
+    separators = draw(st.sampled_from([(",", ":"), (", ", ": "), (" ,", " : "), (",  ", ":\t")]))
+    text = json.dumps(plan, indent=indent, separators=separators)
+    return text.replace("\n", draw(st.sampled_from(["\n", "\r\n", "\r", "\n\n  "])))
+
+
+@given(laid_out(), st.integers(1, 10**12))
+def test_whatever_the_layout_one_value_changes(text: str, ms: int) -> None:
+    document = PlanDocument.parse(text)
+    edit = plan_edit(document, [parse_assignment(f"join.right={ms} ms")])
+    new = edit.apply().text
+    if ms != 3_600_000:
+        (splice,) = edit.splices
+        assert text[splice.start : splice.end] == '"1 h"'
+        assert new == text[: splice.start] + f'"{format_ttl(ms)}"' + text[splice.end :]
+    assert document.graph.node(5).ttls() == (3_600_000, ms)
+    assert patched(text, edit.diff()) == new
+
+
+@given(laid_out(), st.sampled_from([("join.left", (7_200_000, 0)), ("join.*", (7_200_000, 7_200_000))]))
+def test_whatever_the_layout_a_list_of_states_is_put_in(text: str, case: tuple[str, tuple[int, int]]) -> None:
+    plan = json.loads(text)
+    del plan["nodes"][4]["state"]
+    blank = text[1 : len(text) - len(text[1:].lstrip())]
+    bare = json.dumps(plan, indent=1 if "\n" in blank else None)
+    document = PlanDocument.parse(bare)
+    edit = plan_edit(document, [parse_assignment(f"{case[0]}=2 h")])
+    new = json.loads(edit.apply().text)
+    assert document.graph.node(5).ttls() == case[1]
+    del new["nodes"][4]["state"]
+    assert new == plan
+    assert patched(bare, edit.diff()) == document.text
