@@ -23,7 +23,8 @@ from tests.support.cases import IN_SCOPE, Case
 CASES = Path(__file__).parents[2] / "shared" / "flink" / "cases"
 
 
-def _oracle(folder: Path) -> Any:
+def oracle_module(folder: Path) -> Any:
+    """The module of the oracle in ``folder``."""
     spec = importlib.util.spec_from_file_location("oracle", folder / "oracle.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -59,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--oracle", type=Path, required=True)
     parser.add_argument("cases", nargs="*", default=IN_SCOPE, metavar="CASE")
     args = parser.parse_args(argv)
-    module = _oracle(args.oracle)
+    module = oracle_module(args.oracle)
     oracle = module.Oracle()
     differ = 0
     try:

@@ -6,11 +6,14 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from inspect import signature
 from pathlib import Path
 
 import pytest
 
 from cli import app
+from cli.plan.migrate import migrate
+from execnodes.graph import FLINK_VERSION
 from planner.dialect import nodes, parse
 from planner.environment import TableEnvironment
 
@@ -95,6 +98,10 @@ def test_without_a_target_the_command_line_is_wrong(stateplan: Run) -> None:
     code, _, err = stateplan("plan", "migrate", OLD)
     assert code == 2
     assert "-o PLAN writes the migrated plan" in err
+
+
+def test_the_version_is_that_of_the_plans_written_here() -> None:
+    assert signature(migrate).parameters["to"].default == FLINK_VERSION
 
 
 def test_a_version_nobody_knows(stateplan: Run) -> None:

@@ -29,7 +29,7 @@ def test_as_flink_froze_it(name: str, shared: Path, tmp_path: Path) -> None:
     (program,) = (p for p in programs(shared) if p.name == name)
     assert program.plan is not None
     frozen = json.loads(program.plan.read_text())
-    graph = program._compiled(program._session(tmp_path / "compiled", "before_restore", metadata=False))
+    graph = program._compiled(program.session(tmp_path / "compiled", "before_restore", metadata=False))
     ours = plain(graph.to_json())
     assert [n["description"] for n in ours["nodes"]] == [n["description"] for n in frozen["nodes"]]
     sinks = [plan["nodes"][-1]["dynamicTableSink"] for plan in (ours, frozen)]
@@ -42,7 +42,7 @@ def test_as_flink_froze_it(name: str, shared: Path, tmp_path: Path) -> None:
 
 def test_metadata_is_written_behind_the_columns(shared: Path, tmp_path: Path) -> None:
     (program,) = (p for p in programs(shared) if p.name == "sink-writing-metadata")
-    session = program._session(tmp_path / "t", "before_restore", metadata=False)
+    session = program.session(tmp_path / "t", "before_restore", metadata=False)
     session.execute_sql("CREATE TABLE first (c STRING METADATA, b BIGINT, a INT) WITH ('connector' = 'values-c')")
     plan = json.loads(session.compile_plan_sql("INSERT INTO first SELECT c, b, a FROM source_t").as_json_string())
     sink = plan["nodes"][-1]

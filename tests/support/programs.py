@@ -32,7 +32,7 @@ from plans.migrate import migrate
 from tests.support.flink_functions import statements
 from tests.support.local import LocalRun, fold, upsert_fold
 
-__all__ = ["CLASSES", "WAYS", "Program", "connectors_of_its_own", "failing", "programs"]
+__all__ = ["CLASSES", "MODES", "WAYS", "Program", "connectors_of_its_own", "ddl", "failing", "programs"]
 
 CLASSES = (
     "AsyncCalc",
@@ -65,7 +65,9 @@ CLASSES = (
 )
 """The classes of programs whose operators are this project's."""
 
-_MODES = {None: "append", "I": "append", "I,UA,D": "upsert", "I,UA,UB": "retract", "I,UA,UB,D": "retract"}
+MODES = {None: "append", "I": "append", "I,UA,D": "upsert", "I,UA,UB": "retract", "I,UA,UB,D": "retract"}
+"""The option ``op-json.mode`` for each ``changelog-mode`` of a source."""
+
 _PHASES = ("before_restore", "after_restore")
 
 _PAUSE = 10_000
@@ -152,7 +154,7 @@ class Program:
         now = 0
         for phase in _PHASES[: 1 if self.restores_nothing else 2]:
             now += _PAUSE
-            session = self._session(folder / phase, phase, metadata)
+            session = self.session(folder / phase, phase, metadata)
             bound = bind_functions(plan(session), session.functions.of_plan)
             graph = translate(bound, self.spec["config"], key_groups=3)
             # The rows of a table that is looked up are others after the restart.
@@ -174,7 +176,7 @@ class Program:
             for frame in frames:
                 printed[sink.name.split(".")[-1]] += format_rows(frame, [t for _, t in sink.columns], None)
 
-    def _session(self, folder: Path, phase: str, metadata: bool) -> TableEnvironment:
+    def session(self, folder: Path, phase: str, metadata: bool) -> TableEnvironment:
         """A session with the program's tables, the sources holding the rows of a phase.
 
         Args:
@@ -186,9 +188,9 @@ class Program:
         sources = {s["name"]: s for s in self.spec["sources"]}
         for offset, (name, table) in enumerate(sources.items()):
             path = folder / f"{name}.json"
-            mode = _MODES[(table["options"] or {}).get("changelog-mode")]
+            mode = MODES[(table["options"] or {}).get("changelog-mode")]
             options = {"connector": "replay", "format": "op-json", "op-json.mode": mode, "path": str(path)}
-            session.execute_sql(_ddl(table, options, metadata))
+            session.execute_sql(ddl(table, options, metadata))
             columns = _physical(session, name)
             with path.open("w") as file:
                 for n, (kind, values) in enumerate(table[phase] or ()):
@@ -199,7 +201,7 @@ class Program:
             options = {"connector": _values_sink(table["options"] or {})}
             if table["primary_key"]:
                 options["changelog-mode"] = "upsert"
-            session.execute_sql(_ddl(table, options, metadata=True))
+            session.execute_sql(ddl(table, options, metadata=True))
         for statement in statements(self.spec["functions"]):
             session.execute_sql(statement)
         return session
@@ -270,7 +272,8 @@ def _column_names(table: Mapping[str, Any]) -> list[str]:
     return [part.strip().split()[0].strip("`") for part in text.split(",") if part.strip()]
 
 
-def _ddl(table: Mapping[str, Any], options: Mapping[str, str], metadata: bool) -> str:
+def ddl(table: Mapping[str, Any], options: Mapping[str, str], metadata: bool) -> str:
+    """CREATE TABLE for a table of a program, its metadata columns as such or as physical ones."""
     partition = f" PARTITIONED BY ({', '.join(f'`{c}`' for c in table['partition'])})" if table["partition"] else ""
     written = ", ".join(f"'{k}' = '{v}'" for k, v in options.items())
     distribution = (table["distribution"] or {}).get("ddl") or ""

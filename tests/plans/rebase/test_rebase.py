@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from execnodes.errors import PlanError
 from execnodes.nodes.base import ExecNode
@@ -14,6 +16,7 @@ from plans.document import PlanDocument
 from plans.jackson import dumps
 from plans.rebase import Edit, Rebase, Side, rebase
 from plans.rebase.report import summary, to_json, to_markdown, to_text
+from tests.support.wide_plans import wide_plan
 
 TABLES = (
     "CREATE TABLE orders (id BIGINT, product STRING, amount BIGINT) "
@@ -323,6 +326,28 @@ def test_an_edit_that_makes_the_new_plan_invalid_is_told() -> None:
         rebase(base, edited, PlanDocument.parse(dumps(data)))
     assert caught.value.code == "PLAN152"
     assert "refers to field 1" in caught.value.message
+
+
+# any edits
+
+
+EDITS = st.lists(st.tuples(st.integers(0, 60), st.sampled_from(["1 h", "90 min", "2 d", "0 ms"])), max_size=12)
+
+
+@given(EDITS)
+@settings(max_examples=30, deadline=None)
+def test_over_the_same_plan_the_edited_one_comes_back(edits: list[tuple[int, str]]) -> None:
+    base, ours = PlanDocument.parse(wide_plan(60)), PlanDocument.parse(wide_plan(60))
+    slots = [(node.id, index) for node in base.graph.nodes for index in range(len(node.states))]
+    wanted = {slots[number % len(slots)]: ttl for number, ttl in edits}
+    ours.set_ttls([(node, index, ttl) for (node, index), ttl in wanted.items()])
+    done = rebase(base, ours, PlanDocument.parse(base.text))
+    assert done.document.text == ours.text
+    assert {edit.status for edit in done.edits} <= {"carried"}
+    again = rebase(base, ours, PlanDocument.parse(ours.text))
+    assert {edit.status for edit in again.edits} <= {"already"}
+    assert again.document.text == ours.text
+    assert rebase(None, ours, PlanDocument.parse(base.text)).document.text == ours.text
 
 
 # reports
