@@ -9,7 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from cli.app import app
 from scripts.docs import outdated
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -37,6 +39,18 @@ def test_the_first_plan_of_the_readme(tmp_path: Path, monkeypatch: pytest.Monkey
             check=False,
         )
         assert (done.stderr + done.stdout).rstrip("\n") == answer.rstrip("\n")
+
+
+def test_the_drawing_of_the_first_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = re.search(r"```sql\n(-- script.sql\n.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.S)
+    drawing = re.search(r"```mermaid\n(.*?)```", (ROOT / "docs" / "cli.md").read_text(encoding="utf-8"), re.S)
+    assert script is not None
+    assert drawing is not None
+    monkeypatch.chdir(tmp_path)
+    Path("script.sql").write_text(script[1])
+    runner = CliRunner()
+    assert runner.invoke(app, ["plan", "compile", "-f", "script.sql", "-o", "plan.json"]).exit_code == 0
+    assert runner.invoke(app, ["plan", "explain", "plan.json", "--format", "mermaid"]).stdout == drawing[1]
 
 
 def anchors(page: Path) -> set[str]:

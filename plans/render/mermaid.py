@@ -10,6 +10,20 @@ __all__ = ["to_mermaid"]
 _SHAPES = {"source": ("[(", ")]"), "sink": ("[/", "/]"), "operator": ("[", "]")}
 _LONGEST = 160
 
+_NAMED = {
+    "&": "&amp;",
+    "<": "&lt;",
+    ">": "&gt;",
+    '"': "&quot;",
+    "`": "&grave;",
+    "#": "&num;",
+    "$": "&dollar;",
+    "%": "&percnt;",
+    "\\": "&bsol;",
+}
+"""Characters that end a label, or mean something in it: markup, Markdown, entities and directives of Mermaid, formulas,
+line breaks."""
+
 
 def to_mermaid(view: PlanView) -> str:
     """A plan as the text of a Mermaid flowchart, from the sources at the top to the sinks at the bottom."""
@@ -34,8 +48,9 @@ def _box(box: Box) -> str:
 
 
 def _quoted(text: str) -> str:
-    """``text`` inside double quotes: everything that Mermaid, Markdown or HTML would read is a numbered entity."""
-    return "".join(c if c.isalnum() or c in " .,-_:=()+/…" else f"#{ord(c)};" for c in text)
+    """``text`` inside double quotes, which Mermaid reads as HTML: by name, as ``#35;`` is Mermaid's own way to write a
+    character, and is not read back wherever Mermaid is."""
+    return "".join(_NAMED.get(c, c) for c in text)
 
 
 def _plain(text: str) -> str:
