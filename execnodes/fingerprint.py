@@ -53,9 +53,9 @@ def fingerprints(graph: ExecGraph) -> dict[int, str]:
     return out
 
 
-def uids(graph: ExecGraph) -> dict[int, str]:
-    """The uid of each node by its id, distinct within the plan."""
-    prints = fingerprints(graph)
+def uids(graph: ExecGraph, prints: dict[int, str] | None = None) -> dict[int, str]:
+    """The uid of each node by its id, distinct within the plan; ``prints`` are its fingerprints, if known."""
+    prints = fingerprints(graph) if prints is None else prints
     twins: dict[str, list[ExecNode]] = defaultdict(list)
     for node in graph.nodes:
         twins[prints[node.id]].append(node)

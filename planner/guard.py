@@ -2,7 +2,7 @@
 
 State that a plan cannot use as it is, is rewritten or given up only when ``execution.state-recovery.accept`` says so.
 
-Codes: CKPT003, CKPT023.
+Codes: CKPT003, CKPT022, CKPT023.
 """
 
 from __future__ import annotations
@@ -42,24 +42,16 @@ def continue_from(old_text: str, document: PlanDocument, options: Mapping[str, s
         notes: gets what happens to state, a line each.
 
     Raises:
-        CheckpointError: CKPT003, some of the state does not fit and that is not accepted; CKPT023, a source reads other
-            data than the checkpoint has positions of, which nothing can mend.
+        CheckpointError: CKPT003, some of the state does not fit and that is not accepted; CKPT022, other sources, and
+            CKPT023, a source of other data than the checkpoint has positions of: nothing can mend these.
     """
     from execnodes.runtime.layout import Continuation
 
     old = PlanDocument.parse(old_text)
     diff = compare(old, document)
     folder = options.get("execution.checkpointing.dir", "")
+    _require_sources(diff, folder)
     _require_accepted(diff, folder, value(options, ACCEPT))
-    moved = next((o for o in diff.operators if not o.harmless and not o.stateful and o.old and o.new), None)
-    if moved is not None:
-        raise CheckpointError(
-            "CKPT023",
-            f"{moved.title} reads other data than the checkpoint {folder} knows how far it has been read: "
-            + "; ".join(moved.reasons),
-            expected="tables that are read from where they were",
-            hint="Spark keeps the positions of all sources in one place: start from an empty checkpoint directory",
-        )
     pairs = [(o, o.old.id, o.new.id) for o in diff.operators if o.old is not None and o.new is not None]
     sinks = {node.id for node in document.graph.sinks}
     notes += _told(old, document, diff)
@@ -70,6 +62,28 @@ def continue_from(old_text: str, document: PlanDocument, options: Mapping[str, s
         {now: was for o, was, now in pairs if now in sinks},
         {o.new.id: o.move for o in diff.operators if o.new is not None and o.move is not None},
     )
+
+
+def _require_sources(diff: PlanDiff, folder: str) -> None:
+    """Raises CheckpointError CKPT022 or CKPT023 when the sources are not those of the checkpoint."""
+    sources = [o for o in diff.operators if not o.stateful and not o.harmless]
+    others = [o for o in sources if o.old is None or o.new is None]
+    if others:
+        raise CheckpointError(
+            "CKPT022",
+            f"the checkpoint {folder} counts the sources of its plan, of which Spark takes back none and adds none: "
+            + "; ".join(f"{o.title}: {reason}" for o in others for reason in o.reasons),
+            expected="the tables that were read so far, each as often as before",
+            hint="start from an empty checkpoint directory",
+        )
+    for moved in sources:
+        raise CheckpointError(
+            "CKPT023",
+            f"{moved.title} reads other data than the checkpoint {folder} knows how far it has been read: "
+            + "; ".join(moved.reasons),
+            expected="tables that are read from where they were",
+            hint="Spark keeps the positions of all sources in one place: start from an empty checkpoint directory",
+        )
 
 
 def _require_accepted(diff: PlanDiff, folder: str, accept: Verdict | str) -> None:
@@ -158,14 +172,15 @@ def _hash_of(table: CatalogTable) -> str | None:
 
 def _options_in_vain(document: PlanDocument, options: Mapping[str, str]) -> Iterator[str]:
     frozen: dict[str, set[str]] = {}
-    states = sum(len(node.states) for node in document.graph.nodes)
+    ttls = [entry.ttl for node in document.graph.nodes for entry in node.states]
     for node in document.graph.nodes:
         for key, text in (node.configuration or {}).items():
             frozen.setdefault(key, set()).add(text)
     for key, wanted in options.items():
         if key == STATE_TTL:
-            if states:
-                own = "the TTL that the plan says" if states == 1 else f"the TTLs that the plan says of {states} states"
+            if any(ttl != value(options, STATE_TTL) for ttl in ttls):
+                many = len(ttls)
+                own = "the TTL that the plan says" if many == 1 else f"the TTLs that the plan says of {many} states"
                 yield f"'{key}' of the session does not change {own}"
         elif {text.lower() for text in frozen.get(key, ())} - {wanted.lower()}:
             was = ", ".join(f"'{text}'" for text in sorted(frozen[key]))

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from execnodes.errors import Place, PlanError
-from execnodes.fingerprint import fingerprints, readers
+from execnodes.fingerprint import fingerprints, readers, uids
 from execnodes.graph import ExecGraph
 from execnodes.nodes.base import ExecNode
 from execnodes.nodes.deduplicate import Deduplicate
@@ -187,7 +187,8 @@ class _Side:
     def __init__(self, document: PlanDocument) -> None:
         self.document = document
         self.graph: ExecGraph = document.graph
-        self.uids = document.uids
+        self.prints = fingerprints(self.graph)
+        self.uids = uids(self.graph, self.prints)
         self.lineages = lineage(self.graph)
         self.stateful = {n.id for n in self.graph.nodes if n.keeps_state}
 
@@ -201,7 +202,7 @@ class _Side:
     def names_to_match(self) -> tuple[Mapping[int, Hashable], ...]:
         """Names to match operators by: what they mean; for those of which there are several, with what reads them; and
         two that do not depend on what else a projection passes on: all that an operator emits, what its state means."""
-        prints = fingerprints(self.graph)
+        prints = self.prints
         twins = len(set(prints.values())) < len(prints)
         read = readers(self.graph, prints) if twins else prints
         whole: dict[int, tuple[str, ...]] = {

@@ -25,8 +25,10 @@ LEAST = 0.25
 
 _TABLE, _KEY, _VALUE, _NEIGHBOUR, _NAME = 6.0, 3.0, 2.0, 1.5, 0.5
 _KEYS = frozenset({"grouping", "uniqueKeys", "leftKeys", "rightKeys", "partition", "joinType", "primaryKey"})
-_MOST_PAIRS = 40_000
-"""So many pairs of one type are compared; in larger plans those that stand at about the same place."""
+_FEW = 48
+"""Among more operators of one type than this, only those are compared that have something rare in common, or stand at
+about the same place."""
+_RARE, _NEAR = 6, 4
 
 Features = Mapping[str, float]
 
@@ -95,10 +97,19 @@ def _scores(
     old: Sequence[ExecNode], new: Sequence[ExecNode], features: tuple[Mapping[int, Features], Mapping[int, Features]]
 ) -> Iterator[tuple[float, float, int, int]]:
     """(similarity, nearness in the plan, old id, new id) of the pairs worth a look."""
-    reach = len(old) if len(old) * len(new) <= _MOST_PAIRS else max(1, _MOST_PAIRS // (2 * len(new)))
+    bearers: dict[str, list[int]] = defaultdict(list)
+    if len(old) > _FEW:
+        for place, was in enumerate(old):
+            for name in features[0][was.id]:
+                bearers[name].append(place)
     for at, now in enumerate(new):
         middle = at * len(old) // len(new)
-        for place in range(max(0, middle - reach), min(len(old), middle + reach + 1)):
+        places: Iterable[int] = range(len(old))
+        if len(old) > _FEW:
+            found = (bearers.get(name, ()) for name in features[1][now.id])
+            rare = {place for some in found if len(some) <= _RARE for place in some}
+            places = sorted({*rare, *range(max(0, middle - _NEAR), min(len(old), middle + _NEAR + 1))})
+        for place in places:
             was = old[place]
             near = 1.0 if was.id == now.id else -abs(place - middle) / len(old)
             yield similarity(features[0][was.id], features[1][now.id]), near, was.id, now.id

@@ -95,3 +95,22 @@ def test_no_engine_is_loaded(edited: Path) -> None:
         "assert not loaded, loaded"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, cwd=ROOT)
+
+
+def test_accept_is_an_option_of_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    import cli.session
+
+    seen: list[dict[str, str]] = []
+
+    class Session:
+        def __init__(self, console: object, options: dict[str, str], file: str | None) -> None:
+            seen.append(options)
+
+        def execute_plan(self, plan: str) -> None:
+            pass
+
+    monkeypatch.setattr(cli.session, "Session", Session)
+    for args in ([], ["--accept", "reset"], ["-D", "execution.state-recovery.accept=rewrite"]):
+        assert CliRunner().invoke(app, ["plan", "execute", str(JOIN), *args]).exit_code == 0
+    assert [o.get("execution.state-recovery.accept") for o in seen] == [None, "reset", "rewrite"]
+    assert CliRunner().invoke(app, ["plan", "execute", str(JOIN), "--accept", "all"]).exit_code == ExitCode.USAGE

@@ -31,7 +31,7 @@ class Jobs:
         with (self.folder / f"{table}.json").open("a") as out:
             out.writelines(json.dumps({"k": k, "v": v, "w": 10 * v, "@at": at}) + "\n" for k, v in rows)
 
-    def run(self, *queries: str, accept: str = "none", **paths: str) -> list[str]:
+    def run(self, *queries: str, accept: str = "none", ttl: str = "0 ms", **paths: str) -> list[str]:
         """The lines printed, sorted; those of the first query begin with ``a>``, of the next with ``b>``."""
         environment = TableEnvironment.create(
             {
@@ -39,6 +39,7 @@ class Jobs:
                 "execution.checkpointing.dir": str(self.checkpoint),
                 "execution.state-recovery.accept": accept,
                 "table.plan.force-recompile": "true",
+                "table.exec.state.ttl": ttl,
             }
         )
         for name in ("src", "other"):
@@ -124,6 +125,20 @@ def test_order_and_sinks_do_not_matter(jobs: Jobs) -> None:
     jobs.arrive(1, (1, 5))
     assert jobs.run(SUM, COUNT) == ["a> +U[1, 15]", "a> -U[1, 10]", "b> +U[1, 2]", "b> -U[1, 1]"]
     assert jobs.notes[0].startswith("the plan that wrote the checkpoint was another one")
+
+
+def test_ttls_run_without_asking_and_are_told(jobs: Jobs) -> None:
+    jobs.arrive(0, (1, 10))
+    assert jobs.run(COUNT, ttl="1 h") == ["a> +I[1, 1]"]
+    jobs.arrive(40 * 60_000, (1, 5))
+    assert jobs.run(COUNT, ttl="30 min") == ["a> +I[1, 1]"], "the row of 40 minutes ago has expired"
+    assert any(
+        "groupAggregateState: ttl 1 h -> ttl 30 min; rows that were last touched longer ago are dropped" in note
+        for note in jobs.notes
+    )
+    jobs.arrive(60 * 60_000, (1, 7))
+    assert jobs.run(COUNT, ttl="2 h") == ["a> +U[1, 2]", "a> -U[1, 1]"]
+    assert any(note.endswith("groupAggregateState: ttl 30 min -> ttl 2 h") for note in jobs.notes)
 
 
 def test_rewritten_state_loses_nothing(jobs: Jobs) -> None:

@@ -43,8 +43,10 @@ def test_ttls_need_no_acceptance_and_are_told() -> None:
 
 
 def test_another_plan_is_refused_and_says_what_would_be_accepted() -> None:
+    old = load("dedup")
+    last = PlanDocument.parse(old.text.replace('"keepLastRow" : false', '"keepLastRow" : true'))
     with pytest.raises(CheckpointError) as raised:
-        go_on(load("join"), load("dedup"))
+        go_on(old, last)
     error = raised.value
     assert error.code == "CKPT003"
     assert error.message.startswith("the checkpoint /ckpt was written by another plan: ")
@@ -74,6 +76,14 @@ def test_a_source_that_reads_something_else_is_refused_whatever_is_accepted() ->
     with pytest.raises(CheckpointError) as raised:
         go_on(old, moved, "unknown")
     assert raised.value.code == "CKPT023"
+
+
+def test_other_sources_are_refused_whatever_is_accepted() -> None:
+    two = load("join")
+    with pytest.raises(CheckpointError) as raised:
+        go_on(load("dedup"), two, "unknown")
+    assert raised.value.code == "CKPT022"
+    assert "it is a new source" in raised.value.message
 
 
 @pytest.fixture
@@ -130,6 +140,7 @@ def test_options_in_vain(env: TableEnvironment) -> None:
     assert notes_of(env, text, {"table.exec.state.ttl": "2 h"}) == [
         "'table.exec.state.ttl' of the session does not change the TTL that the plan says"
     ]
+    assert notes_of(env, text, {"table.exec.state.ttl": "60 min"}) == [], "it is what the plan says"
     plan = json.loads(text)
     plan["nodes"][1]["configuration"] = {"table.exec.sink.not-null-enforcer": "ERROR"}
     assert notes_of(env, json.dumps(plan), {"table.exec.sink.not-null-enforcer": "error"}) == []
