@@ -53,6 +53,7 @@ def rebase(
     conflict: Annotated[
         Winner | None, typer.Option("--conflict", help="Whose value is taken where an edit conflicts.")
     ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Write nothing when an edit is lost, either.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done; write nothing.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing plan.")] = False,
     init: InitOption = None,
@@ -78,6 +79,8 @@ def rebase(
         _report(console, done, output)
         if done.conflicts and not dry_run:
             raise _undecided(done)
+        if strict and done.having("lost") and not dry_run:
+            raise _lost(done)
         if target is not None and not dry_run:
             done.document.write(target, overwrite=overwrite)
             console.note(f"written to {target}")
@@ -98,6 +101,18 @@ def _report(console: Console, done: Rebase, output: ReportFormat) -> None:
     lost = len(done.having("lost"))
     if lost:
         console.warning(f"{lost} {'edit is' if lost == 1 else 'edits are'} lost: see the report")
+
+
+def _lost(done: Rebase) -> Exception:
+    from execnodes.errors import PlanError
+
+    lost = done.having("lost")
+    return PlanError(
+        "PLAN154",
+        f"{len(lost)} {'edit is' if len(lost) == 1 else 'edits are'} lost; nothing was written",
+        place=lost[0].place,
+        expected="without --strict the new plan is written without them",
+    )
 
 
 def _undecided(done: Rebase) -> Exception:

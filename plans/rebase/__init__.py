@@ -6,7 +6,7 @@ Each is made in theirs at the operator's counterpart, unless theirs has another 
 conflicts, and somebody has to decide. An edit of an operator that has no counterpart, or more than one that could be
 it, is lost.
 
-Error codes: PLAN150 to PLAN155.
+Error codes: PLAN150 to PLAN154.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ class Edit:
         theirs_place: of the value in the new plan, where that has it.
         counterpart: title and id of the operator in the new plan.
         by: how the counterpart was found.
+        origin: of the new plan's TTL: hint, option or default; None where it does not say.
         reason: why it is lost, or how a conflict was resolved.
     """
 
@@ -60,6 +61,7 @@ class Edit:
     theirs_place: Place | None = None
     counterpart: str | None = None
     by: By | None = None
+    origin: str | None = None
     reason: str = ""
 
 
@@ -220,7 +222,7 @@ class _Merge:
             if found.base is not ABSENT or found.path[0] == "state":
                 return replace(edit, reason=f"{edit.counterpart} of the new plan has no {edit.field}")
             theirs = ABSENT
-        edit = replace(edit, theirs=text(theirs))
+        edit = replace(edit, theirs=text(theirs), origin=_origin(partner.node, found.path))
         if same(theirs, found.ours, found.path):
             return replace(edit, status="already")
         if same(theirs, found.base, found.path):
@@ -314,6 +316,15 @@ def _value(data: Values, path: Path) -> Any:
             return ABSENT if depth == len(path) - 1 else _NOWHERE
         found = found[key]
     return found
+
+
+def _origin(node: ExecNode, path: Path) -> str | None:
+    """Where the compiler had the TTL at ``path`` from, unless it has been edited since."""
+    compiled = node.compiled_ttls
+    if path[0] != "state" or path[2:] != ("ttl",) or int(path[1]) >= len(compiled):
+        return None
+    index = int(path[1])
+    return compiled[index].origin if node.ttls()[index] == compiled[index].ttl else None
 
 
 def _name(node: ExecNode) -> str:

@@ -19,6 +19,9 @@ _SAYS: Mapping[Status, str] = {
 """The statuses in the order in which they are shown, those that need a hand first."""
 
 
+_ORIGINS = {"hint": "a hint", "option": "an option", "default": "no option"}
+
+
 def summary(rebase: Rebase) -> str:
     """``3 edits: 1 in conflict, 2 carried over``."""
     counts = [(len(rebase.having(status)), says) for status, says in _SAYS.items()]
@@ -52,7 +55,8 @@ def _now(edit: Edit) -> str:
     how = {"meaning": ", found by what it does", "keys": ", found by its tables and keys"}.get(edit.by or "", "")
     if edit.status == "lost":
         return edit.reason
-    has = f", which has {edit.theirs}" if edit.status == "conflict" else ""
+    origin = f" from {_ORIGINS[edit.origin]}" if edit.origin in _ORIGINS else ""
+    has = f", which has {edit.theirs}{origin}" if edit.status == "conflict" else ""
     there = f" ({_place(edit.theirs_place)})" if edit.theirs_place and edit.theirs_place.file else ""
     return f"{edit.counterpart} of the new plan{there}{has}{how}" + (f"; {edit.reason}" if edit.reason else "")
 
@@ -95,6 +99,7 @@ def to_json(rebase: Rebase) -> dict[str, Any]:
                 "theirsPlace": _place_json(edit.theirs_place),
                 "counterpart": edit.counterpart,
                 "by": edit.by,
+                "theirsFrom": edit.origin,
                 "reason": edit.reason or None,
             }
             for edit in rebase.edits

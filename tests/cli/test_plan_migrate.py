@@ -43,6 +43,18 @@ def test_a_plan_is_migrated_and_the_report_printed(stateplan: Run, tmp_path: Pat
     assert out == (FROZEN / "1.18-window" / "report.txt").read_text()
 
 
+def test_the_example_of_the_page(stateplan: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (ROOT / "docs" / "plan-migration.md").read_text()
+    command, _, rest = page.partition("```text\n$ stateplan ")[2].partition("\n")
+    (tmp_path / "old.json").write_bytes(Path(OLD).read_bytes())
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = stateplan(*command.split())
+    begin, _, end = rest.partition("$ stateplan")[0].partition("...\n")
+    assert code == 0
+    assert out.startswith(begin)
+    assert out.endswith(end)
+
+
 def test_as_json(stateplan: Run) -> None:
     code, out, _ = stateplan("plan", "migrate", OLD, "--dry-run", "--format", "json")
     told = json.loads(out)

@@ -91,7 +91,7 @@ def test_a_conflict_writes_nothing(stateplan: Run, work: Path) -> None:
     code, out, err = stateplan(*EDITED, *CONFLICT)
     assert code == 3
     assert "in conflict: 3 (group-aggregate) groupAggregateState: 0 ms -> 1 d\n  edited.json:" in out
-    assert "which has 3 h" in out
+    assert "which has 3 h from an option" in out
     assert "[PLAN153] 1 edit conflicts with the new SQL; nothing was written" in err
     assert not (work / "new.json").exists()
 
@@ -117,6 +117,33 @@ def test_lost_edits_are_warned_of(stateplan: Run, work: Path) -> None:
     assert out.startswith("**1 edit: 1 lost**\n\n| | operator | what | edit | new plan |\n")
     assert "warning: 1 edit is lost: see the report" in err
     assert (work / "new.json").exists()
+
+
+def test_lost_edits_are_an_error_when_asked_for(stateplan: Run, work: Path) -> None:
+    (work / "new.sql").write_text("INSERT INTO totals SELECT product, amount FROM orders")
+    code, _, err = stateplan(*EDITED, *TO_NEW, "-o", "new.json", "--strict")
+    assert code == 3
+    assert "[PLAN154] 1 edit is lost; nothing was written" in err
+    assert not (work / "new.json").exists()
+    assert stateplan(*EDITED, *TO_NEW, "-o", "new.json", "--strict", "--dry-run")[0] == 0
+
+
+def test_the_example_of_the_page(stateplan: Run, work: Path) -> None:
+    (work / "tables.sql").write_text(
+        TABLES + "CREATE TABLE logistics (order_id BIGINT, state STRING) "
+        "WITH ('connector' = 'filesystem', 'path' = '/data/logistics', 'format' = 'json');"
+    )
+    joined = "INSERT INTO totals SELECT product, {} FROM orders JOIN logistics ON id = order_id {} GROUP BY product;"
+    (work / "old.sql").write_text(joined.format("SUM(amount)", ""))
+    (work / "new.sql").write_text(joined.format("SUM(amount) + COUNT(*)", "WHERE state <> 'lost'"))
+    stateplan("plan", "compile", "-i", "tables.sql", "-f", "old.sql", "-o", "old.json", "--overwrite")
+    edited = PlanDocument.load("old.json")
+    edited.set_ttls([(5, "rightState", "1 d"), (8, 0, "2 h")]).write("edited.json", overwrite=True)
+    page = (ROOT / "docs" / "plan-rebase.md").read_text()
+    command, _, rest = page.partition("```text\n$ stateplan ")[2].partition("\n")
+    code, out, _ = stateplan(*command.split())
+    assert code == 0
+    assert out == rest.partition("```")[0]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from plans.document import PlanDocument
+from plans.explain import explain
+from plans.explain import to_text as explained
 from plans.migrate import migrate
 from plans.show import show, to_text
 from tests.conftest import shared_folder
@@ -25,6 +27,7 @@ def test_it_loads_shows_and_keeps_its_state(plan: Path) -> None:
     assert migrate(document).is_current
     assert len(show(document).operators) == len(document.graph.nodes)
     assert to_text(show(document))
+    assert explained(explain(document)) == explained(explain(migration.source))
     types = {node.type for node in document.graph.nodes}
     assert not types & {"stream-exec-sink_1", "stream-exec-table-source-scan_1"}
 
