@@ -66,6 +66,18 @@ class Opened:
         text: str | None = self.page.locator("#details-title").inner_text() if shown.is_visible() else None
         return text
 
+    def rests(self, node: str) -> float:
+        """How opaque an operator is in the end, when it has faded in or out."""
+        faded: float = self.page.evaluate(
+            """async id => {
+              const node = document.querySelector(`.node[data-id="${id}"]`);
+              await Promise.all(node.getAnimations().map(animation => animation.finished));
+              return Number(getComputedStyle(node).opacity);
+            }""",
+            node,
+        )
+        return faded
+
     def sees(self, selector: str) -> bool:
         """Whether the middle of an element is on the screen with nothing above it."""
         seen: bool = self.page.evaluate(
@@ -161,9 +173,8 @@ def test_search(opened: Any) -> None:
     page.keyboard.type("exchange")
     assert page.locator("#found").inner_text() == "2 of 7 operators"
     assert page.locator(".node.match").count() == 2
-    dim = "id => getComputedStyle(document.querySelector(`.node[data-id='${id}']`)).opacity"
-    page.wait_for_function("getComputedStyle(document.querySelector(`.node[data-id='5']`)).opacity < 0.5")
-    assert page.evaluate(dim, "2") == "1"
+    assert page.locator("#graph svg.searching").count() == 1
+    assert page.rests("5") < 0.5 < page.rests("2")
     page.press("Enter")
     assert (page.title, page.focused) == ("exchange [2]", "search")
     page.press("Enter")
