@@ -19,15 +19,18 @@ from cli.plan.show import show
 __all__ = ["plan_app"]
 
 plan_app = typer.Typer(
-    no_args_is_help=True, rich_markup_mode=None, epilog=EXIT_CODES, help="Compile, read and run plan files."
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    epilog=EXIT_CODES,
+    help="Compile, read, edit, compare and run plan files.",
 )
 plan_app.command("compile")(compile_plan)
 plan_app.command("show")(show)
 plan_app.command("explain")(explain)
-plan_app.command("lint")(lint)
-plan_app.command("diff")(diff)
-plan_app.command("execute")(execute)
-plan_app.command("migrate")(migrate)
 plan_app.command("set-ttl", no_args_is_help=True)(set_ttl)
+plan_app.command("diff")(diff)
+plan_app.command("lint")(lint)
 plan_app.command("rebase")(rebase)
+plan_app.command("migrate")(migrate)
+plan_app.command("execute")(execute)
 plan_app.command("schema")(schema)
