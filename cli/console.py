@@ -6,8 +6,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
+import os
 import shutil
 import sys
 import threading
@@ -16,7 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
-from execnodes.errors import StateplanError
+from execnodes.errors import RunError, StateplanError
 from planner.tableau import render
 
 if TYPE_CHECKING:
@@ -39,6 +41,13 @@ def progress_text(progress: Progress) -> str:
     return f"{batch} | {progress.rows_in:,} rows in | {progress.rows_out:,} rows out | {progress.seconds:.1f} s"
 
 
+def _abandon(stream: TextIO | None) -> None:
+    """Lets what a broken stream still holds go nowhere: the interpreter would complain about it at exit."""
+    with contextlib.suppress(OSError, ValueError):
+        if stream is not None:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
 class Console(ABC):
     """Where text for the user goes."""
 
@@ -49,6 +58,10 @@ class Console(ABC):
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         """A result of rows."""
         self.show(render(columns, rows), {"columns": list(columns), "rows": [list(r) for r in rows]})
+
+    @abstractmethod
+    def raw(self, data: bytes) -> None:
+        """A result that is not to be changed, such as a file; with :meth:`show`, what may raise RunError RUN090."""
 
     @abstractmethod
     def note(self, text: str) -> None:
@@ -112,12 +125,41 @@ class PlainConsole(Console):
         return self._err or sys.stderr
 
     def _aside(self, text: str) -> None:
-        self.err.write(f"{text}\n")
-        self.err.flush()
+        try:
+            self.err.write(f"{text}\n")
+            self.err.flush()
+        except (OSError, AttributeError):  # full or closed: there is nobody to tell
+            _abandon(sys.stderr)
+
+    def _result(self, text: str) -> None:
+        self.raw(text.encode(getattr(self.out, "encoding", None) or "utf-8", "backslashreplace"))
+
+    def raw(self, data: bytes) -> None:
+        if self._out is not None:
+            self._out.write(data.decode())
+            return
+        if sys.stdout is None:
+            raise RunError("RUN090", "standard output is closed", expected="somewhere to write the result to")
+        try:
+            sys.stdout.flush()
+            buffer = getattr(sys.stdout, "buffer", None)
+            if buffer is None:
+                sys.stdout.write(data.decode())
+            else:
+                buffer.write(data)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as failure:
+            _abandon(sys.stdout)
+            raise RunError(
+                "RUN090",
+                f"standard output cannot be written: {(failure.strerror or str(failure)).lower()}",
+                expected="somewhere to write the result to",
+            ) from None
 
     def show(self, text: str, data: Any) -> None:
-        self.out.write(text if text.endswith("\n") or not text else f"{text}\n")
-        self.out.flush()
+        self._result(text if text.endswith("\n") or not text else f"{text}\n")
 
     def note(self, text: str) -> None:
         if not self.quiet:
@@ -145,7 +187,8 @@ class PlainConsole(Console):
         self.note(("" if name == "progress" else f"{name}: ") + progress_text(progress))
 
     def close(self) -> None:
-        self.err.flush()
+        with contextlib.suppress(OSError, AttributeError):
+            self.err.flush()
 
 
 class _Above(io.TextIOBase):
@@ -200,9 +243,9 @@ class TerminalConsole(PlainConsole):
             sys.stdout = self._stdout
             self._stdout = None
 
-    def show(self, text: str, data: Any) -> None:
+    def raw(self, data: bytes) -> None:
         self.erase()
-        super().show(text, data)
+        super().raw(data)
 
     def _aside(self, text: str) -> None:
         self.erase()
@@ -230,8 +273,7 @@ class JsonConsole(PlainConsole):
     """One JSON object per line: results on standard output, an error as ``{"error": ...}`` on standard error."""
 
     def show(self, text: str, data: Any) -> None:
-        self.out.write(json.dumps(data, ensure_ascii=False, default=str) + "\n")
-        self.out.flush()
+        self._result(json.dumps(data, ensure_ascii=False, default=str) + "\n")
 
     def error(self, error: StateplanError) -> None:
         self._aside(json.dumps({"error": error.to_dict()}, ensure_ascii=False))
@@ -286,4 +328,4 @@ def make_console(output: str, quiet: bool) -> Console:
     """The console for ``--format text`` or ``json`` and for where the output goes."""
     if output == "json":
         return JsonConsole(quiet)
-    return TerminalConsole(quiet) if sys.stderr.isatty() else PlainConsole(quiet)
+    return TerminalConsole(quiet) if sys.stderr and sys.stderr.isatty() else PlainConsole(quiet)

@@ -59,7 +59,7 @@ SettingsOption = Annotated[
 InitOption = Annotated[
     str | None, typer.Option("--init", "-i", metavar="SCRIPT", help="SQL script to run first: tables and settings.")
 ]
-PlanArgument = Annotated[str, typer.Argument(metavar="PLAN", help="Path or URL of a plan file.")]
+PlanArgument = Annotated[str, typer.Argument(metavar="PLAN", help="Path or URL of a plan file; - is standard input.")]
 
 
 def settings(pairs: Sequence[str]) -> dict[str, str]:

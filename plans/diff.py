@@ -159,7 +159,7 @@ def load_side(path: str) -> PlanDocument:
         PlanError: PLAN120, a directory that holds no plan; what :meth:`PlanDocument.load` raises.
     """
     folder = Path(path.removeprefix("file://"))
-    if "://" in path.removeprefix("file://") or not folder.is_dir():
+    if not path or "://" in path.removeprefix("file://") or not folder.is_dir():
         return PlanDocument.load(path)
     if not (folder / "plan.json").is_file():
         raise PlanError(

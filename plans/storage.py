@@ -5,7 +5,7 @@ as in Flink's ``Path``); every other scheme goes to the filesystem that fsspec k
 whole or not at all: bytes go to a temporary file in the same folder, are synced, and get the name in one
 step. Object stores publish an object only when its upload is complete, so they are written directly.
 
-Error codes: PLAN001 to PLAN008.
+Error codes: PLAN001 to PLAN009.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 from execnodes.errors import Place, PlanError, nearest
 
-__all__ = ["exists", "is_local", "read_bytes", "shown", "write_bytes"]
+__all__ = ["MAX_BYTES", "exists", "is_local", "read_bytes", "shown", "write_bytes"]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 _USER = re.compile(r"(?<=://)[^/@]*@")
@@ -58,6 +58,9 @@ _WHOLE_OBJECTS = frozenset({"s3", "s3a", "gs", "gcs", "oss", "abfs", "abfss", "a
 """Schemes under which an object appears complete or not at all, and a rename would be a copy."""
 
 _A_FILE = "the path of a plan file"
+
+MAX_BYTES = 256 << 20
+"""What is longer is not read as a plan: a device that never ends, a table."""
 _A_URL = "a path, or a URL such as s3://bucket/plan.json"
 _SCHEMES = "a plain path, or a URL with file:, s3:, gs:, hdfs:, memory: or another scheme of fsspec"
 _OVERWRITE_HINT = "remove the file or, while debugging, set the option 'table.plan.force-recompile' to true"
@@ -161,7 +164,9 @@ def _explained(url: str, doing: str) -> Iterator[None]:
     except PlanError:
         raise
     except FileNotFoundError:
-        hint = "check the path, or make the plan with COMPILE PLAN" if doing == "read" else None
+        if doing == "written":
+            raise _error("PLAN007", f"'{name}' could not be written: no such file or directory", url, _A_FILE) from None
+        hint = "check the path, or make the plan with COMPILE PLAN"
         raise _error("PLAN001", f"the plan file '{name}' does not exist", url, hint=hint) from None
     except IsADirectoryError:
         raise _error("PLAN003", f"'{name}' is a directory", url, _A_FILE) from None
@@ -207,7 +212,7 @@ def read_bytes(url: str) -> bytes:
 
     Raises:
         PlanError: PLAN001 not found, PLAN003 a directory, PLAN004 not permitted, PLAN005 driver missing,
-            PLAN006 unknown scheme, PLAN007 any other failure of the filesystem, PLAN008 not a path.
+            PLAN006 unknown scheme, PLAN007 any other failure of the filesystem, PLAN008 not a path, PLAN009 too long.
     """
     path = _local_path(url)
     with _explained(url, "read"):
@@ -217,7 +222,11 @@ def read_bytes(url: str) -> bytes:
                 raise IsADirectoryError
             return bytes(filesystem.cat_file(remote))
         with open(path, "rb") as file:
-            return file.read()
+            data = file.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            what = f"'{shown(url)}' is longer than {MAX_BYTES >> 20} MiB, which no plan is"
+            raise _error("PLAN009", what, url, _A_FILE)
+        return data
 
 
 def write_bytes(url: str, data: bytes, overwrite: bool = False) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from cli.console import Console
+from cli.files import STREAM, read_plan
 from cli.options import DebugOption, Format, run
 
 __all__ = ["DiffFormat", "diff"]
@@ -48,7 +49,8 @@ def diff(
         from plans.diff import compare, load_side
         from plans.diff_report import EXIT_CODES, to_json, to_markdown, to_text
 
-        found = compare(load_side(old), load_side(new))
+        sides = [read_plan(side) if side == STREAM else load_side(side) for side in (old, new)]
+        found = compare(*sides)
         text = to_markdown(found, old, new) if output is DiffFormat.MARKDOWN else to_text(found)
         console.show(text, to_json(found))
         worst = EXIT_CODES[found.verdict]

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from cli.console import Console
+from cli.files import read_plan
 from cli.options import DebugOption, Format, PlanArgument, SettingsOption, run, settings
 
 __all__ = ["ExplainFormat", "explain"]
@@ -63,13 +64,12 @@ def explain(
     names = [name for given in details or () for name in given.split(",") if name.strip()]
 
     def work(console: Console) -> None:
-        from plans.document import PlanDocument
         from plans.explain import explain as explanation_of
         from plans.explain import to_json
         from plans.render import explained
         from plans.render.output import write_beside
 
-        document, options = PlanDocument.load(plan), settings(pairs)
+        document, options = read_plan(plan), settings(pairs)
         if target is not None:
             write_beside(document, target, explained(document, options, chosen.value, names))
         elif chosen == ExplainFormat.JSON:

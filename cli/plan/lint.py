@@ -11,6 +11,7 @@ import typer
 
 from cli.console import Console
 from cli.exit_codes import ExitCode
+from cli.files import STREAM, read_plan
 from cli.options import DebugOption, Format, QuietOption, SettingsOption, run, settings
 from execnodes.errors import PlanError
 
@@ -92,6 +93,9 @@ def lint(
     if suppress is not None and reason is None:
         raise typer.BadParameter("--suppress needs a --reason")
 
+    if STREAM in plans and ((fix and not diff) or suppress is not None):
+        raise typer.BadParameter("standard input cannot be changed: --diff shows what --fix would do")
+
     def work(console: Console) -> ExitCode:
         from plans.lint import choose, severities_of
 
@@ -148,10 +152,9 @@ class _Job:
 
     def lint(self, plans: Sequence[str], *, fix: bool, diff: bool, show_fixes: bool, strict: bool) -> ExitCode:
         from plans import lint as linter
-        from plans.document import PlanDocument
         from plans.lint.output import changed_lines
 
-        documents = [PlanDocument.load(plan) for plan in plans]
+        documents = [read_plan(plan) for plan in plans]
         fixes: list[tuple[str, Applied]] = []
         changes = ""
         for plan, document in zip(plans, documents, strict=True):
@@ -203,12 +206,11 @@ class _Job:
 
     def suppress(self, plans: Sequence[str], code: str, selector: str | None, reason: str) -> ExitCode:
         from plans import lint as linter
-        from plans.document import PlanDocument
 
         linter.check_code(code)
         done: list[tuple[str, PlanDocument, list[int]]] = []
         for plan in plans:
-            document = PlanDocument.load(plan)
+            document = read_plan(plan)
             report = linter.lint(document, self.session, against=self.against, rules=linter.choose([code]))
             found = [*report.findings, *(f for f, _ in report.suppressed)]
             nodes = sorted({f.node_id for f in found if f.code == code})

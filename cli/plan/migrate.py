@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from cli.console import Console
+from cli.files import read_plan, write_plan
 from cli.options import DebugOption, Format, FormatOption, PlanArgument, QuietOption, run
 
 __all__ = ["migrate"]
@@ -30,12 +31,11 @@ def migrate(
 
     def work(console: Console) -> None:
         from plans import storage
-        from plans.document import PlanDocument
         from plans.migrate import migrate, to_json, to_text
 
-        migration = migrate(PlanDocument.load(plan), to)
+        migration = migrate(read_plan(plan), to)
         if target is not None and not dry_run:
-            migration.document.write(target, overwrite=overwrite)
+            write_plan(migration.document, target, overwrite)
             console.note(f"written to {storage.shown(target)}")
         console.show(to_text(migration), to_json(migration))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.console import Console
+from cli.files import read_plan, write_plan
 from cli.options import DebugOption, Format, InitOption, QuietOption, SettingsOption, run, settings
 
 if TYPE_CHECKING:
@@ -70,19 +71,18 @@ def rebase(
         raise typer.BadParameter("where to? -o PLAN writes the new plan, --dry-run only says what would be done")
 
     def work(console: Console) -> None:
-        from plans.document import PlanDocument
         from plans.rebase import rebase
 
-        new = PlanDocument.load(theirs) if theirs is not None else _compiled(console, settings(pairs), init, sql or "")
-        old = PlanDocument.load(base) if base is not None else None
-        done = rebase(old, PlanDocument.load(ours), new, conflict.value if conflict else None)
+        new = read_plan(theirs) if theirs is not None else _compiled(console, settings(pairs), init, sql or "")
+        old = read_plan(base) if base is not None else None
+        done = rebase(old, read_plan(ours), new, conflict.value if conflict else None)
         _report(console, done, output)
         if done.conflicts and not dry_run:
             raise _undecided(done)
         if strict and done.having("lost") and not dry_run:
             raise _lost(done)
         if target is not None and not dry_run:
-            done.document.write(target, overwrite=overwrite)
+            write_plan(done.document, target, overwrite)
             console.note(f"written to {target}")
 
     run(Format.JSON if output is ReportFormat.JSON else Format.TEXT, quiet, debug, work)

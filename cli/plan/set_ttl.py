@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
 from cli.console import Console
 from cli.exit_codes import ExitCode
+from cli.files import STREAM, read_plan, write_plan
 from cli.options import DebugOption, Format, FormatOption, QuietOption, SettingsOption, run, settings
 
 __all__ = ["set_ttl"]
-
-_STREAM = "-"
 
 
 def set_ttl(
@@ -40,37 +38,32 @@ def set_ttl(
     debug: DebugOption = False,
 ) -> None:
     """Change how long states live. Only these values change in the file."""
-    if overwrite and target in (None, _STREAM):
+    if overwrite and target in (None, STREAM):
         raise typer.BadParameter("--overwrite needs --output FILE")
 
     def work(console: Console) -> ExitCode:
-        from plans.document import PlanDocument
         from plans.edit import plan_edit, to_json, to_text, write_edited
         from plans.selector_text import parse_assignment
 
         parsed = [parse_assignment(text) for text in assignments]
-        if plan == _STREAM:
-            document = PlanDocument.from_bytes(sys.stdin.buffer.read(), "<stdin>")
-        else:
-            document = PlanDocument.load(plan)
+        document = read_plan(plan)
         edit = plan_edit(document, parsed, settings(pairs))
-        where = target or plan
+        where = plan if target is None else target
         text = to_text(edit).rstrip("\n")
         data = {"file": where, "changed": bool(edit.splices), "written": False, "changes": to_json(edit)}
         if dry_run:
             if output is Format.TEXT:
                 console.note(text)
-            diff = edit.diff(new=None if where == _STREAM else where)
+            diff = edit.diff(new=None if where == STREAM else where)
             console.show(diff, {**data, "diff": diff})
-        elif where == _STREAM and not check:
+        elif where == STREAM and not check:
             console.note(text)
-            sys.stdout.buffer.write(edit.apply().data)
-            sys.stdout.buffer.flush()
+            console.raw(edit.apply().data)
         elif check:
             console.show(text, data)
         else:
             if where != plan:
-                edit.apply().write(where, overwrite)
+                write_plan(edit.apply(), where, overwrite)
             elif edit.splices:
                 write_edited(edit)
             console.show(text, {**data, "written": where != plan or bool(edit.splices)})

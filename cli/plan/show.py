@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from cli.console import Console
+from cli.files import read_plan
 from cli.options import DebugOption, Format, FormatOption, PlanArgument, SettingsOption, run, settings
 
 __all__ = ["show"]
@@ -32,11 +33,10 @@ def show(
     """List the operators of a plan with their states, the time each state lives, and who says so."""
 
     def work(console: Console) -> None:
-        from plans.document import PlanDocument
         from plans.show import narrowed, to_json, to_text
         from plans.show import show as view_of
 
-        whole = view_of(PlanDocument.load(plan), settings(pairs))
+        whole = view_of(read_plan(plan), settings(pairs))
         view = narrowed(whole, stateful, match)
         console.show(to_text(view, of=len(whole.operators)), to_json(view))
 

@@ -33,4 +33,7 @@ def write_beside(document: PlanDocument | None, target: str, text: str) -> None:
 
 def _is_plan(target: str) -> bool:
     """Whether there is something that says which Flink it is for, as the beginning of a plan does."""
-    return _VERSION.search(storage.read_bytes(target)[:65536]) is not None
+    try:
+        return _VERSION.search(storage.read_bytes(target)[:65536]) is not None
+    except PlanError:  # it cannot be read; whether it can be written is asked next
+        return False

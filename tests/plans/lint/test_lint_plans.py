@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import copy
-import os
 import random
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plans import jackson
 from plans.document import PlanDocument
 from plans.explain import explain, to_text
 from plans.lint import advice, fix, lint
@@ -92,33 +88,3 @@ def test_findings_are_advice_of_explain() -> None:
     (one,) = advice(document)
     assert str(one).startswith("[WARNING] TTL001 groupAggregateState of group-aggregate[7] forgets a row after 1 h")
     assert f": {one}\n" in to_text(explain(document, None, ["PLAN_ADVICE"]))
-
-
-def five_hundred_operators(folder: Path) -> Path:
-    """A plan of many parts, in every one of which lint finds something."""
-    one = edited(all_cases()["TTL001"].compiled("twice"), {"deduplicate": "7 d", "group-aggregate": "1 h"})
-    data = one.graph.to_json()
-    nodes, edges, step = [], [], max(n["id"] for n in data["nodes"])
-    while len(nodes) < 500:
-        shift = len(nodes) // len(data["nodes"]) * step
-        nodes += [{**n, "id": n["id"] + shift} for n in data["nodes"]]
-        edges += [{**e, "source": e["source"] + shift, "target": e["target"] + shift} for e in data["edges"]]
-    path = folder / "plan.json"
-    path.write_text(jackson.dumps({**data, "nodes": nodes, "edges": edges}))
-    return path
-
-
-def test_five_hundred_operators_take_half_a_second(tmp_path: Path) -> None:
-    """Of processor time, best of three, where importing the two libraries of the command line takes 0.08 s."""
-    plan = str(five_hundred_operators(tmp_path))
-
-    def took(*arguments: str) -> float:
-        times = []
-        for _ in range(3):
-            before = sum(os.times()[2:4])
-            subprocess.run([sys.executable, *arguments], cwd=ROOT, check=False, stdout=subprocess.DEVNULL)
-            times.append(sum(os.times()[2:4]) - before)
-        return min(times)
-
-    assert len(lint(PlanDocument.load(plan)).findings) > 40
-    assert took("-m", "cli", "plan", "lint", "--quiet", plan) < 6 * took("-c", "import pydantic, typer")
