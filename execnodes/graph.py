@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any
 
@@ -22,6 +22,9 @@ FLINK_VERSION = "2.3"
 
 FLINK_VERSIONS = (*(f"1.{minor}" for minor in range(3, 21)), "2.0", "2.1", "2.2", "2.3")
 """Versions a plan may name (Flink's ``FlinkVersion``)."""
+
+MAX_WAYS = 10_000
+"""How many ways rows of one operator may take where each is worked out; see :meth:`ExecGraph.check_ways`."""
 
 _TOP = ("flinkVersion", "nodes", "edges")
 _EDGE = {"source", "target", "shuffle", "shuffleMode"}
@@ -109,6 +112,27 @@ class ExecGraph:
     def consumers(self, node: ExecNode | int) -> tuple[ExecNode, ...]:
         """The nodes that ``node`` feeds, in the order of the edges; one may appear twice."""
         return tuple(self._by_id[i] for i in self._consumers[node if isinstance(node, int) else node.id])
+
+    def check_ways(self, ends: Callable[[ExecNode], bool], what: str) -> None:
+        """Refuses a plan in which rows take very many ways, as in unions of one input twice, one behind the other.
+
+        Args:
+            ends: whether a way ends at an operator; through others it goes on.
+            what: what there would be one of for each way.
+
+        Raises:
+            PlanError: PLAN059, when the ways from one operator are more than :data:`MAX_WAYS`.
+        """
+        ways: dict[int, int] = {}
+        for node in reversed(self.nodes):
+            ways[node.id] = sum(1 if ends(reader) else ways[reader.id] for reader in self.consumers(node))
+            if ways[node.id] > MAX_WAYS:
+                raise _error(
+                    "PLAN059",
+                    f"rows of the node {node.id} ({node.title}) go more than {MAX_WAYS} ways, with {what} for each",
+                    self.pointer(node),
+                    "fewer ways: an operator that reads another one twice doubles them",
+                )
 
     def input_types(self, node: ExecNode | int) -> tuple[LogicalType, ...]:
         """The ROW types of the inputs of ``node``."""

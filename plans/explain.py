@@ -104,7 +104,8 @@ def explain(
 
         out = replace(out, advice=(*advice_of_plan(graph, session), *lint.advice(document, session)))
     if ExplainDetail.JSON_EXECUTION_PLAN in wanted:
-        out = replace(out, job=job_graph(graph, session))
+        with document.placing():
+            out = replace(out, job=job_graph(graph, session))
     return out
 
 

@@ -28,6 +28,7 @@ def job_graph(graph: ExecGraph, session: Mapping[str, str] | None = None) -> dic
         graph: the plan.
         session: options of the session, for the parallelism; 1 when they do not say.
     """
+    graph.check_ways(lambda node: not _connects(node), "an edge")
     parallelism = int((session or {}).get(PARALLELISM, "1"))
     nodes = [_node(graph, node, parallelism) for node in graph.nodes if not _connects(node)]
     return {"nodes": nodes}

@@ -34,6 +34,7 @@ from execnodes.runtime.jobgraph import (
 )
 from execnodes.runtime.kernel import EventTimeKernel
 from execnodes.runtime.operators import Stateful, Stateless
+from execnodes.runtime.scan_checks import check_scan
 from execnodes.runtime.sources import FileReader, RangeReader, ReplayReader, ValuesReader
 from execnodes.specs import (
     FilterPushDown,
@@ -112,6 +113,9 @@ class _Translation:
                 self.by_time.add(node.id)
             if node.id in self.by_time:
                 self.by_time.update(i.id for i in self.graph.inputs(node))
+        self.graph.check_ways(
+            lambda node: isinstance(node, Sink) or isinstance(self.parts.get(node.id), Stateful), "a pipeline"
+        )
         sources = tuple(self.source(scan) for scan in scans)
         operators = [self.operator(self.graph.node(i)) for i in self.operators]
         return JobGraph(
@@ -199,6 +203,7 @@ class _Translation:
         options = self.table_options(spec)
         table = spec.table.resolved_table
         assert table is not None
+        check_scan(node, self.graph.pointer(node))
         fields = [(c.name, c.type) for c in table.table_schema.columns if c.kind == "PHYSICAL"]
         validate_table(options, "source", schema=fields)
         keys = {c.name: c.metadata_key or c.name for c in table.table_schema.columns if c.kind == "METADATA"}

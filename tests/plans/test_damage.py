@@ -18,7 +18,7 @@ from cli.plan import plan_app
 from execnodes.errors import PlanError
 from plans.document import PlanDocument
 from plans.jsontext import decode
-from tests.support.damage import damaged, originals
+from tests.support.damage import damaged, diamonds, originals
 from tests.support.plan_checks import COMMANDS, NOT_RUN, check, judge
 from tests.support.shrink import shrink
 
@@ -66,6 +66,15 @@ def test_any_bytes(data: bytes) -> None:
     with pytest.raises(PlanError) as caught:
         PlanDocument.parse(decode(data, "plan.json")[0], "plan.json")
     judge(caught.value)
+
+
+def test_more_ways_through_a_plan_than_can_be_worked_out() -> None:
+    """Forty unions of the one before twice: 2 to the 40 ways; the plan is shown, drawn and edited all the same."""
+    plan = json.loads((DATA / "join" / "plan.json").read_text())
+    assert diamonds(plan, plan["edges"][0], 40)
+    outcome = check(json.dumps(plan).encode())
+    assert outcome.failure is None, outcome.failure
+    assert outcome.codes["execute"] == outcome.codes["explain"] == "PLAN059"
 
 
 def test_every_plan_command_is_tried() -> None:

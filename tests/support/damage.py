@@ -22,7 +22,7 @@ from tests.conftest import ROOT, shared_folder
 from tests.support import bad_values as bad
 from tests.support.damage_text import BYTES, TEXTS
 
-__all__ = ["Damaged", "Original", "damaged", "damaged_value", "originals"]
+__all__ = ["Damaged", "Original", "damaged", "damaged_value", "diamonds", "originals"]
 
 
 @dataclass(frozen=True)
@@ -347,6 +347,29 @@ def _many(plan: Any, rng: Random) -> str | None:
     return f"the plan {times} times"
 
 
+def _diamonds(plan: Any, rng: Random) -> str | None:
+    edges = _edges(plan)
+    return None if edges is None else diamonds(plan, rng.choice(edges), rng.choice((3, 12, 40)))
+
+
+def diamonds(plan: Any, edge: Any, count: int) -> str | None:
+    """Puts unions on an edge, each of the one before it twice: as many ways through the plan as they have subsets."""
+    nodes, edges = _nodes(plan), _edges(plan)
+    if nodes is None or edges is None:
+        return None
+    source = next((n for n in nodes if n.get("id") == edge.get("source")), None)
+    if source is None:
+        return None
+    either = {"requiredDistribution": {"type": "UNKNOWN"}, "damBehavior": "PIPELINED", "priority": 0}
+    ids = [70_000 + i for i in range(count)]
+    for number, before in zip(ids, [edge["source"], *ids], strict=False):
+        union = {"id": number, "type": "stream-exec-union_1", "inputProperties": [either, either]}
+        nodes.append({**union, "outputType": copy.deepcopy(source.get("outputType")), "description": "Union"})
+        edges += [{**edge, "source": before, "target": number}] * 2
+    edge["source"] = ids[-1]
+    return f"{count} diamonds"
+
+
 def _plus(number: Any, step: int) -> Any:
     return number + step if isinstance(number, int) and not isinstance(number, bool) else number
 
@@ -445,7 +468,7 @@ def _option(plan: Any, rng: Random) -> str | None:
 VALUES: tuple[Callable[[Any, Random], str | None], ...] = (
     _remove, _remove, _rename, _replace, _replace, _replace, _copied, _added, _wrapped, _entries, _number,
     _number, _huge,
-    _deep, _type, _type, _ttl, _ttl, _edge, _edge, _node, _node, _many, _rex, _rex, _facts, _facts, _option,
+    _deep, _type, _type, _ttl, _ttl, _edge, _edge, _node, _node, _many, _diamonds, _rex, _rex, _facts, _facts, _option,
 )  # fmt: skip
 
 

@@ -292,6 +292,19 @@ def _translate(document: PlanDocument, outcome: Outcome) -> None:
     except StateplanError as error:
         outcome.codes["execute"], outcome.errors["execute"] = error.code, str(error)
         judge(error)
+        _translate_nodes(document)
+
+
+def _translate_nodes(document: PlanDocument) -> None:
+    """Each operator for itself, also of plans whose tables or functions nobody knows here."""
+    graph = document.graph
+    for node in graph.nodes:
+        try:
+            with document.placing(), graph.placing(node):
+                if graph.inputs(node):
+                    node.translate(graph.input_types(node), {})
+        except StateplanError as error:
+            judge(error)
 
 
 def _commands(data: bytes, old: str, outcome: Outcome, watch: _Watch) -> None:
