@@ -18,6 +18,7 @@ from typing import Any
 
 from execnodes.graph import ExecGraph
 from execnodes.nodes.base import ExecNode
+from execnodes.nodes.deduplicate import Deduplicate
 from execnodes.nodes.group_aggregate import GroupAggregate
 from execnodes.nodes.table_source_scan import TableSourceScan, ability_meaning
 from plans.changes import meaningful
@@ -109,6 +110,9 @@ def _of(node: ExecNode, inputs: Sequence[Lineage]) -> Lineage:
         rows = _hash("rows", state, cosmetic)
         keys = [_hash("key", inputs[0].fields[k]) for k in node.grouping]
         return Lineage(rows, (*keys, *(_hash("call", c) for c in calls)), state, calls)
+    if isinstance(node, Deduplicate) and node.is_rowtime:  # its time is a field that it does not name
+        clock = next((i for i, f in enumerate(node.output_type.fields) if f.type.kind == "ROWTIME"), None)
+        own["clock"] = None if clock is None else inputs[0].fields[clock]
     state = _hash("state", own, before)
     rows = _hash("rows", state, cosmetic)
     if kind == "join":

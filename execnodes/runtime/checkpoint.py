@@ -143,9 +143,12 @@ class Checkpoint:
             old = plan_file.read_text() if plan_file.exists() else self.plan_text
         except (OSError, ValueError) as cause:
             raise _damaged(plan_file, str(cause)) from cause
-        if self.layouts:
-            digest = _digest(old)
-            self.layouts = tuple(sorted(self.layouts, key=lambda layout: layout.plan != digest))
+        if self.layouts is not None:
+            if not plan_file.exists():
+                raise _damaged(plan_file, "it is missing")
+            self.layouts = tuple(layout for layout in self.layouts if layout.plan == _digest(old))
+            if not self.layouts:
+                raise _damaged(plan_file, "it is not the plan that the checkpoint was written with")
         if old == self.plan_text:
             return Continuation.same(graph)
         try:
@@ -213,7 +216,7 @@ def _read(folder: Path, plan_text: str) -> Checkpoint:
             )
         layouts = None if version == _FIRST_FORMAT else tuple(Layout.from_json(x) for x in facts["layouts"])
         name, created, groups = str(facts["id"]), int(facts["created"]), int(facts["keyGroups"])
-    except (OSError, ValueError, KeyError, TypeError) as cause:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as cause:
         raise _damaged(file, str(cause)) from cause
     return Checkpoint(folder, name, created, groups, False, True, plan_text, layouts)
 

@@ -169,6 +169,9 @@ def laid_out(
             raise _too_deep(job, levels, folder)
         sources = _sources(job, before, continuation, folder)
     used = {new: known[old] for new, old in (continuation.operators if continuation else {}).items() if old in known}
+    for spec in job.operators:
+        if before is not None and continuation is not None and spec.node in continuation.operators.keys() - used.keys():
+            raise _otherwise(spec, folder, "it holds nothing of it")
     kept = {used[o.node].first for o in job.operators if o.node in used}
     pending += [DroppedEntry(o.first, o.level, next_batch) for o in known.values() if o.first not in kept]
     taken = sorted({*kept, *(d.first for d in pending)})

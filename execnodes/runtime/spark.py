@@ -148,8 +148,13 @@ class LevelProcessor(StatefulProcessor):  # type: ignore[misc]
         pass
 
 
+def _touches(graph: JobGraph) -> bool:
+    """Whether this task is of the micro-batch that drops and rewrites state; doing so once more does no harm."""
+    return graph.touches_state and _micro_batch() in (None, graph.first_batch)
+
+
 def _micro_batch() -> int | None:
-    """The id of the micro-batch that this task is of."""
+    """The id of the micro-batch that this task is of; None when Spark does not say."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -162,19 +167,21 @@ def _source_reader(shipped: Shipped, index: int, count: Count | None) -> Task:
         from execnodes.runtime.worker import read_source
 
         graph = shipped.graph()
-        touch = graph.touches_state and _micro_batch() == graph.first_batch
-        yield from read_source(graph, index, count, touch)(batches)
+        yield from read_source(graph, index, count, _touches(graph))(batches)
 
     return run
 
 
 def _closing_reader(shipped: Shipped) -> Task:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from execnodes.runtime.worker import blob_batch, closing_marks, send_marks
+        from execnodes.runtime.worker import blob_batch, closing_marks, send_marks, touches
 
+        graph = shipped.graph()
         for batch in batches:
             for now in batch.column("now").to_pylist():
-                yield blob_batch(list(send_marks(shipped.graph(), closing_marks(shipped.graph()), now)))
+                yield blob_batch(list(send_marks(graph, closing_marks(graph), now)))
+                if _touches(graph):
+                    yield blob_batch(list(touches(graph, now)))
 
     return run
 
