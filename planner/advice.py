@@ -116,4 +116,7 @@ def _words(found: Sequence[Varying], origin: Physical, tree: Tree) -> str:
 
 
 def _name(one: Varying) -> str:
-    return one.what.removesuffix("()")
+    """The function as Flink names it: the outermost of those that vary, which differs for processing time alone."""
+    name = one.what.removesuffix("()")
+    materialized = name == "PROCTIME" and "PROCTIME_MATERIALIZE(PROCTIME())" in one.node.description
+    return "PROCTIME_MATERIALIZE" if materialized else name
