@@ -43,6 +43,9 @@ def _example(data: Mapping[str, Any]) -> Iterator[str]:
     sql = data["plans"][example["plan"]]["sql"].replace("${DIR}/", "")
     yield f"**Example.** {example['why']}\n"
     yield f"```sql\n{sql.strip()}\n```\n"
+    options = data["plans"][example["plan"]].get("options")
+    if options:
+        yield f"Options: {_pairs(options)}.\n"
     for key, words in (("set", "TTLs in the plan"), ("session", "Options"), ("against", "TTLs before")):
         if example.get(key):
             yield f"{words}: {_pairs(example[key])}.\n"
@@ -68,7 +71,8 @@ def _how(data: Mapping[str, Any]) -> str:
         return "without the suppression, and after `--fix`,"
     if "plan" in repair:
         sql = data["plans"][repair["plan"]]["sql"]
-        return "with `" + " ".join(sql[sql.index("INSERT") :].split()).rstrip(";") + "`"
+        ttls = f" and {_pairs(repair['set'])}" if "set" in repair else ""
+        return "with `" + " ".join(sql[sql.index("INSERT") :].split()).rstrip(";") + f"`{ttls}"
     return f"with {_pairs(repair)}"
 
 

@@ -34,6 +34,22 @@ class LintFormat(StrEnum):
 CodesOption = list[str]
 
 
+def _explain(code: str | None) -> None:
+    """Prints the documentation of a rule and ends the command."""
+    if code is not None:
+
+        def work(console: Console) -> None:
+            from inspect import cleandoc
+
+            from plans.lint import choose
+
+            for rule in choose([code]).values():
+                console.show(f"{rule.CODE} {rule.NAME} ({rule.SEVERITY.value})\n\n{cleandoc(rule.__doc__ or '')}\n", {})
+
+        run(Format.TEXT, False, False, work)
+        raise typer.Exit
+
+
 def lint(
     plans: Annotated[list[str], typer.Argument(metavar="PLAN...", help="Paths or URLs of plan files.")],
     pairs: SettingsOption,
@@ -76,6 +92,10 @@ def lint(
         str | None, typer.Option(metavar="SELECTOR", help="With --suppress: at which operator; else where it is found.")
     ] = None,
     reason: Annotated[str | None, typer.Option(metavar="TEXT", help="With --suppress: why.")] = None,
+    explain: Annotated[
+        str | None,
+        typer.Option(metavar="RULE", callback=_explain, is_eager=True, help="Say what a rule is about, and end."),
+    ] = None,
     output: Annotated[
         LintFormat,
         typer.Option("--format", help="Findings as text, JSON, GitHub's workflow commands, or SARIF 2.1.0."),

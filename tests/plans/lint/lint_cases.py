@@ -165,7 +165,7 @@ class Example:
         if how == "fix":
             return fix(odd, self.data.get("session"))[0]
         if "plan" in how:
-            return self.plan(how["plan"])
+            return edited(self.plan(how["plan"]), how.get("set") or {})
         if "unsuppress" in how:
             (node,) = (n for n in odd.graph.nodes if n.title == how["unsuppress"])
             return fix(unsuppress(odd, node.id, next(iter(accepted(node, every=True)))))[0]

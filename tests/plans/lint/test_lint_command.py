@@ -161,6 +161,14 @@ def test_what_cannot_be_done(lint: Command, plan: Path, args: tuple[str, ...], c
     assert plan.read_text() == before
 
 
+def test_a_rule_is_explained(lint: Command) -> None:
+    answer = lint("--explain", "TTL001")
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out.startswith("TTL001 unaligned-retractions (warning)\n\nState behind updates is forgotten")
+    assert "\nBest practice: " in answer.out
+    assert "[OPT420]" in lint("--explain", "TTL999").err
+
+
 @pytest.mark.parametrize("how", ["--checkpoint", "--against"])
 def test_against_what_wrote_the_state(lint: Command, plan: Path, tmp_path: Path, how: str) -> None:
     folder = tmp_path / "checkpoint"

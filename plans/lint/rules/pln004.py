@@ -1,0 +1,50 @@
+"""Hints that reach nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import ClassVar
+
+from plans.facts import KEY
+from plans.lint.rule import Problem, Rule
+from plans.lint.subject import Subject
+
+__all__ = ["HintWithoutEffect"]
+
+_HINT = re.compile(r"/\*\+[^*]*\bSTATE_TTL\s*\(", re.IGNORECASE)
+
+
+class HintWithoutEffect(Rule):
+    """A STATE_TTL hint of the SQL has reached no state of the plan.
+
+    Anti-pattern: `/*+ STATE_TTL('orders' = '7 d') */` in a query that deduplicates or ranks, or whose IN has become a
+    semi-join.
+
+    Why: the hint counts for joins and GROUP BY of its own query block and for nothing else, and says nothing where it
+    does not count. The state has the TTL of the session, or none.
+
+    Best practice: set the TTL in the plan, `stateplan plan set-ttl plan.json 'deduplicate=7 d'`, which works for every
+    state, and take the hint out of the SQL.
+
+    Source: FLIP-373 and Flink's documentation of hints; that Flink 2.3 passes over it without a word was seen by
+    running it.
+    """
+
+    CODE: ClassVar[str] = "PLN004"
+    NAME: ClassVar[str] = "hint-without-effect"
+
+    def check(self, subject: Subject) -> Iterator[Problem]:
+        compiled = [ttl for node in subject.nodes for ttl in node.compiled_ttls]
+        if not compiled or any(ttl.origin == "hint" for ttl in compiled):
+            return
+        for node in subject.nodes:
+            sql = (node.stateplan or {}).get("sql")
+            if isinstance(sql, str) and _HINT.search(sql):
+                yield Problem(
+                    node,
+                    "the STATE_TTL hint of the SQL has reached no state of this plan",
+                    "set the TTL in the plan, and take the hint out of the SQL",
+                    pointer=f"/{KEY}/sql",
+                    on_key=True,
+                )
