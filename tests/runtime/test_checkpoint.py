@@ -12,7 +12,7 @@ import pytest
 
 from execnodes.errors import CheckpointError
 from execnodes.runtime.checkpoint import Checkpoint, Continuation
-from tests.runtime.test_layout import NO_GRAPH, job
+from tests.runtime.test_state_slots import NO_GRAPH, job
 
 JOB = job((1, 1), (2, 1))
 GRAPH: Any = SimpleNamespace(nodes=[SimpleNamespace(id=i) for i in (1, 2, 90)])
