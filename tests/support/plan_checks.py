@@ -112,7 +112,7 @@ COMMANDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "rebase": (
         ("--base", "{old}", "--ours", "{plan}", "--theirs", "{old}", "-o", "{folder}/new.json", "--overwrite"),
         ("--base", "{plan}", "--ours", "{old}", "--theirs", "{plan}", "--conflict", "ours", "--dry-run"),
-        ("--ours", "{plan}", "--theirs", "{old}", "--dry-run", "--format", "json"),
+        ("--base", "{plan}", "--ours", "{plan}", "--theirs", "{old}", "--dry-run", "--format", "json"),
     ),
     "diff": (("{old}", "{plan}", "--exit-code"), ("{plan}", "{old}", "--format", "json"), ("{plan}", "{plan}")),
 }
