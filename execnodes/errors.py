@@ -41,6 +41,11 @@ def _lines(source: str) -> list[str]:
     return re.split(r"\r\n|\r|\n", source)
 
 
+def _clipped(text: str, length: int) -> str:
+    """``text`` without its middle where it is longer: a file may hold keys and names of any length."""
+    return text if len(text) <= length else f"{text[: length - 60]} ... {text[-50:]}"
+
+
 @dataclass(frozen=True)
 class Place:
     """Where an error was found. Every field is optional; lines and columns count from 1.
@@ -62,7 +67,7 @@ class Place:
         if self.line is not None:
             parts.append(f"line {self.line}" + (f", column {self.column}" if self.column is not None else ""))
         if self.pointer is not None:
-            parts.append(f"at {self.pointer or '/'}")
+            parts.append(f"at {_clipped(self.pointer or '/', 400)}")
         return _printable(", ".join(parts))
 
     def excerpt(self) -> str | None:
@@ -114,7 +119,7 @@ class StateplanError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        lines = [f"[{self.code}] {_printable(self.message)}"]
+        lines = [f"[{self.code}] {_printable(_clipped(self.message, 4000))}"]
         if self.place is not None:
             where = str(self.place)
             if where:
@@ -197,6 +202,8 @@ class CheckpointError(RunError):
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
     """A hint naming the closest candidate(s) to ``name``, or None when nothing is close."""
+    if len(name) > 200:
+        return None
     pool = list(dict.fromkeys(candidates))
     folded = {c.lower(): c for c in pool}
     hits = difflib.get_close_matches(name.lower(), list(folded), n=3, cutoff=0.6)

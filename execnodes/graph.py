@@ -314,7 +314,8 @@ class ExecGraph:
                     heappush(ready, self._position[consumer])
         if len(out) < len(given):
             cycle = self._cycle({i for i, count in waiting.items() if count})
-            names = " -> ".join(f"{i} ({self._by_id[i].title})" for i in (*cycle, cycle[0]))
+            shown = [f"{i} ({self._by_id[i].title})" for i in (*cycle, cycle[0])]
+            names = " -> ".join(shown if len(shown) <= 12 else [*shown[:8], f"{len(shown) - 10} more", *shown[-2:]])
             raise _error(
                 "PLAN039",
                 f"the nodes {names} form a cycle",

@@ -17,6 +17,7 @@ from plans.document import PlanDocument
 from plans.facts import PlanFacts
 from plans.jackson import dumps
 from tests.plans.conftest import DATA
+from tests.support.damage import diamonds
 
 Plan = dict[str, Any]
 RIGHT = '"index" : 1,\n      "ttl" : "1 h",\n      "name" : "rightState"'
@@ -398,6 +399,23 @@ def test_control_characters_are_not_sent_to_the_terminal(join_text: str) -> None
     assert "\x1b" not in str(error)
     assert "unknown key 'flink\\u001b[31mVersion'" in str(error)
     assert "at /flink\\u001b[31mVersion" in str(error)
+
+
+def test_an_error_about_a_very_long_key_is_short(join_text: str) -> None:
+    error = refuse(join_text.replace('"flinkVersion"', f'"{"k" * 200_000}"', 1))
+    assert error.code == "PLAN045"
+    assert len(str(error)) < 2000
+    assert "at /kkk" in str(error)
+
+
+def test_a_long_cycle_is_named_in_part(join_text: str) -> None:
+    plan = json.loads(join_text)
+    assert diamonds(plan, plan["edges"][0], 40)
+    plan["edges"].append({**plan["edges"][0], "source": 70_039, "target": 70_000})
+    error = refuse(dumps(plan))
+    assert error.code == "PLAN039"
+    assert "more ->" in error.message
+    assert len(error.message) < 400
 
 
 def test_unknown_keys_are_kept_and_warned_about_in_flinks_plans(join_text: str) -> None:

@@ -91,7 +91,7 @@ def accumulator(number: int, call: AggCall, arguments: Sequence[LogicalType], re
             return made
     raise RunError(
         "RUN063",
-        f"{call.function} of {len(call.arg_list)} arguments cannot be run as an aggregate",
+        f"{call.function:.80} of {len(call.arg_list)} arguments cannot be run as an aggregate",
         expected=f"one of {', '.join(ACCUMULATORS)} of its arguments, or COUNT(*)",
         hint=nearest(call.function, ACCUMULATORS),
     )

@@ -65,7 +65,7 @@ class Partials(FrozenKernel):
             if not isinstance(kept, TrackedExtreme) and not (isinstance(kept, Fold) and kept.merges):
                 raise RunError(
                     "RUN063",
-                    f"partial results of {call.function} cannot be merged",
+                    f"partial results of {call.function:.80} cannot be merged",
                     expected="a function that Flink computes in two phases",
                 )
         return cls(kernel)
