@@ -54,7 +54,7 @@ def written(folder: Path, operators: int) -> None:
 
 @pytest.mark.parametrize("name", list(COMMANDS))
 def test_plan_commands_load_no_engine(name: str, tmp_path: Path) -> None:
-    for run in (run for run in RUNS if run[0] == name):
+    for run in [run for run in RUNS if run[0] == name] or [(name,)]:
         written(tmp_path, 20)
         done = subprocess.run(
             [sys.executable, "-c", SCRIPT, "plan", *filled(run, tmp_path)],
@@ -65,7 +65,7 @@ def test_plan_commands_load_no_engine(name: str, tmp_path: Path) -> None:
             check=False,
         )
         loaded = done.stderr.splitlines()[-1].split()
-        assert "plans.document" in loaded, done.stderr
+        assert "cli.plan" in loaded, done.stderr
         assert [module for module in HEAVY if module in loaded] == [], " ".join(run)
 
 
