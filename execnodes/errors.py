@@ -111,6 +111,7 @@ class StateplanError(Exception):
         expected: str | None = None,
         hint: str | None = None,
     ) -> None:
+        message = _clipped(message, 2000)
         super().__init__(message)
         self.code = code
         self.message = message
@@ -119,7 +120,7 @@ class StateplanError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        lines = [f"[{self.code}] {_printable(_clipped(self.message, 4000))}"]
+        lines = [f"[{self.code}] {_printable(self.message)}"]
         if self.place is not None:
             where = str(self.place)
             if where:

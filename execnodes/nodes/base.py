@@ -293,7 +293,7 @@ class ExecNode(PlanModel):
         """The error for something this version of stateplan cannot run: ``what``, in words."""
         return PlanError(
             "PLAN035",
-            f"{what} is not supported yet, used by node {self.id}: {self.description or self.type}",
+            f"{what} is not supported yet, used by node {self.id}: {self.description or self.type:.300}",
             hint="stateplan can show, edit and compare this plan, but not run it",
         )
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from execnodes.errors import PlanError
+from execnodes.errors import PlanError, RunError
 from execnodes.graph import ExecGraph
 from execnodes.runtime.scan_checks import check_scan
 from tests.nodes.node_plans import edited, frozen
@@ -20,6 +20,17 @@ def checked(plan: dict[str, Any]) -> None:
     graph = ExecGraph.from_json(plan)
     node = next(n for n in graph.nodes if graph.position(n) == 0)
     check_scan(node, "/nodes/0")  # type: ignore[arg-type]
+
+
+def test_distinct_values_of_nothing_are_not_counted() -> None:
+    plan = frozen("stream-exec-local-group-aggregate_1", "distinct-retract")
+    node = next(n for n in plan["nodes"] if n["type"] == "stream-exec-local-group-aggregate_1")
+    call = next(c for c in node["aggCalls"] if c["distinct"])
+    call |= {"internalName": "$COUNT$1", "argList": []}
+    graph = ExecGraph.from_json(plan)
+    local = graph.node(node["id"])
+    with pytest.raises(RunError, match="COUNT of 0 arguments cannot be run"):
+        local.translate(graph.input_types(local), {})
 
 
 def test_the_plans_that_follow_are_good_before() -> None:

@@ -210,7 +210,7 @@ def judge(error: StateplanError, data: bytes | None = None) -> None:
     assert error.place.pointer is not None, f"{error.code} has no pointer: {text[:300]}"
     assert error.place.file is not None, f"{error.code} has no file: {text[:300]}"
     assert error.expected or error.hint, f"{error.code} does not say what would be right: {text[:300]}"
-    assert len(error.message) < 600, f"{error.code} has a message of {len(error.message)} characters"
+    assert len(error.message) <= 2000, f"{error.code} has a message of {len(error.message)} characters"
     assert len(text) < 6000, f"{error.code} is a text of {len(text)} characters"
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f]", text), f"{error.code} prints control characters: {text[:300]!r}"
     assert "Traceback" not in text

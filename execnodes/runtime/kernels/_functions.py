@@ -85,7 +85,7 @@ def accumulator(number: int, call: AggCall, arguments: Sequence[LogicalType], re
         return UserFold(number, call.user_function, arguments, call.type, retract)
     argument = arguments[0] if arguments else None
     function = ACCUMULATORS.get(call.function)
-    if function is not None and (argument is not None or call.function == "COUNT"):
+    if function is not None and (argument is not None or (call.function == "COUNT" and not call.distinct)):
         made = (function.retract if retract else function.append)(number, argument, call.type)
         if len(call.arg_list) <= made.arguments:
             return made
