@@ -261,10 +261,7 @@ def _configuration() -> Schema:
     }
 
 
-def _branch(cls: type[ExecNode], definitions: Schema) -> Schema:
-    raw = cls.model_json_schema(by_alias=True)
-    for name, definition in raw.pop("$defs", {}).items():
-        definitions[name] = _cleaned(definition)
+def _branch(cls: type[ExecNode], raw: Schema) -> Schema:
     branch: Schema = _cleaned(raw)
     branch["description"] = summary(cls.__doc__)
     if "state" in branch["properties"]:
@@ -312,11 +309,15 @@ def _edge() -> Schema:
 @cache
 def plan_schema() -> Schema:
     """The schema. The result is shared: do not change it."""
-    definitions: Schema = {}
-    branches = {cls.type_name(): _branch(cls, definitions) for cls in registered().values()}
-    raw = OpaqueNode.model_json_schema(by_alias=True)
-    definitions |= {name: _cleaned(part) for name, part in raw.pop("$defs", {}).items()}
-    common = _cleaned(raw)
+    from pydantic.json_schema import models_json_schema
+
+    # All in one go: what they have in common is worked out once.
+    models: list[type[ExecNode]] = [*registered().values(), OpaqueNode]
+    refs, whole = models_json_schema([(cls, "validation") for cls in models], by_alias=True)
+    parts = {cls: whole["$defs"].pop(refs[cls, "validation"]["$ref"].rpartition("/")[2]) for cls in models}
+    definitions = {name: _cleaned(part) for name, part in whole["$defs"].items()}
+    branches = {cls.type_name(): _branch(cls, parts[cls]) for cls in registered().values()}
+    common = _cleaned(parts[OpaqueNode])
     for node in FLINK_NODES.values():
         for version in node.versions:
             type_name = f"{node.name}_{version}"
