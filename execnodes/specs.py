@@ -6,11 +6,11 @@ Older plans, which wrote empty lists, read the same."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, PlainSerializer, PlainValidator, PrivateAttr, WithJsonSchema, model_validator
 
-from execnodes.errors import PlanError, StateplanError
+from execnodes.errors import PlanError, StateplanError, nearest
 from execnodes.model import (
     ALWAYS,
     NULL_IS_EMPTY,
@@ -306,6 +306,23 @@ class TableSchema(PlanModel):
     columns: tuple[Column, ...]
     watermark_specs: Annotated[tuple[WatermarkSpec, ...], NULL_IS_EMPTY] = ()
     primary_key: PrimaryKey | None = None
+
+    @model_validator(mode="after")
+    def _key_is_of_columns(self) -> Self:
+        """As Flink's ``DefaultSchemaResolver`` demands."""
+        physical = [c.name for c in self.columns if c.kind == "PHYSICAL"]
+        for position, name in enumerate(self.primary_key.columns if self.primary_key else ()):
+            if name not in physical:
+                raise custom_error(
+                    PlanError(
+                        "PLAN074",
+                        f"the primary key has the column {shown(name)}, which is no physical column of the table",
+                        expected="one of " + ", ".join(physical[:20]) if physical else "a table with physical columns",
+                        hint=nearest(name, physical),
+                    ),
+                    f"/primaryKey/columns/{position}",
+                )
+        return self
 
     def column(self, name: str) -> Column | None:
         """The column called ``name``, or None."""

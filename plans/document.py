@@ -69,7 +69,8 @@ class PlanDocument:
         ours = self.written_by == "stateplan"
         try:
             self.graph = ExecGraph.from_json(data, strict_unknown=ours)
-            self.facts: PlanFacts | None = plan_facts.facts_of(self.graph) if ours else None
+            facts = plan_facts.facts_of(self.graph, strict=ours)
+            self.facts: PlanFacts | None = facts if ours else None
         except StateplanError as error:
             raise self._placed(error) from None
         except RecursionError:

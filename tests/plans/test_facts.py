@@ -158,3 +158,28 @@ def test_schema_hashes_ignore_comments_and_names_of_keys() -> None:
     assert schema_hash(schema) == schema_hash(told)
     assert schema_hash(schema) != schema_hash({"columns": [{"name": "a", "dataType": "BIGINT"}]})
     assert schema_hash(schema) != schema_hash({"columns": schema["columns"]})
+
+
+@pytest.mark.parametrize("entry", [{"ttl": "x", "from": "hint"}, {"ttl": "1 h"}, None, "1 h"])
+def test_bad_additions_to_a_plan_of_flink(entry: object) -> None:
+    plan = json.loads((DATA / "join" / "plan.json").read_text())
+    plan["nodes"][4]["stateplan"] = {"compiledTtl": [entry]}
+    with pytest.raises(PlanError) as caught:
+        PlanDocument.parse(dumps(plan), "p.json")
+    assert caught.value.code in ("PLAN053", "PLAN081")
+    assert caught.value.place is not None
+    assert caught.value.place.line is not None
+
+
+@pytest.mark.parametrize("column", ["odrer_id", ""])
+def test_a_primary_key_is_of_columns(column: str) -> None:
+    plan = json.loads((DATA / "join" / "plan.json").read_text())
+    schema = plan["nodes"][6]["dynamicTableSink"]["table"]["resolvedTable"]["schema"]
+    schema["primaryKey"] = {"name": "PK", "type": "PRIMARY_KEY", "columns": [column]}
+    with pytest.raises(PlanError) as caught:
+        PlanDocument.parse(dumps(plan), "p.json")
+    assert caught.value.code == "PLAN074"
+    pointer = "/nodes/6/dynamicTableSink/table/resolvedTable/schema/primaryKey/columns/0"
+    assert caught.value.place is not None
+    assert caught.value.place.pointer == pointer
+    assert caught.value.hint == ("did you mean 'order_id'?" if column else None)

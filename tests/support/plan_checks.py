@@ -329,7 +329,7 @@ def _judge_command(args: list[str], code: int, out: str, err: str, outcome: Outc
     assert "Traceback" not in err and "Traceback" not in out, f"{what}: a traceback\n{err}"
     assert code not in (1, 2, 70), f"{what}: exit code {code}: {err[:1000]}"
     if "--format" in args and "json" in args and code == 0:
-        for line in out.splitlines():
+        for line in out.removesuffix("\n").split("\n"):
             json.loads(line)
     if outcome.code is not None:
         assert code == 3, f"{what}: exit code {code} for a plan that does not load"
