@@ -27,10 +27,8 @@ def check_scan(node: TableSourceScan, pointer: str) -> None:
     table = spec.table.resolved_table
     assert table is not None
     columns = table.table_schema.columns
-    key = table.table_schema.primary_key
     at = f"{pointer}/scanTableSource"
     schema = f"{at}/table/resolvedTable"
-    _check_names(key.columns if key else (), [c.name for c in columns], f"{schema}/schema/primaryKey/columns")
     _check_names(table.partition_keys, [c.name for c in columns], f"{schema}/partitionKeys")
     width = physical = sum(c.kind == "PHYSICAL" for c in columns)
     metadata = len({c.name for c in columns if c.kind == "METADATA"})

@@ -50,7 +50,7 @@ def test_the_plans_that_follow_are_good_before() -> None:
         (
             f"{SCHEMA}/schema/primaryKey",
             {"name": "k", "type": "PRIMARY_KEY", "columns": ["nobody"]},
-            "PLAN049",
+            "PLAN074",
             f"{SCHEMA}/schema/primaryKey/columns/0",
         ),
         (
