@@ -54,11 +54,20 @@ def test_into_what_is_there(extra: dict[str, object]) -> None:
 
 def test_what_is_no_object_is_left_alone() -> None:
     data = json.loads(TEXT)
-    data["nodes"][4]["stateplan"] = {"suppress": ["TTL001"]}
+    data["nodes"][4]["stateplan"] = None
     document = PlanDocument.parse(json.dumps(data))
     with pytest.raises(PlanError) as caught:
         suppress(document, 5, "TTL001", "why")
     assert caught.value.code == "PLAN132"
+    assert caught.value.place and caught.value.place.pointer == "/nodes/4/stateplan"
+
+
+def test_suppressions_of_a_wrong_type_are_refused() -> None:
+    data = json.loads(TEXT)
+    data["nodes"][4]["stateplan"] = {"suppress": ["TTL001"]}
+    with pytest.raises(PlanError) as caught:
+        PlanDocument.parse(json.dumps(data))
+    assert caught.value.code == "PLAN081"
     assert caught.value.place and caught.value.place.pointer == "/nodes/4/stateplan/suppress"
 
 
