@@ -23,6 +23,7 @@ from cli.options import (
     settings,
 )
 from cli.plan import plan_app
+from cli.state import state_app
 
 __all__ = ["app", "main"]
 
@@ -36,6 +37,7 @@ app = typer.Typer(
     help="Streaming SQL whose state you can see and edit: SQL is compiled into a plan file, the plan is run.",
 )
 app.add_typer(plan_app, name="plan")
+app.add_typer(state_app, name="state")
 
 
 def _version(wanted: bool) -> None:

@@ -1,0 +1,16 @@
+"""The commands on the state of a checkpoint, one module each. What a command needs is loaded when it runs."""
+
+from __future__ import annotations
+
+import typer
+
+from cli.options import EXIT_CODES
+
+__all__ = ["state_app"]
+
+state_app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    epilog=EXIT_CODES,
+    help="Look at the state of a checkpoint, and change how long it lives.",
+)
