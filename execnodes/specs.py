@@ -26,7 +26,7 @@ from execnodes.model import (
     custom_error,
     shown,
 )
-from execnodes.ttl import format_ttl, parse_ttl
+from execnodes.ttl import StateVisibility, TtlConfig, TtlTimeCharacteristic, UpdateType, format_ttl, parse_ttl
 from execnodes.types import LogicalType
 
 if TYPE_CHECKING:
@@ -138,6 +138,16 @@ class StateMetadata(PlanModel):
     def to_json(self) -> dict[str, Any]:
         """The JSON object, the TTL in the largest unit that divides it."""
         return {**super().to_json(), "ttl": format_ttl(self.ttl)}
+
+    def ttl_config(self, ttl: int) -> TtlConfig:
+        """How the state ages that lives for ``ttl`` milliseconds."""
+        default = TtlConfig()
+        return TtlConfig(
+            ttl,
+            UpdateType(self.update_type or default.update_type),
+            StateVisibility(self.visibility or default.visibility),
+            TtlTimeCharacteristic(self.time_characteristic or default.time_characteristic),
+        )
 
 
 class RequiredDistribution(PlanModel):

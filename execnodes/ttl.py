@@ -1,4 +1,4 @@
-"""State TTLs: Flink's duration text, read and written.
+"""State TTLs: how long state lives and how its age is counted (FLIP-25), and Flink's duration text, read and written.
 
 Grammar and rounding follow ``TimeUtils.parseDuration`` and ``TimeUtils.formatWithHighestUnit`` of Flink
 2.3, as ``StateMetadata`` uses them: whole numbers of one unit, or an ISO-8601 duration; less than a
@@ -9,18 +9,91 @@ from __future__ import annotations
 import difflib
 import json
 import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
 from fractions import Fraction
 from typing import Any
 
 from execnodes.errors import PlanError
 
-__all__ = ["MAX_TTL", "NEVER", "TTL_FORM", "format_ttl", "parse_ttl"]
+__all__ = [
+    "MAX_TTL",
+    "NEVER",
+    "TTL_FORM",
+    "StateVisibility",
+    "TtlConfig",
+    "TtlTimeCharacteristic",
+    "UpdateType",
+    "format_ttl",
+    "parse_ttl",
+    "ttl_configs",
+]
 
 NEVER = 0
 """The TTL of state that never expires."""
 
 MAX_TTL = 2**63 - 1
 """The longest TTL, in milliseconds."""
+
+
+class UpdateType(StrEnum):
+    """What makes state young again. Source: ``StateTtlConfig.UpdateType``."""
+
+    ON_CREATE_AND_WRITE = "OnCreateAndWrite"
+    ON_READ_AND_WRITE = "OnReadAndWrite"
+
+
+class StateVisibility(StrEnum):
+    """Whether state that has expired, and is still there, is found. Source: ``StateTtlConfig.StateVisibility``."""
+
+    NEVER_RETURN_EXPIRED = "NeverReturnExpired"
+    RETURN_EXPIRED_IF_NOT_CLEANED_UP = "ReturnExpiredIfNotCleanedUp"
+
+
+class TtlTimeCharacteristic(StrEnum):
+    """The clock by which state ages. Source: ``StateTtlConfig.TtlTimeCharacteristic``, and FLIP-25 for event time."""
+
+    PROCESSING_TIME = "ProcessingTime"
+    EVENT_TIME = "EventTime"
+
+
+@dataclass(frozen=True)
+class TtlConfig:
+    """How long one state of an operator lives, and how its age is counted. Source: FLIP-25, ``StateTtlConfig``.
+
+    Attributes:
+        ttl: milliseconds; 0 is never, and then the rest means nothing.
+        update_type: what sets the time of access: writing, or reading too.
+        visibility: whether expired rows are found until they are cleaned up.
+        time_characteristic: whether times of access are those of micro-batches, or of the rows' time attribute.
+    """
+
+    ttl: int = NEVER
+    update_type: UpdateType = UpdateType.ON_CREATE_AND_WRITE
+    visibility: StateVisibility = StateVisibility.NEVER_RETURN_EXPIRED
+    time_characteristic: TtlTimeCharacteristic = TtlTimeCharacteristic.PROCESSING_TIME
+
+    @property
+    def reads_refresh(self) -> bool:
+        """Whether reading a row makes it young again."""
+        return self.ttl > NEVER and self.update_type is UpdateType.ON_READ_AND_WRITE
+
+    @property
+    def finds_expired(self) -> bool:
+        """Whether expired rows are found until they are cleaned up."""
+        return self.ttl > NEVER and self.visibility is StateVisibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP
+
+    @property
+    def by_event_time(self) -> bool:
+        """Whether rows age by event time."""
+        return self.ttl > NEVER and self.time_characteristic is TtlTimeCharacteristic.EVENT_TIME
+
+
+def ttl_configs(ttls: Iterable[int | TtlConfig]) -> tuple[TtlConfig, ...]:
+    """Lifetimes with everything else at its default, where they are given in milliseconds only."""
+    return tuple(t if isinstance(t, TtlConfig) else TtlConfig(t) for t in ttls)
+
 
 _NS_PER_MS = 1_000_000
 

@@ -23,7 +23,7 @@ from execnodes.model import (
 )
 from execnodes.rex import FieldAccess, InputRef, Rex
 from execnodes.specs import InputProperty, StateMetadata
-from execnodes.ttl import NEVER, parse_ttl
+from execnodes.ttl import NEVER, TtlConfig, parse_ttl
 from execnodes.types import LogicalType
 from execnodes.validation import escape
 
@@ -238,6 +238,13 @@ class ExecNode(PlanModel):
             if options and STATE_TTL in options:
                 return (parse_ttl(options[STATE_TTL]),) * len(self.state_names)
         return (NEVER,) * len(self.state_names)
+
+    def ttl_configs(self, session: Mapping[str, str] | None = None) -> tuple[TtlConfig, ...]:
+        """What :meth:`ttls` gives, with how the age of each state is counted. Raises as it does."""
+        ttls = self.ttls(session)
+        if not self.states:
+            return tuple(map(TtlConfig, ttls))
+        return tuple(entry.ttl_config(ttl) for entry, ttl in zip(self.states, ttls, strict=True))
 
     def field_refs(self) -> Iterator[FieldRef]:
         """The input fields this node refers to, with the pointer of each reference relative to the node."""

@@ -16,6 +16,7 @@ import polars as pl
 import pyarrow as pa
 
 from execnodes.runtime.kernel import Kernel
+from execnodes.ttl import TtlConfig
 
 __all__ = [
     "DroppedRange",
@@ -123,7 +124,7 @@ class OperatorSpec:
         uid: of the plan node; names its state.
         name: for errors and progress.
         kernel: what it computes.
-        ttl: per ``state`` entry, ms.
+        ttl: per ``state`` entry, how long it lives and how its age is counted.
         inputs: number of inputs.
         input_schemas: per input the polars schema of its fields (without ``kind``).
         pipeline: what happens to its output.
@@ -138,7 +139,7 @@ class OperatorSpec:
     uid: str
     name: str
     kernel: Kernel
-    ttl: tuple[int, ...]
+    ttl: tuple[TtlConfig, ...]
     inputs: int
     input_schemas: tuple[dict[str, pl.DataType], ...]
     pipeline: Pipeline

@@ -28,6 +28,7 @@ from execnodes.runtime.runs import (
     state_schema,
 )
 from execnodes.runtime.watermarks import EventTime
+from execnodes.ttl import TtlConfig, ttl_configs
 
 __all__ = ["CHUNK_SIZE", "KeyedState", "MemoryRunStore", "RunStore", "StepStats"]
 
@@ -273,7 +274,7 @@ class KeyedState:
         kernel: Kernel,
         inputs: Sequence[pl.DataFrame],
         now: int,
-        ttl: Sequence[int],
+        ttl: Sequence[int | TtlConfig],
         watermark: Watermark | None = None,
     ) -> pl.DataFrame:
         """Runs one micro-batch through ``kernel`` and records its state changes.
@@ -281,7 +282,7 @@ class KeyedState:
         Args:
             inputs: one frame of changes per input.
             now: the micro-batch's time, ms.
-            ttl: per ``state`` entry of the plan, ms.
+            ttl: per ``state`` entry of the plan; of one given in milliseconds everything else is the default.
             watermark: how far event time has come; of use to kernels with event time only.
 
         Returns:
@@ -290,19 +291,20 @@ class KeyedState:
         tables = self._tables
         time = watermark or Watermark()
         timed = isinstance(kernel, EventTimeKernel)
+        lifetimes = [config.ttl for config in ttl_configs(ttl)]
         state = fetch_state(
             kernel,
             inputs,
-            lambda t, keys: self.lookup(t, keys, now, ttl[t.slot]),
-            (lambda t: self.due(t, time.now, now, ttl[t.slot])) if timed and time.now > time.before else None,
+            lambda t, keys: self.lookup(t, keys, now, lifetimes[t.slot]),
+            (lambda t: self.due(t, time.now, now, lifetimes[t.slot])) if timed and time.now > time.before else None,
         )
         if isinstance(kernel, EventTimeKernel):
-            result = kernel.advance(inputs, state, now, ttl, time)
+            result = kernel.advance(inputs, state, now, lifetimes, time)
         else:
-            result = kernel.process(inputs, state, now, ttl)
+            result = kernel.process(inputs, state, now, lifetimes)
         self.stats.missed += result.missed
         for table, upserts, deletes in zip(tables, result.upserts, result.deletes, strict=True):
-            self.write(table, upserts, deletes, now, ttl[table.slot])
+            self.write(table, upserts, deletes, now, lifetimes[table.slot])
         self.flush()
         return result.output
 

@@ -44,7 +44,7 @@ from execnodes.specs import (
     ReadingMetadata,
     WatermarkPushDown,
 )
-from execnodes.ttl import NEVER, parse_ttl
+from execnodes.ttl import TtlConfig, parse_ttl
 from execnodes.types import BOOLEAN, STRING, LogicalType
 from execnodes.zone import local_time_zone
 
@@ -164,7 +164,7 @@ class _Translation:
             _uid(node),
             f"{node.title}[{node.id}]",
             part.kernel,
-            node.ttls(self.options) or (NEVER,),
+            node.ttl_configs(self.options) or (TtlConfig(),),
             len(inputs),
             tuple(_schema(i.output_type) for i in inputs) if part.schemas is None else part.schemas,
             self.pipeline(node),

@@ -17,6 +17,7 @@ from execnodes.runtime.jobgraph import JobGraph, OperatorSpec, Pipeline, Rewrite
 from execnodes.runtime.kernel import StateTable
 from execnodes.runtime.layout import Continuation, Layout, laid_out
 from execnodes.runtime.state import KeyedState, MemoryRunStore
+from execnodes.ttl import TtlConfig
 
 GROUPS = 4
 NO_GRAPH = ExecGraph("2.3", (), ())
@@ -43,7 +44,7 @@ class Moved:
 def job(*operators: tuple[int, int], sources: Sequence[int] = (90,), width: int = 2) -> JobGraph:
     """A job of operators (id, level), whose sources reach all of them."""
     specs = tuple(
-        OperatorSpec(f"u{i}", f"op[{i}]", Rows(width), (0,), 1, ({},), Pipeline((), ()), level, node=i)  # type: ignore[arg-type]
+        OperatorSpec(f"u{i}", f"op[{i}]", Rows(width), (TtlConfig(),), 1, ({},), Pipeline((), ()), level, node=i)  # type: ignore[arg-type]
         for i, level in operators
     )
     to = tuple(ToOperator(n, 0, ("c0",)) for n in range(len(specs)))

@@ -22,6 +22,7 @@ from execnodes.runtime.memory_state import MemoryState
 from execnodes.runtime.state import KeyedState, MemoryRunStore
 from execnodes.runtime.watermarks import MARK, EventTime, Mark, decode_mark, encode_mark
 from execnodes.runtime.worker import Blob, Clock, deliver, run_operator, send_marks
+from execnodes.ttl import TtlConfig
 from execnodes.types import LogicalType
 
 MARKS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1), st.integers(1, 50)), max_size=4)
@@ -119,7 +120,9 @@ def test_a_row_without_a_time_fails() -> None:
 
 
 def _spec(name, level, pipeline, channels):
-    return OperatorSpec(name, name, _Due(), (0,), 1, ({"c0": pl.Int64(), "c1": pl.Int64()},), pipeline, level, channels)
+    return OperatorSpec(
+        name, name, _Due(), (TtlConfig(),), 1, ({"c0": pl.Int64(), "c1": pl.Int64()},), pipeline, level, channels
+    )
 
 
 def test_one_key_group_passes_the_watermark_on_to_all() -> None:
