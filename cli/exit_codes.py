@@ -24,7 +24,7 @@ class ExitCode(IntEnum):
     FAILED = 1, "a job failed: its data, a sink, Spark"
     USAGE = 2, "the command line is wrong"
     BAD_INPUT = 3, "SQL, a plan file, a table or an option is wrong; nothing was run"
-    CHECKPOINT = 4, "the checkpoint does not fit the plan, or is damaged"
+    CHECKPOINT = 4, "the checkpoint does not fit the plan, is damaged or in use, or did not take in a change"
     FINDINGS = 9, "plan lint has something to say, or a command with --check or --diff would change something"
     BUG = 70, "a bug in stateplan"
     INTERRUPTED = 130, "stopped by Ctrl-C; the job was ended cleanly"

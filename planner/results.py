@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from planner.tableau import render
 
 if TYPE_CHECKING:
     from execnodes.runtime.job import JobResult
+    from plans.live import LiveEdit
 
 __all__ = ["OK", "ResultKind", "TableResult", "content", "ok"]
 
@@ -80,6 +81,20 @@ class TableResult:
         if self.job is None:
             return True
         return self.job.wait(None if timeout_ms is None else timeout_ms / 1000)
+
+    def set_ttl(self, ttls: Mapping[str, str | int], timeout_ms: int | None = None) -> LiveEdit:
+        """Asks the running job for other TTLs, by selector: ``{"join.right": "2 h"}``; the next micro-batch takes them
+        in. Waits for that when ``timeout_ms`` is given.
+
+        Raises:
+            RunError: RUN051, the statement started no job.
+            StateplanError: as :func:`plans.live.set_live_ttls`.
+        """
+        from plans.live import set_live_ttls
+
+        if self.job is None:
+            raise RunError("RUN051", "the statement started no job", expected="the result of INSERT or EXECUTE PLAN")
+        return set_live_ttls(self.job.checkpoint, ttls, None if timeout_ms is None else timeout_ms / 1000)
 
     def print(self) -> None:
         """Waits for the job, then writes the rows to standard output, as a table in the style of Flink's SQL client;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from cli.options import EXIT_CODES
+from cli.state.set_ttl import set_ttl
 
 __all__ = ["state_app"]
 
@@ -14,3 +15,4 @@ state_app = typer.Typer(
     epilog=EXIT_CODES,
     help="Look at the state of a checkpoint, and change how long it lives.",
 )
+state_app.command("set-ttl", no_args_is_help=True)(set_ttl)

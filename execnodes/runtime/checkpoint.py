@@ -11,17 +11,19 @@ import contextlib
 import hashlib
 import json
 import shutil
-import tempfile
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from execnodes.errors import CheckpointError, StateplanError
 from execnodes.graph import ExecGraph
 from execnodes.runtime.jobgraph import JobGraph
 from execnodes.runtime.layout import Continuation, Layout, first_format, laid_out
+from execnodes.runtime.live_ttl import LiveTtls
+from execnodes.runtime.locks import WRITER_LOCK, WriterLock
+from execnodes.runtime.scratch import scratch
 
 __all__ = ["Checkpoint", "Continuation", "RestartCheck", "default_key_groups"]
 
@@ -39,6 +41,9 @@ RestartCheck = Callable[[str], Continuation]
 """Given the text of the plan that wrote the checkpoint; raises CheckpointError when the new one must not go on from
 it."""
 
+_BEGUN = {WRITER_LOCK, "stateplan.tmp"}
+"""What a start that was killed at once leaves in an empty directory."""
+
 _FORMAT = 2
 _FIRST_FORMAT = 1
 
@@ -55,6 +60,7 @@ class Checkpoint:
         temporary: whether it is removed when the job ends.
         resumed: whether an earlier run wrote to it.
         plan_text: the plan that is to run.
+        lock: the right to write to it; :meth:`close` gives it back.
         layouts: what the checkpoint holds, the layout of its plan first; empty before the first run, None for a
             checkpoint of the first format, which has none.
         continuation: how the plan goes on from the one before; None without one.
@@ -70,6 +76,7 @@ class Checkpoint:
     layouts: tuple[Layout, ...] | None = ()
     continuation: Continuation | None = None
     layout: Layout | None = None
+    lock: WriterLock | None = field(default=None, repr=False)
 
     @property
     def spark(self) -> str:
@@ -90,50 +97,50 @@ class Checkpoint:
 
         Raises:
             CheckpointError: CKPT001, the directory cannot be used; CKPT002, it is not a checkpoint; CKPT003, it was
-                written by another plan (from ``check``); CKPT004, another number of key groups; CKPT005, damaged.
+                written by another plan (from ``check``); CKPT004, another number of key groups; CKPT005, damaged;
+                CKPT030, another query writes to it.
         """
         given = options.get("execution.checkpointing.dir")
-        wanted = options.get("pipeline.max-parallelism")
-        groups = (
-            int(wanted)
-            if wanted and int(wanted) > 0
-            else default_key_groups(int(options.get("parallelism.default", "2")))
-        )
-        if not given:
-            folder = Path(tempfile.mkdtemp(prefix="stateplan-"))
-            return Checkpoint(folder, uuid.uuid4().hex[:12], _now(), groups, temporary=True, resumed=False)
-        folder = Path(given.removeprefix("file://")).absolute()
+        wanted = int(options.get("pipeline.max-parallelism") or 0)
+        groups = wanted if wanted > 0 else default_key_groups(int(options.get("parallelism.default", "2")))
+        folder = Path(given.removeprefix("file://")).absolute() if given else scratch("checkpoint")
+        lock: WriterLock | None = None
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            entries = {p.name for p in folder.iterdir()}
-        except OSError as cause:
-            raise CheckpointError(
-                "CKPT001",
-                f"the checkpoint directory {folder} cannot be used: {cause.strerror}",
-                expected="a directory that can be written",
-            ) from cause
-        if not entries:
-            fresh = Checkpoint(folder, uuid.uuid4().hex[:12], _now(), groups, False, False, plan_text)
-            fresh._write_facts(())
-            _write(folder / "plan.json", plan_text)
-            return fresh
-        if "stateplan.json" not in entries:
-            raise CheckpointError(
-                "CKPT002",
-                f"the directory {folder} is not a checkpoint of stateplan",
-                expected="an empty directory, or one that an earlier run wrote",
-                hint="set another 'execution.checkpointing.dir'",
-            )
-        known = _read(folder, plan_text)
-        if wanted and int(wanted) > 0 and groups != known.key_groups:
-            raise CheckpointError(
-                "CKPT004",
-                f"the checkpoint {folder} has {known.key_groups} key groups, 'pipeline.max-parallelism' is {groups}",
-                expected=f"{known.key_groups}, for the whole life of the state",
-                hint="remove the option",
-            )
-        known.continuation = known._go_on(graph, check)  # noqa: SLF001 - of the same class
-        return known
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                entries = {p.name for p in folder.iterdir()}
+                if entries - _BEGUN and "stateplan.json" not in entries:
+                    raise _no_checkpoint(folder)
+                lock = WriterLock.take(folder)
+                new = not (folder / "stateplan.json").exists()
+            except OSError as cause:
+                raise CheckpointError(
+                    "CKPT001",
+                    f"the checkpoint directory {folder} cannot be used: {cause.strerror}",
+                    expected="a directory that can be written",
+                ) from cause
+            if new:
+                fresh = Checkpoint(folder, uuid.uuid4().hex[:12], _now(), groups, not given, False, plan_text)
+                fresh.lock = lock
+                fresh._write_facts(())
+                _write(folder / "plan.json", plan_text)
+                return fresh
+            known = _read(folder, plan_text)
+            if 0 < wanted != known.key_groups:
+                raise CheckpointError(
+                    "CKPT004",
+                    f"the checkpoint {folder} has {known.key_groups} key groups, 'pipeline.max-parallelism' is "
+                    f"{wanted}",
+                    expected=f"{known.key_groups}, for the whole life of the state",
+                    hint="remove the option",
+                )
+            known.lock = lock
+            known.continuation = known._go_on(graph, check)  # noqa: SLF001 - of the same class
+            return known
+        except BaseException:
+            if lock is not None:
+                lock.release()
+            raise
 
     def _go_on(self, graph: ExecGraph, check: RestartCheck) -> Continuation:
         if self.layouts == ():  # no run has come as far as to state
@@ -173,15 +180,17 @@ class Checkpoint:
 
     def _next_batch(self) -> int:
         """The first micro-batch that has not been committed."""
-        commits = self.folder / "spark" / "commits"
-        done = [int(p.name) for p in commits.iterdir() if p.name.isdecimal()] if commits.is_dir() else []
-        return max(done, default=-1) + 1
+        return self._last("commits") + 1
+
+    def _last(self, log: str) -> int:
+        """The last micro-batch in a log of Spark's (``offsets``: begun, ``commits``: done); -1 for none."""
+        folder = self.folder / "spark" / log
+        found = [int(p.name) for p in folder.iterdir() if p.name.isdecimal()] if folder.is_dir() else []
+        return max(found, default=-1)
 
     def adopt(self) -> None:
         """From now on the checkpoint is that of the new plan."""
         assert self.layout is not None
-        if self.temporary:
-            return
         layout = replace(self.layout, plan=_digest(self.plan_text))
         # Should the machine fail between the two writes, the old plan is there with its layout.
         self._write_facts((layout, *(self.layouts or ())[:1]))
@@ -194,8 +203,32 @@ class Checkpoint:
             json.dumps({**facts, "layouts": [x.to_json() for x in layouts]}, indent=1) + "\n",
         )
 
+    def ttls(self, job: JobGraph, graph: ExecGraph, console: Callable[[str], None] | None) -> LiveTtls:
+        """How long the states of ``job`` live from which micro-batch on, as the checkpoint and its plan have it.
+
+        Args:
+            job, graph: the plan that is to run.
+            console: gets notes for the user, a line each.
+
+        Raises:
+            CheckpointError: CKPT031 to CKPT033.
+        """
+        ttls = LiveTtls(self.folder, job.operators, self._last("offsets"), console)
+        before = {o.node: o.uid for o in self.layouts[0].operators} if self.layouts else {}
+        went_on = self.continuation.operators if self.continuation else {}
+        came = {o.uid: before[went_on[o.node]] for o in job.operators if went_on.get(o.node) in before}
+        names = {
+            (o.uid, i): f"{o.name}.{name}"
+            for o in job.operators
+            for i, name in enumerate(graph.node(o.node).state_names)
+        }
+        ttls.begin(came, names)
+        return ttls
+
     def close(self) -> None:
-        """Removes a temporary checkpoint."""
+        """Lets others write to it; removes a temporary one."""
+        if self.lock is not None:
+            self.lock.release()
         if self.temporary:
             with contextlib.suppress(OSError):
                 shutil.rmtree(self.folder)
@@ -219,6 +252,15 @@ def _read(folder: Path, plan_text: str) -> Checkpoint:
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as cause:
         raise _damaged(file, str(cause)) from cause
     return Checkpoint(folder, name, created, groups, False, True, plan_text, layouts)
+
+
+def _no_checkpoint(folder: Path) -> CheckpointError:
+    return CheckpointError(
+        "CKPT002",
+        f"the directory {folder} is not a checkpoint of stateplan",
+        expected="an empty directory, or one that an earlier run wrote",
+        hint="set another 'execution.checkpointing.dir'",
+    )
 
 
 def _damaged(file: Path, why: str) -> CheckpointError:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from execnodes.errors import RunError, StateplanError, find_encoded
 from execnodes.graph import ExecGraph
 from execnodes.runtime.checkpoint import Checkpoint, RestartCheck
 from execnodes.runtime.jobgraph import JobGraph, OperatorSpec
+from execnodes.runtime.live_ttl import PROPERTY, LiveTtls
+from execnodes.runtime.scratch import scratch
 from execnodes.runtime.session import session
 from execnodes.runtime.sinks import SINK_SCHEMA, SinkDriver, write_sinks
 from execnodes.runtime.sources import Sources
@@ -54,6 +56,9 @@ class Progress:
 
 OnProgress = Callable[[Progress], None]
 
+_jobs: dict[Path, JobResult] = {}
+"""The jobs of this process that have not been closed, by checkpoint directory."""
+
 
 class JobResult:
     """A started job.
@@ -61,6 +66,7 @@ class JobResult:
     Attributes:
         job_id: Spark's id of the query; the same after a restart from the same checkpoint.
         bounded: whether the job ends by itself.
+        checkpoint: the directory.
     """
 
     def __init__(
@@ -76,6 +82,7 @@ class JobResult:
         self._on_progress = on_progress
         self._ending = ending
         self.job_id = str(query.id)
+        self.checkpoint = run.checkpoint.folder
         self.bounded = bounded
         self._closed = False
 
@@ -103,7 +110,7 @@ class JobResult:
                 if self._on_progress is not None:
                     self._on_progress(self.progress)
                 if ended and not self._goes_on():
-                    self._close()
+                    self.close()
                     return True
                 if deadline is not None and time.monotonic() >= deadline:
                     return False
@@ -126,7 +133,7 @@ class JobResult:
             return bool(self._query.awaitTermination(seconds))
         except StreamingQueryException as failure:
             error = self._run.failure or _explain(str(failure))
-            self._close()
+            self.close()
             raise error from failure
 
     def stop(self) -> None:
@@ -134,11 +141,18 @@ class JobResult:
         self._ending = None
         with contextlib.suppress(Exception):
             self._query.stop()
-        self._close()
+        self.close()
 
-    def _close(self) -> None:
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing of it is left to run."""
+        return self._ending is None and not self.is_active
+
+    def close(self) -> None:
+        """Gives back what the job, which has ended, keeps for itself; waiting for it does so too."""
         if not self._closed:
             self._closed = True
+            _jobs.pop(self.checkpoint, None)
             self._run.close()
 
 
@@ -186,16 +200,19 @@ class _Run:
         spark: SparkSession,
         job: JobGraph,
         checkpoint: Checkpoint,
+        ttls: LiveTtls,
         sinks: SinkDriver,
         console: Callable[[str], None] | None,
     ) -> None:
         from execnodes.runtime.counters import new_counters
 
+        self.context = spark.sparkContext
         self.job = job
+        self.ttls = ttls
         self.checkpoint = checkpoint
         self.sinks = sinks
         self.slots = [job.sink_slot(i) for i in range(len(job.sinks))]
-        self.cache_folder = tempfile.mkdtemp(prefix="stateplan-runs-")
+        self.cache_folder = str(scratch("runs"))
         self.shipped = Shipped(job, self.cache_folder)
         self.counters = new_counters(spark)
         self.started = time.monotonic()
@@ -208,6 +225,9 @@ class _Run:
     def on_batch(self, frame: DataFrame, batch_id: int) -> None:
         """Runs one micro-batch: Spark's ``foreachBatch``."""
         started = time.monotonic()
+        ttls = self.ttls.take_in(batch_id)
+        if ttls is not None:
+            self.context.setLocalProperty(PROPERTY, ttls)
         try:
             self.sinks.prepare(batch_id)
             task = _after(self.read, write_sinks(self.sinks.writers, batch_id, self.slots))
@@ -263,6 +283,8 @@ def execute(
     Raises:
         StateplanError: anything that keeps the plan from starting.
     """
+    for ended in [job for job in _jobs.values() if job.has_ended]:
+        ended.close()
     checkpoint = Checkpoint.open(options, plan_text, graph, check_restart)
     run: _Run | None = None
     try:
@@ -272,9 +294,13 @@ def execute(
         sources.prepare()
         bounded = sources.bounded()
         sinks = SinkDriver.of(job.sinks)
+        ttls = checkpoint.ttls(job, graph, console)
         checkpoint.adopt()
+        ttls.settle()
         spark = session(options)
-        run = _Run(spark, job, checkpoint, sinks, console)
+        run = _Run(spark, job, checkpoint, ttls, sinks, console)
+        if console is not None and checkpoint.lock is not None and not checkpoint.lock.real:
+            console(f"the file system of {checkpoint.folder} has no locks: a second job on it would not be refused")
         if checkpoint.resumed and console is not None:
             console(f"continuing from the checkpoint {checkpoint.folder}")
         going = run
@@ -289,6 +315,7 @@ def execute(
                 lambda: sources.closing_frame(spark),
             )
             going.read = chain.read
+            ttls.restart()
             writer = chain.frame.writeStream.foreachBatch(going.on_batch)
             writer = writer.option("checkpointLocation", checkpoint.spark)
             if name:
@@ -310,7 +337,9 @@ def execute(
         else:
             checkpoint.close()
         raise
-    return JobResult(query, run, bounded, on_progress, end if bounded and job.event_time else None)
+    result = JobResult(query, run, bounded, on_progress, end if bounded and job.event_time else None)
+    _jobs[checkpoint.folder] = result
+    return result
 
 
 def _start(writer: Any) -> StreamingQuery:

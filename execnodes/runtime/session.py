@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import atexit
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from execnodes.errors import RunError
+from execnodes.runtime.scratch import scratch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -95,6 +96,8 @@ def session(options: Mapping[str, str]) -> SparkSession:
         local = master.startswith("local") and os.name == "posix"
         os.environ["PYSPARK_PYTHON"] = _worker_python(python_path) if local else sys.executable
     settings.setdefault("spark.executorEnv.PYTHONPATH", python_path)
+    if master.startswith("local"):
+        _keep_together(settings)
     builder = SparkSession.builder.appName(options.get("pipeline.name", "stateplan"))
     builder = builder.master(master)
     for key, value in settings.items():
@@ -112,15 +115,23 @@ def session(options: Mapping[str, str]) -> SparkSession:
             ) from cause
 
 
+def _keep_together(settings: dict[str, str]) -> None:
+    """Has a local Spark keep its files where they are removed with those of this process, even after it was killed: the
+    working copies of state stores, shuffles, and libraries that its JVM unpacks."""
+    folder = str(scratch("spark"))
+    if "SPARK_LOCAL_DIRS" not in os.environ:
+        settings.setdefault("spark.local.dir", folder)
+    if not re.search(r"\s", folder):
+        settings.setdefault("spark.driver.defaultJavaOptions", f"-Djava.io.tmpdir={folder}")
+
+
 def _worker_python(python_path: str) -> str:
     """A program for Spark to start Python with, on this machine: this interpreter, with the installed pyspark.
 
     Spark puts its ``pyspark.zip`` in front of every worker's path. Python caches no compiled modules of an archive, so
     that each of its processes would compile pyspark again, half a second of work for every ``transformWithState``.
     """
-    folder = Path(tempfile.mkdtemp(prefix="stateplan-python-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    program = folder / "python"
+    program = scratch("python") / "python"
     program.write_text(f'#!/bin/sh\nPYTHONPATH={shlex.quote(python_path)} exec {shlex.quote(sys.executable)} "$@"\n')
     program.chmod(0o755)
     return str(program)

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
+from execnodes.runtime.live_ttl import PROPERTY, with_ttls
+
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
@@ -31,6 +33,7 @@ Task = Callable[[Iterable["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
 """What Spark's ``mapInArrow`` runs over a partition."""
 
 _graphs: dict[str, JobGraph] = {}
+_live: dict[tuple[str, str], JobGraph] = {}
 _slots: dict[str, dict[int, tuple[int, int]]] = {}
 _caches: dict[str, RunCache] = {}
 
@@ -49,7 +52,18 @@ class Shipped:
         self.cache_folder = cache_folder
 
     def graph(self) -> JobGraph:
-        """The graph, decoded at most once in this process."""
+        """The graph with the TTLs of the micro-batch of this task; decoded at most once in this process."""
+        graph = self._planned()
+        text = _local_property(PROPERTY)
+        if not text:
+            return graph
+        if (self.key, text) not in _live:
+            _live.clear()
+            _live[self.key, text] = with_ttls(graph, text)
+        return _live[self.key, text]
+
+    def _planned(self) -> JobGraph:
+        """The graph as the plan has it."""
         if self.key not in _graphs:
             _graphs.clear()
             _graphs[self.key] = pickle.loads(self.payload)
@@ -65,7 +79,7 @@ class Shipped:
 
         if self.key not in _slots:
             _slots.clear()
-            _slots[self.key] = unslot(self.graph())
+            _slots[self.key] = unslot(self._planned())
         return _slots[self.key]
 
     def cache(self) -> RunCache:
@@ -155,11 +169,16 @@ def _touches(graph: JobGraph) -> bool:
 
 def _micro_batch() -> int | None:
     """The id of the micro-batch that this task is of; None when Spark does not say."""
+    text = _local_property("streaming.sql.batchId")
+    return None if text is None else int(text)
+
+
+def _local_property(name: str) -> str | None:
+    """What the driver tells the tasks of a micro-batch under ``name``; None outside of a task."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
-    text = context.getLocalProperty("streaming.sql.batchId") if context is not None else None
-    return None if text is None else int(text)
+    return context.getLocalProperty(name) if context is not None else None
 
 
 def _source_reader(shipped: Shipped, index: int, count: Count | None) -> Task:

@@ -26,9 +26,12 @@ def go_on(_: str) -> Continuation:
 def start(folder: Path, plan: str = "one", job_=JOB, adopt: bool = True) -> Checkpoint:
     options = {"execution.checkpointing.dir": str(folder), "pipeline.max-parallelism": "4"}
     checkpoint = Checkpoint.open(options, plan, GRAPH, go_on)
-    checkpoint.fit(job_)
-    if adopt:
-        checkpoint.adopt()
+    try:
+        checkpoint.fit(job_)
+        if adopt:
+            checkpoint.adopt()
+    finally:
+        checkpoint.close()
     return checkpoint
 
 

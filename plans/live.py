@@ -1,0 +1,241 @@
+"""Other TTLs for a job that runs, or that is stopped: what is asked of a checkpoint, and what becomes of it.
+
+Error codes: CKPT001, CKPT002, CKPT005, CKPT034.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from execnodes.errors import CheckpointError, PlanError, nearest
+from execnodes.runtime.live_ttl import Asked, Record, StateTtl, editing, read_ttls
+from execnodes.runtime.locks import Holder, running_writer
+from execnodes.ttl import NEVER, format_ttl
+from plans.document import PlanDocument, edited_ttl, ttl_text
+from plans.edit import plan_edit
+from plans.selector_text import Assignment, parse_selector
+from plans.states import StateView, table
+
+__all__ = ["LiveChange", "LiveEdit", "ask", "checkpoint_plan", "set_live_ttls", "taken_in", "wait_for"]
+
+
+@dataclass(frozen=True)
+class LiveChange:
+    """What was asked for one state.
+
+    Attributes:
+        state: the state as the checkpoint's plan has it.
+        label: a selector for it.
+        old: its TTL in milliseconds, in the last micro-batch.
+        waiting: what was asked for before and has not been taken in; None for nothing.
+        ttl: its TTL then.
+        at: when it was asked for, in milliseconds since 1970.
+        since: the first micro-batch that saw it; None while none has.
+        overtaken: whether somebody asked for something else before one did.
+    """
+
+    state: StateView
+    label: str
+    old: int
+    waiting: int | None
+    ttl: int
+    at: int = 0
+    since: int | None = None
+    overtaken: bool = False
+
+    @property
+    def changed(self) -> bool:
+        """Whether this is news: not what holds, and not what was asked for already."""
+        return self.ttl != (self.old if self.waiting is None else self.waiting)
+
+    @property
+    def awaited(self) -> bool:
+        """Whether a micro-batch has to take it in."""
+        return self.ttl != self.old and self.since is None and not self.overtaken
+
+    @property
+    def shorter(self) -> bool:
+        """Whether rows are forgotten that would have been known."""
+        return self.ttl > NEVER and (self.old == NEVER or self.ttl < self.old)
+
+    @property
+    def text(self) -> str:
+        """``1 h -> 1 d, from the next micro-batch on``."""
+        old, new = ttl_text(self.old), ttl_text(self.ttl)
+        if self.since is not None:
+            return f"{old} -> {new}, since micro-batch {self.since}"
+        if self.overtaken:
+            return f"{old} -> {new}, overtaken by a later request"
+        if self.awaited:
+            before = "" if self.changed else ", as asked for before"
+            instead = f", not {ttl_text(self.waiting)}" if self.waiting is not None and self.changed else ""
+            return f"{old} -> {new}{instead}, from the next micro-batch on{before}"
+        return f"{old}, unchanged" + ("" if self.waiting is None else f": {ttl_text(self.waiting)} is withdrawn")
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON-ready data."""
+        return {
+            "state": self.label,
+            "id": self.state.node_id,
+            "operator": self.state.operator,
+            "uid": self.state.uid,
+            "index": self.state.index,
+            "name": self.state.name,
+            "old": format_ttl(self.old),
+            "oldMillis": self.old,
+            "new": format_ttl(self.ttl),
+            "newMillis": self.ttl,
+            "plan": format_ttl(self.state.ttl),
+            "planMillis": self.state.ttl,
+            "changed": self.changed,
+            "since": self.since,
+        }
+
+
+@dataclass(frozen=True)
+class LiveEdit:
+    """What was asked of a checkpoint.
+
+    Attributes:
+        folder: the checkpoint.
+        changes: per state, in the order of the plan.
+        writer: the process whose job will take it in; None when no job runs.
+    """
+
+    folder: Path
+    changes: tuple[LiveChange, ...]
+    writer: Holder | None
+
+    def to_text(self) -> str:
+        """A line per state."""
+        return table([(change.label, change.state.name, change.text) for change in self.changes])
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON-ready data."""
+        return {
+            "checkpoint": str(self.folder),
+            "running": self.writer is not None,
+            "changed": any(change.changed for change in self.changes),
+            "changes": [change.to_json() for change in self.changes],
+        }
+
+
+def checkpoint_plan(folder: Path) -> PlanDocument:
+    """The plan of the last run on the checkpoint in ``folder``.
+
+    Raises:
+        CheckpointError: CKPT001, there is no such directory; CKPT002, it is not a checkpoint; CKPT005, damaged.
+    """
+    try:
+        entries = {p.name for p in folder.iterdir()}
+    except OSError as cause:
+        near = None
+        if isinstance(cause, FileNotFoundError) and folder.absolute().parent.is_dir():
+            near = nearest(folder.name, (p.name for p in folder.absolute().parent.iterdir()))
+        raise CheckpointError(
+            "CKPT001",
+            f"the checkpoint directory {folder} cannot be used: {cause.strerror}",
+            expected="the directory that 'execution.checkpointing.dir' named",
+            hint=near,
+        ) from cause
+    if "stateplan.json" not in entries:
+        raise CheckpointError(
+            "CKPT002",
+            f"the directory {folder} is not a checkpoint of stateplan",
+            expected="the directory that 'execution.checkpointing.dir' named when a job ran",
+        )
+    try:
+        return PlanDocument.load(str(folder / "plan.json"))
+    except PlanError as cause:
+        raise CheckpointError(
+            "CKPT005",
+            f"{folder / 'plan.json'} is damaged: {cause.message}",
+            place=cause.place,
+            hint="restore the checkpoint directory from a copy, or start from an empty one",
+        ) from cause
+
+
+def ask(folder: Path, assignments: Sequence[Assignment], *, write: bool = True) -> LiveEdit:
+    """Asks for other TTLs; the next micro-batch takes them in, whether the job runs or is to be started.
+
+    Args:
+        folder: the checkpoint.
+        assignments: TTLs for states.
+        write: whether to ask, and not only to work out what that would do.
+
+    Raises:
+        PlanError: as :func:`plans.edit.plan_edit`.
+        CheckpointError: as :func:`checkpoint_plan`; CKPT031 to CKPT033, the record cannot be read or written.
+    """
+    document = checkpoint_plan(folder)
+    wanted = [change for change in plan_edit(document, assignments).changes if change.asked]
+    changes: list[LiveChange] = []
+
+    def work(record: Record) -> None:
+        for change in wanted:
+            view = change.state
+            known = record.get((view.uid, view.index)) or StateTtl(view.uid, view.index, change.label, view.ttl)
+            waiting = None if known.asked is None else known.asked.ttl
+            found = LiveChange(view, change.label, known.now, waiting, change.ttl)
+            if found.changed:
+                asked = Asked(change.ttl, time.time_ns() // 1_000_000) if found.awaited else None
+                record[known.key] = known = replace(known, asked=asked)
+            changes.append(replace(found, at=0 if known.asked is None else known.asked.at))
+
+    if write:
+        with editing(folder) as record:
+            work(record)
+    else:
+        work(dict(read_ttls(folder)))
+    return LiveEdit(folder, tuple(changes), running_writer(folder))
+
+
+def taken_in(edit: LiveEdit) -> LiveEdit:
+    """The edit with since when each of its TTLs holds, as far as it does. Raises CheckpointError CKPT031."""
+    record = read_ttls(edit.folder)
+    changes = []
+    for change in edit.changes:
+        known = record.get((change.state.uid, change.state.index))
+        if change.awaited and (known is None or known.asked is None or known.asked.at != change.at):
+            mine = (change.ttl, change.at)
+            settings = [] if known is None else [s.since for s in known.settings if (s.ttl, s.at) == mine]
+            change = replace(change, since=settings[-1] if settings else None, overtaken=not settings)
+        changes.append(change)
+    return replace(edit, changes=tuple(changes), writer=running_writer(edit.folder))
+
+
+def wait_for(edit: LiveEdit, seconds: float) -> LiveEdit:
+    """Waits until a micro-batch has taken in all that was asked for.
+
+    Raises:
+        CheckpointError: CKPT034, that has not happened in ``seconds``; CKPT031, the record is damaged.
+    """
+    deadline = time.monotonic() + seconds
+    while any(change.awaited for change in edit.changes):
+        if time.monotonic() >= deadline:
+            labels = ", ".join(change.label for change in edit.changes if change.awaited)
+            runs = "runs, and has had no micro-batch since" if edit.writer else "does not run"
+            raise CheckpointError(
+                "CKPT034",
+                f"no micro-batch has taken in the TTL of {labels} in {seconds:g} s: the job {runs}",
+                expected="a running job that gets input",
+                hint="what was asked for stays, and the next micro-batch takes it in",
+            )
+        time.sleep(0.1)
+        edit = taken_in(edit)
+    return edit
+
+
+def set_live_ttls(folder: Path, ttls: Mapping[str, str | int], seconds: float | None = None) -> LiveEdit:
+    """Asks for TTLs by selector, ``{"join.right": "2 h"}``, and waits for ``seconds``, if they are given.
+
+    Raises:
+        PlanError: as :func:`ask`, :func:`~plans.selector_text.parse_selector` and :func:`edited_ttl`.
+        CheckpointError: as :func:`ask` and :func:`wait_for`.
+    """
+    edit = ask(folder, [Assignment(parse_selector(selector), edited_ttl(ttl)) for selector, ttl in ttls.items()])
+    return edit if seconds is None else wait_for(edit, seconds)
