@@ -24,6 +24,15 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "".join("| " + " | ".join(c.replace("|", "\\|").replace("\n", " ") for c in line) + " |\n" for line in lines)
 
 
+# ---- figures ---------------------------------------------------------------------------------------------------
+
+
+def figures() -> str:
+    from execnodes.runtime.metrics import FIGURES
+
+    return _table(("figure", "meaning"), ((f"`{name}`", text) for name, text in FIGURES.items()))
+
+
 # ---- errors ----------------------------------------------------------------------------------------------------
 
 
@@ -193,7 +202,19 @@ def migrations() -> str:
 
 PARTS: dict[str, Callable[[], str]] = {
     f.__name__: f
-    for f in (errors, exit_codes, connectors, formats, options, functions, aggregates, nodes, migrations, lint_rules)
+    for f in (
+        errors,
+        exit_codes,
+        figures,
+        connectors,
+        formats,
+        options,
+        functions,
+        aggregates,
+        nodes,
+        migrations,
+        lint_rules,
+    )
 }
 
 

@@ -175,10 +175,10 @@ class Checkpoint:
         if self.layouts is None and self.continuation is not None:
             before = first_format(job, self.continuation, str(self.folder))
         continuation = None if before is None else self.continuation
-        job, self.layout = laid_out(job, before, continuation, self._next_batch(), str(self.folder))
+        job, self.layout = laid_out(job, before, continuation, self.next_batch(), str(self.folder))
         return job
 
-    def _next_batch(self) -> int:
+    def next_batch(self) -> int:
         """The first micro-batch that has not been committed."""
         return self._last("commits") + 1
 

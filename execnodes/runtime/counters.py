@@ -1,51 +1,108 @@
-"""Counters that workers add to and the driver reads: one Spark accumulator per job."""
+"""Figures that workers add and the driver reads, exact for every micro-batch: one Spark accumulator per job.
+
+Spark adds up what successful tasks bring, but a task may succeed more than once: when its output is lost, and when
+it was started twice because it was slow. So figures travel under the attempt that made them, and of every task one
+attempt counts. What an unfinished attempt at a micro-batch left is forgotten when the micro-batch begins.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pyspark import TaskContext
+from pyspark.accumulators import AccumulatorParam
+
+from execnodes.runtime.metrics import Figures, add_figures
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Counters", "new_counters"]
-
-Figures = dict[str, dict[str, float]]
-"""Operator uid -> figure -> value."""
+__all__ = ["Attempt", "Counters", "Counting", "one_attempt"]
 
 
-class Counters:
-    """Figures by operator. Picklable; in a worker only :meth:`add` works, on the driver ``value`` too.
+class Attempt(NamedTuple):
+    """An attempt at a task: ``batch`` is the micro-batch, -1 outside of one; ``task`` is unique among all attempts."""
 
-    A task that Spark runs again counts again: figures are for people, nothing depends on them.
-    """
+    batch: int
+    stage: int
+    partition: int
+    task: int
+
+
+Added = dict[Attempt, Figures]
+
+
+class _FiguresParam(AccumulatorParam[Added]):  # type: ignore[misc]
+    def zero(self, value: Added) -> Added:
+        return {}
+
+    def addInPlace(self, value1: Added, value2: Added) -> Added:  # noqa: N802
+        for attempt, operators in value2.items():
+            mine = value1.setdefault(attempt, {})
+            for uid, figures in operators.items():
+                add_figures(mine.setdefault(uid, {}), figures)
+        return value1
+
+
+class Counting:
+    """Adds figures to those of an operator: what workers are given. Picklable."""
 
     def __init__(self, accumulator: Any) -> None:
         self._accumulator = accumulator
 
-    def add(self, uid: str, figures: dict[str, float]) -> None:
-        """Adds ``figures`` to those of operator ``uid``."""
-        self._accumulator.add({uid: figures})
-
-    @property
-    def value(self) -> Figures:
-        """The sums so far."""
-        value: Figures = self._accumulator.value
-        return value
+    def __call__(self, uid: str, figures: dict[str, float]) -> None:
+        self._accumulator.add({_this_attempt(): {uid: figures}})
 
 
-def new_counters(spark: SparkSession) -> Counters:
-    """Fresh counters of a job."""
-    from pyspark.accumulators import AccumulatorParam
+class Counters:
+    """The driver's side.
 
-    class FiguresParam(AccumulatorParam[Figures]):  # type: ignore[misc]
-        def zero(self, value: Figures) -> Figures:
-            return {}
+    Attributes:
+        add: what workers call.
+        total: the sums over all micro-batches that have ended.
+    """
 
-        def addInPlace(self, value1: Figures, value2: Figures) -> Figures:  # noqa: N802
-            for uid, figures in value2.items():
-                mine = value1.setdefault(uid, {})
-                for name, amount in figures.items():
-                    mine[name] = mine.get(name, 0) + amount
-            return value1
+    def __init__(self, spark: SparkSession) -> None:
+        self._accumulator: Any = spark.sparkContext.accumulator({}, _FiguresParam())
+        self.add = Counting(self._accumulator)
+        self.total: Figures = {}
 
-    return Counters(spark.sparkContext.accumulator({}, FiguresParam()))
+    def begin(self) -> None:
+        """A micro-batch begins: what came before is no longer of interest."""
+        self._accumulator.value = {}
+
+    def current(self, batch: int) -> Figures:
+        """The figures of micro-batch ``batch``, as far as its tasks have ended."""
+        return one_attempt(dict(self._accumulator.value), batch)
+
+    def end(self, batch: int) -> Figures:
+        """The figures of a micro-batch whose tasks have all ended; they go into ``total``."""
+        figures = self.current(batch)
+        for uid, values in figures.items():
+            add_figures(self.total.setdefault(uid, {}), values)
+        self._accumulator.value = {}
+        return figures
+
+
+def one_attempt(added: Added, batch: int) -> Figures:
+    """The sums over the tasks of ``batch``, of each one attempt."""
+    chosen: dict[tuple[int, int], Attempt] = {}
+    for attempt in added:
+        task = attempt.stage, attempt.partition
+        if attempt.batch == batch and (task not in chosen or chosen[task].task < attempt.task):
+            chosen[task] = attempt
+    out: Figures = {}
+    for attempt in chosen.values():
+        for uid, figures in added[attempt].items():
+            add_figures(out.setdefault(uid, {}), figures)
+    return out
+
+
+def _this_attempt() -> Attempt:
+    context = TaskContext.get()
+    if context is None:
+        return Attempt(-1, 0, 0, 0)
+    batch = context.getLocalProperty("streaming.sql.batchId")
+    return Attempt(
+        -1 if batch is None else int(batch), context.stageId(), context.partitionId(), context.taskAttemptId()
+    )

@@ -15,6 +15,8 @@ from execnodes.graph import ExecGraph
 from execnodes.runtime.checkpoint import Checkpoint, RestartCheck
 from execnodes.runtime.jobgraph import JobGraph, OperatorSpec
 from execnodes.runtime.live_ttl import PROPERTY, LiveTtls
+from execnodes.runtime.metrics import BatchMetrics, JobInfo, add_figures
+from execnodes.runtime.metrics_job import JobMetrics, job_info
 from execnodes.runtime.scratch import scratch
 from execnodes.runtime.session import session
 from execnodes.runtime.sinks import SINK_SCHEMA, SinkDriver, write_sinks
@@ -38,9 +40,8 @@ class Progress:
         rows_in: rows read, over all tables.
         rows_out: rows written, over all sinks.
         seconds: since the start.
-        operators: per operator uid, its counters (``rows_in``, ``rows_out``, ``state_bytes_written``,
-            ``state_rows_merged``, ``retractions_missed``, ``seconds``, and ``state_bytes`` and ``state_rows``, by how
-            much its runs grew).
+        operators: per operator uid, its figures (:data:`execnodes.runtime.metrics.FIGURES`, and ``state_bytes`` and
+            ``state_rows``, by how much its runs grew), those of the micro-batch in hand as far as they are known.
         sinks: per sink, rows written.
         batch_seconds: duration of the last finished micro-batch.
     """
@@ -92,6 +93,12 @@ class JobResult:
         return self._run.progress()
 
     @property
+    def metrics(self) -> tuple[BatchMetrics, ...]:
+        """A record for each micro-batch that this run has committed, oldest first: the last
+        :data:`execnodes.runtime.metrics_job.RECENT`."""
+        return tuple(self._run.metrics.recent)
+
+    @property
     def is_active(self) -> bool:
         return bool(self._query.isActive)
 
@@ -109,6 +116,7 @@ class JobResult:
                 ended = self._await(step)
                 if self._on_progress is not None:
                     self._on_progress(self.progress)
+                self._run.settle()
                 if ended and not self._goes_on():
                     self.close()
                     return True
@@ -203,8 +211,9 @@ class _Run:
         ttls: LiveTtls,
         sinks: SinkDriver,
         console: Callable[[str], None] | None,
+        info: JobInfo,
     ) -> None:
-        from execnodes.runtime.counters import new_counters
+        from execnodes.runtime.counters import Counters
 
         self.context = spark.sparkContext
         self.job = job
@@ -214,8 +223,10 @@ class _Run:
         self.slots = [job.sink_slot(i) for i in range(len(job.sinks))]
         self.cache_folder = str(scratch("runs"))
         self.shipped = Shipped(job, self.cache_folder)
-        self.counters = new_counters(spark)
-        self.started = time.monotonic()
+        self.counters = Counters(spark)
+        self.metrics = JobMetrics(info, self.counters, checkpoint, console)
+        self.query: StreamingQuery | None = None
+        self.began = time.monotonic()
         self.batch = -1
         self.batch_seconds = 0.0
         self.read: Task | None = None
@@ -224,13 +235,14 @@ class _Run:
 
     def on_batch(self, frame: DataFrame, batch_id: int) -> None:
         """Runs one micro-batch: Spark's ``foreachBatch``."""
-        started = time.monotonic()
+        self.metrics.begin(batch_id, self.query)
         ttls = self.ttls.take_in(batch_id)
         if ttls is not None:
             self.context.setLocalProperty(PROPERTY, ttls)
         try:
             self.sinks.prepare(batch_id)
-            task = _after(self.read, write_sinks(self.sinks.writers, batch_id, self.slots))
+            uids = [s.uid for s in self.sinks.sinks]
+            task = _after(self.read, write_sinks(self.sinks.writers, batch_id, self.slots, uids, self.counters.add))
             reports = [tuple(row) for row in frame.mapInArrow(task, SINK_SCHEMA).collect()]
             self.sinks.commit(reports, batch_id)
         except StateplanError as error:
@@ -239,24 +251,39 @@ class _Run:
         except OSError as cause:
             self.failure = RunError("RUN030", f"a sink cannot write: {cause}", expected="a folder that can be written")
             raise
+        record = self.metrics.end(batch_id)
         self.batch = batch_id
-        self.batch_seconds = time.monotonic() - started
-        self.losses.tell(self.counters.value)
+        self.batch_seconds = record.ms / 1000
+        self.losses.tell(self.counters.total)
 
     def progress(self) -> Progress:
-        operators = {uid: dict(figures) for uid, figures in self.counters.value.items()}
+        operators = {uid: dict(figures) for uid, figures in self.counters.total.items()}
+        running = self.metrics.running
+        if running is not None:
+            for uid, figures in self.counters.current(running[0]).items():
+                add_figures(operators.setdefault(uid, {}), figures)
         names = {s.uid for s in self.job.sources}
         return Progress(
             self.batch,
             int(sum(f.get("rows_in", 0) for uid, f in operators.items() if uid in names)),
             sum(w.rows for w in self.sinks.written),
-            time.monotonic() - self.started,
+            time.monotonic() - self.began,
             operators,
             {s.name: w.rows for s, w in zip(self.sinks.sinks, self.sinks.written, strict=True)},
             self.batch_seconds,
         )
 
+    def started(self, query: StreamingQuery) -> StreamingQuery:
+        """``query`` runs from now on."""
+        self.query = query
+        self.metrics.identify(str(query.id))
+        return query
+
+    def settle(self) -> None:
+        self.metrics.settle(self.query)
+
     def close(self) -> None:
+        self.metrics.close(self.query)
         shutil.rmtree(self.cache_folder, ignore_errors=True)
         self.checkpoint.close()
 
@@ -298,7 +325,8 @@ def execute(
         checkpoint.adopt()
         ttls.settle()
         spark = session(options)
-        run = _Run(spark, job, checkpoint, ttls, sinks, console)
+        info = job_info(graph, job, options, checkpoint.next_batch())
+        run = _Run(spark, job, checkpoint, ttls, sinks, console, info)
         if console is not None and checkpoint.lock is not None and not checkpoint.lock.real:
             console(f"the file system of {checkpoint.folder} has no locks: a second job on it would not be refused")
         if checkpoint.resumed and console is not None:
@@ -321,8 +349,8 @@ def execute(
             if name:
                 writer = writer.queryName(name)
             if bounded:
-                return _start(writer.trigger(availableNow=True))
-            return _start(writer.trigger(processingTime=f"{sources.trigger_interval()} milliseconds"))
+                return going.started(_start(writer.trigger(availableNow=True)))
+            return going.started(_start(writer.trigger(processingTime=f"{sources.trigger_interval()} milliseconds")))
 
         def end() -> StreamingQuery | None:
             if going.batch < 0 and sources.closed:

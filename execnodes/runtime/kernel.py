@@ -86,12 +86,14 @@ class Step:
         upserts: per state table, rows to write: all columns of its schema and ``@t``; None for nothing.
         deletes: per state table, identity columns of rows to remove; None for nothing. A row is never in both.
         missed: retractions that found nothing, because the state of their row had expired.
+        late: rows that were dropped because they came after the watermark.
     """
 
     output: pl.DataFrame
     upserts: list[pl.DataFrame | None]
     deletes: list[pl.DataFrame | None]
     missed: int = 0
+    late: int = 0
 
 
 @runtime_checkable

@@ -32,6 +32,7 @@ __all__ = [
     "due_merge",
     "due_rows",
     "encode_frame",
+    "expired_rows",
     "lookup",
     "merge_runs",
     "state_schema",
@@ -138,6 +139,13 @@ def _live(frame: pl.DataFrame, now: int, ttl: int) -> pl.DataFrame:
         fresh = frame[ACCESS_TIME] > now - ttl
         keep = fresh if keep is None else keep & fresh
     return frame if keep is None or keep.all() else frame.filter(keep)
+
+
+def expired_rows(runs: Sequence[pl.DataFrame], now: int, ttl: int) -> int:
+    """How many rows of ``runs`` have expired; those that only say that a row is gone do not count."""
+    if ttl <= 0:
+        return 0
+    return sum(int(((run[ACCESS_TIME] <= now - ttl) & ~run[TOMBSTONE]).sum()) for run in runs)
 
 
 def lookup(table: StateTable, runs: Sequence[pl.DataFrame], keys: pl.DataFrame, now: int, ttl: int) -> pl.DataFrame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -16,7 +17,7 @@ from execnodes.connectors.partitions import Partitioner
 from execnodes.runtime.exchange import decode
 from execnodes.runtime.hashing import slot_label
 from execnodes.runtime.jobgraph import SinkSpec
-from execnodes.runtime.worker import coded
+from execnodes.runtime.worker import Count, coded
 
 __all__ = ["SINK_SCHEMA", "SinkDriver", "Written", "write_sinks"]
 
@@ -140,21 +141,29 @@ def make_writer(sink: SinkSpec) -> SinkWriter:
 
 
 def write_sinks(
-    writers: tuple[SinkWriter, ...], batch_id: int, slots: Sequence[int]
+    writers: tuple[SinkWriter, ...],
+    batch_id: int,
+    slots: Sequence[int],
+    uids: Sequence[str] = (),
+    count: Count | None = None,
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function for ``mapInArrow`` over the final blobs of micro-batch ``batch_id``; ``slots`` are the sinks'."""
+    """A function for ``mapInArrow`` over the final blobs of micro-batch ``batch_id``; ``slots`` are the sinks', and
+    so are ``uids``, under which ``count`` counts."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         labels = {slot_label(slot): i for i, slot in enumerate(slots)}
 
         @coded
         def rows() -> Iterator[tuple[int, str, int, bytes]]:
+            out: list[tuple[int, str, int, bytes]] = []
             blobs = sorted(
                 (blob for batch in batches for blob in batch.to_pylist()), key=lambda b: (b["slot"], b["seq"])
             )
             for label, group in groupby(blobs, key=lambda b: b["slot"]):
                 number = labels[label]
                 writer = writers[number]
+                started = time.perf_counter()
+                size = 0
                 mine = list(group)
                 if not writer.ordered:
                     mine = [_merged(mine)]
@@ -165,7 +174,12 @@ def write_sinks(
                         data = writer.write(
                             decode(blob["data"] if isinstance(blob["data"], list) else [blob["data"]]), batch_id, part
                         )
-                    yield number, blob["seq"], blob["rows"], data
+                        size += len(blob["data"]) if isinstance(blob["data"], bytes) else sum(map(len, blob["data"]))
+                    out.append((number, blob["seq"], blob["rows"], data))
+                if count:
+                    spent = 1000 * (time.perf_counter() - started)
+                    count(uids[number], {"bytes_in": size, "sink_ms": spent, "busy_ms": spent})
+            yield from out
 
         done = list(rows())
         if done:

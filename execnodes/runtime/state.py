@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time as clock
 import uuid
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, field
 from typing import Protocol
@@ -22,6 +24,7 @@ from execnodes.runtime.runs import (
     due_merge,
     due_rows,
     encode_frame,
+    expired_rows,
     lookup,
     merge_runs,
     newest_access,
@@ -85,8 +88,14 @@ class StepStats:
         rows_change: rows in all runs after the step minus before it (versions and tombstones included).
         merged_rows: rows read by merges.
         expired_runs: runs dropped whole because all their rows had expired.
+        expired_rows: per state entry, rows removed because they had expired, older versions included.
         missed: retractions that found nothing.
+        late: rows that were dropped because they came after the watermark.
         rows: per state table, rows in all its runs after the step (versions and tombstones included).
+        growth: per state entry, by how much rows, bytes and number of its runs have grown.
+        loads: runs read.
+        cache_misses: of these, from the store.
+        lookup_ms, kernel_ms, write_ms: where the time went.
     """
 
     bytes_written: int = 0
@@ -94,8 +103,16 @@ class StepStats:
     rows_change: int = 0
     merged_rows: int = 0
     expired_runs: int = 0
+    expired_rows: Counter[int] = field(default_factory=Counter)
     missed: int = 0
+    late: int = 0
     rows: dict[str, int] = field(default_factory=dict)
+    growth: dict[int, tuple[int, int, int]] = field(default_factory=dict)
+    loads: int = 0
+    cache_misses: int = 0
+    lookup_ms: float = 0.0
+    kernel_ms: float = 0.0
+    write_ms: float = 0.0
 
 
 class KeyedState:
@@ -131,6 +148,7 @@ class KeyedState:
         self._found = version
         self.time = EventTime()
         self._runs = self._read_manifest()
+        self._before = self._sizes()
         self._changed = False
         self.stats = StepStats()
         if self._found != version:
@@ -186,6 +204,7 @@ class KeyedState:
         """The columns of a run, whatever they are."""
 
         def fetch() -> bytes:
+            self.stats.cache_misses += 1
             parts = []
             for n in range(info.chunks):
                 part = self._store.get(f"{info.id}/{n}")
@@ -206,6 +225,7 @@ class KeyedState:
                 )
             return data
 
+        self.stats.loads += 1
         try:
             return self._cache.load(info.id, fetch)
         except (pl.exceptions.PolarsError, OSError, ValueError) as cause:
@@ -235,6 +255,7 @@ class KeyedState:
             if kept:
                 for info in infos[:kept]:
                     self._drop(info)
+                    self.stats.expired_rows[table.slot] += info.rows
                 self.stats.expired_runs += kept
                 self._runs[table.name] = infos = infos[kept:]
                 self._changed = True
@@ -261,7 +282,10 @@ class KeyedState:
         if start is not None:
             old = infos[start:]
             self.stats.merged_rows += sum(i.rows for i in old) + fresh.height
-            fresh = merge_runs(table, [*(self._load(table, i) for i in old), fresh], now, ttl, oldest=start == 0)
+            runs = [*(self._load(table, i) for i in old), fresh]
+            if start == 0:
+                self.stats.expired_rows[table.slot] += expired_rows(runs, now, ttl)
+            fresh = merge_runs(table, runs, now, ttl, oldest=start == 0)
             for info in old:
                 self._drop(info)
             del infos[start:]
@@ -292,20 +316,27 @@ class KeyedState:
         time = watermark or Watermark()
         timed = isinstance(kernel, EventTimeKernel)
         lifetimes = [config.ttl for config in ttl_configs(ttl)]
+        started = clock.perf_counter()
         state = fetch_state(
             kernel,
             inputs,
             lambda t, keys: self.lookup(t, keys, now, lifetimes[t.slot]),
             (lambda t: self.due(t, time.now, now, lifetimes[t.slot])) if timed and time.now > time.before else None,
         )
+        found = clock.perf_counter()
         if isinstance(kernel, EventTimeKernel):
             result = kernel.advance(inputs, state, now, lifetimes, time)
         else:
             result = kernel.process(inputs, state, now, lifetimes)
+        computed = clock.perf_counter()
         self.stats.missed += result.missed
+        self.stats.late += result.late
         for table, upserts, deletes in zip(tables, result.upserts, result.deletes, strict=True):
             self.write(table, upserts, deletes, now, lifetimes[table.slot])
         self.flush()
+        self.stats.lookup_ms += 1000 * (found - started)
+        self.stats.kernel_ms += 1000 * (computed - found)
+        self.stats.write_ms += 1000 * (clock.perf_counter() - computed)
         return result.output
 
     def touch_time(self) -> None:
@@ -324,6 +355,21 @@ class KeyedState:
             self._store.set_manifest(json.dumps(data, separators=(",", ":")))
             self._changed = False
         self.stats.rows = {name: sum(i.rows for i in infos) for name, infos in self._runs.items()}
+        sizes = self._sizes()
+        self.stats.growth = {
+            slot: (after[0] - before[0], after[1] - before[1], after[2] - before[2])
+            for slot, after in sizes.items()
+            if after != (before := self._before.get(slot, (0, 0, 0)))
+        }
+
+    def _sizes(self) -> dict[int, tuple[int, int, int]]:
+        """Per state entry, rows, bytes and number of its runs."""
+        sizes: dict[int, tuple[int, int, int]] = {}
+        for table in self._tables:
+            rows, size, runs = sizes.get(table.slot, (0, 0, 0))
+            infos = self._runs[table.name]
+            sizes[table.slot] = rows + sum(i.rows for i in infos), size + sum(i.size for i in infos), runs + len(infos)
+        return sizes
 
     def _put(self, frame: pl.DataFrame) -> RunInfo:
         data = encode_frame(frame)

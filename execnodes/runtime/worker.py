@@ -9,25 +9,29 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, ParamSpec, TypeVar
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from execnodes.changelog import KIND, RowKind
 from execnodes.errors import StateplanError
 from execnodes.runtime.cache import RunCache
 from execnodes.runtime.exchange import decode, encode, split
 from execnodes.runtime.hashing import slot_label
 from execnodes.runtime.jobgraph import JobGraph, OperatorSpec, Pipeline, ToOperator, ToSink, targets
 from execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, EventTimeKernel, Watermark
-from execnodes.runtime.state import KeyedState, RunStore
+from execnodes.runtime.state import KeyedState, RunStore, StepStats
 from execnodes.runtime.watermarks import MARK, Mark, decode_mark, encode_mark
 
 __all__ = [
     "Blob",
     "Clock",
+    "Count",
     "WorkerError",
     "blob_batch",
     "closing_marks",
     "coded",
+    "count_rows",
     "deliver",
     "read_source",
     "run_operator",
@@ -74,19 +78,37 @@ def coded(function: Callable[P, Iterator[T]]) -> Callable[P, Iterator[T]]:
     return run
 
 
+_KINDS = tuple(kind.short for kind in RowKind)
+
+
+def count_rows(figures: dict[str, float], name: str, frame: pl.DataFrame) -> None:
+    """Adds the rows of a frame of changes to the figures ``name.<row kind>``."""
+    if frame.height == 0:
+        return
+    if KIND not in frame.columns:
+        counts = [frame.height]
+    else:
+        counts = np.bincount(frame[KIND].to_numpy(), minlength=len(_KINDS)).tolist()
+    for kind, count in zip(_KINDS, counts, strict=False):
+        if count:
+            figures[f"{name}.{kind}"] = figures.get(f"{name}.{kind}", 0) + count
+
+
 @dataclass
 class Clock:
-    """Event time in a task: the watermarks it makes, and the one that its rows see.
+    """Event time in a task: the watermarks it makes, and the one that its rows see; and what it delivers to sinks.
 
     Attributes:
         watermark: how far event time has come where the rows come from; None before the first watermark.
         marks: the largest watermark made for each channel of an operator.
         made: per place in a pipeline that makes watermarks, the largest one so far.
+        delivered: per sink, figures of the rows that go there.
     """
 
     watermark: int | None = None
     marks: dict[Mark, int] = field(default_factory=dict)
     made: dict[int, int] = field(default_factory=dict)
+    delivered: dict[int, dict[str, float]] = field(default_factory=dict)
 
     def take(self, pipeline: Pipeline, place: int, value: int | None) -> None:
         """Notes a watermark made in ``pipeline``, for all it leads to."""
@@ -126,6 +148,7 @@ def deliver(
                 yield Blob(label, output.input, seq, now, rows.height, encode(rows))
         elif isinstance(output, ToSink):
             data = b"" if output.count_only else encode(frame)
+            count_rows(clock.delivered.setdefault(output.sink, {}), "rows_in.0", frame)
             yield Blob(slot_label(graph.sink_slot(output.sink)), 0, seq, now, frame.height, data)
         else:
             yield from deliver(graph, output, frame, now, seq, replace(clock, watermark=seen))
@@ -194,24 +217,33 @@ def read_source(
 
     @coded
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = 0
-        started = time.perf_counter()
+        figures: dict[str, float] = dict.fromkeys(("rows_in", "bytes_out", "read_ms", "deliver_ms"), 0)
         clock, now, splits = Clock(), 0, 0
         for batch in batches:
             for part in source.reader.splits(batch):
                 splits += 1
                 now = max(now, part["now"])
+                started = time.perf_counter()
                 for n, frame in enumerate(source.reader.read(part)):
-                    rows += frame.height
+                    read = time.perf_counter()
+                    figures["rows_in"] += frame.height
+                    count_rows(figures, "rows_out", frame)
                     blobs = list(deliver(graph, source.pipeline, frame, part["now"], f"{part['seq']}\0{n:08d}", clock))
-                    if blobs:
-                        yield blob_batch(blobs)
+                    out = blob_batch(blobs) if blobs else None
+                    figures["bytes_out"] += sum(len(b.data) for b in blobs)
+                    figures["read_ms"] += 1000 * (read - started)
+                    figures["deliver_ms"] += 1000 * (time.perf_counter() - read)
+                    if out is not None:
+                        yield out
+                    started = time.perf_counter()
         if clock.marks:
             yield blob_batch(list(send_marks(graph, clock.marks, now)))
         if touch and splits:
             yield blob_batch(list(touches(graph, now)))
-        if count and rows:
-            count(source.uid, {"rows_in": rows, "seconds": time.perf_counter() - started})
+        if count and splits:
+            figures["rows_out"] = figures["rows_in"]
+            made = max(clock.made.values(), default=NO_WATERMARK)
+            _count_all(count, graph, source.uid, figures, clock, now, made)
 
     return run
 
@@ -221,13 +253,14 @@ def run_operator(
 ) -> Iterator[Blob]:
     """One micro-batch of one key group of a stateful operator."""
     spec: OperatorSpec = graph.operators[operator]
-    started = time.perf_counter()
+    began = time.perf_counter()
     blobs.sort(key=lambda b: b.seq)
     now = max(b.now for b in blobs)
     inputs = []
     for number in range(spec.inputs):
         mine = [b.data for b in blobs if b.input == number and b.rows >= 0]
         inputs.append(decode(mine) if mine else pl.DataFrame(schema=spec.input_schemas[number]))
+    figures: dict[str, float] = {"decode_ms": 1000 * (time.perf_counter() - began)}
     place = f"{spec.name}, key group {group}"
     state = KeyedState(store, cache, spec.kernel.tables, place, spec.version, spec.rewrite)
     watermark = Watermark()
@@ -243,23 +276,58 @@ def run_operator(
         output = pl.DataFrame()
         state.flush()
     clock = Clock(None if watermark.before == NO_WATERMARK else watermark.before)
-    yield from deliver(graph, spec.pipeline, output, now, f"{operator:04d}\0{group:06d}", clock)
+    stepped = time.perf_counter()
+    out = list(deliver(graph, spec.pipeline, output, now, f"{operator:04d}\0{group:06d}", clock))
+    figures["deliver_ms"] = 1000 * (time.perf_counter() - stepped)
+    yield from out
     if spec.event_time:
         yield from send_marks(graph, _passed_on(spec, group, watermark, clock), now)
     if count:
-        count(
-            spec.uid,
-            {
-                "rows_in": sum(f.height for f in inputs),
-                "rows_out": output.height,
-                "state_bytes_written": state.stats.bytes_written,
-                "state_bytes": state.stats.bytes_written - state.stats.bytes_dropped,
-                "state_rows": state.stats.rows_change,
-                "state_rows_merged": state.stats.merged_rows,
-                "retractions_missed": state.stats.missed,
-                "seconds": time.perf_counter() - started,
-            },
-        )
+        for number, frame in enumerate(inputs):
+            count_rows(figures, f"rows_in.{number}", frame)
+        figures["rows_in"] = sum(f.height for f in inputs)
+        figures["rows_out"] = output.height
+        count_rows(figures, "rows_out", output)
+        figures["bytes_in"] = sum(len(b.data) for b in blobs)
+        figures["bytes_out"] = sum(len(b.data) for b in out)
+        figures |= _state_figures(state.stats)
+        _count_all(count, graph, spec.uid, figures, clock, now, watermark.now)
+
+
+def _state_figures(stats: StepStats) -> dict[str, float]:
+    """What a step did to the state, in figures."""
+    figures: dict[str, float] = {
+        "lookup_ms": stats.lookup_ms,
+        "kernel_ms": stats.kernel_ms,
+        "write_ms": stats.write_ms,
+        "state_bytes_written": stats.bytes_written,
+        "state_bytes": stats.bytes_written - stats.bytes_dropped,
+        "state_rows": stats.rows_change,
+        "state_rows_merged": stats.merged_rows,
+        "expired_rows": sum(stats.expired_rows.values()),
+        "retractions_missed": stats.missed,
+        "late_rows": stats.late,
+        "cache_hits": stats.loads - stats.cache_misses,
+        "cache_misses": stats.cache_misses,
+    }
+    for slot, rows in stats.expired_rows.items():
+        figures[f"expired_rows.{slot}"] = rows
+    for slot, (rows, size, runs) in stats.growth.items():
+        figures |= {f"state_rows.{slot}": rows, f"state_bytes.{slot}": size, f"state_runs.{slot}": runs}
+    return figures
+
+
+def _count_all(
+    count: Count, graph: JobGraph, uid: str, figures: dict[str, float], clock: Clock, now: int, watermark: int
+) -> None:
+    """Counts the figures of a source or an operator, and those of the sinks that got rows from it."""
+    figures["busy_ms"] = sum(ms for name, ms in figures.items() if name.endswith("_ms"))
+    figures["now_ms"] = now
+    if watermark != NO_WATERMARK:
+        figures["watermark_ms"] = watermark
+    count(uid, figures)
+    for sink, delivered in clock.delivered.items():
+        count(graph.sinks[sink].uid, {"rows_in": sum(delivered.values()), **delivered})
 
 
 def _passed_on(spec: OperatorSpec, group: int, watermark: Watermark, clock: Clock) -> dict[Mark, int]:

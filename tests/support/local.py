@@ -12,6 +12,7 @@ from execnodes.connectors.print import format_rows
 from execnodes.runtime.cache import RunCache
 from execnodes.runtime.exchange import decode
 from execnodes.runtime.jobgraph import JobGraph
+from execnodes.runtime.metrics import Figures, add_figures
 from execnodes.runtime.state import MemoryRunStore
 from execnodes.runtime.worker import Blob, Clock, closing_marks, deliver, run_operator, send_marks, touches, unslot
 
@@ -19,10 +20,11 @@ __all__ = ["LocalRun", "fold", "printed", "upsert_fold"]
 
 
 class LocalRun:
-    """A job graph with its state. One :meth:`batch` is one micro-batch."""
+    """A job graph with its state. One :meth:`batch` is one micro-batch; its figures are in ``figures``."""
 
     def __init__(self, graph: JobGraph) -> None:
         self.graph = graph
+        self.figures: Figures = {}
         self.cache = RunCache(None)
         self.stores: dict[int, MemoryRunStore] = defaultdict(MemoryRunStore)
         self.slots = unslot(graph)
@@ -33,12 +35,16 @@ class LocalRun:
         other.stores = self.stores
         return other
 
+    def _count(self, uid: str, figures: dict[str, float]) -> None:
+        add_figures(self.figures.setdefault(uid, {}), figures)
+
     def batch(self, rows: dict[int, Iterable[pl.DataFrame]], now: int) -> list[list[pl.DataFrame]]:
         """Per sink, the frames that a micro-batch delivers.
 
         Args:
             rows: source number -> frames of changes.
         """
+        self.figures = {}
         blobs: list[Blob] = []
         for source, frames in sorted(rows.items()):
             clock = Clock()
@@ -65,7 +71,8 @@ class LocalRun:
                 else:
                     later.append(blob)
             for slot, received in sorted(mine.items()):
-                later.extend(run_operator(self.graph, *self.slots[slot], received, self.stores[slot], self.cache, None))
+                store = self.stores[slot]
+                later.extend(run_operator(self.graph, *self.slots[slot], received, store, self.cache, self._count))
             blobs = later
         out: list[list[pl.DataFrame]] = [[] for _ in self.graph.sinks]
         labels = {label: i for i, label in enumerate(_sink_labels(self.graph))}

@@ -188,4 +188,5 @@ class RowtimeFirstRowKernel(_ByRowtime, EventTimeBase):
                 stamped(narrow(rows[out], self._key_columns), now) if len(out) else None,
             ],
             [narrow(waiting, self._key_columns)[gone] if len(gone) else None, None],
+            late=inputs[0].height - frame.height,
         )

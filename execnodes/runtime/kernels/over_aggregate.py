@@ -290,6 +290,7 @@ class RowtimeOverKernel(OverKernel, EventTimeBase):
                 known[list(self._keys) or [ACCESS_TIME]][touched.place[gone]] if len(gone) else None,
                 *others[1],
             ],
+            late=frame.height - len(in_time),
         )
 
     @cached_property

@@ -114,4 +114,5 @@ class RowtimeSortKernel(EventTimeBase):
             stamped(pl.DataFrame({_LAST: [number + frame.height]}), now) if frame.height else None,
         ]
         deletes = waiting[[_NUMBER]] if waiting.height else None
-        return Step(in_order(out[frame.columns], self.order), upserts, [deletes, None, None])
+        late = frame.height - fresh.height
+        return Step(in_order(out[frame.columns], self.order), upserts, [deletes, None, None], late=late)

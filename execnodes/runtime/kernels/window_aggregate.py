@@ -149,7 +149,7 @@ class WindowAggregateKernel(EventTimeBase):
                 upserts[place] = self._alive(upserts[place], key_frame, stays)
                 deletes[place] = _together(deletes[place], dead)
                 place += 1
-        return Step(output, upserts, deletes, missed)
+        return Step(output, upserts, deletes, missed, inputs[0].height - frame.height)
 
     def _in_time(self, frame: pl.DataFrame, before: int) -> pl.DataFrame:
         """The rows that are not late."""

@@ -102,10 +102,11 @@ class WindowJoinKernel(EventTimeBase):
         sides: list[pl.DataFrame] = []
         upserts: list[pl.DataFrame | None] = []
         deletes: list[pl.DataFrame | None] = []
-        arrived = 0
+        arrived = late = 0
         for side, frame in enumerate(inputs):
             fresh = self._arrived(side, frame, first + arrived, watermark.before)
             arrived += frame.height
+            late += frame.height - fresh.height
             due = fresh[_DUE].to_numpy() <= reached
             stays = fresh.filter(~due)
             waited = state[side].filter(pl.col(_DUE) <= reached)
@@ -114,7 +115,8 @@ class WindowJoinKernel(EventTimeBase):
             deletes.append(waited[[_NUMBER]] if waited.height else None)
         number = pl.DataFrame({_NUMBER: [first + arrived]}, schema={_NUMBER: pl.Int64()})
         output = self._output(sides[0], sides[1], now)
-        return Step(output, [*upserts, stamped(number, now) if arrived else None], [*deletes, None])
+        upserts.append(stamped(number, now) if arrived else None)
+        return Step(output, upserts, [*deletes, None], late=late)
 
     def _arrived(self, side: int, frame: pl.DataFrame, number: int, before: int) -> pl.DataFrame:
         """The rows that are not late, with the columns of the state."""

@@ -1,0 +1,141 @@
+"""The driver's part of the figures: one record per micro-batch, kept in the checkpoint and in memory."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from execnodes.graph import ExecGraph
+from execnodes.runtime.checkpoint import Checkpoint
+from execnodes.runtime.counters import Counters
+from execnodes.runtime.jobgraph import JobGraph
+from execnodes.runtime.metrics import BatchMetrics, JobInfo, OperatorInfo, StateSize, StateTotals
+from execnodes.runtime.metrics_log import FOLDER, MetricsLog, last_record, read_job
+
+__all__ = ["RECENT", "JobMetrics", "job_info"]
+
+RECENT = 1000
+"""So many records a running job keeps in memory."""
+
+
+def job_info(graph: ExecGraph, job: JobGraph, options: Mapping[str, str], first_batch: int) -> JobInfo:
+    """What the records of a job that begins now are about; its id is not known yet.
+
+    Args:
+        graph, job: the plan, and what it was translated to.
+        options: of the session.
+        first_batch: the first micro-batch of the run.
+    """
+    operators = [OperatorInfo(s.uid, s.node, "source", f"{s.name}[{s.node}]") for s in job.sources]
+    for number, spec in enumerate(job.operators):
+        count = max((t.slot + 1 for t in spec.kernel.tables), default=0)
+        names = graph.node(spec.node).state_names
+        states = (*names, *(f"state-{i}" for i in range(len(names), count)))[:count]
+        operators.append(OperatorInfo(spec.uid, spec.node, "operator", spec.name, states, job.slot(number, 0)))
+    operators += [OperatorInfo(s.uid, s.node, "sink", f"{s.name}[{s.node}]") for s in job.sinks]
+    name = options.get("pipeline.name") or "insert-into_" + ",".join(s.name for s in job.sinks)
+    parallelism = int(options.get("parallelism.default", "2"))
+    started = time.time_ns() // 1_000_000
+    return JobInfo("", name, started, first_batch, tuple(sorted(operators, key=lambda o: o.id)), parallelism)
+
+
+class JobMetrics:
+    """Makes the record of every micro-batch of a run.
+
+    Nothing here makes a job fail: records that cannot be written are missing.
+
+    Args:
+        info: what the records are about.
+        counters: what workers add to.
+        checkpoint: keeps the records, unless it is a temporary one.
+        console: is told, once, when they cannot be written.
+    """
+
+    def __init__(
+        self, info: JobInfo, counters: Counters, checkpoint: Checkpoint, console: Callable[[str], None] | None
+    ) -> None:
+        self.info = info
+        self.counters = counters
+        self.recent: deque[BatchMetrics] = deque(maxlen=RECENT)
+        self.running: tuple[int, int, float] | None = None
+        self._console = console
+        self._lock = threading.RLock()
+        self._log: MetricsLog | None = None
+        states = {o.uid: len(o.states) for o in info.operators if o.kind == "operator"}
+        base: Mapping[str, StateSize] | None = {}
+        if not checkpoint.temporary:
+            base = self._base(checkpoint)
+            self._log = MetricsLog(checkpoint.folder / FOLDER)
+        self._totals = StateTotals(states, base)
+        self._unsettled: BatchMetrics | None = None
+
+    def _base(self, checkpoint: Checkpoint) -> Mapping[str, StateSize] | None:
+        """The state that the run finds; None when the records do not say."""
+        if self.info.first_batch == 0:
+            return {}
+        before = last_record(checkpoint.folder, self.info.first_batch)
+        if before is None or before.batch != self.info.first_batch - 1:
+            return None
+        kept = self.info.same_state(read_job(checkpoint.folder))
+        return {uid: before.state[uid] for uid in kept if uid in before.state}
+
+    def identify(self, job_id: str) -> None:
+        """The query has begun; ``job_id`` is Spark's id of it."""
+        self.info = replace(self.info, job_id=job_id)
+        self._write(lambda log: log.begin(self.info))
+
+    def begin(self, batch: int, query: Any) -> None:
+        """Micro-batch ``batch`` begins; of the one before, ``query`` knows Spark's phases."""
+        self.settle(query)
+        self.counters.begin()
+        self.running = (batch, time.time_ns() // 1_000_000, time.perf_counter())
+
+    def end(self, batch: int) -> BatchMetrics:
+        """The sinks of micro-batch ``batch`` have been committed."""
+        assert self.running is not None
+        _, started, began = self.running
+        operators = self.counters.end(batch)
+        self._totals.take(operators)
+        now = max((int(f.pop("now_ms")) for f in operators.values() if "now_ms" in f), default=started)
+        marks = {uid: int(f.pop("watermark_ms")) for uid, f in operators.items() if "watermark_ms" in f}
+        ms = 1000 * (time.perf_counter() - began)
+        record = BatchMetrics(batch, now, started, ms, operators, self._totals.sizes(), marks)
+        self.recent.append(record)
+        self.running = None
+        self._unsettled = record
+        self._write(lambda log: log.append(record))
+        return record
+
+    def settle(self, query: Any) -> None:
+        """Adds Spark's phases to the last record, once Spark knows them."""
+        with self._lock:
+            record = self._unsettled
+            progress = None if record is None or query is None else query.lastProgress
+            if record is None or progress is None or progress.batchId < record.batch:
+                return
+            self._unsettled = None
+            if progress.batchId == record.batch:
+                record.spark = {name: float(ms) for name, ms in progress.durationMs.items()}
+                self._write(lambda log: log.annotate(record.batch, record.spark))
+
+    def _write(self, write: Callable[[MetricsLog], None]) -> None:
+        with self._lock:
+            if self._log is None:
+                return
+            try:
+                write(self._log)
+            except OSError as cause:
+                self._log = None
+                if self._console is not None:
+                    self._console(f"the figures of this run are no longer kept: {cause}")
+
+    def close(self, query: Any) -> None:
+        """The run has ended; ``query`` is its last one."""
+        with contextlib.suppress(Exception):  # of a query that failed nothing more is known
+            self.settle(query)
+        self._log = None
