@@ -55,7 +55,8 @@ _ROWS: tuple[Option, ...] = (
            "fits. Each one includes those before it.", default="none", values=("none", "rewrite", "reset", "unknown")),
     Option("execution.checkpointing.interval", _DURATION, "Time between two micro-batches of an unbounded query.",
            minimum=1),
-    Option("parallelism.default", _INTEGER, "Number of partitions that operators run in.", minimum=1),
+    Option("parallelism.default", _INTEGER, "Number of partitions that operators run in. On a checkpoint another "
+           "number rescales its state; without one it keeps the number it has.", minimum=1),
     Option("pipeline.max-parallelism", _INTEGER, "Number of key groups that keyed state is split into; fixed for the "
            "life of a checkpoint.", minimum=1),
     Option("pipeline.name", _STRING, "The name of the query."),

@@ -23,6 +23,15 @@ from execnodes.runtime.jobgraph import JobGraph
 from execnodes.runtime.layout import Continuation, Layout, first_format, laid_out
 from execnodes.runtime.live_ttl import LiveTtls
 from execnodes.runtime.locks import WRITER_LOCK, WriterLock
+from execnodes.runtime.rescale import (
+    PARALLELISM,
+    Rescale,
+    check_parallelism,
+    last_batch,
+    last_of_job,
+    planned,
+    wanted_parallelism,
+)
 from execnodes.runtime.scratch import scratch
 
 __all__ = ["Checkpoint", "Continuation", "RestartCheck", "default_key_groups"]
@@ -64,6 +73,8 @@ class Checkpoint:
         layouts: what the checkpoint holds, the layout of its plan first; empty before the first run, None for a
             checkpoint of the first format, which has none.
         continuation: how the plan goes on from the one before; None without one.
+        parallelism: that the job runs with, where the checkpoint or the user says; the state has it after ``rescale``.
+        rescale: what brings the state to that parallelism; None when it has it.
     """
 
     folder: Path
@@ -76,6 +87,8 @@ class Checkpoint:
     layouts: tuple[Layout, ...] | None = ()
     continuation: Continuation | None = None
     layout: Layout | None = None
+    parallelism: int | None = None
+    rescale: Rescale | None = None
     lock: WriterLock | None = field(default=None, repr=False)
 
     @property
@@ -98,7 +111,7 @@ class Checkpoint:
         Raises:
             CheckpointError: CKPT001, the directory cannot be used; CKPT002, it is not a checkpoint; CKPT003, it was
                 written by another plan (from ``check``); CKPT004, another number of key groups; CKPT005, damaged;
-                CKPT030, another query writes to it.
+                CKPT030, another query writes to it; CKPT050, fewer key groups than the parallelism.
         """
         given = options.get("execution.checkpointing.dir")
         wanted = int(options.get("pipeline.max-parallelism") or 0)
@@ -120,6 +133,7 @@ class Checkpoint:
                     expected="a directory that can be written",
                 ) from cause
             if new:
+                check_parallelism(options, groups, resumed=False)
                 fresh = Checkpoint(folder, uuid.uuid4().hex[:12], _now(), groups, not given, False, plan_text)
                 fresh.lock = lock
                 fresh._write_facts(())
@@ -134,13 +148,28 @@ class Checkpoint:
                     expected=f"{known.key_groups}, for the whole life of the state",
                     hint="remove the option",
                 )
+            check_parallelism(options, known.key_groups, resumed=True)
             known.lock = lock
             known.continuation = known._go_on(graph, check)  # noqa: SLF001 - of the same class
+            known._scale(wanted_parallelism(options))  # noqa: SLF001
             return known
         except BaseException:
             if lock is not None:
                 lock.release()
             raise
+
+    def settings(self, options: Mapping[str, str]) -> dict[str, str]:
+        """The session options with the parallelism that the job runs with: without one, that of the checkpoint."""
+        return {**({PARALLELISM: str(self.parallelism)} if self.parallelism else {}), **options}
+
+    def _scale(self, wanted: int | None) -> None:
+        spark = Path(self.spark)
+        try:
+            self.parallelism, rescale = planned(spark, wanted)
+        except (OSError, ValueError) as cause:
+            raise _damaged(spark / "offsets", str(cause)) from cause
+        stateful = (spark / "state").exists() if self.layouts is None else any(x.levels for x in self.layouts)
+        self.rescale = rescale if stateful else None
 
     def _go_on(self, graph: ExecGraph, check: RestartCheck) -> Continuation:
         if self.layouts == ():  # no run has come as far as to state
@@ -179,14 +208,15 @@ class Checkpoint:
         return job
 
     def next_batch(self) -> int:
-        """The first micro-batch that has not been committed."""
-        return self._last("commits") + 1
+        """The first micro-batch of the job that will run."""
+        return self._last("commits") + 1 if self.rescale is None else self.rescale.next_batch
+
+    def last_batch(self) -> int:
+        """The last micro-batch of the job that has been committed, -1 for none."""
+        return last_of_job(Path(self.spark))
 
     def _last(self, log: str) -> int:
-        """The last micro-batch in a log of Spark's (``offsets``: begun, ``commits``: done); -1 for none."""
-        folder = self.folder / "spark" / log
-        found = [int(p.name) for p in folder.iterdir() if p.name.isdecimal()] if folder.is_dir() else []
-        return max(found, default=-1)
+        return last_batch(Path(self.spark) / log)
 
     def adopt(self) -> None:
         """From now on the checkpoint is that of the new plan."""

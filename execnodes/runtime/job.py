@@ -17,6 +17,7 @@ from execnodes.runtime.jobgraph import JobGraph, OperatorSpec
 from execnodes.runtime.live_ttl import PROPERTY, LiveTtls
 from execnodes.runtime.metrics import BatchMetrics, JobInfo, add_figures
 from execnodes.runtime.metrics_job import JobMetrics, job_info
+from execnodes.runtime.rescale import repartition, sweep
 from execnodes.runtime.scratch import scratch
 from execnodes.runtime.session import session
 from execnodes.runtime.sinks import SINK_SCHEMA, SinkDriver, write_sinks
@@ -112,7 +113,8 @@ class JobResult:
         deadline = None if timeout is None else time.monotonic() + timeout
         try:
             while True:
-                step = 0.2 if deadline is None else max(0.0, min(0.2, deadline - time.monotonic()))
+                left = 0.2 if deadline is None else deadline - time.monotonic()
+                step = max(0.001, min(0.2, left))  # Spark counts milliseconds, from 1
                 ended = self._await(step)
                 if self._on_progress is not None:
                     self._on_progress(self.progress)
@@ -135,14 +137,11 @@ class JobResult:
         return query is not None
 
     def _await(self, seconds: float) -> bool:
-        from pyspark.errors import StreamingQueryException
-
         try:
-            return bool(self._query.awaitTermination(seconds))
-        except StreamingQueryException as failure:
-            error = self._run.failure or _explain(str(failure))
+            return _ended(self._query, self._run, seconds)
+        except StateplanError:
             self.close()
-            raise error from failure
+            raise
 
     def stop(self) -> None:
         """Stops the job after the micro-batch in hand; the checkpoint stays usable."""
@@ -313,6 +312,7 @@ def execute(
     for ended in [job for job in _jobs.values() if job.has_ended]:
         ended.close()
     checkpoint = Checkpoint.open(options, plan_text, graph, check_restart)
+    options = checkpoint.settings(options)
     run: _Run | None = None
     try:
         job = translate(graph, options, checkpoint.key_groups, job_id=checkpoint.id, started=checkpoint.created)
@@ -334,7 +334,7 @@ def execute(
         going = run
         name = options.get("pipeline.name")
 
-        def start() -> StreamingQuery:
+        def start(pending: bool = False) -> StreamingQuery:
             chain = build(
                 job,
                 going.shipped,
@@ -348,6 +348,8 @@ def execute(
             writer = writer.option("checkpointLocation", checkpoint.spark)
             if name:
                 writer = writer.queryName(name)
+            if pending:
+                return going.started(_start(writer.trigger(once=True)))
             if bounded:
                 return going.started(_start(writer.trigger(availableNow=True)))
             return going.started(_start(writer.trigger(processingTime=f"{sources.trigger_interval()} milliseconds")))
@@ -358,6 +360,12 @@ def execute(
             sources.close()
             return start()
 
+        if checkpoint.rescale is not None:
+            if checkpoint.rescale.pending is not None:
+                _finish(start(pending=True), run)
+            repartition(spark, Path(checkpoint.spark), checkpoint.rescale, console)
+        elif checkpoint.parallelism is not None:
+            sweep(Path(checkpoint.spark), checkpoint.parallelism)
         query = start()
     except BaseException:
         if run is not None:
@@ -368,6 +376,30 @@ def execute(
     result = JobResult(query, run, bounded, on_progress, end if bounded and job.event_time else None)
     _jobs[checkpoint.folder] = result
     return result
+
+
+def _ended(query: StreamingQuery, run: _Run, seconds: float) -> bool:
+    """Whether a query ends within ``seconds``.
+
+    Raises:
+        StateplanError: what made it fail.
+    """
+    from pyspark.errors import StreamingQueryException
+
+    try:
+        return bool(query.awaitTermination(seconds))
+    except StreamingQueryException as failure:
+        raise run.failure or _explain(str(failure)) from failure
+
+
+def _finish(query: StreamingQuery, run: _Run) -> None:
+    """Waits for the end of a query of one micro-batch; stops it when interrupted."""
+    try:
+        while not _ended(query, run, 0.2):
+            pass
+    except KeyboardInterrupt:
+        query.stop()
+        raise
 
 
 def _start(writer: Any) -> StreamingQuery:

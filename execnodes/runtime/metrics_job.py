@@ -79,7 +79,7 @@ class JobMetrics:
         if self.info.first_batch == 0:
             return {}
         before = last_record(checkpoint.folder, self.info.first_batch)
-        if before is None or before.batch != self.info.first_batch - 1:
+        if before is None or before.batch != checkpoint.last_batch():
             return None
         kept = self.info.same_state(read_job(checkpoint.folder))
         return {uid: before.state[uid] for uid in kept if uid in before.state}

@@ -228,9 +228,16 @@ class Sources:
                 self._write_markers(source.marks, [("0-1", 0)])
             if source.connector == "datagen" and source.reader.generator.bounded is not None:  # type: ignore[attr-defined]
                 total = source.reader.generator.bounded  # type: ignore[attr-defined]
-                parts = max(1, min(int(self._options.get("parallelism.default", "2")), total))
-                edges = [total * i // parts for i in range(parts + 1)]
+                made = self._made(source.marks)
+                parts = max(1, min(int(self._options.get("parallelism.default", "2")), total - made))
+                edges = [made + (total - made) * i // parts for i in range(parts + 1)]
                 self._write_markers(source.marks, [(f"{a}-{b}", 0) for a, b in pairwise(edges) if a < b])
+
+    def _made(self, name: str) -> int:
+        """How many rows the ranges stand for whose markers an earlier run wrote, whatever its parallelism was."""
+        folder = self._markers / name
+        names = (p.name for p in folder.iterdir()) if folder.is_dir() else ()
+        return max((int(n.rpartition("-")[2]) for n in names if not n.startswith(".")), default=0)
 
     def _instants(self) -> list[int]:
         """The distinct instants of all replay tables, ascending."""
