@@ -15,6 +15,8 @@ from pathlib import Path
 import polars as pl
 import pyarrow as pa
 
+from execnodes.runtime.runs import Rows
+
 __all__ = ["RunCache"]
 
 _OPEN_RUNS = 4096
@@ -29,24 +31,24 @@ class RunCache:
 
     def __init__(self, folder: str | None) -> None:
         self._folder = Path(folder) if folder else None
-        self._open: OrderedDict[str, pl.DataFrame] = OrderedDict()
+        self._open: OrderedDict[str, Rows] = OrderedDict()
 
     def _path(self, run: str) -> Path | None:
         return self._folder / f"{run}.arrow" if self._folder else None
 
-    def load(self, run: str, fetch: Callable[[], bytes]) -> pl.DataFrame:
+    def load(self, run: str, fetch: Callable[[], bytes]) -> Rows:
         """The run with id ``run``: from this process, else from local disk, else from ``fetch``."""
-        frame = self._open.get(run)
-        if frame is not None:
+        rows = self._open.get(run)
+        if rows is not None:
             self._open.move_to_end(run)
-            return frame
+            return rows
         path = self._path(run)
         if path is not None:
             with contextlib.suppress(OSError, ValueError):
                 return self._remember(run, _map(path))
         return self.add(run, fetch())
 
-    def add(self, run: str, data: bytes) -> pl.DataFrame:
+    def add(self, run: str, data: bytes) -> Rows:
         """Keeps the serialized run ``data`` and gives it decoded."""
         path = self._path(run)
         if path is not None:
@@ -59,11 +61,11 @@ class RunCache:
                 temporary.unlink(missing_ok=True)
         return self._remember(run, _decode(pa.py_buffer(data)))
 
-    def _remember(self, run: str, frame: pl.DataFrame) -> pl.DataFrame:
-        self._open[run] = frame
+    def _remember(self, run: str, frame: pl.DataFrame) -> Rows:
+        rows = self._open[run] = Rows(frame)
         if len(self._open) > _OPEN_RUNS:
             self._open.popitem(last=False)
-        return frame
+        return rows
 
     def discard(self, run: str) -> None:
         """Forgets a run that is no longer current. A process that still maps its file keeps its data."""

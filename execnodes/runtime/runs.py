@@ -1,62 +1,75 @@
 """Keyed state as sorted runs: one state table of one key group.
 
-A *run* is an immutable frame of state rows sorted by the hash of their lookup columns: ``@h`` (UInt64 hash), the
-table's columns, ``@t`` (last access, ms) and ``@x`` (true for a tombstone: the row with this identity is gone).
-A micro-batch writes at most one run per table. The newest run that has an identity decides about it. Runs are merged
-in size tiers, so a row is rewritten O(log n) times in its life and a lookup searches O(log n) runs.
+A *run* is a list of immutable frames of state rows, its *parts*, each for a range of hashes and sorted by the hash of
+the lookup columns: ``@h`` (UInt64 hash), the table's columns, ``@t`` (last access, ms) and ``@x`` (true for a
+tombstone: the row with this identity is gone). A micro-batch writes at most one run per table. Of all parts for the
+hash of a row, the newest one that has its identity decides about it. How runs are merged, :mod:`~.runlist` says.
 
-Expired rows are ignored when read and dropped when a merge reaches the oldest run, as are tombstones: dropped
-earlier, they could uncover an older version of the row. The oldest runs are dropped unread once all their rows
-have expired. (FLIP-25's compaction filter and full-snapshot filter.)
+Expired rows are ignored when read and dropped when a merge reaches the oldest part, as are tombstones: dropped
+earlier, they could uncover an older version of the row. (FLIP-25's compaction filter and full-snapshot filter.)
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+import pyarrow as pa
 
 from execnodes.runtime.hashing import Hashes, hash_rows
 from execnodes.runtime.kernel import ACCESS_TIME, StateTable
 
 __all__ = [
     "HASH",
-    "MERGE_FACTOR",
+    "LAST_PREFIX",
     "TOMBSTONE",
+    "Rows",
     "RunInfo",
     "build_run",
-    "due_merge",
     "due_rows",
     "encode_frame",
-    "expired_rows",
+    "live_rows",
     "lookup",
     "merge_runs",
     "state_schema",
+    "wanted_hashes",
 ]
 
 HASH = "@h"
 TOMBSTONE = "@x"
 
-MERGE_FACTOR = 8
-"""So many runs of one size tier are merged into one."""
+LAST_PREFIX = (1 << 32) - 1
+"""The largest prefix of a hash; ranges of hashes go by their upper 32 bits."""
 
 _NEWEST = pl.CompatLevel.newest()
+_PLAIN = frozenset([*(pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt64, pl.Float32, pl.Float64), pl.Boolean, pl.Date])
 
 
 @dataclass(frozen=True)
 class RunInfo:
-    """What the manifest says of a run.
+    """What the manifest says of a part of a run.
+
+    The fields behind ``chunks`` are missing in manifests of earlier versions, whose runs have one part each.
 
     Attributes:
-        id: unique for all time.
-        rows: rows, tombstones included.
-        newest: the largest ``@t`` in it, milliseconds.
-        size: bytes of its serialized form.
+        id: unique for all time; names the stored frame.
+        rows: rows, tombstones included, whose hashes are in range.
+        newest: no ``@t`` in it is larger, milliseconds.
+        size: bytes of the stored frame.
         chunks: values it is stored as.
+        oldest: no ``@t`` in it is smaller; None when not known.
+        middle: about half of the ``@t`` in it are at most so large; None when not known.
+        dead: about so many tombstones; None when not known.
+        check: CRC-32 of the stored frame; None when not known.
+        low, high: the first and the last prefix (upper 32 bits) of the hashes it is for. The stored frame may hold
+            rows outside of the range, which a merge has already moved: they do not count.
+        run: which run it is a part of, a number within the table; 0 for a run of its own.
+        into: the run that its rows are being merged into; 0 for none.
+        stored: rows of the stored frame; 0 for as many as ``rows``.
     """
 
     id: str
@@ -64,6 +77,85 @@ class RunInfo:
     newest: int
     size: int
     chunks: int
+    oldest: int | None = None
+    middle: int | None = None
+    dead: int | None = None
+    check: int | None = None
+    low: int = 0
+    high: int = LAST_PREFIX
+    run: int = 0
+    into: int = 0
+    stored: int = 0
+
+    def entry(self) -> list[object]:
+        """Its fields, as the manifest has them."""
+        return [
+            self.id, self.rows, self.newest, self.size, self.chunks, self.oldest, self.middle, self.dead, self.check,
+            self.low, self.high, self.run, self.into, self.stored,
+        ]  # fmt: skip
+
+    @property
+    def width(self) -> int:
+        """Bytes of a stored row, about."""
+        return self.size // max(1, self.stored or self.rows)
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is for all hashes."""
+        return self.low == 0 and self.high == LAST_PREFIX
+
+    def overlaps(self, low: int, high: int) -> bool:
+        """Whether it is for any hash of the given range."""
+        return self.low <= high and low <= self.high
+
+
+class Rows:
+    """A frame of state rows sorted by hash, and its hashes.
+
+    Attributes:
+        frame: the rows.
+        hashes: its column ``@h``.
+        checked: whether the columns have been compared with those of its table.
+    """
+
+    __slots__ = ("checked", "frame", "hashes")
+
+    def __init__(self, frame: pl.DataFrame, hashes: Hashes | None = None) -> None:
+        self.frame = frame
+        self.hashes: Hashes = frame[HASH].to_numpy() if hashes is None else hashes
+        self.checked = False
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    def before(self, prefix: int) -> int:
+        """How many rows have a hash with a smaller prefix."""
+        if prefix <= 0 or prefix > LAST_PREFIX:
+            return 0 if prefix <= 0 else len(self.hashes)
+        return int(np.searchsorted(self.hashes, np.uint64(prefix << 32)))
+
+    def ranged(self, low: int, high: int) -> Rows:
+        """The rows whose hashes have a prefix from ``low`` to ``high``."""
+        start, stop = self.before(low), self.before(high + 1)
+        if stop - start == len(self.hashes):
+            return self
+        return Rows(self.frame[start:stop], self.hashes[start:stop])
+
+    def hits(self, wanted: Hashes) -> npt.NDArray[np.int64]:
+        """Numbers of the rows whose hash is in ``wanted`` (ascending, each once)."""
+        hashes = self.hashes
+        n = len(hashes)
+        if n == 0:
+            return np.zeros(0, np.int64)
+        if len(wanted) > 64:
+            wanted = wanted[np.searchsorted(wanted, hashes[0]) : np.searchsorted(wanted, hashes[-1], side="right")]
+        low = np.searchsorted(hashes, wanted)
+        if len(low) and low[-1] == n:
+            low[low == n] = n - 1
+        match = hashes[low] == wanted
+        if not match.any():
+            return np.zeros(0, np.int64)
+        return _ranges(low[match], np.searchsorted(hashes, wanted[match], side="right"))
 
 
 def state_schema(table: StateTable) -> dict[str, pl.DataType]:
@@ -73,6 +165,13 @@ def state_schema(table: StateTable) -> dict[str, pl.DataType]:
 
 def encode_frame(frame: pl.DataFrame) -> bytes:
     """The frame as one uncompressed Arrow IPC file of a single batch, so that it can be memory-mapped."""
+    if all(dtype in _PLAIN for dtype in frame.dtypes):
+        # Polars' own writer takes 0.3 ms to start, but leaves behind what a text column holds and does not show.
+        table = frame.rechunk().to_arrow(compat_level=_NEWEST)
+        out = pa.BufferOutputStream()
+        with pa.ipc.new_file(out, table.schema) as writer:
+            writer.write_table(table)
+        return bytes(out.getvalue())
     sink = io.BytesIO()
     frame.write_ipc(sink, compression="uncompressed", compat_level=_NEWEST, record_batch_size=max(1, frame.height))
     return sink.getvalue()
@@ -114,22 +213,7 @@ def _ranges(starts: npt.NDArray[np.int64], stops: npt.NDArray[np.int64]) -> npt.
     return offsets + np.arange(total)
 
 
-def _hits(run: pl.DataFrame, wanted: Hashes) -> npt.NDArray[np.int64]:
-    """Row numbers in ``run`` whose hash is in ``wanted`` (sorted, unique)."""
-    hashes = run[HASH].to_numpy()
-    n = len(hashes)
-    if n == 0 or len(wanted) == 0:
-        return np.zeros(0, np.int64)
-    inside = wanted[(wanted >= hashes[0]) & (wanted <= hashes[-1])] if len(wanted) > n // 2 else wanted
-    low = np.searchsorted(hashes, inside)
-    low[low == n] = n - 1
-    match = hashes[low] == inside
-    low = low[match]
-    high = np.searchsorted(hashes, inside[match], side="right")
-    return _ranges(low, high)
-
-
-def _live(frame: pl.DataFrame, now: int, ttl: int) -> pl.DataFrame:
+def live_rows(frame: pl.DataFrame, now: int, ttl: int) -> pl.DataFrame:
     """Rows that are neither tombstones nor expired."""
     keep: pl.Series | None = None
     flags = frame[TOMBSTONE]
@@ -141,47 +225,44 @@ def _live(frame: pl.DataFrame, now: int, ttl: int) -> pl.DataFrame:
     return frame if keep is None or keep.all() else frame.filter(keep)
 
 
-def expired_rows(runs: Sequence[pl.DataFrame], now: int, ttl: int) -> int:
-    """How many rows of ``runs`` have expired; those that only say that a row is gone do not count."""
-    if ttl <= 0:
-        return 0
-    return sum(int(((run[ACCESS_TIME] <= now - ttl) & ~run[TOMBSTONE]).sum()) for run in runs)
+def wanted_hashes(table: StateTable, keys: pl.DataFrame) -> Hashes:
+    """The hashes of ``keys`` (the lookup columns of ``table``, repeats allowed), ascending and each once."""
+    return _unique(hash_rows(keys, table.lookup))
 
 
-def lookup(table: StateTable, runs: Sequence[pl.DataFrame], keys: pl.DataFrame, now: int, ttl: int) -> pl.DataFrame:
-    """The live state rows for ``keys``.
+def lookup(table: StateTable, parts: Iterable[Rows], wanted: Hashes, now: int, ttl: int) -> pl.DataFrame:
+    """The live state rows whose hashes are ``wanted``.
 
     Args:
-        runs: oldest first.
-        keys: frame holding the lookup columns, repeats allowed.
+        parts: newest first; read one by one.
+        wanted: of :func:`wanted_hashes`.
 
     Returns:
         Frame of :func:`state_schema`. It may hold rows of other keys (hash collisions); kernels match by key.
     """
-    wanted = _unique(hash_rows(keys, table.lookup))
-    parts: list[pl.DataFrame] = []
-    for run in reversed(runs):
-        index = _hits(run, wanted)
+    hits: list[pl.DataFrame] = []
+    for part in parts:
+        index = part.hits(wanted)
         if len(index):
-            parts.append(run[index])
-    if not parts:
+            hits.append(part.frame[index])
+    if not hits:
         return pl.DataFrame(schema=state_schema(table))
-    if len(parts) == 1:
-        found = parts[0]
+    if len(hits) == 1:
+        found = hits[0]
     else:
-        found = pl.concat(parts, rechunk=False).unique(subset=_identity(table), keep="first", maintain_order=True)
-    return _live(found, now, ttl).select([*table.schema, ACCESS_TIME])
+        found = pl.concat(hits, rechunk=False).unique(subset=_identity(table), keep="first", maintain_order=True)
+    return live_rows(found, now, ttl).select([*table.schema, ACCESS_TIME])
 
 
-def due_rows(table: StateTable, runs: Sequence[pl.DataFrame], upto: int, now: int, ttl: int) -> pl.DataFrame:
-    """The live state rows that are due at ``upto``, as a frame of :func:`state_schema`; ``runs`` are oldest first."""
+def due_rows(table: StateTable, parts: Sequence[Rows], upto: int, now: int, ttl: int) -> pl.DataFrame:
+    """The live state rows that are due at ``upto``, as a frame of :func:`state_schema`; ``parts`` are newest first."""
     assert table.due is not None
     late = pl.col(table.due) <= upto
-    found = [part for part in (run.lazy().filter(late).collect() for run in runs) if part.height]
+    found = [rows for rows in (part.frame.lazy().filter(late).collect() for part in parts) if rows.height]
     if not found:
         return pl.DataFrame(schema=state_schema(table))
-    due = pl.concat(found)
-    return lookup(table, runs, due.select(table.lookup) if table.lookup else due[:1], now, ttl).filter(late)
+    wanted = _unique(np.concatenate([rows[HASH].to_numpy() for rows in found]))
+    return lookup(table, parts, wanted, now, ttl).filter(late)
 
 
 def _unique(hashes: Hashes) -> Hashes:
@@ -217,37 +298,4 @@ def merge_runs(table: StateTable, runs: Sequence[pl.DataFrame], now: int, ttl: i
             keep[np.flatnonzero(twin)[kept["@i"].to_numpy()]] = True
             order = order[keep]
     merged = stacked[order]
-    return _live(merged, now, ttl) if oldest else merged
-
-
-def _tier(rows: int) -> int:
-    tier = 0
-    size = 256
-    while size < rows:
-        size *= MERGE_FACTOR
-        tier += 1
-    return tier
-
-
-def due_merge(rows: Sequence[int]) -> int | None:
-    """Index of the first run of a suffix that should be merged now, or None.
-
-    Args:
-        rows: run sizes, oldest first.
-    """
-    start: int | None = None
-    for i in range(len(rows) - 1, -1, -1):
-        same = [r for r in rows[i:] if _tier(r) <= _tier(rows[i])]
-        if (
-            len(same) == len(rows) - i
-            and len(same) >= MERGE_FACTOR
-            and sum(1 for r in rows[i:] if _tier(r) == _tier(rows[i])) >= MERGE_FACTOR
-        ):
-            start = i
-    return start
-
-
-def newest_access(frame: pl.DataFrame) -> int:
-    """The largest ``@t`` of a run, 0 when it is empty."""
-    value = frame[ACCESS_TIME].max()
-    return int(value) if isinstance(value, int) else 0
+    return live_rows(merged, now, ttl) if oldest else merged

@@ -181,12 +181,12 @@ def _local_property(name: str) -> str | None:
     return context.getLocalProperty(name) if context is not None else None
 
 
-def _source_reader(shipped: Shipped, index: int, count: Count | None) -> Task:
+def _source_reader(shipped: Shipped, index: int, count: Count | None, level: int = 1) -> Task:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from execnodes.runtime.worker import read_source
 
         graph = shipped.graph()
-        yield from read_source(graph, index, count, _touches(graph))(batches)
+        yield from read_source(graph, index, count, _touches(graph), _micro_batch(), level)(batches)
 
     return run
 
@@ -247,7 +247,7 @@ def build(
             if entry != level:
                 continue
             if index is not None:
-                part = source_frames(index).mapInArrow(_source_reader(shipped, index, count), BLOB_SCHEMA)
+                part = source_frames(index).mapInArrow(_source_reader(shipped, index, count, level), BLOB_SCHEMA)
             else:
                 assert closing is not None
                 part = closing().mapInArrow(_closing_reader(shipped), BLOB_SCHEMA)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import time as clock
-import uuid
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, field
-from typing import Protocol
+from dataclasses import dataclass, field
 
 import polars as pl
 
@@ -16,43 +14,24 @@ from execnodes.errors import CheckpointError
 from execnodes.runtime.cache import RunCache
 from execnodes.runtime.jobgraph import Rewrite
 from execnodes.runtime.kernel import ACCESS_TIME, EventTimeKernel, Kernel, StateTable, Watermark, fetch_state
+from execnodes.runtime.parts import CHUNK_SIZE, Parts, RunStore
+from execnodes.runtime.runlist import RunList
 from execnodes.runtime.runs import (
     HASH,
     TOMBSTONE,
     RunInfo,
     build_run,
-    due_merge,
     due_rows,
-    encode_frame,
-    expired_rows,
     lookup,
-    merge_runs,
-    newest_access,
     state_schema,
+    wanted_hashes,
 )
 from execnodes.runtime.watermarks import EventTime
 from execnodes.ttl import TtlConfig, ttl_configs
 
 __all__ = ["CHUNK_SIZE", "KeyedState", "MemoryRunStore", "RunStore", "StepStats"]
 
-CHUNK_SIZE = 8 << 20
-"""Runs are stored in values of at most so many bytes: larger values halve the throughput of Spark's state API."""
-
 _FORMAT = 1
-
-
-class RunStore(Protocol):
-    """Where manifests and runs live; commits are the owner's (Spark's state store)."""
-
-    def manifest(self) -> str | None: ...
-
-    def set_manifest(self, text: str) -> None: ...
-
-    def put(self, key: str, data: bytes) -> None: ...
-
-    def get(self, key: str) -> bytes | None: ...
-
-    def remove(self, key: str) -> None: ...
 
 
 class MemoryRunStore:
@@ -87,7 +66,7 @@ class StepStats:
         bytes_dropped: bytes of runs that are no longer current.
         rows_change: rows in all runs after the step minus before it (versions and tombstones included).
         merged_rows: rows read by merges.
-        expired_runs: runs dropped whole because all their rows had expired.
+        expired_runs: parts of runs dropped unread, because all their rows had expired.
         expired_rows: per state entry, rows removed because they had expired, older versions included.
         missed: retractions that found nothing.
         late: rows that were dropped because they came after the watermark.
@@ -141,13 +120,14 @@ class KeyedState:
         rewrite: Rewrite | None = None,
     ) -> None:
         self._store = store
-        self._cache = cache
+        self._parts = Parts(store, cache, place)
         self._tables = tuple(tables)
         self._place = place
         self._version = version
         self._found = version
         self.time = EventTime()
-        self._runs = self._read_manifest()
+        self._others: dict[str, list[RunInfo]] = self._read_manifest()
+        self._runs = {t.name: RunList(t, self._others.pop(t.name, []), self._parts) for t in self._tables}
         self._before = self._sizes()
         self._changed = False
         self.stats = StepStats()
@@ -156,7 +136,7 @@ class KeyedState:
 
     def _read_manifest(self) -> dict[str, list[RunInfo]]:
         text = self._store.manifest()
-        runs: dict[str, list[RunInfo]] = {t.name: [] for t in self._tables}
+        runs: dict[str, list[RunInfo]] = {}
         if text is None:
             return runs
         try:
@@ -193,105 +173,45 @@ class KeyedState:
         for table in self._tables:
             names = rewrite.columns[table.name]
             columns = [pl.col(names[name]).alias(name) for name in table.schema]
-            old = self._runs[table.name]
-            frames = [self._fetch(table, info).select([*columns, ACCESS_TIME, HASH, TOMBSTONE]) for info in old]
-            for info in old:
-                self._drop(info)
-            self._runs[table.name] = [self._put(frame) for frame in frames]
+            self._runs[table.name].rewrite([*columns, ACCESS_TIME, HASH, TOMBSTONE])
         self._changed = True
-
-    def _fetch(self, table: StateTable, info: RunInfo) -> pl.DataFrame:
-        """The columns of a run, whatever they are."""
-
-        def fetch() -> bytes:
-            self.stats.cache_misses += 1
-            parts = []
-            for n in range(info.chunks):
-                part = self._store.get(f"{info.id}/{n}")
-                if part is None:
-                    raise CheckpointError(
-                        "CKPT011",
-                        f"run {info.id} of {table.name} of {self._place} is missing from the state store",
-                        hint="restore the checkpoint directory from a copy, or start from an empty one",
-                    )
-                parts.append(part)
-            data = b"".join(parts)
-            if len(data) != info.size:
-                raise CheckpointError(
-                    "CKPT012",
-                    f"run {info.id} of {table.name} of {self._place} has {len(data)} bytes",
-                    expected=f"{info.size} bytes",
-                    hint="restore the checkpoint directory from a copy",
-                )
-            return data
-
-        self.stats.loads += 1
-        try:
-            return self._cache.load(info.id, fetch)
-        except (pl.exceptions.PolarsError, OSError, ValueError) as cause:
-            raise CheckpointError(
-                "CKPT012",
-                f"run {info.id} of {table.name} of {self._place} is damaged ({cause})",
-                hint="restore the checkpoint directory from a copy",
-            ) from cause
-
-    def _load(self, table: StateTable, info: RunInfo) -> pl.DataFrame:
-        frame = self._fetch(table, info)
-        want = state_schema(table)
-        if any(frame.schema.get(name) != dtype for name, dtype in want.items()):
-            raise CheckpointError(
-                "CKPT013",
-                f"run {info.id} of {table.name} of {self._place} has columns {dict(frame.schema)}",
-                expected=str(want),
-                hint="the checkpoint was written by another plan",
-            )
-        return frame
 
     def lookup(self, table: StateTable, keys: pl.DataFrame | None, now: int, ttl: int) -> pl.DataFrame:
         """Live rows of ``table`` for ``keys`` (see :func:`execnodes.runtime.runs.lookup`)."""
-        infos = self._runs[table.name]
-        if ttl > 0:
-            kept = next((i for i, r in enumerate(infos) if r.newest > now - ttl), len(infos))
-            if kept:
-                for info in infos[:kept]:
-                    self._drop(info)
-                    self.stats.expired_rows[table.slot] += info.rows
-                self.stats.expired_runs += kept
-                self._runs[table.name] = infos = infos[kept:]
-                self._changed = True
-        if keys is None or not infos:
+        runs = self._runs[table.name]
+        self._changed |= runs.drop_expired(now, ttl)
+        if keys is None or not runs.parts:
             return pl.DataFrame(schema=state_schema(table))
-        return lookup(table, [self._load(table, i) for i in infos], keys, now, ttl)
+        wanted = wanted_hashes(table, keys)
+        return lookup(table, runs.newest_first(wanted), wanted, now, ttl)
 
     def due(self, table: StateTable, upto: int, now: int, ttl: int) -> pl.DataFrame:
         """Live rows of ``table`` that are due at ``upto`` (see :attr:`StateTable.due`)."""
-        infos = self._runs[table.name]
-        if not infos:
-            return pl.DataFrame(schema=state_schema(table))
-        return due_rows(table, [self._load(table, i) for i in infos], upto, now, ttl)
+        return due_rows(table, list(self._runs[table.name].newest_first()), upto, now, ttl)
 
     def write(
         self, table: StateTable, upserts: pl.DataFrame | None, deletes: pl.DataFrame | None, now: int, ttl: int
     ) -> None:
-        """Records changes to ``table`` as a new run, merged with older ones where that is due."""
+        """Records changes to ``table`` as a new run, and goes on with what keeps its runs few and small."""
         fresh = build_run(table, upserts, deletes, now)
-        if fresh is None:
-            return
-        infos = self._runs[table.name]
-        start = due_merge([*(i.rows for i in infos), fresh.height])
-        if start is not None:
-            old = infos[start:]
-            self.stats.merged_rows += sum(i.rows for i in old) + fresh.height
-            runs = [*(self._load(table, i) for i in old), fresh]
-            if start == 0:
-                self.stats.expired_rows[table.slot] += expired_rows(runs, now, ttl)
-            fresh = merge_runs(table, runs, now, ttl, oldest=start == 0)
-            for info in old:
-                self._drop(info)
-            del infos[start:]
-        if fresh.height:
-            infos.append(self._put(fresh))
-        self._changed = True
+        runs = self._runs[table.name]
+        if fresh is not None:
+            runs.append(fresh)
+            self._changed = True
+        self._changed |= runs.tend(now, ttl)
+
+    def sweep(self, now: int, ttl: Sequence[int | TtlConfig]) -> None:
+        """What :meth:`step` does beside its changes: drops what has expired, goes on with merges, and so on.
+
+        Args:
+            now, ttl: as for :meth:`step`; what ages by event time is left alone.
+        """
+        lifetimes = [0 if config.by_event_time else config.ttl for config in ttl_configs(ttl)]
+        for table in self._tables:
+            runs = self._runs[table.name]
+            self._changed |= runs.drop_expired(now, lifetimes[table.slot])
+            self._changed |= runs.tend(now, lifetimes[table.slot])
+        self.flush()
 
     def step(
         self,
@@ -344,19 +264,34 @@ class KeyedState:
         self._changed = True
 
     def flush(self) -> None:
-        """Writes the manifest if anything changed."""
+        """Writes what changed."""
         if self._changed:
+            self._parts.flush()
             data: dict[str, object] = {"format": _FORMAT}
             if self._version:
                 data["version"] = self._version
-            data["tables"] = {name: [astuple(i) for i in infos] for name, infos in self._runs.items()}
+            lists = {**{t.name: self._runs[t.name].parts for t in self._tables}, **self._others}
+            data["tables"] = {name: [p.entry() for p in parts] for name, parts in lists.items()}
             if self.time.since is not None:
                 data["time"] = self.time.to_json()
             self._store.set_manifest(json.dumps(data, separators=(",", ":")))
             self._changed = False
-        self.stats.rows = {name: sum(i.rows for i in infos) for name, infos in self._runs.items()}
+        self._note()
+
+    def _note(self) -> None:
+        """Brings :attr:`stats` up to date."""
+        stats, parts, lists = self.stats, self._parts, list(self._runs.values())
+        stats.rows = {runs.table.name: runs.rows for runs in lists}
+        stats.bytes_written, stats.bytes_dropped = parts.bytes_written, parts.bytes_dropped
+        stats.loads, stats.cache_misses = parts.loads, parts.misses
+        stats.merged_rows = sum(runs.moved.rows for runs in lists)
+        stats.expired_runs = sum(runs.moved.dropped for runs in lists)
+        stats.expired_rows = Counter()
+        for runs in lists:
+            stats.expired_rows[runs.table.slot] += runs.moved.expired
         sizes = self._sizes()
-        self.stats.growth = {
+        stats.rows_change = sum(rows for rows, _, _ in sizes.values()) - sum(r for r, _, _ in self._before.values())
+        stats.growth = {
             slot: (after[0] - before[0], after[1] - before[1], after[2] - before[2])
             for slot, after in sizes.items()
             if after != (before := self._before.get(slot, (0, 0, 0)))
@@ -365,27 +300,8 @@ class KeyedState:
     def _sizes(self) -> dict[int, tuple[int, int, int]]:
         """Per state entry, rows, bytes and number of its runs."""
         sizes: dict[int, tuple[int, int, int]] = {}
-        for table in self._tables:
-            rows, size, runs = sizes.get(table.slot, (0, 0, 0))
-            infos = self._runs[table.name]
-            sizes[table.slot] = rows + sum(i.rows for i in infos), size + sum(i.size for i in infos), runs + len(infos)
+        for runs in self._runs.values():
+            rows, size, count = sizes.get(runs.table.slot, (0, 0, 0))
+            size += sum(p.size for p in runs.parts)
+            sizes[runs.table.slot] = rows + runs.rows, size, count + len({p.run for p in runs.parts})
         return sizes
-
-    def _put(self, frame: pl.DataFrame) -> RunInfo:
-        data = encode_frame(frame)
-        run = uuid.uuid4().hex
-        chunks = max(1, -(-len(data) // CHUNK_SIZE))
-        view = memoryview(data)
-        for n in range(chunks):
-            self._store.put(f"{run}/{n}", bytes(view[n * CHUNK_SIZE : (n + 1) * CHUNK_SIZE]) if chunks > 1 else data)
-        self._cache.add(run, data)
-        self.stats.bytes_written += len(data)
-        self.stats.rows_change += frame.height
-        return RunInfo(run, frame.height, newest_access(frame), len(data), chunks)
-
-    def _drop(self, info: RunInfo) -> None:
-        for n in range(info.chunks):
-            self._store.remove(f"{info.id}/{n}")
-        self._cache.discard(info.id)
-        self.stats.bytes_dropped += info.size
-        self.stats.rows_change -= info.rows

@@ -36,6 +36,7 @@ __all__ = [
     "read_source",
     "run_operator",
     "send_marks",
+    "sweeps",
     "touches",
     "unslot",
 ]
@@ -205,13 +206,39 @@ def touches(graph: JobGraph, now: int) -> Iterator[Blob]:
             yield Blob(slot_label(first + group), 0, "", now, TOUCH, b"")
 
 
+SWEPT_WITHIN = 256
+"""A key group that gets no rows looks at its state once in at most so many micro-batches."""
+
+
+def sweeps(graph: JobGraph, batch: int, now: int, level: int = 1) -> Iterator[Blob]:
+    """What has a few key groups drop state that has expired, in turn: mostly one, whatever they get besides.
+
+    Args:
+        batch: the id of the micro-batch; says whose turn it is.
+        level: the first level that these blobs come to.
+    """
+    slots = [
+        (spec.level, graph.slot(i, group))
+        for i, spec in enumerate(graph.operators)
+        if any(config.ttl for config in spec.ttl)
+        and not spec.event_time
+        and not isinstance(spec.kernel, EventTimeKernel)
+        for group in range(graph.key_groups)
+    ]
+    turns = -(-len(slots) // SWEPT_WITHIN)
+    for turn in range(batch * turns, (batch + 1) * turns):
+        at, slot = slots[turn % len(slots)]
+        if at >= level:
+            yield Blob(slot_label(slot), 0, "", now, TOUCH, b"")
+
+
 def read_source(
-    graph: JobGraph, index: int, count: Count | None, touch: bool = False
+    graph: JobGraph, index: int, count: Count | None, touch: bool = False, number: int | None = None, level: int = 1
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """A function for ``mapInArrow`` that turns the splits of source ``index`` into blobs.
 
     A split is a row of the Spark source; it has ``now`` (ms) and ``seq``, a text that orders the splits. With ``touch``
-    the blobs are followed by :func:`touches`.
+    the blobs are followed by :func:`touches`, and by the :func:`sweeps` of micro-batch ``number`` from ``level`` on.
     """
     source = graph.sources[index]
 
@@ -240,6 +267,8 @@ def read_source(
             yield blob_batch(list(send_marks(graph, clock.marks, now)))
         if touch and splits:
             yield blob_batch(list(touches(graph, now)))
+        elif number is not None and splits and (swept := list(sweeps(graph, number, now, level))):
+            yield blob_batch(swept)
         if count and splits:
             figures["rows_out"] = figures["rows_in"]
             made = max(clock.made.values(), default=NO_WATERMARK)
@@ -274,7 +303,7 @@ def run_operator(
         output = state.step(spec.kernel, inputs, now, spec.ttl, time_of_kernel)
     else:
         output = pl.DataFrame()
-        state.flush()
+        state.sweep(now, spec.ttl)
     clock = Clock(None if watermark.before == NO_WATERMARK else watermark.before)
     stepped = time.perf_counter()
     out = list(deliver(graph, spec.pipeline, output, now, f"{operator:04d}\0{group:06d}", clock))

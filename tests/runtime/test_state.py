@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from execnodes.errors import CheckpointError
 from execnodes.runtime.cache import RunCache
 from execnodes.runtime.kernel import StateTable
-from execnodes.runtime.runs import due_merge
+from execnodes.runtime.runlist import due_merges, tier
 from execnodes.runtime.state import KeyedState, MemoryRunStore
 
 POINT = StateTable("point", 0, ("k",), ("k",), {"k": pl.Int64(), "v": pl.Int64()})
@@ -144,18 +144,22 @@ def test_expired_runs_are_dropped_unread() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sizes", "start"),
+    ("sizes", "due"),
     [
-        ([], None),
-        ([10] * 7, None),
-        ([10] * 8, 0),
-        ([10_000, *[10] * 8], 1),
-        ([3_000] * 7 + [400] * 7 + [10] * 7, None),
-        ([5, 10_000] + [10] * 7, None),
+        ([], []),
+        ([10] * 7, []),
+        ([10] * 8, [(0, 8)]),
+        ([10_000, *[10] * 8], [(1, 9)]),
+        ([3_000] * 7 + [400] * 7 + [10] * 7, []),
+        ([5, 10_000] + [10] * 7, []),
+        ([10_000, 10] * 8, [(0, 16)]),
+        ([10] * 8 + [10_000] + [10] * 9, [(0, 8), (9, 18)]),
+        ([10] * 4 + [None] + [10] * 7, []),
+        ([10] * 8 + [None] + [400] * 8, [(0, 8), (9, 17)]),
     ],
 )
-def test_due_merge(sizes: list[int], start: int | None) -> None:
-    assert due_merge(sizes) == start
+def test_due_merges(sizes: list[int | None], due: list[tuple[int, int]]) -> None:
+    assert due_merges([None if rows is None else tier(rows) for rows in sizes]) == due
 
 
 def test_cached_run_files_are_shared_and_replaceable(tmp_path: Path) -> None:

@@ -14,7 +14,17 @@ from execnodes.runtime.exchange import decode
 from execnodes.runtime.jobgraph import JobGraph
 from execnodes.runtime.metrics import Figures, add_figures
 from execnodes.runtime.state import MemoryRunStore
-from execnodes.runtime.worker import Blob, Clock, closing_marks, deliver, run_operator, send_marks, touches, unslot
+from execnodes.runtime.worker import (
+    Blob,
+    Clock,
+    closing_marks,
+    deliver,
+    run_operator,
+    send_marks,
+    sweeps,
+    touches,
+    unslot,
+)
 
 __all__ = ["LocalRun", "fold", "printed", "upsert_fold"]
 
@@ -28,6 +38,7 @@ class LocalRun:
         self.cache = RunCache(None)
         self.stores: dict[int, MemoryRunStore] = defaultdict(MemoryRunStore)
         self.slots = unslot(graph)
+        self.batches = 0
 
     def continue_with(self, graph: JobGraph) -> LocalRun:
         """Another plan over the same state."""
@@ -52,7 +63,8 @@ class LocalRun:
                 pipeline = self.graph.sources[source].pipeline
                 blobs.extend(deliver(self.graph, pipeline, frame, now, f"{source:04d}{n:08d}", clock))
             blobs.extend(send_marks(self.graph, clock.marks, now))
-        return self._play([*blobs, *touches(self.graph, now)])
+        self.batches += 1
+        return self._play([*blobs, *touches(self.graph, now), *sweeps(self.graph, self.batches, now)])
 
     def close(self, now: int) -> list[list[pl.DataFrame]]:
         """Per sink, the frames that the end of bounded input delivers."""
