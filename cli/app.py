@@ -10,6 +10,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from cli.exit_codes import ExitCode
+from cli.job import job_app
 from cli.options import (
     EXIT_CODES,
     DebugOption,
@@ -37,6 +38,7 @@ app = typer.Typer(
     help="Streaming SQL whose state you can see and edit: SQL is compiled into a plan file, the plan is run.",
 )
 app.add_typer(plan_app, name="plan")
+app.add_typer(job_app, name="job")
 app.add_typer(state_app, name="state")
 
 

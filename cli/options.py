@@ -18,6 +18,7 @@ from execnodes.errors import OptionError, StateplanError
 
 __all__ = [
     "EXIT_CODES",
+    "CheckpointArgument",
     "DebugOption",
     "Format",
     "FormatOption",
@@ -60,6 +61,9 @@ InitOption = Annotated[
     str | None, typer.Option("--init", "-i", metavar="SCRIPT", help="SQL script to run first: tables and settings.")
 ]
 PlanArgument = Annotated[str, typer.Argument(metavar="PLAN", help="Path or URL of a plan file; - is standard input.")]
+CheckpointArgument = Annotated[
+    str, typer.Argument(metavar="CHECKPOINT", help="The checkpoint directory of a job, running or stopped.")
+]
 
 
 def settings(pairs: Sequence[str]) -> dict[str, str]:

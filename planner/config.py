@@ -60,6 +60,10 @@ _ROWS: tuple[Option, ...] = (
     Option("pipeline.max-parallelism", _INTEGER, "Number of key groups that keyed state is split into; fixed for the "
            "life of a checkpoint.", minimum=1),
     Option("pipeline.name", _STRING, "The name of the query."),
+    Option("metrics.reporters", _STRING, "Names of metrics reporters, with commas. Of each, "
+           "metrics.reporter.<name>.factory.class is that of Flink's Prometheus reporter, and "
+           "metrics.reporter.<name>.port says where it listens: a port or a range such as 9250-9260. "
+           "See [metrics](metrics.md)."),
     Option("table.dml-sync", _BOOLEAN, "INSERT and EXECUTE PLAN return when the job is done.", default=False),
     # planning
     Option("table.local-time-zone", _STRING, "The session's time zone, for TIMESTAMP_LTZ: an id such as "
@@ -174,7 +178,12 @@ NO_EFFECT_PREFIXES: dict[str, str] = {
     "high-availability.": _NO_CLUSTER,
     "kubernetes.": _NO_CLUSTER,
     "yarn.": _NO_CLUSTER,
-    "metrics.": _NO_CLUSTER,
+    "metrics.fetcher.": _NO_CLUSTER,
+    "metrics.internal.": _NO_CLUSTER,
+    "metrics.job.": _NO_CLUSTER,
+    "metrics.latency.": _NO_CLUSTER,
+    "metrics.scope.": _NO_CLUSTER,
+    "metrics.system-resource": _NO_CLUSTER,
     "restart-strategy.": "a job that fails is started again by whoever runs it",
     "state.backend.rocksdb.": "state is kept in Spark's state store",
     "table.exec.async-table.": "there are no asynchronous table functions",
@@ -203,6 +212,9 @@ NO_EFFECT_PREFIXES: dict[str, str] = {
     "table.optimizer.reuse-optimize-block-with-digest-enabled": _OWN,
 }
 
+#: Families of options that are read where they are used.
+PASSED_PREFIXES = ("spark.", "metrics.reporter.")
+
 #: Keys that are written from habit, and what to write instead.
 _RENAMED = {
     "state.checkpoints.dir": "execution.checkpointing.dir",
@@ -216,13 +228,13 @@ _RENAMED = {
 
 
 def find_option(key: str, place: Place | None = None) -> Option | None:
-    """The row of a key; None for a key that is accepted without one (``spark.*`` and families without effect).
+    """The row of a key; None for a key that is accepted without one (``spark.*`` and other families).
 
     Raises:
         OptionError: OPT001, for an unknown key, with the nearest one.
     """
     row = OPTIONS.get(key)
-    if row is not None or key.startswith(("spark.", *NO_EFFECT_PREFIXES)):
+    if row is not None or key.startswith((*PASSED_PREFIXES, *NO_EFFECT_PREFIXES)):
         return row
     renamed = _RENAMED.get(key)
     hint = f"did you mean '{renamed}'?" if renamed else nearest(key, OPTIONS)

@@ -17,6 +17,7 @@ from execnodes.runtime.jobgraph import JobGraph, OperatorSpec
 from execnodes.runtime.live_ttl import PROPERTY, LiveTtls
 from execnodes.runtime.metrics import BatchMetrics, JobInfo, add_figures
 from execnodes.runtime.metrics_job import JobMetrics, job_info
+from execnodes.runtime.prometheus import Endpoint, reporter_ports
 from execnodes.runtime.rescale import repartition, sweep
 from execnodes.runtime.scratch import scratch
 from execnodes.runtime.session import session
@@ -224,6 +225,7 @@ class _Run:
         self.shipped = Shipped(job, self.cache_folder)
         self.counters = Counters(spark)
         self.metrics = JobMetrics(info, self.counters, checkpoint, console)
+        self.endpoints: list[Endpoint] = []
         self.query: StreamingQuery | None = None
         self.began = time.monotonic()
         self.batch = -1
@@ -272,6 +274,13 @@ class _Run:
             self.batch_seconds,
         )
 
+    def serve(self, ports: Sequence[range], console: Callable[[str], None] | None) -> None:
+        """Serves the figures to Prometheus, on one of each of the ``ports``. Raises RunError RUN084."""
+        for allowed in ports:
+            self.endpoints.append(Endpoint(allowed, self.metrics.view))
+            if console is not None:
+                console(f"metrics for Prometheus are at port {self.endpoints[-1].port}")
+
     def started(self, query: StreamingQuery) -> StreamingQuery:
         """``query`` runs from now on."""
         self.query = query
@@ -283,6 +292,8 @@ class _Run:
 
     def close(self) -> None:
         self.metrics.close(self.query)
+        for endpoint in self.endpoints:
+            endpoint.close()
         shutil.rmtree(self.cache_folder, ignore_errors=True)
         self.checkpoint.close()
 
@@ -317,6 +328,7 @@ def execute(
     try:
         job = translate(graph, options, checkpoint.key_groups, job_id=checkpoint.id, started=checkpoint.created)
         job = checkpoint.fit(job)
+        ports = reporter_ports(options)
         sources = Sources(job, options, checkpoint.splits)
         sources.prepare()
         bounded = sources.bounded()
@@ -327,6 +339,7 @@ def execute(
         spark = session(options)
         info = job_info(graph, job, options, checkpoint.next_batch())
         run = _Run(spark, job, checkpoint, ttls, sinks, console, info)
+        run.serve(ports, console)
         if console is not None and checkpoint.lock is not None and not checkpoint.lock.real:
             console(f"the file system of {checkpoint.folder} has no locks: a second job on it would not be refused")
         if checkpoint.resumed and console is not None:

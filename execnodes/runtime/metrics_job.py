@@ -14,8 +14,10 @@ from execnodes.graph import ExecGraph
 from execnodes.runtime.checkpoint import Checkpoint
 from execnodes.runtime.counters import Counters
 from execnodes.runtime.jobgraph import JobGraph
+from execnodes.runtime.locks import Holder
 from execnodes.runtime.metrics import BatchMetrics, JobInfo, OperatorInfo, StateSize, StateTotals
-from execnodes.runtime.metrics_log import FOLDER, MetricsLog, last_record, read_job
+from execnodes.runtime.metrics_log import FOLDER, MetricsLog, read_job, recent_metrics
+from execnodes.runtime.metrics_view import JobView
 
 __all__ = ["RECENT", "JobMetrics", "job_info"]
 
@@ -49,6 +51,11 @@ class JobMetrics:
 
     Nothing here makes a job fail: records that cannot be written are missing.
 
+    Attributes:
+        recent: the last records, oldest first.
+        batches: micro-batches committed in this run.
+        running: the micro-batch in hand: its id, when it began (ms since 1970), and when by a monotonic clock (s).
+
     Args:
         info: what the records are about.
         counters: what workers add to.
@@ -62,6 +69,7 @@ class JobMetrics:
         self.info = info
         self.counters = counters
         self.recent: deque[BatchMetrics] = deque(maxlen=RECENT)
+        self.batches = 0
         self.running: tuple[int, int, float] | None = None
         self._console = console
         self._lock = threading.RLock()
@@ -78,8 +86,9 @@ class JobMetrics:
         """The state that the run finds; None when the records do not say."""
         if self.info.first_batch == 0:
             return {}
-        before = last_record(checkpoint.folder, self.info.first_batch)
-        if before is None or before.batch != checkpoint.last_batch():
+        last = checkpoint.last_batch()
+        before = next((r for r in recent_metrics(checkpoint.folder) if r.batch == last), None)
+        if before is None:
             return None
         kept = self.info.same_state(read_job(checkpoint.folder))
         return {uid: before.state[uid] for uid in kept if uid in before.state}
@@ -106,6 +115,7 @@ class JobMetrics:
         ms = 1000 * (time.perf_counter() - began)
         record = BatchMetrics(batch, now, started, ms, operators, self._totals.sizes(), marks)
         self.recent.append(record)
+        self.batches += 1
         self.running = None
         self._unsettled = record
         self._write(lambda log: log.append(record))
@@ -133,6 +143,19 @@ class JobMetrics:
                 self._log = None
                 if self._console is not None:
                     self._console(f"the figures of this run are no longer kept: {cause}")
+
+    def view(self) -> JobView:
+        """The job as it is now."""
+        running = self.running
+        return JobView(
+            self.info,
+            time.time_ns() // 1_000_000,
+            Holder.me(),
+            tuple(self.recent),
+            {uid: dict(figures) for uid, figures in self.counters.total.items()},
+            self.batches,
+            running and running[:2],
+        )
 
     def close(self, query: Any) -> None:
         """The run has ended; ``query`` is its last one."""

@@ -15,14 +15,14 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from execnodes.errors import CheckpointError
 from execnodes.runtime.metrics import BatchMetrics, JobInfo
 
-__all__ = ["FILES", "FILE_BYTES", "FOLDER", "THINNING", "MetricsLog", "last_record", "read_job", "read_metrics"]
+__all__ = ["FILES", "FILE_BYTES", "FOLDER", "THINNING", "MetricsLog", "read_job", "read_metrics", "recent_metrics"]
 
 FOLDER = "metrics"
 
@@ -85,19 +85,18 @@ def read_metrics(checkpoint: Path) -> list[BatchMetrics]:
     """All records of the checkpoint in the folder ``checkpoint``, oldest first; none when no run has left any.
 
     Raises:
-        CheckpointError: CKPT002, when the folder is not a checkpoint; CKPT001, when it cannot be read.
+        CheckpointError: CKPT001, when the folder cannot be read; CKPT002, when it is not a checkpoint.
     """
     return _read(checkpoint, _files)
 
 
-def last_record(checkpoint: Path, before: int | None = None) -> BatchMetrics | None:
-    """The newest record, or the newest of a micro-batch before ``before``; raises as :func:`read_metrics`."""
-    records = _read(checkpoint, lambda folder: _files(folder)[-2:])
-    return next((r for r in reversed(records) if before is None or r.batch < before), None)
+def recent_metrics(checkpoint: Path) -> list[BatchMetrics]:
+    """As :func:`read_metrics`, the newest ones alone: some hundreds, where there are so many."""
+    return _read(checkpoint, lambda folder: _files(folder)[-2:])
 
 
-def _read(checkpoint: Path, choose: Any) -> list[BatchMetrics]:
-    require_checkpoint(checkpoint)
+def _read(checkpoint: Path, choose: Callable[[Path], list[Path]]) -> list[BatchMetrics]:
+    _require(checkpoint)
     try:
         return _records(choose(checkpoint / FOLDER))
     except OSError as cause:
@@ -110,20 +109,24 @@ def _read(checkpoint: Path, choose: Any) -> list[BatchMetrics]:
 
 def read_job(checkpoint: Path) -> JobInfo | None:
     """What the records are about; None when no run has said so. Raises as :func:`read_metrics`."""
-    require_checkpoint(checkpoint)
+    _require(checkpoint)
     with contextlib.suppress(OSError, *_DAMAGED):
         return JobInfo.from_json(json.loads((checkpoint / FOLDER / "job.json").read_text(encoding="utf-8")))
     return None
 
 
-def require_checkpoint(folder: Path) -> None:
-    """Raises CheckpointError CKPT002 when ``folder`` is not the checkpoint of a job."""
+def _require(folder: Path) -> None:
+    if not folder.is_dir():
+        raise CheckpointError(
+            "CKPT001",
+            f"the checkpoint directory {folder} does not exist",
+            expected="the directory that 'execution.checkpointing.dir' named",
+        )
     if not (folder / "stateplan.json").is_file():
-        what = "is not a checkpoint of stateplan" if folder.exists() else "does not exist"
         raise CheckpointError(
             "CKPT002",
-            f"the directory {folder} {what}",
-            expected="the checkpoint folder of a job, the value of 'execution.checkpointing.dir'",
+            f"the directory {folder} is not a checkpoint of stateplan",
+            expected="the directory that 'execution.checkpointing.dir' named when a job ran",
         )
 
 

@@ -1,0 +1,79 @@
+"""What commands on a job look at."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+from cli.job.top_text import line, table_text, to_json
+from execnodes.errors import RunError, StateplanError
+from execnodes.runtime.metrics_view import JobView, Watcher
+
+__all__ = ["Look", "look_at"]
+
+
+def look_at(checkpoint: str) -> tuple[Watcher, JobView]:
+    """The job of the checkpoint that the argument CHECKPOINT names.
+
+    Raises:
+        CheckpointError: CKPT001, CKPT002, there is no such checkpoint; CKPT029, nobody has left figures in it.
+    """
+    watcher = Watcher(_folder(checkpoint))
+    view = watcher.look()
+    if view is None:
+        raise RunError(
+            "RUN085",
+            f"the checkpoint {checkpoint} has no figures of a job",
+            expected="a checkpoint on which a job has run since stateplan keeps figures",
+        )
+    return watcher, view
+
+
+def _folder(checkpoint: str) -> Path:
+    return Path(checkpoint.removeprefix("file://"))
+
+
+class Look:
+    """A job, looked at as often as wanted. Raises as :func:`look_at`."""
+
+    def __init__(self, checkpoint: str) -> None:
+        self._folder = _folder(checkpoint)
+        self._watcher, self._view = look_at(checkpoint)
+        self._labels = self._selectors()
+
+    def again(self) -> None:
+        """Looks again."""
+        view = self._watcher.look()
+        if view is not None:
+            if view.info.operators != self._view.info.operators:
+                self._labels = self._selectors()
+            self._view = view
+
+    @property
+    def running(self) -> bool:
+        return self._view.writer is not None
+
+    @property
+    def batch(self) -> int:
+        """The last micro-batch that was committed, -1 before the first."""
+        return self._view.last.batch if self._view.last else -1
+
+    def text(self, width: int = 0) -> str:
+        return table_text(self._view, self._labels, width)
+
+    def line(self) -> str:
+        return line(self._view)
+
+    def data(self) -> dict[str, Any]:
+        return to_json(self._view, self._labels)
+
+    def _selectors(self) -> dict[tuple[int, int], str]:
+        """What states are called on other command lines; nothing where the plan cannot be read."""
+        from plans.document import PlanDocument
+        from plans.selectors import Selectors
+
+        with contextlib.suppress(StateplanError):
+            selectors = Selectors(PlanDocument.load(str(self._folder / "plan.json")))
+            return {(view.node_id, view.index): selectors.name_alone(view) for view in selectors.views}
+        return {}

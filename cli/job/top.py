@@ -1,0 +1,83 @@
+"""``stateplan job top``."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.console import Console
+from cli.exit_codes import ExitCode
+from cli.options import CheckpointArgument, DebugOption, Format, FormatOption, run
+
+if TYPE_CHECKING:
+    from cli.job.look import Look
+
+__all__ = ["top"]
+
+_OTHER_SCREEN, _FIRST_SCREEN = "\033[?1049h\033[?25l", "\033[?25h\033[?1049l"
+
+
+def top(
+    checkpoint: CheckpointArgument,
+    interval: Annotated[
+        float, typer.Option("--interval", "-n", metavar="SECONDS", min=0.1, help="Time between two looks.")
+    ] = 1.0,
+    once: Annotated[bool, typer.Option("--once", help="Look once, and end.")] = False,
+    output: FormatOption = Format.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """Watch what a job does, per operator: rows, state, expiry, time. Ends when the job does, or with Ctrl-C.
+
+    At a terminal the table is refreshed; in a pipe there is a line for each micro-batch, and with --format json an
+    object.
+    """
+
+    def work(console: Console) -> ExitCode:
+        from cli.job.look import Look
+
+        look = Look(checkpoint)
+        live = output is Format.TEXT and not once and sys.stdout.isatty()
+        if live and look.running:
+            with contextlib.suppress(KeyboardInterrupt):
+                _live(look, interval)
+            look.again()
+            console.show(look.text(), look.data())
+            return ExitCode.OK
+        last: tuple[int, bool] | None = None
+        try:
+            while True:
+                now = look.batch, look.running
+                if once or live or (last is None and not look.running):
+                    console.show(look.text(), look.data())
+                elif now != last:
+                    console.show(look.line(), look.data())
+                if once or not look.running:
+                    return ExitCode.OK
+                last = now
+                time.sleep(interval)
+                look.again()
+        except KeyboardInterrupt:
+            return ExitCode.OK
+
+    run(output, False, debug, work)
+
+
+def _live(look: Look, interval: float) -> None:
+    """A screen of its own, drawn again and again while the job runs."""
+    sys.stdout.write(_OTHER_SCREEN)
+    try:
+        while look.running:
+            size = shutil.get_terminal_size()
+            lines = look.text(size.columns - 1).splitlines()[: size.lines - 1]
+            sys.stdout.write("\033[H" + "".join(f"{text}\033[K\n" for text in lines) + "\033[J")
+            sys.stdout.flush()
+            time.sleep(interval)
+            look.again()
+    finally:
+        sys.stdout.write(_FIRST_SCREEN)
+        sys.stdout.flush()

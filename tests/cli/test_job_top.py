@@ -1,0 +1,168 @@
+"""``job top`` and ``job metrics`` over checkpoints with figures: running, stopped, restarted, damaged."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from cli.app import app
+from cli.job.top_text import line, size_text, table_text
+from execnodes.runtime.locks import Holder, WriterLock
+from execnodes.runtime.metrics_log import FOLDER, MetricsLog
+from execnodes.runtime.metrics_view import JobView, Watcher
+from tests.support.job_records import JOIN, info, job_checkpoint, record, write_job
+
+LABELS = {(5, 0): "join.left", (5, 1): "join.right"}
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    return job_checkpoint(tmp_path / "cp")
+
+
+def look(folder: Path) -> JobView:
+    view = Watcher(folder).look()
+    assert view is not None
+    return view
+
+
+def test_the_table_of_a_stopped_job(checkpoint: Path) -> None:
+    # Three micro-batches of half a second, a second apart: 2.5 s, 300 rows; the join has 0.6 s of the 5 s of two tasks.
+    assert table_text(look(checkpoint), LABELS) == (
+        'the "job" (4711) is stopped\n'
+        "batch 2 took 500 ms; its time 1970-01-01 00:00:02; ended 1970-01-01 00:16:42\n"
+        "event time 1970-01-01 00:01:00\n"
+        "\n"
+        "id  operator      in/s  out/s  state rows   bytes  runs  expired  late  busy  cache\n"
+        "1   Orders         120    120                                             1%\n"
+        "5   join           120    180                                        6   12%    75%\n"
+        "      join.left                     1,002  303 KB    12\n"
+        "      join.right                       20   700 B     1       12\n"
+        '7   od"d\\name      180                                                    0%\n'
+    )
+
+
+def test_rates_of_a_running_job_are_of_the_last_ten_seconds() -> None:
+    records = tuple(record(n, started=1_000_000 + 1000 * n) for n in range(30))
+    writer = Holder(1, "here", 0)
+
+    def rate(now: int) -> float:
+        return JobView(info(), now, writer, records).operators()[0].rows_in
+
+    assert rate(1_030_000) == pytest.approx(100)  # 10 micro-batches of 100 rows
+    assert rate(1_034_000) == pytest.approx(60)  # four seconds without any
+    assert rate(1_100_000) == 0
+
+
+def test_one_long_micro_batch_counts_by_its_own_time() -> None:
+    view = JobView(info(), 1_050_000, None, (record(0, started=1_000_000, ms=50_000),))
+    assert view.operators()[0].rows_in == pytest.approx(2)
+
+
+def test_sizes_that_are_not_whole_are_marked() -> None:
+    view = JobView(info(), 1_000_500, None, (record(0, partial=True),))
+    text = table_text(view, LABELS)
+    assert "1,000+" in text and "before the figures began" in text
+
+
+def test_a_line_for_a_log(checkpoint: Path) -> None:
+    assert line(look(checkpoint)) == (
+        "batch 2 (500 ms) | 120 rows/s in | 180 rows/s out | 1,022 state rows | 303 KB | busiest join[5] 12% | stopped"
+    )
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(0, "0 B"), (999, "999 B"), (1024, "1.0 KB"), (310_000, "303 KB"), (5e12, "4.5 TB"), (-2048, "-2.0 KB")],
+)
+def test_sizes(size: float, text: str) -> None:
+    assert size_text(size) == text
+
+
+def test_a_watcher_adds_what_is_new_and_begins_anew_with_a_run(checkpoint: Path) -> None:
+    watcher = Watcher(checkpoint)
+    first = watcher.look()
+    assert first is not None and first.batches == 3 and first.totals[JOIN]["rows_in"] == 300
+    MetricsLog(checkpoint / FOLDER).append(record(3))
+    second = watcher.look()
+    assert second is not None and second.batches == 4 and second.totals[JOIN]["rows_in"] == 400
+    write_job(checkpoint, 2, first=4)
+    third = watcher.look()
+    assert third is not None and third.batches == 2 and third.totals[JOIN]["rows_in"] == 200
+    assert third.last is not None and third.last.batch == 5
+
+
+def test_what_spark_has_begun_and_what_is_to_come(checkpoint: Path) -> None:
+    assert (look(checkpoint).in_hand, look(checkpoint).backlog) == (None, None)
+    for log, numbers in (("offsets", (0, 1, 2, 3)), ("commits", (0, 1, 2))):
+        (checkpoint / "spark" / log).mkdir(parents=True)
+        for n in numbers:
+            (checkpoint / "spark" / log / str(n)).write_text(f'v1\n{{}}\n{{"logOffset":{n}}}\n-')
+    (checkpoint / "splits" / "replay").mkdir(parents=True)
+    for n in range(9):
+        (checkpoint / "splits" / "replay" / f"{n:010d}_{n}").write_text("x")
+    view = look(checkpoint)
+    assert view.in_hand is not None and view.in_hand[0] == 3 and view.backlog == 6
+    text = table_text(view, LABELS)
+    assert "batch 3 was not committed and will run again" in text and "6 micro-batches to come" in text
+    lock = WriterLock.take(checkpoint)
+    try:
+        assert "batch 3 runs for" in table_text(look(checkpoint), LABELS)
+    finally:
+        lock.release()
+
+
+def test_the_command_on_a_stopped_job(checkpoint: Path) -> None:
+    done = CliRunner().invoke(app, ["job", "top", str(checkpoint)])
+    assert done.exit_code == 0, done.stderr
+    assert "is stopped" in done.stdout and "join.left" in done.stdout
+    as_json = json.loads(CliRunner().invoke(app, ["job", "top", f"file://{checkpoint}", "--format", "json"]).stdout)
+    assert as_json["running"] is False and as_json["batch"]["batch"] == 2
+    [join] = [o for o in as_json["operators"] if o["kind"] == "operator"]
+    assert [s["selector"] for s in join["state"]] == ["join.left", "join.right"] and join["totals"]["late_rows"] == 6
+
+
+def test_the_command_on_a_running_job_ends_with_it(checkpoint: Path) -> None:
+    lock = WriterLock.take(checkpoint)
+    seen = threading.Event()
+
+    def run_on() -> None:
+        MetricsLog(checkpoint / FOLDER).append(record(3))
+        seen.wait(0.4)
+        lock.release()
+
+    once = CliRunner().invoke(app, ["job", "top", str(checkpoint), "--once"])
+    assert "runs: process" in once.stdout
+    job = threading.Timer(0.4, run_on)
+    job.start()
+    done = CliRunner().invoke(app, ["job", "top", str(checkpoint), "--interval", "0.1"])
+    job.join()
+    lines = done.stdout.splitlines()
+    assert [text.split(" ")[1] for text in lines] == ["2", "3", "3"], done.stdout
+    assert lines[-1].endswith("stopped") and "stopped" not in lines[0]
+
+
+def test_a_plan_that_cannot_be_read_costs_the_selectors_only(checkpoint: Path) -> None:
+    (checkpoint / "plan.json").write_text("{")
+    done = CliRunner().invoke(app, ["job", "top", str(checkpoint)])
+    assert done.exit_code == 0 and "join.left-state" in done.stdout
+
+
+def test_prometheus_text_of_a_checkpoint(checkpoint: Path) -> None:
+    done = CliRunner().invoke(app, ["job", "metrics", str(checkpoint)])
+    assert done.exit_code == 0
+    assert 'flink_taskmanager_job_task_operator_numRecordsIn{job_id="4711",job_name="the \\"job\\""' in done.stdout
+
+
+@pytest.mark.parametrize("command", ["top", "metrics"])
+def test_where_there_are_no_figures(tmp_path: Path, command: str) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "stateplan.json").write_text("{}")
+    for folder, code, status in (("none", "CKPT001", 4), ("empty", "CKPT002", 4), ("old", "RUN085", 1)):
+        done = CliRunner().invoke(app, ["job", command, str(tmp_path / folder)])
+        assert (done.exit_code, code in done.stderr) == (status, True), done.stderr
