@@ -6,6 +6,7 @@ import typer
 
 from cli.options import EXIT_CODES
 from cli.state.set_ttl import set_ttl
+from cli.state.show import show
 
 __all__ = ["state_app"]
 
@@ -15,4 +16,5 @@ state_app = typer.Typer(
     epilog=EXIT_CODES,
     help="Look at the state of a checkpoint, and change how long it lives.",
 )
+state_app.command("show", no_args_is_help=True)(show)
 state_app.command("set-ttl", no_args_is_help=True)(set_ttl)

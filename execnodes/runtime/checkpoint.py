@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from execnodes.errors import CheckpointError, StateplanError
+from execnodes.errors import CheckpointError, StateplanError, nearest
 from execnodes.graph import ExecGraph
 from execnodes.runtime.jobgraph import JobGraph
 from execnodes.runtime.layout import Continuation, Layout, first_format, laid_out
@@ -55,6 +55,9 @@ _BEGUN = {WRITER_LOCK, "stateplan.tmp"}
 
 _FORMAT = 2
 _FIRST_FORMAT = 1
+
+_ADOPTIONS = 5
+"""How often a checkpoint is looked at again whose plan is being replaced."""
 
 
 @dataclass
@@ -170,6 +173,48 @@ class Checkpoint:
             raise _damaged(spark / "offsets", str(cause)) from cause
         stateful = (spark / "state").exists() if self.layouts is None else any(x.levels for x in self.layouts)
         self.rescale = rescale if stateful else None
+
+    @staticmethod
+    def look(folder: Path) -> Checkpoint:
+        """An existing checkpoint with the plan that it belongs to, to look at: nothing is written, and a job may be
+        running on it. Of ``layouts`` there is the one of this plan alone.
+
+        Raises:
+            CheckpointError: CKPT001, CKPT002, there is none; CKPT005, it is damaged or of another version.
+        """
+        named = "the directory that 'execution.checkpointing.dir' named when a job ran"
+        try:
+            entries = {p.name for p in folder.iterdir()}
+        except OSError as cause:
+            near = folder.absolute().parent
+            raise CheckpointError(
+                "CKPT001",
+                f"the checkpoint directory {folder} cannot be used: {cause.strerror}",
+                expected=named,
+                hint=nearest(folder.name, (p.name for p in near.iterdir())) if near.is_dir() else None,
+            ) from cause
+        if "stateplan.json" not in entries:
+            inside = next((p.parent for p in sorted(folder.glob("*/stateplan.json"))), None)
+            raise CheckpointError(
+                "CKPT002",
+                f"the directory {folder} is not a checkpoint of stateplan",
+                expected=named,
+                hint=None if inside is None else f"did you mean '{inside}'?",
+            )
+        plan_file = folder / "plan.json"
+        for attempt in range(_ADOPTIONS):
+            known = _read(folder, "")
+            try:
+                known.plan_text = plan_file.read_text() if plan_file.exists() else ""
+            except (OSError, ValueError) as cause:
+                raise _damaged(plan_file, str(cause)) from cause
+            if not known.layouts:
+                return known
+            known.layouts = tuple(x for x in known.layouts if x.plan == _digest(known.plan_text))[:1]
+            if known.layouts:
+                return known
+            time.sleep(0.05 * attempt)  # a job may be putting another plan in its place just now
+        raise _damaged(plan_file, "it is not the plan that the checkpoint was written with")
 
     def _go_on(self, graph: ExecGraph, check: RestartCheck) -> Continuation:
         if self.layouts == ():  # no run has come as far as to state

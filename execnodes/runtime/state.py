@@ -176,6 +176,10 @@ class KeyedState:
             self._runs[table.name].rewrite([*columns, ACCESS_TIME, HASH, TOMBSTONE])
         self._changed = True
 
+    def runs(self, table: StateTable) -> list[tuple[RunInfo, pl.DataFrame]]:
+        """The parts of the runs of ``table``, oldest first, for those who look at all of it."""
+        return [(info, self._parts.load(table, info).frame) for info in self._runs[table.name].parts]
+
     def lookup(self, table: StateTable, keys: pl.DataFrame | None, now: int, ttl: int) -> pl.DataFrame:
         """Live rows of ``table`` for ``keys`` (see :func:`execnodes.runtime.runs.lookup`)."""
         runs = self._runs[table.name]
