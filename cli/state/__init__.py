@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from cli.options import EXIT_CODES
+from cli.state.read import read
 from cli.state.set_ttl import set_ttl
 from cli.state.show import show
 
@@ -16,5 +17,6 @@ state_app = typer.Typer(
     epilog=EXIT_CODES,
     help="Look at the state of a checkpoint, and change how long it lives.",
 )
+state_app.command("read", no_args_is_help=True)(read)
 state_app.command("show", no_args_is_help=True)(show)
 state_app.command("set-ttl", no_args_is_help=True)(set_ttl)

@@ -317,12 +317,14 @@ def iterate_rows(
     Raises:
         CheckpointError: as :func:`count_state`.
     """
+    task = _reading(snapshot, lambda: _task(spark, snapshot, operator, request, packed=True))
+    return iter(()) if task is None else _unpacked(snapshot, task[0].mapInArrow(task[1], "data binary"))
+
+
+def _unpacked(snapshot: Snapshot, frame: DataFrame) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
-    task = _reading(snapshot, lambda: _task(spark, snapshot, operator, request, packed=True))
-    if task is None:
-        return
-    rows = _reading(snapshot, lambda: iter(task[0].mapInArrow(task[1], "data binary").toLocalIterator()))
+    rows = _reading(snapshot, lambda: iter(frame.toLocalIterator()))
     while (row := _reading(snapshot, lambda: next(rows, None))) is not None:
         with pa.ipc.open_stream(pa.py_buffer(row[0])) as stream:
             yield from stream

@@ -240,6 +240,10 @@ class CheckpointReader:
 
     # ---- its rows ----------------------------------------------------------------------------------------------
 
+    def table(self, state: StateOf, name: str | None = None) -> TableState:
+        """A table of ``state``, by default the one it is about. Raises CheckpointError CKPT044 when there is none."""
+        return state.main if name is None else state.operator.table(name, state.index)
+
     def request(
         self,
         state: StateOf,
@@ -249,7 +253,7 @@ class CheckpointReader:
         limit: int | None = None,
     ) -> RowRequest:
         """Which rows of ``state`` are wanted; see :meth:`read_state`."""
-        found = state.main if table is None else state.operator.table(table, state.index)
+        found = self.table(state, table)
         filters = row_filters(found, keys or {})
         return RowRequest(found.table, found.labels, state.config.ttl, expired, filters, limit)
 
@@ -300,10 +304,13 @@ class CheckpointReader:
         from execnodes.runtime.inspection_spark import iterate_rows
         from execnodes.runtime.state_rows import arrow_schema
 
-        state = self.select_one(selector)
-        request = self.request(state, table, keys, expired, limit)
-        rows = iterate_rows(self.spark, self.snapshot, state.operator, request)
-        return arrow_schema(request), _first(rows, limit)
+        def work(reader: CheckpointReader) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+            state = reader.select_one(selector)
+            request = reader.request(state, table, keys, expired, limit)
+            rows = iterate_rows(reader.spark, reader.snapshot, state.operator, request)
+            return arrow_schema(request), _first(rows, limit)
+
+        return self._reading(work)
 
     @property
     def spark(self) -> SparkSession:

@@ -1,0 +1,113 @@
+"""``stateplan state read``."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.console import Console
+from cli.options import DebugOption, Format, QuietOption, SettingsOption, run, settings
+from cli.state.arguments import AtOption, BatchOption, CheckpointArgument, instant
+
+__all__ = ["read"]
+
+_TEXT_ROWS = 100
+"""So many rows a table has where nobody says how many."""
+
+
+class RowFormat(StrEnum):
+    """How rows of state are written."""
+
+    TEXT = "text"
+    JSON = "json"
+    PARQUET = "parquet"
+
+
+_SUFFIXES = {
+    ".parquet": RowFormat.PARQUET,
+    ".json": RowFormat.JSON,
+    ".jsonl": RowFormat.JSON,
+    ".ndjson": RowFormat.JSON,
+}
+
+
+def read(
+    checkpoint: CheckpointArgument,
+    selector: Annotated[str, typer.Argument(metavar="SELECTOR", help="Which state: 'join.left', 'deduplicate', '5'.")],
+    pairs: SettingsOption,
+    key: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--key", "-k", metavar="COLUMN=VALUE", help="Only rows with this value, or NULL; may be repeated."
+        ),
+    ] = None,
+    table: Annotated[
+        str | None,
+        typer.Option("--table", metavar="NAME", help="Which of its tables, as 'state show' has them."),
+    ] = None,
+    expired: Annotated[
+        bool, typer.Option("--expired", help="Also the rows that have expired and are still there.")
+    ] = False,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            "--limit", "-n", metavar="ROWS", min=0, help=f"At most so many, 0 for all; a table has {_TEXT_ROWS}."
+        ),
+    ] = None,
+    kind: Annotated[
+        RowFormat | None,
+        typer.Option("--format", help="A table, JSON lines, or a Parquet file; as the --output file is named."),
+    ] = None,
+    target: Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the rows there.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the --output file when it exists.")] = False,
+    batch: BatchOption = None,
+    at: AtOption = None,
+    quiet: QuietOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Read the rows of a state of a checkpoint, each with its last access and when its time is up."""
+    moment = instant(at)
+    if kind is None:
+        kind = RowFormat.TEXT if target is None else _SUFFIXES.get(Path(target).suffix.lower(), RowFormat.TEXT)
+    if kind is RowFormat.PARQUET and target is None:
+        raise typer.BadParameter("--format parquet needs --output FILE")
+    if overwrite and target is None:
+        raise typer.BadParameter("--overwrite needs --output FILE")
+    most = limit if limit is not None else _TEXT_ROWS if kind is RowFormat.TEXT and target is None else 0
+
+    def work(console: Console) -> None:
+        from planner.state import CheckpointReader
+        from planner.state.keys import parse_keys
+        from planner.state.output import Limited, check_target, json_lines, table_text, written
+
+        if target is not None:
+            check_target(target, overwrite=overwrite)
+        reader = CheckpointReader.read(checkpoint, settings(pairs), batch=batch, at=moment)
+        state = reader.select_one(selector)
+        found = reader.table(state, table)
+        keys = parse_keys(key or [], list(found.labels.values()))
+        reader.request(state, table, keys)
+        console.status("starting Spark")
+        # One row more than wanted says whether there are more.
+        schema, batches = reader.batches(
+            selector, table=table, keys=keys, expired=expired, limit=most + 1 if most else None
+        )
+        rows = Limited(batches, most)
+        if target is not None:
+            count = written(target, kind.value, schema, rows, overwrite=overwrite)
+            console.note(f"{count:,} {'row' if count == 1 else 'rows'} in {target}")
+        elif kind is RowFormat.JSON:
+            for line in json_lines(rows):
+                console.raw(line.encode("utf-8", "surrogatepass"))
+        else:
+            console.show(table_text(schema, rows), None)
+        if rows.more:
+            console.note(f"there are more rows than {most:,}: --limit 0 gives all")
+        others = [t.name for t in state.tables if t is not found]
+        if others and table is None:
+            console.note(f"the state has other tables too: --table {', '.join(others)}")
+
+    run(Format.JSON if kind is RowFormat.JSON else Format.TEXT, quiet, debug, work)
