@@ -284,7 +284,7 @@ class _Run:
     def started(self, query: StreamingQuery) -> StreamingQuery:
         """``query`` runs from now on."""
         self.query = query
-        self.metrics.identify(str(query.id))
+        self.metrics.identify(str(query.id), str(query.runId))
         return query
 
     def settle(self) -> None:

@@ -19,10 +19,19 @@ from execnodes.runtime.metrics import BatchMetrics, JobInfo, OperatorInfo, State
 from execnodes.runtime.metrics_log import FOLDER, MetricsLog, read_job, recent_metrics
 from execnodes.runtime.metrics_view import JobView
 
-__all__ = ["RECENT", "JobMetrics", "job_info"]
+__all__ = ["RECENT", "JobMetrics", "job_info", "metrics_of_run"]
 
 RECENT = 1000
 """So many records a running job keeps in memory."""
+
+_KNOWN_RUNS = 64
+_runs: dict[str, JobMetrics] = {}
+"""Spark's id of a run -> its figures. Some that have ended are kept: listeners hear of the last micro-batches later."""
+
+
+def metrics_of_run(run_id: str) -> JobMetrics | None:
+    """The figures of the query whose run has this id; None when it is no job of this process."""
+    return _runs.get(run_id)
 
 
 def job_info(graph: ExecGraph, job: JobGraph, options: Mapping[str, str], first_batch: int) -> JobInfo:
@@ -93,10 +102,17 @@ class JobMetrics:
         kept = self.info.same_state(read_job(checkpoint.folder))
         return {uid: before.state[uid] for uid in kept if uid in before.state}
 
-    def identify(self, job_id: str) -> None:
-        """The query has begun; ``job_id`` is Spark's id of it."""
+    def identify(self, job_id: str, run_id: str) -> None:
+        """A query of the run has begun; these are Spark's ids of it."""
+        _runs[run_id] = self
+        while len(_runs) > _KNOWN_RUNS:
+            _runs.pop(next(iter(_runs)), None)
         self.info = replace(self.info, job_id=job_id)
         self._write(lambda log: log.begin(self.info))
+
+    def record(self, batch: int) -> BatchMetrics | None:
+        """The record of a micro-batch that was committed not long ago."""
+        return next((r for r in reversed(tuple(self.recent)) if r.batch == batch), None)
 
     def begin(self, batch: int, query: Any) -> None:
         """Micro-batch ``batch`` begins; of the one before, ``query`` knows Spark's phases."""

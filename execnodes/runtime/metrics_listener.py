@@ -1,0 +1,47 @@
+"""Figures for listeners of Spark: with every progress event the figures of the same micro-batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql.streaming import StreamingQueryListener
+
+from execnodes.runtime.metrics import BatchMetrics, JobInfo
+from execnodes.runtime.metrics_job import metrics_of_run
+
+__all__ = ["MetricsListener"]
+
+
+class MetricsListener(StreamingQueryListener):  # type: ignore[misc]
+    """A ``StreamingQueryListener`` that is given our figures together with Spark's progress.
+
+    Overwrite :meth:`onBatchMetrics`, and of Spark's methods what you need; :meth:`onQueryProgress` has to call the one
+    here. As Spark says of all listeners, they are called some time after the micro-batch, in another thread.
+    """
+
+    def onBatchMetrics(self, progress: Any, metrics: BatchMetrics, job: JobInfo) -> None:  # noqa: N802
+        """A micro-batch of a stateplan job was committed.
+
+        Args:
+            progress: Spark's ``StreamingQueryProgress``.
+            metrics: our figures, with Spark's phases.
+            job: what the operators of the figures are.
+        """
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802
+        """See Spark."""
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+        """Finds the figures of the micro-batch, and calls :meth:`onBatchMetrics` with them."""
+        progress = event.progress
+        job = metrics_of_run(str(progress.runId))
+        record = None if job is None else job.record(progress.batchId)
+        if job is not None and record is not None:
+            record.spark = {name: float(ms) for name, ms in progress.durationMs.items()}
+            self.onBatchMetrics(progress, record, job.info)
+
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
+        """See Spark."""
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+        """See Spark."""
