@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from execnodes.errors import RunError
+from execnodes.runtime.local_files import without_processes
 from execnodes.runtime.scratch import scratch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["DEFAULTS", "FIXED", "session", "spark_log"]
+__all__ = ["DEFAULTS", "FIXED", "STARTED", "session", "spark_log"]
 
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 
@@ -46,6 +47,17 @@ DEFAULTS = {
     "spark.executorEnv.OMP_NUM_THREADS": "1",
 }
 """Settings that a user's ``spark.*`` options override."""
+
+STARTED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""The same, of a Spark that is started for the job alone: its rows are blobs, some hundred in a micro-batch, and code
+made for them costs more than it saves."""
+
+_COMPILER = "-XX:TieredStopAtLevel=1"
+"""The JVM only moves blobs and plans micro-batches that are all alike: of what its optimizing compiler takes for that,
+half of all the work of a small micro-batch in a job's first minutes, nothing comes back."""
 
 _log: Path | None = None
 
@@ -92,11 +104,12 @@ def session(options: Mapping[str, str]) -> SparkSession:
     master = options.get("spark.master", f"local[{parallelism}]")
     packages = [str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH", "")]
     python_path = os.pathsep.join(filter(None, packages))
+    local = master.startswith("local")
     if "PYSPARK_PYTHON" not in os.environ:
-        local = master.startswith("local") and os.name == "posix"
-        os.environ["PYSPARK_PYTHON"] = _worker_python(python_path) if local else sys.executable
+        os.environ["PYSPARK_PYTHON"] = _worker_python(python_path) if local and os.name == "posix" else sys.executable
     settings.setdefault("spark.executorEnv.PYTHONPATH", python_path)
-    if master.startswith("local"):
+    settings = {**STARTED, **settings}
+    if local:
         _keep_together(settings)
     builder = SparkSession.builder.appName(options.get("pipeline.name", "stateplan"))
     builder = builder.master(master)
@@ -104,7 +117,7 @@ def session(options: Mapping[str, str]) -> SparkSession:
         builder = builder.config(key, value)
     with _output_to_log() as log:
         try:
-            return builder.getOrCreate()
+            spark = builder.getOrCreate()
         except (PySparkException, OSError) as cause:
             tail = " / ".join(log.read_text(errors="replace").strip().splitlines()[-3:])
             raise RunError(
@@ -113,6 +126,9 @@ def session(options: Mapping[str, str]) -> SparkSession:
                 expected="Java 17 or later and enough memory",
                 hint=f"all it printed is in {log}",
             ) from cause
+    if local and os.name == "posix":
+        without_processes(spark)
+    return spark
 
 
 def _keep_together(settings: dict[str, str]) -> None:
@@ -121,8 +137,8 @@ def _keep_together(settings: dict[str, str]) -> None:
     folder = str(scratch("spark"))
     if "SPARK_LOCAL_DIRS" not in os.environ:
         settings.setdefault("spark.local.dir", folder)
-    if not re.search(r"\s", folder):
-        settings.setdefault("spark.driver.defaultJavaOptions", f"-Djava.io.tmpdir={folder}")
+    temporary = [] if re.search(r"\s", folder) else [f"-Djava.io.tmpdir={folder}"]
+    settings.setdefault("spark.driver.defaultJavaOptions", " ".join([_COMPILER, *temporary]))
 
 
 def _worker_python(python_path: str) -> str:
