@@ -63,7 +63,7 @@ class TtlConfig:
     """How long one state of an operator lives, and how its age is counted. Source: FLIP-25, ``StateTtlConfig``.
 
     Attributes:
-        ttl: milliseconds; 0 is never, and then the rest means nothing.
+        ttl: milliseconds; 0 is never.
         update_type: what sets the time of access: writing, or reading too.
         visibility: whether expired rows are found until they are cleaned up.
         time_characteristic: whether times of access are those of micro-batches, or of the rows' time attribute.
@@ -73,6 +73,11 @@ class TtlConfig:
     update_type: UpdateType = UpdateType.ON_CREATE_AND_WRITE
     visibility: StateVisibility = StateVisibility.NEVER_RETURN_EXPIRED
     time_characteristic: TtlTimeCharacteristic = TtlTimeCharacteristic.PROCESSING_TIME
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all but the TTL is at its default, as it always is in Flink SQL."""
+        return self == TtlConfig(self.ttl)
 
     @property
     def reads_refresh(self) -> bool:
@@ -86,8 +91,8 @@ class TtlConfig:
 
     @property
     def by_event_time(self) -> bool:
-        """Whether rows age by event time."""
-        return self.ttl > NEVER and self.time_characteristic is TtlTimeCharacteristic.EVENT_TIME
+        """Whether times of access are event times, also while state never expires: it may get a TTL."""
+        return self.time_characteristic is TtlTimeCharacteristic.EVENT_TIME
 
 
 def ttl_configs(ttls: Iterable[int | TtlConfig]) -> tuple[TtlConfig, ...]:

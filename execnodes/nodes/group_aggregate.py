@@ -88,6 +88,7 @@ class Grouping(StatefulNode):
             self.agg_call_need_retractions,
             self.generate_update_before,
             self.need_retraction,
+            lists_expire=self.ttl_configs(session)[0].is_plain,
         )
         return Stateful(kernel, (self.grouping,))
 

@@ -189,6 +189,7 @@ class GlobalGroupAggregate(StatefulNode):
             self.need_retraction,
             self.generate_update_before,
             self.STATE_NAMES[0],
+            self.ttl_configs(session)[0].is_plain,
         )
         schema = partials.whole_schema()
         return Stateful(GlobalGroupAggregateKernel(partials), (partials.kernel.grouping,), schemas=(schema,))
@@ -266,6 +267,7 @@ class IncrementalGroupAggregate(StatefulNode):
             flags,
             self.partial_agg_need_retraction,
             state_name=self.STATE_NAMES[0],
+            lists_expire=self.ttl_configs(session)[0].is_plain,
         )
         row = row_type([(f"f{i}", t) for i, t in enumerate([*keys, *(c.type for c in calls)])])
         final = Partials.of(

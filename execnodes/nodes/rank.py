@@ -121,9 +121,19 @@ class RankBase(StatefulNode):
         )
         before: tuple[LocalTopN, ...] = ()
         append = isinstance(self.rank_strategy, AppendFastStrategy)
-        if append and isinstance(given, ConstantRange) and isinstance(kernel, TopN):
+        # Rows that cannot be among the first are reads all the same.
+        if (
+            append
+            and isinstance(given, ConstantRange)
+            and isinstance(kernel, TopN)
+            and not self._ages_by_reads(session)
+        ):
             before = (LocalTopN(kernel, given.end),)
         return Stateful(kernel, (self.partition.fields,), before)
+
+    def _ages_by_reads(self, session: Mapping[str, str]) -> bool:
+        """Whether the event times of rows that are read and not kept count."""
+        return any(c.reads_refresh and c.by_event_time for c in self.ttl_configs(session))
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         names = joined_names(inputs)

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import polars as pl
 import pyarrow as pa
 
+from execnodes.runtime.access import InputFields
 from execnodes.runtime.kernel import Kernel
 from execnodes.ttl import TtlConfig
 
@@ -34,6 +35,9 @@ __all__ = [
     "natural_order",
     "targets",
 ]
+
+
+_NO_FIELDS = InputFields()
 
 
 class Transform(Protocol):
@@ -130,6 +134,7 @@ class OperatorSpec:
         pipeline: what happens to its output.
         level: 1 + the largest level of the operators before it.
         channels: per input, the number of ways on which rows reach it; empty where nobody asks for event time.
+        fields: what is known of the rows of the inputs.
         idle_timeout: a channel without rows for so long does not hold back event time, ms; 0 is never.
         node: the plan node.
         version: of the layout of its state.
@@ -149,10 +154,11 @@ class OperatorSpec:
     node: int = -1
     version: int = 0
     rewrite: Rewrite | None = None
+    fields: InputFields = _NO_FIELDS
 
     @property
     def event_time(self) -> bool:
-        """Whether the operator, or one behind it, works by event time."""
+        """Whether the operator or its state, or one behind it, works by event time."""
         return bool(self.channels)
 
 

@@ -10,7 +10,7 @@ A *state frame* holds rows of one :class:`StateTable`: its columns, plus the las
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -20,6 +20,7 @@ __all__ = [
     "ACCESS_TIME",
     "END_OF_TIME",
     "NO_WATERMARK",
+    "Access",
     "EventTimeKernel",
     "Kernel",
     "StagedKernel",
@@ -52,6 +53,32 @@ class Watermark:
 
 
 @dataclass(frozen=True)
+class Access:
+    """Which rows of the input access which rows of a table; only state whose TTL has other than default semantics
+    (see :mod:`execnodes.runtime.access`) asks.
+
+    Of an operator with several inputs, a table keeps rows of the one that has the number of its slot. A row of another
+    input accesses all rows with its key.
+
+    Attributes:
+        entry: columns that a row of state agrees in with the rows of its input that write it; by default its identity,
+            as far as it has fields of the input.
+        origin: the field of the input that a column holds, where they do not have the same name.
+        once: of the rows of a micro-batch that agree with it, only the first one writes the entry.
+        shared: rows of other inputs write it too.
+        entries: rows of its own input read no rows but those that agree with them; else all that are looked up.
+        reads: whether looking a row up is an access.
+    """
+
+    entry: tuple[str, ...] = ()
+    origin: Mapping[str, str] = field(default_factory=dict)
+    once: bool = False
+    shared: bool = False
+    entries: bool = False
+    reads: bool = True
+
+
+@dataclass(frozen=True)
 class StateTable:
     """One physical table of keyed state.
 
@@ -67,6 +94,7 @@ class StateTable:
         schema: name to Polars type of every column but ``@t``; contains ``lookup`` and ``identity``.
         due: of a kernel with event time, the Int64 column that says when a row is due, ms since 1970: once the
             watermark comes to it, the kernel is given the row, whatever keys it asks for. NULL is never.
+        access: which rows of the input access which of its rows.
     """
 
     name: str
@@ -75,6 +103,7 @@ class StateTable:
     identity: tuple[str, ...]
     schema: dict[str, pl.DataType] = field(hash=False)
     due: str | None = None
+    access: Access = field(default=Access(), hash=False, compare=False)
 
 
 @dataclass

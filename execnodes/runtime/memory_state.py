@@ -9,7 +9,10 @@ from typing import Any
 
 import polars as pl
 
-from execnodes.runtime.kernel import ACCESS_TIME, EventTimeKernel, Kernel, StateTable, Watermark, fetch_state
+from execnodes.runtime.access import InputFields, take_step
+from execnodes.runtime.kernel import ACCESS_TIME, Kernel, StateTable, Watermark
+from execnodes.runtime.runs import WRITTEN
+from execnodes.ttl import TtlConfig, ttl_configs
 
 __all__ = ["MemoryState"]
 
@@ -34,54 +37,53 @@ class MemoryState:
         self.missed = 0
 
     def step(
-        self, inputs: Sequence[pl.DataFrame], now: int, ttl: Sequence[int], watermark: Watermark | None = None
+        self,
+        inputs: Sequence[pl.DataFrame],
+        now: int,
+        ttl: Sequence[int | TtlConfig],
+        watermark: Watermark | None = None,
+        fields: InputFields | None = None,
     ) -> pl.DataFrame:
         """Runs one micro-batch through the kernel, applies its state changes and returns its output.
 
         Args:
             inputs: one frame of changes per input.
             now: the micro-batch's time, ms.
-            ttl: per ``state`` entry of the plan, ms; 0 is never.
+            ttl: per ``state`` entry of the plan; of one given in milliseconds everything else is the default.
             watermark: how far event time has come.
+            fields: what is known of the rows of the inputs; for states with other than default TTL semantics.
 
         Raises:
             ValueError: when the step breaks the kernel protocol.
         """
-
-        def lookup(table: StateTable, keys: pl.DataFrame | None) -> pl.DataFrame:
-            return self.lookup(table, keys, now, ttl[table.slot])
-
         time = watermark or Watermark()
 
-        def due(table: StateTable) -> pl.DataFrame:
-            rows = [
-                row
-                for row in self._rows(table).values()
-                if row[table.due or ""] is not None
-                and row[table.due or ""] <= time.now
-                and (ttl[table.slot] == 0 or row[ACCESS_TIME] + ttl[table.slot] > now)
-            ]
-            return pl.DataFrame(rows, schema={**table.schema, ACCESS_TIME: pl.Int64()}, orient="row")
+        def due(table: StateTable, keys: pl.DataFrame | None, at: int, lifetime: int) -> pl.DataFrame:
+            rows = self._rows(table).values()
+            reached = [r for r in rows if r[table.due or ""] is not None and r[table.due or ""] <= time.now]
+            return self._framed(table, reached, at, lifetime)
 
-        if isinstance(self.kernel, EventTimeKernel):
-            state = fetch_state(self.kernel, inputs, lookup, due if time.now > time.before else None)
-            step = self.kernel.advance(inputs, state, now, ttl, time)
-        else:
-            step = self.kernel.process(inputs, fetch_state(self.kernel, inputs, lookup), now, ttl)
-        self.missed += step.missed
-        for table, upserts, deletes in zip(self.kernel.tables, step.upserts, step.deletes, strict=True):
-            self.write(table, upserts, deletes)
-        return step.output
+        taken = take_step(self.kernel, inputs, now, ttl_configs(ttl), time, fields or InputFields(), self._find, due)
+        self.missed += taken.step.missed
+        for w in taken.written:
+            self.write(w.table, w.upserts, w.deletes)
+        return taken.step.output
 
     def lookup(self, table: StateTable, keys: pl.DataFrame | None, now: int, ttl: int) -> pl.DataFrame:
-        """The live rows of ``table`` for ``keys`` (lookup columns, repeats allowed)."""
+        """The live rows of ``table`` for ``keys`` (lookup columns, repeats allowed), with the time of their last
+        access."""
+        return self._find(table, keys, now, ttl).drop(WRITTEN)
+
+    def _find(self, table: StateTable, keys: pl.DataFrame | None, now: int, ttl: int) -> pl.DataFrame:
         wanted = set() if keys is None else {_key(row, table.lookup) for row in keys.iter_rows(named=True)}
-        found = [
-            row
-            for row in self._rows(table).values()
-            if _key(row, table.lookup) in wanted and (ttl == 0 or row[ACCESS_TIME] + ttl > now)
-        ]
-        return pl.DataFrame(found, schema={**table.schema, ACCESS_TIME: pl.Int64()}, orient="row")
+        found = [row for row in self._rows(table).values() if _key(row, table.lookup) in wanted]
+        return self._framed(table, found, now, ttl)
+
+    def _framed(self, table: StateTable, rows: Sequence[Row], now: int, ttl: int) -> pl.DataFrame:
+        """Those of the rows that are alive."""
+        alive = [{WRITTEN: r[ACCESS_TIME], **r} for r in rows if ttl == 0 or r[ACCESS_TIME] + ttl > now]
+        schema = {**table.schema, ACCESS_TIME: pl.Int64(), WRITTEN: pl.Int64()}
+        return pl.DataFrame(alive, schema=schema, orient="row")
 
     def write(self, table: StateTable, upserts: pl.DataFrame | None, deletes: pl.DataFrame | None) -> None:
         """Applies the changes of one step to ``table``."""

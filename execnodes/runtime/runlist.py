@@ -26,7 +26,7 @@ import polars as pl
 
 from execnodes.runtime.hashing import Hashes
 from execnodes.runtime.kernel import StateTable
-from execnodes.runtime.runs import LAST_PREFIX, Rows, RunInfo, live_rows, merge_runs
+from execnodes.runtime.runs import LAST_PREFIX, WRITTEN, Rows, RunInfo, aligned, live_rows, merge_runs
 
 __all__ = ["MERGE_FACTOR", "QUANTUM_BYTES", "QUANTUM_ROWS", "Moved", "PartStore", "RunList", "numbered", "tier"]
 
@@ -139,7 +139,8 @@ class RunList:
     def rewrite(self, columns: Sequence[pl.Expr | str]) -> None:
         """Rewrites all parts, with other columns."""
         for at, part in enumerate(self.parts):
-            frame = self._store.fetch(self.table, part).select(columns)
+            frame = self._store.fetch(self.table, part)
+            frame = frame.select([*columns, *(name for name in (WRITTEN,) if name in frame.columns)])
             self._store.drop(part)
             fresh = self._store.put(frame)
             self.parts[at] = replace(part, id=fresh.id, size=fresh.size, chunks=fresh.chunks, check=fresh.check)
@@ -281,7 +282,7 @@ class RunList:
         if before is not None and beside and before.rows + frame.height <= quantum // 2:
             # Small parts of one run that stand side by side become one.
             self.moved.rows += before.rows
-            frame = pl.concat([self._store.load(self.table, before).frame, frame])
+            frame = pl.concat(aligned([self._store.load(self.table, before).frame, frame]))
             self._store.drop(before)
             at, low = at - 1, before.low
             del self.parts[at]

@@ -27,8 +27,10 @@ __all__ = [
     "HASH",
     "LAST_PREFIX",
     "TOMBSTONE",
+    "WRITTEN",
     "Rows",
     "RunInfo",
+    "aligned",
     "build_run",
     "due_rows",
     "encode_frame",
@@ -41,6 +43,8 @@ __all__ = [
 
 HASH = "@h"
 TOMBSTONE = "@x"
+WRITTEN = "@w"
+"""Column of a run: when the kernel wrote the row, ms. It is there where some row was last accessed at another time."""
 
 LAST_PREFIX = (1 << 32) - 1
 """The largest prefix of a hash; ranges of hashes go by their upper 32 bits."""
@@ -184,6 +188,8 @@ def build_run(
     parts: list[pl.DataFrame] = []
     order = [*table.schema, ACCESS_TIME]
     if upserts is not None and upserts.height:
+        if WRITTEN in upserts.columns:
+            order.append(WRITTEN)
         parts.append(upserts.select(order))
     dead = 0
     if deletes is not None and deletes.height:
@@ -191,7 +197,8 @@ def build_run(
         rest = [
             pl.lit(None, dtype=dtype).alias(name) for name, dtype in table.schema.items() if name not in deletes.columns
         ]
-        parts.append(deletes.with_columns(*rest, pl.lit(now, dtype=pl.Int64).alias(ACCESS_TIME)).select(order))
+        times = [pl.lit(now, dtype=pl.Int64).alias(name) for name in order[len(table.schema) :]]
+        parts.append(deletes.with_columns(*rest, *times).select(order))
     if not parts:
         return None
     frame = pl.concat(parts) if len(parts) > 1 else parts[0]
@@ -238,7 +245,8 @@ def lookup(table: StateTable, parts: Iterable[Rows], wanted: Hashes, now: int, t
         wanted: of :func:`wanted_hashes`.
 
     Returns:
-        Frame of :func:`state_schema`. It may hold rows of other keys (hash collisions); kernels match by key.
+        Frame of :func:`state_schema`, with :data:`WRITTEN` where any row has it. It may hold rows of other keys (hash
+        collisions); kernels match by key.
     """
     hits: list[pl.DataFrame] = []
     for part in parts:
@@ -250,8 +258,10 @@ def lookup(table: StateTable, parts: Iterable[Rows], wanted: Hashes, now: int, t
     if len(hits) == 1:
         found = hits[0]
     else:
-        found = pl.concat(hits, rechunk=False).unique(subset=_identity(table), keep="first", maintain_order=True)
-    return live_rows(found, now, ttl).select([*table.schema, ACCESS_TIME])
+        stacked = pl.concat(aligned(hits), rechunk=False)
+        found = stacked.unique(subset=_identity(table), keep="first", maintain_order=True)
+    extra = [WRITTEN] if WRITTEN in found.columns else []
+    return live_rows(found, now, ttl).select([*table.schema, ACCESS_TIME, *extra])
 
 
 def due_rows(table: StateTable, parts: Sequence[Rows], upto: int, now: int, ttl: int) -> pl.DataFrame:
@@ -263,6 +273,17 @@ def due_rows(table: StateTable, parts: Sequence[Rows], upto: int, now: int, ttl:
         return pl.DataFrame(schema=state_schema(table))
     wanted = _unique(np.concatenate([rows[HASH].to_numpy() for rows in found]))
     return lookup(table, parts, wanted, now, ttl).filter(late)
+
+
+def aligned(runs: Sequence[pl.DataFrame]) -> Sequence[pl.DataFrame]:
+    """The runs with the same columns: with :data:`WRITTEN` if any has it."""
+    wide = next((run.columns for run in runs if WRITTEN in run.columns), None)
+    if wide is None:
+        return runs
+    return [
+        (run if WRITTEN in run.columns else run.with_columns(pl.col(ACCESS_TIME).alias(WRITTEN))).select(wide)
+        for run in runs
+    ]
 
 
 def _unique(hashes: Hashes) -> Hashes:
@@ -279,7 +300,7 @@ def _identity(table: StateTable) -> list[str]:
 def merge_runs(table: StateTable, runs: Sequence[pl.DataFrame], now: int, ttl: int, oldest: bool) -> pl.DataFrame:
     """One run in place of ``runs`` (oldest first). With ``oldest`` the first of them is the table's oldest run, and
     tombstones and expired rows are dropped."""
-    stacked = pl.concat(list(reversed(runs)), rechunk=True)
+    stacked = pl.concat(list(reversed(aligned(runs))), rechunk=True)
     hashes = stacked[HASH].to_numpy()
     order = np.argsort(hashes, kind="stable")
     if len(runs) > 1:

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from execnodes.errors import CheckpointError
+from execnodes.runtime.access import InputFields, expiry_clock, take_step
 from execnodes.runtime.cache import RunCache
 from execnodes.runtime.jobgraph import Rewrite
-from execnodes.runtime.kernel import ACCESS_TIME, EventTimeKernel, Kernel, StateTable, Watermark, fetch_state
+from execnodes.runtime.kernel import ACCESS_TIME, Kernel, StateTable, Watermark
 from execnodes.runtime.parts import CHUNK_SIZE, Parts, RunStore
 from execnodes.runtime.runlist import RunList
 from execnodes.runtime.runs import (
@@ -181,7 +182,11 @@ class KeyedState:
         return [(info, self._parts.load(table, info).frame) for info in self._runs[table.name].parts]
 
     def lookup(self, table: StateTable, keys: pl.DataFrame | None, now: int, ttl: int) -> pl.DataFrame:
-        """Live rows of ``table`` for ``keys`` (see :func:`execnodes.runtime.runs.lookup`)."""
+        """Live rows of ``table`` for ``keys``, with the time of their last access."""
+        return self._find(table, keys, now, ttl).select([*table.schema, ACCESS_TIME])
+
+    def _find(self, table: StateTable, keys: pl.DataFrame | None, now: int, ttl: int) -> pl.DataFrame:
+        """As :func:`execnodes.runtime.runs.lookup`."""
         runs = self._runs[table.name]
         self._changed |= runs.drop_expired(now, ttl)
         if keys is None or not runs.parts:
@@ -208,13 +213,13 @@ class KeyedState:
         """What :meth:`step` does beside its changes: drops what has expired, goes on with merges, and so on.
 
         Args:
-            now, ttl: as for :meth:`step`; what ages by event time is left alone.
+            now, ttl: as for :meth:`step`.
         """
-        lifetimes = [0 if config.by_event_time else config.ttl for config in ttl_configs(ttl)]
+        clocks = [expiry_clock(config, now, self.time.watermark) for config in ttl_configs(ttl)]
         for table in self._tables:
             runs = self._runs[table.name]
-            self._changed |= runs.drop_expired(now, lifetimes[table.slot])
-            self._changed |= runs.tend(now, lifetimes[table.slot])
+            self._changed |= runs.drop_expired(*clocks[table.slot])
+            self._changed |= runs.tend(*clocks[table.slot])
         self.flush()
 
     def step(
@@ -224,6 +229,7 @@ class KeyedState:
         now: int,
         ttl: Sequence[int | TtlConfig],
         watermark: Watermark | None = None,
+        fields: InputFields | None = None,
     ) -> pl.DataFrame:
         """Runs one micro-batch through ``kernel`` and records its state changes.
 
@@ -231,37 +237,33 @@ class KeyedState:
             inputs: one frame of changes per input.
             now: the micro-batch's time, ms.
             ttl: per ``state`` entry of the plan; of one given in milliseconds everything else is the default.
-            watermark: how far event time has come; of use to kernels with event time only.
+            watermark: how far event time has come.
+            fields: what is known of the rows of the inputs; for states with other than default TTL semantics.
 
         Returns:
             The frame of output changes.
         """
-        tables = self._tables
         time = watermark or Watermark()
-        timed = isinstance(kernel, EventTimeKernel)
-        lifetimes = [config.ttl for config in ttl_configs(ttl)]
-        started = clock.perf_counter()
-        state = fetch_state(
+        taken = take_step(
             kernel,
             inputs,
-            lambda t, keys: self.lookup(t, keys, now, lifetimes[t.slot]),
-            (lambda t: self.due(t, time.now, now, lifetimes[t.slot])) if timed and time.now > time.before else None,
+            now,
+            ttl_configs(ttl),
+            time,
+            fields or InputFields(),
+            self._find,
+            lambda table, _, at, lifetime: self.due(table, time.now, at, lifetime),
         )
-        found = clock.perf_counter()
-        if isinstance(kernel, EventTimeKernel):
-            result = kernel.advance(inputs, state, now, lifetimes, time)
-        else:
-            result = kernel.process(inputs, state, now, lifetimes)
-        computed = clock.perf_counter()
-        self.stats.missed += result.missed
-        self.stats.late += result.late
-        for table, upserts, deletes in zip(tables, result.upserts, result.deletes, strict=True):
-            self.write(table, upserts, deletes, now, lifetimes[table.slot])
+        started = clock.perf_counter()
+        for w in taken.written:
+            self.write(w.table, w.upserts, w.deletes, w.now, w.ttl)
         self.flush()
-        self.stats.lookup_ms += 1000 * (found - started)
-        self.stats.kernel_ms += 1000 * (computed - found)
-        self.stats.write_ms += 1000 * (clock.perf_counter() - computed)
-        return result.output
+        self.stats.missed += taken.step.missed
+        self.stats.late += taken.step.late
+        self.stats.lookup_ms += taken.lookup_ms
+        self.stats.kernel_ms += taken.kernel_ms
+        self.stats.write_ms += taken.settle_ms + 1000 * (clock.perf_counter() - started)
+        return taken.step.output
 
     def touch_time(self) -> None:
         """Has :meth:`flush` write what :attr:`time` says now."""

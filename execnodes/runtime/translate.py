@@ -21,6 +21,7 @@ from execnodes.nodes.sink import Sink
 from execnodes.nodes.table_source_scan import TableSourceScan
 from execnodes.nodes.values import Values
 from execnodes.rex import Call, InputRef, Literal, Rex, input_refs, remap
+from execnodes.runtime.access import InputFields
 from execnodes.runtime.calc import CalcTransform
 from execnodes.runtime.jobgraph import (
     JobGraph,
@@ -34,6 +35,7 @@ from execnodes.runtime.jobgraph import (
 )
 from execnodes.runtime.kernel import EventTimeKernel
 from execnodes.runtime.operators import Stateful, Stateless
+from execnodes.runtime.rowtimes import event_time_columns
 from execnodes.runtime.scan_checks import check_scan
 from execnodes.runtime.sources import FileReader, RangeReader, ReplayReader, ValuesReader
 from execnodes.specs import (
@@ -64,7 +66,8 @@ def translate(
         started: when the job began, ms; generated timestamps refer to it.
 
     Raises:
-        PlanError: PLAN035, a node that cannot be run yet.
+        PlanError: PLAN035, a node that cannot be run yet; PLAN190 or PLAN191, state that is to age by event time where
+            rows have none, or several.
         RunError: RUN021, a table without its options.
     """
     return _Translation(assign_uids(graph), options, job_id, started).job(key_groups)
@@ -83,6 +86,8 @@ class _Translation:
     consumers: dict[int, list[tuple[ExecNode, int]]] = field(default_factory=dict)
     by_time: set[int] = field(default_factory=set)
     channels: Counter[tuple[int, int]] = field(default_factory=Counter)
+    ages: dict[int, tuple[TtlConfig, ...]] = field(default_factory=dict)
+    event_times: dict[int, tuple[str | None, ...]] = field(default_factory=dict)
 
     def job(self, key_groups: int) -> JobGraph:
         scans: list[TableSourceScan | Values] = []
@@ -106,6 +111,9 @@ class _Translation:
             if isinstance(part, Stateful):
                 self.operators[node.id] = len(self.operators)
                 self.levels[node.id] = before + 1
+                self.ages[node.id] = node.ttl_configs(self.options) or (TtlConfig(),)
+        self.event_times = event_time_columns(self.graph, self.ages)
+        self.by_time.update(self.event_times)
         for node in reversed(self.graph.nodes):
             made = self.parts.get(node.id)
             kernel = made.kernel if isinstance(made, Stateful) else None
@@ -164,12 +172,13 @@ class _Translation:
             _uid(node),
             f"{node.title}[{node.id}]",
             part.kernel,
-            node.ttl_configs(self.options) or (TtlConfig(),),
+            self.ages[node.id],
             len(inputs),
             tuple(_schema(i.output_type) for i in inputs) if part.schemas is None else part.schemas,
             self.pipeline(node),
             self.levels[node.id],
             node=node.id,
+            fields=InputFields(tuple(tuple(columns(k)) for k in part.keys), self.event_times.get(node.id, ())),
         )
 
     def connector(self, node: ExecNode) -> str:

@@ -300,7 +300,7 @@ def run_operator(
     if isinstance(spec.kernel, EventTimeKernel) or any(f.height for f in inputs):
         by_clock = getattr(spec.kernel, "by_clock", False)
         time_of_kernel = Watermark(NO_WATERMARK, now) if by_clock else watermark
-        output = state.step(spec.kernel, inputs, now, spec.ttl, time_of_kernel)
+        output = state.step(spec.kernel, inputs, now, spec.ttl, time_of_kernel, spec.fields)
     else:
         output = pl.DataFrame()
         state.sweep(now, spec.ttl)

@@ -31,12 +31,12 @@ def test_entries_say_how_state_ages(update: str | None, visibility: str | None, 
     )
 
 
-def test_state_that_never_expires_has_no_age() -> None:
+def test_state_that_never_expires_notes_event_times_only() -> None:
     config = TtlConfig(
         0,
         UpdateType.ON_READ_AND_WRITE,
         StateVisibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP,
         TtlTimeCharacteristic.EVENT_TIME,
     )
-    assert not (config.reads_refresh or config.finds_expired or config.by_event_time)
+    assert not (config.reads_refresh or config.finds_expired or config.is_plain) and config.by_event_time
     assert ttl_configs([5, config]) == (TtlConfig(5), config)

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from execnodes.changelog import KIND, column, columns
-from execnodes.runtime.kernel import StateTable
+from execnodes.runtime.kernel import Access, StateTable
 from execnodes.runtime.kernels._net import (
     Ints,
     ids_of,
@@ -196,7 +196,9 @@ def side_of(
     if unique is None:
         schema[_COPIES if counted else _OCCURRENCE] = pl.Int64()
     output = [column(offset + i) for i in range(len(fields))]
-    table = StateTable(("leftState", "rightState")[slot], slot, lookup, identity, schema)
+    entry = identity if unique is not None or counted else tuple(fields)
+    access = Access(entry=entry, shared=counted, entries=True)
+    table = StateTable(("leftState", "rightState")[slot], slot, lookup, identity, schema, access=access)
     return Side(table, key_columns, fields, output, unique is not None, counted, watched)
 
 

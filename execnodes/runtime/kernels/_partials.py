@@ -48,6 +48,7 @@ class Partials(FrozenKernel):
         retraction: bool,
         update_before: bool = False,
         state_name: str = "",
+        lists_expire: bool = True,
     ) -> Partials:
         """The partial results of calls over ``row``.
 
@@ -60,7 +61,9 @@ class Partials(FrozenKernel):
         width = len(row.fields)
         grouping = tuple(range(width, width + len(keys)))
         whole = LogicalType("ROW", fields=fields)
-        kernel = GroupAggregateKernel(whole, grouping, calls, retracts, update_before, retraction, state_name)
+        kernel = GroupAggregateKernel(
+            whole, grouping, calls, retracts, update_before, retraction, state_name, lists_expire
+        )
         for call, kept in zip(calls, kernel.accumulators, strict=True):
             if not isinstance(kept, TrackedExtreme) and not (isinstance(kept, Fold) and kept.merges):
                 raise RunError(

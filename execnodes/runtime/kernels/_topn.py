@@ -18,7 +18,7 @@ import polars as pl
 from execnodes.changelog import KIND, RowKind, column, columns
 from execnodes.errors import RunError
 from execnodes.ranking import ConstantRange, SortSpec, VariableRange
-from execnodes.runtime.kernel import StateTable
+from execnodes.runtime.kernel import Access, StateTable
 from execnodes.runtime.kernels._net import (
     Bools,
     FrozenKernel,
@@ -134,6 +134,11 @@ class TopN(FrozenKernel):
     @cached_property
     def _sort_columns(self) -> tuple[str, ...]:
         return tuple(columns(self.order.indexes))
+
+    @property
+    def _of_equals(self) -> Access:
+        """How the table of kept rows is accessed where those of equal order are one entry."""
+        return Access(entry=tuple(dict.fromkeys((*self._keys, *self._sort_columns))))
 
     @property
     def _by_number(self) -> bool:

@@ -14,12 +14,12 @@ value that was retracted more often than accumulated, because its row had expire
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
 
-from execnodes.runtime.kernel import ACCESS_TIME, StateTable
+from execnodes.runtime.kernel import ACCESS_TIME, Access, StateTable
 from execnodes.runtime.kernels._accumulators import Changes, best_of_each, better
 from execnodes.runtime.kernels._net import (
     Bools,
@@ -162,8 +162,12 @@ class Values:
         flags: dict[str, pl.DataType] = {}
         if retract or len(filters) > 1:
             flags = {f"n{i}": pl.Int64() if retract else pl.Boolean() for i in range(len(filters))}
-        table = StateTable(name, 0, tuple(pair), tuple(pair), {**pair, **flags})
-        order = StateTable(f"{name}.order", 0, keys, tuple(pair), pair) if ordered else None
+        once = not retract and len(filters) == 1
+        access = Access(origin={VALUE: argument}, once=once)
+        table = StateTable(name, 0, tuple(pair), tuple(pair), {**pair, **flags}, access=access)
+        # Its rows live as long as those of the other table, which a row of the input reads to change them.
+        access = replace(access, reads=False)
+        order = StateTable(f"{name}.order", 0, keys, tuple(pair), pair, access=access) if ordered else None
         return cls(table, order, keys, argument, filters, retract, nulls)
 
     def select(self, frame: pl.DataFrame) -> tuple[Ints, list[Bools | None]]:

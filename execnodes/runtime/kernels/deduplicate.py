@@ -15,7 +15,7 @@ import polars as pl
 
 from execnodes.changelog import KIND, RowKind, columns
 from execnodes.errors import RunError
-from execnodes.runtime.kernel import StateTable, Step
+from execnodes.runtime.kernel import Access, StateTable, Step
 from execnodes.runtime.kernels._net import (
     Bools,
     FrozenKernel,
@@ -77,7 +77,7 @@ class DeduplicateKernel(FrozenKernel):
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
         key = tuple(self._key_columns)
-        return (StateTable("deduplicateState", 0, key, key, self._kept),)
+        return (StateTable("deduplicateState", 0, key, key, self._kept, access=Access(once=not self.keep_last)),)
 
     def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
         return [lookup_frame(inputs[0], self._key_columns)]

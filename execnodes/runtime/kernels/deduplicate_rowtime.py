@@ -14,7 +14,7 @@ import polars as pl
 
 from execnodes.changelog import KIND, RowKind, column, columns
 from execnodes.errors import RunError
-from execnodes.runtime.kernel import StateTable, Step, Watermark
+from execnodes.runtime.kernel import Access, StateTable, Step, Watermark
 from execnodes.runtime.kernels._net import (
     EventTimeBase,
     FrozenKernel,
@@ -94,7 +94,8 @@ class RowtimeDeduplicateKernel(_ByRowtime):
 
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
-        return (StateTable(_STATE, 0, self._key_columns, self._key_columns, self._fields),)
+        key = self._key_columns
+        return (StateTable(_STATE, 0, key, key, self._fields, access=Access(entry=tuple(self._fields))),)
 
     def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
         return [lookup_frame(inputs[0], self._key_columns)]

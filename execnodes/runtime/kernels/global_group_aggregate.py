@@ -100,7 +100,7 @@ class GlobalGroupAggregateKernel(FrozenKernel):
         times = np.full(batch.groups, now) if born is None else np.where(batch.fresh, now, np.maximum(born, now))
         upserts: list[pl.DataFrame | None] = [None] * len(self.tables)
         deletes: list[pl.DataFrame | None] = [None] * len(self.tables)
-        at = Changes(batch.groups, codes, None, None, now=now, ttl=ttl[0])
+        at = Changes(batch.groups, codes, None, None, now=now, ttl=self.partials.kernel.ttl_of_lists(ttl))
         after = self.partials.merged(before, frame, at)
         group_keys = framed([frame[k][batch.first] for k in self.partials.keys], batch.groups)
         place = 1 + len(kernel.values)
@@ -110,7 +110,11 @@ class GlobalGroupAggregateKernel(FrozenKernel):
             for i, position in users:
                 kept = kernel.accumulators[i]
                 if isinstance(kept, Fold):
-                    seen = replace(changes.of_call(position, batch.groups, kept.sees_nulls), now=now, ttl=ttl[0])
+                    seen = replace(
+                        changes.of_call(position, batch.groups, kept.sees_nulls),
+                        now=now,
+                        ttl=self.partials.kernel.ttl_of_lists(ttl),
+                    )
                     seen = self.partials.distinct_changes(i, seen, frame, codes)
                     after.update({s.name: s for s in kept.update(before, seen)})
             if values.order is not None and born is not None:

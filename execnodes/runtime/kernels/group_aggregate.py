@@ -157,6 +157,8 @@ class GroupAggregateKernel(FrozenKernel):
         generate_update_before: emit -U.
         need_retraction: whether the input has retractions; then rows per group are counted.
         state_name: the name of the state in the plan.
+        lists_expire: whether elements of lists (ARRAY_AGG, JSON_ARRAYAGG...) have a TTL of their own. They live as long
+            as their group where reading refreshes, expired state is found, or state ages by event time.
 
     Raises:
         RunError: RUN063, for an aggregate function that is not known.
@@ -169,6 +171,7 @@ class GroupAggregateKernel(FrozenKernel):
     generate_update_before: bool
     need_retraction: bool
     state_name: str = "groupAggregateState"
+    lists_expire: bool = True
 
     def __post_init__(self) -> None:
         _ = self.accumulators
@@ -233,6 +236,10 @@ class GroupAggregateKernel(FrozenKernel):
         """The columns of the state row of a group, but for key and time."""
         extra = [ROWS, BORN] if self.need_retraction else []
         return [name for kept in self.accumulators for name in kept.columns] + extra
+
+    def ttl_of_lists(self, ttl: Sequence[int]) -> int:
+        """The TTL of an element of a list, ms; 0 is never."""
+        return ttl[0] if self.lists_expire else 0
 
     @cached_property
     def _initial(self) -> pl.DataFrame:
@@ -335,7 +342,7 @@ class GroupAggregateKernel(FrozenKernel):
                 kept = self.accumulators[i]
                 if isinstance(kept, Fold):
                     seen = _distinct(kept, self.agg_calls[i], changes, position, batch, self.need_retraction)
-                    after.update(_named(kept.update(before, replace(seen, now=now, ttl=ttl[0]))))
+                    after.update(_named(kept.update(before, replace(seen, now=now, ttl=self.ttl_of_lists(ttl)))))
             if values.order is not None and born is not None:
                 for i, tracked in self.tracked(users):
                     best, asked = prepared.extremes[i]
@@ -350,7 +357,7 @@ class GroupAggregateKernel(FrozenKernel):
         for call, kept in zip(self.agg_calls, self.accumulators, strict=True):
             if isinstance(kept, Fold) and not is_distinct(call):
                 changed = group_changes(batch.frame, batch.codes, batch.signs, batch.groups, call, kept, known_changes)
-                after.update(_named(kept.update(before, replace(changed, now=now, ttl=ttl[0]))))
+                after.update(_named(kept.update(before, replace(changed, now=now, ttl=self.ttl_of_lists(ttl)))))
         if born is not None:
             after[ROWS] = pl.Series(ROWS, batch.rows)
             after[BORN] = pl.Series(BORN, np.where(batch.fresh, now, born))

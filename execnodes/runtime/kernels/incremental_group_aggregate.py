@@ -79,7 +79,9 @@ class IncrementalGroupAggregateKernel(FrozenKernel):
         upserts: list[pl.DataFrame | None] = []
         deletes: list[pl.DataFrame | None] = []
         start = kernel.initial_rows(count)
-        parts = self.partials.merged(start, frame, Changes(count, codes, None, None, now=now, ttl=ttl[0]))
+        parts = self.partials.merged(
+            start, frame, Changes(count, codes, None, None, now=now, ttl=self.partials.kernel.ttl_of_lists(ttl))
+        )
         times = np.full(count, now)
         for (number, values, users), found in zip(self._distinct, state, strict=True):
             owner, pairs = self.partials.pairs(number, frame)
@@ -90,7 +92,7 @@ class IncrementalGroupAggregateKernel(FrozenKernel):
             for i, position in users:
                 kept = kernel.accumulators[i]
                 assert isinstance(kept, Fold)
-                seen = replace(changes.of_call(position, count), now=now, ttl=ttl[0])
+                seen = replace(changes.of_call(position, count), now=now, ttl=self.partials.kernel.ttl_of_lists(ttl))
                 parts.update({s.name: s for s in kept.partial(seen)})
         out = [
             frame[self.partials.keys[k]][first].alias(name) for k, name in zip(self.kept, self.final.keys, strict=True)

@@ -22,7 +22,7 @@ from execnodes.ranking import (
     UpdateFastStrategy,
     VariableRange,
 )
-from execnodes.runtime.kernel import Kernel, StateTable, Step
+from execnodes.runtime.kernel import Access, Kernel, StateTable, Step
 from execnodes.runtime.kernels._net import (
     Bools,
     Ints,
@@ -123,7 +123,7 @@ class Top1Kernel(TopN):
 
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
-        return (StateTable(_STATE, 0, self._keys, self._keys, self._fields),)
+        return (StateTable(_STATE, 0, self._keys, self._keys, self._fields, access=Access(tuple(self._fields))),)
 
     def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
         return [lookup_frame(inputs[0], self._keys)]
@@ -161,7 +161,8 @@ class AppendTopNKernel(TopN):
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
         schema = {**self._fields, SEQUENCE: pl.Int64()}
-        return (StateTable(_STATE, 0, self._keys, (*self._keys, SEQUENCE), schema), *self._end_tables)
+        identity = (*self._keys, SEQUENCE)
+        return (StateTable(_STATE, 0, self._keys, identity, schema, access=self._of_equals), *self._end_tables)
 
     def process(
         self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]
@@ -216,7 +217,10 @@ class UpdateTopNKernel(TopN):
     def tables(self) -> tuple[StateTable, ...]:
         identity = tuple(dict.fromkeys((*self._keys, *columns(self.primary_keys))))
         schema = {**self._fields, SEQUENCE: pl.Int64()}
-        return (StateTable(_STATE, 0, self._keys, identity, schema), *self._end_tables)
+        return (
+            StateTable(_STATE, 0, self._keys, identity, schema, access=Access(tuple(self._fields))),
+            *self._end_tables,
+        )
 
     def process(
         self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]

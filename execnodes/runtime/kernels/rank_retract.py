@@ -34,7 +34,8 @@ class RetractTopNKernel(TopN):
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
         schema = {**self._fields, SEQUENCE: pl.Int64()}
-        return (StateTable(_STATE, 0, self._keys, (*self._keys, SEQUENCE), schema), *self._end_tables)
+        identity = (*self._keys, SEQUENCE)
+        return (StateTable(_STATE, 0, self._keys, identity, schema, access=self._of_equals), *self._end_tables)
 
     def process(
         self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]

@@ -16,7 +16,7 @@ import polars as pl
 from execnodes.changelog import KIND, column, columns
 from execnodes.rex import Rex
 from execnodes.runtime.calc import CalcTransform
-from execnodes.runtime.kernel import ACCESS_TIME, NO_WATERMARK, StateTable, Step, Watermark
+from execnodes.runtime.kernel import ACCESS_TIME, NO_WATERMARK, Access, StateTable, Step, Watermark
 from execnodes.runtime.kernels._net import EventTimeBase
 from execnodes.specs import JoinSpec
 from execnodes.types import LogicalType
@@ -147,7 +147,9 @@ class TemporalJoinKernel(EventTimeBase):
         right_keys = tuple(sides.right_keys)
         versions = {**_schema(self.right_type), _ROW_KIND: pl.Int8(), _TIME: pl.Int64()}
         return (
-            StateTable("leftState", 0, left_keys, (*left_keys, _NUMBER), waiting, due=_TIME),
+            StateTable(
+                "leftState", 0, left_keys, (*left_keys, _NUMBER), waiting, _TIME, Access(tuple(_schema(self.left_type)))
+            ),
             StateTable("leftState.next", 0, (), (), {_NUMBER: pl.Int64()}),
             StateTable("rightState", 1, right_keys, (*right_keys, _TIME), versions),
         )
