@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from tests.support.command import Command, command
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -38,6 +40,12 @@ def shared() -> Path:
     if os.environ.get("CI") == "true" and os.environ.get("STATEPLAN_SHARED") != "none":
         pytest.fail(reason)
     pytest.skip(reason)
+
+
+@pytest.fixture
+def stateplan(capfd: pytest.CaptureFixture[str]) -> Command:
+    """The command line in this process."""
+    return command(capfd)
 
 
 @pytest.fixture(scope="session")

@@ -7,8 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -25,30 +23,9 @@ from execnodes.errors import (
     SqlError,
     StateplanError,
 )
+from tests.support.command import Command
 
 PLAN = str(Path(__file__).parent / "data" / "join_plan.json")
-
-
-@dataclass
-class Answer:
-    code: int
-    out: str
-    err: str
-
-
-Command = Callable[..., Answer]
-
-
-@pytest.fixture
-def stateplan(capfd: pytest.CaptureFixture[str]) -> Command:
-    def command(*args: str) -> Answer:
-        with pytest.raises(SystemExit) as ended:
-            app.main(args)
-        out, err = capfd.readouterr()
-        assert isinstance(ended.value.code, int)
-        return Answer(ended.value.code, out, err)
-
-    return command
 
 
 def test_show(stateplan: Command) -> None:

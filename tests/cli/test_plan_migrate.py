@@ -5,37 +5,23 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from inspect import signature
 from pathlib import Path
 
 import pytest
 
-from cli import app
 from cli.plan.migrate import migrate
 from execnodes.graph import FLINK_VERSION
 from planner.dialect import nodes, parse
 from planner.environment import TableEnvironment
+from tests.support.command import Command
 
 ROOT = Path(__file__).parents[2]
 FROZEN = ROOT / "tests" / "plans" / "migrations" / "frozen"
 OLD, NEW = (str(FROZEN / "1.18-window" / name) for name in ("old.json", "new.json"))
 
-Run = Callable[..., tuple[int, str, str]]
 
-
-@pytest.fixture
-def stateplan(capfd: pytest.CaptureFixture[str]) -> Run:
-    def command(*args: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            app.main(args)
-        assert isinstance(ended.value.code, int)
-        return (ended.value.code, *capfd.readouterr())
-
-    return command
-
-
-def test_a_plan_is_migrated_and_the_report_printed(stateplan: Run, tmp_path: Path) -> None:
+def test_a_plan_is_migrated_and_the_report_printed(stateplan: Command, tmp_path: Path) -> None:
     target = tmp_path / "new.json"
     code, out, err = stateplan("plan", "migrate", OLD, "-o", str(target))
     assert (code, err) == (0, f"written to {target}\n")
@@ -43,7 +29,7 @@ def test_a_plan_is_migrated_and_the_report_printed(stateplan: Run, tmp_path: Pat
     assert out == (FROZEN / "1.18-window" / "report.txt").read_text()
 
 
-def test_the_example_of_the_page(stateplan: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_example_of_the_page(stateplan: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = (ROOT / "docs" / "plan-migration.md").read_text()
     command, _, rest = page.partition("```text\n$ stateplan ")[2].partition("\n")
     (tmp_path / "old.json").write_bytes(Path(OLD).read_bytes())
@@ -55,7 +41,7 @@ def test_the_example_of_the_page(stateplan: Run, tmp_path: Path, monkeypatch: py
     assert out.endswith(end)
 
 
-def test_as_json(stateplan: Run) -> None:
+def test_as_json(stateplan: Command) -> None:
     code, out, _ = stateplan("plan", "migrate", OLD, "--dry-run", "--format", "json")
     told = json.loads(out)
     assert (code, told["from"], told["to"], told["current"], told["state"]) == (0, "1.18", "2.3", False, "identical")
@@ -71,7 +57,7 @@ def test_as_json(stateplan: Run) -> None:
     }
 
 
-def test_a_dry_run_writes_nothing(stateplan: Run, tmp_path: Path) -> None:
+def test_a_dry_run_writes_nothing(stateplan: Command, tmp_path: Path) -> None:
     target = tmp_path / "new.json"
     code, out, err = stateplan("plan", "migrate", OLD, "-o", str(target), "--dry-run")
     assert (code, err) == (0, "")
@@ -79,13 +65,13 @@ def test_a_dry_run_writes_nothing(stateplan: Run, tmp_path: Path) -> None:
     assert not target.exists()
 
 
-def test_to_another_version(stateplan: Run, tmp_path: Path) -> None:
+def test_to_another_version(stateplan: Command, tmp_path: Path) -> None:
     target = tmp_path / "new.json"
     assert stateplan("plan", "migrate", OLD, "-o", str(target), "--to", "2.0")[0] == 0
     assert json.loads(target.read_text())["flinkVersion"] == "2.0"
 
 
-def test_an_existing_file_stays_unless_it_is_to_be_replaced(stateplan: Run, tmp_path: Path) -> None:
+def test_an_existing_file_stays_unless_it_is_to_be_replaced(stateplan: Command, tmp_path: Path) -> None:
     target = tmp_path / "new.json"
     target.write_text("mine")
     code, _, err = stateplan("plan", "migrate", OLD, "-o", str(target))
@@ -96,7 +82,7 @@ def test_an_existing_file_stays_unless_it_is_to_be_replaced(stateplan: Run, tmp_
     assert target.read_text() == Path(NEW).read_text()
 
 
-def test_a_plan_in_place(stateplan: Run, tmp_path: Path) -> None:
+def test_a_plan_in_place(stateplan: Command, tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
     plan.write_bytes(Path(OLD).read_bytes())
     assert stateplan("plan", "migrate", str(plan), "-o", str(plan), "--overwrite")[0] == 0
@@ -106,7 +92,7 @@ def test_a_plan_in_place(stateplan: Run, tmp_path: Path) -> None:
     assert plan.read_bytes() == first
 
 
-def test_without_a_target_the_command_line_is_wrong(stateplan: Run) -> None:
+def test_without_a_target_the_command_line_is_wrong(stateplan: Command) -> None:
     code, _, err = stateplan("plan", "migrate", OLD)
     assert code == 2
     assert "-o PLAN writes the migrated plan" in err
@@ -116,7 +102,7 @@ def test_the_version_is_that_of_the_plans_written_here() -> None:
     assert signature(migrate).parameters["to"].default == FLINK_VERSION
 
 
-def test_a_version_nobody_knows(stateplan: Run) -> None:
+def test_a_version_nobody_knows(stateplan: Command) -> None:
     code, _, err = stateplan("plan", "migrate", OLD, "--dry-run", "--to", "2.4")
     assert code == 3
     assert "[PLAN160] plans cannot be migrated to Flink '2.4'" in err

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from cli import app
 from plans.document import PlanDocument
+from tests.support.command import Command
 
 ROOT = Path(__file__).parents[2]
 TABLES = """
@@ -22,22 +21,9 @@ CREATE TABLE totals (product STRING, total BIGINT) WITH ('connector' = 'print');
 OLD = "INSERT INTO totals SELECT product, SUM(amount) FROM orders GROUP BY product;"
 NEW = "INSERT INTO totals SELECT product, SUM(amount) FROM orders WHERE amount > 0 GROUP BY product;"
 
-Run = Callable[..., tuple[int, str, str]]
-
 
 @pytest.fixture
-def stateplan(capfd: pytest.CaptureFixture[str]) -> Run:
-    def command(*args: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            app.main(args)
-        assert isinstance(ended.value.code, int)
-        return (ended.value.code, *capfd.readouterr())
-
-    return command
-
-
-@pytest.fixture
-def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stateplan: Run) -> Path:
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stateplan: Command) -> Path:
     """A folder with the old plan, the edited one and the new SQL."""
     monkeypatch.chdir(tmp_path)
     for name, text in {"tables.sql": TABLES, "old.sql": OLD, "new.sql": NEW}.items():
@@ -57,7 +43,7 @@ def ttl(plan: str) -> int:
     return next(s.ttl for n in PlanDocument.load(plan).graph.nodes for s in n.states)
 
 
-def test_the_edit_is_carried_over(stateplan: Run, work: Path) -> None:
+def test_the_edit_is_carried_over(stateplan: Command, work: Path) -> None:
     code, out, err = stateplan(*EDITED, *TO_NEW, "-o", "new.json")
     assert (code, err) == (0, "written to new.json\n")
     assert out.startswith("1 edit: 1 carried over\n")
@@ -67,7 +53,7 @@ def test_the_edit_is_carried_over(stateplan: Run, work: Path) -> None:
     assert facts.sql == NEW.rstrip(";")
 
 
-def test_a_plan_in_place_of_sql_and_none_as_base(stateplan: Run, work: Path) -> None:
+def test_a_plan_in_place_of_sql_and_none_as_base(stateplan: Command, work: Path) -> None:
     assert stateplan("plan", "compile", "-i", "tables.sql", "-f", "new.sql", "-o", "theirs.json", "-q")[0] == 0
     code, out, _ = stateplan("plan", "rebase", "--ours", "edited.json", "--theirs", "theirs.json", "-o", "new.json")
     assert code == 0
@@ -76,7 +62,7 @@ def test_a_plan_in_place_of_sql_and_none_as_base(stateplan: Run, work: Path) -> 
     assert ttl("theirs.json") == 0
 
 
-def test_in_place(stateplan: Run, work: Path) -> None:
+def test_in_place(stateplan: Command, work: Path) -> None:
     code, _, err = stateplan(*EDITED, *TO_NEW, "-o", "edited.json")
     assert code == 3
     assert "PLAN002" in err
@@ -87,7 +73,7 @@ def test_in_place(stateplan: Run, work: Path) -> None:
 CONFLICT = (*TO_NEW, "-D", "table.exec.state.ttl=3 h", "-o", "new.json")
 
 
-def test_a_conflict_writes_nothing(stateplan: Run, work: Path) -> None:
+def test_a_conflict_writes_nothing(stateplan: Command, work: Path) -> None:
     code, out, err = stateplan(*EDITED, *CONFLICT)
     assert code == 3
     assert "in conflict: 3 (group-aggregate) groupAggregateState: 0 ms -> 1 d\n  edited.json:" in out
@@ -97,12 +83,12 @@ def test_a_conflict_writes_nothing(stateplan: Run, work: Path) -> None:
 
 
 @pytest.mark.parametrize(("side", "hours"), [("ours", 24), ("theirs", 3)])
-def test_a_conflict_is_resolved_as_asked_for(stateplan: Run, work: Path, side: str, hours: int) -> None:
+def test_a_conflict_is_resolved_as_asked_for(stateplan: Command, work: Path, side: str, hours: int) -> None:
     assert stateplan(*EDITED, *CONFLICT, "--conflict", side)[0] == 0
     assert ttl("new.json") == hours * 3_600_000
 
 
-def test_a_dry_run_writes_nothing_and_is_no_failure(stateplan: Run, work: Path) -> None:
+def test_a_dry_run_writes_nothing_and_is_no_failure(stateplan: Command, work: Path) -> None:
     code, out, err = stateplan(*EDITED, *CONFLICT, "--dry-run", "--format", "json")
     assert (code, err) == (0, "")
     told = json.loads(out)
@@ -110,7 +96,7 @@ def test_a_dry_run_writes_nothing_and_is_no_failure(stateplan: Run, work: Path) 
     assert not (work / "new.json").exists()
 
 
-def test_lost_edits_are_warned_of(stateplan: Run, work: Path) -> None:
+def test_lost_edits_are_warned_of(stateplan: Command, work: Path) -> None:
     (work / "new.sql").write_text("INSERT INTO totals SELECT product, amount FROM orders")
     code, out, err = stateplan(*EDITED, *TO_NEW, "-o", "new.json", "--format", "markdown")
     assert code == 0
@@ -119,7 +105,7 @@ def test_lost_edits_are_warned_of(stateplan: Run, work: Path) -> None:
     assert (work / "new.json").exists()
 
 
-def test_lost_edits_are_an_error_when_asked_for(stateplan: Run, work: Path) -> None:
+def test_lost_edits_are_an_error_when_asked_for(stateplan: Command, work: Path) -> None:
     (work / "new.sql").write_text("INSERT INTO totals SELECT product, amount FROM orders")
     code, _, err = stateplan(*EDITED, *TO_NEW, "-o", "new.json", "--strict")
     assert code == 3
@@ -128,7 +114,7 @@ def test_lost_edits_are_an_error_when_asked_for(stateplan: Run, work: Path) -> N
     assert stateplan(*EDITED, *TO_NEW, "-o", "new.json", "--strict", "--dry-run")[0] == 0
 
 
-def test_the_example_of_the_page(stateplan: Run, work: Path) -> None:
+def test_the_example_of_the_page(stateplan: Command, work: Path) -> None:
     (work / "tables.sql").write_text(
         TABLES + "CREATE TABLE logistics (order_id BIGINT, state STRING) "
         "WITH ('connector' = 'filesystem', 'path' = '/data/logistics', 'format' = 'json');"
@@ -155,7 +141,7 @@ def test_the_example_of_the_page(stateplan: Run, work: Path) -> None:
         (TO_NEW, "-o PLAN writes the new plan"),
     ],
 )
-def test_command_lines_that_are_wrong(stateplan: Run, work: Path, args: tuple[str, ...], says: str) -> None:
+def test_command_lines_that_are_wrong(stateplan: Command, work: Path, args: tuple[str, ...], says: str) -> None:
     code, _, err = stateplan(*EDITED, *args)
     assert code == 2
     assert says in " ".join(err.split())

@@ -7,26 +7,18 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from cli import app
+from tests.support.command import Command
 
 PLAN = Path(__file__).parent / "data" / "join_plan.json"
-Command = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def set_ttl(capfd: pytest.CaptureFixture[str]) -> Command:
-    def command(*args: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            app.main(["plan", "set-ttl", *args])
-        assert isinstance(ended.value.code, int)
-        return (ended.value.code, *capfd.readouterr())
-
-    return command
+def set_ttl(stateplan: Command) -> Command:
+    return lambda *args: stateplan("plan", "set-ttl", *args)
 
 
 @pytest.fixture

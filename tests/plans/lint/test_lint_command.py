@@ -4,43 +4,24 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import jsonschema
 import pytest
 import yaml
 
-from cli import app
 from cli.exit_codes import ExitCode
 from plans.document import PlanDocument
 from plans.lint import unsuppress
 from tests.plans.lint.lint_cases import all_cases, edited
+from tests.support.command import Answer, Command
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
-@dataclass
-class Answer:
-    code: int
-    out: str
-    err: str
-
-
-Command = Callable[..., Answer]
-
-
 @pytest.fixture
-def lint(capfd: pytest.CaptureFixture[str]) -> Command:
-    def command(*args: object) -> Answer:
-        with pytest.raises(SystemExit) as ended:
-            app.main(["plan", "lint", *map(str, args)])
-        out, err = capfd.readouterr()
-        assert isinstance(ended.value.code, int)
-        return Answer(ended.value.code, out, err)
-
-    return command
+def lint(stateplan: Command) -> Command:
+    return lambda *args: stateplan("plan", "lint", *args)
 
 
 @pytest.fixture
