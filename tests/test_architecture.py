@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.job_records import job_checkpoint
+
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = ("execnodes", "plans", "planner", "cli")
 """Each package may import itself and those before it."""
@@ -91,6 +93,18 @@ def test_reading_a_plan_loads_nothing_heavy(command: str) -> None:
 from cli.app import main
 try:
     main(["plan", {command!r}, {str(PLAN)!r}])
+except SystemExit as e:
+    assert not e.code, e.code
+"""
+    assert loaded_by(code) == []
+
+
+@pytest.mark.parametrize("command", ["top", "metrics"])
+def test_looking_at_a_job_loads_nothing_heavy(command: str, tmp_path: Path) -> None:
+    code = f"""
+from cli.app import main
+try:
+    main(["job", {command!r}, {str(job_checkpoint(tmp_path))!r}])
 except SystemExit as e:
     assert not e.code, e.code
 """
