@@ -19,6 +19,7 @@ from execnodes.errors import OptionError, Place, nearest
 __all__ = ["NO_EFFECT_PREFIXES", "OPTIONS", "Configuration", "default_text", "find_option", "value"]
 
 _BOOLEAN, _INTEGER, _LONG = OptionType.BOOLEAN, OptionType.INTEGER, OptionType.LONG
+_MEMORY = OptionType.MEMORY_SIZE
 _DURATION, _ENUM, _STRING = OptionType.DURATION, OptionType.ENUM, OptionType.STRING
 
 _LATER = "it is not supported yet"
@@ -59,6 +60,14 @@ _ROWS: tuple[Option, ...] = (
            "number rescales its state; without one it keeps the number it has.", minimum=1),
     Option("pipeline.max-parallelism", _INTEGER, "Number of key groups that keyed state is split into; fixed for the "
            "life of a checkpoint.", minimum=1),
+    Option("taskmanager.memory.managed.size", _MEMORY, "Memory for state beside what is mapped from files: one half "
+           "for RocksDB, one for runs of state that local disk does not take. 512 mb where it is not set."),
+    Option("state.backend.forst.cache.dir", _STRING, "Folder on local disk for copies of the runs of state that a job "
+           "reads; by default that for temporary files."),
+    Option("state.backend.forst.cache.size-based-limit", _MEMORY, "How much of the disk these copies may take; those "
+           "not opened for longest go first. Without it, as much as the state."),
+    Option("state.backend.forst.cache.reserve-size", _MEMORY, "How much of the disk these copies leave free: 256 mb "
+           "where it is not set."),
     Option("pipeline.name", _STRING, "The name of the query."),
     Option("metrics.reporters", _STRING, "Names of metrics reporters, with commas. Of each, "
            "metrics.reporter.<name>.factory.class is that of Flink's Prometheus reporter, and "

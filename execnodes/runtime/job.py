@@ -15,11 +15,11 @@ from execnodes.graph import ExecGraph
 from execnodes.runtime.checkpoint import Checkpoint, RestartCheck
 from execnodes.runtime.jobgraph import JobGraph, OperatorSpec
 from execnodes.runtime.live_ttl import PROPERTY, LiveTtls
+from execnodes.runtime.memory import CACHE_DIR, CacheSettings, cache_settings
 from execnodes.runtime.metrics import BatchMetrics, JobInfo, add_figures
 from execnodes.runtime.metrics_job import JobMetrics, job_info
 from execnodes.runtime.prometheus import Endpoint, reporter_ports
 from execnodes.runtime.rescale import repartition, sweep
-from execnodes.runtime.scratch import scratch
 from execnodes.runtime.session import session
 from execnodes.runtime.sinks import SINK_SCHEMA, SinkDriver, write_sinks
 from execnodes.runtime.sources import Sources
@@ -195,6 +195,24 @@ class Losses:
                 )
 
 
+class FullDisk:
+    """Tells the user, once per job, that local disk does not take what workers would read again."""
+
+    def __init__(self, folder: str | None, console: Callable[[str], None] | None) -> None:
+        self.folder = folder
+        self.console = console
+
+    def tell(self, counters: Mapping[str, Mapping[str, float]]) -> None:
+        """Looks at the figures of the operators after a micro-batch."""
+        count = sum(figures.get("cache_unwritten", 0) for figures in counters.values())
+        if count and self.console is not None:
+            self.console(
+                f"local disk is full or cannot be written ({self.folder}): runs of state are read from the state store "
+                f"again, which takes longer; make room, or set '{CACHE_DIR}' to another folder (said once)"
+            )
+            self.console = None
+
+
 def _after(first: Task | None, then: Task) -> Task:
     """``then`` over what ``first`` gives."""
     return then if first is None else lambda batches: then(first(batches))
@@ -212,6 +230,7 @@ class _Run:
         sinks: SinkDriver,
         console: Callable[[str], None] | None,
         info: JobInfo,
+        cache: CacheSettings,
     ) -> None:
         from execnodes.runtime.counters import Counters
 
@@ -221,8 +240,8 @@ class _Run:
         self.checkpoint = checkpoint
         self.sinks = sinks
         self.slots = [job.sink_slot(i) for i in range(len(job.sinks))]
-        self.cache_folder = str(scratch("runs"))
-        self.shipped = Shipped(job, self.cache_folder)
+        self.cache = cache
+        self.shipped = Shipped(job, cache)
         self.counters = Counters(spark)
         self.metrics = JobMetrics(info, self.counters, checkpoint, console)
         self.endpoints: list[Endpoint] = []
@@ -233,6 +252,7 @@ class _Run:
         self.read: Task | None = None
         self.failure: StateplanError | None = None
         self.losses = Losses(job.operators, console)
+        self.disk = FullDisk(cache.folder, console)
 
     def on_batch(self, frame: DataFrame, batch_id: int) -> None:
         """Runs one micro-batch: Spark's ``foreachBatch``."""
@@ -256,6 +276,7 @@ class _Run:
         self.batch = batch_id
         self.batch_seconds = record.ms / 1000
         self.losses.tell(self.counters.total)
+        self.disk.tell(self.counters.total)
 
     def progress(self) -> Progress:
         operators = {uid: dict(figures) for uid, figures in self.counters.total.items()}
@@ -294,7 +315,8 @@ class _Run:
         self.metrics.close(self.query)
         for endpoint in self.endpoints:
             endpoint.close()
-        shutil.rmtree(self.cache_folder, ignore_errors=True)
+        if self.cache.folder is not None:
+            shutil.rmtree(self.cache.folder, ignore_errors=True)
         self.checkpoint.close()
 
 
@@ -338,7 +360,7 @@ def execute(
         ttls.settle()
         spark = session(options)
         info = job_info(graph, job, options, checkpoint.next_batch())
-        run = _Run(spark, job, checkpoint, ttls, sinks, console, info)
+        run = _Run(spark, job, checkpoint, ttls, sinks, console, info, cache_settings(options, console))
         run.serve(ports, console)
         if console is not None and checkpoint.lock is not None and not checkpoint.lock.real:
             console(f"the file system of {checkpoint.folder} has no locks: a second job on it would not be refused")

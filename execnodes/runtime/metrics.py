@@ -46,6 +46,7 @@ FIGURES: dict[str, str] = {
     "retractions_missed": "retractions that found nothing, because the state of their row had expired",
     "cache_hits": "runs of state found in the worker's cache",
     "cache_misses": "runs of state read from the state store",
+    "cache_unwritten": "runs of state that local disk did not take, because it is full or cannot be written",
 }
 """The figures that are summed up over key groups, tasks and micro-batches: name to what it means."""
 

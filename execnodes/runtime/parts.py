@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 import zlib
+from collections.abc import Collection
 from typing import Protocol
 
 import polars as pl
@@ -47,17 +48,24 @@ class Parts:
         bytes_written, bytes_dropped: put into the store and removed from it so far.
         loads: frames read, those excepted that were new.
         misses: of these, from the store.
+        unwritten: frames that local disk did not take.
     """
 
     def __init__(self, store: RunStore, cache: RunCache, place: str) -> None:
         self._store = store
-        self._cache = cache
+        self._disk = cache
+        self._unwritten = cache.unwritten
+        self._cache = cache.of(place)
         self._place = place
         self._fresh: dict[str, tuple[Rows, bytes]] = {}
         self.bytes_written = 0
         self.bytes_dropped = 0
         self.loads = 0
         self.misses = 0
+
+    @property
+    def unwritten(self) -> int:
+        return self._disk.unwritten - self._unwritten
 
     def fetch(self, table: StateTable, info: RunInfo) -> pl.DataFrame:
         """The stored frame, whatever its columns.
@@ -92,9 +100,14 @@ class Parts:
 
         self.loads += 1
         try:
-            return self._cache.load(info.id, get)
+            rows = self._cache.load(info.id, get)
+            if info.stored and len(rows) != info.stored:
+                # The file on local disk is not what was written; what is in the store counts.
+                self._cache.discard(info.id)
+                rows = self._cache.load(info.id, get)
         except (pl.exceptions.PolarsError, OSError, ValueError) as cause:
             raise self._damaged(table, info, str(cause)) from cause
+        return rows
 
     def load(self, table: StateTable, info: RunInfo) -> Rows:
         """The rows of a part, those in its range only.
@@ -126,6 +139,10 @@ class Parts:
             expected=expected,
             hint=_RESTORE,
         )
+
+    def tidy(self, current: Collection[str]) -> None:
+        """Now and then, removes files on local disk of runs that are not ``current``."""
+        self._cache.tidy(current)
 
     def put(self, frame: pl.DataFrame) -> RunInfo:
         """Keeps a frame sorted by its hashes; it is stored by :meth:`flush`, if it is not dropped before."""

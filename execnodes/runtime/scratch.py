@@ -21,20 +21,23 @@ __all__ = ["scratch", "sweep"]
 _PREFIX = "stateplan-"
 _LOCK = "owner.lock"
 
-_mine: tuple[Path, FileLock, int] | None = None
+_mine: dict[Path | None, tuple[Path, FileLock, int]] = {}
 _guard = threading.Lock()
 
 
-def scratch(name: str) -> Path:
-    """A fresh folder, its name beginning with ``name``. Raises OSError."""
-    global _mine
+def scratch(name: str, parent: Path | None = None) -> Path:
+    """A fresh folder in ``parent``, by default that for temporary files, its name beginning with ``name``.
+
+    Raises OSError.
+    """
     with _guard:
-        if _mine is None or _mine[2] != os.getpid() or not _mine[0].is_dir():
-            root = Path(tempfile.mkdtemp(prefix=_PREFIX))
-            _mine = root, _owned(root), os.getpid()
+        mine = _mine.get(parent)
+        if mine is None or mine[2] != os.getpid() or not mine[0].is_dir():
+            root = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+            mine = _mine[parent] = root, _owned(root), os.getpid()
             atexit.register(_remove, root, os.getpid())
-            threading.Thread(target=sweep, name="stateplan-sweep", daemon=True).start()
-        return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=_mine[0]))
+            threading.Thread(target=sweep, args=(parent,), name="stateplan-sweep", daemon=True).start()
+        return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=mine[0]))
 
 
 def _owned(root: Path) -> FileLock:

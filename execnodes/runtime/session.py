@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from execnodes.errors import RunError
 from execnodes.runtime.local_files import without_processes
+from execnodes.runtime.memory import rocksdb_settings
 from execnodes.runtime.scratch import scratch
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ def session(options: Mapping[str, str]) -> SparkSession:
     parallelism = options.get("parallelism.default", "2")
     settings = {
         **DEFAULTS,
+        **rocksdb_settings(options),
         "spark.sql.shuffle.partitions": parallelism,
         **{k: v for k, v in options.items() if k.startswith("spark.")},
         **FIXED,

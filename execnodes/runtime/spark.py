@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from execnodes.runtime.cache import RunCache
     from execnodes.runtime.jobgraph import JobGraph
+    from execnodes.runtime.memory import CacheSettings
 
 __all__ = ["Chain", "Shipped", "Task", "build"]
 
@@ -35,7 +36,7 @@ Task = Callable[[Iterable["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
 _graphs: dict[str, JobGraph] = {}
 _live: dict[tuple[str, str], JobGraph] = {}
 _slots: dict[str, dict[int, tuple[int, int]]] = {}
-_caches: dict[str, RunCache] = {}
+_caches: dict[tuple[Any, ...], RunCache] = {}
 
 
 class Shipped:
@@ -43,13 +44,13 @@ class Shipped:
 
     Args:
         graph: the job graph.
-        cache_folder: of the workers' run cache.
+        cache: the workers' run cache.
     """
 
-    def __init__(self, graph: JobGraph, cache_folder: str) -> None:
+    def __init__(self, graph: JobGraph, cache: CacheSettings) -> None:
         self.payload = pickle.dumps(graph)
         self.key = hashlib.sha1(self.payload, usedforsecurity=False).hexdigest()
-        self.cache_folder = cache_folder
+        self.cache_settings: tuple[Any, ...] = tuple(cache)  # a plain one: to unpickle it takes no module
 
     def graph(self) -> JobGraph:
         """The graph with the TTLs of the micro-batch of this task; decoded at most once in this process."""
@@ -86,10 +87,10 @@ class Shipped:
         """The run cache of this process."""
         from execnodes.runtime.cache import RunCache
 
-        if self.cache_folder not in _caches:
+        if self.cache_settings not in _caches:
             _caches.clear()
-            _caches[self.cache_folder] = RunCache(self.cache_folder)
-        return _caches[self.cache_folder]
+            _caches[self.cache_settings] = RunCache(*self.cache_settings)
+        return _caches[self.cache_settings]
 
 
 class SparkRunStore:

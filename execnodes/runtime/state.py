@@ -75,6 +75,7 @@ class StepStats:
         growth: per state entry, by how much rows, bytes and number of its runs have grown.
         loads: runs read.
         cache_misses: of these, from the store.
+        cache_unwritten: runs that local disk did not take.
         lookup_ms, kernel_ms, write_ms: where the time went.
     """
 
@@ -90,6 +91,7 @@ class StepStats:
     growth: dict[int, tuple[int, int, int]] = field(default_factory=dict)
     loads: int = 0
     cache_misses: int = 0
+    cache_unwritten: int = 0
     lookup_ms: float = 0.0
     kernel_ms: float = 0.0
     write_ms: float = 0.0
@@ -129,6 +131,7 @@ class KeyedState:
         self.time = EventTime()
         self._others: dict[str, list[RunInfo]] = self._read_manifest()
         self._runs = {t.name: RunList(t, self._others.pop(t.name, []), self._parts) for t in self._tables}
+        self._parts.tidy({part.id for runs in self._runs.values() for part in runs.parts})
         self._before = self._sizes()
         self._changed = False
         self.stats = StepStats()
@@ -289,7 +292,7 @@ class KeyedState:
         stats, parts, lists = self.stats, self._parts, list(self._runs.values())
         stats.rows = {runs.table.name: runs.rows for runs in lists}
         stats.bytes_written, stats.bytes_dropped = parts.bytes_written, parts.bytes_dropped
-        stats.loads, stats.cache_misses = parts.loads, parts.misses
+        stats.loads, stats.cache_misses, stats.cache_unwritten = parts.loads, parts.misses, parts.unwritten
         stats.merged_rows = sum(runs.moved.rows for runs in lists)
         stats.expired_runs = sum(runs.moved.dropped for runs in lists)
         stats.expired_rows = Counter()

@@ -338,6 +338,7 @@ def _state_figures(stats: StepStats) -> dict[str, float]:
         "late_rows": stats.late,
         "cache_hits": stats.loads - stats.cache_misses,
         "cache_misses": stats.cache_misses,
+        "cache_unwritten": stats.cache_unwritten,
     }
     for slot, rows in stats.expired_rows.items():
         figures[f"expired_rows.{slot}"] = rows

@@ -165,7 +165,7 @@ def test_due_merges(sizes: list[int | None], due: list[tuple[int, int]]) -> None
 def test_cached_run_files_are_shared_and_replaceable(tmp_path: Path) -> None:
     store = MemoryRunStore()
     _write(store, RunCache(str(tmp_path)), 0, 10, now=1)
-    files = list(tmp_path.iterdir())
+    files = [f for f in tmp_path.rglob("*") if f.is_file()]
     assert [f.suffix for f in files] == [".arrow"]
     asked = pl.DataFrame({"k": [3]})
     store_values, store.values = store.values, {}

@@ -1,0 +1,205 @@
+"""The workers' run cache: bounded in memory and on disk, and state is right where the disk is full or cannot be
+written."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from execnodes.runtime.cache import RunCache
+from execnodes.runtime.job import FullDisk
+from execnodes.runtime.kernel import StateTable
+from execnodes.runtime.memory import CacheSettings, cache_settings, rocksdb_settings
+from execnodes.runtime.runs import encode_frame
+from execnodes.runtime.state import KeyedState, MemoryRunStore
+
+POINT = StateTable("point", 0, ("k",), ("k",), {"k": pl.Int64(), "v": pl.Int64()})
+
+
+def frame(first: int, count: int = 1000) -> pl.DataFrame:
+    return pl.DataFrame({"k": range(first, first + count), "@h": range(first, first + count)}).with_columns(
+        pl.col("@h").cast(pl.UInt64)
+    )
+
+
+def data(first: int) -> bytes:
+    return encode_frame(frame(first))
+
+
+def files(folder: Path) -> dict[str, int]:
+    return {f.stem: f.stat().st_size for f in folder.rglob("*.arrow")}
+
+
+def run_state(store: MemoryRunStore, cache: RunCache, steps: int) -> list[tuple[Any, ...]]:
+    """Writes 100 rows in each step and reads all rows back, all but the last through this process only."""
+    for n in range(steps):
+        state = KeyedState(store, cache, [POINT], "dedup[3], key group 1")
+        rows = pl.DataFrame({"k": range(n * 50, n * 50 + 100)}).with_columns(
+            pl.lit(n, dtype=pl.Int64).alias("v"), pl.lit(n, dtype=pl.Int64).alias("@t")
+        )
+        state.lookup(POINT, rows.select("k"), n, 0)
+        state.write(POINT, rows, None, n, 0)
+        state.flush()
+    state = KeyedState(store, cache, [POINT], "dedup[3], key group 1")
+    return sorted(state.lookup(POINT, pl.DataFrame({"k": range(steps * 50 + 100)}), steps, 0).rows())
+
+
+@pytest.fixture
+def expected() -> list[tuple[Any, ...]]:
+    return run_state(MemoryRunStore(), RunCache(None), 20)
+
+
+def refusing(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """Every write of a file fails, after half of it."""
+
+    def write(path: Path, content: bytes) -> int:
+        with path.open("wb") as file:
+            file.write(content[: len(content) // 2])
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(Path, "write_bytes", write)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EDQUOT])
+def test_a_disk_that_takes_nothing(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected: list[tuple[Any, ...]]
+) -> None:
+    refusing(monkeypatch, number)
+    cache = RunCache(str(tmp_path), memory=8_000)
+    assert run_state(MemoryRunStore(), cache, 20) == expected
+    assert [f for f in tmp_path.rglob("*") if f.is_file()] == []
+    assert cache.unwritten > 20
+    assert cache.failure == os.strerror(number)
+
+
+def test_a_disk_with_little_left_is_not_filled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected: list[tuple[Any, ...]]
+) -> None:
+    cache = RunCache(str(tmp_path), reserve=1 << 62)
+    store = MemoryRunStore()
+    assert run_state(store, cache, 20) == expected
+    assert files(tmp_path) == {}
+    state = KeyedState(store, cache, [POINT], "here")
+    state.write(POINT, pl.DataFrame({"k": [1], "v": [1], "@t": [99]}), None, 99, 0)
+    state.flush()
+    assert state.stats.cache_unwritten == 1
+
+
+def test_what_is_held_in_memory_is_bounded() -> None:
+    one = len(data(0))
+    cache = RunCache(None, memory=3 * one).of("here")
+    for n in range(10):
+        cache.add(f"r{n}", data(n))
+    fetched: list[int] = []
+
+    def fetch(n: int) -> Any:
+        return lambda: (fetched.append(n), data(n))[1]
+
+    assert [cache.load(f"r{n}", fetch(n)).frame["k"][0] for n in (9, 8, 7, 2, 9)] == [9, 8, 7, 2, 9]
+    assert fetched == [2, 9]  # r2 took the place of r9
+
+
+def test_a_run_larger_than_the_bound_is_not_held() -> None:
+    cache = RunCache(None, memory=10).of("here")
+    assert len(cache.add("big", data(0))) == 1000
+    assert len(cache.load("big", lambda: data(7))) == 1000
+    assert cache.load("big", lambda: data(7)).frame["k"][0] == 7
+
+
+def test_files_keep_to_the_limit_and_those_not_opened_for_longest_go(tmp_path: Path) -> None:
+    one = len(data(0))
+    shared = RunCache(str(tmp_path), limit=8 * one)
+    for n in range(30):
+        owned = shared.of(f"group {n % 2}")
+        owned.add(f"r{n}", data(n))
+        for at, path in enumerate(sorted(tmp_path.rglob("*.arrow"), key=lambda p: int(p.stem[1:]))):
+            os.utime(path, (at, at))
+        assert sum(files(tmp_path).values()) <= 8 * one
+    kept = {int(name[1:]) for name in files(tmp_path)}
+    assert max(kept) == 29
+    assert min(kept) >= 20
+    assert shared.of("group 0").load("r0", lambda: data(0)).frame["k"][0] == 0
+
+
+def test_little_address_space_limits_what_is_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import resource
+
+    one = len(data(0))
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (16 * one, 16 * one))
+    shared = RunCache(str(tmp_path))
+    for n in range(10):
+        shared.of("here").add(f"r{n}", data(n))
+    assert len(shared._mapped) == 4
+    assert shared._mapped_bytes <= 4 * one
+    assert shared.of("here").load("r0", lambda: b"").frame["k"][0] == 0
+
+
+def test_files_of_failed_tasks_are_removed(tmp_path: Path) -> None:
+    store, cache = MemoryRunStore(), RunCache(str(tmp_path))
+    run_state(store, cache, 3)
+    before = store.text, dict(store.values)
+    run_state(store, cache, 1)
+    store.text, store.values = before  # the commit failed
+    (next(tmp_path.iterdir()) / "0123.99.tmp").write_bytes(b"half")
+    stranger = tmp_path / "another group"
+    stranger.mkdir()
+    (stranger / "x.arrow").write_bytes(b"")
+    left = {f.name for f in tmp_path.rglob("*.*")}
+    assert len(left) > len(store.values) + 1
+    KeyedState(store, RunCache(str(tmp_path)), [POINT], "dedup[3], key group 1")
+    assert {f.name for f in tmp_path.rglob("*.*")} == {
+        "x.arrow",
+        *(f"{key.split('/')[0]}.arrow" for key in store.values if f"{key.split('/')[0]}.arrow" in left),
+    }
+
+
+def test_a_damaged_file_on_local_disk_does_not_matter(tmp_path: Path, expected: list[tuple[Any, ...]]) -> None:
+    store = MemoryRunStore()
+    run_state(store, RunCache(str(tmp_path)), 20)
+    for n, path in enumerate(tmp_path.rglob("*.arrow")):
+        path.write_bytes([b"", b"garbage", encode_frame(frame(0, 3)), path.read_bytes()[:-9]][n % 4])
+    again = run_state_again(store, RunCache(str(tmp_path)))
+    assert again == expected
+
+
+def run_state_again(store: MemoryRunStore, cache: RunCache) -> list[tuple[Any, ...]]:
+    state = KeyedState(store, cache, [POINT], "dedup[3], key group 1")
+    return sorted(state.lookup(POINT, pl.DataFrame({"k": range(1100)}), 20, 0).rows())
+
+
+def test_the_user_is_told_once() -> None:
+    said: list[str] = []
+    disk = FullDisk("/tmp/runs", said.append)
+    disk.tell({"a": {"rows_in": 1}})
+    disk.tell({"a": {"cache_unwritten": 3}})
+    disk.tell({"a": {"cache_unwritten": 4}})
+    assert len(said) == 1
+    assert "/tmp/runs" in said[0]
+
+
+def test_settings(tmp_path: Path) -> None:
+    options = {
+        "taskmanager.memory.managed.size": "256 mb",
+        "parallelism.default": "4",
+        "state.backend.forst.cache.dir": str(tmp_path / "a" / "b"),
+        "state.backend.forst.cache.size-based-limit": "10 gb",
+        "state.backend.forst.cache.reserve-size": "1 kb",
+    }
+    found = cache_settings(options)
+    assert found == CacheSettings(found.folder, 16 << 20, 10 << 30, 1024)
+    assert Path(found.folder or "").is_relative_to(tmp_path / "a" / "b")
+    assert rocksdb_settings(options)["spark.sql.streaming.stateStore.rocksdb.maxMemoryUsageMB"] == "128"
+
+
+def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    said: list[str] = []
+    place = str(tmp_path / "file" / "runs")
+    assert cache_settings({"state.backend.forst.cache.dir": place}, said.append).folder is None
+    assert len(said) == 1
+    assert place in said[0]
