@@ -296,10 +296,12 @@ class _Accesses:
         """The input whose rows a table keeps."""
         return table.slot if len(self._inputs) > 1 else 0
 
-    def _entry_columns(self, table: StateTable, own: int, names: Sequence[str] = ()) -> list[tuple[str, str]]:
+    def _entry_columns(self, table: StateTable, own: int, names: Sequence[str] | None = None) -> list[tuple[str, str]]:
         """Columns of a table with those of its own input that an entry agrees in with the rows that access it."""
         access, there = table.access, self._inputs[own].columns
-        pairs = [(n, access.origin.get(n, n)) for n in names or access.entry or table.identity]
+        if names is None:
+            names = access.entry or table.identity
+        pairs = [(n, access.origin.get(n, n)) for n in names]
         return [(name, origin) for name, origin in pairs if origin in there]
 
     def _key_columns(self, table: StateTable, number: int) -> list[tuple[str, str]]:

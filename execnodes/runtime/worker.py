@@ -220,9 +220,7 @@ def sweeps(graph: JobGraph, batch: int, now: int, level: int = 1) -> Iterator[Bl
     slots = [
         (spec.level, graph.slot(i, group))
         for i, spec in enumerate(graph.operators)
-        if any(config.ttl for config in spec.ttl)
-        and not spec.event_time
-        and not isinstance(spec.kernel, EventTimeKernel)
+        if any(config.ttl for config in spec.ttl) and not isinstance(spec.kernel, EventTimeKernel)
         for group in range(graph.key_groups)
     ]
     turns = -(-len(slots) // SWEPT_WITHIN)
@@ -303,7 +301,10 @@ def run_operator(
         output = state.step(spec.kernel, inputs, now, spec.ttl, time_of_kernel, spec.fields)
     else:
         output = pl.DataFrame()
-        state.sweep(now, spec.ttl)
+        if any(b.rows == TOUCH for b in blobs):
+            state.sweep(now, spec.ttl)
+        else:
+            state.flush()
     clock = Clock(None if watermark.before == NO_WATERMARK else watermark.before)
     stepped = time.perf_counter()
     out = list(deliver(graph, spec.pipeline, output, now, f"{operator:04d}\0{group:06d}", clock))
