@@ -18,6 +18,7 @@ from execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
 from execnodes.runtime.runs import WRITTEN
 from execnodes.runtime.state import KeyedState, MemoryRunStore
 from execnodes.runtime.translate import translate
+from execnodes.specs import StateMetadata
 from execnodes.ttl import TtlConfig, TtlTimeCharacteristic, UpdateType
 from execnodes.types import BIGINT
 from plans.document import PlanDocument
@@ -175,3 +176,11 @@ def test_a_side_without_times_does_not_make_the_other_younger(tmp_path: Path) ->
     assert told(play.batch(6, [("b", 1, 1)])) == ["+I[1, 5, 1"]
     play.mark(12)
     assert play.batch(13, [("b", 1, 2)]) == []
+
+
+def test_the_entry_in_the_docs_is_one() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "state-ttl.md").read_text()
+    entry = StateMetadata.model_validate(json.loads(text.split("```json")[1].split("```")[0]))
+    assert entry.ttl_config(entry.ttl) == TtlConfig(
+        3_600_000, UpdateType.ON_READ_AND_WRITE, time_characteristic=TtlTimeCharacteristic.EVENT_TIME
+    )
