@@ -93,8 +93,10 @@ def one_attempt(added: Added, batch: int) -> Figures:
             chosen[task] = attempt
     out: Figures = {}
     for attempt in chosen.values():
-        for uid, figures in added[attempt].items():
-            add_figures(out.setdefault(uid, {}), figures)
+        for uid, figures in dict(
+            added[attempt]
+        ).items():  # Spark's thread may be adding to them: copies are taken at once
+            add_figures(out.setdefault(uid, {}), dict(figures))
     return out
 
 

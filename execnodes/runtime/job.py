@@ -16,9 +16,9 @@ from execnodes.runtime.checkpoint import Checkpoint, RestartCheck
 from execnodes.runtime.jobgraph import JobGraph, OperatorSpec
 from execnodes.runtime.live_ttl import PROPERTY, LiveTtls
 from execnodes.runtime.memory import CACHE_DIR, CacheSettings, cache_settings
-from execnodes.runtime.metrics import BatchMetrics, JobInfo, add_figures
+from execnodes.runtime.metrics import BatchMetrics, JobInfo
 from execnodes.runtime.metrics_job import JobMetrics, job_info
-from execnodes.runtime.prometheus import Endpoint, reporter_ports
+from execnodes.runtime.prometheus import Endpoint, Reporter, reporters
 from execnodes.runtime.rescale import repartition, sweep
 from execnodes.runtime.session import session
 from execnodes.runtime.sinks import SINK_SCHEMA, SinkDriver, write_sinks
@@ -279,11 +279,7 @@ class _Run:
         self.disk.tell(self.counters.total)
 
     def progress(self) -> Progress:
-        operators = {uid: dict(figures) for uid, figures in self.counters.total.items()}
-        running = self.metrics.running
-        if running is not None:
-            for uid, figures in self.counters.current(running[0]).items():
-                add_figures(operators.setdefault(uid, {}), figures)
+        operators = self.metrics.figures()
         names = {s.uid for s in self.job.sources}
         return Progress(
             self.batch,
@@ -295,10 +291,10 @@ class _Run:
             self.batch_seconds,
         )
 
-    def serve(self, ports: Sequence[range], console: Callable[[str], None] | None) -> None:
-        """Serves the figures to Prometheus, on one of each of the ``ports``. Raises RunError RUN084."""
-        for allowed in ports:
-            self.endpoints.append(Endpoint(allowed, self.metrics.view))
+    def serve(self, reporters: Sequence[Reporter], console: Callable[[str], None] | None) -> None:
+        """Serves the figures to Prometheus. Raises RunError RUN084."""
+        for reporter in reporters:
+            self.endpoints.append(Endpoint(reporter, self.metrics.view))
             if console is not None:
                 console(f"metrics for Prometheus are at port {self.endpoints[-1].port}")
 
@@ -350,7 +346,7 @@ def execute(
     try:
         job = translate(graph, options, checkpoint.key_groups, job_id=checkpoint.id, started=checkpoint.created)
         job = checkpoint.fit(job)
-        ports = reporter_ports(options)
+        serving = reporters(options)
         sources = Sources(job, options, checkpoint.splits)
         sources.prepare()
         bounded = sources.bounded()
@@ -361,7 +357,7 @@ def execute(
         spark = session(options)
         info = job_info(graph, job, options, checkpoint.next_batch())
         run = _Run(spark, job, checkpoint, ttls, sinks, console, info, cache_settings(options, console))
-        run.serve(ports, console)
+        run.serve(serving, console)
         if console is not None and checkpoint.lock is not None and not checkpoint.lock.real:
             console(f"the file system of {checkpoint.folder} has no locks: a second job on it would not be refused")
         if checkpoint.resumed and console is not None:

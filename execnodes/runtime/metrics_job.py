@@ -15,7 +15,15 @@ from execnodes.runtime.checkpoint import Checkpoint
 from execnodes.runtime.counters import Counters
 from execnodes.runtime.jobgraph import JobGraph
 from execnodes.runtime.locks import Holder
-from execnodes.runtime.metrics import BatchMetrics, JobInfo, OperatorInfo, StateSize, StateTotals
+from execnodes.runtime.metrics import (
+    BatchMetrics,
+    Figures,
+    JobInfo,
+    OperatorInfo,
+    StateSize,
+    StateTotals,
+    add_figures,
+)
 from execnodes.runtime.metrics_log import FOLDER, MetricsLog, read_job, recent_metrics
 from execnodes.runtime.metrics_view import JobView
 
@@ -124,7 +132,8 @@ class JobMetrics:
         """The sinks of micro-batch ``batch`` have been committed."""
         assert self.running is not None
         _, started, began = self.running
-        operators = self.counters.end(batch)
+        with self._lock:
+            operators = self.counters.end(batch)
         self._totals.take(operators)
         now = max((int(f.pop("now_ms")) for f in operators.values() if "now_ms" in f), default=started)
         marks = {uid: int(f.pop("watermark_ms")) for uid, f in operators.items() if "watermark_ms" in f}
@@ -161,17 +170,23 @@ class JobMetrics:
                     self._console(f"the figures of this run are no longer kept: {cause}")
 
     def view(self) -> JobView:
-        """The job as it is now."""
+        """The job as it is now. May be called in any thread."""
         running = self.running
-        return JobView(
-            self.info,
-            time.time_ns() // 1_000_000,
-            Holder.me(),
-            tuple(self.recent),
-            {uid: dict(figures) for uid, figures in self.counters.total.items()},
-            self.batches,
-            running and running[:2],
-        )
+        recent, totals = tuple(self.recent), self._copied()
+        now = time.time_ns() // 1_000_000
+        return JobView(self.info, now, Holder.me(), recent, totals, self.batches, running and running[:2])
+
+    def figures(self) -> Figures:
+        """The sums so far, with what is known of the micro-batch in hand. May be called in any thread."""
+        with self._lock:
+            totals, running = self._copied(), self.running
+            for uid, figures in self.counters.current(running[0]).items() if running else ():
+                add_figures(totals.setdefault(uid, {}), figures)
+        return totals
+
+    def _copied(self) -> Figures:
+        with self._lock:
+            return {uid: dict(figures) for uid, figures in self.counters.total.items()}
 
     def close(self, query: Any) -> None:
         """The run has ended; ``query`` is its last one."""

@@ -6,7 +6,9 @@ both operator and task there. What Flink does not have begins with ``stateplan_`
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from execnodes.errors import RunError, nearest
@@ -17,13 +19,16 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from prometheus_client.metrics_core import Metric
 
-__all__ = ["DEFAULT_PORTS", "FACTORY", "Endpoint", "exposition", "reporter_ports"]
+__all__ = ["DEFAULT_PORTS", "FACTORY", "Endpoint", "Reporter", "exposition", "reporters"]
 
 FACTORY = "org.apache.flink.metrics.prometheus.PrometheusReporterFactory"
 """The value of ``metrics.reporter.<name>.factory.class`` that means this reporter."""
 
 DEFAULT_PORTS = "9249"
 """Flink's default of ``metrics.reporter.<name>.port``."""
+
+_FILTER = "filterLabelValueCharacters"
+_OPTIONS = ("factory.class", "port", _FILTER)
 
 _JOB = ("job_id", "job_name")
 _TASK = (*_JOB, "task_id", "task_name")
@@ -57,11 +62,24 @@ _COUNTERS: dict[str, tuple[str, str, float]] = {
 """Figure -> our counter, its help, and by what it is multiplied."""
 
 
+_NOT_IN_LABELS = re.compile(r"[^a-zA-Z0-9:_]")
+"""What Flink's option ``filterLabelValueCharacters`` removes from the values of labels."""
+
+
+@dataclass(frozen=True)
+class Reporter:
+    """A Prometheus reporter: the ports it may listen on, and whether labels are filtered as Flink does."""
+
+    ports: range
+    filtered: bool = False
+
+
 class _Collector:
     """What ``prometheus_client`` asks when somebody wants the figures."""
 
-    def __init__(self, look: Callable[[], JobView | None]) -> None:
+    def __init__(self, look: Callable[[], JobView | None], filtered: bool = False) -> None:
         self._look = look
+        self._filtered = filtered
 
     def describe(self) -> Iterable[Metric]:
         """Nothing: what there is depends on the job."""
@@ -70,7 +88,15 @@ class _Collector:
     def collect(self) -> Iterator[Metric]:
         view = self._look()
         if view is not None:
-            yield from (family for family in _metrics(view) if family.samples)
+            for family in _metrics(view):
+                if self._filtered:
+                    family.samples = [s._replace(labels=_plain(s.labels)) for s in family.samples]
+                if family.samples:
+                    yield family
+
+
+def _plain(labels: Mapping[str, str]) -> dict[str, str]:
+    return {name: text if name == "kind" else _NOT_IN_LABELS.sub("", text) for name, text in labels.items()}
 
 
 def _metrics(view: JobView) -> Iterator[Metric]:
@@ -171,11 +197,11 @@ def _state_name(operator: OperatorView, index: str) -> str:
     return states[int(index)] if int(index) < len(states) else index
 
 
-def _registry(look: Callable[[], JobView | None]) -> CollectorRegistry:
+def _registry(look: Callable[[], JobView | None], filtered: bool = False) -> CollectorRegistry:
     from prometheus_client import CollectorRegistry
 
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Collector(look))
+    registry.register(_Collector(look, filtered))
     return registry
 
 
@@ -186,14 +212,12 @@ def exposition(view: JobView) -> str:
     return str(generate_latest(_registry(lambda: view)), "utf-8")
 
 
-def reporter_ports(options: Mapping[str, str]) -> list[range]:
-    """For every Prometheus reporter that ``metrics.reporters`` names, the ports it may listen on.
-
-    Without ``metrics.reporters`` all reporters count that have a ``factory.class``.
+def reporters(options: Mapping[str, str]) -> list[Reporter]:
+    """The Prometheus reporters that ``metrics.reporters`` names; without it, all that have a ``factory.class``.
 
     Raises:
         RunError: RUN080, a reporter that is not this one; RUN081, a port that is none; RUN082, a name without
-            options; RUN083, an option that a reporter does not have.
+            options; RUN083, an option that a reporter does not have, or a value that it cannot have.
     """
     prefix = "metrics.reporter."
     defined: dict[str, dict[str, str]] = {}
@@ -220,15 +244,22 @@ def reporter_ports(options: Mapping[str, str]) -> list[range]:
                 expected=f"'{FACTORY}'",
                 hint=nearest(own["factory.class"], [FACTORY]),
             )
-        unknown = next((k for k in own if k not in ("factory.class", "port", "filterLabelValueCharacters")), None)
+        unknown = next((k for k in own if k not in _OPTIONS), None)
         if unknown is not None:
             raise RunError(
                 "RUN083",
                 f"the metrics reporter '{name}' has no option '{unknown:.100}'",
-                expected="factory.class or port",
-                hint=nearest(unknown, ["factory.class", "port"]),
+                expected=f"one of {', '.join(_OPTIONS)}",
+                hint=nearest(unknown, _OPTIONS),
             )
-        out.append(_ports(f"{prefix}{name}.port", own.get("port", DEFAULT_PORTS)))
+        filtered = own.get(_FILTER, "false").strip().lower()
+        if filtered not in ("true", "false"):
+            raise RunError(
+                "RUN083",
+                f"the option '{prefix}{name}.{_FILTER}' is '{own[_FILTER]:.50}'",
+                expected="true or false",
+            )
+        out.append(Reporter(_ports(f"{prefix}{name}.port", own.get("port", DEFAULT_PORTS)), filtered == "true"))
     return out
 
 
@@ -250,7 +281,7 @@ class Endpoint:
     """An HTTP server that gives the figures to Prometheus, at every path, until :meth:`close`.
 
     Args:
-        ports: the first free one is taken.
+        reporter: of its ports the first free one is taken.
         look: the job as it is now.
 
     Attributes:
@@ -260,10 +291,10 @@ class Endpoint:
         RunError: RUN084, none of the ports is free.
     """
 
-    def __init__(self, ports: range, look: Callable[[], JobView | None]) -> None:
+    def __init__(self, reporter: Reporter, look: Callable[[], JobView | None]) -> None:
         from prometheus_client import start_http_server
 
-        registry = _registry(look)
+        ports, registry = reporter.ports, _registry(look, reporter.filtered)
         for port in ports:
             try:
                 self._server, self._thread = start_http_server(port, registry=registry)

@@ -10,6 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.app import app
+from cli.job.look import Look
+from cli.job.top import _live
 from cli.job.top_text import line, size_text, table_text
 from execnodes.runtime.locks import Holder, WriterLock
 from execnodes.runtime.metrics_log import FOLDER, MetricsLog
@@ -144,6 +146,25 @@ def test_the_command_on_a_running_job_ends_with_it(checkpoint: Path) -> None:
     lines = done.stdout.splitlines()
     assert [text.split(" ")[1] for text in lines] == ["2", "3", "3"], done.stdout
     assert lines[-1].endswith("stopped") and "stopped" not in lines[0]
+
+
+def test_the_screen_is_drawn_again_until_the_job_ends_and_is_left_as_it_was(
+    checkpoint: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("LINES", "6")
+    lock = WriterLock.take(checkpoint)
+    job = threading.Timer(0.4, lock.release)
+    job.start()
+    _live(Look(str(checkpoint)), 0.1)
+    job.join()
+    out = capsys.readouterr().out
+    assert out.startswith("\033[?1049h") and out.endswith("\033[?1049l")
+    screens = out.split("\033[H")[1:]
+    assert len(screens) >= 2
+    for screen in screens:
+        lines = screen.split("\033[J")[0].replace("\033[K", "").splitlines()
+        assert len(lines) == 5 and max(map(len, lines)) == 39 and "runs: process" in lines[0]
 
 
 def test_a_plan_that_cannot_be_read_costs_the_selectors_only(checkpoint: Path) -> None:

@@ -12,7 +12,7 @@ from execnodes.errors import RunError
 from execnodes.runtime.locks import Holder
 from execnodes.runtime.metrics import add_figures
 from execnodes.runtime.metrics_view import JobView
-from execnodes.runtime.prometheus import FACTORY, Endpoint, exposition, reporter_ports
+from execnodes.runtime.prometheus import FACTORY, Endpoint, Reporter, exposition, reporters
 from tests.support.job_records import JOIN, info, record
 
 PREFIX = "metrics.reporter.prom."
@@ -73,7 +73,7 @@ def test_a_job_before_its_first_micro_batch_has_figures_too() -> None:
 
 @pytest.fixture
 def endpoint() -> Iterator[Endpoint]:
-    running = Endpoint(range(1), view)
+    running = Endpoint(Reporter(range(1)), view)
     yield running
     running.close()
 
@@ -84,15 +84,26 @@ def test_the_endpoint_answers_and_the_next_one_takes_the_next_port(endpoint: End
         assert answer.headers["Content-Type"].startswith("text/plain")
         assert samples(answer.read().decode())["stateplan_batch"] == {(): 1}
     with pytest.raises(RunError) as caught:
-        Endpoint(range(endpoint.port, endpoint.port + 1), view)
+        Endpoint(Reporter(range(endpoint.port, endpoint.port + 1)), view)
     assert caught.value.code == "RUN084" and str(endpoint.port) in caught.value.message
     with socket.socket() as free:
         free.bind(("", 0))
         port = free.getsockname()[1]
     if port > endpoint.port:
-        other = Endpoint(range(endpoint.port, port + 1), view)
+        other = Endpoint(Reporter(range(endpoint.port, port + 1)), view)
         other.close()
         assert endpoint.port < other.port <= port
+
+
+def test_labels_are_filtered_as_flink_does_when_that_is_set() -> None:
+    [reporter] = reporters({**CLASS, PREFIX + "port": "0", PREFIX + "filterLabelValueCharacters": "true"})
+    running = Endpoint(reporter, view)
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{running.port}/metrics", timeout=10) as answer:
+            text = answer.read().decode()
+    finally:
+        running.close()
+    assert 'operator_name="join5"' in text and 'job_name="thejob"' in text and 'kind="-D"' in text
 
 
 @pytest.mark.parametrize(
@@ -109,7 +120,7 @@ def test_the_endpoint_answers_and_the_next_one_takes_the_next_port(endpoint: End
     ],
 )
 def test_reporters_of_options(options: dict[str, str], ports: list[range]) -> None:
-    assert reporter_ports(options) == ports
+    assert [r.ports for r in reporters(options)] == ports
 
 
 @pytest.mark.parametrize(
@@ -122,9 +133,10 @@ def test_reporters_of_options(options: dict[str, str], ports: list[range]) -> No
         ({"metrics.reporters": "prmo", **CLASS}, "RUN082", "prom"),
         ({"metrics.reporters": "prom"}, "RUN082", ""),
         ({**CLASS, PREFIX + "prot": "9250"}, "RUN083", "port"),
+        ({**CLASS, PREFIX + "filterLabelValueCharacters": "yes"}, "RUN083", ""),
     ],
 )
 def test_options_that_are_wrong_are_said(options: dict[str, str], code: str, hint: str) -> None:
     with pytest.raises(RunError) as caught:
-        reporter_ports(options)
+        reporters(options)
     assert caught.value.code == code and hint in (caught.value.hint or "") and caught.value.expected
