@@ -148,11 +148,13 @@ class JobMetrics:
 
     def settle(self, query: Any) -> None:
         """Adds Spark's phases to the last record, once Spark knows them."""
+        record = self._unsettled
+        progress = None if record is None or query is None else query.lastProgress
+        if record is None or progress is None or progress.batchId < record.batch:
+            return
         with self._lock:
-            record = self._unsettled
-            progress = None if record is None or query is None else query.lastProgress
-            if record is None or progress is None or progress.batchId < record.batch:
-                return
+            if self._unsettled is not record:
+                return  # another thread was here
             self._unsettled = None
             if progress.batchId == record.batch:
                 record.spark = {name: float(ms) for name, ms in progress.durationMs.items()}

@@ -58,6 +58,7 @@ _COUNTERS: dict[str, tuple[str, str, float]] = {
     "retractions_missed": ("retractions_missed", "Retractions that found nothing.", 1),
     "cache_hits": ("cache_hits", "Runs of state found in the worker's cache.", 1),
     "cache_misses": ("cache_misses", "Runs of state read from the state store.", 1),
+    "cache_unwritten": ("cache_unwritten", "Runs of state that local disk did not take.", 1),
 }
 """Figure -> our counter, its help, and by what it is multiplied."""
 
