@@ -242,6 +242,7 @@ class LiveTtls:
     _stamp: tuple[int, ...] | None = None
     _told: tuple[int, ...] | None = None
     _sent: str = ""
+    _steady: bool = False
 
     def begin(self, came: Mapping[str, str], names: Mapping[Key, str]) -> None:
         """Brings the record to the plan that is to run.
@@ -297,7 +298,7 @@ class LiveTtls:
 
     def restart(self) -> None:
         """Another query of the job begins: its tasks have been told nothing."""
-        self._sent = ""
+        self._sent, self._steady = "", False
 
     def take_in(self, batch: int) -> str | None:
         """Called before the tasks of a micro-batch: the text of :data:`PROPERTY` for it, None to leave it as it is.
@@ -306,7 +307,9 @@ class LiveTtls:
         written is told of once, and the job goes on with what it has.
         """
         stamp = self._look()
-        if stamp != self._stamp or (batch > self.tried and any(s.asked for s in self._record.values())):
+        if stamp == self._stamp and self._steady:
+            return None
+        if stamp != self._stamp or batch > self.tried:
             try:
                 self._read(batch)
                 self._stamp = self._look()
@@ -314,6 +317,7 @@ class LiveTtls:
                 if error.code != "CKPT033" and stamp != self._told:
                     self._told = stamp
                     self._say(f"{error.message}; the job goes on with the TTLs that it has")
+        self._steady = not any(s.asked or s.settings[-1].since > batch for s in self._record.values() if s.settings)
         text = self._text(batch)
         if text == self._sent:
             return None

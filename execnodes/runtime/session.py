@@ -60,6 +60,9 @@ _COMPILER = "-XX:TieredStopAtLevel=1"
 """The JVM only moves blobs and plans micro-batches that are all alike: of what its optimizing compiler takes for that,
 half of all the work of a small micro-batch in a job's first minutes, nothing comes back."""
 
+_ATTEMPTS = 2
+"""How often a local task is tried: a Python worker that the system kills, for want of memory say, ends no job."""
+
 _log: Path | None = None
 
 
@@ -103,7 +106,7 @@ def session(options: Mapping[str, str]) -> SparkSession:
             expected="Java 17 or later on the PATH, or JAVA_HOME",
             hint="on Debian or Ubuntu: apt-get install openjdk-17-jre-headless",
         )
-    master = options.get("spark.master", f"local[{parallelism}]")
+    master = options.get("spark.master", f"local[{parallelism},{_ATTEMPTS}]")
     packages = [str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH", "")]
     python_path = os.pathsep.join(filter(None, packages))
     local = master.startswith("local")

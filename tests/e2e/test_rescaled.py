@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from benchmarks.kill import result
+from benchmarks.chaos import folded as result
 from execnodes.runtime.job import JobResult
 from execnodes.runtime.rescale import Rescale, repartition
 from planner.environment import TableEnvironment

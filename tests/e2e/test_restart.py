@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from benchmarks.kill import QUERIES, batches, make_input, result, start
 from execnodes.errors import CheckpointError
 from planner.environment import TableEnvironment
 from plans.document import PlanDocument
@@ -121,29 +117,6 @@ def test_damaged_checkpoint(damage: str, spark: object, tmp_path: Path, capsys: 
         "key groups": "CKPT004",
     }
     assert error.value.code == codes[damage]
-
-
-@pytest.mark.spark
-def test_killed_twice_and_restarted(tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    make_input(data, files=5, rows=2_000, seed=3)
-    results = {}
-    for kills in (0, 2):
-        folder = tmp_path / f"run-{kills}"
-        folder.mkdir()
-        script, checkpoint = folder / "query.sql", folder / "checkpoint"
-        script.write_text(QUERIES["dedup"].format(data=data, out=folder / "out"))
-        for n in range(kills):
-            process = start(script, checkpoint, folder / "log")
-            while process.poll() is None and batches(checkpoint, "offsets") <= n:
-                time.sleep(0.02)
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        process = start(script, checkpoint, folder / "log")
-        assert process.wait() == 0, (folder / "log").read_text()[-2000:]
-        results[kills] = result(folder / "out")
-    assert results[0] == results[2]
-    assert sum(results[0].values()) == 200
 
 
 def test_plan_show_does_not_load_pyspark(shared: Path) -> None:

@@ -1,0 +1,508 @@
+"""kill -9 at bad moments, other TTLs and another parallelism in between: is the result that of a run in peace?
+
+    python -m benchmarks.chaos [--minutes 10] [--kills 50] [--rows 100] [--seed 1] [--keep FOLDER]
+
+One job has both examples of FLIP-292, each with a file sink: a deduplication before an aggregation, and a join. Its
+input is recorded arrivals (``replay``), a minute of the virtual clock per micro-batch, so that which rows expire
+follows from the TTLs of each micro-batch alone. Input is added until there were enough kills and minutes. TTLs are
+changed live, and in the plan file between runs. Then the same input is run once in peace, with the same TTLs from the
+same micro-batches on; every change in the sinks' files has to be the same. Linux only. Exit code 1 when they are not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from execnodes.runtime.live_ttl import LiveTtls, StateTtl, read_ttls
+from plans.document import PlanDocument
+from plans.edit import set_ttls
+from plans.live import set_live_ttls
+
+MINUTE = 60_000
+SCRIPT = """
+    CREATE TABLE orders (order_id BIGINT, user_id BIGINT, product_id BIGINT, num INT, proctime AS PROCTIME())
+      WITH ('connector'='replay', 'path'='{folder}/orders.json', 'format'='json');
+    CREATE TABLE logistics (order_id BIGINT, target STRING)
+      WITH ('connector'='replay', 'path'='{folder}/logistics.json', 'format'='json');
+    CREATE TABLE stats (product_id BIGINT, order_user_cnt BIGINT, order_cnt BIGINT, total_sum BIGINT)
+      WITH ('connector'='filesystem', 'path'='{folder}/out/stats', 'format'='debezium-json');
+    CREATE TABLE joined (order_id BIGINT, user_id BIGINT, num INT, target STRING)
+      WITH ('connector'='filesystem', 'path'='{folder}/out/joined', 'format'='json');
+    COMPILE PLAN '{folder}/plan.json' FOR STATEMENT SET BEGIN
+      INSERT INTO stats
+      SELECT product_id, COUNT(DISTINCT user_id), COUNT(order_id), SUM(num) FROM (
+        SELECT * FROM (
+          SELECT *, ROW_NUMBER() OVER (PARTITION BY order_id ORDER BY proctime ASC) AS row_num FROM orders)
+        WHERE row_num = 1) GROUP BY product_id;
+      INSERT INTO joined SELECT o.order_id, o.user_id, o.num, l.target
+      FROM orders o JOIN logistics l ON o.order_id = l.order_id;
+    END;"""
+STATES = ("deduplicate", "group-aggregate", "join.left", "join.right")
+TTLS = tuple(minutes * MINUTE for minutes in (3, 8, 20, 45, 90, 0))
+FIRST = dict.fromkeys(STATES, 20 * MINUTE)
+KINDS = {"whole job": 9, "Python worker": 20, "commit": 10, "driver alone": 4, "start": 7}
+"""What is killed, and in how many of 50 kills."""
+
+SINKS = ("stats", "joined")
+
+
+# ---- the job --------------------------------------------------------------------------------------------------------
+
+
+def extend(folder: Path, first: int, count: int, rows: int, rng: random.Random) -> None:
+    """Adds ``count`` minutes of arrivals: new orders, some of those of the last 100 minutes once more, and where orders
+    go, up to 100 minutes late."""
+    with (folder / "orders.json").open("a") as orders, (folder / "logistics.json").open("a") as logistics:
+        for minute in range(first, first + count):
+            for n in range(rows):
+                back = int(100 * rng.random() ** 3) if rng.random() < 0.3 else 0
+                order = max(0, minute - back) * rows + (rng.randrange(rows) if back else n)
+                row = {"order_id": order, "user_id": rng.randrange(500), "product_id": rng.randrange(50), "num": n}
+                orders.write(json.dumps({**row, "@at": minute * MINUTE}) + "\n")
+                late = max(0, minute - int(100 * rng.random() ** 3)) * rows + rng.randrange(rows)
+                place = {"order_id": late, "target": f"city{rng.randrange(100)}"}
+                logistics.write(json.dumps({**place, "@at": minute * MINUTE}) + "\n")
+
+
+def compile_plan(folder: Path) -> Path:
+    """The plan of both queries, with the first TTLs."""
+    from planner.environment import TableEnvironment
+    from planner.script import read_script
+
+    session = TableEnvironment.create()
+    for statement in read_script(SCRIPT.format(folder=folder)):
+        session.execute_statement(statement)
+    plan = folder / "plan.json"
+    edit_plan(plan, FIRST)
+    return plan
+
+
+def edit_plan(plan: Path, ttls: dict[str, int]) -> None:
+    document = PlanDocument.load(str(plan))
+    set_ttls(document, ttls)
+    document.write(str(plan), overwrite=True)
+
+
+def start(arguments: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
+    """The command as a user runs it, in a process group of its own."""
+    with log.open("ab") as out:
+        return subprocess.Popen(
+            [sys.executable, "-m", "cli", *arguments], stdout=out, stderr=out, start_new_session=True
+        )
+
+
+def batches(checkpoint: Path, kind: str) -> int:
+    """Micro-batches begun (``offsets``) or finished (``commits``) so far."""
+    folder = checkpoint / "spark" / kind
+    return max((int(p.name) for p in folder.iterdir() if p.name.isdigit()), default=-1) + 1 if folder.is_dir() else 0
+
+
+def played(checkpoint: Path) -> dict[int, int]:
+    """Of the last hundred micro-batches, how many instants had been played when each was done."""
+    found = {}
+    for path in (checkpoint / "spark" / "offsets").glob("[0-9]*"):
+        with contextlib.suppress(OSError, ValueError, StopIteration):
+            lines = [json.loads(line) for line in path.read_text().splitlines()[2:]]
+            found[int(path.name)] = next(line["logOffset"] for line in lines if isinstance(line, dict)) + 1
+    return found
+
+
+def result(folder: Path) -> Counter[str]:
+    """Every line of a sink's files."""
+    return Counter(line for path in folder.glob("part-*") for line in path.read_text().splitlines())
+
+
+def folded(folder: Path) -> Counter[str]:
+    """The rows that the changes in a sink's files amount to."""
+    rows: Counter[str] = Counter()
+    for line, count in result(folder).items():
+        event = json.loads(line)
+        sides = [("before", -count), ("after", count)] if "op" in event else []
+        for side, sign in sides:
+            if event[side] is not None:
+                rows[json.dumps(event[side])] += sign
+        if not sides:
+            rows[line] += count
+    return Counter({row: n for row, n in rows.items() if n})
+
+
+# ---- kills ----------------------------------------------------------------------------------------------------------
+
+
+def descendants(pid: int) -> dict[int, str]:
+    """The processes below ``pid``, with their command lines."""
+    below: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                below.setdefault(parent, []).append(int(entry.name))
+    found: dict[int, str] = {}
+    todo = [pid]
+    while todo:
+        for child in below.get(todo.pop(), []):
+            with contextlib.suppress(OSError):
+                found[child] = Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+                todo.append(child)
+    return found
+
+
+def kill(*pids: int) -> bool:
+    """kill -9; whether one of them was there."""
+    hit = False
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+            hit = True
+    return hit
+
+
+def kill_workers(process: subprocess.Popen[bytes], rng: random.Random) -> bool:
+    """Kills one or all of the Python processes below the JVM."""
+    workers = [pid for pid, command in descendants(process.pid).items() if "pyspark.daemon" in command]
+    if not workers:
+        return False
+    return kill(*(workers if rng.random() < 0.3 else [rng.choice(workers)]))
+
+
+def kill_all(process: subprocess.Popen[bytes]) -> bool:
+    """Kills the driver, its JVM and all Python workers."""
+    below = descendants(process.pid)
+    hit = kill(process.pid)
+    kill(*below)
+    process.wait()
+    return hit
+
+
+def wait_until(process: subprocess.Popen[bytes], reached: Callable[[], bool], seconds: float, step: float) -> bool:
+    """Whether it was reached, while the process ran and before ``seconds`` were over."""
+    deadline = time.monotonic() + seconds
+    while process.poll() is None and time.monotonic() < deadline:
+        if reached():
+            return True
+        time.sleep(step)
+    return False
+
+
+def in_commit(folder: Path, stage: str, batch: int) -> bool:
+    """Whether the commit of micro-batch ``batch`` or a later one has come as far as ``stage``, and no further."""
+    checkpoint = folder / "checkpoint"
+    done, begun = batches(checkpoint, "commits"), batches(checkpoint, "offsets")
+    if begun <= max(done, batch):
+        return False
+    now = begun - 1
+    if stage == "state":
+        deltas = (checkpoint / "spark" / "state").glob(f"*/*/{now + 1}.changelog")
+        return next(deltas, None) is not None
+    hidden = [*(folder / "out" / "stats").glob(".staged-*"), *(folder / "out" / "joined").glob(".staged-*")]
+    if stage == "staged":
+        return any((h / str(now)).is_dir() for h in hidden)
+    return any((h / f"{now}.committed").exists() for h in hidden)
+
+
+# ---- the run that is disturbed --------------------------------------------------------------------------------------
+
+
+@dataclass
+class Tally:
+    """What was done to the job."""
+
+    kills: Counter[str] = field(default_factory=Counter)
+    moments: Counter[str] = field(default_factory=Counter)
+    starts: int = 0
+    failures: int = 0
+    live: int = 0
+    edits: int = 0
+    rescales: int = 0
+    seconds: float = 0.0
+
+
+@dataclass
+class Storm:
+    """One job, killed again and again.
+
+    Attributes:
+        folder: the plan, its input and output, the checkpoint and the log of all starts.
+        minutes, kills: how many of both there have to be.
+        rows: orders per micro-batch.
+        kinds: what is killed, and how often in relation.
+        limit: the minutes after which nothing more is killed, however much there has been.
+        chunk: so many micro-batches of input are there at a start.
+        edits, rescales: how probable another TTL in the plan, and another parallelism, are at a start.
+        asks: how probable another TTL is before a kill.
+        minute: minutes of input so far.
+        instants: micro-batch -> how many instants had been played when it was done.
+    """
+
+    folder: Path
+    minutes: float
+    kills: int
+    rows: int
+    rng: random.Random
+    kinds: dict[str, int] = field(default_factory=lambda: dict(KINDS))
+    limit: float = float("inf")
+    chunk: int = 16
+    edits: float = 0.3
+    rescales: float = 0.3
+    asks: float = 0.5
+    tally: Tally = field(default_factory=Tally)
+    parallelism: int = 2
+    minute: int = 0
+    instants: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.folder / "checkpoint"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "log"
+
+    def run(self) -> None:
+        began = time.monotonic()
+        todo = self._todo()
+        process = self._start()
+        while self._goes_on(bool(todo), (time.monotonic() - began) / 60):
+            if process.poll() is not None:
+                self._require(process)
+                process = self._start()
+            kind = todo[0] if todo else self._one()
+            if self._strike(process, kind):
+                self.tally.kills[kind] += 1
+                done, begun = batches(self.checkpoint, "commits"), batches(self.checkpoint, "offsets")
+                self.tally.moments["with a micro-batch in hand" if begun > done else "between micro-batches"] += 1
+                del todo[:1]
+                self.instants |= played(self.checkpoint)
+                self._say(
+                    f"{sum(self.tally.kills.values()):3} {kind:14} micro-batches {done} done, {begun - done} in hand"
+                )
+        while process.wait() != 0 or max(played(self.checkpoint).values(), default=0) < self.minute:
+            self._require(process)
+            process = self._start(more=False)
+        self.instants |= played(self.checkpoint)
+        self.tally.seconds = time.monotonic() - began
+        (self.folder / "storm.json").write_text(json.dumps({"instants": self.instants, **vars(self.tally)}))
+
+    def _goes_on(self, todo: bool, minutes: float) -> bool:
+        return minutes < self.limit and (todo or minutes < self.minutes)
+
+    def _todo(self) -> list[str]:
+        """What is to be killed, each kind as often as its share says."""
+        shares = sum(self.kinds.values())
+        todo = [kind for kind, share in self.kinds.items() for _ in range(max(1, round(share * self.kills / shares)))]
+        while len(todo) < self.kills:
+            todo.append(self._one())
+        self.rng.shuffle(todo)
+        return todo[: self.kills]
+
+    def _one(self) -> str:
+        return self.rng.choices(list(self.kinds), list(self.kinds.values()))[0]
+
+    def _start(self, more: bool = True) -> subprocess.Popen[bytes]:
+        """Starts the job, sometimes with another TTL in its plan, or with other parallelism."""
+        left = self.minute - max(played(self.checkpoint).values(), default=0)
+        if more and left < self.chunk:
+            extend(self.folder, self.minute, self.chunk, self.rows, self.rng)
+            self.minute += self.chunk
+        if self.tally.starts and self.rng.random() < self.edits:
+            edit_plan(self.folder / "plan.json", {self.rng.choice(STATES): self.rng.choice(TTLS)})
+            self.tally.edits += 1
+        if self.tally.starts and self.rng.random() < self.rescales:
+            self.parallelism = self.rng.choice([p for p in (1, 2, 3) if p != self.parallelism])
+            self.tally.rescales += 1
+        self.tally.starts += 1
+        options = {
+            "execution.checkpointing.dir": str(self.checkpoint),
+            "parallelism.default": str(self.parallelism),
+        }
+        pairs = [text for key, value in options.items() for text in ("-D", f"{key}={value}")]
+        return start(["plan", "execute", str(self.folder / "plan.json"), *pairs], self.log)
+
+    def _require(self, process: subprocess.Popen[bytes]) -> None:
+        """The job has ended: because it was through, or killed, or because a worker was killed."""
+        if process.returncode in (0, -signal.SIGKILL):
+            return
+        text = self.log.read_text(errors="replace")
+        if (
+            process.returncode == 1
+            and "[RUN001]" in text[-3000:]
+            and self.tally.failures < self.tally.kills["Python worker"]
+        ):
+            self.tally.failures += 1
+            return
+        raise SystemExit(f"the job ended with code {process.returncode}:\n{text[-3000:]}")
+
+    def _strike(self, process: subprocess.Popen[bytes], kind: str) -> bool:
+        """Waits for a bad moment, and kills; False when the job ended before."""
+        if kind == "start":
+            time.sleep(self.rng.random() * 6)
+            return process.poll() is None and kill_all(process)
+        begun = batches(self.checkpoint, "offsets")
+        if not wait_until(process, lambda: batches(self.checkpoint, "offsets") > begun, 120, 0.01):
+            return False
+        asks = self.rng.random() < self.asks
+        if asks and self.rng.random() < 0.5:
+            self._ask()
+            asks = False
+        time.sleep(self.rng.random() * 2.5)
+        if asks:
+            self._ask()
+        if kind == "commit":
+            stage = self.rng.choice(("state", "staged", "marked"))
+            at = batches(self.checkpoint, "offsets") - 1
+            return wait_until(process, lambda: in_commit(self.folder, stage, at), 60, 0) and kill_all(process)
+        if process.poll() is not None:
+            return False
+        if kind == "whole job":
+            return kill_all(process)
+        if kind == "driver alone":
+            hit = kill(process.pid)
+            process.wait()
+            return hit
+        if not kill_workers(process, self.rng):
+            return False
+        done = batches(self.checkpoint, "commits")  # the job tries the task again, or fails
+        wait_until(process, lambda: batches(self.checkpoint, "commits") > done, 30, 0.05)
+        return True
+
+    def _ask(self) -> None:
+        set_live_ttls(self.checkpoint, {self.rng.choice(STATES): self.rng.choice(TTLS)})
+        self.tally.live += 1
+
+    def _say(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+
+# ---- the run in peace -----------------------------------------------------------------------------------------------
+
+
+def schedule(states: Iterable[StateTtl], instants: dict[int, int]) -> dict[int, dict[str, int]]:
+    """Instant -> the TTLs that hold from it on; ``instants`` has how many had been played after each micro-batch."""
+    found: dict[int, dict[str, int]] = {}
+    for state in states:
+        for setting in state.settings:
+            found.setdefault(instants[setting.since - 1] if setting.since else 0, {})[state.name] = setting.ttl
+    return dict(sorted(found.items()))
+
+
+@contextlib.contextmanager
+def changed_at(ttls: dict[int, dict[str, int]]) -> Iterator[None]:
+    """Within, jobs of this process are asked for TTLs right before micro-batches."""
+    take_in = LiveTtls.take_in
+
+    def asked(live: LiveTtls, batch: int) -> str | None:
+        if batch in ttls:
+            set_live_ttls(live.folder, dict(ttls[batch]))
+        return take_in(live, batch)
+
+    LiveTtls.take_in = asked  # type: ignore[method-assign, assignment]
+    try:
+        yield
+    finally:
+        LiveTtls.take_in = take_in  # type: ignore[method-assign]
+
+
+def run_in_peace(storm: Storm, calm: Path) -> dict[int, dict[str, int]]:
+    """Runs the input of the storm in ``calm`` from beginning to end, an instant per micro-batch; which TTLs held from
+    which one on, as its checkpoint tells."""
+    from planner.environment import TableEnvironment
+
+    calm.mkdir()
+    for name in ("orders.json", "logistics.json"):
+        shutil.copy(storm.folder / name, calm / name)
+    plan = compile_plan(calm)
+    session = TableEnvironment.create({"execution.checkpointing.dir": str(calm / "checkpoint")})
+    with changed_at(schedule(read_ttls(storm.checkpoint).values(), storm.instants)):
+        session.execute_plan(plan).wait()
+    return schedule(read_ttls(calm / "checkpoint").values(), {n: n + 1 for n in range(storm.minute)})
+
+
+# ---- the table ------------------------------------------------------------------------------------------------------
+
+
+def report(storm: Storm, calm: Path, held: dict[int, dict[str, int]]) -> bool:
+    """Prints the table; whether all is well. ``held`` are the TTLs of the run in peace."""
+    tally, well = storm.tally, True
+    lines = [
+        ("minutes", f"{tally.seconds / 60:.1f}"),
+        ("kill -9", f"{sum(tally.kills.values())}: " + ", ".join(f"{n} {kind}" for kind, n in tally.kills.items())),
+        ("of them", ", ".join(f"{n} {moment}" for moment, n in tally.moments.items())),
+        ("starts of the job", f"{tally.starts}; it failed for the want of a worker {tally.failures} times"),
+        ("TTL edits", f"{tally.live} live, {tally.edits} of the plan file"),
+        ("changes of parallelism", str(tally.rescales)),
+        ("micro-batches", f"{storm.minute}"),
+    ]
+    print("\n| | |\n|---|---|")
+    for name, text in lines:
+        print(f"| {name} | {text} |")
+    print("\n| sink | changes in peace | changes found | lost | doubled or wrong | |\n|---|--:|--:|--:|--:|---|")
+    for sink in SINKS:
+        expected, found = result(calm / "out" / sink), result(storm.folder / "out" / sink)
+        lost, extra = sum((expected - found).values()), sum((found - expected).values())
+        same = not lost and not extra and bool(expected)
+        well &= same
+        print(
+            f"| {sink} | {sum(expected.values()):,} | {sum(found.values()):,} | {lost:,} | {extra:,} | "
+            f"{'identical' if same else 'DIFFERENT'} |"
+        )
+    wanted = effective(schedule(read_ttls(storm.checkpoint).values(), storm.instants))
+    if effective(held) != wanted:
+        print(f"The TTLs were not the same: {effective(held)}, expected {wanted}")
+        return False
+    return well
+
+
+def effective(ttls: dict[int, dict[str, int]]) -> list[tuple[int, str, int]]:
+    """The instants at which a state began to live for another time."""
+    now: dict[str, int] = {}
+    found = []
+    for instant, states in sorted(ttls.items()):
+        for state, ttl in sorted(states.items()):
+            if now.get(state) != ttl:
+                now[state] = ttl
+                found.append((instant, state, ttl))
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--limit", type=float, default=float("inf"), help="minutes after which no kills are waited for")
+    parser.add_argument("--rows", type=int, default=100, help="orders per micro-batch")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--keep", metavar="FOLDER", help="work there, and leave everything")
+    args = parser.parse_args()
+    work = Path(args.keep or tempfile.mkdtemp(prefix="stateplan-chaos-"))
+    folder = work / "storm"
+    folder.mkdir(parents=True)
+    try:
+        for name in ("orders.json", "logistics.json"):
+            (folder / name).touch()
+        compile_plan(folder)
+        storm = Storm(folder, args.minutes, args.kills, args.rows, random.Random(args.seed), limit=args.limit)
+        storm.run()
+        well = report(storm, work / "peace", run_in_peace(storm, work / "peace"))
+        well &= sum(storm.tally.kills.values()) >= args.kills
+    finally:
+        if not args.keep:
+            shutil.rmtree(work, ignore_errors=True)
+    sys.exit(0 if well else 1)
+
+
+if __name__ == "__main__":
+    main()
