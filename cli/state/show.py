@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli.console import Console
+from cli.files import STREAM
 from cli.options import DebugOption, Format, FormatOption, QuietOption, SettingsOption, run, settings
 from cli.state.arguments import AtOption, BatchOption, CheckpointArgument, instant
+
+if TYPE_CHECKING:
+    from planner.state import CheckpointReader
 
 __all__ = ["show"]
 
@@ -31,6 +36,14 @@ def show(
             help="How many rows and bytes this TTL would free, such as 'join.left=3 h'; may be repeated.",
         ),
     ] = None,
+    plot: Annotated[
+        str | None,
+        typer.Option(
+            "--plot",
+            metavar="FILE.svg",
+            help="Only draw how large the states have been over time, which needs no Spark; - is standard output.",
+        ),
+    ] = None,
     batch: BatchOption = None,
     at: AtOption = None,
     output: FormatOption = Format.TEXT,
@@ -39,6 +52,8 @@ def show(
 ) -> None:
     """Show how much state a checkpoint holds, how old it is, and what another TTL would leave of it."""
     moment = instant(at)
+    if plot is not None and (what_if or batch is not None or at is not None):
+        raise typer.BadParameter("--plot goes with selectors only")
 
     def work(console: Console) -> None:
         from planner.state import CheckpointReader
@@ -47,9 +62,31 @@ def show(
 
         guesses = [parse_assignment(text) for text in what_if or []]
         reader = CheckpointReader.read(checkpoint, settings(pairs), batch=batch, at=moment)
+        if plot is not None:
+            draw(console, reader, plot, selectors or [])
+            return
         reader.select(*selectors or [])
         console.status("starting Spark")
         found = reader.show(*selectors or [], what_if=guesses)
         console.show(to_text(found), to_json(found))
 
     run(output, quiet, debug, work)
+
+
+def draw(console: Console, reader: CheckpointReader, target: str, selectors: Sequence[str]) -> None:
+    """Draws the sizes of states over time."""
+    from planner.state.plot import to_svg
+    from plans.render.output import write_beside
+
+    found = reader.history(*selectors)
+    text = to_svg(found, f"State of {reader.snapshot.folder.name}")
+    if target == STREAM:
+        console.raw(text.encode())
+        return
+    write_beside(None, target, text)
+    last = [(s.name, next((v for v in reversed(s.rows) if v is not None), 0)) for s in found.series]
+    console.show(
+        f"{len(found.series)} {'state' if len(found.series) == 1 else 'states'} over {len(found.batches)} records, "
+        f"drawn to {target}",
+        {"file": target, "records": len(found.batches), "states": [{"selector": n, "rows": r} for n, r in last]},
+    )

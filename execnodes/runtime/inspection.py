@@ -21,12 +21,14 @@ from execnodes.nodes.base import ExecNode
 from execnodes.runtime.checkpoint import Checkpoint
 from execnodes.runtime.hashing import slot_label
 from execnodes.runtime.inspection_names import column_labels, short_names
+from execnodes.runtime.inspection_tables import NoKernel, noted_tables
 from execnodes.runtime.jobgraph import Rewrite
-from execnodes.runtime.kernel import Kernel, StateTable
+from execnodes.runtime.kernel import StateTable
 from execnodes.runtime.layout import Layout, OperatorEntry
 from execnodes.runtime.live_ttl import Record
 from execnodes.runtime.operators import Stateful
 from execnodes.ttl import TtlConfig
+from execnodes.types import LogicalType
 
 __all__ = ["OperatorState", "Snapshot", "TableState", "operator_states"]
 
@@ -246,7 +248,7 @@ def operator_states(
         record: which TTL holds since which micro-batch, where that is not what the plan says.
 
     Raises:
-        StateplanError: what keeps an operator from being understood.
+        CheckpointError: CKPT024, the state of an operator is laid out otherwise than by this version.
     """
     entries = {e.node: e for e in snapshot.layout.operators}
     out = []
@@ -254,18 +256,9 @@ def operator_states(
         entry = entries.get(node.id)
         if entry is None:
             continue
-        inputs = [i.output_type for i in graph.inputs(node)]
-        with graph.placing(node):
-            part = node.translate(inputs, session)
-        if not isinstance(part, Stateful):
-            raise _other(snapshot, entry)
+        tables = _tables(snapshot, entry, node, [i.output_type for i in graph.inputs(node)], session)
         out.append(
-            OperatorState(
-                node,
-                entry,
-                _tables(snapshot, entry, part.kernel),
-                _configs(snapshot, entry, node.ttl_configs(session), record or {}),
-            )
+            OperatorState(node, entry, tables, _configs(snapshot, entry, node.ttl_configs(session), record or {}))
         )
     return tuple(out)
 
@@ -281,13 +274,29 @@ def _configs(
     return tuple(found)
 
 
-def _tables(snapshot: Snapshot, entry: OperatorEntry, kernel: Kernel) -> tuple[TableState, ...]:
-    tables = kernel.tables
+def _tables(
+    snapshot: Snapshot,
+    entry: OperatorEntry,
+    node: ExecNode,
+    inputs: Sequence[LogicalType],
+    session: Mapping[str, str],
+) -> tuple[TableState, ...]:
+    kernel: Any
+    try:
+        part = node.translate(inputs, session)
+        kernel = part.kernel if isinstance(part, Stateful) else None
+    except StateplanError:  # its functions or its tables are those of another session
+        kernel = None
+    try:
+        tables = noted_tables(entry, node) if kernel is None else kernel.tables
+    except (ValueError, KeyError, TypeError) as cause:
+        raise _other(snapshot, entry) from cause
     known: Mapping[str, Any] = entry.tables
     if any(t.name in known and set(known[t.name]["columns"]) != set(t.schema) for t in tables):
         raise _other(snapshot, entry)
     names = short_names(tables)
-    return tuple(TableState(t, names[t.name], column_labels(kernel, t)) for t in tables)
+    of = NoKernel.of(node, inputs) if kernel is None else kernel
+    return tuple(TableState(t, names[t.name], column_labels(of, t)) for t in tables)
 
 
 def _other(snapshot: Snapshot, entry: OperatorEntry) -> StateplanError:

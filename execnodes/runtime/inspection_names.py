@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from execnodes.runtime.kernel import Kernel, StateTable
+from execnodes.runtime.kernel import StateTable
 from execnodes.specs import AggCall
 from execnodes.support import agg_text, field_names
 from execnodes.types import LogicalType
@@ -37,7 +37,14 @@ _PARTS = {
 }
 """What the columns of a call hold, where it has several, by their letter."""
 
-_RENAMED = {"@c": "copies", "@d": "sign", "@kind": "row_kind", "@met": "matched", "born": "first_row_at"}
+_RENAMED = {
+    "@s": "arrival",
+    "@c": "copies",
+    "@d": "sign",
+    "@kind": "row_kind",
+    "@met": "matched",
+    "born": "first_row_at",
+}
 _SIDES = {"left": 0, "right": 1}
 
 
@@ -53,7 +60,7 @@ def short_names(tables: Sequence[StateTable]) -> dict[str, str]:
     return out
 
 
-def column_labels(kernel: Kernel, table: StateTable) -> dict[str, str]:
+def column_labels(kernel: object, table: StateTable) -> dict[str, str]:
     """For the columns of a table, in their order, what people call them; each name once.
 
     Fields have the names of the plan, what an aggregate function keeps is named after its call. A column that is left
@@ -61,7 +68,8 @@ def column_labels(kernel: Kernel, table: StateTable) -> dict[str, str]:
     """
     fields = _fields(kernel, table)
     calls = _calls(kernel, table)
-    joins = hasattr(kernel, "left_type") or hasattr(kernel, "input_types")
+    joins = hasattr(kernel, "left_type") or getattr(kernel, "input_types", None) is not None
+    values = _VALUES.fullmatch(table.name)
     out: dict[str, str] = {}
     for name in table.schema:
         if name == "@s" and joins:
@@ -71,8 +79,10 @@ def column_labels(kernel: Kernel, table: StateTable) -> dict[str, str]:
             label = fields[int(field[1])]
         elif call is not None and int(call[2]) < len(calls):
             label = _call_label(name, table.schema, calls[int(call[2])])
-        elif name == "v" and (values := _VALUES.fullmatch(table.name)) and int(values[1]) < len(fields):
+        elif name == "v" and values and int(values[1]) < len(fields):
             label = fields[int(values[1])]
+        elif call is not None and values:
+            label = "count" if call[2] == "0" else f"count_{call[2]}"
         elif name == "@n" and table.due is None and len(table.schema) > 1 and joins:
             label = "matches"
         else:
@@ -88,7 +98,7 @@ def _call_label(name: str, schema: Mapping[str, Any], text: str) -> str:
     return text if len(siblings) == 1 else f"{text} {_PARTS.get(name[0], name[0])}"
 
 
-def _aggregate(kernel: Kernel) -> Any:
+def _aggregate(kernel: object) -> Any:
     """The kernel that keeps the accumulators, of an aggregate in several phases or over windows."""
     found: Any = kernel
     for step in ("inner", "partials", "kernel"):
@@ -96,7 +106,7 @@ def _aggregate(kernel: Kernel) -> Any:
     return found
 
 
-def _fields(kernel: Kernel, table: StateTable) -> Sequence[str]:
+def _fields(kernel: object, table: StateTable) -> Sequence[str]:
     """The names of ``c0, c1, ...`` in a table."""
     of: Any = _aggregate(kernel)
     rows: Sequence[LogicalType] | None = getattr(of, "input_types", None)
@@ -110,7 +120,7 @@ def _fields(kernel: Kernel, table: StateTable) -> Sequence[str]:
     return (*(field_names(row) if row else ()), *(field_names(found) if found else ()))
 
 
-def _calls(kernel: Kernel, table: StateTable) -> Sequence[str]:
+def _calls(kernel: object, table: StateTable) -> Sequence[str]:
     """The texts of the calls whose accumulators a table holds."""
     of: Any = _aggregate(kernel)
     calls: Sequence[AggCall] = getattr(of, "agg_calls", ())

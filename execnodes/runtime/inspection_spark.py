@@ -136,8 +136,7 @@ class _Count:
             for place, table in enumerate(self.slots.operators[operator].tables):
                 clock = self.slots.clock(operator, place, state)
                 cuts = [_cut(clock, cut) for cut in self.cuts[operator][place]]
-                runs = ((info.size, frame) for info, frame in state.runs(table))
-                yield operator, group, place, count_table(table, runs, cuts).to_text()
+                yield operator, group, place, count_table(table, state.runs(table), cuts).to_text()
 
 
 def _cut(clock: int, cut: Cut) -> int | None:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import polars as pl
 
 from execnodes.runtime.kernel import ACCESS_TIME, NO_WATERMARK, StateTable
-from execnodes.runtime.runs import HASH, TOMBSTONE, merge_runs
+from execnodes.runtime.runs import HASH, TOMBSTONE, RunInfo, merge_runs
 from execnodes.ttl import NEVER
 
 __all__ = ["Aged", "TableFigures", "count_table", "current_rows", "cut_of"]
@@ -122,26 +122,30 @@ def current_rows(table: StateTable, runs: Sequence[pl.DataFrame]) -> pl.DataFram
 
 
 def count_table(
-    table: StateTable, runs: Iterable[tuple[int, pl.DataFrame]], cuts: Sequence[int | None]
+    table: StateTable, runs: Iterable[tuple[RunInfo, pl.DataFrame]], cuts: Sequence[int | None]
 ) -> TableFigures:
     """The figures of a table in one key group.
 
     Args:
-        runs: (bytes, frame), oldest first.
+        runs: the parts of its runs, oldest first.
         cuts: the instants (ms) for which aged rows are counted; the first one tells live rows from expired ones. None
             is before all time.
     """
     wanted = list(dict.fromkeys([*table.lookup, *table.identity]))
-    frames, sizes, heights = [], [], []
-    for number, (size, frame) in enumerate(runs):
-        sizes.append(size)
-        heights.append(frame.height)
+    infos, frames = [], []
+    for number, (info, frame) in enumerate(runs):
+        infos.append(info)
         frames.append(frame.select(*wanted, ACCESS_TIME, HASH, TOMBSTONE, pl.lit(number, pl.Int32).alias(_RUN)))
-    figures = TableFigures(len(frames), sum(heights), sum(sizes), aged=[Aged() for _ in cuts])
+    figures = TableFigures(
+        len({info.run or info.id for info in infos}),
+        sum(info.rows for info in infos),
+        sum(info.size for info in infos),
+        aged=[Aged() for _ in cuts],
+    )
     if not figures.versions:
         return figures
     rows = current_rows(table, frames)
-    shares = np.array([size / max(1, height) for size, height in zip(sizes, heights, strict=True)])
+    shares = np.array([info.size / max(1, info.stored or info.rows) for info in infos])
     weights = shares[rows[_RUN].to_numpy()]
     times = rows[ACCESS_TIME].to_numpy()
     figures.rows, figures.rows_bytes = rows.height, float(weights.sum())

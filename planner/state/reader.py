@@ -13,6 +13,7 @@ from execnodes.runtime.inspection_names import MAIN_TABLE
 from execnodes.runtime.live_ttl import StateTtl, read_ttls
 from execnodes.runtime.state_rows import RowRequest
 from execnodes.ttl import TtlConfig
+from planner.state.history import History, history
 from planner.state.keys import row_filters
 from planner.state.show import DAY, HOUR, StateFigures, StateReport, WhatIf, report
 from plans.document import PlanDocument
@@ -237,6 +238,17 @@ class CheckpointReader:
             before = sum(1 for s, _ in what_if[:place] if s.operator is state.operator and s.index == state.index)
             guesses.append(WhatIf(figures(state), ttl, 3 * (1 + before)))
         return report(self.snapshot, self.document, [figures(s) for s in chosen], guesses, len(self.states))
+
+    def history(self, *selectors: str) -> History:
+        """How large states have been over time; all by default, those that an earlier plan had too.
+
+        Raises:
+            PlanError: as :meth:`select`.
+            CheckpointError: CKPT040, the checkpoint has no records of that.
+        """
+        names = {(s.operator.entry.uid, s.index): s.selector for s in self.states}
+        only = [(s.operator.entry.uid, s.index) for s in self.select(*selectors)] if selectors else None
+        return history(self.snapshot.folder, names, only)
 
     # ---- its rows ----------------------------------------------------------------------------------------------
 

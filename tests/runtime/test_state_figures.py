@@ -53,7 +53,7 @@ def written(
 
 
 def counted(state: KeyedState, *cuts: int | None) -> TableFigures:
-    figures = count_table(TABLE, [(info.size, frame) for info, frame in state.runs(TABLE)], cuts)
+    figures = count_table(TABLE, state.runs(TABLE), cuts)
     assert TableFigures.from_text(figures.to_text()) == figures
     return figures
 

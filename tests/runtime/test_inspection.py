@@ -1,0 +1,342 @@
+"""Checkpoints as the commands that look at them see them, without Spark: what is refused, what states and columns are
+called, which state a selector means, and how values of keys are read."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from cli.app import app
+from cli.exit_codes import ExitCode
+from execnodes.errors import CheckpointError, PlanError, StateplanError
+from execnodes.runtime.checkpoint import Checkpoint, Continuation
+from execnodes.runtime.inspection import TableState
+from execnodes.runtime.inspection_tables import noted_tables, parse_dtype
+from execnodes.runtime.kernel import StateTable
+from execnodes.runtime.live_ttl import Asked, Setting, StateTtl, editing
+from execnodes.runtime.translate import translate
+from planner.environment import TableEnvironment
+from planner.state import CheckpointReader
+from planner.state.keys import parse_keys, row_filters
+from plans.document import PlanDocument
+
+TABLES = (
+    "CREATE TABLE Orders (id INT, customer STRING, price DECIMAL(10, 2), ts TIMESTAMP(3), pt AS PROCTIME(), "
+    "WATERMARK FOR ts AS ts) WITH ('connector' = 'replay', 'path' = 'o.json', 'format' = 'json')",
+    "CREATE TABLE Parcels (id INT, carrier STRING, ts TIMESTAMP(3), pt AS PROCTIME(), "
+    "WATERMARK FOR ts AS ts) WITH ('connector' = 'replay', 'path' = 'p.json', 'format' = 'json')",
+)
+BOTH = "Orders o JOIN Parcels p ON o.id = p.id"
+RANKED = "SELECT *, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY price DESC) AS n FROM Orders"
+NUMBERED = "SELECT *, ROW_NUMBER() OVER (PARTITION BY id ORDER BY pt) AS n FROM Orders"
+
+JOIN = ("a INT, b STRING", f"SELECT o.id, carrier FROM {BOTH}")
+OUTER = ("a INT, b STRING", f"SELECT o.id, carrier FROM {BOTH.replace('JOIN', 'LEFT JOIN')}")
+GROUPS = (
+    "a STRING, b BIGINT, c DECIMAL(38, 2), d BIGINT",
+    "SELECT customer, COUNT(*), SUM(price), COUNT(DISTINCT id) FROM Orders GROUP BY customer",
+)
+LATEST = (
+    "a STRING, b INT, c STRING",
+    f"SELECT carrier, AVG(o.id), MAX(customer) FROM {BOTH.replace('JOIN', 'LEFT JOIN')} GROUP BY carrier",
+)
+FIRST = ("a INT, b STRING", f"SELECT id, customer FROM ({NUMBERED}) WHERE n = 1")
+TOP = ("a STRING, b DECIMAL(10, 2)", f"SELECT customer, price FROM ({RANKED}) WHERE n <= 3")
+INTERVAL = ("a INT, b STRING", f"SELECT o.id, carrier FROM {BOTH} AND o.ts BETWEEN p.ts - INTERVAL '1' HOUR AND p.ts")
+OVER = ("a INT, b BIGINT", "SELECT id, COUNT(*) OVER (PARTITION BY customer ORDER BY ts) FROM Orders")
+
+
+def checkpoint(folder: Path, *queries: tuple[str, str], batches: int = 1) -> Path:
+    """What a job with these queries leaves behind after some micro-batches, without any state."""
+    environment = TableEnvironment.create({"table.exec.state.ttl": "1 h"})
+    statements = environment.create_statement_set()
+    for text in TABLES:
+        environment.execute_sql(text)
+    for number, (columns, query) in enumerate(queries):
+        environment.execute_sql(f"CREATE TABLE snk{number} ({columns}) WITH ('connector' = 'blackhole')")
+        statements.add_insert_sql(f"INSERT INTO snk{number} {query}")
+    plan = folder / "p.json"
+    statements.compile_plan().write_to_file(plan)
+    text = plan.read_text()
+    plan.unlink()
+    graph = PlanDocument.parse(text).graph
+    options = {"execution.checkpointing.dir": str(folder), "pipeline.max-parallelism": "4"}
+    opened = Checkpoint.open(options, text, graph, lambda _: Continuation.same(graph))
+    opened.fit(translate(graph, options, 4))
+    opened.adopt()
+    opened.close()
+    for name in ("commits", "offsets"):
+        (folder / "spark" / name).mkdir(parents=True)
+        for batch in range(batches):
+            lines = ["v1", json.dumps({"batchTimestampMs": 1000 + batch}), *[f'{{"logOffset":{batch}}}'] * 3]
+            (folder / "spark" / name / str(batch)).write_text("\n".join(lines))
+    (folder / "splits" / "replay").mkdir(parents=True)
+    for n, at in enumerate((0, 5_000, 60_000)):
+        (folder / "splits" / "replay" / f"{n:010d}_{at}").write_text("x")
+    return folder
+
+
+def labels(reader: CheckpointReader) -> dict[str, dict[str, list[str]]]:
+    return {s.selector: {t.name: list(t.labels.values()) for t in s.tables} for s in reader.states}
+
+
+# ---- what is refused -------------------------------------------------------------------------------------------
+
+
+def refused(folder: Path, **how: int) -> CheckpointError:
+    with pytest.raises(CheckpointError) as error:
+        CheckpointReader.read(folder, **how)
+    return error.value
+
+
+def test_what_is_no_checkpoint(tmp_path: Path) -> None:
+    (tmp_path / "checkpoint-1").mkdir()
+    error = refused(tmp_path / "checkpoint1")
+    assert (error.code, error.hint) == ("CKPT001", "did you mean 'checkpoint-1'?")
+    checkpoint(tmp_path / "checkpoint-1", JOIN)
+    error = refused(tmp_path)
+    assert (error.code, error.hint) == ("CKPT002", f"did you mean '{tmp_path / 'checkpoint-1'}'?")
+
+
+def test_a_checkpoint_without_a_finished_micro_batch(tmp_path: Path) -> None:
+    error = refused(checkpoint(tmp_path, JOIN, batches=0))
+    assert error.code == "CKPT041"
+    assert refused(checkpoint_at(tmp_path / "other", layouts=[])).code == "CKPT041"
+
+
+def checkpoint_at(folder: Path, **facts: Any) -> Path:
+    folder.mkdir()
+    checkpoint(folder, JOIN)
+    file = folder / "stateplan.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **facts}))
+    return folder
+
+
+def test_formats(tmp_path: Path) -> None:
+    assert refused(checkpoint_at(tmp_path / "first", format=1)).code == "CKPT042"
+    error = refused(checkpoint_at(tmp_path / "later", format=99))
+    assert (error.code, error.hint) == ("CKPT005", "use the version of stateplan that wrote it")
+    assert refused(checkpoint_at(tmp_path / "damaged", layouts=7)).code == "CKPT005"
+
+
+@pytest.mark.parametrize(
+    ("file", "text"), [("stateplan.json", "{"), ("plan.json", "[]"), ("spark/offsets/0", "v1"), ("spark/offsets/0", "")]
+)
+def test_damaged_files_are_named(tmp_path: Path, file: str, text: str) -> None:
+    folder = checkpoint(tmp_path, JOIN)
+    (folder / file).write_text(text)
+    error = refused(folder)
+    assert error.code == "CKPT005"
+    assert str(folder / file) in error.message
+
+
+def test_a_micro_batch_that_is_not_there(tmp_path: Path) -> None:
+    error = refused(checkpoint(tmp_path, JOIN, batches=3), batch=7)
+    assert (error.code, error.expected) == ("CKPT043", "one of 0 to 2")
+    done = CliRunner().invoke(app, ["state", "show", str(tmp_path), "--batch", "7"])
+    assert done.exit_code == ExitCode.CHECKPOINT
+    assert "[CKPT043]" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["show", "x", "--at", "yesterday"],
+        ["show", "x", "--plot", "a.svg", "--batch", "1"],
+        ["read", "x", "join", "--format", "parquet"],
+        ["read", "x", "join", "--overwrite"],
+        ["read", "x", "join", "--limit", "-1"],
+    ],
+)
+def test_wrong_command_lines(arguments: list[str]) -> None:
+    assert CliRunner().invoke(app, ["state", *arguments]).exit_code == ExitCode.USAGE
+
+
+# ---- what now is ------------------------------------------------------------------------------------------------
+
+
+def test_ages_count_from_the_last_instant_played(tmp_path: Path) -> None:
+    folder = checkpoint(tmp_path, JOIN, batches=2)
+    snapshot = CheckpointReader.read(folder).snapshot
+    assert (snapshot.batch, snapshot.now, snapshot.clock, snapshot.batch_time) == (1, 5_000, "replay clock", 1001)
+    assert CheckpointReader.read(folder, batch=0).snapshot.now == 0
+    given = CheckpointReader.read(folder, at=77).snapshot
+    assert (given.now, given.clock) == (77, "given")
+    assert snapshot.newer() is None
+    for name in ("offsets", "commits"):
+        (folder / "spark" / name / "2").write_text((folder / "spark" / name / "1").read_text().replace(":1}", ":2}"))
+    newer = snapshot.newer()
+    assert newer is not None
+    assert (newer.batch, newer.now) == (2, 60_000)
+
+
+# ---- what states and columns are called --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        (JOIN, {"join.left": {"rows": ["id"]}, "join.right": {"rows": ["id", "carrier"]}}),
+        (OUTER, {"join.left": {"rows": ["id", "matches", "copies"]}, "join.right": {"rows": ["id", "carrier"]}}),
+        (
+            GROUPS,
+            {
+                "group-aggregate": {
+                    "rows": [
+                        "customer",
+                        "COUNT(*)",
+                        "SUM(price) sum",
+                        "SUM(price) count",
+                        "COUNT(DISTINCT id)",
+                    ],
+                    "distinct2": ["customer", "id"],
+                }
+            },
+        ),
+        (FIRST, {"deduplicate": {"rows": ["id"]}}),
+        (TOP, {"rank": {"rows": ["customer", "price", "arrival"]}}),
+        (
+            INTERVAL,
+            {
+                "interval-join": {
+                    "leftCache": ["id", "ts", "time", "due", "n", "matched"],
+                    "rightCache": ["id", "carrier", "ts", "time", "due", "n", "matched"],
+                    "next": ["n"],
+                }
+            },
+        ),
+    ],
+    ids=["join", "outer", "groups", "first", "top", "interval"],
+)
+def test_names(tmp_path: Path, query: tuple[str, str], expected: dict[str, dict[str, list[str]]]) -> None:
+    assert labels(CheckpointReader.read(checkpoint(tmp_path, query))) == expected
+
+
+@pytest.mark.parametrize("query", [JOIN, OUTER, GROUPS, LATEST, FIRST, TOP, INTERVAL, OVER])
+def test_what_the_checkpoint_notes_of_tables_is_enough(tmp_path: Path, query: tuple[str, str]) -> None:
+    """As for an operator whose functions this session does not know."""
+    for state in CheckpointReader.read(checkpoint(tmp_path, query)).states:
+        noted = noted_tables(state.operator.entry, state.operator.node)
+        made = [t.table for t in state.operator.tables]
+        assert [(t.name, t.slot, t.lookup, t.identity, t.schema) for t in noted] == [
+            (t.name, t.slot, t.lookup, t.identity, t.schema) for t in made
+        ]
+
+
+@pytest.mark.parametrize("text", ["", "Int64(", "open('x')", "__import__('os')", "Nonsense", "7", "Int64.x", "[Int64]"])
+def test_what_is_no_type(text: str) -> None:
+    with pytest.raises(ValueError, match="type"):
+        parse_dtype(text)
+
+
+# ---- selectors --------------------------------------------------------------------------------------------------
+
+
+def test_selectors(tmp_path: Path) -> None:
+    reader = CheckpointReader.read(checkpoint(tmp_path, JOIN, INTERVAL, GROUPS))
+
+    def found(*texts: str) -> list[str]:
+        return [s.selector for s in reader.select(*texts)]
+
+    assert found() == ["join.left", "join.right", "interval-join", "group-aggregate"]
+    assert found("join") == ["join.left", "join.right"], "to look at, all states of an operator"
+    assert found("rightState", "join.left") == ["join.left", "join.right"]
+    assert found("interval-join") == ["interval-join"], "no TTL applies to it"
+    assert found("interval-join[*]", "group-aggregate") == ["interval-join", "group-aggregate"]
+    assert reader.select_one("group-aggregate").main.name == "rows"
+    with pytest.raises(PlanError) as error:
+        reader.select("jion.left")
+    assert error.value.code == "PLAN101"
+    with pytest.raises(CheckpointError) as several:
+        reader.select_one("join")
+    assert (several.value.code, several.value.expected) == ("CKPT046", "join.left, join.right")
+    with pytest.raises(CheckpointError) as table:
+        reader.table(reader.select_one("group-aggregate"), "distinct")
+    assert (table.value.code, table.value.hint) == ("CKPT044", "did you mean 'distinct2'?")
+
+
+def test_live_ttls_hold_from_their_micro_batch_on(tmp_path: Path) -> None:
+    folder = checkpoint(tmp_path, JOIN, batches=3)
+    left = CheckpointReader.read(folder).select_one("join.left")
+    uid = left.operator.entry.uid
+    settings = (Setting(3_600_000, 0, "plan", 0), Setting(60_000, 2, "live", 0))
+    with editing(folder) as record:
+        record[uid, 0] = StateTtl(uid, 0, "join.left", 3_600_000, settings, Asked(5_000, 0))
+    assert [CheckpointReader.read(folder, batch=n).states[0].config.ttl for n in (0, 1, 2)] == [3_600_000] * 2 + [
+        60_000
+    ]
+    assert CheckpointReader.read(folder).states[1].config.ttl == 3_600_000
+
+
+# ---- keys -------------------------------------------------------------------------------------------------------
+
+SCHEMA: dict[str, pl.DataType] = {
+    "c0": pl.Int32(),
+    "c1": pl.String(),
+    "c2": pl.Decimal(10, 2),
+    "c3": pl.Datetime("ms"),
+    "c4": pl.Datetime("ms", "UTC"),
+    "c5": pl.Boolean(),
+    "c6": pl.Binary(),
+    "c7": pl.Date(),
+    "c8": pl.Float64(),
+}
+KEYED = TableState(StateTable("t", 0, ("c0",), ("c0",), SCHEMA), "rows", {n: f"field{i}" for i, n in enumerate(SCHEMA)})
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("field0", "5", 5),
+        ("FIELD0", "-5", -5),
+        ("field0", "null", None),
+        ("field1", "a b", "a b"),
+        ("field1", "'NULL'", "NULL"),
+        ("field1", "'it''s'", "it's"),
+        ("field1", "", ""),
+        ("field2", "1.50", Decimal("1.50")),
+        ("field3", "2026-01-31 08:00:00", datetime(2026, 1, 31, 8)),
+        ("field4", "2026-01-31T08:00:00", datetime(2026, 1, 31, 8, tzinfo=UTC)),
+        ("field5", "TRUE", True),
+        ("field6", "0aff", b"\x0a\xff"),
+        ("field7", "2026-01-31", date(2026, 1, 31)),
+        ("field8", "1e3", 1000.0),
+    ],
+)
+def test_values_of_keys(name: str, text: str, value: object) -> None:
+    (found,) = row_filters(KEYED, {name: text})
+    assert found.value == value
+    assert found.column == f"c{name[-1]}"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "code"),
+    [
+        ("field0", "five", "CKPT049"),
+        ("field0", "99999999999", "CKPT049"),
+        ("field2", "x", "CKPT049"),
+        ("field3", "tomorrow", "CKPT049"),
+        ("field5", "maybe", "CKPT049"),
+        ("field6", "xyz", "CKPT049"),
+        ("feild0", "1", "CKPT048"),
+    ],
+)
+def test_what_is_no_value(name: str, text: str, code: str) -> None:
+    with pytest.raises(StateplanError) as error:
+        row_filters(KEYED, {name: text})
+    assert error.value.code == code
+    assert error.value.expected
+
+
+def test_columns_with_an_equals_sign() -> None:
+    assert parse_keys(["COUNT(a = b)=5", "k = x=y"], ["COUNT(a = b)", "k"]) == {"COUNT(a = b)": "5", "k": "x=y"}
+    with pytest.raises(CheckpointError) as error:
+        parse_keys(["order_id"], ["order_id"])
+    assert error.value.code == "CKPT048"
