@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, TypeVar
 
@@ -26,6 +26,7 @@ from execnodes.runtime.state import KeyedState, MemoryRunStore
 from execnodes.runtime.state_figures import TableFigures, count_table, cut_of
 from execnodes.runtime.state_rows import RowRequest, arrow_batches, arrow_schema, spark_schema, table_rows
 from execnodes.runtime.worker import coded
+from execnodes.ttl import TtlConfig
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,15 +61,15 @@ class _Parts:
 
     name: str
     tables: tuple[StateTable, ...]
-    by_event_time: tuple[bool, ...]
+    configs: tuple[TtlConfig, ...]
     version: int
     rewrite: Rewrite | None
 
     @staticmethod
     def of(operator: OperatorState) -> _Parts:
         tables = tuple(t.table for t in operator.tables)
-        timed = tuple(operator.ttl[t.slot].by_event_time for t in tables)
-        return _Parts(operator.name, tables, timed, operator.entry.version, operator.rewrite)
+        configs = tuple(operator.ttl[t.slot] for t in tables)
+        return _Parts(operator.name, tables, configs, operator.entry.version, operator.rewrite)
 
 
 @dataclass(frozen=True)
@@ -110,9 +111,11 @@ class _Slots:
         place = f"{parts.name}, key group {group}"
         return operator, group, KeyedState(store, RunCache(None), parts.tables, place, parts.version, parts.rewrite)
 
-    def clock(self, operator: int, place: int, state: KeyedState) -> int:
-        """The instant (ms) by which the rows of a table age."""
-        return state.time.watermark if self.operators[operator].by_event_time[place] else self.now
+    def cut(self, operator: int, place: int, state: KeyedState, ahead: int, ttl: int) -> int | None:
+        """The latest time of access (ms) of a table that will have expired ``ahead`` ms from now, under ``ttl``."""
+        config = replace(self.operators[operator].configs[place], ttl=ttl)
+        found = cut_of(config, self.now, state.time.watermark)
+        return None if found is None else found + ahead
 
 
 @dataclass(frozen=True)
@@ -134,14 +137,9 @@ class _Count:
     def rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, int, int, str]]:
         for operator, group, state in self.slots.states(batches):
             for place, table in enumerate(self.slots.operators[operator].tables):
-                clock = self.slots.clock(operator, place, state)
-                cuts = [_cut(clock, cut) for cut in self.cuts[operator][place]]
+                wanted = self.cuts[operator][place]
+                cuts = [self.slots.cut(operator, place, state, cut.ahead, cut.ttl) for cut in wanted]
                 yield operator, group, place, count_table(table, state.runs(table), cuts).to_text()
-
-
-def _cut(clock: int, cut: Cut) -> int | None:
-    instant = cut_of(clock, cut.ttl)
-    return None if instant is None else instant + cut.ahead
 
 
 @dataclass(frozen=True)
@@ -170,7 +168,7 @@ class _Rows:
         schema = arrow_schema(self.request)
         for operator, _, state in self.slots.states(batches):
             runs = [frame for _, frame in state.runs(self.request.table)]
-            cut = cut_of(self.slots.clock(operator, self.place, state), self.request.ttl)
+            cut = self.slots.cut(operator, self.place, state, 0, self.request.ttl)
             yield from arrow_batches(table_rows(self.request, runs, cut), schema)
 
 

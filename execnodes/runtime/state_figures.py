@@ -1,8 +1,9 @@
 """Counting the rows of a state table: how many there are, how old they are, and what a TTL would leave of them.
 
 A row of a table is the newest version that its runs have of it, unless that is a tombstone. Whether it has expired is
-decided as the runtime does it when it reads (:meth:`execnodes.ttl.TtlConfig`): a row is *live* while its time of access
-is later than the *cut*, the instant one TTL ago. Rows that have expired are there until something removes them.
+decided as the runtime does it when it reads (:func:`execnodes.runtime.access.expiry_clock`): a row is *live* while its
+time of access is later than the *cut*, the instant one TTL ago. Rows that have expired are there until something
+removes them.
 """
 
 from __future__ import annotations
@@ -15,23 +16,31 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from execnodes.runtime.access import expiry_clock
 from execnodes.runtime.kernel import ACCESS_TIME, NO_WATERMARK, StateTable
 from execnodes.runtime.runs import HASH, TOMBSTONE, RunInfo, merge_runs
-from execnodes.ttl import NEVER
+from execnodes.ttl import NEVER, TtlConfig
 
-__all__ = ["Aged", "TableFigures", "count_table", "current_rows", "cut_of"]
+__all__ = ["UNDATED", "Aged", "TableFigures", "count_table", "current_rows", "cut_of"]
+
+UNDATED = 2**61
+"""Rows with a time of access at or after this one never expire, whatever the TTL: it is no time."""
 
 _RUN = "@run"
 _MOST_TIMES = 2048
 """So many distinct times of access are told one by one; more are told as so many quantiles."""
 
 
-def cut_of(clock: int, ttl: int) -> int | None:
-    """The latest time of access that has expired at ``clock`` under ``ttl`` (both ms); None when nothing has.
+def cut_of(config: TtlConfig, now: int, watermark: int = NO_WATERMARK) -> int | None:
+    """The latest time of access that has expired (ms); None when nothing has.
 
-    ``clock`` is the time of the micro-batch, or the watermark for state that ages by event time.
+    Args:
+        config: how the state ages.
+        now: the instant that ages are counted from, ms.
+        watermark: of the operator, by which state ages that does so by event time.
     """
-    return None if ttl == NEVER or clock == NO_WATERMARK else clock - ttl
+    clock, ttl = expiry_clock(config, now, watermark)
+    return None if ttl == NEVER else clock - ttl
 
 
 @dataclass
@@ -156,9 +165,11 @@ def count_table(
     first = cuts[0]
     live = np.ones(len(times), bool) if first is None else times > first
     if live.any():
-        figures.oldest, figures.newest = int(times[live].min()), int(times[live].max())
-        figures.times = _times(times[live])
         figures.keys = _keys(rows, table, live)
+    dated = live & (times < UNDATED)
+    if dated.any():
+        figures.oldest, figures.newest = int(times[dated].min()), int(times[dated].max())
+        figures.times = _times(times[dated])
     return figures
 
 

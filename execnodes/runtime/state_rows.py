@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 
 from execnodes.runtime.kernel import ACCESS_TIME, StateTable
-from execnodes.runtime.state_figures import current_rows
+from execnodes.runtime.state_figures import UNDATED, current_rows
 from execnodes.ttl import NEVER
 
 if TYPE_CHECKING:
@@ -95,18 +95,19 @@ def _test(wanted: RowFilter, dtype: pl.DataType) -> pl.Expr:
 
 def _shaped(request: RowRequest, rows: pl.DataFrame, cut: int | None) -> pl.DataFrame:
     accessed, expires, expired = request.extra
-    time = pl.col(ACCESS_TIME)
+    time = pl.when(pl.col(ACCESS_TIME) < UNDATED).then(pl.col(ACCESS_TIME))
     late = pl.lit(None, pl.Int64)
     if request.ttl != NEVER and request.ttl < _END_OF_DATES:
         end = time + request.ttl
         late = pl.when(end.is_between(0, _END_OF_DATES)).then(end)
+    old = pl.lit(False) if cut is None else pl.col(ACCESS_TIME) <= cut
     columns = [pl.col(name).cast(_portable(dtype)) for name, dtype in _kept(request).items()]
     columns = [_text_of_time(e, request.table.schema[n]) for e, n in zip(columns, _kept(request), strict=True)]
     return rows.select(
         *(e.alias(request.labels[n]) for e, n in zip(columns, _kept(request), strict=True)),
         pl.from_epoch(time, "ms").cast(pl.Datetime("us")).dt.replace_time_zone("UTC").alias(accessed),
         pl.from_epoch(late, "ms").cast(pl.Datetime("us")).dt.replace_time_zone("UTC").alias(expires),
-        *([(time <= cut if cut is not None else pl.lit(False)).alias(expired)] if request.expired else []),
+        *([old.alias(expired)] if request.expired else []),
     )
 
 

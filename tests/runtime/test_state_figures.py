@@ -14,6 +14,7 @@ from execnodes.runtime.kernel import NO_WATERMARK, StateTable
 from execnodes.runtime.state import KeyedState, MemoryRunStore
 from execnodes.runtime.state_figures import TableFigures, count_table, cut_of
 from execnodes.runtime.state_rows import RowFilter, RowRequest, arrow_batches, arrow_schema, table_rows
+from execnodes.ttl import TtlConfig, TtlTimeCharacteristic
 
 TABLE = StateTable("many", 0, ("k",), ("k", "e"), {"k": pl.Int64(), "e": pl.String(), "v": pl.Int64()})
 KEYS = st.one_of(st.none(), st.integers(0, 12))
@@ -64,7 +65,7 @@ def test_like_counting_rows(
 ) -> None:
     state, reference, now = written(steps)
     now += 150
-    cuts = [cut_of(now, ttl), cut_of(now, other)]
+    cuts = [cut_of(TtlConfig(ttl), now), cut_of(TtlConfig(other), now)]
     figures = counted(state, *cuts)
 
     def expired(limit: int) -> list[int]:
@@ -109,10 +110,36 @@ def test_very_many_times_of_access_are_told_as_quantiles() -> None:
     assert figures.aged[0].rows == 10_000, "what a TTL frees is exact, however many times there are"
 
 
-def test_nothing_has_expired_before_the_first_watermark() -> None:
-    assert cut_of(NO_WATERMARK, 1000) is None
-    assert cut_of(5000, 0) is None
-    assert cut_of(5000, 1000) == 4000
+def test_by_event_time_state_ages_by_the_watermark() -> None:
+    config = TtlConfig(1000, time_characteristic=TtlTimeCharacteristic.EVENT_TIME)
+    assert cut_of(config, 9_000_000, NO_WATERMARK) is None, "nothing has expired before the first watermark"
+    assert cut_of(config, 9_000_000, 5000) == 4000
+    assert cut_of(TtlConfig(1000), 5000, 7_000_000) == 4000
+    assert cut_of(TtlConfig(0), 5000) is None
+
+
+def test_rows_that_never_expire_have_no_age() -> None:
+    rows = pl.DataFrame({"k": [1, 2], "e": ["a", "b"], "v": [0, 0], "@t": [50, 2**62]})
+    state = KeyedState(MemoryRunStore(), RunCache(None), [TABLE], "test")
+    state.write(TABLE, rows, None, 0, 0)
+    figures = counted(state, 100)
+    assert (figures.rows, figures.aged[0].rows, figures.keys) == (2, 1, 1)
+    assert (figures.oldest, figures.median, figures.newest) == (None, None, None)
+    labels = {name: name for name in TABLE.schema}
+    frames = [frame for _, frame in state.runs(TABLE)]
+    shown = table_rows(RowRequest(TABLE, labels, 1000, expired=True), frames, 100).sort("k")
+    assert shown["access_time"].dt.epoch("ms").to_list() == [50, None]
+    assert shown["expired"].to_list() == [True, False]
+
+
+def test_runs_that_note_another_time_of_writing_are_counted_with_those_that_do_not() -> None:
+    state = KeyedState(MemoryRunStore(), RunCache(None), [TABLE], "test")
+    plain = pl.DataFrame({"k": [1, 2], "e": ["a", "a"], "v": [0, 0], "@t": [5, 5]})
+    state.write(TABLE, plain, None, 5, 0)
+    touched = plain[1:].with_columns(pl.lit(50, pl.Int64).alias("@t"), pl.lit(5, pl.Int64).alias("@w"))
+    state.write(TABLE, touched, None, 50, 0)
+    figures = counted(state, 10)
+    assert (figures.rows, figures.aged[0].rows, figures.oldest) == (2, 1, 50)
 
 
 @given(STEPS, st.sampled_from([0, 100, 1000]), st.booleans(), st.sampled_from([None, ("k", 3), ("k", None), ("v", 7)]))
@@ -126,7 +153,7 @@ def test_rows_like_a_dict(
     filters = (RowFilter(*wanted),) if wanted else ()
     labels = {"k": "order", "e": "access_time", "v": "n"}
     request = RowRequest(TABLE, labels, ttl, expired, filters)
-    found = table_rows(request, [frame for _, frame in state.runs(TABLE)], cut_of(now, ttl))
+    found = table_rows(request, [frame for _, frame in state.runs(TABLE)], cut_of(TtlConfig(ttl), now))
     assert found.columns[:4] == ["order", "access_time", "n", "access_time_"], "the field keeps its name"
     place = {"k": 0, "v": 2}
     want = [
