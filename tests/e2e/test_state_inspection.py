@@ -206,6 +206,40 @@ def test_what_a_ttl_frees_is_what_was_predicted(shop: Shop, tmp_path: Path) -> N
     assert sorted(r.order_id for r in frame.collect()) == [*range(50, 58), 99]
 
 
+def test_a_running_job_is_read_after_one_micro_batch(spark: object, tmp_path: Path) -> None:
+    environment = TableEnvironment.create(
+        {
+            "pipeline.max-parallelism": "2",
+            "execution.checkpointing.dir": str(tmp_path / "c"),
+            "execution.checkpointing.interval": "100 ms",
+        }
+    )
+    environment.execute_sql(
+        "CREATE TABLE src (k INT) WITH ('connector' = 'datagen', 'rows-per-second' = '20', "
+        "'fields.k.min' = '1', 'fields.k.max' = '10000')"
+    )
+    environment.execute_sql("CREATE TABLE snk (n BIGINT, keys BIGINT) WITH ('connector' = 'blackhole')")
+    inner = "SELECT k, COUNT(*) AS n FROM src GROUP BY k"
+    job = environment.execute_sql(f"INSERT INTO snk SELECT n, COUNT(*) FROM ({inner}) GROUP BY n").get_job_client()
+    assert job is not None
+    try:
+        batches = set()
+        while len(batches) < 3:
+            assert job.is_active
+            try:
+                reader = CheckpointReader.read(tmp_path / "c")
+            except CheckpointError as early:
+                assert early.code in ("CKPT002", "CKPT041")
+                job.wait(0.2)
+                continue
+            by_key, by_count = (s.selector for s in reader.states)
+            counted = sum(row["COUNT(*)"] for row in reader.read_state(by_count).collect())
+            assert counted == reader.read_state(by_key).count() > 0, "both as they were after the same micro-batch"
+            batches.add(reader.snapshot.batch)
+    finally:
+        job.stop()
+
+
 def test_damage_is_named(shop: Shop, tmp_path: Path) -> None:
     import shutil
 
