@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from execnodes.errors import RunError, StateplanError, find_encoded
 from execnodes.graph import ExecGraph
 from execnodes.runtime.checkpoint import Checkpoint, RestartCheck
+from execnodes.runtime.damage import explain_damage
 from execnodes.runtime.jobgraph import JobGraph, OperatorSpec
 from execnodes.runtime.live_ttl import PROPERTY, LiveTtls
 from execnodes.runtime.memory import CACHE_DIR, CacheSettings, cache_settings
@@ -164,9 +165,10 @@ class JobResult:
             self._run.close()
 
 
-def _explain(text: str) -> StateplanError:
-    """The coded error inside Spark's exception text, or the text's own first lines as RUN001."""
-    found = find_encoded(text)
+def _explain(text: str, run: _Run) -> StateplanError:
+    """The coded error inside Spark's exception text, or what is damaged in the checkpoint, or RUN001 with the text's
+    first lines."""
+    found = find_encoded(text) or explain_damage(text, Path(run.checkpoint.spark), run.job.operators)
     if found is not None:
         return found
     lines = [line.strip() for line in text.splitlines() if line.strip()]
@@ -380,10 +382,11 @@ def execute(
             if name:
                 writer = writer.queryName(name)
             if pending:
-                return going.started(_start(writer.trigger(once=True)))
+                return going.started(_start(writer.trigger(once=True), going))
             if bounded:
-                return going.started(_start(writer.trigger(availableNow=True)))
-            return going.started(_start(writer.trigger(processingTime=f"{sources.trigger_interval()} milliseconds")))
+                return going.started(_start(writer.trigger(availableNow=True), going))
+            interval = f"{sources.trigger_interval()} milliseconds"
+            return going.started(_start(writer.trigger(processingTime=interval), going))
 
         def end() -> StreamingQuery | None:
             if going.batch < 0 and sources.closed:
@@ -420,7 +423,7 @@ def _ended(query: StreamingQuery, run: _Run, seconds: float) -> bool:
     try:
         return bool(query.awaitTermination(seconds))
     except StreamingQueryException as failure:
-        raise run.failure or _explain(str(failure)) from failure
+        raise run.failure or _explain(str(failure), run) from failure
 
 
 def _finish(query: StreamingQuery, run: _Run) -> None:
@@ -433,10 +436,12 @@ def _finish(query: StreamingQuery, run: _Run) -> None:
         raise
 
 
-def _start(writer: Any) -> StreamingQuery:
+def _start(writer: Any, run: _Run) -> StreamingQuery:
     from pyspark.errors import PySparkException
 
     try:
         return writer.start()
-    except PySparkException as failure:
-        raise _explain(str(failure)) from failure
+    except Exception as failure:
+        if isinstance(failure, PySparkException) or "py4j" in type(failure).__module__:
+            raise _explain(str(failure), run) from failure
+        raise

@@ -183,6 +183,7 @@ def test_cached_run_files_are_shared_and_replaceable(tmp_path: Path) -> None:
         ("missing", "CKPT011"),
         ("short", "CKPT012"),
         ("garbage", "CKPT012"),
+        ("one byte", "CKPT012"),
         ("manifest", "CKPT010"),
         ("format", "CKPT010"),
         ("columns", "CKPT013"),
@@ -199,6 +200,9 @@ def test_damage_is_named(damage: str, code: str) -> None:
         store.values[key] = store.values[key][:-1]
     elif damage == "garbage":
         store.values[key] = b"x" * len(store.values[key])
+    elif damage == "one byte":
+        at = store.values[key].index((7).to_bytes(8, "little"))  # of a row's value: it can be read all the same
+        store.values[key] = store.values[key][:at] + b"\x08" + store.values[key][at + 1 :]
     elif damage == "manifest":
         store.text = '{"format": 1'
     elif damage == "format":
