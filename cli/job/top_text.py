@@ -88,13 +88,12 @@ def _count(totals: Mapping[str, float], name: str) -> str:
 
 def _head(view: JobView) -> list[str]:
     info, last = view.info, view.last
-    how = f"runs: {view.writer}" if view.writer else "is stopped"
-    lines = [f"{info.name} ({info.job_id}) {how}"]
+    lines = [f"{info.name} ({info.job_id})", f"runs: {view.writer}" if view.writer else "stopped"]
     facts = ["no micro-batch yet"]
     if last is not None:
         facts = [f"batch {last.batch} took {_seconds(last.ms)}", f"its time {_time(last.time)}"]
         if not view.writer:
-            facts.append(f"ended {_time(last.started + int(last.ms))}")
+            lines[1] += f" at {_time(last.started + int(last.ms))}"
     if view.in_hand is not None:
         batch, since = view.in_hand
         if view.writer:

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+from pyspark import SparkContext
 from pyspark.sql.streaming import StreamingQueryListener
+from pyspark.sql.streaming.listener import JStreamingQueryListener, QueryProgressEvent
 
 from execnodes.runtime.metrics import BatchMetrics, JobInfo
 from execnodes.runtime.metrics_job import metrics_of_run
 
 __all__ = ["MetricsListener"]
+
+
+class _FromJson(JStreamingQueryListener):  # type: ignore[misc]
+    """Takes a progress event over from the JVM as one text: field by field, as PySpark does, it is a thousand calls."""
+
+    def onQueryProgress(self, jevent: Any) -> None:  # noqa: N802
+        progress = json.loads(jevent.progress().json())
+        self.pylistener.onQueryProgress(QueryProgressEvent.fromJson({"progress": progress}))
 
 
 class MetricsListener(StreamingQueryListener):  # type: ignore[misc]
@@ -18,6 +29,15 @@ class MetricsListener(StreamingQueryListener):  # type: ignore[misc]
     Overwrite :meth:`onBatchMetrics`, and of Spark's methods what you need; :meth:`onQueryProgress` has to call the one
     here. As Spark says of all listeners, they are called some time after the micro-batch, in another thread.
     """
+
+    _wrapped: Any = None
+
+    @property
+    def _jlistener(self) -> Any:
+        if self._wrapped is None:
+            assert SparkContext._jvm is not None  # noqa: SLF001 - how PySpark's own listeners reach the JVM
+            self._wrapped = SparkContext._jvm.PythonStreamingQueryListenerWrapper(_FromJson(self))  # noqa: SLF001
+        return self._wrapped
 
     def onBatchMetrics(self, progress: Any, metrics: BatchMetrics, job: JobInfo) -> None:  # noqa: N802
         """A micro-batch of a stateplan job was committed.
