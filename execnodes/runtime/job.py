@@ -165,6 +165,10 @@ class JobResult:
             self._run.close()
 
 
+_WORKER_GONE = ("IOException: Broken pipe", "SocketException: Connection reset", "EOFException", "exited unexpectedly")
+"""What Spark says when the process at the other end is no more."""
+
+
 def _explain(text: str, run: _Run) -> StateplanError:
     """The coded error inside Spark's exception text, or what is damaged in the checkpoint, or RUN001 with the text's
     first lines."""
@@ -175,6 +179,12 @@ def _explain(text: str, run: _Run) -> StateplanError:
     cause = next((line for line in reversed(lines) if line.startswith(("Caused by:", "pyspark.errors"))), "")
     python = [line for line in lines if "Error:" in line or "Exception:" in line]
     detail = (python[-1] if python else cause or (lines[0] if lines else "no message"))[:500]
+    if any(sign in detail for sign in _WORKER_GONE):
+        return RunError(
+            "RUN001",
+            f"the job failed: a Python worker was gone ({detail})",
+            hint="the system kills processes when memory runs out; started again, the job goes on from its checkpoint",
+        )
     return RunError("RUN001", f"the job failed: {detail}", hint="--debug shows Spark's whole message")
 
 
