@@ -20,6 +20,7 @@ import tempfile
 import threading
 import time
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 
@@ -43,20 +44,25 @@ class Sample:
         largest: those of the largest one.
         mapped: bytes resident of files, all together.
         processes: their number.
+        cpu: seconds of processor time that every process of the run has taken, by its id.
     """
 
     anonymous: int
     largest: int
     mapped: int
     processes: int
+    cpu: dict[int, float]
 
 
 def sample(root: int) -> Sample:
-    """The Python processes below ``root``, without itself."""
+    """The Python processes below ``root``, without itself; and the processor time of all of them."""
     sizes: list[tuple[int, int]] = []
-    for pid in process_tree(root)[1:]:
+    cpu: dict[int, float] = {}
+    for pid in process_tree(root):
         try:
-            if "python" not in os.readlink(PROC / str(pid) / "exe"):
+            fields = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+            cpu[pid] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+            if pid == root or "python" not in os.readlink(PROC / str(pid) / "exe"):
                 continue
             lines = (PROC / str(pid) / "status").read_text().splitlines()
         except OSError:
@@ -64,7 +70,7 @@ def sample(root: int) -> Sample:
         found = {line.split(":")[0]: line.split()[1] for line in lines if line.startswith("Rss")}
         sizes.append((int(found.get("RssAnon", 0)) << 10, int(found.get("RssFile", 0)) << 10))
     largest = max((anonymous for anonymous, _ in sizes), default=0)
-    return Sample(sum(a for a, _ in sizes), largest, sum(f for _, f in sizes), len(sizes))
+    return Sample(sum(a for a, _ in sizes), largest, sum(f for _, f in sizes), len(sizes), cpu)
 
 
 class Sampler:
@@ -78,6 +84,16 @@ class Sampler:
     def _watch(self) -> None:
         while not self._stop.wait(0.25):
             self.samples.append((time.time(), sample(os.getpid())))
+
+    def cpu_at(self, times: list[float]) -> list[float]:
+        """Processor seconds of all processes together up to the given times."""
+        taken: dict[int, float] = {}
+        at, total = [], []
+        for when, found in self.samples:
+            taken.update(found.cpu)
+            at.append(when)
+            total.append(sum(taken.values()))
+        return list(np.interp(times, at, total))
 
     def __enter__(self) -> Sampler:
         self._thread.start()
@@ -117,8 +133,9 @@ def capped_python(folder: Path, mebibytes: int) -> Path:
 
 @dataclass
 class Batch:
-    """A micro-batch: seconds in all, and what the state held after it."""
+    """A micro-batch: when it began, seconds in all, and what the state held after it."""
 
+    began: float
     seconds: float
     rows: float
     state_bytes: float
@@ -137,7 +154,7 @@ def run(data: Path, checkpoint: Path) -> list[Batch]:
     environment.execute_sql("CREATE TABLE snk (k BIGINT, v BIGINT) WITH ('connector'='blackhole')")
     environment.execute_sql("SET 'table.exec.state.ttl' = '1 d'")
     environment.execute_sql(f"SET 'execution.checkpointing.dir' = '{checkpoint}'")
-    seconds: dict[int, float] = {}
+    seconds: dict[int, tuple[float, float]] = {}
     sizes: dict[int, tuple[float, float]] = {}
     query = None
 
@@ -153,7 +170,8 @@ def run(data: Path, checkpoint: Path) -> list[Batch]:
             query = next(iter(spark.streams.active), None)
         if query is not None:
             for p in query.recentProgress:
-                seconds[p.batchId] = p.durationMs.get("triggerExecution", 0) / 1000
+                began = datetime.fromisoformat(p.timestamp).timestamp()
+                seconds[p.batchId] = began, p.durationMs.get("triggerExecution", 0) / 1000
 
     environment.on_progress = note
     environment.execute_sql(QUERY).wait()
@@ -161,7 +179,7 @@ def run(data: Path, checkpoint: Path) -> list[Batch]:
     out = []
     for n in sorted(seconds):
         at = max((k for k in known if k <= n), default=known[0])
-        out.append(Batch(seconds[n], *sizes[at]))
+        out.append(Batch(*seconds[n], *sizes[at]))
     return out
 
 
@@ -237,16 +255,18 @@ def main() -> None:
         f"{args.keys:,} keys in {files} micro-batches of {args.batch * (REPEATS + 1) // REPEATS:,} rows: {took:.0f} s"
     )
     print()
-    print("| rows in state | state, MiB | micro-batch, median s | slowest s |")
-    print("|--:|--:|--:|--:|")
-    tenths = split(batches)
+    print("| rows in state | state, MiB | micro-batch, median s | slowest s | processor time of one, mean s |")
+    print("|--:|--:|--:|--:|--:|")
+    tenths, cpu = split(batches), []
     for tenth in tenths:
         seconds = [b.seconds for b in tenth]
+        first, last = sampler.cpu_at([tenth[0].began, tenth[-1].began + tenth[-1].seconds])
+        cpu.append((last - first) / len(tenth))
         size = f"{tenth[-1].rows:,.0f} | {tenth[-1].state_bytes / 2**20:,.0f}"
-        print(f"| {size} | {statistics.median(seconds):.2f} | {max(seconds):.2f} |")
+        print(f"| {size} | {statistics.median(seconds):.2f} | {max(seconds):.2f} | {cpu[-1]:.2f} |")
     print()
     ratio = statistics.median(b.seconds for b in tenths[-1]) / statistics.median(b.seconds for b in tenths[0])
-    print(f"last tenth to first tenth: {ratio:.2f}")
+    print(f"last tenth to first tenth: {ratio:.2f}, by processor time {cpu[-1] / cpu[0]:.2f}")
     print(
         f"private memory of {peak.processes} Python processes: at most {peak.anonymous / 2**20:,.0f} MiB together, "
         f"{max(s.largest for _, s in sampler.samples) / 2**20:,.0f} MiB in one; cap {args.cap} MiB together"

@@ -11,6 +11,8 @@ Code: CKPT014.
 
 from __future__ import annotations
 
+import json
+import math
 import re
 import zipfile
 import zlib
@@ -121,10 +123,11 @@ def find_damage(spark: Path) -> Iterator[tuple[Path, str]]:
         return
     for source in sorted((spark / "sources").glob("*")):
         yield from ((path, "is missing") for path in _missing_of_source(source, newest))
+    partitions = _partitions(spark / "offsets" / str(newest))
     for level in sorted((spark / "state").glob("[0-9]*")):
         if not any((level / "_metadata").rglob("[0-9]*")):
             yield level / "_metadata" / "v2" / "0", "is missing"
-        for partition in sorted(p for p in level.glob("[0-9]*") if p.is_dir()):
+        for partition in sorted(p for p in level.glob("[0-9]*") if p.is_dir() and int(p.name) < partitions):
             missing = _missing_of_state(partition, newest + 1)
             if missing is None:
                 yield partition, "has no snapshot"
@@ -172,6 +175,14 @@ def _last_offset(source: Path, newest: int) -> int:
     number = int(source.name)
     found = re.fullmatch(r'\{"logOffset":(\d+)\}', lines[number]) if number < len(lines) else None
     return int(found[1]) if found else -1
+
+
+def _partitions(offsets: Path) -> float:
+    """The number of partitions of a micro-batch, of which there may have been more before."""
+    try:
+        return int(json.loads(offsets.read_text().splitlines()[1])["conf"]["spark.sql.shuffle.partitions"])
+    except (OSError, ValueError, KeyError, TypeError, IndexError):
+        return math.inf
 
 
 def _missing_of_state(partition: Path, version: int) -> list[Path] | None:

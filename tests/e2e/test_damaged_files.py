@@ -65,7 +65,8 @@ def spark_files(tmp_path: Path) -> Path:
 
     write("metadata", b'{"id":"4711"}')
     for n in range(4):
-        write(f"offsets/{n}", f'v1\n{{"conf":{{}}}}\n{{"logOffset":{n}}}'.encode())
+        conf = '{"conf":{"spark.sql.shuffle.partitions":"2"}}'
+        write(f"offsets/{n}", f'v1\n{conf}\n{{"logOffset":{n}}}'.encode())
         write(f"commits/{n}", b"v1\n{}")
         write(f"sources/0/{n}", b"v1\nfile")
     for level in range(2):
@@ -78,6 +79,7 @@ def spark_files(tmp_path: Path) -> Path:
                 parts.writestr("metadata", f'v1\n{{"sstFiles":[{{"dfsSstFileName":"{SST}"}}]}}')
             write(f"{place}/2.zip", (folder / f"{place}/2.zip").read_bytes())
             write(f"{place}/SSTs/{SST}", os.urandom(5000))
+        write(f"state/{level}/2/1.changelog", b"of the time when there were three partitions")
     return folder
 
 
