@@ -191,6 +191,8 @@ class _Accesses:
     def _stamped(self, table: StateTable, config: TtlConfig, upserts: pl.DataFrame) -> pl.DataFrame:
         """The rows that the kernel wrote, accessed at the event time of the rows that wrote them."""
         access, own = table.access, self._own(table)
+        if access.lasting:
+            return upserts.with_columns(pl.col(ACCESS_TIME).alias(WRITTEN), pl.lit(_ALWAYS).alias(ACCESS_TIME))
         count = upserts.height
         times, done = np.zeros(count, np.int64), np.zeros(count, bool)
         others = config.reads_refresh or access.shared

@@ -68,6 +68,7 @@ class Access:
         shared: rows of other inputs write it too.
         entries: rows of its own input read no rows but those that agree with them; else all that are looked up.
         reads: whether looking a row up is an access.
+        lasting: its rows never expire by event time, in which other rows of the state may outlive them.
     """
 
     entry: tuple[str, ...] = ()
@@ -76,6 +77,7 @@ class Access:
     shared: bool = False
     entries: bool = False
     reads: bool = True
+    lasting: bool = False
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,31 @@ from hypothesis import strategies as st
 
 from execnodes.runtime.access import InputFields
 from execnodes.runtime.cache import RunCache
-from execnodes.runtime.kernel import NO_WATERMARK, Watermark
+from execnodes.runtime.kernel import NO_WATERMARK, Kernel, Watermark
+from execnodes.runtime.kernels.changelog_normalize import ChangelogNormalizeKernel
 from execnodes.runtime.kernels.join import JoinKernel
+from execnodes.runtime.kernels.multi_join import MultiJoinKernel
+from execnodes.runtime.kernels.sink_materializer import SinkMaterializerKernel
+from execnodes.runtime.kernels.temporal_join import ProcessingTimeJoinKernel, TemporalJoinKernel
 from execnodes.runtime.memory_state import MemoryState
 from execnodes.runtime.state import KeyedState, MemoryRunStore
-from tests.kernels.support import changes_of, frame, inserting, retracting
-from tests.kernels.test_state_twins import KERNELS, ROW, ROWS
+from execnodes.specs import JoinSpec
+from tests.kernels.reference import INSERT
+from tests.kernels.support import changes_of, frame, inserting, retracting, row_of
+from tests.kernels.test_state_twins import KERNELS as TWINS
+from tests.kernels.test_state_twins import ROW, ROWS, SPEC
 from tests.ttl.flip25 import CONFIGS, config
+
+KERNELS: dict[str, tuple[Kernel, bool]] = {
+    **TWINS,
+    "normalize": (ChangelogNormalizeKernel(ROW, (0,), True), True),
+    "materializer": (SinkMaterializerKernel(ROW, (0,)), True),
+    "multi": (
+        MultiJoinKernel((ROW, ROW), ("INNER", "LEFT"), (None, None), ((), ((0, 0, 0),)), ((0,), (0,)), ((), ())),
+        True,
+    ),
+    "versions": (ProcessingTimeJoinKernel(ROW, ROW, SPEC), False),
+}
 
 
 @pytest.mark.parametrize("words", CONFIGS.values(), ids=CONFIGS)
@@ -22,7 +40,7 @@ from tests.ttl.flip25 import CONFIGS, config
 @given(data=st.data())
 def test_same_output(words: tuple[str, str, str], data: st.DataObject) -> None:
     kernel, retract = KERNELS[data.draw(st.sampled_from(sorted(KERNELS)))]
-    inputs = 2 if isinstance(kernel, JoinKernel) else 1
+    inputs = 2 if isinstance(kernel, (JoinKernel, MultiJoinKernel, ProcessingTimeJoinKernel)) else 1
     lifetime = config(7, *words)
     streams = [data.draw(retracting(ROWS, 15) if retract else inserting(ROWS, 25)) for _ in range(inputs)]
     memory, store, cache = MemoryState(kernel), MemoryRunStore(), RunCache(None)
@@ -41,3 +59,24 @@ def test_same_output(words: tuple[str, str, str], data: st.DataObject) -> None:
         assert sorted(map(repr, changes_of(mine))) == sorted(map(repr, changes_of(theirs)))
         # Once merges have removed expired rows, runs find fewer of them.
         cleaned = lifetime.finds_expired and runs.stats.expired_rows.total() > 0
+
+
+def test_rows_that_wait_outlive_those_that_came_after_them() -> None:
+    """Rows of a temporal join are numbered; rows that come late do not make the numbers start again."""
+    row = row_of("iil")
+    kernel = TemporalJoinKernel(
+        row, row, JoinSpec(join_type="LEFT", left_keys=(0,), right_keys=(0,), filter_nulls=(True,)), 2, 2
+    )
+    lifetimes = [config(10, "OnCreateAndWrite", "NeverReturnExpired", "EventTime")] * 2
+    state, fields, none = MemoryState(kernel), InputFields((("c0",), ("c0",)), ("c2", "c2")), frame(row, [])
+    out = []
+    for before, after, lefts in (
+        (NO_WATERMARK, 0, [(1, 1, 30), (1, 2, 5)]),
+        (0, 20, []),
+        (20, 21, [(1, 3, 25)]),
+        (21, 29, []),
+    ):
+        rows = frame(row, [(INSERT, r) for r in lefts])
+        out += changes_of(state.step([rows, none], 1, lifetimes, Watermark(before, after), fields))
+    out += changes_of(state.step([none, none], 1, lifetimes, Watermark(29, 30), fields))
+    assert [r[:3] for _, r in out] == [(1, 2, 5), (1, 3, 25), (1, 1, 30)]

@@ -150,7 +150,7 @@ class TemporalJoinKernel(EventTimeBase):
             StateTable(
                 "leftState", 0, left_keys, (*left_keys, _NUMBER), waiting, _TIME, Access(tuple(_schema(self.left_type)))
             ),
-            StateTable("leftState.next", 0, (), (), {_NUMBER: pl.Int64()}),
+            StateTable("leftState.next", 0, (), (), {_NUMBER: pl.Int64()}, access=Access(lasting=True)),
             StateTable("rightState", 1, right_keys, (*right_keys, _TIME), versions),
         )
 
