@@ -1,9 +1,10 @@
-"""Figures of a job on Spark, micro-batch by micro-batch: against what must be, over a failure and a restart."""
+"""Figures of a job on Spark, micro-batch by micro-batch: what must be, over a task run again, a failure, a restart."""
 
 from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import urllib.request
 from pathlib import Path
@@ -18,6 +19,7 @@ from execnodes.runtime.metrics import BatchMetrics, JobInfo
 from execnodes.runtime.metrics_log import FOLDER, read_job, read_metrics
 from execnodes.runtime.prometheus import FACTORY
 from planner.environment import TableEnvironment
+from planner.udf import udf
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.spark
@@ -26,7 +28,7 @@ HOUR = 3_600_000
 
 
 class Job:
-    """SUM(v) by k, which fails when a sum is 666."""
+    """SUM(v) by k, which fails when a sum is 666. The first 3 kills the Python process that sees it."""
 
     def __init__(self, folder: Path) -> None:
         self.rows = folder / "rows.json"
@@ -46,10 +48,20 @@ class Job:
         )
         self.environment.execute_sql("CREATE TABLE snk (k INT, s INT) WITH ('connector'='blackhole')")
 
+        killed = str(folder / "killed")
+
+        def mortal(k: int) -> int:
+            if k == 3 and not os.path.exists(killed):
+                os.close(os.open(killed, os.O_CREAT))
+                os._exit(1)
+            return k
+
+        self.environment.create_temporary_function("mortal", udf(mortal, ["INT"], "INT"))
+
     def start(self, rows: list[tuple[int, int, int]]) -> JobResult:
         self.rows.write_text("".join(json.dumps({"@at": at, "k": k, "v": v}) + "\n" for at, k, v in rows))
         result = self.environment.execute_sql(
-            "INSERT INTO snk SELECT k, CAST(CASE WHEN s = 666 THEN 'x' ELSE '1' END AS INT)"
+            "INSERT INTO snk SELECT mortal(k), CAST(CASE WHEN s = 666 THEN 'x' ELSE '1' END AS INT)"
             " FROM (SELECT k, SUM(v) AS s FROM src GROUP BY k)"
         )
         assert result.job is not None
@@ -100,7 +112,7 @@ def test_every_micro_batch_has_its_own_figures(spark: SparkSession, tmp_path: Pa
         first[0] |= {"state": ([2], False), "expired": 0}
         first[1] |= {"state": ([4], False), "expired": 0}
         assert [summary(r, info) for r in read_metrics(failing.checkpoint)] == first
-        assert [r.batch for r in job.metrics] == [0, 1]
+        assert [r.batch for r in job.metrics] == [0, 1] and (tmp_path / "killed").exists()
 
         mended = Job(tmp_path)
         job = mended.start([*rows[:-1], (3000, 2, 4), (3000 + 2 * HOUR, 1, 1)])
