@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import reduce
@@ -165,7 +165,7 @@ def to_text(found: StateReport) -> str:
         "oldest, median, newest: time since the last access of live rows; due: live rows that expire within that time "
         "unless they are accessed"
     )
-    lines += [note for state in found.states if (note := _live_note(state.state, snapshot.batch))]
+    lines += [note for state in found.states for note in _notes(state.state, snapshot.batch)]
     if found.what_if:
         lines += ["", *_what_if(found.what_if)]
     return "\n".join(lines) + "\n"
@@ -181,15 +181,20 @@ def _set_live(state: StateOf, batch: int) -> Setting | None:
     return held[-1] if held and held[-1].by == "live" else None
 
 
-def _live_note(state: StateOf, batch: int) -> str | None:
-    """What is to be said of a TTL that was set while the job ran, or is going to be."""
+def _notes(state: StateOf, batch: int) -> Iterator[str]:
+    """What is to be said of a TTL that was set while the job ran, or is going to be, and of how the state ages."""
     found, asked = _set_live(state, batch), state.live.asked if state.live else None
-    notes = []
     if found is not None and state.view is not None:
-        notes.append(f"{ttl_text(found.ttl)} since micro-batch {found.since}, the plan says {ttl_text(state.view.ttl)}")
+        said = f"the plan says {ttl_text(state.view.ttl)}"
+        yield f"{state.selector}: {ttl_text(found.ttl)} since micro-batch {found.since}, {said}"
     if asked is not None:
-        notes.append(f"{ttl_text(asked.ttl)} from the next micro-batch on, as asked for")
-    return f"{state.selector}: {'; '.join(notes)}" if notes else None
+        yield f"{state.selector}: {ttl_text(asked.ttl)} from the next micro-batch on, as asked for"
+    if state.config.by_event_time:
+        yield f"{state.selector} ages by event time: it expires when the watermark comes"
+    if state.config.reads_refresh:
+        yield f"{state.selector}: reading is an access too"
+    if state.config.finds_expired:
+        yield f"{state.selector}: expired rows are found until they are cleaned up"
 
 
 def _cells(figures: TableFigures, now: int) -> tuple[str, ...]:

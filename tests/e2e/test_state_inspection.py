@@ -16,6 +16,7 @@ from typer.testing import CliRunner, Result
 from cli.app import app
 from cli.exit_codes import ExitCode
 from execnodes.errors import CheckpointError
+from execnodes.runtime.metrics_log import read_metrics
 from planner.environment import TableEnvironment
 from planner.state import CheckpointReader
 from plans.document import PlanDocument
@@ -194,16 +195,30 @@ def test_what_a_ttl_frees_is_what_was_predicted(shop: Shop, tmp_path: Path) -> N
     assert (predicted.now.live.rows, predicted.freed.rows) == (7 + 8, 7)
 
     shop.edit("leftState", "90 min")
+    played = shop.reader().snapshot.batch
     shop.order(then, 99)
     shop.run()
     measured = shop.reader().show().states[0]
     assert measured.state.config.ttl == 90 * 60_000
-    assert measured.state.operator.name.startswith("join")
     live = measured.total.rows - measured.total.aged[0].rows
     assert live == predicted.then.live.rows + 1
     assert predicted.now.live.rows + 1 - live == predicted.freed.rows
     frame = shop.reader().read_state("join.left")
     assert sorted(r.order_id for r in frame.collect()) == [*range(50, 58), 99]
+
+    # and they are gone for good: what the job counted as removed is what was predicted, and what had expired before
+    for n in range(1, 7):
+        shop.order(then + n, 99 + n)
+    shop.run()
+    left = shop.reader().show("join.left").states[0]
+    assert (left.total.rows, left.total.aged[0].rows) == (live + 6, 0)
+    uid = left.state.operator.entry.uid
+    removed = sum(
+        record.operators.get(uid, {}).get("expired_rows.0", 0)
+        for record in read_metrics(shop.checkpoint)
+        if record.batch > played
+    )
+    assert removed == predicted.freed.rows + predicted.now.expired.rows
 
 
 def test_a_running_job_is_read_after_one_micro_batch(spark: object, tmp_path: Path) -> None:
