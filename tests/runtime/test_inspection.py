@@ -21,10 +21,14 @@ from execnodes.runtime.inspection import TableState
 from execnodes.runtime.inspection_tables import noted_tables, parse_dtype
 from execnodes.runtime.kernel import StateTable
 from execnodes.runtime.live_ttl import Asked, Setting, StateTtl, editing
+from execnodes.runtime.state_figures import Aged, TableFigures
 from execnodes.runtime.translate import translate
+from execnodes.runtime.user_functions import bind_functions
 from planner.environment import TableEnvironment
 from planner.state import CheckpointReader
 from planner.state.keys import parse_keys, row_filters
+from planner.state.show import StateFigures, WhatIf, ago, report, to_json
+from planner.udf import AggregateFunction, udaf
 from plans.document import PlanDocument
 
 TABLES = (
@@ -53,9 +57,24 @@ INTERVAL = ("a INT, b STRING", f"SELECT o.id, carrier FROM {BOTH} AND o.ts BETWE
 OVER = ("a INT, b BIGINT", "SELECT id, COUNT(*) OVER (PARTITION BY customer ORDER BY ts) FROM Orders")
 
 
+class Spread(AggregateFunction):
+    """Largest less smallest value."""
+
+    def create_accumulator(self) -> list[int]:
+        return []
+
+    def accumulate(self, accumulator: list[int], value: int) -> None:
+        accumulator.append(value)
+
+    def get_value(self, accumulator: list[int]) -> int:
+        return max(accumulator) - min(accumulator)
+
+
 def checkpoint(folder: Path, *queries: tuple[str, str], batches: int = 1) -> Path:
     """What a job with these queries leaves behind after some micro-batches, without any state."""
     environment = TableEnvironment.create({"table.exec.state.ttl": "1 h"})
+    spread = udaf(Spread(), input_types=["INT"], result_type="INT")
+    environment.create_temporary_system_function("spread", spread)
     statements = environment.create_statement_set()
     for text in TABLES:
         environment.execute_sql(text)
@@ -66,7 +85,7 @@ def checkpoint(folder: Path, *queries: tuple[str, str], batches: int = 1) -> Pat
     statements.compile_plan().write_to_file(plan)
     text = plan.read_text()
     plan.unlink()
-    graph = PlanDocument.parse(text).graph
+    graph = bind_functions(PlanDocument.parse(text).graph, environment.functions.of_plan)
     options = {"execution.checkpointing.dir": str(folder), "pipeline.max-parallelism": "4"}
     opened = Checkpoint.open(options, text, graph, lambda _: Continuation.same(graph))
     opened.fit(translate(graph, options, 4))
@@ -230,6 +249,13 @@ def test_what_the_checkpoint_notes_of_tables_is_enough(tmp_path: Path, query: tu
         ]
 
 
+def test_an_operator_whose_function_this_session_does_not_know(tmp_path: Path) -> None:
+    query = ("a STRING, b BIGINT, c INT", "SELECT customer, COUNT(*), spread(id) FROM Orders GROUP BY customer")
+    found = labels(CheckpointReader.read(checkpoint(tmp_path, query)))
+    (tables,) = found.values()
+    assert tables["rows"][:3] == ["customer", "COUNT(*)", "spread(id)"]
+
+
 @pytest.mark.parametrize("text", ["", "Int64(", "open('x')", "__import__('os')", "Nonsense", "7", "Int64.x", "[Int64]"])
 def test_what_is_no_type(text: str) -> None:
     with pytest.raises(ValueError, match="type"):
@@ -273,6 +299,69 @@ def test_live_ttls_hold_from_their_micro_batch_on(tmp_path: Path) -> None:
         60_000
     ]
     assert CheckpointReader.read(folder).states[1].config.ttl == 3_600_000
+
+
+# ---- what is said ------------------------------------------------------------------------------------------------
+
+
+def figures(rows: int, *aged: int) -> TableFigures:
+    return TableFigures(
+        runs=2, versions=rows + 1, bytes=100 * rows, rows=rows, rows_bytes=90.0 * rows, keys=rows,
+        aged=[Aged(n, 90.0 * n) for n in aged], oldest=1_000, newest=4_000, times=[(1_000, 1), (4_000, 2)],
+    )  # fmt: skip
+
+
+def test_the_report(tmp_path: Path) -> None:
+    folder = checkpoint(tmp_path, JOIN, INTERVAL, batches=2)
+    uid = CheckpointReader.read(folder).states[0].operator.entry.uid
+    with editing(folder) as record:
+        settings = (Setting(3_600_000, 0, "plan", 0), Setting(60_000, 1, "live", 0))
+        record[uid, 0] = StateTtl(uid, 0, "join.left", 3_600_000, settings, Asked(5_000, 0))
+    reader = CheckpointReader.read(folder)
+    left, right, interval = reader.states
+    # of 10 rows 4 have expired, 5 will have in an hour, 7 in a day; under another TTL 6, 6, 6, under a third 1, 1, 1
+    found = StateFigures(left, {"rows": figures(10, 4, 5, 7, 6, 6, 6, 1, 1, 1)})
+    guesses = [WhatIf(found, 30_000, 3), WhatIf(found, 0, 6)]
+    others = [StateFigures(right, {"rows": figures(3, 0, 0, 0)})]
+    others.append(StateFigures(interval, {t.name: figures(1, 0, 0, 0) for t in interval.tables}))
+    shown = report(reader.snapshot, reader.document, [found, *others], guesses, 3)
+
+    lines = [" ".join(line.split()) for line in str(shown).splitlines()]
+    assert lines[0].endswith("state after micro-batch 1, at 1970-01-01 00:00:05 UTC (the last instant played)")
+    assert lines[1] == "3 states, 4 key groups, plan written by stateplan"
+    assert "join.left 1 min 6 4 10 1000 B 4 s 1 s 1 s 1 3 2" in lines
+    assert "interval-join none 3 0 1 300 B 4 s 1 s 1 s 0 0 6" in lines
+    assert "total 12 4 14 1.6 KiB 4 s 1 s 1 s 1 3 10" in lines
+    assert "join.left: 1 min since micro-batch 1, the plan says 1 h" in lines
+    assert "join.left: 5 s from the next micro-batch on, as asked for" in lines
+    assert "join.left 1 min -> 30 s 2 180 B 0 6 -> 4 1 -> 0 3 -> 0" in lines
+    assert "join.left 1 min -> never 0 0 B 3 6 -> 9 1 -> 0 3 -> 0" in lines
+    assert any(line.startswith("brings back: ") for line in lines)
+
+    data = to_json(shown)
+    assert (data["total"]["liveRows"], data["total"]["expiredRows"], data["states"][0]["liveBytes"]) == (12, 4, 540)
+    state = data["states"][0]
+    assert (state["ttl"], state["source"], state["sinceBatch"], state["planTtl"], state["asked"]) == (
+        "1 min", "live", 1, "1 h", "5 s",
+    )  # fmt: skip
+    assert "ttl" not in data["states"][2]
+    assert [(w["freedRows"], w["revivedRows"], w["liveRows"]) for w in data["whatIf"]] == [(2, 0, 4), (0, 3, 9)]
+    assert json.loads(json.dumps(data)) == data
+
+
+@pytest.mark.parametrize(
+    ("now", "then", "text"),
+    [
+        (0, None, "-"),
+        (5, 5, "0 s"),
+        (10, 5, "5 ms"),
+        (5_400_000, 0, "1.5 h"),
+        (0, 3_000, "in 3 s"),
+        (86_400_000, 0, "1 d"),
+    ],
+)
+def test_ages_in_words(now: int, then: int | None, text: str) -> None:
+    assert ago(now, then) == text
 
 
 # ---- keys -------------------------------------------------------------------------------------------------------
