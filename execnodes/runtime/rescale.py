@@ -39,6 +39,7 @@ __all__ = [
 
 PARALLELISM = "parallelism.default"
 PARTITIONS = "spark.sql.shuffle.partitions"
+_STORE_FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 
 
 @dataclass(frozen=True)
@@ -151,23 +152,41 @@ def repartition(spark: SparkSession, folder: Path, rescale: Rescale, console: Ca
     from pyspark.errors import PySparkException
 
     before = rescale.before
+    # Spark compares the session's setting with what the checkpoint was written with.
+    was, form = spark.conf.get(_STORE_FORMAT, "1"), "2" if _has_store_ids(folder) else "1"
     for _, after in rescale.steps:
         if console is not None:
             console(f"rescaling the state from {before} to {after} {_noun(after)}")
         started = time.monotonic()
         try:
+            spark.conf.set(_STORE_FORMAT, form)
             spark._streamingCheckpointManager.repartition(str(folder), after)  # noqa: SLF001 - not public yet
         except (PySparkException, Py4JError) as cause:
-            reason = next((line.strip() for line in str(cause).splitlines() if line.strip()), "no reason given")
             raise CheckpointError(
                 "CKPT051",
-                f"the state cannot be brought from {before} to {after} {_noun(after)}: {reason[:500]}",
+                f"the state cannot be brought from {before} to {after} {_noun(after)}: {_reason(cause)}",
                 expected="a checkpoint directory with room for its state once more",
                 hint="started again, the job finishes what is left to do",
             ) from cause
+        finally:
+            spark.conf.set(_STORE_FORMAT, was or "1")
         if console is not None:
             console(f"rescaled from {before} to {after} {_noun(after)} in {time.monotonic() - started:.1f} s")
         before = after
+
+
+def _has_store_ids(folder: Path) -> bool:
+    """Whether Spark tells apart what attempts of one micro-batch have written; each checkpoint stays as it began."""
+    lines = (folder / "commits" / str(last_batch(folder / "commits"))).read_text().splitlines()
+    return len(lines) > 1 and bool(json.loads(lines[1]).get("stateUniqueIds"))
+
+
+def _reason(cause: Exception) -> str:
+    """What Spark says, without what Py4J says about how it was called."""
+    lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
+    if lines and lines[0].startswith("An error occurred while calling"):
+        lines = [line.removeprefix(": ") for line in lines[1:]]
+    return (lines[0] if lines else "no reason given")[:500]
 
 
 def sweep(folder: Path, partitions: int) -> None:
