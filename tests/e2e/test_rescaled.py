@@ -139,7 +139,8 @@ def test_two_five_three(spark: SparkSession, tmp_path: Path, monkeypatch: pytest
         forget(folder / "commits", batch)
         for operator in (folder / "state").iterdir():
             forget(operator / "_metadata" / "v2", batch)
-            (operator / "2" / f"{batch + 1}.zip").unlink()
+            for state in (operator / "2").glob(f"{batch + 1}[_.]*"):
+                state.unlink()
         raise CutOffError
 
     with monkeypatch.context() as patched, pytest.raises(CutOffError):

@@ -260,7 +260,7 @@ def test_damage_is_named(shop: Shop, tmp_path: Path) -> None:
 
     copy = tmp_path / "copy"
     shutil.copytree(shop.checkpoint, copy)
-    for file in (copy / "spark" / "state" / "0").rglob("4.*"):
+    for file in (copy / "spark" / "state" / "0").rglob("4[._]*"):
         file.unlink()
     with pytest.raises(CheckpointError) as error:
         CheckpointReader.read(copy).show()
