@@ -94,22 +94,28 @@ def member_splice(source: SourceMap, pointer: str, key: str, value: Any, order: 
     """Another value of a key of an object, or the key where it comes in ``order``, else last."""
     keys = list(_value(source, pointer))
     if not keys:
-        span = _located(source, pointer).value
-        return Splice(span.start, span.end, json.dumps({key: value}, ensure_ascii=False))
+        held = _located(source, pointer)
+        return Splice(held.value.start, held.value.end, styled({key: value}, *_around(source, held)))
     own = source.location(pointer + join_pointer([key]))
     later = [k for k in order[order.index(key) + 1 :] if k in keys] if own is None and key in order else []
     anchor = _located(source, f"{pointer}{join_pointer([later[0] if later else keys[-1]])}")
     if anchor.key is None:
         raise AssertionError("a member of an object has a key")
-    before = len(source.text[: anchor.key.start].rstrip(" \t\r\n"))
-    blank = source.text[before : anchor.key.start]
-    colon = source.text[anchor.key.end : anchor.value.start]
+    blank, colon = _around(source, anchor)
     text, name = styled(value, blank, colon), jackson.quote(key)
     if own is not None:
         return Splice(own.value.start, own.value.end, text)
     if later:
         return Splice(anchor.key.start, anchor.key.start, f"{name}{colon}{text},{blank}")
     return Splice(anchor.value.end, anchor.value.end, f",{blank}{name}{colon}{text}")
+
+
+def _around(source: SourceMap, member: Location) -> tuple[str, str]:
+    """What stands before the key of a member, and between key and value."""
+    if member.key is None:
+        return "", ": "
+    before = len(source.text[: member.key.start].rstrip(" \t\r\n"))
+    return source.text[before : member.key.start], source.text[member.key.end : member.value.start]
 
 
 def removal_splice(source: SourceMap, pointer: str, key: str) -> Splice:

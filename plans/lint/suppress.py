@@ -8,17 +8,14 @@ Error codes: PLAN130 to PLAN133, PLAN136.
 
 from __future__ import annotations
 
-import re
-from typing import Any
-
 from execnodes.errors import PlanError, nearest
 from execnodes.nodes.base import ExecNode
 from plans.document import PlanDocument
 from plans.facts import KEY, SUPPRESS
-from plans.jsontext import Location, SourceMap, join_pointer
+from plans.jsontext import SourceMap, join_pointer
 from plans.lint.rules import all_rules
 from plans.lint.suppressed import accepted
-from plans.splices import styled
+from plans.splices import Splice, applied, member_splice, removal_splice
 
 __all__ = ["check_code", "operators", "suppress", "unsuppress"]
 
@@ -77,26 +74,17 @@ def suppress(document: PlanDocument, node_id: int, code: str, reason: str) -> Pl
     if not reason.strip():
         raise PlanError("PLAN131", f"a suppression of {code} has no reason", expected="why the finding is accepted")
     at = _pointer(document, node_id)
-    text = document.text
-    for path, value in (
-        ((KEY,), {SUPPRESS: {code: reason}}),
-        ((KEY, SUPPRESS), {code: reason}),
-        ((KEY, SUPPRESS, code), reason),
-    ):
+    source = SourceMap(document.text)
+    for path, value in (((KEY,), {SUPPRESS: {code: reason}}), ((KEY, SUPPRESS), {code: reason})):
         place = at + join_pointer(path)
-        found = SourceMap(text).location(place)
+        found = source.location(place)
         if found is None:
-            text = _with_member(text, at + join_pointer(path[:-1]), path[-1], value)
-            break
-        if len(path) < 3 and text[found.value.start] != "{":
+            return _spliced(document, member_splice(source, at + join_pointer(path[:-1]), path[-1], value, ()))
+        if document.text[found.value.start] != "{":
             raise PlanError(
                 "PLAN132", f"{place} is not an object", place=document.place(place), expected="an object, or nothing"
             )
-    else:
-        found = SourceMap(text).location(at + join_pointer((KEY, SUPPRESS, code)))
-        if found is not None:
-            text = text[: found.value.start] + styled(reason, "", ":") + text[found.value.end :]
-    return _with_text(document, text)
+    return _spliced(document, member_splice(source, at + join_pointer((KEY, SUPPRESS)), code, reason, ()))
 
 
 def unsuppress(document: PlanDocument, node_id: int, code: str) -> PlanDocument:
@@ -119,7 +107,8 @@ def unsuppress(document: PlanDocument, node_id: int, code: str) -> PlanDocument:
     extra = node.stateplan or {}
     if len(known) == 1:
         path = [KEY, SUPPRESS] if len(extra) > 1 else [KEY]
-    return _with_text(document, _without_member(document.text, at + join_pointer(path)))
+    source = SourceMap(document.text)
+    return _spliced(document, removal_splice(source, at + join_pointer(path[:-1]), path[-1]))
 
 
 def _pointer(document: PlanDocument, node_id: int) -> str:
@@ -129,51 +118,6 @@ def _pointer(document: PlanDocument, node_id: int) -> str:
         raise PlanError("PLAN070", error.message, expected=error.expected) from None
 
 
-def _with_text(document: PlanDocument, text: str) -> PlanDocument:
+def _spliced(document: PlanDocument, splice: Splice) -> PlanDocument:
+    text = applied(document.text, [splice])
     return PlanDocument(text, document.file, document.data.startswith(b"\xef\xbb\xbf"))
-
-
-def _members(text: str, pointer: str) -> list[Location]:
-    """The members of the object at ``pointer``, in order."""
-    found = SourceMap(text).members(pointer)
-    return sorted(found.values(), key=lambda location: location.value.start)
-
-
-def _with_member(text: str, pointer: str, key: str, value: Any) -> str:
-    """``text`` with a member more at the end of an object, in the style of the text around it."""
-    members = _members(text, pointer)
-    if members:
-        last = members[-1]
-        blank, colon = _style(text, last)
-        return (
-            text[: last.value.end]
-            + f",{blank}{styled(key, '', '')}{colon}{styled(value, blank, colon)}"
-            + text[last.value.end :]
-        )
-    found = SourceMap(text).location(pointer)
-    if found is None:
-        raise AssertionError(f"{pointer} is in the plan")
-    blank, colon = _style(text, found)
-    return text[: found.value.start] + styled({key: value}, blank, colon) + text[found.value.end :]
-
-
-def _style(text: str, member: Location) -> tuple[str, str]:
-    """What stands before the key of a member, and between key and value."""
-    if member.key is None:
-        return "", ": "
-    before = re.search(r"[ \t\r\n]*\Z", text[: member.key.start])
-    return before.group() if before else "", text[member.key.end : member.value.start]
-
-
-def _without_member(text: str, pointer: str) -> str:
-    """``text`` without a member of an object, which has others."""
-    source = SourceMap(text)
-    found = source.location(pointer)
-    if found is None or found.key is None:
-        raise AssertionError(f"{pointer} is a member of an object in the plan")
-    members = _members(text, pointer.rpartition("/")[0])
-    position = members.index(found)
-    if position:
-        return text[: members[position - 1].value.end] + text[found.value.end :]
-    following = members[1].key if len(members) > 1 else None
-    return text[: found.key.start] + (text[following.start :] if following else text[found.value.end :])
