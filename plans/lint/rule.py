@@ -11,7 +11,7 @@ from execnodes.nodes.base import ExecNode
 from execnodes.ttl import NEVER, format_ttl
 from plans.lint.subject import State, Subject
 
-__all__ = ["Problem", "Rule", "SetTtl", "Severity", "Unsuppress", "for_how_long", "raised", "ttl_text"]
+__all__ = ["Problem", "Rule", "SetTtl", "Severity", "Unsuppress", "for_how_long", "raised"]
 
 
 class Severity(StrEnum):
@@ -98,11 +98,6 @@ class Rule:
     def summary(cls) -> str:
         """The first line of the docstring."""
         return (cls.__doc__ or "").strip().splitlines()[0]
-
-
-def ttl_text(ttl: int) -> str:
-    """``1 h``, or ``never`` for 0."""
-    return "never" if ttl == NEVER else format_ttl(ttl)
 
 
 def for_how_long(ttl: int) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from plans.lint.rule import Problem, Rule, for_how_long, raised, ttl_text
+from plans.document import ttl_text
+from plans.lint.rule import Problem, Rule, for_how_long, raised
 from plans.lint.subject import Subject, outlives
 
 __all__ = ["UnalignedRetractions"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from plans.lint.rule import Problem, Rule, Severity, ttl_text
+from plans.document import ttl_text
+from plans.lint.rule import Problem, Rule, Severity
 from plans.lint.subject import Subject
 
 __all__ = ["ShadowedHint"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from plans.lint.rule import Problem, Rule, ttl_text
+from plans.document import ttl_text
+from plans.lint.rule import Problem, Rule
 from plans.lint.subject import Subject, outlives, states_of
 
 __all__ = ["ShortenedOnCheckpoint"]
