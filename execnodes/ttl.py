@@ -26,6 +26,7 @@ __all__ = [
     "TtlTimeCharacteristic",
     "UpdateType",
     "format_ttl",
+    "outlives",
     "parse_ttl",
     "ttl_configs",
 ]
@@ -35,6 +36,11 @@ NEVER = 0
 
 MAX_TTL = 2**63 - 1
 """The longest TTL, in milliseconds."""
+
+
+def outlives(one: int, other: int) -> bool:
+    """Whether a TTL is longer than another."""
+    return one != other and (one == NEVER or (other != NEVER and one > other))
 
 
 class UpdateType(StrEnum):

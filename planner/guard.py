@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from execnodes.errors import CheckpointError, StateplanError
 from execnodes.nodes.base import STATE_TTL
+from execnodes.ttl import outlives
 from planner.catalog import CatalogTable
 from planner.catalog_manager import CatalogManager
 from planner.config import value
@@ -127,17 +128,11 @@ def _told(old: PlanDocument, new: PlanDocument, diff: PlanDiff) -> Iterator[str]
     for operator, change in diff.ttl_changes:
         if change.pointer.startswith("/state/") and operator.old is not None and operator.new is not None:
             index = int(change.pointer.split("/")[2])
-            short = _is_shorter(old.graph.node(operator.old.id).ttls(), new.graph.node(operator.new.id).ttls(), index)
+            before, after = old.graph.node(operator.old.id).ttls(), new.graph.node(operator.new.id).ttls()
+            short = index < min(len(before), len(after)) and outlives(before[index], after[index])
             yield f"{operator.title}: {change}" + (
                 "; rows that were last touched longer ago are dropped" if short else ""
             )
-
-
-def _is_shorter(before: tuple[int, ...], after: tuple[int, ...], index: int) -> bool:
-    if index >= len(before) or index >= len(after):
-        return False
-    was, now = before[index], after[index]
-    return now > 0 and (was == 0 or now < was)
 
 
 def stale_notes(document: PlanDocument, catalog: CatalogManager, options: Mapping[str, str]) -> Iterator[str]:

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from execnodes.errors import OptionError, Place, nearest
-from execnodes.ttl import NEVER, format_ttl
+from execnodes.ttl import NEVER, format_ttl, outlives
 from plans.document import PlanDocument
 from plans.lint.rule import Problem, Rule, SetTtl, Severity, Unsuppress
 from plans.lint.rules import all_rules
-from plans.lint.subject import Subject, operator, outlives
+from plans.lint.subject import Subject, operator
 from plans.lint.suppress import unsuppress
 from plans.lint.suppressed import accepted
 

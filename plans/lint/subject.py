@@ -10,11 +10,11 @@ from execnodes.changelog import INSERT_ONLY, ChangelogMode
 from execnodes.errors import Place
 from execnodes.graph import ExecGraph
 from execnodes.nodes.base import STATE_TTL, ExecNode
-from execnodes.ttl import NEVER
+from execnodes.ttl import outlives
 from plans.changelog import changelog_modes
 from plans.document import PlanDocument
 
-__all__ = ["Origin", "State", "Subject", "longest", "operator", "outlives", "siblings", "states_of"]
+__all__ = ["Origin", "State", "Subject", "longest", "operator", "siblings", "states_of"]
 
 _PER_INPUT = frozenset({"join", "multi-join", "temporal-join"})
 """Operators with a state for each input; of others all states are of the first input."""
@@ -22,11 +22,6 @@ _PER_INPUT = frozenset({"join", "multi-join", "temporal-join"})
 
 _PARTIAL = frozenset({"local-group-aggregate", "incremental-group-aggregate", "exchange"})
 """Operators behind which the kinds of changes do not tell whether rows are taken back."""
-
-
-def outlives(one: int, other: int) -> bool:
-    """Whether a TTL is longer than another."""
-    return one != other and (one == NEVER or (other != NEVER and one > other))
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
+from execnodes.ttl import outlives
 from plans.document import ttl_text
 from plans.lint.rule import Problem, Rule
-from plans.lint.subject import Subject, outlives, states_of
+from plans.lint.subject import Subject, states_of
 
 __all__ = ["ShortenedOnCheckpoint"]
 
