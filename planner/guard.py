@@ -17,7 +17,7 @@ from planner.catalog import CatalogTable
 from planner.catalog_manager import CatalogManager
 from planner.config import value
 from planner.tables import plan_schema, table_of
-from plans.diff import OperatorDiff, PlanDiff, Verdict, compare, severity
+from plans.diff import OperatorDiff, PlanDiff, compare, severity
 from plans.document import PlanDocument
 from plans.facts import schema_hash, schema_hashes, sql_hash
 
@@ -87,9 +87,9 @@ def _require_sources(diff: PlanDiff, folder: str) -> None:
         )
 
 
-def _require_accepted(diff: PlanDiff, folder: str, accept: Verdict | str) -> None:
+def _require_accepted(diff: PlanDiff, folder: str, accept: str) -> None:
     """Raises CheckpointError CKPT003 when a verdict of ``diff`` is worse than ``accept``."""
-    if diff.may_restart or (accept != "none" and severity(diff.verdict) <= severity(accept)):  # type: ignore[arg-type]
+    if diff.may_restart or (accept != "none" and severity(diff.verdict) <= severity(accept)):
         return
     reasons = diff.all_reasons
     more = f"; and {len(reasons) - _MANY} more" if len(reasons) > _MANY else ""

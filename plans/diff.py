@@ -57,9 +57,9 @@ needed, in another layout. ``reset``: the state is lost, the operator starts emp
 _HARMLESS: frozenset[Verdict] = frozenset({"identical", "ttl-only", "stateless"})
 
 
-def severity(verdict: Verdict) -> int:
+def severity(verdict: str) -> int:
     """The place of a verdict among :data:`VERDICTS`."""
-    return VERDICTS.index(verdict)
+    return [*map(str, VERDICTS)].index(verdict)
 
 
 @dataclass(frozen=True)
