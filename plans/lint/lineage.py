@@ -103,4 +103,4 @@ def primary_key(sink: ExecNode) -> tuple[int, ...]:
     if table is None or key is None:
         return ()
     names = [column.name for column in table.table_schema.columns if column.kind == "PHYSICAL"]
-    return tuple(names.index(name) for name in key.columns if name in names)
+    return tuple(names.index(name) for name in key.columns)

@@ -9,7 +9,7 @@ from execnodes.errors import nearest
 from plans.jsontext import join_pointer
 from plans.lint.rule import Problem, Rule
 from plans.lint.subject import Subject
-from plans.lint.suppressed import POINTER, accepted, given, is_reason
+from plans.lint.suppressed import POINTER, accepted, is_reason
 
 __all__ = ["BadSuppression"]
 
@@ -36,9 +36,6 @@ class BadSuppression(Rule):
 
         known = [code for code, rule in all_rules().items() if rule.SUPPRESSIBLE]
         for node in subject.nodes:
-            if given(node) is not None and not isinstance(given(node), dict):
-                hint = 'write {"TTL001" : "the reason"}'
-                yield Problem(node, "the suppressions are not an object", hint, pointer=POINTER, on_key=True)
             for code, reason in accepted(node, every=True).items():
                 pointer = POINTER + join_pointer([code])
                 if code not in known:
