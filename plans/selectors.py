@@ -200,7 +200,7 @@ class Selectors:
     def by_id(self, view: StateView) -> str:
         """The selector for this state by the id of its operator, such as ``join[5].right``."""
         operator, state = self._of(view)
-        return f"{operator.node.title}[{view.node_id}]{state}"
+        return f"{operator.node.label}{state}"
 
     def _of(self, view: StateView) -> tuple[_Operator, str]:
         """The operator of a state, and what stands behind it in a selector."""
@@ -442,7 +442,7 @@ class Selectors:
         return f"'{titles.pop()}[*]{state}' for all of them"
 
     def _several(self, wanted: Selector, operator: _Operator, views: Sequence[StateView]) -> PlanError:
-        every = f"{wanted.text if wanted.state is None else f'{operator.node.title}[{operator.node.id}]'}.*"
+        every = f"{wanted.text if wanted.state is None else f'{operator.node.label}'}.*"
         return PlanError(
             "PLAN103",
             f"the selector '{wanted.text:.100}' fits {len(views)} states of the {operator.node.title} "

@@ -248,6 +248,6 @@ class _Job:
             done.append((plan, document, nodes))
         for plan, document, nodes in done:
             document.write(plan, overwrite=True)
-            names = ", ".join(f"{document.graph.node(i).title}[{i}]" for i in nodes)
+            names = ", ".join(document.graph.node(i).label for i in nodes)
             self.console.note(f"{plan}: {code} is suppressed at {names}")
         return ExitCode.OK

@@ -199,6 +199,11 @@ class ExecNode(PlanModel):
         return self.name.removeprefix("stream-exec-") or self.type
 
     @property
+    def label(self) -> str:
+        """The node among others: ``join[5]``."""
+        return f"{self.title}[{self.id}]"
+
+    @property
     def state_names(self) -> tuple[str, ...]:
         """Names of the states this node keeps, in order of their index; empty for a node without TTL."""
         return self.STATE_NAMES

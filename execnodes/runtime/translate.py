@@ -170,7 +170,7 @@ class _Translation:
         inputs = self.graph.inputs(node)
         return OperatorSpec(
             _uid(node),
-            f"{node.title}[{node.id}]",
+            node.label,
             part.kernel,
             self.ages[node.id],
             len(inputs),

@@ -119,7 +119,7 @@ def bind_functions(graph: ExecGraph, lookup: Lookup) -> ExecGraph:
     for node in graph.nodes:
         if not any(_calls(getattr(node, name)) for name in node.own_fields()):
             continue
-        operator = f"{node.title}[{node.id}]" + _reading(graph, node)
+        operator = node.label + _reading(graph, node)
         with graph.placing(node):
             fields = {name: _bound(getattr(node, name), found, operator) for name in node.own_fields()}
         changed.append(node.replace(**fields))

@@ -15,7 +15,7 @@ from execnodes.ttl import NEVER, format_ttl, outlives
 from plans.document import PlanDocument
 from plans.lint.rule import Problem, Rule, SetTtl, Severity, Unsuppress
 from plans.lint.rules import all_rules
-from plans.lint.subject import Subject, operator
+from plans.lint.subject import Subject
 from plans.lint.suppress import unsuppress
 from plans.lint.suppressed import accepted
 
@@ -204,7 +204,7 @@ def _placed(subject: Subject, rule: Rule, problem: Problem, severity: Severity) 
         problem.message,
         problem.hint,
         node.id,
-        operator(node),
+        node.label,
         subject.document.uids[node.id],
         problem.state,
         name,

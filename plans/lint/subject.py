@@ -14,7 +14,7 @@ from execnodes.ttl import outlives
 from plans.changelog import changelog_modes
 from plans.document import PlanDocument
 
-__all__ = ["Origin", "State", "Subject", "longest", "operator", "siblings", "states_of"]
+__all__ = ["Origin", "State", "Subject", "longest", "siblings", "states_of"]
 
 _PER_INPUT = frozenset({"join", "multi-join", "temporal-join"})
 """Operators with a state for each input; of others all states are of the first input."""
@@ -44,7 +44,7 @@ class State:
     @property
     def operator(self) -> str:
         """``join[5]``."""
-        return operator(self.node)
+        return self.node.label
 
     def __str__(self) -> str:
         return f"{self.name} of {self.operator}"
@@ -56,11 +56,6 @@ class Origin:
 
     node: ExecNode
     millis: int
-
-
-def operator(node: ExecNode) -> str:
-    """``join[5]``."""
-    return f"{node.title}[{node.id}]"
 
 
 class Subject:

@@ -30,10 +30,10 @@ def operators(document: PlanDocument, selector: str) -> tuple[ExecNode, ...]:
     from plans.selectors import select_states  # loads more than linting needs
 
     word, graph = selector.strip(), document.graph
-    found = [n for n in graph.nodes if word in (str(n.id), f"{n.title}[{n.id}]", document.uids[n.id])]
+    found = [n for n in graph.nodes if word in (str(n.id), n.label, document.uids[n.id])]
     found = found or [n for n in graph.nodes if word.lower() == n.title]
     if len(found) > 1 and not any(n.state_names for n in found):
-        listed = ", ".join(f"{n.title}[{n.id}]" for n in found)
+        listed = ", ".join(n.label for n in found)
         raise PlanError("PLAN136", f"{len(found)} operators are called {word!r:.60}", expected=f"one of {listed}")
     if len(found) == 1:
         return tuple(found)

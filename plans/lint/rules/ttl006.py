@@ -8,7 +8,7 @@ from typing import ClassVar
 from execnodes.rex import Call, Literal, Rex
 from execnodes.ttl import NEVER, format_ttl
 from plans.lint.rule import Problem, Rule
-from plans.lint.subject import Origin, Subject, operator
+from plans.lint.subject import Origin, Subject
 
 __all__ = ["ShorterThanWatermarkDelay"]
 
@@ -58,7 +58,7 @@ class ShorterThanWatermarkDelay(Rule):
             if found is not None and state.ttl != NEVER and state.ttl < found.millis:
                 yield Problem(
                     state.node,
-                    f"{state} forgets after {format_ttl(state.ttl)}, and the watermark of {operator(found.node)} waits "
+                    f"{state} forgets after {format_ttl(state.ttl)}, and the watermark of {found.node.label} waits "
                     f"for rows that come up to {format_ttl(found.millis)} late",
                     f'set its TTL to more than "{format_ttl(found.millis)}", or let the watermark wait for less',
                     state=state.index,

@@ -10,7 +10,7 @@ from execnodes.ttl import NEVER, format_ttl
 from execnodes.windows import CumulativeWindow, HoppingWindow, SessionWindow, TumblingWindow
 from plans.lint.lineage import keys, origin
 from plans.lint.rule import Problem, Rule
-from plans.lint.subject import Origin, State, Subject, operator
+from plans.lint.subject import Origin, State, Subject
 
 __all__ = ["ShorterThanWindow"]
 
@@ -56,11 +56,11 @@ class ShorterThanWindow(Rule):
             if window is not None:
                 size = _length(window, "size")
                 if window.title == "window-table-function" and state.ttl < size:
-                    yield _problem(state, f"is grouped by windows of {format_ttl(size)} ({operator(window)})", size)
+                    yield _problem(state, f"is grouped by windows of {format_ttl(size)} ({window.label})", size)
                 continue
             found: Origin | None = pace.get(state.node.id)
             if found is not None and state.ttl <= found.millis:
-                why = f"gets the results of {operator(found.node)} every {format_ttl(found.millis)}"
+                why = f"gets the results of {found.node.label} every {format_ttl(found.millis)}"
                 yield _problem(state, why, found.millis)
 
 

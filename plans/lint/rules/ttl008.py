@@ -9,7 +9,7 @@ from execnodes.errors import PlanError
 from execnodes.nodes.base import ExecNode
 from execnodes.ttl import NEVER, format_ttl, parse_ttl
 from plans.lint.rule import Problem, Rule
-from plans.lint.subject import Origin, Subject, operator
+from plans.lint.subject import Origin, Subject
 
 __all__ = ["ShorterThanBatchInterval"]
 
@@ -42,7 +42,7 @@ class ShorterThanBatchInterval(Rule):
             if found is not None and state.ttl != NEVER and state.ttl <= found.millis:
                 yield Problem(
                     state.node,
-                    f"{state} forgets after {format_ttl(state.ttl)}, and rows of {operator(found.node)} come every "
+                    f"{state} forgets after {format_ttl(state.ttl)}, and rows of {found.node.label} come every "
                     f"{format_ttl(found.millis)}",
                     f'set its TTL to several times "{format_ttl(found.millis)}", or let rows come more often',
                     state=state.index,
