@@ -84,7 +84,7 @@ def _content(place: str, operators: Sequence[Stateful]) -> str:
         return "the state of all operators"
     if kind == "metadata":
         return "the identity of the query"
-    number = rest[-1].split(".")[0]
+    number = re.split("[._]", rest[-1])[0]
     if kind == "offsets":
         return f"what micro-batch {number} reads"
     if kind == "commits":
@@ -189,11 +189,11 @@ def _missing_of_state(partition: Path, version: int) -> list[Path] | None:
     """The files that a partition needs for the state of a version and does not have, going from the snapshot for which
     the fewest are missing; None without any: changelogs alone do not say which column families there are."""
     changes = {_number(p) for p in partition.glob("*.changelog")}
-    lists = sorted((n for n in map(_number, partition.glob("*.zip")) if 0 < n <= version), reverse=True)
+    lists = sorted(((n, p) for p in partition.glob("*.zip") if 0 < (n := _number(p)) <= version), reverse=True)
     best: list[Path] | None = None
-    for start in lists:
+    for start, snapshot in lists:
         missing = [partition / f"{n}.changelog" for n in range(start + 1, version + 1) if n not in changes]
-        missing += _missing_tables(partition, partition / f"{start}.zip")
+        missing += _missing_tables(partition, snapshot)
         if best is None or len(missing) < len(best):
             best = missing
     return best
@@ -213,5 +213,6 @@ def _missing_tables(partition: Path, snapshot: Path) -> list[Path]:
 
 
 def _number(path: Path) -> int:
+    """Of a file of state its version, which the id of an attempt may follow."""
     text = path.name.split(".")[0].split("_")[0]
     return int(text) if text.isdecimal() else -1

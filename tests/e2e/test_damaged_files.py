@@ -121,6 +121,20 @@ def test_the_damaged_file_is_found(spark_files: Path, place: str, holds: str, da
     assert explain_damage("some other failure", spark_files, OPERATORS) is None
 
 
+def test_versions_may_carry_the_id_of_an_attempt(spark_files: Path) -> None:
+    for file in [p for p in (spark_files / "state").glob("*/*/*") if p.suffix in (".zip", ".changelog")]:
+        name = f"{file.stem}_{SST[7:-4]}{file.suffix}"
+        file.with_name(f".{file.name}.crc").rename(file.with_name(f".{name}.crc"))
+        file.rename(file.with_name(name))
+    assert list(find_damage(spark_files)) == []
+    snapshot = next((spark_files / "state" / "0" / "1").glob("2_*.zip"))
+    short(snapshot)
+    error = explain_damage("Checksum error", spark_files, OPERATORS)
+    assert error is not None
+    assert f"{snapshot} " in error.message
+    assert error.message.endswith("it holds state of join[4], dedup[3], partition 1, as of version 2")
+
+
 def test_the_last_commit_can_be_done_again(spark_files: Path) -> None:
     empty(spark_files / "commits" / "3")
     error = explain_damage("Incomplete log file", spark_files, OPERATORS)
