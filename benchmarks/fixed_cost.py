@@ -55,13 +55,14 @@ def measure(batches: int, rows: int, options: dict[str, str]) -> tuple[list[dict
         environment.execute_sql("CREATE TABLE snk (g BIGINT, n BIGINT, k BIGINT) WITH ('connector'='blackhole')")
         result = environment.execute_sql(QUERY)
         assert result.job is not None
-        query = result.job._query  # noqa: SLF001 - Spark's own figures of each micro-batch
-        while len(query.recentProgress) < WARM_UP and query.isActive:
+        query, run = result.job._query, result.job._run  # noqa: SLF001 - Spark's own figures of each micro-batch
+        used, ended = 0.0, False
+        while not ended:
+            ended = run.batch >= batches + WARM_UP - 2 or not query.isActive
+            if not used and run.batch >= WARM_UP:
+                used, first = cpu_seconds(), run.batch
             time.sleep(0.1)
-        seen, used = len(query.recentProgress), cpu_seconds()
-        while query.recentProgress[-1]["batchId"] < batches + WARM_UP - 2 and query.isActive:
-            time.sleep(0.1)
-        used = (cpu_seconds() - used) / (len(query.recentProgress) - seen)
+        used = (cpu_seconds() - used) / max(1, run.batch - first)
         result.wait()
         return [json.loads(p.json) if hasattr(p, "json") else p for p in query.recentProgress][WARM_UP:], used
     finally:

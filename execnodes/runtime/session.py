@@ -65,6 +65,9 @@ half of all the work of a small micro-batch in a job's first minutes, nothing co
 _ATTEMPTS = 2
 """How often a local task is tried: a Python worker that the system kills, for want of memory say, ends no job."""
 
+_SOCKET_FOLDER = 60
+"""The longest path of a folder, in bytes, where Spark can put a socket: paths of sockets have at most some hundred."""
+
 _log: Path | None = None
 
 
@@ -146,6 +149,10 @@ def _keep_together(settings: dict[str, str]) -> None:
         settings.setdefault("spark.local.dir", folder)
     temporary = [] if re.search(r"\s", folder) else [f"-Djava.io.tmpdir={folder}"]
     settings.setdefault("spark.driver.defaultJavaOptions", " ".join([_COMPILER, *temporary]))
+    if os.name == "posix" and len(os.fsencode(folder)) <= _SOCKET_FOLDER:
+        # Over TCP each stage waits some 40 ms for an acknowledgement that is held back.
+        settings.setdefault("spark.python.unix.domain.socket.enabled", "true")
+        settings.setdefault("spark.python.unix.domain.socket.dir", folder)
 
 
 def _worker_python(python_path: str) -> str:
