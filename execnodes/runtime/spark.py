@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from execnodes.runtime.live_ttl import PROPERTY, with_ttls
 
@@ -93,12 +94,18 @@ class Shipped:
         return _caches[self.cache_settings]
 
 
+# As text they would be sent to the JVM to be parsed, five times for each task.
+_MANIFEST = StructType([StructField("text", StringType())])
+_RUN_ID = StructType([StructField("id", StringType())])
+_RUN_DATA = StructType([StructField("data", BinaryType())])
+
+
 class SparkRunStore:
     """Manifests and runs in the state variables of a ``transformWithState``."""
 
     def __init__(self, handle: StatefulProcessorHandle) -> None:
-        self._manifest = handle.getValueState("manifest", "text string")
-        self._runs = handle.getMapState("runs", "id string", "data binary")
+        self._manifest = handle.getValueState("manifest", _MANIFEST)
+        self._runs = handle.getMapState("runs", _RUN_ID, _RUN_DATA)
 
     def manifest(self) -> str | None:
         row = self._manifest.get()

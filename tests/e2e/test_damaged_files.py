@@ -176,13 +176,14 @@ def test_spark_fails_over_it_with_a_coded_error(tmp_path: Path) -> None:
     cases: list[tuple[str, Damage]] = [
         ("metadata", short),
         ("commits/1", empty),
-        ("state/0/0/2.changelog", flipped),
+        ("state/0/0/2_*.changelog", flipped),
         ("state/0/*/SSTs/*.sst", flipped),
     ]
     for number, (place, damage) in enumerate(cases):
         copy = tmp_path / f"copy{number}"
         shutil.copytree(sound, copy)
         damaged = list((copy / "spark").glob(place))
+        assert damaged, place
         for path in damaged:
             damage(path)
         with pytest.raises(CheckpointError) as error:
