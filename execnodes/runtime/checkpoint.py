@@ -23,11 +23,11 @@ from execnodes.runtime.jobgraph import JobGraph
 from execnodes.runtime.layout import Continuation, Layout, first_format, laid_out
 from execnodes.runtime.live_ttl import LiveTtls
 from execnodes.runtime.locks import WRITER_LOCK, WriterLock
+from execnodes.runtime.numbered import last_batch
 from execnodes.runtime.rescale import (
     PARALLELISM,
     Rescale,
     check_parallelism,
-    last_batch,
     last_of_job,
     planned,
     wanted_parallelism,

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Protocol
 
 from execnodes.errors import CheckpointError
+from execnodes.runtime.numbered import last_number
 
 __all__ = ["explain_damage", "find_damage"]
 
@@ -70,7 +71,7 @@ def explain_damage(text: str, spark: Path, operators: Sequence[Stateful]) -> Che
         return None
     path, why = found
     place = path.relative_to(spark).as_posix()
-    newest = max((int(p.name) for p in (spark / "commits").glob("*") if p.name.isdecimal()), default=-1)
+    newest = last_number(spark / "commits")
     hint = _RESTORE
     if place == f"commits/{newest}":
         hint = f"remove it, and .{newest}.crc beside it: micro-batch {newest} is then run once more"
@@ -118,7 +119,7 @@ def find_damage(spark: Path) -> Iterator[tuple[Path, str]]:
             why = f"cannot be read ({cause.strerror})"
         if why is not None:
             yield path, why
-    newest = max((int(p.name) for p in (spark / "commits").glob("*") if p.name.isdecimal()), default=-1)
+    newest = last_number(spark / "commits")
     if newest < 0:
         return
     for source in sorted((spark / "sources").glob("*")):

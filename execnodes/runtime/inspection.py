@@ -26,6 +26,7 @@ from execnodes.runtime.jobgraph import Rewrite
 from execnodes.runtime.kernel import StateTable
 from execnodes.runtime.layout import Layout, OperatorEntry
 from execnodes.runtime.live_ttl import Record
+from execnodes.runtime.numbered import numbers
 from execnodes.runtime.operators import Stateful
 from execnodes.ttl import TtlConfig
 from execnodes.types import LogicalType
@@ -67,11 +68,7 @@ class Snapshot:
     @property
     def spark_operators(self) -> list[int]:
         """Spark's numbers of its stateful operators."""
-        folder = self.folder / "spark" / "state"
-        try:
-            return sorted(int(p.name) for p in folder.iterdir() if p.name.isdecimal())
-        except OSError:
-            return []
+        return numbers(self.folder / "spark" / "state")
 
     @staticmethod
     def open(checkpoint: str | Path, batch: int | None = None, at: int | None = None) -> Snapshot:
@@ -88,7 +85,7 @@ class Snapshot:
         """
         folder = Path(str(checkpoint).removeprefix("file://")).absolute()
         facts = Checkpoint.look(folder)
-        done = _numbers(folder / "spark" / "commits")
+        done = numbers(folder / "spark" / "commits")
         if not done or facts.layouts == ():
             raise CheckpointError(
                 "CKPT041",
@@ -124,14 +121,6 @@ class Snapshot:
         """The checkpoint now, when another micro-batch has finished since; else None."""
         found = Snapshot.open(self.folder, None, self.now if self.clock == "given" else None)
         return found if found.batch != self.batch else None
-
-
-def _numbers(folder: Path) -> list[int]:
-    """The numbers that files of a folder have for names, ascending."""
-    try:
-        return sorted(int(p.name) for p in folder.iterdir() if p.name.isdecimal())
-    except OSError:
-        return []
 
 
 def _offsets(folder: Path, batch: int) -> list[str]:

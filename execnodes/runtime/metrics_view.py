@@ -19,6 +19,7 @@ from execnodes.runtime.metrics import (
     add_figures,
 )
 from execnodes.runtime.metrics_log import read_job, read_metrics, recent_metrics
+from execnodes.runtime.numbered import last_number
 
 __all__ = ["WINDOW_MS", "JobView", "OperatorView", "Watcher"]
 
@@ -175,16 +176,10 @@ class Watcher:
         )
 
 
-def _numbers(folder: Path) -> list[int]:
-    with contextlib.suppress(OSError):
-        return [int(p.name) for p in folder.iterdir() if p.name.isdecimal()]
-    return []
-
-
 def _in_hand(checkpoint: Path) -> tuple[int, int] | None:
     """The micro-batch that Spark has begun and not committed, and when it began."""
-    begun = max(_numbers(checkpoint / "spark" / "offsets"), default=-1)
-    done = max(_numbers(checkpoint / "spark" / "commits"), default=-1)
+    begun = last_number(checkpoint / "spark" / "offsets")
+    done = last_number(checkpoint / "spark" / "commits")
     if begun <= done:
         return None
     with contextlib.suppress(OSError):
@@ -196,7 +191,7 @@ def _backlog(checkpoint: Path) -> int | None:
     """Instants of replay tables that have not been played; None without replay tables."""
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
         instants = sum(not p.name.startswith(".") for p in (checkpoint / "splits" / "replay").iterdir())
-        done = max(_numbers(checkpoint / "spark" / "commits"), default=-1)
+        done = last_number(checkpoint / "spark" / "commits")
         if done < 0:
             return instants
         lines = (checkpoint / "spark" / "offsets" / str(done)).read_text(encoding="utf-8").splitlines()[2:]

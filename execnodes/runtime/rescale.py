@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from execnodes.errors import CheckpointError
+from execnodes.runtime.numbered import last_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Rescale",
     "check_parallelism",
-    "last_batch",
     "last_of_job",
     "planned",
     "repartition",
@@ -113,11 +113,6 @@ def planned(folder: Path, wanted: int | None) -> tuple[int | None, Rescale | Non
         return after, None
     steps = finish if after == now else (*finish, (last + 1, after))
     return after, Rescale(before, after, pending, steps)
-
-
-def last_batch(log: Path) -> int:
-    """The last micro-batch in a log of Spark's (``offsets``: begun, ``commits``: done); -1 for none."""
-    return max((int(p.name) for p in log.iterdir() if p.name.isdecimal()), default=-1) if log.is_dir() else -1
 
 
 def last_of_job(folder: Path) -> int:
