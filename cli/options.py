@@ -109,17 +109,16 @@ def run(output: Format, quiet: bool, debug: bool, work: Callable[[Console], Exit
         code = exit_code(error)
         if debug:
             raise
-    except _Terminated:
-        code = ExitCode.TERMINATED
-    except KeyboardInterrupt:
-        code = ExitCode.INTERRUPTED
+    except KeyboardInterrupt as signalled:
+        code = _signalled(signalled) or ExitCode.INTERRUPTED
     except BrokenPipeError:
         # the interpreter would complain when it flushes standard output at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = ExitCode.BROKEN_PIPE
     except Exception as bug:
-        console.bug(bug)
-        code = ExitCode.BUG
+        code = _signalled(bug) or ExitCode.BUG
+        if code is ExitCode.BUG:
+            console.bug(bug)
         if debug:
             raise
     finally:
@@ -127,6 +126,15 @@ def run(output: Format, quiet: bool, debug: bool, work: Callable[[Console], Exit
         signal.signal(signal.SIGTERM, previous)
     if code:
         raise typer.Exit(code.value)
+
+
+def _signalled(error: BaseException | None) -> ExitCode | None:
+    """The exit code when an error came of a signal: PySpark's handler may itself fail when a call is half done."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    if error is None:
+        return None
+    return ExitCode.TERMINATED if isinstance(error, _Terminated) else ExitCode.INTERRUPTED
 
 
 class _Terminated(KeyboardInterrupt):

@@ -14,6 +14,7 @@ from execnodes.errors import RunError, StateplanError, find_encoded
 from execnodes.graph import ExecGraph
 from execnodes.runtime.checkpoint import Checkpoint, RestartCheck
 from execnodes.runtime.damage import explain_damage
+from execnodes.runtime.interrupts import between_calls
 from execnodes.runtime.jobgraph import JobGraph, OperatorSpec
 from execnodes.runtime.live_ttl import PROPERTY, LiveTtls
 from execnodes.runtime.memory import CACHE_DIR, CacheSettings, cache_settings
@@ -117,13 +118,14 @@ class JobResult:
             while True:
                 left = 0.2 if deadline is None else deadline - time.monotonic()
                 step = max(0.001, min(0.2, left))  # Spark counts milliseconds, from 1
-                ended = self._await(step)
-                if self._on_progress is not None:
-                    self._on_progress(self.progress)
-                self._run.settle()
-                if ended and not self._goes_on():
-                    self.close()
-                    return True
+                with between_calls():
+                    ended = self._await(step)
+                    if self._on_progress is not None:
+                        self._on_progress(self.progress)
+                    self._run.settle()
+                    if ended and not self._goes_on():
+                        self.close()
+                        return True
                 if deadline is not None and time.monotonic() >= deadline:
                     return False
         except KeyboardInterrupt:
@@ -438,9 +440,11 @@ def _ended(query: StreamingQuery, run: _Run, seconds: float) -> bool:
 
 def _finish(query: StreamingQuery, run: _Run) -> None:
     """Waits for the end of a query of one micro-batch; stops it when interrupted."""
+    ended = False
     try:
-        while not _ended(query, run, 0.2):
-            pass
+        while not ended:
+            with between_calls():
+                ended = _ended(query, run, 0.2)
     except KeyboardInterrupt:
         query.stop()
         raise
