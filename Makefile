@@ -8,10 +8,10 @@ STAMP := $(VENV)/.installed
 UV := uv==0.13.8
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test check browser bench docs lock clean
+.PHONY: help setup demo test check browser bench bench-ttl docs lock clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## Make .venv with everything pinned in requirements.lock and the command .venv/bin/stateplan
 	@:
@@ -39,6 +39,9 @@ browser: setup ## Find a Chromium for the tests of HTML pages, or unpack one fro
 
 bench: setup ## Run the benchmark next to Flink 2.3 and write docs/benchmarks.md (half an hour and more)
 	@$(BIN)/python -m benchmarks.run
+
+bench-ttl: setup ## Measure a TTL per operator and write docs/per-operator-ttl.md (ten minutes and more)
+	@$(BIN)/python -m benchmarks.ttl
 
 docs: setup ## Bring the generated parts of the documentation up to date
 	@$(BIN)/python -m scripts.docs

@@ -168,12 +168,12 @@ def missed(result: tuple[Query, list[Measured]]) -> bool:
     return ours is not None and best is not None and ours.speed < result[0].target * best.speed
 
 
-def write_report(text: str) -> None:
-    """Puts ``text`` between the markers of the report and leaves the rest of it alone."""
-    report = REPORT.read_text(encoding="utf-8")
+def write_report(text: str, report: Path = REPORT) -> None:
+    """Puts ``text`` between the markers of a report and leaves the rest of it alone."""
     begin, end = (re.escape(m) for m in MARKERS)
     body = f"{MARKERS[0]}\n{text}\n{MARKERS[1]}"
-    REPORT.write_text(re.sub(f"{begin}.*?{end}", lambda _: body, report, flags=re.S), encoding="utf-8")
+    before = report.read_text(encoding="utf-8")
+    report.write_text(re.sub(f"{begin}.*?{end}", lambda _: body, before, flags=re.S), encoding="utf-8")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
