@@ -23,9 +23,9 @@ from execnodes.runtime.metrics_job import JobMetrics, job_info
 from execnodes.runtime.prometheus import Endpoint, Reporter, reporters
 from execnodes.runtime.rescale import repartition, sweep
 from execnodes.runtime.session import session
-from execnodes.runtime.sinks import SINK_SCHEMA, SinkDriver, write_sinks
+from execnodes.runtime.sinks import SinkDriver
 from execnodes.runtime.sources import Sources
-from execnodes.runtime.spark import Shipped, Task, build
+from execnodes.runtime.spark import Shipped, build
 from execnodes.runtime.translate import translate
 
 if TYPE_CHECKING:
@@ -227,11 +227,6 @@ class FullDisk:
             self.console = None
 
 
-def _after(first: Task | None, then: Task) -> Task:
-    """``then`` over what ``first`` gives."""
-    return then if first is None else lambda batches: then(first(batches))
-
-
 class _Run:
     """What lives as long as the query."""
 
@@ -253,7 +248,6 @@ class _Run:
         self.ttls = ttls
         self.checkpoint = checkpoint
         self.sinks = sinks
-        self.slots = [job.sink_slot(i) for i in range(len(job.sinks))]
         self.cache = cache
         self.shipped = Shipped(job, cache)
         self.counters = Counters(spark)
@@ -263,7 +257,6 @@ class _Run:
         self.began = time.monotonic()
         self.batch = -1
         self.batch_seconds = 0.0
-        self.read: Task | None = None
         self.failure: StateplanError | None = None
         self.losses = Losses(job.operators, console)
         self.disk = FullDisk(cache.folder, console)
@@ -276,10 +269,7 @@ class _Run:
             self.context.setLocalProperty(PROPERTY, ttls)
         try:
             self.sinks.prepare(batch_id)
-            uids = [s.uid for s in self.sinks.sinks]
-            task = _after(self.read, write_sinks(self.sinks.writers, batch_id, self.slots, uids, self.counters.add))
-            reports = [tuple(row) for row in frame.mapInArrow(task, SINK_SCHEMA).collect()]
-            self.sinks.commit(reports, batch_id)
+            self.sinks.commit([tuple(row) for row in frame.collect()], batch_id)
         except StateplanError as error:
             self.failure = error
             raise
@@ -380,16 +370,16 @@ def execute(
         name = options.get("pipeline.name")
 
         def start(pending: bool = False) -> StreamingQuery:
-            chain = build(
+            frame = build(
                 job,
                 going.shipped,
                 lambda index: sources.frame(spark, index),
+                sinks,
                 going.counters.add,
                 lambda: sources.closing_frame(spark),
             )
-            going.read = chain.read
             ttls.restart()
-            writer = chain.frame.writeStream.foreachBatch(going.on_batch)
+            writer = frame.writeStream.foreachBatch(going.on_batch)
             writer = writer.option("checkpointLocation", checkpoint.spark)
             if name:
                 writer = writer.queryName(name)

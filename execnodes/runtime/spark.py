@@ -11,7 +11,6 @@ import gc
 import hashlib
 import pickle
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
@@ -27,8 +26,9 @@ if TYPE_CHECKING:
     from execnodes.runtime.cache import RunCache
     from execnodes.runtime.jobgraph import JobGraph
     from execnodes.runtime.memory import CacheSettings
+    from execnodes.runtime.sinks import SinkDriver
 
-__all__ = ["Chain", "Shipped", "Task", "build"]
+__all__ = ["Shipped", "build"]
 
 Count = Callable[[str, dict[str, float]], None]
 Task = Callable[[Iterable["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
@@ -213,27 +213,30 @@ def _closing_reader(shipped: Shipped) -> Task:
     return run
 
 
-@dataclass(frozen=True)
-class Chain:
-    """What stands in front of the sinks.
+def _sink_writer(job: JobGraph, sinks: SinkDriver, count: Count | None, read: Task | None) -> Task:
+    """Writes the blobs of a micro-batch to their sinks, or those that ``read`` makes, in the same Python process."""
+    writers, uids = sinks.writers, [s.uid for s in sinks.sinks]
+    slots = [job.sink_slot(i) for i in range(len(job.sinks))]
 
-    Attributes:
-        frame: its rows are blobs for the sinks, or what ``read`` makes blobs of.
-        read: left to do where the sinks write, in the same Python process.
-    """
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from execnodes.runtime.sinks import write_sinks
 
-    frame: DataFrame
-    read: Task | None = None
+        number = _micro_batch()
+        assert number is not None
+        yield from write_sinks(writers, number, slots, uids, count)(batches if read is None else read(batches))
+
+    return run
 
 
 def build(
     graph: JobGraph,
     shipped: Shipped,
     source_frames: Callable[[int], DataFrame],
+    sinks: SinkDriver,
     count: Count | None,
     closing: Callable[[], DataFrame] | None = None,
-) -> Chain:
-    """The chain of sources and levels.
+) -> DataFrame:
+    """The chain of sources, levels and sinks; its rows are what the driver has to know of the sinks.
 
     Args:
         source_frames: gives the streaming frame of splits of source number i.
@@ -241,9 +244,11 @@ def build(
     """
     from execnodes.runtime.exchange import BLOB_SCHEMA
     from execnodes.runtime.jobgraph import first_level, natural_order
+    from execnodes.runtime.sinks import SINK_SCHEMA
 
     if graph.levels == 0 and len(graph.sources) == 1 and not graph.event_time:
-        return Chain(source_frames(0), _source_reader(shipped, 0, count))
+        alone = _sink_writer(graph, sinks, count, _source_reader(shipped, 0, count))
+        return source_frames(0).mapInArrow(alone, SINK_SCHEMA)
     order = graph.order or natural_order(graph)
     # Spark counts sources in the order of the chain: none may enter it behind the next one.
     enters = [1 if i is None or graph.touches_state else first_level(graph, i) for i in order]
@@ -266,4 +271,4 @@ def build(
                 LevelProcessor(shipped, level, count), BLOB_SCHEMA, "Append", "None"
             )
     assert chain is not None
-    return Chain(chain)
+    return chain.mapInArrow(_sink_writer(graph, sinks, count, None), SINK_SCHEMA)
