@@ -69,10 +69,6 @@ class Shipped:
         if self.key not in _graphs:
             _graphs.clear()
             _graphs[self.key] = pickle.loads(self.payload)
-            # A worker of Spark collects garbage after every task: tens of milliseconds over the objects of imported
-            # libraries alone. These live as long as the process.
-            gc.collect()
-            gc.freeze()
         return _graphs[self.key]
 
     def slots(self) -> dict[int, tuple[int, int]]:
@@ -92,6 +88,20 @@ class Shipped:
             _caches.clear()
             _caches[self.cache_settings] = RunCache(*self.cache_settings)
         return _caches[self.cache_settings]
+
+
+_tasks = 0
+_SETTLED = (2, 8, 32)
+
+
+def _settle() -> None:
+    """Counts a task of this process. A worker of Spark collects garbage after every one: tens of milliseconds over the
+    objects of imported libraries alone, which live as long as the process. So what the first tasks have left is
+    taken out of that."""
+    global _tasks
+    _tasks += 1
+    if _tasks in _SETTLED:
+        gc.freeze()
 
 
 # As text they would be sent to the JVM to be parsed, five times for each task.
@@ -140,6 +150,7 @@ class LevelProcessor(StatefulProcessor):  # type: ignore[misc]
         self.count = count
 
     def init(self, handle: StatefulProcessorHandle) -> None:
+        _settle()
         self.store = SparkRunStore(handle)
 
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
@@ -193,6 +204,7 @@ def _source_reader(shipped: Shipped, index: int, count: Count | None, level: int
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from execnodes.runtime.worker import read_source
 
+        _settle()
         graph = shipped.graph()
         yield from read_source(graph, index, count, _touches(graph), _micro_batch(), level)(batches)
 
@@ -221,6 +233,7 @@ def _sink_writer(job: JobGraph, sinks: SinkDriver, count: Count | None, read: Ta
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from execnodes.runtime.sinks import write_sinks
 
+        _settle()
         number = _micro_batch()
         assert number is not None
         yield from write_sinks(writers, number, slots, uids, count)(batches if read is None else read(batches))
