@@ -136,7 +136,12 @@ def test_an_interrupted_command(
                 raise RuntimeError("Gateway must be connected")
 
     monkeypatch.setattr("plans.show.show", interrupted)
-    answer = stateplan("plan", "show", PLAN)
+    # A shell starts without a handler what it puts into the background.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        answer = stateplan("plan", "show", PLAN)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert (answer.code, answer.out, answer.err) == (code, "", "")
 
 
