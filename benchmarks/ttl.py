@@ -29,6 +29,7 @@ from benchmarks.ttl_data import make_input, rows_until
 from execnodes.runtime.job import JobResult
 from execnodes.runtime.metrics import BatchMetrics
 from execnodes.runtime.metrics_log import read_metrics
+from execnodes.runtime.numbered import numbers
 from planner.environment import TableEnvironment
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -210,7 +211,7 @@ def measure(query: Query, way: Way, data: Path, work: Path, instants: int) -> Me
     """Runs ``query`` one way over the instants, restarts it, and lets it end."""
     job = Job(query, way, data, work / f"{query.name}-{query.ways.index(way)}")
     job.until(instants - 1)
-    done = len([p for p in (job.checkpoint / "spark" / "commits").iterdir() if p.name.isdecimal()])
+    done = len(numbers(job.checkpoint / "spark" / "commits"))
     committed = job.bytes() / done
     records = [r for r in read_metrics(job.checkpoint) if r.batch < instants]
     rows = sum(rows_until(data / f"{t}.json", instants) - rows_until(data / f"{t}.json", WARM) for t in query.tables)
