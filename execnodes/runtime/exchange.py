@@ -1,27 +1,75 @@
 """The columnar exchange: frames of changes, split by key group, travel between workers as Arrow IPC blobs.
 
-Spark sees rows of :data:`BLOB_FIELDS`; a row of the query's data never exists as a row in the JVM.
+Spark sees rows of :data:`BLOB_SCHEMA`; a row of the query's data never exists as a row in the JVM.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 
 from execnodes.runtime.hashing import hash_rows, key_groups
 
-__all__ = ["BLOB_SCHEMA", "MAX_BLOB_ROWS", "decode", "encode", "split"]
+__all__ = ["BLOB_SCHEMA", "MAX_BLOB_ROWS", "Blob", "blob_batch", "blobs_of", "decode", "encode", "split"]
 
-BLOB_SCHEMA = "slot INT, input INT, seq STRING, now LONG, rows LONG, data BINARY"
-"""Spark schema of the exchange.
+BLOB_SCHEMA = "slot INT, blob BINARY"
+"""Spark schema of the exchange: the grouping key, and the rest of a :class:`Blob` (:meth:`Blob.packed`). Every column
+more costs pandas and Arrow a conversion each way, for every key group that a micro-batch touches."""
 
-slot: Spark grouping key of the receiver (an operator's key group, or a sink); input: the receiver's input;
-seq: the rows of one receiver are in order when its blobs are sorted by this; now: the micro-batch's time, ms;
-rows: how many the blob has; data: the frame as an Arrow IPC stream (empty where the receiver only counts).
-"""
+_HEAD = struct.Struct("<iqqI")
+
+
+class Blob(NamedTuple):
+    """A frame of changes on its way to an operator or a sink.
+
+    Attributes:
+        slot: Spark grouping key of the receiver: an operator's key group, or a sink.
+        input: the receiver's input.
+        seq: the rows of one receiver are in order when its blobs are sorted by this.
+        now: the micro-batch's time, ms.
+        rows: how many the blob has.
+        data: the frame as an Arrow IPC stream; empty where the receiver only counts.
+    """
+
+    slot: int
+    input: int
+    seq: str
+    now: int
+    rows: int
+    data: bytes
+
+    def packed(self) -> bytes:
+        """All but the slot, as Spark moves it."""
+        seq = self.seq.encode()
+        return b"".join((_HEAD.pack(self.input, self.now, self.rows, len(seq)), seq, self.data))
+
+    @staticmethod
+    def unpacked(slot: int, packed: bytes) -> Blob:
+        """What :meth:`packed` was made of."""
+        number, now, rows, length = _HEAD.unpack_from(packed)
+        start = _HEAD.size + length
+        return Blob(slot, number, packed[_HEAD.size : start].decode(), now, rows, packed[start:])
+
+
+def blob_batch(blobs: Sequence[Blob]) -> pa.RecordBatch:
+    """Blobs as one Arrow batch of :data:`BLOB_SCHEMA`."""
+    slots = pa.array([blob.slot for blob in blobs], pa.int32())
+    return pa.RecordBatch.from_arrays(
+        [slots, pa.array([blob.packed() for blob in blobs], pa.binary())], names=["slot", "blob"]
+    )
+
+
+def blobs_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Blob]:
+    """The blobs in Arrow batches of :data:`BLOB_SCHEMA`."""
+    for batch in batches:
+        yield from map(Blob.unpacked, *(column.to_pylist() for column in batch.columns))
+
 
 MAX_BLOB_ROWS = 1 << 20
 

@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 
 from execnodes.connectors.partitions import Partitioner
-from execnodes.runtime.exchange import decode
+from execnodes.runtime.exchange import Blob, blobs_of, decode
 from execnodes.runtime.hashing import slot_label
 from execnodes.runtime.jobgraph import SinkSpec
 from execnodes.runtime.worker import Count, coded
@@ -156,26 +156,19 @@ def write_sinks(
         @coded
         def rows() -> Iterator[tuple[int, str, int, bytes]]:
             out: list[tuple[int, str, int, bytes]] = []
-            blobs = sorted(
-                (blob for batch in batches for blob in batch.to_pylist()), key=lambda b: (b["slot"], b["seq"])
-            )
-            for label, group in groupby(blobs, key=lambda b: b["slot"]):
+            blobs = sorted(blobs_of(batches), key=lambda b: (b.slot, b.seq))
+            for label, group in groupby(blobs, key=lambda b: b.slot):
                 number = labels[label]
                 writer = writers[number]
                 started = time.perf_counter()
                 size = 0
-                mine = list(group)
-                if not writer.ordered:
-                    mine = [_merged(mine)]
-                for blob in mine:
-                    data = b""
-                    if blob["data"]:
-                        part = hashlib.sha1(blob["seq"].encode(), usedforsecurity=False).hexdigest()[:12]
-                        data = writer.write(
-                            decode(blob["data"] if isinstance(blob["data"], list) else [blob["data"]]), batch_id, part
-                        )
-                        size += len(blob["data"]) if isinstance(blob["data"], bytes) else sum(map(len, blob["data"]))
-                    out.append((number, blob["seq"], blob["rows"], data))
+                for seq, height, data in _parts(list(group), writer.ordered):
+                    made = b""
+                    if data:
+                        part = hashlib.sha1(seq.encode(), usedforsecurity=False).hexdigest()[:12]
+                        made = writer.write(decode(data), batch_id, part)
+                        size += sum(map(len, data))
+                    out.append((number, seq, height, made))
                 if count:
                     spent = 1000 * (time.perf_counter() - started)
                     count(uids[number], {"bytes_in": size, "sink_ms": spent, "busy_ms": spent})
@@ -192,9 +185,10 @@ def write_sinks(
     return run
 
 
-def _merged(blobs: list[dict[str, Any]]) -> dict[str, Any]:
-    data = [b["data"] for b in blobs if b["data"]]
-    return {"seq": blobs[0]["seq"], "rows": sum(b["rows"] for b in blobs), "data": data}
+def _parts(blobs: list[Blob], ordered: bool) -> Iterator[tuple[str, int, list[bytes]]]:
+    """(what orders it, rows, their frames) of each part that a sink writes: one for each blob, or one of all."""
+    for some in [[blob] for blob in blobs] if ordered else [blobs]:
+        yield some[0].seq, sum(blob.rows for blob in some), [blob.data for blob in some if blob.data]
 
 
 @dataclass

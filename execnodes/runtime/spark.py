@@ -156,22 +156,22 @@ class LevelProcessor(StatefulProcessor):  # type: ignore[misc]
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         import pandas as pd
 
-        from execnodes.runtime.worker import Blob, coded, run_operator
+        from execnodes.runtime.exchange import Blob
+        from execnodes.runtime.worker import coded, run_operator
 
         graph = self.shipped.graph()
-        owner = self.shipped.slots().get(int(key[0]))
+        slot = int(key[0])
+        owner = self.shipped.slots().get(slot)
         if owner is None or self._level(graph, owner[0]) != self.level:
             yield from rows
             return
         if owner[0] < 0:
             self.store.clear()
             return
-        blobs = [
-            Blob(*values) for frame in rows for values in zip(*(frame[name] for name in Blob._fields), strict=True)
-        ]
+        blobs = [Blob.unpacked(slot, packed) for frame in rows for packed in frame["blob"]]
         out = list(coded(run_operator)(graph, *owner, blobs, self.store, self.shipped.cache(), self.count))
         if out:
-            yield pd.DataFrame(out, columns=list(Blob._fields))
+            yield pd.DataFrame({"slot": [blob.slot for blob in out], "blob": [blob.packed() for blob in out]})
 
     @staticmethod
     def _level(graph: JobGraph, owner: int) -> int:
@@ -213,7 +213,8 @@ def _source_reader(shipped: Shipped, index: int, count: Count | None, level: int
 
 def _closing_reader(shipped: Shipped) -> Task:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from execnodes.runtime.worker import blob_batch, closing_marks, send_marks, touches
+        from execnodes.runtime.exchange import blob_batch
+        from execnodes.runtime.worker import closing_marks, send_marks, touches
 
         graph = shipped.graph()
         for batch in batches:

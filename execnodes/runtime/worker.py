@@ -7,7 +7,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 import numpy as np
 import polars as pl
@@ -16,7 +16,7 @@ import pyarrow as pa
 from execnodes.changelog import KIND, RowKind
 from execnodes.errors import StateplanError
 from execnodes.runtime.cache import RunCache
-from execnodes.runtime.exchange import decode, encode, split
+from execnodes.runtime.exchange import Blob, blob_batch, decode, encode, split
 from execnodes.runtime.hashing import slot_label
 from execnodes.runtime.jobgraph import JobGraph, OperatorSpec, Pipeline, ToOperator, ToSink, targets
 from execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, EventTimeKernel, Watermark
@@ -24,11 +24,9 @@ from execnodes.runtime.state import KeyedState, RunStore, StepStats
 from execnodes.runtime.watermarks import MARK, Mark, decode_mark, encode_mark
 
 __all__ = [
-    "Blob",
     "Clock",
     "Count",
     "WorkerError",
-    "blob_batch",
     "closing_marks",
     "coded",
     "count_rows",
@@ -46,17 +44,6 @@ T = TypeVar("T")
 
 Count = Callable[[str, dict[str, float]], None]
 """Adds figures to the counters of the operator with the given uid."""
-
-
-class Blob(NamedTuple):
-    """One row of the exchange; see :data:`execnodes.runtime.exchange.BLOB_SCHEMA`."""
-
-    slot: int
-    input: int
-    seq: str
-    now: int
-    rows: int
-    data: bytes
 
 
 class WorkerError(RuntimeError):
@@ -182,15 +169,6 @@ def closing_marks(graph: JobGraph) -> dict[Mark, int]:
         for to in targets(source.pipeline)
         if isinstance(to, ToOperator) and to.event_time
     }
-
-
-def blob_batch(blobs: list[Blob]) -> pa.RecordBatch:
-    """Blobs as one Arrow batch of the exchange's schema."""
-    types = (pa.int32(), pa.int32(), pa.string(), pa.int64(), pa.int64(), pa.binary())
-    return pa.RecordBatch.from_arrays(
-        [pa.array(column, t) for column, t in zip(zip(*blobs, strict=True), types, strict=True)],
-        names=list(Blob._fields),
-    )
 
 
 TOUCH = -2

@@ -14,14 +14,14 @@ from execnodes.errors import DataError
 from execnodes.rex import InputRef
 from execnodes.runtime.cache import RunCache
 from execnodes.runtime.event_time import WatermarkTransform
-from execnodes.runtime.exchange import encode
+from execnodes.runtime.exchange import Blob, encode
 from execnodes.runtime.hashing import slot_label
 from execnodes.runtime.jobgraph import JobGraph, OperatorSpec, Pipeline, ToOperator
 from execnodes.runtime.kernel import ACCESS_TIME, END_OF_TIME, NO_WATERMARK, StateTable, Step, Watermark
 from execnodes.runtime.memory_state import MemoryState
 from execnodes.runtime.state import KeyedState, MemoryRunStore
 from execnodes.runtime.watermarks import MARK, EventTime, Mark, decode_mark, encode_mark
-from execnodes.runtime.worker import Blob, Clock, deliver, run_operator, send_marks
+from execnodes.runtime.worker import Clock, deliver, run_operator, send_marks
 from execnodes.ttl import TtlConfig
 from execnodes.types import LogicalType
 

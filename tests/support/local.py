@@ -10,12 +10,11 @@ import polars as pl
 
 from execnodes.connectors.print import format_rows
 from execnodes.runtime.cache import RunCache
-from execnodes.runtime.exchange import decode
+from execnodes.runtime.exchange import Blob, decode
 from execnodes.runtime.jobgraph import JobGraph
 from execnodes.runtime.metrics import Figures, add_figures
 from execnodes.runtime.state import MemoryRunStore
 from execnodes.runtime.worker import (
-    Blob,
     Clock,
     closing_marks,
     deliver,
