@@ -17,6 +17,7 @@ from execnodes.runtime.damage import explain_damage
 from execnodes.runtime.interrupts import between_calls
 from execnodes.runtime.jobgraph import JobGraph, OperatorSpec
 from execnodes.runtime.live_ttl import PROPERTY, LiveTtls
+from execnodes.runtime.local_spark import adapt_query
 from execnodes.runtime.memory import CACHE_DIR, CacheSettings, cache_settings
 from execnodes.runtime.metrics import BatchMetrics, JobInfo
 from execnodes.runtime.metrics_job import JobMetrics, job_info
@@ -243,7 +244,7 @@ class _Run:
     ) -> None:
         from execnodes.runtime.counters import Counters
 
-        self.context = spark.sparkContext
+        self.spark = spark
         self.job = job
         self.ttls = ttls
         self.checkpoint = checkpoint
@@ -266,7 +267,7 @@ class _Run:
         self.metrics.begin(batch_id, self.query)
         ttls = self.ttls.take_in(batch_id)
         if ttls is not None:
-            self.context.setLocalProperty(PROPERTY, ttls)
+            self.spark.sparkContext.setLocalProperty(PROPERTY, ttls)
         try:
             self.sinks.prepare(batch_id)
             self.sinks.commit([tuple(row) for row in frame.collect()], batch_id)
@@ -358,7 +359,7 @@ def execute(
         ttls = checkpoint.ttls(job, graph, console)
         checkpoint.adopt()
         ttls.settle()
-        spark = session(options)
+        spark = session(options, lasting=not bounded)
         info = job_info(graph, job, options, checkpoint.next_batch())
         run = _Run(spark, job, checkpoint, ttls, sinks, console, info, cache_settings(options, console))
         run.serve(serving, console)
@@ -444,8 +445,10 @@ def _start(writer: Any, run: _Run) -> StreamingQuery:
     from pyspark.errors import PySparkException
 
     try:
-        return writer.start()
+        query: StreamingQuery = writer.start()
     except Exception as failure:
         if isinstance(failure, PySparkException) or "py4j" in type(failure).__module__:
             raise _explain(str(failure), run) from failure
         raise
+    adapt_query(run.spark)
+    return query

@@ -1,35 +1,46 @@
-"""Files of a checkpoint on a local disk, without a process for each of them.
+"""What a Spark that was started for the job does another way, compiled by Janino, which Spark compiles queries with.
 
-Hadoop runs ``chmod`` for every file that it makes on a local disk, unless its native library is there, which comes
-with no PySpark: some twenty processes in a micro-batch of three levels of state, most of them while a task waits. Here
-it gets a file system that is its own ``LocalFileSystem`` but has the JVM set the permissions.
+- Hadoop runs ``chmod`` for every file that it makes on a local disk, unless its native library is there, which comes
+  with no PySpark: some twenty processes in a micro-batch of three levels of state, most of them while a task waits. It
+  gets a file system that is its own ``LocalFileSystem`` but has the JVM set the permissions.
+- Spark sends Hadoop's options to the tasks anew for each level of state. Two thirds of them are defaults of YARN and
+  MapReduce, which nothing here runs on.
+- The threads that serve state to Python know no session, and so none of its options: they compile code for the few
+  values of a micro-batch in spite of them. Now they have those of the session.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["CLASS", "without_processes"]
+__all__ = ["FILES", "adapt", "adapt_query"]
 
-CLASS = "stateplan.LocalFiles"
+FILES = "stateplan.LocalSpark$Files"
 
 _SOURCE = """
 package stateplan;
 
 import java.io.IOException;
-import java.nio.file.Files;
 import java.nio.file.attribute.PosixFilePermissions;
+import java.util.Map;
+import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.LocalFileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RawLocalFileSystem;
 import org.apache.hadoop.fs.permission.FsPermission;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.internal.SQLConf;
+import scala.Option;
+import scala.runtime.AbstractFunction0;
 
-public class LocalFiles extends LocalFileSystem {
-    public LocalFiles() {
-        super(new Raw());
+public class LocalSpark {
+    public static class Files extends LocalFileSystem {
+        public Files() {
+            super(new Raw());
+        }
     }
 
     public static class Raw extends RawLocalFileSystem {
@@ -38,19 +49,48 @@ public class LocalFiles extends LocalFileSystem {
                 super.setPermission(path, permission);
                 return;
             }
-            Files.setPosixFilePermissions(
+            java.nio.file.Files.setPosixFilePermissions(
                 pathToFile(path).toPath(), PosixFilePermissions.fromString(permission.toString()));
+        }
+    }
+
+    public static class Options extends AbstractFunction0 {
+        private final SparkSession session;
+
+        public Options(SparkSession session) {
+            this.session = session;
+        }
+
+        public Object apply() {
+            Option active = org.apache.spark.sql.classic.SparkSession$.MODULE$.getActiveSession();
+            SparkSession mine = active.isDefined() ? (SparkSession) active.get() : this.session;
+            return mine.sparkContext().isStopped() ? SQLConf.getFallbackConf() : mine.sessionState().conf();
+        }
+    }
+
+    public void adapt(SparkSession session) {
+        SQLConf.setSQLConfGetter(new Options(session));
+        Configuration options = session.sparkContext().hadoopConfiguration();
+        for (Object entry : options) {
+            String key = (String) ((Map.Entry) entry).getKey();
+            String[] sources = options.getPropertySources(key);
+            if (sources != null && sources.length == 1
+                    && (sources[0].equals("yarn-default.xml") || sources[0].equals("mapred-default.xml"))) {
+                options.unset(key);
+            }
         }
     }
 }
 """
 
+_adapted: dict[str, Any] = {}
 
-def without_processes(spark: SparkSession) -> bool:
-    """Has this JVM use the file system above for ``file:`` paths; whether it does.
 
-    The class is compiled by Janino, which Spark compiles its own queries with. It goes into Hadoop's cache of file
-    systems and not into the configuration: whoever makes a new instance gets Hadoop's own.
+def adapt(spark: SparkSession) -> bool:
+    """Has a Spark on this machine, started for the job, do the above; whether it does.
+
+    The file system goes into Hadoop's cache of them and not into the configuration: whoever makes a new instance gets
+    Hadoop's own.
     """
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
@@ -61,12 +101,23 @@ def without_processes(spark: SparkSession) -> bool:
         compiler = jvm.org.codehaus.janino.SimpleCompiler()
         compiler.setParentClassLoader(hadoop.getClassLoader())
         compiler.cook(_SOURCE)
+        ours = compiler.getClassLoader().loadClass("stateplan.LocalSpark").newInstance()
         configuration = jvm.org.apache.hadoop.conf.Configuration(hadoop)
         configuration.setClassLoader(compiler.getClassLoader())
-        configuration.set("fs.file.impl", CLASS)
+        configuration.set("fs.file.impl", FILES)
         root = jvm.java.net.URI("file:///")
         files = jvm.org.apache.hadoop.fs.FileSystem
         files.get(root, hadoop).close()  # takes it out of the cache
-        return bool(files.get(root, configuration).getClass().getName() == CLASS)
+        _adapted.clear()
+        _adapted[spark.sparkContext.applicationId] = ours
+        return bool(files.get(root, configuration).getClass().getName() == FILES)
     except Py4JError:
         return False
+
+
+def adapt_query(spark: SparkSession) -> None:
+    """Does again what the start of a query undoes, where :func:`adapt` did its work: Spark makes a session for each,
+    which takes the options from threads without one, and Hadoop reads defaults when a class first needs them."""
+    ours = _adapted.get(spark.sparkContext.applicationId)
+    if ours is not None:
+        ours.adapt(spark._jsparkSession)  # noqa: SLF001

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from execnodes.errors import RunError
-from execnodes.runtime.local_files import without_processes
+from execnodes.runtime.local_spark import adapt
 from execnodes.runtime.memory import rocksdb_settings
 from execnodes.runtime.scratch import scratch
 
@@ -58,9 +58,16 @@ STARTED = {
 """The same, of a Spark that is started for the job alone: its rows are blobs, some hundred in a micro-batch, and code
 made for them costs more than it saves."""
 
-_COMPILER = "-XX:TieredStopAtLevel=1"
-"""The JVM only moves blobs and plans micro-batches that are all alike: of what its optimizing compiler takes for that,
-half of all the work of a small micro-batch in a job's first minutes, nothing comes back."""
+_COMPILERS = {
+    False: ("-XX:TieredStopAtLevel=1",),
+    True: ("-XX:+IgnoreUnrecognizedVMOptions", "-XX:Tier3DelayOn=0"),
+}
+"""How the JVM compiles, by whether a job is to last. Its optimizing compiler is half of all the work of small
+micro-batches in a job's first minute, and pays after that: so one that ends goes without it, and one that does not
+keeps no profiles of code (which slow it down) that this compiler has no time for yet."""
+
+_FIRST = ("spark-core", "spark-sql", "spark-catalyst", "spark-common-utils", "scala-library")
+"""Libraries to be looked at before all others."""
 
 _ATTEMPTS = 2
 """How often a local task is tried: a Python worker that the system kills, for want of memory say, ends no job."""
@@ -76,13 +83,14 @@ def spark_log() -> Path | None:
     return _log
 
 
-def session(options: Mapping[str, str]) -> SparkSession:
+def session(options: Mapping[str, str], lasting: bool = False) -> SparkSession:
     """The running Spark session, or a new local one with ``parallelism.default`` cores.
 
     What the JVM prints goes to a log file (:func:`spark_log`): standard output belongs to the ``print`` connector.
 
     Args:
         options: session options; ``spark.*`` are handed to Spark.
+        lasting: whether the first job has unbounded input.
 
     Raises:
         RunError: RUN010, Java is missing; RUN011, Spark does not start.
@@ -120,7 +128,7 @@ def session(options: Mapping[str, str]) -> SparkSession:
     settings.setdefault("spark.executorEnv.PYTHONPATH", python_path)
     settings = {**STARTED, **settings}
     if local:
-        _keep_together(settings)
+        _set_up_local(settings, lasting)
     builder = SparkSession.builder.appName(options.get("pipeline.name", "stateplan"))
     builder = builder.master(master)
     for key, value in settings.items():
@@ -137,22 +145,32 @@ def session(options: Mapping[str, str]) -> SparkSession:
                 hint=f"all it printed is in {log}",
             ) from cause
     if local and os.name == "posix":
-        without_processes(spark)
+        adapt(spark)
     return spark
 
 
-def _keep_together(settings: dict[str, str]) -> None:
-    """Has a local Spark keep its files where they are removed with those of this process, even after it was killed: the
-    working copies of state stores, shuffles, and libraries that its JVM unpacks."""
+def _set_up_local(settings: dict[str, str], lasting: bool) -> None:
+    """Settings of a Spark on this machine. It keeps its files where they are removed with those of this process, even
+    after it was killed: the working copies of state stores, shuffles, and libraries that its JVM unpacks."""
     folder = str(scratch("spark"))
     if "SPARK_LOCAL_DIRS" not in os.environ:
         settings.setdefault("spark.local.dir", folder)
     temporary = [] if re.search(r"\s", folder) else [f"-Djava.io.tmpdir={folder}"]
-    settings.setdefault("spark.driver.defaultJavaOptions", " ".join([_COMPILER, *temporary]))
+    settings.setdefault("spark.driver.defaultJavaOptions", " ".join([*_COMPILERS[lasting], *temporary]))
+    settings.setdefault("spark.driver.extraClassPath", _class_path())
     if os.name == "posix" and len(os.fsencode(folder)) <= _SOCKET_FOLDER:
         # Over TCP each stage waits some 40 ms for an acknowledgement that is held back.
         settings.setdefault("spark.python.unix.domain.socket.enabled", "true")
         settings.setdefault("spark.python.unix.domain.socket.dir", folder)
+
+
+def _class_path() -> str:
+    """Those of Spark's own libraries that it plans micro-batches with. For every function that it sends to tasks it
+    looks for the code of classes, in all libraries one after the other: some 250, in no order."""
+    from pyspark.find_spark_home import _find_spark_home
+
+    jars = Path(_find_spark_home()) / "jars"
+    return os.pathsep.join(str(jar) for name in _FIRST for jar in sorted(jars.glob(f"{name}[_-]*.jar")))
 
 
 def _worker_python(python_path: str) -> str:

@@ -1,13 +1,14 @@
-"""Files that Hadoop makes on a local disk: no process for each, and the same permissions as with one."""
+"""A Spark that was started for the job: what it does another way, and that it does it as well."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from execnodes.runtime.local_files import CLASS
+from execnodes.runtime.local_spark import FILES, adapt_query
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,7 +24,7 @@ def files(spark: SparkSession) -> Any:
 
 
 def test_the_session_uses_them(spark: SparkSession) -> None:
-    assert files(spark).getClass().getName() == CLASS
+    assert files(spark).getClass().getName() == FILES
 
 
 @pytest.mark.parametrize("mode", ["640", "755", "600", "1777"])
@@ -48,3 +49,31 @@ def test_a_damaged_file_is_still_noticed(spark: SparkSession, tmp_path: Path) ->
     (tmp_path / "file").write_bytes(b"statf")
     with pytest.raises(Py4JJavaError, match="ChecksumException"):
         files(spark).open(path).read()
+
+
+def test_tasks_are_not_sent_the_defaults_of_yarn_and_mapreduce(spark: SparkSession) -> None:
+    options: Any = spark.sparkContext._jsc.hadoopConfiguration()
+    adapt_query(spark)
+    assert options.get("yarn.resourcemanager.address") is None
+    assert options.get("mapreduce.map.memory.mb") is None
+    assert options.get("fs.s3a.connection.maximum") is not None
+    options.set("mapreduce.job.name", "mine")
+    assert options.get("mapreduce.job.name") == "mine"
+    options.unset("mapreduce.job.name")
+
+
+def test_threads_without_a_session_have_its_options(spark: SparkSession) -> None:
+    jvm: Any = spark.sparkContext._jvm
+    conf = jvm.org.apache.spark.sql.internal.SQLConf
+    key = "spark.sql.codegen.factoryMode"
+    active = jvm.org.apache.spark.sql.classic.SparkSession
+    adapt_query(spark)
+    active.clearActiveSession()
+    try:
+        assert conf.get().getConfString(key) == "NO_CODEGEN"
+    finally:
+        active.setActiveSession(spark._jsparkSession)
+
+
+def test_a_spark_of_someone_else_is_left_alone() -> None:
+    adapt_query(cast("SparkSession", SimpleNamespace(sparkContext=SimpleNamespace(applicationId="another"))))
