@@ -92,10 +92,10 @@ def adapt(spark: SparkSession) -> bool:
     The file system goes into Hadoop's cache of them and not into the configuration: whoever makes a new instance gets
     Hadoop's own.
     """
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from py4j.protocol import Py4JError
 
     jvm = spark.sparkContext._jvm  # noqa: SLF001 - PySpark has no other way to the JVM
-    hadoop = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001
+    hadoop = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 - as above
     assert jvm is not None
     try:
         compiler = jvm.org.codehaus.janino.SimpleCompiler()
@@ -120,4 +120,4 @@ def adapt_query(spark: SparkSession) -> None:
     which takes the options from threads without one, and Hadoop reads defaults when a class first needs them."""
     ours = _adapted.get(spark.sparkContext.applicationId)
     if ours is not None:
-        ours.adapt(spark._jsparkSession)  # noqa: SLF001
+        ours.adapt(spark._jsparkSession)  # noqa: SLF001 - as above

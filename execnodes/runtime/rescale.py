@@ -143,7 +143,7 @@ def repartition(spark: SparkSession, folder: Path, rescale: Rescale, console: Ca
     Raises:
         CheckpointError: CKPT051, Spark could not do it.
     """
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     before = rescale.before

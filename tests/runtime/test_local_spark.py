@@ -39,7 +39,7 @@ def test_permissions_are_those_asked_for(spark: SparkSession, tmp_path: Path, mo
 
 
 def test_a_damaged_file_is_still_noticed(spark: SparkSession, tmp_path: Path) -> None:
-    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+    from py4j.protocol import Py4JJavaError
 
     jvm: Any = spark.sparkContext._jvm
     path = jvm.org.apache.hadoop.fs.Path(str(tmp_path / "file"))
