@@ -28,12 +28,12 @@ from execnodes.runtime.kernel import (
     ACCESS_TIME,
     END_OF_TIME,
     NO_WATERMARK,
-    EventTimeKernel,
     Kernel,
     StateTable,
     Step,
     Watermark,
     fetch_state,
+    works_by_event_time,
 )
 from execnodes.runtime.kernels._net import Bools, Ints, ids_of, positions
 from execnodes.runtime.runs import WRITTEN
@@ -127,11 +127,11 @@ def take_step(
         return _as_written(table, find_due(table, None, *accesses.visible(table)))
 
     ttls = [config.ttl for config in configs]
-    timed = isinstance(kernel, EventTimeKernel) and watermark.now > watermark.before
+    timed = works_by_event_time(kernel) and watermark.now > watermark.before
     started = time.perf_counter()
     state = fetch_state(kernel, inputs, lookup, due if timed else None)
     found = time.perf_counter()
-    if isinstance(kernel, EventTimeKernel):
+    if works_by_event_time(kernel):
         step = kernel.advance(inputs, state, now, ttls, watermark)
     else:
         step = kernel.process(inputs, state, now, ttls)

@@ -12,6 +12,7 @@ from execnodes.changelog import KIND, column
 from execnodes.errors import DataError, RunError, StateplanError, find_encoded
 from execnodes.functions.render import NOW, WATERMARK, Check, Renderer
 from execnodes.rex import InputRef, Rex
+from execnodes.runtime.frames import without
 
 __all__ = ["CalcTransform", "compile_rex", "evaluate"]
 
@@ -27,8 +28,8 @@ class _Compiled:
     checks: tuple[Check, ...]
     uses_now: bool
     uses_watermark: bool
-    identity: bool
-    """Whether all values are input columns."""
+    inputs: tuple[str, ...] | None
+    """The input columns that the values are; None where any is not one."""
     anchored: bool
     """Whether a value is as long as the frame (and not a constant)."""
 
@@ -46,9 +47,14 @@ def _compile(rexes: tuple[Rex, ...], names: tuple[str, ...], time_zone: str) -> 
         tuple(renderer.checks),
         renderer.uses_now,
         renderer.uses_watermark,
-        all(isinstance(rex, InputRef) for rex in rexes),
+        _input_columns(rexes),
         any(v.meta.root_names() for v in values),
     )
+
+
+def _input_columns(rexes: tuple[Rex, ...]) -> tuple[str, ...] | None:
+    names = tuple(column(rex.index) for rex in rexes if isinstance(rex, InputRef))
+    return names if len(names) == len(rexes) else None
 
 
 def compile_rex(rex: Rex, time_zone: str = "UTC") -> pl.Expr:
@@ -138,8 +144,9 @@ class CalcTransform:
             if condition.checks:
                 _verify(frame, condition.checks)
             frame = frame.filter(condition.values[0])
-        if projection.identity:
-            return frame.select([*projection.values, *kind])
+        if projection.inputs is not None:
+            taken = [frame[source].alias(column(i)) for i, source in enumerate(projection.inputs)]
+            return pl.DataFrame([*taken, *(frame[name] for name in kind)])
         extra: list[pl.Expr] = [c.condition.any().alias(f"{_CHECK}{i}") for i, c in enumerate(projection.checks)]
         if not (projection.anchored or kind):
             extra.append(pl.int_range(pl.len()).alias(_HEIGHT))
@@ -148,7 +155,7 @@ class CalcTransform:
             return out
         if out.height and any(out[f"{_CHECK}{i}"][0] for i in range(len(projection.checks))):
             _verify(frame, projection.checks)
-        return out.drop([e.meta.output_name() for e in extra])
+        return without(out, *(e.meta.output_name() for e in extra))
 
 
 def _failure(cause: BaseException) -> StateplanError:

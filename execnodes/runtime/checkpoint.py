@@ -56,6 +56,8 @@ _BEGUN = {WRITER_LOCK, "stateplan.tmp"}
 _FORMAT = 2
 _FIRST_FORMAT = 1
 
+_OF_FRAMES, _OF_ROWS = "transformWithStateInPandasExec", "transformWithStateInPySparkExec"
+"""Spark's names for what runs a level of state."""
 _ADOPTIONS = 5
 """How often a checkpoint is looked at again whose plan is being replaced."""
 
@@ -153,6 +155,7 @@ class Checkpoint:
                 )
             check_parallelism(options, known.key_groups, resumed=True)
             known.lock = lock
+            _rename_levels(Path(known.spark))
             known.continuation = known._go_on(graph, check)  # noqa: SLF001 - of the same class
             known._scale(wanted_parallelism(options))  # noqa: SLF001
             return known
@@ -327,6 +330,19 @@ def _read(folder: Path, plan_text: str) -> Checkpoint:
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as cause:
         raise _damaged(file, str(cause)) from cause
     return Checkpoint(folder, name, created, groups, False, True, plan_text, layouts)
+
+
+def _rename_levels(spark: Path) -> None:
+    """Spark goes on with a level of state under the name alone that it wrote down, and has another one where Python
+    gets pandas frames: as earlier versions did."""
+    for file in sorted(spark.glob("state/*/_metadata/v2/[0-9]*")):
+        try:
+            text = file.read_text()
+            if _OF_FRAMES in text:
+                file.with_name(f".{file.name}.crc").unlink(missing_ok=True)  # a file without one is not checked
+                _write(file, text.replace(_OF_FRAMES, _OF_ROWS))
+        except (OSError, ValueError) as cause:
+            raise _damaged(file, str(cause)) from cause
 
 
 def _no_checkpoint(folder: Path) -> CheckpointError:

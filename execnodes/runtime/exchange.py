@@ -14,13 +14,14 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from execnodes.runtime.frames import rows_at, stacked
 from execnodes.runtime.hashing import hash_rows, key_groups
 
 __all__ = ["BLOB_SCHEMA", "MAX_BLOB_ROWS", "Blob", "blob_batch", "blobs_of", "decode", "encode", "split"]
 
 BLOB_SCHEMA = "slot INT, blob BINARY"
 """Spark schema of the exchange: the grouping key, and the rest of a :class:`Blob` (:meth:`Blob.packed`). Every column
-more costs pandas and Arrow a conversion each way, for every key group that a micro-batch touches."""
+more costs a conversion each way, for every key group that a micro-batch touches."""
 
 _HEAD = struct.Struct("<iqqI")
 
@@ -91,7 +92,7 @@ def decode(blobs: Sequence[bytes]) -> pl.DataFrame:
         return frames[0]
     if len({tuple(f.columns) for f in frames}) > 1:
         frames = [f if "kind" in f.columns else f.with_columns(pl.lit(0, dtype=pl.Int8).alias("kind")) for f in frames]
-    return pl.concat(frames, rechunk=True)
+    return stacked(frames)
 
 
 def split(frame: pl.DataFrame, keys: Sequence[str], groups: int) -> Iterator[tuple[int, pl.DataFrame]]:
@@ -106,7 +107,7 @@ def split(frame: pl.DataFrame, keys: Sequence[str], groups: int) -> Iterator[tup
     if counts.max() == frame.height:
         yield int(owner[0]), frame
         return
-    ordered = frame[np.argsort(owner, kind="stable")]
+    ordered = rows_at(frame, np.argsort(owner, kind="stable"))
     start = 0
     for group in np.flatnonzero(counts):
         size = int(counts[group])

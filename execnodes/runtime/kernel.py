@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeGuard, runtime_checkable
 
 import polars as pl
 
@@ -28,6 +28,8 @@ __all__ = [
     "Step",
     "Watermark",
     "fetch_state",
+    "is_staged",
+    "works_by_event_time",
 ]
 
 ACCESS_TIME = "@t"
@@ -199,6 +201,27 @@ class EventTimeKernel(Kernel, Protocol):
         ...
 
 
+_conforms: dict[tuple[type, type], bool] = {}
+
+
+def _is(kernel: Kernel | None, protocol: type) -> bool:
+    """As ``isinstance``, asked once for each type of kernel: Python looks at all that a protocol has, every time."""
+    key = type(kernel), protocol
+    if key not in _conforms:
+        _conforms[key] = isinstance(kernel, protocol)
+    return _conforms[key]
+
+
+def works_by_event_time(kernel: Kernel | None) -> TypeGuard[EventTimeKernel]:
+    """Whether it is an :class:`EventTimeKernel`."""
+    return _is(kernel, EventTimeKernel)
+
+
+def is_staged(kernel: Kernel) -> TypeGuard[StagedKernel]:
+    """Whether it is a :class:`StagedKernel`."""
+    return _is(kernel, StagedKernel)
+
+
 def fetch_state(
     kernel: Kernel,
     inputs: Sequence[pl.DataFrame],
@@ -221,7 +244,7 @@ def fetch_state(
             return found if found.height else rows
         return pl.concat([found, rows]).unique(subset=list(table.identity), keep="first", maintain_order=True)
 
-    if not isinstance(kernel, StagedKernel):
+    if not is_staged(kernel):
         return [first(table, keys) for table, keys in zip(kernel.tables, kernel.keys(inputs), strict=True)]
     state = [first(table, keys) for table, keys in zip(kernel.tables, kernel.first_keys(inputs), strict=True)]
     more = kernel.more_keys(inputs, state)

@@ -20,6 +20,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+from execnodes.runtime.frames import rows_at, rows_where, stacked
 from execnodes.runtime.hashing import Hashes, hash_rows
 from execnodes.runtime.kernel import ACCESS_TIME, StateTable
 
@@ -51,6 +52,11 @@ LAST_PREFIX = (1 << 32) - 1
 
 _NEWEST = pl.CompatLevel.newest()
 _PLAIN = frozenset([*(pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt64, pl.Float32, pl.Float64), pl.Boolean, pl.Date])
+
+_COMPARED = frozenset([pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt64, pl.Boolean, pl.Date, pl.String, pl.Binary])
+"""Types of which Python takes for equal what Polars does."""
+_FEW = 64
+"""Up to so many rows Python compares sooner than Polars gets to it."""
 
 
 @dataclass(frozen=True)
@@ -190,7 +196,7 @@ def build_run(
     if upserts is not None and upserts.height:
         if WRITTEN in upserts.columns:
             order.append(WRITTEN)
-        parts.append(upserts.select(order))
+        parts.append(upserts[order])
     dead = 0
     if deletes is not None and deletes.height:
         dead = deletes.height
@@ -198,16 +204,16 @@ def build_run(
             pl.lit(None, dtype=dtype).alias(name) for name, dtype in table.schema.items() if name not in deletes.columns
         ]
         times = [pl.lit(now, dtype=pl.Int64).alias(name) for name in order[len(table.schema) :]]
-        parts.append(deletes.with_columns(*rest, *times).select(order))
+        parts.append(deletes.with_columns(*rest, *times)[order])
     if not parts:
         return None
-    frame = pl.concat(parts) if len(parts) > 1 else parts[0]
+    frame = stacked(parts)
     hashes = hash_rows(frame, table.lookup)
     flags = np.zeros(frame.height, bool)
     if dead:
         flags[-dead:] = True
-    frame = frame.with_columns(pl.Series(HASH, hashes), pl.Series(TOMBSTONE, flags))
-    return frame[np.argsort(hashes)]
+    frame = frame.hstack([pl.Series(HASH, hashes), pl.Series(TOMBSTONE, flags)])
+    return frame if len(hashes) == 1 else rows_at(frame, np.argsort(hashes))
 
 
 def _ranges(starts: npt.NDArray[np.int64], stops: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -229,7 +235,7 @@ def live_rows(frame: pl.DataFrame, now: int, ttl: int) -> pl.DataFrame:
     if ttl > 0 and frame.height:
         fresh = frame[ACCESS_TIME] > now - ttl
         keep = fresh if keep is None else keep & fresh
-    return frame if keep is None or keep.all() else frame.filter(keep)
+    return frame if keep is None or keep.all() else rows_where(frame, keep)
 
 
 def wanted_hashes(table: StateTable, keys: pl.DataFrame) -> Hashes:
@@ -252,16 +258,12 @@ def lookup(table: StateTable, parts: Iterable[Rows], wanted: Hashes, now: int, t
     for part in parts:
         index = part.hits(wanted)
         if len(index):
-            hits.append(part.frame[index])
+            hits.append(rows_at(part.frame, index))
     if not hits:
         return pl.DataFrame(schema=state_schema(table))
-    if len(hits) == 1:
-        found = hits[0]
-    else:
-        stacked = pl.concat(aligned(hits), rechunk=False)
-        found = stacked.unique(subset=_identity(table), keep="first", maintain_order=True)
+    found = hits[0] if len(hits) == 1 else _first_of_each(stacked(aligned(hits)), _identity(table))
     extra = [WRITTEN] if WRITTEN in found.columns else []
-    return live_rows(found, now, ttl).select([*table.schema, ACCESS_TIME, *extra])
+    return live_rows(found, now, ttl)[[*table.schema, ACCESS_TIME, *extra]]
 
 
 def due_rows(table: StateTable, parts: Sequence[Rows], upto: int, now: int, ttl: int) -> pl.DataFrame:
@@ -293,6 +295,16 @@ def _unique(hashes: Hashes) -> Hashes:
     return ordered[first]
 
 
+def _first_of_each(frame: pl.DataFrame, columns: list[str]) -> pl.DataFrame:
+    """The first row of all that agree in ``columns``, in their order."""
+    if frame.height > _FEW or any(frame.schema[name] not in _COMPARED for name in columns):
+        return frame.unique(subset=columns, keep="first", maintain_order=True)
+    first: dict[tuple[object, ...], int] = {}
+    for number, row in enumerate(frame[columns].iter_rows()):
+        first.setdefault(row, number)
+    return rows_at(frame, np.fromiter(first.values(), np.int64, len(first)))
+
+
 def _identity(table: StateTable) -> list[str]:
     return list(table.identity) or [HASH]
 
@@ -300,8 +312,8 @@ def _identity(table: StateTable) -> list[str]:
 def merge_runs(table: StateTable, runs: Sequence[pl.DataFrame], now: int, ttl: int, oldest: bool) -> pl.DataFrame:
     """One run in place of ``runs`` (oldest first). With ``oldest`` the first of them is the table's oldest run, and
     tombstones and expired rows are dropped."""
-    stacked = pl.concat(list(reversed(aligned(runs))), rechunk=True)
-    hashes = stacked[HASH].to_numpy()
+    rows = pl.concat(list(reversed(aligned(runs))), rechunk=True)
+    hashes = rows[HASH].to_numpy()
     order = np.argsort(hashes, kind="stable")
     if len(runs) > 1:
         ordered = hashes[order]
@@ -310,13 +322,11 @@ def merge_runs(table: StateTable, runs: Sequence[pl.DataFrame], now: int, ttl: i
         if twin.any():
             twin[:-1] |= twin[1:]
             suspects = order[twin]
-            kept = (
-                stacked[suspects]
-                .with_row_index("@i")
-                .unique(subset=_identity(table), keep="first", maintain_order=True)
+            newest = (
+                rows[suspects].with_row_index("@i").unique(subset=_identity(table), keep="first", maintain_order=True)
             )
             keep = ~twin
-            keep[np.flatnonzero(twin)[kept["@i"].to_numpy()]] = True
+            keep[np.flatnonzero(twin)[newest["@i"].to_numpy()]] = True
             order = order[keep]
-    merged = stacked[order]
+    merged = rows_at(rows, order)
     return live_rows(merged, now, ttl) if oldest else merged

@@ -13,13 +13,13 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from execnodes.runtime.live_ttl import PROPERTY, with_ttls
 
 if TYPE_CHECKING:
-    import pandas as pd
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
@@ -153,9 +153,7 @@ class LevelProcessor(StatefulProcessor):  # type: ignore[misc]
         _settle()
         self.store = SparkRunStore(handle)
 
-    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
-        import pandas as pd
-
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
         from execnodes.runtime.exchange import Blob
         from execnodes.runtime.worker import coded, run_operator
 
@@ -168,10 +166,9 @@ class LevelProcessor(StatefulProcessor):  # type: ignore[misc]
         if owner[0] < 0:
             self.store.clear()
             return
-        blobs = [Blob.unpacked(slot, packed) for frame in rows for packed in frame["blob"]]
-        out = list(coded(run_operator)(graph, *owner, blobs, self.store, self.shipped.cache(), self.count))
-        if out:
-            yield pd.DataFrame({"slot": [blob.slot for blob in out], "blob": [blob.packed() for blob in out]})
+        blobs = [Blob.unpacked(slot, packed) for _, packed in rows]
+        for blob in coded(run_operator)(graph, *owner, blobs, self.store, self.shipped.cache(), self.count):
+            yield Row(slot=blob.slot, blob=blob.packed())
 
     @staticmethod
     def _level(graph: JobGraph, owner: int) -> int:
@@ -281,7 +278,7 @@ def build(
             chain = part if chain is None else chain.unionAll(part)
         if level <= graph.levels:
             assert chain is not None
-            chain = chain.groupBy("slot").transformWithStateInPandas(
+            chain = chain.groupBy("slot").transformWithState(
                 LevelProcessor(shipped, level, count), BLOB_SCHEMA, "Append", "None"
             )
     assert chain is not None

@@ -33,7 +33,7 @@ from execnodes.runtime.jobgraph import (
     ToSink,
     Transform,
 )
-from execnodes.runtime.kernel import EventTimeKernel
+from execnodes.runtime.kernel import works_by_event_time
 from execnodes.runtime.operators import Stateful, Stateless
 from execnodes.runtime.rowtimes import event_time_columns
 from execnodes.runtime.scan_checks import check_scan
@@ -117,7 +117,7 @@ class _Translation:
         for node in reversed(self.graph.nodes):
             made = self.parts.get(node.id)
             kernel = made.kernel if isinstance(made, Stateful) else None
-            if isinstance(kernel, EventTimeKernel) and not getattr(kernel, "by_clock", False):
+            if works_by_event_time(kernel) and not getattr(kernel, "by_clock", False):
                 self.by_time.add(node.id)
             if node.id in self.by_time:
                 self.by_time.update(i.id for i in self.graph.inputs(node))

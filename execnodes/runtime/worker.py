@@ -19,7 +19,7 @@ from execnodes.runtime.cache import RunCache
 from execnodes.runtime.exchange import Blob, blob_batch, decode, encode, split
 from execnodes.runtime.hashing import slot_label
 from execnodes.runtime.jobgraph import JobGraph, OperatorSpec, Pipeline, ToOperator, ToSink, targets
-from execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, EventTimeKernel, Watermark
+from execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark, works_by_event_time
 from execnodes.runtime.state import KeyedState, RunStore, StepStats
 from execnodes.runtime.watermarks import MARK, Mark, decode_mark, encode_mark
 
@@ -198,7 +198,7 @@ def sweeps(graph: JobGraph, batch: int, now: int, level: int = 1) -> Iterator[Bl
     slots = [
         (spec.level, graph.slot(i, group))
         for i, spec in enumerate(graph.operators)
-        if any(config.ttl for config in spec.ttl) and not isinstance(spec.kernel, EventTimeKernel)
+        if any(config.ttl for config in spec.ttl) and not works_by_event_time(spec.kernel)
         for group in range(graph.key_groups)
     ]
     turns = -(-len(slots) // SWEPT_WITHIN)
@@ -273,7 +273,7 @@ def run_operator(
         received = ((b.input, *decode_mark(b.data)) for b in blobs if b.rows == MARK)
         watermark = state.time.advance(received, spec.channels, now, spec.idle_timeout)
         state.touch_time()
-    if isinstance(spec.kernel, EventTimeKernel) or any(f.height for f in inputs):
+    if works_by_event_time(spec.kernel) or any(f.height for f in inputs):
         by_clock = getattr(spec.kernel, "by_clock", False)
         time_of_kernel = Watermark(NO_WATERMARK, now) if by_clock else watermark
         output = state.step(spec.kernel, inputs, now, spec.ttl, time_of_kernel, spec.fields)

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import polars as pl
 
 from execnodes.changelog import KIND, RowKind, column
+from execnodes.runtime.frames import stacked
 from execnodes.runtime.kernel import ACCESS_TIME, Step, Watermark
 from execnodes.types import LogicalType
 
@@ -237,7 +238,7 @@ def key_ids(frame: pl.DataFrame, columns: Sequence[str]) -> KeyIds:
 
 def _stacked_ids(parts: Sequence[pl.DataFrame], columns: Sequence[str]) -> KeyIds:
     if columns:
-        return key_ids(pl.concat([p[list(columns)] for p in parts], rechunk=True), columns)
+        return key_ids(stacked([p[list(columns)] for p in parts]), columns)
     total = sum(p.height for p in parts)
     return KeyIds(np.zeros(min(total, 1), np.int64), np.zeros(total, np.int64))
 

@@ -18,6 +18,7 @@ import polars as pl
 from execnodes.changelog import KIND, RowKind, column, columns
 from execnodes.errors import RunError
 from execnodes.ranking import ConstantRange, SortSpec, VariableRange
+from execnodes.runtime.frames import rows_at, rows_where, without
 from execnodes.runtime.kernel import Access, StateTable
 from execnodes.runtime.kernels._net import (
     Bools,
@@ -263,7 +264,7 @@ class TopN(FrozenKernel):
         """``arrived`` without the rows that come behind all kept ones of a full partition, by the first field of the
         order alone: most rows, when the partitions have been filled."""
         hopeless = self._hopeless(kept, arrived)
-        return arrived if hopeless is None else arrived.filter(~hopeless)
+        return arrived if hopeless is None else rows_where(arrived, pl.Series(~hopeless))
 
     def _hopeless(self, kept: pl.DataFrame, arrived: pl.DataFrame) -> Bools | None:
         """Which rows :meth:`_promising` leaves out; None for none."""
@@ -341,7 +342,7 @@ class TopN(FrozenKernel):
         kinds = np.concatenate([np.full(len(c.rows), c.kind, np.int8) for c in changes])
         retracts = (kinds == RowKind.UPDATE_BEFORE) | (kinds == RowKind.DELETE)
         turn = np.lexsort((numbers, ~retracts, groups))
-        out = rows[picked[turn]]
+        out = rows_at(rows, picked[turn])
         if self.output_number:
             out = out.hstack([pl.Series(column(len(self.input_type.fields)), numbers[turn], dtype=pl.Int64)])
         return with_kind(out, kinds[turn])
@@ -360,7 +361,7 @@ class TopN(FrozenKernel):
                 "a rank over an input without retractions got one",
                 expected="the rank strategy Retract for such an input",
             )
-        return frame.drop(KIND) if KIND in frame.columns else frame
+        return without(frame, KIND) if KIND in frame.columns else frame
 
     def _written(self, rows: pl.DataFrame, sequence: Ints, now: int) -> pl.DataFrame | None:
         """Rows to keep, accessed now."""
@@ -370,4 +371,4 @@ class TopN(FrozenKernel):
 
     @staticmethod
     def _identities(kept: pl.DataFrame, table: StateTable, rows: Ints) -> pl.DataFrame | None:
-        return kept[list(table.identity)][rows] if len(rows) else None
+        return rows_at(kept[list(table.identity)], rows) if len(rows) else None

@@ -15,6 +15,7 @@ import polars as pl
 
 from execnodes.changelog import KIND, RowKind, columns
 from execnodes.errors import RunError
+from execnodes.runtime.frames import rows_at, stacked, without
 from execnodes.runtime.kernel import Access, StateTable, Step
 from execnodes.runtime.kernels._net import (
     Bools,
@@ -98,11 +99,11 @@ class DeduplicateKernel(FrozenKernel):
                     "Deduplicate by processing time got a change that is not an insertion",
                     expected="an insert-only input",
                 )
-            frame = frame.drop(KIND)
+            frame = without(frame, KIND)
         if self.keep_last:
             return self._last(frame, state[0], now, ttl[0])
         first = first_of_each(frame, self._key_columns, state[0])
-        output = frame if len(first) == frame.height else frame[first]
+        output = frame if len(first) == frame.height else rows_at(frame, first)
         upserts = stamped(narrow(output, self._key_columns), now) if output.height else None
         return Step(output, [upserts], [None])
 
@@ -110,24 +111,24 @@ class DeduplicateKernel(FrozenKernel):
         ids, (before, codes) = ids_of((state, frame), self._key_columns)
         last = positions(codes, ids.count)
         rows = np.sort(last[last >= 0])
-        new = frame[rows]
+        new = rows_at(frame, rows)
         old = positions(before, ids.count)[codes[rows]]
         upserts = stamped(new[list(self._kept)], now) if new.height else None
         if ttl == 0:
             changed = np.flatnonzero(~self._same(new, state, old))
             if len(changed) < len(old):
-                new, old = new[changed], old[changed]
+                new, old = rows_at(new, changed), old[changed]
         known = np.flatnonzero(old >= 0)
         kinds = np.zeros(len(old), np.int8)
         kinds[known] = RowKind.UPDATE_AFTER
         output = with_kind(new, kinds)
         if self.generate_update_before and len(known):
-            before_image = state[old[known]].hstack(
+            before_image = rows_at(state, old[known]).hstack(
                 [nulls(name, dtype, len(known)) for name, dtype in new.schema.items() if name not in self._kept]
             )
             place = np.concatenate([2 * known, 2 * np.arange(len(old)) + 1])
             gone = with_kind(before_image, np.full(len(known), RowKind.UPDATE_BEFORE, np.int8))
-            output = pl.concat([gone[output.columns], output], rechunk=True)[np.argsort(place)]
+            output = rows_at(stacked([gone[output.columns], output]), np.argsort(place))
         return Step(output, [upserts], [None])
 
     def _same(self, new: pl.DataFrame, state: pl.DataFrame, old: Ints) -> Bools:
@@ -136,6 +137,6 @@ class DeduplicateKernel(FrozenKernel):
         same = np.zeros(len(old), bool)
         if len(rows):
             names = [name for name in self._kept if name not in self._key_columns]
-            now, then = new[names][rows], state[names][old[rows]]
+            now, then = rows_at(new[names], rows), rows_at(state[names], old[rows])
             same[rows] = np.logical_and.reduce([np.ones(len(rows), bool), *(equal(now[n], then[n]) for n in names)])
         return same

@@ -15,6 +15,7 @@ import polars as pl
 
 from execnodes.changelog import RowKind, column, columns
 from execnodes.errors import RunError
+from execnodes.runtime.frames import rows_at, stacked
 from execnodes.runtime.kernel import ACCESS_TIME, StateTable, Step
 from execnodes.runtime.kernels._accumulators import Accumulator, Changes, Fold, TrackedExtreme
 from execnodes.runtime.kernels._functions import accumulator
@@ -298,7 +299,7 @@ class GroupAggregateKernel(FrozenKernel):
                 continue
             asked = np.logical_or.reduce([prepared.extremes[i][1] for i, _ in self.tracked(users)])
             if asked.any():
-                out[place] = lookup_frame(frame[batch.first[asked]], self._keys)
+                out[place] = lookup_frame(rows_at(frame, batch.first[asked]), self._keys)
             place += 1
         return out
 
@@ -366,8 +367,8 @@ class GroupAggregateKernel(FrozenKernel):
         rows = np.flatnonzero(there)
         if len(rows):
             whole = framed([*group_keys.get_columns(), *current.get_columns()], batch.groups)
-            upserts[0] = stamped(whole if len(rows) == batch.groups else whole[rows], now)
-        gone = groups[batch.known[(batch.known >= 0) & ~there]]
+            upserts[0] = stamped(whole if len(rows) == batch.groups else rows_at(whole, rows), now)
+        gone = rows_at(groups, batch.known[(batch.known >= 0) & ~there])
         if gone.height:
             deletes[0] = gone[list(self._keys) or [ACCESS_TIME]]
         return Folded(batch, group_keys, current, upserts, deletes)
@@ -424,15 +425,15 @@ class GroupAggregateKernel(FrozenKernel):
             keep = np.ones(frame.height, bool)
             keep[part] = ranks(codes[part]) >= done[codes[part]]
             kept = np.flatnonzero(keep)
-            frame, codes, change = frame[kept], codes[kept], change[kept]
+            frame, codes, change = rows_at(frame, kept), codes[kept], change[kept]
         return Batch(frame, codes, change, first, known, fresh, final, missed)
 
     def before(self, batch: Batch, groups: pl.DataFrame) -> pl.DataFrame:
         """The state row that each group starts from."""
         if not self.group_columns:
             return pl.DataFrame(height=batch.groups)
-        stacked = pl.concat([groups[self.group_columns], self._initial])
-        return stacked[np.where(batch.fresh, groups.height, batch.known)]
+        rows = stacked([groups[self.group_columns], self._initial])
+        return rows_at(rows, np.where(batch.fresh, groups.height, batch.known))
 
     def tracked(self, users: Sequence[tuple[int, int]]) -> list[tuple[int, TrackedExtreme]]:
         kept = [(i, self.accumulators[i]) for i, _ in users]
@@ -444,7 +445,7 @@ class GroupAggregateKernel(FrozenKernel):
         old = batch.known >= 0
         there = batch.rows != 0
         known = np.flatnonzero(old)
-        before = self.results(keys[known], groups[batch.known[known]])
+        before = self.results(rows_at(keys, known), rows_at(groups, batch.known[known]))
         after = self.results(keys, current)
         told = old & there
         if ttl == 0 and len(known):
@@ -460,7 +461,7 @@ class GroupAggregateKernel(FrozenKernel):
             return output
         kinds = np.where(there[known[left]], np.int8(RowKind.UPDATE_BEFORE), np.int8(RowKind.DELETE))
         place = np.concatenate([2 * known[left], 2 * new + 1])
-        return pl.concat([with_kind(_rows(before, left), kinds), output], rechunk=True)[np.argsort(place)]
+        return rows_at(stacked([with_kind(_rows(before, left), kinds), output]), np.argsort(place))
 
     def results(self, keys: pl.DataFrame, state: pl.DataFrame) -> pl.DataFrame:
         """The output rows for the given keys and state rows."""
@@ -491,7 +492,7 @@ def also(deletes: pl.DataFrame | None, stale: pl.DataFrame | None, upserts: pl.D
 
 
 def _rows(frame: pl.DataFrame, rows: Ints) -> pl.DataFrame:
-    return frame if len(rows) == frame.height else frame[rows]
+    return frame if len(rows) == frame.height else rows_at(frame, rows)
 
 
 def _distinct(kept: Fold, call: AggCall, changes: ValueChanges, position: int, batch: Batch, retract: bool) -> Changes:

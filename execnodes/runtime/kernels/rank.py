@@ -22,6 +22,7 @@ from execnodes.ranking import (
     UpdateFastStrategy,
     VariableRange,
 )
+from execnodes.runtime.frames import rows_at, rows_where, stacked
 from execnodes.runtime.kernel import Access, Kernel, StateTable, Step
 from execnodes.runtime.kernels._net import (
     Bools,
@@ -138,7 +139,7 @@ class Top1Kernel(TopN):
         """
         kept = state[0]
         frame = self._promising(kept, self._arrived(inputs[0]))
-        rows = pl.concat([kept[list(self._fields)], frame])
+        rows = stacked([kept[list(self._fields)], frame])
         pool = self._pool(rows, kept.height, np.arange(rows.height))
         before = np.zeros(rows.height, np.int64)
         before[: kept.height] = 1
@@ -174,7 +175,7 @@ class AppendTopNKernel(TopN):
         """
         kept = state[0]
         frame = self._promising(kept, self._arrived(inputs[0]))
-        rows = pl.concat([kept[list(self._fields)], frame])
+        rows = stacked([kept[list(self._fields)], frame])
         sequence = np.concatenate([kept[SEQUENCE].to_numpy(), np.arange(frame.height) + sequence_after(kept)])
         pool = self._pool(rows, kept.height, sequence)
         old = np.arange(rows.height) < kept.height
@@ -191,7 +192,7 @@ class AppendTopNKernel(TopN):
             touched[ties[leaves]] = True
         refreshed = stays & old & touched[ties]
         chosen = np.flatnonzero((stays & ~old) | refreshed)
-        upserts = self._written(rows[chosen], sequence[chosen], now)
+        upserts = self._written(rows_at(rows, chosen), sequence[chosen], now)
         deletes = self._identities(kept, self.tables[0], np.flatnonzero(leaves))
         return Step(self._output(rows, changes), [upserts, *written], [deletes, *[None] * len(written)])
 
@@ -232,7 +233,7 @@ class UpdateTopNKernel(TopN):
         """
         kept = state[0]
         frame = self._new_or_known(kept, self._arrived(inputs[0]))
-        rows = pl.concat([kept[list(self._fields)], frame])
+        rows = stacked([kept[list(self._fields)], frame])
         identity = self.tables[0].identity
         owners = key_ids(rows, identity).codes
         sequence = np.concatenate([kept[SEQUENCE].to_numpy(), np.arange(frame.height) + sequence_after(kept)])
@@ -253,7 +254,7 @@ class UpdateTopNKernel(TopN):
         else:
             changes = self._by_owner(self._by_row(pool, before, after, ends), owners)
         chosen = np.flatnonzero(stays & ~old)
-        upserts = self._written(rows[chosen], sequence[chosen], now)
+        upserts = self._written(rows_at(rows, chosen), sequence[chosen], now)
         present = np.zeros(int(owners.max(initial=-1)) + 1, bool)
         present[owners[stays]] = True
         deletes = self._identities(kept, self.tables[0], np.flatnonzero(~present[owners[: kept.height]]))
@@ -268,7 +269,7 @@ class UpdateTopNKernel(TopN):
         wanted = np.zeros(ids.count, bool)
         wanted[there] = True
         wanted[codes[~hopeless]] = True
-        return arrived.filter(wanted[codes])
+        return rows_where(arrived, pl.Series(wanted[codes]))
 
     def _settled(self, rows: pl.DataFrame, owners: Ints, sequence: Ints) -> tuple[Ints, Ints]:
         """Per row since when its primary key has had its order without interruption, and the last row of each key."""
