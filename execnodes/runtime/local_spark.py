@@ -7,6 +7,8 @@
   MapReduce, which nothing here runs on.
 - The threads that serve state to Python know no session, and so none of its options: they compile code for the few
   values of a micro-batch in spite of them. Now they have those of the session.
+- Spark writes down all that its tasks report for the pages of its web interface, also where that is switched off. There
+  it no longer does.
 """
 
 from __future__ import annotations
@@ -98,6 +100,8 @@ def adapt(spark: SparkSession) -> bool:
     hadoop = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 - as above
     assert jvm is not None
     try:
+        if spark.conf.get("spark.ui.enabled") == "false":
+            _forget_pages(spark)
         compiler = jvm.org.codehaus.janino.SimpleCompiler()
         compiler.setParentClassLoader(hadoop.getClassLoader())
         compiler.cook(_SOURCE)
@@ -113,6 +117,15 @@ def adapt(spark: SparkSession) -> bool:
         return bool(files.get(root, configuration).getClass().getName() == FILES)
     except Py4JError:
         return False
+
+
+def _forget_pages(spark: SparkSession) -> None:
+    """Takes those from Spark's listeners that keep what its web interface shows."""
+    context = spark.sparkContext._jsc.sc()  # noqa: SLF001 - as above
+    stores = (context.statusStore(), spark._jsparkSession.sharedState().statusStore())  # noqa: SLF001
+    for listener in (store.listener() for store in stores):
+        if listener.isDefined():
+            context.removeSparkListener(listener.get())
 
 
 def adapt_query(spark: SparkSession) -> None:

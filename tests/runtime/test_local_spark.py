@@ -75,5 +75,13 @@ def test_threads_without_a_session_have_its_options(spark: SparkSession) -> None
         active.setActiveSession(spark._jsparkSession)
 
 
+def test_nothing_is_kept_for_pages_that_nobody_serves(spark: SparkSession) -> None:
+    assert spark.conf.get("spark.ui.enabled") == "false"
+    listeners: Any = spark.sparkContext._jsc.sc().listenerBus().listeners()
+    names = [listeners.get(i).getClass().getSimpleName() for i in range(listeners.size())]
+    assert names
+    assert not {"AppStatusListener", "SQLAppStatusListener"} & set(names)
+
+
 def test_a_spark_of_someone_else_is_left_alone() -> None:
     adapt_query(cast("SparkSession", SimpleNamespace(sparkContext=SimpleNamespace(applicationId="another"))))
