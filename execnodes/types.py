@@ -241,7 +241,11 @@ class LogicalType:
             return pl.List(pl.Struct({"key": self.children[0].polars(), "value": pl.Int32()}))
         if self.root == "ROW":
             return pl.Struct({f.name: f.type.polars() for f in self.fields})
-        raise StateplanError("TYPE002", f"values of type {self} cannot be held by the runtime")
+        raise StateplanError(
+            "TYPE002",
+            f"values of type {self} cannot be held by the runtime",
+            expected="a type other than RAW and SYMBOL",
+        )
 
     def time_unit(self) -> Any:
         """``ms``, ``us`` or ``ns``: the unit a timestamp of this precision is held in."""

@@ -239,7 +239,7 @@ class ExecNode(PlanModel):
         """
         if self.states:
             return tuple(entry.ttl for entry in self.states)
-        for options in (self.configuration, session):
+        for options in (self.configuration, session) if self.state_names else ():
             if options and STATE_TTL in options:
                 return (parse_ttl(options[STATE_TTL]),) * len(self.state_names)
         return (NEVER,) * len(self.state_names)

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from execnodes.errors import PlanError
+from execnodes.errors import PlanError, StateplanError
 from execnodes.graph import ExecGraph
+from execnodes.types import parse_type
 from tests.nodes.node_plans import REMOVE, aggregate_plan, edited, frozen, join_plan
 
 STATE = "/nodes/4/state"
@@ -239,3 +240,9 @@ def test_messages_are_for_people() -> None:
     )
     cycle = refused(edited(join_plan(), "/edges/-", {"source": 6, "target": 2}))
     assert cycle.message == "the nodes 5 (join) -> 6 (calc) -> 2 (exchange) -> 5 (join) form a cycle"
+
+
+def test_a_type_whose_values_cannot_be_held() -> None:
+    with pytest.raises(StateplanError, match="TYPE002") as caught:
+        parse_type("RAW('java.lang.Object', 'AAAA')").polars()
+    assert caught.value.expected == "a type other than RAW and SYMBOL"

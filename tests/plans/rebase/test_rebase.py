@@ -82,6 +82,15 @@ def test_a_ttl_of_an_operator_that_did_not_change() -> None:
     assert (edit.place.file, edit.place.pointer) == ("edited.json", "/nodes/4/state/1/ttl")
 
 
+def test_an_option_of_an_operator_without_state_may_be_any_text() -> None:
+    base = compiled(JOIN)
+    data = json.loads(base.text)
+    place = base.graph.pointer(the(base, "calc")).split("/")[2]
+    data["nodes"][int(place)]["configuration"] = {"table.exec.state.ttl": "-1"}
+    done = rebase(base, PlanDocument.parse(dumps(data), "edited.json"), base)
+    assert [(edit.status, edit.ours) for edit in done.edits] == [("carried", "-1")]
+
+
 def test_nothing_but_the_edited_value_differs_from_what_was_compiled() -> None:
     base, theirs = compiled(JOIN), compiled(NARROWER)
     done = rebase(base, with_ttls(base, ("join", 1, "1 d")), theirs)
