@@ -24,7 +24,7 @@ _FEW = 8
 def rows_at(frame: pl.DataFrame, rows: npt.NDArray[np.int64]) -> pl.DataFrame:
     """The rows with the given numbers (0 and up), in that order."""
     count = len(rows)
-    if count == 1:
+    if count == 1 and rows[0] < frame.height:
         return frame.slice(int(rows[0]), 1)
     if count == 0:
         return frame.clear()

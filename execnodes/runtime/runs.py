@@ -213,7 +213,7 @@ def build_run(
     if dead:
         flags[-dead:] = True
     frame = frame.hstack([pl.Series(HASH, hashes), pl.Series(TOMBSTONE, flags)])
-    return frame if len(hashes) == 1 else rows_at(frame, np.argsort(hashes))
+    return rows_at(frame, np.argsort(hashes))
 
 
 def _ranges(starts: npt.NDArray[np.int64], stops: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -153,7 +153,7 @@ class LevelProcessor(StatefulProcessor):  # type: ignore[misc]
         _settle()
         self.store = SparkRunStore(handle)
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803 - Spark's names
         from execnodes.runtime.exchange import Blob
         from execnodes.runtime.worker import coded, run_operator
 

@@ -60,6 +60,8 @@ def test_rows_of_a_frame_without_columns() -> None:
 def test_a_row_that_is_not_there() -> None:
     with pytest.raises(pl.exceptions.OutOfBoundsError):
         rows_at(frame_of([(1, "a", None, 0.0)]), np.array([0, 1]))
+    with pytest.raises(pl.exceptions.OutOfBoundsError):
+        rows_at(frame_of([(1, "a", None, 0.0)]), np.array([1]))
 
 
 def test_without() -> None:
