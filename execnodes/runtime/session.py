@@ -66,6 +66,10 @@ _COMPILERS = {
 micro-batches in a job's first minute, and pays after that: so one that ends goes without it, and one that does not
 keeps no profiles of code (which slow it down) that this compiler has no time for yet."""
 
+_COLLECTOR = ("-XX:G1HeapRegionSize=4m", "-XX:MetaspaceSize=256m")
+"""How the JVM collects garbage. Buffers of 1 MB, of which Spark makes some for each micro-batch, are no special case to
+G1 with regions of this size: otherwise each may start a collection. Nor do the classes of Spark."""
+
 _ONE_LOGGER_CONTEXT = "-Dlog4j2.contextSelector=org.apache.logging.log4j.core.selector.BasicContextSelector"
 """Log4j has one configuration here: it need not walk the stack for whose it is, each time that Spark copies a node of a
 plan, which has a logger of its own."""
@@ -160,8 +164,10 @@ def _set_up_local(settings: dict[str, str], lasting: bool) -> None:
     if "SPARK_LOCAL_DIRS" not in os.environ:
         settings.setdefault("spark.local.dir", folder)
     temporary = [] if re.search(r"\s", folder) else [f"-Djava.io.tmpdir={folder}"]
-    options = [*_COMPILERS[lasting], _ONE_LOGGER_CONTEXT, *temporary]
+    options = [*_COMPILERS[lasting], *_COLLECTOR, _ONE_LOGGER_CONTEXT, *temporary]
     settings.setdefault("spark.driver.defaultJavaOptions", " ".join(options))
+    # Whatever is broadcast, and that is little, gets a buffer of that size: by default 4 MB, four times a micro-batch.
+    settings.setdefault("spark.broadcast.blockSize", "64k")
     settings.setdefault("spark.driver.extraClassPath", _class_path())
     if os.name == "posix" and len(os.fsencode(folder)) <= _SOCKET_FOLDER:
         # Over TCP each stage waits some 40 ms for an acknowledgement that is held back.
