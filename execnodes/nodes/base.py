@@ -237,9 +237,9 @@ class ExecNode(PlanModel):
         Raises:
             PlanError: PLAN05x, when an option that decides is not a duration.
         """
-        if self.states:
+        if self.states or not self.state_names:
             return tuple(entry.ttl for entry in self.states)
-        for options in (self.configuration, session) if self.state_names else ():
+        for options in (self.configuration, session):
             if options and STATE_TTL in options:
                 return (parse_ttl(options[STATE_TTL]),) * len(self.state_names)
         return (NEVER,) * len(self.state_names)

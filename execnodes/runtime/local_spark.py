@@ -121,8 +121,8 @@ def adapt(spark: SparkSession) -> bool:
 
 def _forget_pages(spark: SparkSession) -> None:
     """Takes those from Spark's listeners that keep what its web interface shows."""
-    context = spark.sparkContext._jsc.sc()  # noqa: SLF001 - as above
-    stores = (context.statusStore(), spark._jsparkSession.sharedState().statusStore())  # noqa: SLF001 - as above
+    context = spark.sparkContext._jsc.sc()  # noqa: SLF001 - no other way to the JVM
+    stores = (context.statusStore(), spark._jsparkSession.sharedState().statusStore())  # noqa: SLF001 - likewise
     for listener in (store.listener() for store in stores):
         if listener.isDefined():
             context.removeSparkListener(listener.get())

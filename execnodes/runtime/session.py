@@ -67,8 +67,8 @@ micro-batches in a job's first minute, and pays after that: so one that ends goe
 keeps no profiles of code (which slow it down) that this compiler has no time for yet."""
 
 _COLLECTOR = ("-XX:G1HeapRegionSize=4m", "-XX:MetaspaceSize=256m")
-"""How the JVM collects garbage. Buffers of 1 MB, of which Spark makes some for each micro-batch, are no special case to
-G1 with regions of this size: otherwise each may start a collection. Nor do the classes of Spark."""
+"""When the JVM collects garbage. Buffers of 1 MB, several of them for each micro-batch, are no special case to
+G1 with regions of this size: otherwise each may start a collection. And loading Spark's classes starts none."""
 
 _ONE_LOGGER_CONTEXT = "-Dlog4j2.contextSelector=org.apache.logging.log4j.core.selector.BasicContextSelector"
 """Log4j has one configuration here: it need not walk the stack for whose it is, each time that Spark copies a node of a
