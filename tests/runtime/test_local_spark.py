@@ -75,6 +75,12 @@ def test_threads_without_a_session_have_its_options(spark: SparkSession) -> None
         active.setActiveSession(spark._jsparkSession)
 
 
+def test_the_planners_rules_are_not_counted(spark: SparkSession) -> None:
+    jvm: Any = spark.sparkContext._jvm
+    assert spark.range(3).selectExpr("id + 1 AS next").filter("next > 1").count() == 2
+    assert "Total number of runs: 0\n" in jvm.org.apache.spark.sql.catalyst.rules.RuleExecutor.dumpTimeSpent()
+
+
 def test_nothing_is_kept_for_pages_that_nobody_serves(spark: SparkSession) -> None:
     assert spark.conf.get("spark.ui.enabled") == "false"
     listeners: Any = spark.sparkContext._jsc.sc().listenerBus().listeners()
