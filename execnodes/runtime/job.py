@@ -24,7 +24,7 @@ from execnodes.runtime.metrics_job import JobMetrics, job_info
 from execnodes.runtime.prometheus import Endpoint, Reporter, reporters
 from execnodes.runtime.rescale import repartition, sweep
 from execnodes.runtime.session import session
-from execnodes.runtime.sinks import SinkDriver
+from execnodes.runtime.sinks import SinkDriver, reports
 from execnodes.runtime.sources import Sources
 from execnodes.runtime.spark import Shipped, build
 from execnodes.runtime.translate import translate
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
 __all__ = ["JobResult", "Progress", "execute"]
-
-_CALL_SITE = "callSite.short"
-"""Spark's name for what a thread does."""
 
 
 @dataclass
@@ -273,10 +270,7 @@ class _Run:
             self.spark.sparkContext.setLocalProperty(PROPERTY, ttls)
         try:
             self.sinks.prepare(batch_id)
-            rows = [tuple(row) for row in frame.collect()]
-            # PySpark has cleared it: without one Spark notes the stack for whatever it plans, in every micro-batch.
-            self.spark.sparkContext.setLocalProperty(_CALL_SITE, self.metrics.info.name)
-            self.sinks.commit(rows, batch_id)
+            self.sinks.commit(reports(frame, self.sinks.reports_rows), batch_id)
         except StateplanError as error:
             self.failure = error
             raise

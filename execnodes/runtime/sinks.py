@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import pickle
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, ClassVar, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TextIO
 
 import polars as pl
 import pyarrow as pa
@@ -19,10 +20,20 @@ from execnodes.runtime.hashing import slot_label
 from execnodes.runtime.jobgraph import SinkSpec
 from execnodes.runtime.worker import Count, coded
 
-__all__ = ["SINK_SCHEMA", "SinkDriver", "Written", "write_sinks"]
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
-SINK_SCHEMA = "sink INT, seq STRING, rows LONG, data BINARY"
-"""What a worker reports of a sink: rows written, and what its driver part needs (printed lines, file names)."""
+__all__ = ["SINK_SCHEMA", "Report", "SinkDriver", "Written", "reports", "write_sinks"]
+
+SINK_SCHEMA = "reports BINARY"
+"""What a task gives the driver: one row with all its reports, or none."""
+
+_CALL_SITE = "callSite.short"
+"""Spark's name for what a thread does."""
+
+Report = tuple[int, str, int, bytes]
+"""What a worker reports of a part: number of the sink, what orders it, rows written, and what the sink's driver part
+needs (printed lines, file names)."""
 
 
 class SinkWriter(Protocol):
@@ -154,8 +165,8 @@ def write_sinks(
         labels = {slot_label(slot): i for i, slot in enumerate(slots)}
 
         @coded
-        def rows() -> Iterator[tuple[int, str, int, bytes]]:
-            out: list[tuple[int, str, int, bytes]] = []
+        def rows() -> Iterator[Report]:
+            out: list[Report] = []
             blobs = sorted(blobs_of(batches), key=lambda b: (b.slot, b.seq))
             for label, group in groupby(blobs, key=lambda b: b.slot):
                 number = labels[label]
@@ -176,11 +187,7 @@ def write_sinks(
 
         done = list(rows())
         if done:
-            types = (pa.int32(), pa.string(), pa.int64(), pa.binary())
-            yield pa.RecordBatch.from_arrays(
-                [pa.array(c, t) for c, t in zip(zip(*done, strict=True), types, strict=True)],
-                names=["sink", "seq", "rows", "data"],
-            )
+            yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(done)], pa.binary())], names=["reports"])
 
     return run
 
@@ -189,6 +196,29 @@ def _parts(blobs: list[Blob], ordered: bool) -> Iterator[tuple[str, int, list[by
     """(what orders it, rows, their frames) of each part that a sink writes: one for each blob, or one of all."""
     for some in [[blob] for blob in blobs] if ordered else [blobs]:
         yield some[0].seq, sum(blob.rows for blob in some), [blob.data for blob in some if blob.data]
+
+
+def reports(frame: DataFrame, large: bool) -> list[Report]:
+    """Runs a micro-batch: what the tasks of ``frame``, which has :data:`SINK_SCHEMA`, report.
+
+    Small ones come without ``collect``, for which Spark reads the code of two of its largest classes, 400 KB, to see
+    that its own functions hold nothing that they should not. The rows are Spark's own then, and it has one row for all
+    that a task gives: no task may give two. ``collect`` has the faster way to Python.
+
+    Args:
+        large: whether there may be megabytes of them.
+
+    Raises:
+        Exception: PySpark's or Py4J's, whose text has that of the error that made a task fail.
+    """
+    if large:
+        packed = [row[0] for row in frame.collect()]
+        # PySpark has cleared it: without one Spark notes the stack for whatever it plans, in every micro-batch.
+        frame.sparkSession.sparkContext.setLocalProperty(_CALL_SITE, "micro-batch")
+    else:
+        rows = frame._jdf.queryExecution().toRdd().toJavaRDD().collectAsync().get()  # noqa: SLF001 - the JVM's frame
+        packed = [rows.get(n).getBinary(0) for n in range(rows.size())]
+    return [report for some in packed for report in pickle.loads(some)]
 
 
 @dataclass
@@ -214,12 +244,17 @@ class SinkDriver:
     def of(sinks: tuple[SinkSpec, ...]) -> SinkDriver:
         return SinkDriver(sinks, tuple(make_writer(s) for s in sinks), [Written() for _ in sinks])
 
+    @property
+    def reports_rows(self) -> bool:
+        """Whether rows themselves are reported: the parts of an ordered sink are its rows."""
+        return any(writer.ordered for writer in self.writers)
+
     def prepare(self, batch_id: int) -> None:
         for writer in self.writers:
             writer.prepare(batch_id)
 
-    def commit(self, reports: list[tuple[int, str, int, bytes]], batch_id: int) -> None:
-        """Makes a micro-batch visible: reports as in :data:`SINK_SCHEMA`."""
+    def commit(self, reports: Sequence[Report], batch_id: int) -> None:
+        """Makes a micro-batch visible, of which all parts are reported."""
         for number, writer in enumerate(self.writers):
             mine = sorted((r for r in reports if r[0] == number), key=lambda r: r[1])
             writer.commit([bytes(r[3]) for r in mine if r[3]], batch_id)
