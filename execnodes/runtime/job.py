@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 __all__ = ["JobResult", "Progress", "execute"]
 
+_CALL_SITE = "callSite.short"
+"""Spark's name for what a thread does."""
+
 
 @dataclass
 class Progress:
@@ -270,7 +273,10 @@ class _Run:
             self.spark.sparkContext.setLocalProperty(PROPERTY, ttls)
         try:
             self.sinks.prepare(batch_id)
-            self.sinks.commit(reports(frame, self.sinks.reports_rows), batch_id)
+            done = reports(frame, self.sinks.reports_rows)
+            # PySpark may have cleared it: without one Spark notes the stack for whatever it plans.
+            self.spark.sparkContext.setLocalProperty(_CALL_SITE, self.metrics.info.name)
+            self.sinks.commit(done, batch_id)
         except StateplanError as error:
             self.failure = error
             raise

@@ -45,8 +45,6 @@ DEFAULTS = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         f"{_STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
-    # Ten minutes by default, and the whole folder is listed in every micro-batch: the last 100 of them are kept anyway.
-    "spark.sql.streaming.fileSource.log.cleanupDelay": "0",
     "spark.log.level": "ERROR",
     "spark.executorEnv.POLARS_MAX_THREADS": "1",
     "spark.executorEnv.OMP_NUM_THREADS": "1",
@@ -58,6 +56,8 @@ STARTED = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.exchange.reuse": "false",
     "spark.sql.execution.reuseSubquery": "false",
+    # Ten minutes by default, and the whole folder is listed in every micro-batch: the last 100 of them are kept anyway.
+    "spark.sql.streaming.fileSource.log.cleanupDelay": "0",
 }
 """The same, of a Spark that is started for the job alone: its rows are blobs, some hundred in a micro-batch, and code
 made for them costs more than it saves. No part of a job's query is in it twice, for which Spark looks every time."""

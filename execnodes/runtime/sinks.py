@@ -28,9 +28,6 @@ __all__ = ["SINK_SCHEMA", "Report", "SinkDriver", "Written", "reports", "write_s
 SINK_SCHEMA = "reports BINARY"
 """What a task gives the driver: one row with all its reports, or none."""
 
-_CALL_SITE = "callSite.short"
-"""Spark's name for what a thread does."""
-
 Report = tuple[int, str, int, bytes]
 """What a worker reports of a part: number of the sink, what orders it, rows written, and what the sink's driver part
 needs (printed lines, file names)."""
@@ -213,10 +210,9 @@ def reports(frame: DataFrame, large: bool) -> list[Report]:
     """
     if large:
         packed = [row[0] for row in frame.collect()]
-        # PySpark has cleared it: without one Spark notes the stack for whatever it plans, in every micro-batch.
-        frame.sparkSession.sparkContext.setLocalProperty(_CALL_SITE, "micro-batch")
     else:
-        rows = frame._jdf.queryExecution().toRdd().toJavaRDD().collectAsync().get()  # noqa: SLF001 - the JVM's frame
+        ran = frame._jdf.queryExecution().toRdd().toJavaRDD().collectAsync()  # noqa: SLF001 - PySpark itself only collects
+        rows = ran.get()
         packed = [rows.get(n).getBinary(0) for n in range(rows.size())]
     return [report for some in packed for report in pickle.loads(some)]
 
@@ -257,5 +253,5 @@ class SinkDriver:
         """Makes a micro-batch visible, of which all parts are reported."""
         for number, writer in enumerate(self.writers):
             mine = sorted((r for r in reports if r[0] == number), key=lambda r: r[1])
-            writer.commit([bytes(r[3]) for r in mine if r[3]], batch_id)
+            writer.commit([r[3] for r in mine if r[3]], batch_id)
             self.written[number].rows += sum(r[2] for r in mine)

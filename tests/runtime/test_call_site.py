@@ -28,11 +28,10 @@ def test_it_is_there_after_a_micro_batch(
 
     monkeypatch.setattr(_Run, "on_batch", on_batch)
     (tmp_path / "a.json").write_text('{"k": 1}\n')
-    environment = TableEnvironment.create()
+    environment = TableEnvironment.create({"pipeline.name": "named"})
     environment.execute_sql(
         f"CREATE TABLE src (k INT) WITH ('connector'='filesystem', 'path'='{tmp_path}', 'format'='json')"
     )
     environment.execute_sql(f"CREATE TABLE snk (k INT) WITH ('connector'='{connector}')")
     environment.execute_sql("INSERT INTO snk SELECT k FROM src").wait()
-    assert len(seen) == 1
-    assert seen[0]
+    assert seen == ["named"]
