@@ -27,10 +27,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from execnodes.runtime.live_ttl import LiveTtls, StateTtl, read_ttls
-from plans.document import PlanDocument
-from plans.edit import set_ttls
-from plans.live import set_live_ttls
+from stateplan.execnodes.runtime.checkpoint.live_ttl import LiveTtls, StateTtl, read_ttls
+from stateplan.plans.document import PlanDocument
+from stateplan.plans.edit import set_ttls
+from stateplan.plans.live import set_live_ttls
 
 MINUTE = 60_000
 SCRIPT = """
@@ -80,8 +80,8 @@ def extend(folder: Path, first: int, count: int, rows: int, rng: random.Random) 
 
 def compile_plan(folder: Path) -> Path:
     """The plan of both queries, with the first TTLs."""
-    from planner.environment import TableEnvironment
-    from planner.script import read_script
+    from stateplan.planner.session.environment import TableEnvironment
+    from stateplan.planner.session.script import read_script
 
     session = TableEnvironment.create()
     for statement in read_script(SCRIPT.format(folder=folder)):
@@ -101,7 +101,7 @@ def start(arguments: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
     """The command as a user runs it, in a process group of its own."""
     with log.open("ab") as out:
         return subprocess.Popen(
-            [sys.executable, "-m", "cli", *arguments], stdout=out, stderr=out, start_new_session=True
+            [sys.executable, "-m", "stateplan", *arguments], stdout=out, stderr=out, start_new_session=True
         )
 
 
@@ -419,7 +419,7 @@ def changed_at(ttls: dict[int, dict[str, int]]) -> Iterator[None]:
 def run_in_peace(storm: Storm, calm: Path) -> dict[int, dict[str, int]]:
     """Runs the input of the storm in ``calm`` from beginning to end, an instant per micro-batch; which TTLs held from
     which one on, as its checkpoint tells."""
-    from planner.environment import TableEnvironment
+    from stateplan.planner.session.environment import TableEnvironment
 
     calm.mkdir()
     for name in ("orders.json", "logistics.json"):

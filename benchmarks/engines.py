@@ -9,8 +9,6 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Engine", "EngineError", "Run", "flink", "flink_setup", "stateplan"]
-
 HERE = Path(__file__).parent
 FLINK = HERE / "flink"
 FLINK_OPENS = [

@@ -41,7 +41,7 @@ def write_input(folder: Path, batches: int, rows: int) -> None:
 
 def measure(batches: int, rows: int, options: dict[str, str]) -> tuple[list[dict[str, Any]], float]:
     """Spark's progress of each micro-batch that counts, and the processor time of one, in seconds."""
-    from planner.environment import TableEnvironment
+    from stateplan.planner.session.environment import TableEnvironment
 
     work = Path(tempfile.mkdtemp(prefix="stateplan-fixed-"))
     try:

@@ -15,8 +15,6 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-__all__ = ["LOGISTICS", "ORDERS", "PARTS", "generate", "logistics", "order_changes", "orders", "write_parts"]
-
 ORDERS = 2_000_000
 LOGISTICS = 1_000_000
 PARTS = 8

@@ -17,8 +17,8 @@ os.environ.setdefault("POLARS_MAX_THREADS", "1")
 import numpy as np
 import polars as pl
 
-from execnodes.changelog import KIND
-from execnodes.ranking import (
+from stateplan.execnodes.changelog import KIND
+from stateplan.execnodes.ranking import (
     AppendFastStrategy,
     ConstantRange,
     RetractStrategy,
@@ -26,13 +26,13 @@ from execnodes.ranking import (
     SortSpec,
     UpdateFastStrategy,
 )
-from execnodes.runtime.kernel import ACCESS_TIME, Kernel, fetch_state
-from execnodes.runtime.kernels.deduplicate import DeduplicateKernel
-from execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
-from execnodes.runtime.kernels.join import JoinKernel
-from execnodes.runtime.kernels.rank import rank_kernel
-from execnodes.specs import AggCall, JoinSpec
-from execnodes.types import BIGINT, INT, STRING, LogicalType, row_type
+from stateplan.execnodes.runtime.kernel import ACCESS_TIME, Kernel, fetch_state
+from stateplan.execnodes.runtime.kernels.deduplicate import DeduplicateKernel
+from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
+from stateplan.execnodes.runtime.kernels.join import JoinKernel
+from stateplan.execnodes.runtime.kernels.rank import rank_kernel
+from stateplan.execnodes.specs import AggCall, JoinSpec
+from stateplan.execnodes.types import BIGINT, INT, STRING, LogicalType, row_type
 
 SIZES = (10, 15_000, 250_000)
 ORDERS = row_type([("order_id", BIGINT), ("user_id", BIGINT), ("product_id", BIGINT), ("num", INT), ("ts", STRING)])

@@ -145,8 +145,8 @@ def run(data: Path, checkpoint: Path) -> list[Batch]:
     """Runs the query over the input."""
     from pyspark.sql import SparkSession
 
-    from execnodes.runtime.job import Progress
-    from planner.environment import TableEnvironment
+    from stateplan.execnodes.runtime.job import Progress
+    from stateplan.planner.session.environment import TableEnvironment
 
     environment = TableEnvironment.create()
     environment.execute_sql(f"""CREATE TABLE src (k BIGINT, v BIGINT, pt AS PROCTIME()) WITH (

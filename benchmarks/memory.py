@@ -6,8 +6,6 @@ import subprocess
 import threading
 from pathlib import Path
 
-__all__ = ["PeakMemory", "memory_of", "process_tree"]
-
 PROC = Path("/proc")
 
 

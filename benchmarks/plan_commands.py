@@ -18,12 +18,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from planner.tableau import render
+from stateplan.plans.tableau import render
 from tests.conftest import ROOT
 from tests.support.plan_checks import COMMANDS, fill, selector
 from tests.support.wide_plans import wide_plan
-
-__all__ = ["main", "measured"]
 
 FLOOR = ("-c", "import typer, pydantic")
 
@@ -66,7 +64,7 @@ def main(args: list[str] | None = None) -> int:
                 (folder / "plan.json").write_text(text)
                 (folder / "old.json").write_text(text)
                 arguments = fill(variant, ".", state)
-                wall, spent = _medians(("-m", "cli", "plan", command, *arguments), folder, given.runs)
+                wall, spent = _medians(("-m", "stateplan", "plan", command, *arguments), folder, given.runs)
                 what = f"plan {command} {' '.join(arguments)}"
                 rows.append((what, f"{wall:.2f}", f"{spent:.2f}", f"{spent / floor[1]:.1f}"))
                 if wall > given.limit:

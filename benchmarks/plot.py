@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from plans.render.svg import COLOURS
-
-__all__ = ["Chart", "Series", "charts"]
+from stateplan.plans.render.svg import COLOURS
 
 _WIDTH, _HEIGHT = 420.0, 260.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56.0, 16.0, 40.0, 44.0

@@ -47,8 +47,8 @@ def write_input(folder: Path, keys: int, batches: int) -> int:
 
 def measure(query: str, keys: int, batches: int, work: Path) -> dict[str, float]:
     """Medians over the micro-batches after the load."""
-    from execnodes.runtime.job import Progress
-    from planner.environment import TableEnvironment
+    from stateplan.execnodes.runtime.job import Progress
+    from stateplan.planner.session.environment import TableEnvironment
 
     data = work / f"input-{keys}"
     first = write_input(data, keys, batches) if not data.exists() else max(1, keys // 500_000)

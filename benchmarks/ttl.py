@@ -26,11 +26,11 @@ from benchmarks.chaos import folded
 from benchmarks.plot import Chart, Series, charts
 from benchmarks.run import machine, write_report
 from benchmarks.ttl_data import make_input, rows_until
-from execnodes.runtime.job import JobResult
-from execnodes.runtime.metrics import BatchMetrics
-from execnodes.runtime.metrics_log import read_metrics
-from execnodes.runtime.numbered import numbers
-from planner.environment import TableEnvironment
+from stateplan.execnodes.runtime.checkpoint.numbered_files import numbers
+from stateplan.execnodes.runtime.job import JobResult
+from stateplan.execnodes.runtime.metrics.figures import BatchMetrics
+from stateplan.execnodes.runtime.metrics.log import read_metrics
+from stateplan.planner.session.environment import TableEnvironment
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 REPORT, PLOT = DOCS / "per-operator-ttl.md", DOCS / "per-operator-ttl.svg"

@@ -23,8 +23,6 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-__all__ = ["STEP_HOURS", "make_input", "rows_until"]
-
 STEP_HOURS = 12
 _WEEK = 7 * 24 // STEP_HOURS
 _HOT, _HOT_USERS, _COLD_USERS = 200, 50, 4

@@ -9,9 +9,9 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from cli.exit_codes import ExitCode
-from cli.job import job_app
-from cli.options import (
+from stateplan.cli.exit_codes import ExitCode
+from stateplan.cli.job import job_app
+from stateplan.cli.options import (
     EXIT_CODES,
     DebugOption,
     Format,
@@ -23,10 +23,8 @@ from cli.options import (
     run,
     settings,
 )
-from cli.plan import plan_app
-from cli.state import state_app
-
-__all__ = ["app", "main"]
+from stateplan.cli.plan import plan_app
+from stateplan.cli.state import state_app
 
 app = typer.Typer(
     name="stateplan",
@@ -70,7 +68,7 @@ def sql(
     debug: DebugOption = False,
 ) -> None:
     """Run SQL: a script (-f), statements (-e), standard input, or a shell when that is a terminal."""
-    from cli import sql as command
+    from stateplan.cli import sql as command
 
     run(output, quiet, debug, lambda console: command.run(console, settings(pairs), file, execute or [], init, debug))
 

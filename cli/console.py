@@ -18,21 +18,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
-from execnodes.errors import RunError, StateplanError
-from planner.tableau import render
+from stateplan.execnodes.errors import RunError, StateplanError
+from stateplan.plans.tableau import render
 
 if TYPE_CHECKING:
-    from execnodes.runtime.job import Progress
-
-__all__ = [
-    "CaptureConsole",
-    "Console",
-    "JsonConsole",
-    "PlainConsole",
-    "TerminalConsole",
-    "make_console",
-    "progress_text",
-]
+    from stateplan.execnodes.runtime.job import Progress
 
 
 def progress_text(progress: Progress) -> str:

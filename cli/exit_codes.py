@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from execnodes.errors import CheckpointError, DataError, RunError, StateplanError
-
-__all__ = ["ExitCode", "exit_code"]
+from stateplan.execnodes.errors import CheckpointError, DataError, RunError, StateplanError
 
 
 class ExitCode(IntEnum):

@@ -5,12 +5,10 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from execnodes.errors import PlanError
+from stateplan.execnodes.errors import PlanError
 
 if TYPE_CHECKING:
-    from plans.document import PlanDocument
-
-__all__ = ["STREAM", "read_plan", "write_plan"]
+    from stateplan.plans.document import PlanDocument
 
 STREAM = "-"
 """Instead of a file: standard input, or standard output."""
@@ -22,7 +20,7 @@ def read_plan(path: str) -> PlanDocument:
     Raises:
         PlanError: as :meth:`plans.document.PlanDocument.load`.
     """
-    from plans.document import PlanDocument
+    from stateplan.plans.document import PlanDocument
 
     if path != STREAM:
         return PlanDocument.load(path)

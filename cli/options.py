@@ -12,24 +12,9 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from cli.console import Console, make_console
-from cli.exit_codes import ExitCode, exit_code
-from execnodes.errors import OptionError, StateplanError
-
-__all__ = [
-    "EXIT_CODES",
-    "CheckpointArgument",
-    "DebugOption",
-    "Format",
-    "FormatOption",
-    "InitOption",
-    "PlanArgument",
-    "QuietOption",
-    "SettingsOption",
-    "installed_version",
-    "run",
-    "settings",
-]
+from stateplan.cli.console import Console, make_console
+from stateplan.cli.exit_codes import ExitCode, exit_code
+from stateplan.execnodes.errors import OptionError, StateplanError
 
 EXIT_CODES = "Exit codes: " + "; ".join(f"{code.value} {code.meaning}" for code in ExitCode) + "."
 

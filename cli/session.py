@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from cli.console import Console
-from execnodes.errors import Place, PlanError, SqlError
-from planner.dialect import nodes
-from planner.environment import PlanReference, TableEnvironment
-from planner.results import ResultKind, TableResult
-from planner.script import ScriptStatement, read_script
+from stateplan.cli.console import Console
+from stateplan.execnodes.errors import Place, PlanError, SqlError
+from stateplan.planner.dialect import nodes
+from stateplan.planner.session.environment import PlanReference, TableEnvironment
+from stateplan.planner.session.results import ResultKind, TableResult
+from stateplan.planner.session.script import ScriptStatement, read_script
 
 if TYPE_CHECKING:
-    from execnodes.runtime.job import JobResult
-    from plans.document import PlanDocument
-
-__all__ = ["Session", "read_text"]
+    from stateplan.execnodes.runtime.job import JobResult
+    from stateplan.plans.document import PlanDocument
 
 _QUERIES = (exp.Insert, exp.Query, nodes.StatementSet, nodes.ExecuteStatement)
 _STARTS_JOB = (*_QUERIES, nodes.ExecutePlan)
@@ -105,7 +103,7 @@ class Session:
             SqlError: SQL402, when the script has no query or more than one.
             PlanError: PLAN002, when the plan exists and is neither left alone nor replaced.
         """
-        from plans import storage
+        from stateplan.plans import storage
 
         statements = read_script(read_text(file), file)
         query = _the_query(statements, file)
@@ -132,7 +130,7 @@ class Session:
         return self._compiled(statements, _the_query(statements, file))
 
     def _compiled(self, statements: Sequence[ScriptStatement], query: ScriptStatement) -> PlanDocument:
-        from plans.document import PlanDocument
+        from stateplan.plans.document import PlanDocument
 
         for statement in statements:
             if statement is not query:

@@ -9,9 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from cli.console import Console
-
-__all__ = ["PROMPT", "Shell", "is_complete", "with_history"]
+from stateplan.cli.console import Console
 
 PROMPT = "Stateplan SQL> "
 CONTINUATION = "> ".rjust(len(PROMPT))

@@ -6,10 +6,8 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 
-from cli.console import Console
-from execnodes.errors import OptionError, StateplanError
-
-__all__ = ["run"]
+from stateplan.cli.console import Console
+from stateplan.execnodes.errors import OptionError, StateplanError
 
 
 def run(
@@ -28,11 +26,11 @@ def run(
     """
     if file and statements:
         raise OptionError("OPT402", "-f and -e exclude each other", expected="one of them")
-    from cli.session import Session
+    from stateplan.cli.session import Session
 
     session = Session(console, options, init)
     if file:
-        from cli.session import read_text
+        from stateplan.cli.session import read_text
 
         session.run_script(read_text(file), "<stdin>" if file == "-" else file)
     elif statements:
@@ -46,7 +44,7 @@ def run(
 
 def _shell(console: Console, run_script: Callable[..., None], debug: bool) -> None:
     """The interactive shell over a session."""
-    from cli.shell import Shell, with_history
+    from stateplan.cli.shell import Shell, with_history
 
     def run_statement(text: str) -> None:
         try:

@@ -5,21 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from enum import IntEnum
 
-__all__ = [
-    "INSERT_ONLY",
-    "KIND",
-    "MODES",
-    "RETRACT",
-    "UPSERT",
-    "ChangelogMode",
-    "RowKind",
-    "column",
-    "columns",
-    "joined",
-    "named",
-    "updating",
-]
-
 KIND = "kind"
 """Name of the Int8 column that carries the row kind in a frame of changes. A frame without it is insert-only."""
 

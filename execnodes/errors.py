@@ -14,20 +14,6 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 
-__all__ = [
-    "CatalogError",
-    "CheckpointError",
-    "DataError",
-    "OptionError",
-    "Place",
-    "PlanError",
-    "RunError",
-    "SqlError",
-    "StateplanError",
-    "find_encoded",
-    "nearest",
-]
-
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 

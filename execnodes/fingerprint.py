@@ -24,10 +24,8 @@ import json
 from collections import defaultdict
 from typing import Any
 
-from execnodes.graph import ExecGraph
-from execnodes.nodes.base import ExecNode
-
-__all__ = ["assign_uids", "fingerprints", "readers", "uids"]
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.nodes.base import ExecNode
 
 _LENGTH = 12
 

@@ -8,14 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any
 
-from execnodes.errors import Place, PlanError, StateplanError, nearest
-from execnodes.model import shown
-from execnodes.nodes.base import ExecNode, FieldRef
-from execnodes.registry import PlanWarning, node_from_json
-from execnodes.types import LogicalType
-from execnodes.validation import escape
-
-__all__ = ["FLINK_VERSION", "FLINK_VERSIONS", "ExecGraph"]
+from stateplan.execnodes.errors import Place, PlanError, StateplanError, nearest
+from stateplan.execnodes.model import shown
+from stateplan.execnodes.nodes.base import ExecNode, FieldRef
+from stateplan.execnodes.registry import PlanWarning, node_from_json
+from stateplan.execnodes.types import LogicalType
+from stateplan.execnodes.validation import escape
 
 FLINK_VERSION = "2.3"
 """The Flink version whose plans are written here."""

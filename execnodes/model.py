@@ -19,26 +19,9 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
-from execnodes.errors import StateplanError
-from execnodes.rex import Rex, rex_from_json
-from execnodes.types import LogicalType, parse_type, type_from_json
-
-__all__ = [
-    "ALWAYS",
-    "NULL_IS_EMPTY",
-    "Flag",
-    "Index",
-    "JsonObject",
-    "OptionText",
-    "PlanModel",
-    "RexField",
-    "RowTypeField",
-    "Text",
-    "TypeField",
-    "custom_error",
-    "shown",
-    "to_json",
-]
+from stateplan.execnodes.errors import StateplanError
+from stateplan.execnodes.rex import Rex, rex_from_json
+from stateplan.execnodes.types import LogicalType, parse_type, type_from_json
 
 
 class _Always:

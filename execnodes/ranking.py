@@ -10,27 +10,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from execnodes.errors import PlanError
-from execnodes.model import Flag, Index, PlanModel, custom_error
-from execnodes.support import names_text
-
-__all__ = [
-    "AppendFastStrategy",
-    "ConstantRange",
-    "ConstantRangeWithoutEnd",
-    "PartitionSpec",
-    "RankRange",
-    "RankStrategy",
-    "RankType",
-    "RetractStrategy",
-    "SortField",
-    "SortSpec",
-    "UndefinedStrategy",
-    "UpdateFastStrategy",
-    "VariableRange",
-    "order_text",
-    "range_text",
-]
+from stateplan.execnodes.errors import PlanError
+from stateplan.execnodes.model import Flag, Index, PlanModel, custom_error
+from stateplan.execnodes.support import names_text
 
 RankType = Literal["ROW_NUMBER", "RANK", "DENSE_RANK"]
 

@@ -1,6 +1,6 @@
 """The table of exec nodes: (name, version) to class, and reading a node from its JSON.
 
-A node file declares its class with :func:`exec_node`; the files of ``execnodes.nodes`` are found by
+A node file declares its class with :func:`exec_node`; the files of ``stateplan.execnodes.nodes`` are found by
 themselves. Node types that Flink has and that do not run here yet load as
 :class:`~execnodes.nodes.opaque.OpaqueNode`."""
 
@@ -14,13 +14,13 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from execnodes.errors import Place, PlanError, nearest
-from execnodes.flink import FLINK_NODES, PREFIX
-from execnodes.model import shown
-from execnodes.validation import PlanWarning, escape, validate
+from stateplan.execnodes.errors import Place, PlanError, nearest
+from stateplan.execnodes.flink import FLINK_NODES, PREFIX
+from stateplan.execnodes.model import shown
+from stateplan.execnodes.validation import PlanWarning, escape, validate
 
 if TYPE_CHECKING:
-    from execnodes.nodes.base import ExecNode
+    from stateplan.execnodes.nodes.base import ExecNode
 
 __all__ = ["PlanWarning", "exec_node", "lookup", "node_class", "node_from_json", "registered", "split_type"]
 
@@ -51,7 +51,7 @@ def exec_node(cls: type[_N]) -> type[_N]:
 @cache
 def registered() -> Mapping[tuple[str, int], type[ExecNode]]:
     """All nodes that run here, by name and version, sorted."""
-    import execnodes.nodes as package
+    import stateplan.execnodes.nodes as package
 
     for module in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f"{package.__name__}.{module.name}")
@@ -61,7 +61,7 @@ def registered() -> Mapping[tuple[str, int], type[ExecNode]]:
 def _class(name: str, version: int) -> type[ExecNode] | None:
     """The class of a node type, from the file that is called like it if there is one, else from any."""
     if (name, version) not in _TABLE and _NAME.fullmatch(name):
-        module = f"execnodes.nodes.{name.removeprefix(PREFIX).replace('-', '_')}"
+        module = f"stateplan.execnodes.nodes.{name.removeprefix(PREFIX).replace('-', '_')}"
         if importlib.util.find_spec(module) is not None:
             importlib.import_module(module)
     return _TABLE.get((name, version)) or registered().get((name, version))
@@ -122,7 +122,7 @@ def node_class(type_name: str) -> type[ExecNode]:
     Raises:
         PlanError: PLAN032, PLAN033 or PLAN034.
     """
-    from execnodes.nodes.opaque import OpaqueNode
+    from stateplan.execnodes.nodes.opaque import OpaqueNode
 
     return lookup(*split_type(type_name)) or OpaqueNode
 
@@ -138,7 +138,7 @@ def node_from_json(data: Any, pointer: str = "", strict_unknown: bool = True) ->
     Raises:
         PlanError: with the JSON pointer as its place.
     """
-    from execnodes.nodes.opaque import OpaqueNode
+    from stateplan.execnodes.nodes.opaque import OpaqueNode
 
     node, unknown = validate(_class_of(data, pointer), data, pointer, strict_unknown)
     warnings = [key.warning for key in unknown]

@@ -6,25 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from execnodes.errors import StateplanError
-from execnodes.types import BOOLEAN, LogicalType, type_from_json
+from stateplan.execnodes.errors import StateplanError
+from stateplan.execnodes.types import BOOLEAN, LogicalType, type_from_json
 
 if TYPE_CHECKING:
-    from execnodes.functions.user import UserFunction
-
-__all__ = [
-    "Call",
-    "CorrelVariable",
-    "FieldAccess",
-    "InputRef",
-    "Literal",
-    "PatternInputRef",
-    "Rex",
-    "input_refs",
-    "remap",
-    "rex_from_json",
-    "shift",
-]
+    from stateplan.execnodes.functions.user import UserFunction
 
 
 @dataclass(frozen=True)

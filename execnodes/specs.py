@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, PlainSerializer, PlainValidator, PrivateAttr, WithJsonSchema, model_validator
 
-from execnodes.errors import PlanError, StateplanError, nearest
-from execnodes.model import (
+from stateplan.execnodes.errors import PlanError, StateplanError, nearest
+from stateplan.execnodes.model import (
     ALWAYS,
     NULL_IS_EMPTY,
     Flag,
@@ -26,53 +26,11 @@ from execnodes.model import (
     custom_error,
     shown,
 )
-from execnodes.ttl import StateVisibility, TtlConfig, TtlTimeCharacteristic, UpdateType, format_ttl, parse_ttl
-from execnodes.types import LogicalType
+from stateplan.execnodes.ttl import StateVisibility, TtlConfig, TtlTimeCharacteristic, UpdateType, format_ttl, parse_ttl
+from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from execnodes.functions.user import UserFunction
-
-__all__ = [
-    "Ability",
-    "AggCall",
-    "AggregatePushDown",
-    "Bucketing",
-    "ChangelogKind",
-    "Column",
-    "ColumnExpression",
-    "ConflictStrategy",
-    "ContextResolvedTable",
-    "Distribution",
-    "DynamicTableSink",
-    "DynamicTableSource",
-    "FilterPushDown",
-    "InputProperty",
-    "JoinSpec",
-    "JoinType",
-    "LimitPushDown",
-    "LookupKey",
-    "Overwrite",
-    "PartitionPushDown",
-    "Partitioning",
-    "PrimaryKey",
-    "ProjectPushDown",
-    "ReadingMetadata",
-    "RequiredDistribution",
-    "ResolvedTable",
-    "SinkAbility",
-    "SourceAbility",
-    "SourceWatermark",
-    "StateMetadata",
-    "TableSchema",
-    "TargetColumnWriting",
-    "TemporalTable",
-    "WatermarkParams",
-    "WatermarkPushDown",
-    "WatermarkSpec",
-    "WritingMetadata",
-    "hash_distribution",
-    "split_identifier",
-]
+    from stateplan.execnodes.functions.user import UserFunction
 
 JoinType = Literal["INNER", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI"]
 ChangelogKind = Literal["INSERT", "UPDATE_BEFORE", "UPDATE_AFTER", "DELETE", "~DELETE"]

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from execnodes.rex import Call, CorrelVariable, FieldAccess, InputRef, Literal, PatternInputRef, Rex
-from execnodes.specs import AggCall
-from execnodes.ttl import NEVER, format_ttl
-from execnodes.types import LogicalType
-
-__all__ = ["agg_text", "field_names", "joined_names", "names_text", "rex_text", "ttl_text"]
+from stateplan.execnodes.rex import Call, CorrelVariable, FieldAccess, InputRef, Literal, PatternInputRef, Rex
+from stateplan.execnodes.specs import AggCall
+from stateplan.execnodes.ttl import NEVER, format_ttl
+from stateplan.execnodes.types import LogicalType
 
 _POSTFIX: Mapping[str, str] = {
     "IS NULL": "IS NULL",

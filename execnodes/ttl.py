@@ -15,21 +15,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Any
 
-from execnodes.errors import PlanError
-
-__all__ = [
-    "MAX_TTL",
-    "NEVER",
-    "TTL_FORM",
-    "StateVisibility",
-    "TtlConfig",
-    "TtlTimeCharacteristic",
-    "UpdateType",
-    "format_ttl",
-    "outlives",
-    "parse_ttl",
-    "ttl_configs",
-]
+from stateplan.execnodes.errors import PlanError
 
 NEVER = 0
 """The TTL of state that never expires."""

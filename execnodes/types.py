@@ -12,30 +12,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from execnodes.errors import StateplanError, nearest
+from stateplan.execnodes.errors import StateplanError, nearest
 
 if TYPE_CHECKING:
     import polars as pl
-
-__all__ = [
-    "BIGINT",
-    "BOOLEAN",
-    "DATE",
-    "DOUBLE",
-    "FLOAT",
-    "INT",
-    "MAX_LENGTH",
-    "NULL",
-    "SMALLINT",
-    "STRING",
-    "TINYINT",
-    "LogicalType",
-    "RowField",
-    "parse_type",
-    "row_type",
-    "type_from_json",
-    "with_a_field",
-]
 
 MAX_LENGTH = 2147483647
 

@@ -11,11 +11,9 @@ from typing import Any, NamedTuple, TypeVar, get_args
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from execnodes.errors import Place, PlanError, nearest
-from execnodes.model import PlanModel, shown
-from execnodes.ttl import TTL_FORM
-
-__all__ = ["PlanWarning", "UnknownKey", "escape", "validate"]
+from stateplan.execnodes.errors import Place, PlanError, nearest
+from stateplan.execnodes.model import PlanModel, shown
+from stateplan.execnodes.ttl import TTL_FORM
 
 _M = TypeVar("_M", bound=PlanModel)
 _Path = tuple[str | int, ...]

@@ -10,28 +10,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
 
-from execnodes.errors import PlanError
-from execnodes.model import ALWAYS, Flag, Index, PlanModel, Text, TypeField, custom_error, shown
-from execnodes.types import LogicalType
-
-__all__ = [
-    "CumulativeWindow",
-    "HoppingWindow",
-    "NamedWindowProperty",
-    "SessionWindow",
-    "SliceAttached",
-    "TimeAttribute",
-    "TumblingWindow",
-    "WindowAttached",
-    "WindowProperty",
-    "WindowReference",
-    "WindowSpec",
-    "Windowing",
-    "format_duration",
-    "parse_duration",
-    "property_type",
-    "window_text",
-]
+from stateplan.execnodes.errors import PlanError
+from stateplan.execnodes.model import ALWAYS, Flag, Index, PlanModel, Text, TypeField, custom_error, shown
+from stateplan.execnodes.types import LogicalType
 
 _PART = r"(?:([-+]?\d+){})?"
 _DURATION = re.compile(rf"P{_PART.format('D')}(?:T{_PART.format('H')}{_PART.format('M')}(?:([-+]?\d+(?:\.\d+)?)S)?)?")

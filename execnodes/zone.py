@@ -6,8 +6,6 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["local_time_zone"]
-
 
 def local_time_zone(session: Mapping[str, str]) -> str:
     """The zone's id; ``default`` is the machine's zone, as Java finds it: ``TZ``, then ``/etc/localtime``, else UTC."""

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from execnodes.rex import Rex
-from execnodes.types import LogicalType
-
-__all__ = ["Ability", "Field", "FilterAbility", "LimitAbility", "PartitionAbility", "ProjectAbility"]
+from stateplan.execnodes.rex import Rex
+from stateplan.execnodes.types import LogicalType
 
 Field: TypeAlias = tuple[str, LogicalType]
 

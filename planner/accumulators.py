@@ -8,9 +8,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from execnodes.types import LogicalType, type_from_json
-
-__all__ = ["array_list", "collect_map", "distinct_map", "extreme", "list_views", "welford"]
+from stateplan.execnodes.types import LogicalType, type_from_json
 
 Json = dict[str, Any]
 

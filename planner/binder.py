@@ -6,12 +6,10 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from execnodes.rex import Rex
-from execnodes.types import LogicalType
-from planner.binding.expressions import ExpressionBinder
-from planner.binding.scope import Scope
-
-__all__ = ["bind_expression"]
+from stateplan.execnodes.rex import Rex
+from stateplan.execnodes.types import LogicalType
+from stateplan.planner.binding.expressions import ExpressionBinder
+from stateplan.planner.binding.scope import Scope
 
 
 def bind_expression(ast: exp.Expr, fields: Sequence[tuple[str, LogicalType]], source: str) -> Rex:

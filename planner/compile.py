@@ -6,30 +6,28 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
-from execnodes.errors import StateplanError
-from execnodes.graph import ExecGraph
-from execnodes.types import LogicalType
-from execnodes.zone import local_time_zone
-from planner.algebra.relations import Sink
-from planner.binding.queries import QueryBinder
-from planner.binding.sinks import bind_insert
-from planner.binding.tables import duplicate_events
-from planner.catalog_manager import CatalogManager
-from planner.config import value
-from planner.expressions.evaluate import session_time_zone
-from planner.lowering import lower
-from planner.passes import optimize
-from planner.passes.changelog import infer_changelog
-from planner.passes.lookup_joins import keep_lookups
-from planner.passes.mini_batches import assign_mini_batches
-from planner.passes.multi_joins import every_join
-from planner.passes.reuse_scans import reuse_scans
-from planner.passes.reuse_sinks import reuse_sinks
-from planner.passes.two_phases import in_two_phases
-from planner.passes.window_phases import windows_in_two_phases
-from planner.physical import Physical
-
-__all__ = ["compile_inserts", "physical_plans", "query_schema"]
+from stateplan.execnodes.errors import StateplanError
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.settings import value
+from stateplan.execnodes.types import LogicalType
+from stateplan.execnodes.zone import local_time_zone
+from stateplan.planner.algebra.relations import Sink
+from stateplan.planner.binding.queries import QueryBinder
+from stateplan.planner.binding.sinks import bind_insert
+from stateplan.planner.binding.tables import duplicate_events
+from stateplan.planner.catalog.manager import CatalogManager
+from stateplan.planner.expressions.evaluate import session_time_zone
+from stateplan.planner.lowering import lower
+from stateplan.planner.passes import optimize
+from stateplan.planner.passes.changelog import infer_changelog
+from stateplan.planner.passes.lookup_joins import keep_lookups
+from stateplan.planner.passes.mini_batches import assign_mini_batches
+from stateplan.planner.passes.multi_joins import every_join
+from stateplan.planner.passes.reuse_scans import reuse_scans
+from stateplan.planner.passes.reuse_sinks import reuse_sinks
+from stateplan.planner.passes.two_phases import in_two_phases
+from stateplan.planner.passes.window_phases import windows_in_two_phases
+from stateplan.planner.physical import Physical
 
 
 def physical_plans(

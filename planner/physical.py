@@ -6,19 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from execnodes.changelog import ChangelogMode, RowKind
-from planner.algebra.relations import Rank, Rel
-
-__all__ = [
-    "Deduplicate",
-    "DeleteKind",
-    "Kinds",
-    "Physical",
-    "UpdateKind",
-    "changelog_mode",
-    "execution_type",
-    "kinds_of",
-]
+from stateplan.execnodes.changelog import ChangelogMode, RowKind
+from stateplan.planner.algebra.relations import Rank, Rel
 
 Kinds: TypeAlias = frozenset[Literal["INSERT", "UPDATE", "DELETE"]]
 UpdateKind: TypeAlias = Literal["NONE", "ONLY_UPDATE_AFTER", "BEFORE_AND_AFTER"]

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from execnodes.errors import Place
-from planner.dialect.errors import place_at
-
-__all__ = ["place_of", "span_of", "text_of"]
+from stateplan.execnodes.errors import Place
+from stateplan.planner.dialect.errors import place_at
 
 
 def span_of(node: exp.Expr) -> tuple[int, int] | None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from execnodes.rex import Call
-from planner.algebra.relations import Aggregate, Calc, Rel
-from planner.algebra.table_functions import FunctionCorrelate
-
-__all__ = ["is_asynchronous", "is_python"]
+from stateplan.execnodes.rex import Call
+from stateplan.planner.algebra.relations import Aggregate, Calc, Rel
+from stateplan.planner.algebra.table_functions import FunctionCorrelate
 
 
 def is_python(rel: Rel) -> bool:

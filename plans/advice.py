@@ -8,13 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from execnodes.functions.aggregates import MERGEABLE
-from execnodes.graph import ExecGraph
-from execnodes.nodes.base import ExecNode
-from execnodes.nodes.group_aggregate import GroupAggregate
-from execnodes.ttl import parse_ttl
-
-__all__ = ["Advice", "advice_of_plan", "advice_text", "two_phase_advice"]
+from stateplan.execnodes.functions.aggregates import MERGEABLE
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.nodes.group_aggregate import GroupAggregate
+from stateplan.execnodes.ttl import parse_ttl
 
 NONE = "No available advice..."
 

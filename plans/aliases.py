@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-__all__ = ["aliases", "unquoted"]
-
 _TOKEN = re.compile(
     r"""--[^\n]* | /\*.*?\*/ | (?P<token>'(?:[^']|'')*' | `(?:[^`]|``)*` | [\w$]+ | \S)""",
     re.X | re.S,

@@ -7,11 +7,9 @@ come with their old rows is asked for from the sinks down, the kinds of changes 
 
 from __future__ import annotations
 
-from execnodes.changelog import ChangelogMode
-from execnodes.graph import ExecGraph
-from execnodes.nodes.base import ExecNode
-
-__all__ = ["changelog_modes"]
+from stateplan.execnodes.changelog import ChangelogMode
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.nodes.base import ExecNode
 
 _SINK = "stream-exec-sink"
 

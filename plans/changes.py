@@ -12,15 +12,13 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from execnodes.errors import StateplanError
-from execnodes.nodes.base import STATE_TTL, ExecNode
-from execnodes.rex import rex_from_json
-from execnodes.specs import AggCall
-from execnodes.support import agg_text, rex_text
-from plans.jsontext import join_pointer, split_pointer
-from plans.states import node_states
-
-__all__ = ["SAME_VERSIONS", "Change", "Kind", "meaningful", "node_changes"]
+from stateplan.execnodes.errors import StateplanError
+from stateplan.execnodes.nodes.base import STATE_TTL, ExecNode
+from stateplan.execnodes.rex import rex_from_json
+from stateplan.execnodes.specs import AggCall
+from stateplan.execnodes.support import agg_text, rex_text
+from stateplan.plans.jsontext import join_pointer, split_pointer
+from stateplan.plans.states import node_states
 
 Kind = Literal["words", "ttl", "tuning", "other"]
 """Of a change: only words for people; how long state lives; how the work is done; anything else."""

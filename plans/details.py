@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import StrEnum
 
-from execnodes.errors import PlanError, nearest
-
-__all__ = ["ExplainDetail", "explain_details"]
+from stateplan.execnodes.errors import PlanError, nearest
 
 
 class ExplainDetail(StrEnum):

@@ -15,21 +15,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from execnodes.errors import Place, PlanError
-from execnodes.fingerprint import fingerprints, readers, uids
-from execnodes.graph import ExecGraph
-from execnodes.nodes.base import ExecNode
-from execnodes.nodes.deduplicate import Deduplicate
-from execnodes.nodes.group_aggregate import GroupAggregate
-from execnodes.nodes.join import Join
-from execnodes.nodes.opaque import OpaqueNode
-from execnodes.nodes.table_source_scan import TableSourceScan
-from execnodes.specs import AggCall
-from execnodes.support import agg_text, joined_names
-from plans.changes import SAME_VERSIONS, Change, Kind, node_changes
-from plans.document import PlanDocument
-from plans.lineage import Lineage, lineage
-from plans.similarity import match
+from stateplan.execnodes.errors import Place, PlanError
+from stateplan.execnodes.fingerprint import fingerprints, readers, uids
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.nodes.deduplicate import Deduplicate
+from stateplan.execnodes.nodes.group_aggregate import GroupAggregate
+from stateplan.execnodes.nodes.join import Join
+from stateplan.execnodes.nodes.opaque import OpaqueNode
+from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
+from stateplan.execnodes.specs import AggCall
+from stateplan.execnodes.support import agg_text, joined_names
+from stateplan.plans.changes import SAME_VERSIONS, Change, Kind, node_changes
+from stateplan.plans.document import PlanDocument
+from stateplan.plans.lineage import Lineage, lineage
+from stateplan.plans.similarity import match
 
 __all__ = [
     "VERDICTS",

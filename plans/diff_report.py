@@ -7,9 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from plans.diff import VERDICTS, OperatorDiff, PlanDiff, Verdict, severity
-
-__all__ = ["EXIT_CODES", "SAYS", "to_json", "to_markdown", "to_text"]
+from stateplan.plans.diff import VERDICTS, OperatorDiff, PlanDiff, Verdict, severity
 
 SAYS: Mapping[Verdict, str] = {
     "identical": "the plans mean the same",

@@ -14,18 +14,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from execnodes.errors import Place, PlanError, StateplanError, nearest
-from execnodes.fingerprint import assign_uids, uids
-from execnodes.graph import ExecGraph
-from execnodes.nodes.base import STATE_TTL, ExecNode
-from execnodes.ttl import NEVER, format_ttl, parse_ttl
-from plans import facts as plan_facts
-from plans import jackson, storage
-from plans.facts import PlanFacts
-from plans.jsontext import SourceMap, decode, loads
-from plans.splices import Splice, applied, option_splice, state_splice, ttl_splice
-
-__all__ = ["PlacedWarning", "PlanDocument", "edited_ttl", "ttl_text"]
+from stateplan.execnodes.errors import Place, PlanError, StateplanError, nearest
+from stateplan.execnodes.fingerprint import assign_uids, uids
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.nodes.base import STATE_TTL, ExecNode
+from stateplan.execnodes.ttl import NEVER, format_ttl, parse_ttl
+from stateplan.plans import facts as plan_facts
+from stateplan.plans import jackson, storage
+from stateplan.plans.facts import PlanFacts
+from stateplan.plans.jsontext import SourceMap, decode, loads
+from stateplan.plans.splices import Splice, applied, option_splice, state_splice, ttl_splice
 
 _ON_KEY = frozenset({"PLAN045", "PLAN082"})
 """Errors about a key; of others the value is underlined."""

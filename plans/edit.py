@@ -9,17 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from execnodes.errors import Place, PlanError
-from execnodes.nodes.base import STATE_TTL
-from execnodes.ttl import format_ttl
-from plans import storage
-from plans.document import PlanDocument, edited_ttl, ttl_text
-from plans.selector_text import Assignment, parse_selector
-from plans.selectors import Selectors
-from plans.splices import Splice, unified_diff
-from plans.states import StateView, table
-
-__all__ = ["Change", "Edit", "plan_edit", "set_ttls", "to_json", "to_text", "write_edited"]
+from stateplan.execnodes.errors import Place, PlanError
+from stateplan.execnodes.nodes.base import STATE_TTL
+from stateplan.execnodes.ttl import format_ttl
+from stateplan.plans import storage
+from stateplan.plans.document import PlanDocument, edited_ttl, ttl_text
+from stateplan.plans.selector_text import Assignment, parse_selector
+from stateplan.plans.selectors import Selectors
+from stateplan.plans.splices import Splice, unified_diff
+from stateplan.plans.states import StateView, table
 
 
 @dataclass(frozen=True)

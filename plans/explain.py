@@ -14,28 +14,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from execnodes.changelog import ChangelogMode, RowKind
-from execnodes.graph import ExecGraph
-from execnodes.nodes.base import ExecNode
-from plans import jackson
-from plans.advice import Advice, advice_of_plan, advice_text
-from plans.changelog import changelog_modes
-from plans.details import ExplainDetail, explain_details
-from plans.document import PlanDocument
-from plans.job_graph import job_graph
-from plans.states import StateView, state_views, table
-
-__all__ = [
-    "Explanation",
-    "TreeNode",
-    "described",
-    "explain",
-    "mode_text",
-    "sections",
-    "to_json",
-    "to_text",
-    "tree_text",
-]
+from stateplan.execnodes.changelog import ChangelogMode, RowKind
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.plans import jackson
+from stateplan.plans.advice import Advice, advice_of_plan, advice_text
+from stateplan.plans.changelog import changelog_modes
+from stateplan.plans.details import ExplainDetail, explain_details
+from stateplan.plans.document import PlanDocument
+from stateplan.plans.job_graph import job_graph
+from stateplan.plans.states import StateView, state_views, table
 
 _LETTERS = {RowKind.INSERT: "I", RowKind.UPDATE_BEFORE: "UB", RowKind.UPDATE_AFTER: "UA", RowKind.DELETE: "D"}
 
@@ -100,7 +88,7 @@ def explain(
         texts = {i: mode_text(None if i in sinks else mode) for i, mode in modes if i in sinks or mode is not None}
         out = replace(out, changes=texts)
     if ExplainDetail.PLAN_ADVICE in wanted:
-        from plans import lint
+        from stateplan.plans import lint
 
         out = replace(out, advice=(*advice_of_plan(graph, session), *lint.advice(document, session)))
     if ExplainDetail.JSON_EXECUTION_PLAN in wanted:

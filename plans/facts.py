@@ -16,29 +16,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from execnodes.errors import Place, PlanError, nearest
-from execnodes.graph import ExecGraph
-from execnodes.ttl import parse_ttl
-from plans.jsontext import join_pointer
+from stateplan.execnodes.errors import Place, PlanError, nearest
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.ttl import parse_ttl
+from stateplan.plans.jsontext import join_pointer
 
 if TYPE_CHECKING:
-    from plans.document import PlanDocument
-
-__all__ = [
-    "FORMAT_VERSION",
-    "PlanFacts",
-    "attach",
-    "facts_of",
-    "is_ours",
-    "normalize_sql",
-    "recorded_schema_hash",
-    "recorded_sql",
-    "same_sql",
-    "schema_hash",
-    "schema_hashes",
-    "sql_hash",
-    "strip_facts",
-]
+    from stateplan.plans.document import PlanDocument
 
 FORMAT_VERSION = 1
 """Version of our additions to the plan. A plan with a later one is refused."""

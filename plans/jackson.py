@@ -12,9 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from execnodes.errors import PlanError
-
-__all__ = ["dumps", "java_double", "quote"]
+from stateplan.execnodes.errors import PlanError
 
 _ESCAPES = {c: f"\\u{c:04X}" for c in range(0x20)} | {
     ord('"'): '\\"',

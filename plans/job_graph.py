@@ -8,13 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from execnodes.graph import ExecGraph
-from execnodes.nodes.base import ExecNode
-from execnodes.nodes.exchange import Exchange
-from execnodes.nodes.sink import Sink
-from execnodes.nodes.table_source_scan import TableSourceScan
-
-__all__ = ["PARALLELISM", "job_graph"]
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.nodes.exchange import Exchange
+from stateplan.execnodes.nodes.sink import Sink
+from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
 
 PARALLELISM = "parallelism.default"
 

@@ -20,21 +20,7 @@ from functools import cached_property
 from json import decoder as _decoder
 from typing import Any, NamedTuple, NoReturn
 
-from execnodes.errors import Place, PlanError
-
-__all__ = [
-    "MAX_DEPTH",
-    "MAX_NUMBER_LENGTH",
-    "Location",
-    "SourceMap",
-    "Span",
-    "decode",
-    "join_pointer",
-    "line_column",
-    "loads",
-    "scan",
-    "split_pointer",
-]
+from stateplan.execnodes.errors import Place, PlanError
 
 MAX_DEPTH = 500
 MAX_NUMBER_LENGTH = 1000

@@ -16,15 +16,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from execnodes.graph import ExecGraph
-from execnodes.nodes.base import ExecNode
-from execnodes.nodes.deduplicate import Deduplicate
-from execnodes.nodes.group_aggregate import GroupAggregate
-from execnodes.nodes.table_source_scan import TableSourceScan, ability_meaning
-from plans.changes import meaningful
-from plans.jsontext import split_pointer
-
-__all__ = ["Lineage", "lineage"]
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.nodes.deduplicate import Deduplicate
+from stateplan.execnodes.nodes.group_aggregate import GroupAggregate
+from stateplan.execnodes.nodes.table_source_scan import TableSourceScan, ability_meaning
+from stateplan.plans.changes import meaningful
+from stateplan.plans.jsontext import split_pointer
 
 _PASSES_ROWS = frozenset(
     {

@@ -11,16 +11,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from execnodes.errors import CheckpointError, PlanError, nearest
-from execnodes.runtime.live_ttl import Asked, Record, StateTtl, editing, read_ttls
-from execnodes.runtime.locks import Holder, running_writer
-from execnodes.ttl import NEVER, format_ttl
-from plans.document import PlanDocument, edited_ttl, ttl_text
-from plans.edit import plan_edit
-from plans.selector_text import Assignment, parse_selector
-from plans.states import StateView, table
-
-__all__ = ["LiveChange", "LiveEdit", "ask", "checkpoint_plan", "set_live_ttls", "taken_in", "wait_for"]
+from stateplan.execnodes.errors import CheckpointError, PlanError, nearest
+from stateplan.execnodes.runtime.checkpoint.live_ttl import Asked, Record, StateTtl, editing, read_ttls
+from stateplan.execnodes.runtime.checkpoint.locks import Holder, running_writer
+from stateplan.execnodes.ttl import NEVER, format_ttl
+from stateplan.plans.document import PlanDocument, edited_ttl, ttl_text
+from stateplan.plans.edit import plan_edit
+from stateplan.plans.selector_text import Assignment, parse_selector
+from stateplan.plans.states import StateView, table
 
 
 @dataclass(frozen=True)

@@ -13,15 +13,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from execnodes.errors import PlanError, nearest
-from execnodes.graph import FLINK_VERSION, FLINK_VERSIONS
-from plans import jackson, storage
-from plans.diff import Verdict, compare, severity
-from plans.document import PlanDocument
-from plans.jsontext import loads
-from plans.migrations import OLDEST, Effect, is_before, node_upgrades, releases
-
-__all__ = ["Migration", "NodeChange", "migrate", "notes", "to_json", "to_text"]
+from stateplan.execnodes.errors import PlanError, nearest
+from stateplan.execnodes.graph import FLINK_VERSION, FLINK_VERSIONS
+from stateplan.plans import jackson, storage
+from stateplan.plans.diff import Verdict, compare, severity
+from stateplan.plans.document import PlanDocument
+from stateplan.plans.jsontext import loads
+from stateplan.plans.migrations import OLDEST, Effect, is_before, node_upgrades, releases
 
 _SAYS: dict[Verdict, str] = {
     "identical": "used as it is",

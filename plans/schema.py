@@ -11,16 +11,14 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
-from execnodes.flink import FLINK_NODES, FlinkNode
-from execnodes.graph import FLINK_VERSIONS
-from execnodes.nodes.base import STATE_TTL, ExecNode
-from execnodes.nodes.opaque import OpaqueNode
-from execnodes.registry import registered
-from execnodes.specs import StateMetadata
-from plans.jsontext import join_pointer
-from plans.schema_words import WORDS, attribute_words, summary
-
-__all__ = ["SCHEMA_ID", "SchemaError", "plan_schema", "schema_errors"]
+from stateplan.execnodes.flink import FLINK_NODES, FlinkNode
+from stateplan.execnodes.graph import FLINK_VERSIONS
+from stateplan.execnodes.nodes.base import STATE_TTL, ExecNode
+from stateplan.execnodes.nodes.opaque import OpaqueNode
+from stateplan.execnodes.registry import registered
+from stateplan.execnodes.specs import StateMetadata
+from stateplan.plans.jsontext import join_pointer
+from stateplan.plans.schema_words import WORDS, attribute_words, summary
 
 SCHEMA_ID = "urn:stateplan:plan:1"
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["WORDS", "attribute_words", "camel", "summary"]
-
 _ATTRIBUTE = re.compile(r"^    (\w+(?:, \w+)*): (.*(?:\n {8,}\S.*)*)", re.M)
 
 WORDS: dict[str, str] = {

@@ -23,10 +23,8 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
 
-from execnodes.errors import Place, PlanError
-from plans.document import edited_ttl
-
-__all__ = ["ALL", "Assignment", "Name", "Selector", "parse_assignment", "parse_selector"]
+from stateplan.execnodes.errors import Place, PlanError
+from stateplan.plans.document import edited_ttl
 
 _ASSIGNMENT = "SELECTOR=TTL, such as 'deduplicate=1 h' or 'join[Orders*Logistics].right=7 d'"
 _TOKEN = re.compile(r"\s*(?:(?P<quoted>`(?:[^`]|``)+`)|(?P<name>[\w$:-]+)|(?P<mark>[.*×\[\]]))\s*")

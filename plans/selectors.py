@@ -13,13 +13,13 @@ from functools import cached_property
 from itertools import permutations
 from typing import Any, NamedTuple
 
-from execnodes.errors import PlanError, nearest
-from execnodes.nodes.base import ExecNode
-from execnodes.specs import split_identifier
-from plans.aliases import aliases
-from plans.document import PlanDocument, ttl_text
-from plans.selector_text import ALL, Assignment, Name, Selector, parse_assignment, parse_selector
-from plans.states import StateView, node_states, table
+from stateplan.execnodes.errors import PlanError, nearest
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.specs import split_identifier
+from stateplan.plans.aliases import aliases
+from stateplan.plans.document import PlanDocument, ttl_text
+from stateplan.plans.selector_text import ALL, Assignment, Name, Selector, parse_assignment, parse_selector
+from stateplan.plans.states import StateView, node_states, table
 
 __all__ = ["Assignment", "Selector", "Selectors", "parse_assignment", "parse_selector", "select_states"]
 

@@ -7,17 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from execnodes.changelog import ChangelogMode, RowKind
-from execnodes.graph import ExecGraph
-from execnodes.model import to_json as node_json
-from execnodes.nodes.base import ExecNode
-from execnodes.nodes.opaque import OpaqueNode
-from execnodes.support import field_names, names_text
-from plans.changelog import changelog_modes
-from plans.document import PlanDocument
-from plans.states import StateView, node_states, table
-
-__all__ = ["NO_TTL", "OperatorView", "PlanView", "narrowed", "show", "to_json", "to_text"]
+from stateplan.execnodes.changelog import ChangelogMode, RowKind
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.model import to_json as node_json
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.nodes.opaque import OpaqueNode
+from stateplan.execnodes.support import field_names, names_text
+from stateplan.plans.changelog import changelog_modes
+from stateplan.plans.document import PlanDocument
+from stateplan.plans.states import StateView, node_states, table
 
 WIDTH = 100
 

@@ -13,12 +13,10 @@ from collections import defaultdict
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from execnodes.graph import ExecGraph
-from execnodes.nodes.base import ExecNode
-from plans.changes import meaningful
-from plans.lineage import Lineage
-
-__all__ = ["LEAST", "match", "similarity"]
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.plans.changes import meaningful
+from stateplan.plans.lineage import Lineage
 
 LEAST = 0.25
 """Operators that are less similar than this are not paired."""

@@ -8,23 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from execnodes.nodes.base import ExecNode
-from execnodes.ttl import format_ttl
-from plans import jackson
-from plans.jsontext import Location, SourceMap, join_pointer
-
-__all__ = [
-    "Splice",
-    "applied",
-    "line_splices",
-    "member_splice",
-    "option_splice",
-    "removal_splice",
-    "state_splice",
-    "styled",
-    "ttl_splice",
-    "unified_diff",
-]
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.ttl import format_ttl
+from stateplan.plans import jackson
+from stateplan.plans.jsontext import Location, SourceMap, join_pointer
 
 
 class Splice(NamedTuple):

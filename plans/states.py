@@ -6,11 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from execnodes.nodes.base import STATE_TTL, CompiledTtl, ExecNode
-from execnodes.ttl import NEVER, format_ttl
-from plans.document import PlanDocument
-
-__all__ = ["Source", "StateView", "node_states", "state_views", "table", "ttl_words"]
+from stateplan.execnodes.nodes.base import STATE_TTL, CompiledTtl, ExecNode
+from stateplan.execnodes.ttl import NEVER, format_ttl
+from stateplan.plans.document import PlanDocument
 
 Source = Literal["plan", "hint", "option", "default", "node configuration", "session option", "none"]
 """Who says how long a state lives.

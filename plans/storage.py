@@ -19,9 +19,7 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from execnodes.errors import Place, PlanError, nearest
-
-__all__ = ["MAX_BYTES", "exists", "is_local", "read_bytes", "shown", "write_bytes"]
+from stateplan.execnodes.errors import Place, PlanError, nearest
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 _USER = re.compile(r"(?<=://)[^/@]*@")

@@ -18,8 +18,6 @@ import tarfile
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["Browser", "find_browser"]
-
 ROOT = Path(__file__).resolve().parent.parent
 UNPACKED = ROOT / "build" / "browser"
 

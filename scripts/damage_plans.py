@@ -14,12 +14,10 @@ from collections import Counter
 from pathlib import Path
 from random import Random
 
-from planner.tableau import render
+from stateplan.plans.tableau import render
 from tests.support.damage import Damaged, damaged, originals
 from tests.support.plan_checks import LIMIT, Outcome, check
 from tests.support.shrink import shrink
-
-__all__ = ["main"]
 
 
 def main(args: list[str] | None = None) -> int:

@@ -28,7 +28,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def figures() -> str:
-    from execnodes.runtime.metrics import FIGURES
+    from stateplan.execnodes.runtime.metrics.figures import FIGURES
 
     return _table(("figure", "meaning"), ((f"`{name}`", text) for name, text in FIGURES.items()))
 
@@ -82,7 +82,7 @@ def errors() -> str:
 
 def exit_codes() -> str:
     """What the process returns."""
-    from cli.exit_codes import ExitCode
+    from stateplan.cli.exit_codes import ExitCode
 
     return _table(["code", "meaning"], [[str(c.value), c.meaning] for c in ExitCode])
 
@@ -91,7 +91,7 @@ def exit_codes() -> str:
 
 
 def _option_rows(options: Iterable[object]) -> list[list[str]]:
-    from execnodes.connectors.options import Option, OptionType
+    from stateplan.execnodes.connectors.options import Option, OptionType
 
     rows = []
     for option in options:
@@ -111,7 +111,7 @@ def _option_rows(options: Iterable[object]) -> list[list[str]]:
 
 
 def _sections(things: Iterable[object], level: str) -> str:
-    from execnodes.connectors.options import Connector, Format
+    from stateplan.execnodes.connectors.options import Connector, Format
 
     out = []
     for thing in things:
@@ -134,21 +134,21 @@ def _sections(things: Iterable[object], level: str) -> str:
 
 def connectors() -> str:
     """Connectors and their options."""
-    from execnodes.connectors.registry import CONNECTORS
+    from stateplan.execnodes.connectors.registry import CONNECTORS
 
     return _sections(CONNECTORS.values(), "###")
 
 
 def formats() -> str:
     """Formats and their options; in a table a key is written ``<format>.<key>``."""
-    from execnodes.connectors.registry import FORMATS
+    from stateplan.execnodes.connectors.registry import FORMATS
 
     return _sections(FORMATS.values(), "###")
 
 
 def options() -> str:
     """Options of a session."""
-    from planner.config import OPTIONS
+    from stateplan.execnodes.settings import OPTIONS
 
     return _table(
         ["option", "type", "default", ""], [[row[0], row[1], row[2], row[4]] for row in _option_rows(OPTIONS.values())]
@@ -157,7 +157,7 @@ def options() -> str:
 
 def functions() -> str:
     """Scalar functions and whether they are supported."""
-    from execnodes.functions.table import functions as table
+    from stateplan.execnodes.functions.table import functions as table
 
     return _table(
         ["function", "also written", "supported"],
@@ -170,7 +170,7 @@ def functions() -> str:
 
 def aggregates() -> str:
     """Aggregate functions and whether they are supported."""
-    from execnodes.functions.aggregates import aggregates as table
+    from stateplan.execnodes.functions.aggregates import aggregates as table
 
     return _table(
         ["function", "supported"], [[f"`{a.name}`", "yes" if a.reason is None else f"no: {a.reason}"] for a in table()]
@@ -179,7 +179,7 @@ def aggregates() -> str:
 
 def nodes() -> str:
     """Operators of a plan."""
-    from execnodes.registry import registered
+    from stateplan.execnodes.registry import registered
 
     return _table(
         ["node", "states"],
@@ -192,7 +192,7 @@ def nodes() -> str:
 
 def migrations() -> str:
     """Steps of migration, in the order in which they are taken."""
-    from plans.migrations import node_upgrades, releases
+    from stateplan.plans.migrations import node_upgrades, releases
 
     return _table(
         ["step", "what changes", "state"],

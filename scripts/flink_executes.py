@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from planner.environment import TableEnvironment
-from planner.script import read_script
+from stateplan.planner.session.environment import TableEnvironment
+from stateplan.planner.session.script import read_script
 from tests.support.cases import IN_SCOPE, Case
 
 CASES = Path(__file__).parents[2] / "shared" / "flink" / "cases"

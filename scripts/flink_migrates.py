@@ -19,9 +19,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from plans.document import PlanDocument
-from plans.migrate import migrate
 from scripts.flink_executes import oracle_module
+from stateplan.plans.document import PlanDocument
+from stateplan.plans.migrate import migrate
 from tests.support.programs import MODES, Program, connectors_of_its_own, ddl, failing, programs
 
 SHARED = Path(__file__).parents[2] / "shared" / "flink"

@@ -15,7 +15,7 @@ CASES = Path(__file__).resolve().parent.parent / "tests" / "plans" / "lint" / "c
 
 def lint_rules() -> str:
     """A table of the rules, and a section for each."""
-    from plans.lint import all_rules
+    from stateplan.plans.lint import all_rules
 
     rules = all_rules().values()
     head = "| rule | | severity | `--fix` | |\n| --- | --- | --- | --- | --- |\n"
@@ -77,7 +77,7 @@ def _how(data: Mapping[str, Any]) -> str:
 
 
 def _moment(event: tuple[str, Mapping[str, Any]]) -> int:
-    from execnodes.ttl import parse_ttl
+    from stateplan.execnodes.ttl import parse_ttl
 
     return parse_ttl(event[1]["at"])
 

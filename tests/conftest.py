@@ -51,7 +51,7 @@ def stateplan(capfd: pytest.CaptureFixture[str]) -> Command:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The one Spark session of the test run. Tests that use it carry ``@pytest.mark.spark``."""
-    from execnodes.runtime.session import session
+    from stateplan.execnodes.runtime.spark.session import session
 
     running = session({})
     yield running

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from cli.app import app
 from scripts.docs import outdated
+from stateplan.cli.app import app
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -32,7 +32,7 @@ def test_the_first_plan_of_the_readme(tmp_path: Path, monkeypatch: pytest.Monkey
     Path("script.sql").write_text(script[1])
     for command, answer in ((shown[1], shown[2]), (shown[3], shown[4])):
         done = subprocess.run(
-            [sys.executable, "-m", "cli", *command.split()[1:]],
+            [sys.executable, "-m", "stateplan", *command.split()[1:]],
             capture_output=True,
             text=True,
             env={**os.environ, "PYTHONPATH": str(ROOT)},

@@ -13,10 +13,10 @@ import pytest
 from examples import generate, simulate
 from examples.demo import parse_changes
 from examples.generate import DAY, HOUR
-from execnodes.runtime.translate import translate
-from planner.environment import TableEnvironment
-from planner.script import read_script
-from plans.document import PlanDocument
+from stateplan.execnodes.runtime.translate import translate
+from stateplan.planner.session.environment import TableEnvironment
+from stateplan.planner.session.script import read_script
+from stateplan.plans.document import PlanDocument
 from tests.support.local import printed
 
 EXAMPLES = Path(generate.__file__).parent

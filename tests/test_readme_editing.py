@@ -28,7 +28,7 @@ def steps(section: str) -> list[tuple[list[str], str]]:
 
 def ran(command: list[str], folder: Path) -> str:
     if command[0] == "stateplan":
-        command = [sys.executable, "-m", "cli", *command[1:]]
+        command = [sys.executable, "-m", "stateplan", *command[1:]]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
     done = subprocess.run(
         command,

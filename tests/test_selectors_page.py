@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from cli import app
-from execnodes.errors import PlanError
-from planner.environment import TableEnvironment
-from planner.script import read_script
-from plans.document import PlanDocument
-from plans.selectors import select_states
+from stateplan.cli import app
+from stateplan.execnodes.errors import PlanError
+from stateplan.planner.session.environment import TableEnvironment
+from stateplan.planner.session.script import read_script
+from stateplan.plans.document import PlanDocument
+from stateplan.plans.selectors import select_states
 
 PAGE = (Path(__file__).resolve().parent.parent / "docs" / "selectors.md").read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| `(.+?)` \| (.+?) \|$", PAGE, re.M)

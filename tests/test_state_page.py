@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from cli.app import app
+from stateplan.cli.app import app
 
 pytestmark = pytest.mark.spark
 

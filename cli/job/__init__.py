@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import typer
 
-from cli.job.metrics import metrics
-from cli.job.top import top
-from cli.options import EXIT_CODES
+from stateplan.cli.job.metrics import metrics
+from stateplan.cli.job.top import top
+from stateplan.cli.options import EXIT_CODES
 
 __all__ = ["job_app"]
 

@@ -6,11 +6,9 @@ import contextlib
 from pathlib import Path
 from typing import Any
 
-from cli.job.top_text import line, table_text, to_json
-from execnodes.errors import RunError, StateplanError
-from execnodes.runtime.metrics_view import JobView, Watcher
-
-__all__ = ["Look", "look_at"]
+from stateplan.cli.job.top_text import line, table_text, to_json
+from stateplan.execnodes.errors import RunError, StateplanError
+from stateplan.execnodes.runtime.metrics.view import JobView, Watcher
 
 
 def look_at(checkpoint: str) -> tuple[Watcher, JobView]:
@@ -70,8 +68,8 @@ class Look:
 
     def _selectors(self) -> dict[tuple[int, int], str]:
         """What states are called on other command lines; nothing where the plan cannot be read."""
-        from plans.document import PlanDocument
-        from plans.selectors import Selectors
+        from stateplan.plans.document import PlanDocument
+        from stateplan.plans.selectors import Selectors
 
         with contextlib.suppress(StateplanError):
             selectors = Selectors(PlanDocument.load(str(self._folder / "plan.json")))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from cli.console import Console
-from cli.options import CheckpointArgument, DebugOption, Format, run
-
-__all__ = ["metrics"]
+from stateplan.cli.console import Console
+from stateplan.cli.options import CheckpointArgument, DebugOption, Format, run
 
 
 def metrics(
@@ -15,8 +13,8 @@ def metrics(
     """Print the figures of a job in Prometheus' text format."""
 
     def work(console: Console) -> None:
-        from cli.job.look import look_at
-        from execnodes.runtime.prometheus import exposition
+        from stateplan.cli.job.look import look_at
+        from stateplan.execnodes.runtime.metrics.prometheus import exposition
 
         console.raw(exposition(look_at(checkpoint)[1]).encode())
 

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.console import Console
-from cli.exit_codes import ExitCode
-from cli.options import CheckpointArgument, DebugOption, Format, FormatOption, run
+from stateplan.cli.console import Console
+from stateplan.cli.exit_codes import ExitCode
+from stateplan.cli.options import CheckpointArgument, DebugOption, Format, FormatOption, run
 
 if TYPE_CHECKING:
-    from cli.job.look import Look
-
-__all__ = ["top"]
+    from stateplan.cli.job.look import Look
 
 _OTHER_SCREEN, _FIRST_SCREEN = "\033[?1049h\033[?25l", "\033[?25h\033[?1049l"
 
@@ -38,7 +36,7 @@ def top(
     """
 
     def work(console: Console) -> ExitCode:
-        from cli.job.look import Look
+        from stateplan.cli.job.look import Look
 
         look = Look(checkpoint)
         live = output is Format.TEXT and not once and sys.stdout.isatty()

@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from execnodes.runtime.metrics_view import JobView, OperatorView
-
-__all__ = ["Labels", "line", "size_text", "table_text", "to_json"]
+from stateplan.execnodes.runtime.metrics.view import JobView, OperatorView
 
 Labels = Mapping[tuple[int, int], str]
 """(Operator id, number of the state) -> selector."""

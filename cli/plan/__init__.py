@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import typer
 
-from cli.options import EXIT_CODES
-from cli.plan.compile import compile_plan
-from cli.plan.diff import diff
-from cli.plan.execute import execute
-from cli.plan.explain import explain
-from cli.plan.lint import lint
-from cli.plan.migrate import migrate
-from cli.plan.rebase import rebase
-from cli.plan.schema import schema
-from cli.plan.set_ttl import set_ttl
-from cli.plan.show import show
+from stateplan.cli.options import EXIT_CODES
+from stateplan.cli.plan.compile import compile_plan
+from stateplan.cli.plan.diff import diff
+from stateplan.cli.plan.execute import execute
+from stateplan.cli.plan.explain import explain
+from stateplan.cli.plan.lint import lint
+from stateplan.cli.plan.migrate import migrate
+from stateplan.cli.plan.rebase import rebase
+from stateplan.cli.plan.schema import schema
+from stateplan.cli.plan.set_ttl import set_ttl
+from stateplan.cli.plan.show import show
 
 __all__ = ["plan_app"]
 

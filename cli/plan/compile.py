@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cli.options import (
+from stateplan.cli.options import (
     DebugOption,
     Format,
     FormatOption,
@@ -16,8 +16,6 @@ from cli.options import (
     run,
     settings,
 )
-
-__all__ = ["compile_plan"]
 
 
 def compile_plan(
@@ -37,7 +35,7 @@ def compile_plan(
     debug: DebugOption = False,
 ) -> None:
     """Compile the query of a script into a plan file."""
-    from cli.session import Session
+    from stateplan.cli.session import Session
 
     if if_not_exists and overwrite:
         raise typer.BadParameter("--if-not-exists and --overwrite exclude each other")

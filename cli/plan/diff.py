@@ -7,11 +7,9 @@ from typing import Annotated
 
 import typer
 
-from cli.console import Console
-from cli.files import STREAM, read_plan
-from cli.options import DebugOption, Format, run
-
-__all__ = ["DiffFormat", "diff"]
+from stateplan.cli.console import Console
+from stateplan.cli.files import STREAM, read_plan
+from stateplan.cli.options import DebugOption, Format, run
 
 
 class DiffFormat(StrEnum):
@@ -46,8 +44,8 @@ def diff(
 
     def work(console: Console) -> None:
         nonlocal worst
-        from plans.diff import compare, load_side
-        from plans.diff_report import EXIT_CODES, to_json, to_markdown, to_text
+        from stateplan.plans.diff import compare, load_side
+        from stateplan.plans.diff_report import EXIT_CODES, to_json, to_markdown, to_text
 
         sides = [read_plan(side) if side == STREAM else load_side(side) for side in (old, new)]
         found = compare(*sides)

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from cli.console import Console
-from cli.options import (
+from stateplan.cli.console import Console
+from stateplan.cli.options import (
     DebugOption,
     Format,
     FormatOption,
@@ -18,8 +18,6 @@ from cli.options import (
     run,
     settings,
 )
-
-__all__ = ["execute"]
 
 
 class Accept(StrEnum):
@@ -49,7 +47,7 @@ def execute(
     debug: DebugOption = False,
 ) -> None:
     """Run a plan, until its sources end or Ctrl-C."""
-    from cli.session import Session
+    from stateplan.cli.session import Session
 
     def work(console: Console) -> None:
         options = settings(pairs)

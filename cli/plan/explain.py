@@ -7,11 +7,9 @@ from typing import Annotated
 
 import typer
 
-from cli.console import Console
-from cli.files import read_plan
-from cli.options import DebugOption, Format, PlanArgument, SettingsOption, run, settings
-
-__all__ = ["ExplainFormat", "explain"]
+from stateplan.cli.console import Console
+from stateplan.cli.files import read_plan
+from stateplan.cli.options import DebugOption, Format, PlanArgument, SettingsOption, run, settings
 
 
 class ExplainFormat(StrEnum):
@@ -64,10 +62,10 @@ def explain(
     names = [name for given in details or () for name in given.split(",") if name.strip()]
 
     def work(console: Console) -> None:
-        from plans.explain import explain as explanation_of
-        from plans.explain import to_json
-        from plans.render import explained
-        from plans.render.output import write_beside
+        from stateplan.plans.explain import explain as explanation_of
+        from stateplan.plans.explain import to_json
+        from stateplan.plans.render import explained
+        from stateplan.plans.render.output import write_beside
 
         document, options = read_plan(plan), settings(pairs)
         if target is not None:

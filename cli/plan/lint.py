@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.console import Console
-from cli.exit_codes import ExitCode
-from cli.files import STREAM, read_plan
-from cli.options import DebugOption, Format, QuietOption, SettingsOption, run, settings
-from execnodes.errors import PlanError
+from stateplan.cli.console import Console
+from stateplan.cli.exit_codes import ExitCode
+from stateplan.cli.files import STREAM, read_plan
+from stateplan.cli.options import DebugOption, Format, QuietOption, SettingsOption, run, settings
+from stateplan.execnodes.errors import PlanError
 
 if TYPE_CHECKING:
-    from plans.document import PlanDocument
-    from plans.lint import Applied, Report, Rule, Severity
-
-__all__ = ["lint"]
+    from stateplan.plans.document import PlanDocument
+    from stateplan.plans.lint import Applied, Report, Rule, Severity
 
 
 class LintFormat(StrEnum):
@@ -41,7 +39,7 @@ def _explain(code: str | None) -> None:
         def work(console: Console) -> None:
             from inspect import cleandoc
 
-            from plans.lint import choose
+            from stateplan.plans.lint import choose
 
             for rule in choose([code]).values():
                 console.show(f"{rule.CODE} {rule.NAME} ({rule.SEVERITY.value})\n\n{cleandoc(rule.__doc__ or '')}\n", {})
@@ -117,7 +115,7 @@ def lint(
         raise typer.BadParameter("standard input cannot be changed: --diff shows what --fix would do")
 
     def work(console: Console) -> ExitCode:
-        from plans.lint import choose, severities_of
+        from stateplan.plans.lint import choose, severities_of
 
         job = _Job(
             console,
@@ -144,7 +142,7 @@ def _earlier(checkpoint: str | None, against: str | None) -> PlanDocument | None
     Raises:
         PlanError: PLAN137 (the folder is not a checkpoint), or the plan cannot be read.
     """
-    from plans.document import PlanDocument
+    from stateplan.plans.document import PlanDocument
 
     if checkpoint is None:
         return None if against is None else PlanDocument.load(against)
@@ -171,8 +169,8 @@ class _Job:
     reports: list[Report] = field(default_factory=list)
 
     def lint(self, plans: Sequence[str], *, fix: bool, diff: bool, show_fixes: bool, strict: bool) -> ExitCode:
-        from plans import lint as linter
-        from plans.lint.output import changed_lines
+        from stateplan.plans import lint as linter
+        from stateplan.plans.lint.output import changed_lines
 
         documents = [read_plan(plan) for plan in plans]
         fixes: list[tuple[str, Applied]] = []
@@ -201,13 +199,13 @@ class _Job:
         return ExitCode.FINDINGS if self._fails(strict) else ExitCode.OK
 
     def _fails(self, strict: bool) -> bool:
-        from plans.lint import Severity
+        from stateplan.plans.lint import Severity
 
         found = [f for report in self.reports for f in report.findings]
         return any(strict or f.severity is Severity.WARNING for f in found)
 
     def _show(self, fixes: Sequence[tuple[str, Applied]], show_fixes: bool) -> None:
-        from plans.lint.output import summary, to_github, to_json, to_sarif, to_text
+        from stateplan.plans.lint.output import summary, to_github, to_json, to_sarif, to_text
 
         if self.output is LintFormat.JSON:
             self.console.show("", to_json(self.reports, fixes))
@@ -215,7 +213,7 @@ class _Job:
         if self.output is LintFormat.SARIF:
             import json
 
-            from cli.options import installed_version
+            from stateplan.cli.options import installed_version
 
             self.console.show(json.dumps(to_sarif(self.reports, installed_version()), indent=2, ensure_ascii=False), {})
         elif self.output is LintFormat.GITHUB:
@@ -225,7 +223,7 @@ class _Job:
         self.console.note(summary(self.reports, len(fixes)))
 
     def suppress(self, plans: Sequence[str], code: str, selector: str | None, reason: str) -> ExitCode:
-        from plans import lint as linter
+        from stateplan.plans import lint as linter
 
         linter.check_code(code)
         done: list[tuple[str, PlanDocument, list[int]]] = []

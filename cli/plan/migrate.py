@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from cli.console import Console
-from cli.files import read_plan, write_plan
-from cli.options import DebugOption, Format, FormatOption, PlanArgument, QuietOption, run
+from stateplan.cli.console import Console
+from stateplan.cli.files import read_plan, write_plan
+from stateplan.cli.options import DebugOption, Format, FormatOption, PlanArgument, QuietOption, run
 
 __all__ = ["migrate"]
 
@@ -30,8 +30,8 @@ def migrate(
         raise typer.BadParameter("where to? -o PLAN writes the migrated plan, --dry-run only says what would change")
 
     def work(console: Console) -> None:
-        from plans import storage
-        from plans.migrate import migrate, to_json, to_text
+        from stateplan.plans import storage
+        from stateplan.plans.migrate import migrate, to_json, to_text
 
         migration = migrate(read_plan(plan), to)
         if target is not None and not dry_run:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.console import Console
-from cli.files import read_plan, write_plan
-from cli.options import DebugOption, Format, InitOption, QuietOption, SettingsOption, run, settings
+from stateplan.cli.console import Console
+from stateplan.cli.files import read_plan, write_plan
+from stateplan.cli.options import DebugOption, Format, InitOption, QuietOption, SettingsOption, run, settings
 
 if TYPE_CHECKING:
-    from plans.document import PlanDocument
-    from plans.rebase import Rebase
+    from stateplan.plans.document import PlanDocument
+    from stateplan.plans.rebase import Rebase
 
 __all__ = ["rebase"]
 
@@ -71,7 +71,7 @@ def rebase(
         raise typer.BadParameter("where to? -o PLAN writes the new plan, --dry-run only says what would be done")
 
     def work(console: Console) -> None:
-        from plans.rebase import rebase
+        from stateplan.plans.rebase import rebase
 
         new = read_plan(theirs) if theirs is not None else _compiled(console, settings(pairs), init, sql or "")
         old = read_plan(base) if base is not None else None
@@ -89,13 +89,13 @@ def rebase(
 
 
 def _compiled(console: Console, options: dict[str, str], init: str | None, sql: str) -> PlanDocument:
-    from cli.session import Session
+    from stateplan.cli.session import Session
 
     return Session(console, options, init).compiled(sql)
 
 
 def _report(console: Console, done: Rebase, output: ReportFormat) -> None:
-    from plans.rebase.report import to_json, to_markdown, to_text
+    from stateplan.plans.rebase.report import to_json, to_markdown, to_text
 
     console.show((to_markdown if output is ReportFormat.MARKDOWN else to_text)(done), to_json(done))
     lost = len(done.having("lost"))
@@ -104,7 +104,7 @@ def _report(console: Console, done: Rebase, output: ReportFormat) -> None:
 
 
 def _lost(done: Rebase) -> Exception:
-    from execnodes.errors import PlanError
+    from stateplan.execnodes.errors import PlanError
 
     lost = done.having("lost")
     return PlanError(
@@ -116,7 +116,7 @@ def _lost(done: Rebase) -> Exception:
 
 
 def _undecided(done: Rebase) -> Exception:
-    from execnodes.errors import PlanError
+    from stateplan.execnodes.errors import PlanError
 
     count = len(done.conflicts)
     return PlanError(

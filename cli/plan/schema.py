@@ -6,10 +6,8 @@ from typing import Annotated
 
 import typer
 
-from cli.console import Console
-from cli.options import DebugOption, Format, run
-
-__all__ = ["schema"]
+from stateplan.cli.console import Console
+from stateplan.cli.options import DebugOption, Format, run
 
 
 def schema(
@@ -23,8 +21,8 @@ def schema(
     def work(console: Console) -> None:
         import json
 
-        from plans.render.output import write_beside
-        from plans.schema import plan_schema
+        from stateplan.plans.render.output import write_beside
+        from stateplan.plans.schema import plan_schema
 
         text = json.dumps(plan_schema(), indent=2, ensure_ascii=False) + "\n"
         if target is None:

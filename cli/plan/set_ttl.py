@@ -6,12 +6,10 @@ from typing import Annotated
 
 import typer
 
-from cli.console import Console
-from cli.exit_codes import ExitCode
-from cli.files import STREAM, read_plan, write_plan
-from cli.options import DebugOption, Format, FormatOption, QuietOption, SettingsOption, run, settings
-
-__all__ = ["set_ttl"]
+from stateplan.cli.console import Console
+from stateplan.cli.exit_codes import ExitCode
+from stateplan.cli.files import STREAM, read_plan, write_plan
+from stateplan.cli.options import DebugOption, Format, FormatOption, QuietOption, SettingsOption, run, settings
 
 
 def set_ttl(
@@ -42,8 +40,8 @@ def set_ttl(
         raise typer.BadParameter("--overwrite needs --output FILE")
 
     def work(console: Console) -> ExitCode:
-        from plans.edit import plan_edit, to_json, to_text, write_edited
-        from plans.selector_text import parse_assignment
+        from stateplan.plans.edit import plan_edit, to_json, to_text, write_edited
+        from stateplan.plans.selector_text import parse_assignment
 
         parsed = [parse_assignment(text) for text in assignments]
         document = read_plan(plan)

@@ -6,11 +6,9 @@ from typing import Annotated
 
 import typer
 
-from cli.console import Console
-from cli.files import read_plan
-from cli.options import DebugOption, Format, FormatOption, PlanArgument, SettingsOption, run, settings
-
-__all__ = ["show"]
+from stateplan.cli.console import Console
+from stateplan.cli.files import read_plan
+from stateplan.cli.options import DebugOption, Format, FormatOption, PlanArgument, SettingsOption, run, settings
 
 
 def show(
@@ -33,8 +31,8 @@ def show(
     """List the operators of a plan with their states, the time each state lives, and who says so."""
 
     def work(console: Console) -> None:
-        from plans.show import narrowed, to_json, to_text
-        from plans.show import show as view_of
+        from stateplan.plans.show import narrowed, to_json, to_text
+        from stateplan.plans.show import show as view_of
 
         whole = view_of(read_plan(plan), settings(pairs))
         view = narrowed(whole, stateful, match)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import typer
 
-from cli.options import EXIT_CODES
-from cli.state.read import read
-from cli.state.set_ttl import set_ttl
-from cli.state.show import show
+from stateplan.cli.options import EXIT_CODES
+from stateplan.cli.state.read import read
+from stateplan.cli.state.set_ttl import set_ttl
+from stateplan.cli.state.show import show
 
 __all__ = ["state_app"]
 

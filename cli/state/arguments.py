@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["AtOption", "BatchOption", "CheckpointArgument", "instant"]
-
 CheckpointArgument = Annotated[
     str, typer.Argument(metavar="CHECKPOINT", help="The directory that 'execution.checkpointing.dir' of the job names.")
 ]

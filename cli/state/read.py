@@ -8,11 +8,9 @@ from typing import Annotated
 
 import typer
 
-from cli.console import Console
-from cli.options import DebugOption, Format, QuietOption, SettingsOption, run, settings
-from cli.state.arguments import AtOption, BatchOption, CheckpointArgument, instant
-
-__all__ = ["read"]
+from stateplan.cli.console import Console
+from stateplan.cli.options import DebugOption, Format, QuietOption, SettingsOption, run, settings
+from stateplan.cli.state.arguments import AtOption, BatchOption, CheckpointArgument, instant
 
 _TEXT_ROWS = 100
 """So many rows a table has where nobody says how many."""
@@ -79,9 +77,9 @@ def read(
     most = limit if limit is not None else _TEXT_ROWS if kind is RowFormat.TEXT and target is None else 0
 
     def work(console: Console) -> None:
-        from planner.state import CheckpointReader
-        from planner.state.keys import parse_keys
-        from planner.state.output import Limited, check_target, json_lines, table_text, written
+        from stateplan.plans.state import CheckpointReader
+        from stateplan.plans.state.keys import parse_keys
+        from stateplan.plans.state.output import Limited, check_target, json_lines, table_text, written
 
         if target is not None:
             check_target(target, overwrite=overwrite)

@@ -7,11 +7,9 @@ from typing import Annotated
 
 import typer
 
-from cli.console import Console
-from cli.exit_codes import ExitCode
-from cli.options import DebugOption, Format, FormatOption, QuietOption, run
-
-__all__ = ["set_ttl"]
+from stateplan.cli.console import Console
+from stateplan.cli.exit_codes import ExitCode
+from stateplan.cli.options import DebugOption, Format, FormatOption, QuietOption, run
 
 
 def set_ttl(
@@ -39,8 +37,8 @@ def set_ttl(
         raise typer.BadParameter("--dry-run asks for nothing that --wait could wait for")
 
     def work(console: Console) -> ExitCode:
-        from plans.live import ask, wait_for
-        from plans.selector_text import parse_assignment
+        from stateplan.plans.live import ask, wait_for
+        from stateplan.plans.selector_text import parse_assignment
 
         parsed = [parse_assignment(text) for text in assignments]
         edit = ask(Path(checkpoint.removeprefix("file://")), parsed, write=not dry_run)

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.console import Console
-from cli.files import STREAM
-from cli.options import DebugOption, Format, FormatOption, QuietOption, SettingsOption, run, settings
-from cli.state.arguments import AtOption, BatchOption, CheckpointArgument, instant
+from stateplan.cli.console import Console
+from stateplan.cli.files import STREAM
+from stateplan.cli.options import DebugOption, Format, FormatOption, QuietOption, SettingsOption, run, settings
+from stateplan.cli.state.arguments import AtOption, BatchOption, CheckpointArgument, instant
 
 if TYPE_CHECKING:
-    from planner.state import CheckpointReader
-
-__all__ = ["show"]
+    from stateplan.plans.state import CheckpointReader
 
 
 def show(
@@ -56,9 +54,9 @@ def show(
         raise typer.BadParameter("--plot goes with selectors only")
 
     def work(console: Console) -> None:
-        from planner.state import CheckpointReader
-        from planner.state.show import to_json, to_text
-        from plans.selector_text import parse_assignment
+        from stateplan.plans.selector_text import parse_assignment
+        from stateplan.plans.state import CheckpointReader
+        from stateplan.plans.state.show import to_json, to_text
 
         guesses = [parse_assignment(text) for text in what_if or []]
         reader = CheckpointReader.read(checkpoint, settings(pairs), batch=batch, at=moment)
@@ -75,8 +73,8 @@ def show(
 
 def draw(console: Console, reader: CheckpointReader, target: str, selectors: Sequence[str]) -> None:
     """Draws the sizes of states over time."""
-    from planner.state.plot import to_svg
-    from plans.render.output import write_beside
+    from stateplan.plans.render.output import write_beside
+    from stateplan.plans.state.plot import to_svg
 
     found = reader.history(*selectors)
     text = to_svg(found, f"State of {reader.snapshot.folder.name}")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from execnodes.connectors.options import Connector, Role
-
-__all__ = ["CONNECTOR"]
+from stateplan.execnodes.connectors.options import Connector, Role
 
 CONNECTOR = Connector(
     "blackhole",

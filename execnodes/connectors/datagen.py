@@ -18,14 +18,12 @@ from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
-from execnodes.connectors.options import Connector, Option, OptionType, Role, parse_value
-from execnodes.errors import CatalogError, OptionError, Place, nearest
-from execnodes.types import INT, LogicalType
+from stateplan.execnodes.connectors.options import Connector, Option, OptionType, Role, parse_value
+from stateplan.execnodes.errors import CatalogError, OptionError, Place, nearest
+from stateplan.execnodes.types import INT, LogicalType
 
 if TYPE_CHECKING:
     import polars as pl
-
-__all__ = ["CONNECTOR", "ColumnPlan", "DatagenGenerator", "bounded", "column_plans"]
 
 CONNECTOR = Connector(
     "datagen",
@@ -364,7 +362,7 @@ class DatagenGenerator:
 
     def rows(self, start: int, end: int) -> pl.DataFrame:
         """Rows ``start`` to ``end`` (exclusive), ``c0..cn``; fewer when the table ends before."""
-        from execnodes.connectors.datagen_values import make_frame
+        from stateplan.execnodes.connectors.datagen_values import make_frame
 
         if self.bounded is not None:
             end = min(end, self.bounded)

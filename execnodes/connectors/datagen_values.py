@@ -10,12 +10,10 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from execnodes.changelog import column
-from execnodes.connectors.datagen import ColumnPlan
-from execnodes.connectors.formats.values import build_series, fit_decimal
-from execnodes.types import LogicalType
-
-__all__ = ["make_frame"]
+from stateplan.execnodes.changelog import column
+from stateplan.execnodes.connectors.datagen import ColumnPlan
+from stateplan.execnodes.connectors.formats.values import build_series, fit_decimal
+from stateplan.execnodes.types import LogicalType
 
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 _PER_MILLI = {"ms": 1, "us": 1000, "ns": 1_000_000}

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, BinaryIO, cast
 
-from execnodes.errors import DataError, Place
-
-__all__ = ["CHUNK_BYTES", "COMPRESSIONS", "filesystem_of", "line_chunks", "local_path", "open_input"]
+from stateplan.execnodes.errors import DataError, Place
 
 CHUNK_BYTES = 32 << 20
 """How many bytes of lines are decoded at once, so that memory stays bounded for files of any size."""

@@ -22,22 +22,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from execnodes.connectors.files import filesystem_of, local_path
-from execnodes.connectors.options import Connector, Option, OptionType, Role
-from execnodes.errors import DataError, Place, RunError, nearest
-
-__all__ = [
-    "CONNECTOR",
-    "FileEntry",
-    "clean",
-    "commit",
-    "file_entries",
-    "is_hidden",
-    "list_files",
-    "natural_key",
-    "part_name",
-    "stage",
-]
+from stateplan.execnodes.connectors.files import filesystem_of, local_path
+from stateplan.execnodes.connectors.options import Connector, Option, OptionType, Role
+from stateplan.execnodes.errors import DataError, Place, RunError, nearest
 
 _ONE_COMMIT = "files are committed once per micro-batch"
 _NO_COMMIT = "partitions are not announced: the files of a micro-batch appear all at once when it ends"

@@ -12,27 +12,10 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from execnodes.types import LogicalType
+from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
     import polars as pl
-
-__all__ = [
-    "column_text",
-    "date_text",
-    "decimal_text",
-    "double_text",
-    "duration_text",
-    "float_text",
-    "floats_text",
-    "hash_map_order",
-    "in_four_digit_years",
-    "patched",
-    "period_text",
-    "time_text",
-    "timestamp_text",
-    "value_text",
-]
 
 _NANOS_PER = {"ms": 10**6, "us": 10**3, "ns": 1}
 _DAY = 86400 * 10**9
@@ -315,7 +298,7 @@ def column_text(series: pl.Series, declared: LogicalType) -> pl.Series:
     """The texts of a column, NULL staying NULL; as :func:`value_text`, by vectors where the text is simple."""
     import polars as pl
 
-    from execnodes.connectors.formats.values import raw_dtype
+    from stateplan.execnodes.connectors.formats.values import raw_dtype
 
     root = declared.root
     if declared.is_string:

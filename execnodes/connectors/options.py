@@ -11,20 +11,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from execnodes.changelog import ChangelogMode
-from execnodes.errors import OptionError, Place, StateplanError, nearest
-
-__all__ = [
-    "NO_VALUE_TYPES",
-    "Connector",
-    "Format",
-    "Option",
-    "OptionType",
-    "OptionValues",
-    "Role",
-    "parse_memory_size",
-    "parse_value",
-]
+from stateplan.execnodes.changelog import ChangelogMode
+from stateplan.execnodes.errors import OptionError, Place, StateplanError, nearest
 
 
 class OptionType(Enum):
@@ -153,7 +141,7 @@ def _float(text: str) -> float:
 
 
 def _duration(text: str) -> int:
-    from execnodes.ttl import parse_ttl
+    from stateplan.execnodes.ttl import parse_ttl
 
     try:
         return parse_ttl(text)

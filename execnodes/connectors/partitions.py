@@ -13,17 +13,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import unquote
 
-from execnodes.changelog import KIND, columns
-from execnodes.connectors.files import filesystem_of, local_path
-from execnodes.errors import DataError, Place, StateplanError
-from execnodes.types import STRING, LogicalType
+from stateplan.execnodes.changelog import KIND, columns
+from stateplan.execnodes.connectors.files import filesystem_of, local_path
+from stateplan.execnodes.errors import DataError, Place, StateplanError
+from stateplan.execnodes.types import STRING, LogicalType
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from execnodes.connectors.formats.base import Decoder
-
-__all__ = ["Partition", "PartitionedDecoder", "Partitioner", "folder_of", "list_partitions", "partition_of"]
+    from stateplan.execnodes.connectors.formats.base import Decoder
 
 Partition: TypeAlias = Mapping[str, str | None]
 """Partition column to its value as text; None for NULL."""
@@ -175,8 +173,8 @@ class Partitioner:
         """The folder of each partition of ``frame`` and its rows, of the columns that files hold as ``c0, c1, ...``."""
         import polars as pl
 
-        from execnodes.rex import Call, InputRef
-        from execnodes.runtime.calc import CalcTransform
+        from stateplan.execnodes.rex import Call, InputRef
+        from stateplan.execnodes.runtime.transforms.calc import CalcTransform
 
         positions = {name: i for i, (name, _) in enumerate(self.fields)}
         refs = [InputRef(self.fields[positions[k]][1], positions[k]) for k in self.keys]
@@ -197,8 +195,8 @@ class Partitioner:
 def _value(text: str | None, declared: LogicalType, path: str) -> Any:
     if text is None or declared.is_string:
         return text
-    from execnodes.rex import Call, Literal
-    from execnodes.runtime.calc import evaluate
+    from stateplan.execnodes.rex import Call, Literal
+    from stateplan.execnodes.runtime.transforms.calc import evaluate
 
     try:
         return evaluate(Call(declared, (Literal(STRING.not_null(), text),), internal_name="$CAST$1", syntax="SPECIAL"))

@@ -11,14 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from execnodes.changelog import KIND, RowKind, column
-from execnodes.connectors.options import Connector, Option, OptionType, Role
-from execnodes.types import LogicalType
+from stateplan.execnodes.changelog import KIND, RowKind, column
+from stateplan.execnodes.connectors.options import Connector, Option, OptionType, Role
+from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
     import polars as pl
-
-__all__ = ["CONNECTOR", "format_rows"]
 
 CONNECTOR = Connector(
     "print",
@@ -60,7 +58,7 @@ def format_rows(df: pl.DataFrame, types: Sequence[LogicalType], identifier: str 
     """
     import polars as pl
 
-    from execnodes.connectors.java_text import column_text
+    from stateplan.execnodes.connectors.java_text import column_text
 
     prefix = f"{identifier}> " if identifier else ""
     cells = [

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from execnodes.changelog import INSERT_ONLY, MODES, RETRACT, ChangelogMode, RowKind
-from execnodes.connectors import blackhole, datagen, filesystem, print, replay  # noqa: A004 - Flink's names
-from execnodes.connectors.formats import (
+from stateplan.execnodes.changelog import INSERT_ONLY, MODES, RETRACT, ChangelogMode, RowKind
+from stateplan.execnodes.connectors import blackhole, datagen, filesystem, print, replay  # noqa: A004 - Flink's names
+from stateplan.execnodes.connectors.formats import (
     canal_json,
     csv,
     debezium_json,
@@ -21,36 +21,14 @@ from execnodes.connectors.formats import (
     op_json,
     parquet,
 )
-from execnodes.connectors.formats.base import check_types
-from execnodes.connectors.options import Connector, Format, Option, Role, parse_value
-from execnodes.errors import CatalogError, OptionError, Place, nearest
-from execnodes.types import LogicalType, parse_type
+from stateplan.execnodes.connectors.formats.base import check_types
+from stateplan.execnodes.connectors.options import Connector, Format, Option, Role, parse_value
+from stateplan.execnodes.errors import CatalogError, OptionError, Place, nearest
+from stateplan.execnodes.types import LogicalType, parse_type
 
 if TYPE_CHECKING:
-    from execnodes.connectors.formats.base import Decoder, Encoder
-    from execnodes.connectors.partitions import Partition
-
-__all__ = [
-    "CONNECTORS",
-    "FORMATS",
-    "find_connector",
-    "find_format",
-    "is_bounded",
-    "make_decoder",
-    "make_encoder",
-    "metadata_columns",
-    "option_value",
-    "partitions_of",
-    "sink_abilities",
-    "sink_changelog_mode",
-    "sink_takes_key_deletes",
-    "source_abilities",
-    "source_changelog_mode",
-    "source_gives_key_deletes",
-    "supports_projection",
-    "validate_table",
-    "writable_metadata",
-]
+    from stateplan.execnodes.connectors.formats.base import Decoder, Encoder
+    from stateplan.execnodes.connectors.partitions import Partition
 
 _FORMAT_MODULES: dict[str, ModuleType] = {
     m.FORMAT.name: m for m in (json, csv, parquet, debezium_json, canal_json, maxwell_json, ogg_json, op_json)
@@ -382,7 +360,7 @@ def make_decoder(
     if not partition_keys:
         plain: Decoder = make(options, fields, projection, metadata)
         return plain
-    from execnodes.connectors.partitions import PartitionedDecoder
+    from stateplan.execnodes.connectors.partitions import PartitionedDecoder
 
     types = dict(fields)
     in_files = [i for i, (name, _) in enumerate(fields) if name not in partition_keys]
@@ -404,7 +382,7 @@ def partitions_of(options: Mapping[str, str], partition_keys: Sequence[str]) -> 
     listed."""
     if "PartitionPushDown" not in source_abilities(options) or not partition_keys:
         return None
-    from execnodes.connectors.partitions import list_partitions
+    from stateplan.execnodes.connectors.partitions import list_partitions
 
     return list_partitions(options["path"], partition_keys, str(option_value(options, "partition.default-name")))
 

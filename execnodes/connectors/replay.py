@@ -12,13 +12,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from execnodes.connectors.options import Connector, Option, OptionType, Role
-from execnodes.types import LogicalType
+from stateplan.execnodes.connectors.options import Connector, Option, OptionType, Role
+from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
     import polars as pl
-
-__all__ = ["CONNECTOR", "ReplayTable"]
 
 CONNECTOR = Connector(
     "replay",
@@ -55,7 +53,7 @@ class ReplayTable:
             DataError: DATA151 for an ``"@at"`` that is missing or not a whole number; DATA1xx for whatever else
                 cannot be read; each names file and line.
         """
-        from execnodes.connectors.replay_index import index_of
+        from stateplan.execnodes.connectors.replay_index import index_of
 
         return index_of(self).instants()
 
@@ -65,6 +63,6 @@ class ReplayTable:
         Raises:
             DataError: as :meth:`instants`.
         """
-        from execnodes.connectors.replay_index import index_of
+        from stateplan.execnodes.connectors.replay_index import index_of
 
         return index_of(self).rows(at)

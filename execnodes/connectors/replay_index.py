@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from execnodes.changelog import KIND, column, columns
-from execnodes.connectors.filesystem import FileEntry, file_entries
-from execnodes.connectors.formats import (
+from stateplan.execnodes.changelog import KIND, column, columns
+from stateplan.execnodes.connectors.filesystem import FileEntry, file_entries
+from stateplan.execnodes.connectors.formats import (
     canal_decode,
     debezium_decode,
     json_decode,
@@ -19,14 +19,12 @@ from execnodes.connectors.formats import (
     ogg_decode,
     op_decode,
 )
-from execnodes.connectors.formats.base import frame_schema
-from execnodes.connectors.formats.changes import wanted
-from execnodes.connectors.formats.json_rows import BadEvent, Number
-from execnodes.connectors.registry import find_format
-from execnodes.connectors.replay import ReplayTable
-from execnodes.types import BIGINT
-
-__all__ = ["ReplayIndex", "index_of"]
+from stateplan.execnodes.connectors.formats.base import frame_schema
+from stateplan.execnodes.connectors.formats.changes import wanted
+from stateplan.execnodes.connectors.formats.json_rows import BadEvent, Number
+from stateplan.execnodes.connectors.registry import find_format
+from stateplan.execnodes.connectors.replay import ReplayTable
+from stateplan.execnodes.types import BIGINT
 
 _AT = "@at"
 _KEPT_TABLES = 64

@@ -39,7 +39,7 @@ Looking up
 
 from __future__ import annotations
 
-from execnodes.functions import (  # noqa: F401  the rows of the table
+from stateplan.execnodes.functions import (  # noqa: F401  the rows of the table
     arithmetic,
     collection,
     comparison,
@@ -50,12 +50,18 @@ from execnodes.functions import (  # noqa: F401  the rows of the table
     text,
     unsupported,
 )
-from execnodes.functions.aggregates import AggregateFunction, aggregate_names, aggregates, find_aggregate, is_aggregate
-from execnodes.functions.arithmetic import datetime_difference
-from execnodes.functions.builder import coerce_operands, make_call, make_in
-from execnodes.functions.casting import cast_rex
-from execnodes.functions.json import json_value
-from execnodes.functions.literals import (
+from stateplan.execnodes.functions.aggregates import (
+    AggregateFunction,
+    aggregate_names,
+    aggregates,
+    find_aggregate,
+    is_aggregate,
+)
+from stateplan.execnodes.functions.arithmetic import datetime_difference
+from stateplan.execnodes.functions.builder import coerce_operands, make_call, make_in
+from stateplan.execnodes.functions.casting import cast_rex
+from stateplan.execnodes.functions.json import json_value
+from stateplan.execnodes.functions.literals import (
     binary_literal,
     boolean_literal,
     date_literal,
@@ -70,8 +76,8 @@ from execnodes.functions.literals import (
     trim_flag,
     unit_literal,
 )
-from execnodes.functions.table import ScalarFunction, find_scalar, functions, names
-from execnodes.functions.typerules import castable, common_type, is_implicit, least_restrictive
+from stateplan.execnodes.functions.table import ScalarFunction, find_scalar, functions, names
+from stateplan.execnodes.functions.typerules import castable, common_type, is_implicit, least_restrictive
 
 __all__ = [
     "AggregateFunction",

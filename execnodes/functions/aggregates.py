@@ -9,20 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from execnodes.errors import Place, SqlError
-from execnodes.functions.typerules import decimal, decimal_divide, family
-from execnodes.types import BIGINT, DOUBLE, LogicalType
-
-__all__ = [
-    "MERGEABLE",
-    "VARIANCES",
-    "WELFORD",
-    "AggregateFunction",
-    "aggregate_names",
-    "aggregates",
-    "find_aggregate",
-    "is_aggregate",
-]
+from stateplan.execnodes.errors import Place, SqlError
+from stateplan.execnodes.functions.typerules import decimal, decimal_divide, family
+from stateplan.execnodes.types import BIGINT, DOUBLE, LogicalType
 
 AggregateRule = Callable[[Sequence[LogicalType]], LogicalType]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from execnodes.errors import Place, SqlError
-from execnodes.functions.table import ScalarFunction, argument, register
-from execnodes.functions.typerules import (
+from stateplan.execnodes.errors import Place, SqlError
+from stateplan.execnodes.functions.table import ScalarFunction, argument, register
+from stateplan.execnodes.functions.typerules import (
     decimal_divide,
     decimal_modulo,
     decimal_plus,
@@ -14,11 +14,8 @@ from execnodes.functions.typerules import (
     family,
     least_restrictive,
 )
-from execnodes.rex import Call, Rex
-from execnodes.types import LogicalType
-
-__all__ = ["datetime_difference"]
-
+from stateplan.execnodes.rex import Call, Rex
+from stateplan.execnodes.types import LogicalType
 
 DecimalRule = Callable[[LogicalType, LogicalType], LogicalType]
 

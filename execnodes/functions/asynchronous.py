@@ -12,12 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from execnodes.errors import RunError, StateplanError
-from execnodes.functions.user import AsyncLimits, UserFunction
-from execnodes.rex import Call, Rex
-from execnodes.ttl import format_ttl, parse_ttl
-
-__all__ = ["ASYNC_OPTIONS", "awaited", "limits_of", "with_limits"]
+from stateplan.execnodes.errors import RunError, StateplanError
+from stateplan.execnodes.functions.user import AsyncLimits, UserFunction
+from stateplan.execnodes.rex import Call, Rex
+from stateplan.execnodes.ttl import format_ttl, parse_ttl
 
 _PREFIX = "table.exec.async-scalar."
 

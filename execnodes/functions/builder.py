@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from execnodes.errors import Place, SqlError
-from execnodes.functions.coercion import equal_operands
-from execnodes.functions.table import ScalarFunction, find_scalar, names, unknown_function
-from execnodes.rex import Call, Literal, Rex
-from execnodes.types import BOOLEAN
-
-__all__ = ["call_of", "coerce_operands", "make_call", "make_in"]
+from stateplan.execnodes.errors import Place, SqlError
+from stateplan.execnodes.functions.coercion import equal_operands
+from stateplan.execnodes.functions.table import ScalarFunction, find_scalar, names, unknown_function
+from stateplan.execnodes.rex import Call, Literal, Rex
+from stateplan.execnodes.types import BOOLEAN
 
 
 def _require(name: str, place: Place | None) -> ScalarFunction:
@@ -67,7 +65,7 @@ def make_in(value: Rex, items: Sequence[Rex], place: Place | None = None, *, neg
     Raises:
         SqlError: SQL203, where an item's type does not mix with the value's; SQL204 from the cast.
     """
-    from execnodes.functions.casting import cast_rex
+    from stateplan.execnodes.functions.casting import cast_rex
 
     operator = "<>" if negated else "="
     terms: list[Rex] = []

@@ -6,13 +6,11 @@ import re
 from collections.abc import Callable
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
 
-from execnodes.errors import Place, SqlError
-from execnodes.functions.literals import date_literal, null_literal, time_literal, timestamp_literal
-from execnodes.functions.typerules import castable, same_type
-from execnodes.rex import Call, Literal, Rex
-from execnodes.types import BOOLEAN, LogicalType
-
-__all__ = ["cast_rex", "fold_cast", "raw_cast"]
+from stateplan.execnodes.errors import Place, SqlError
+from stateplan.execnodes.functions.literals import date_literal, null_literal, time_literal, timestamp_literal
+from stateplan.execnodes.functions.typerules import castable, same_type
+from stateplan.execnodes.rex import Call, Literal, Rex
+from stateplan.execnodes.types import BOOLEAN, LogicalType
 
 _INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INTEGER": 32, "BIGINT": 64}
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from execnodes.functions.casting import cast_rex
-from execnodes.functions.typerules import castable, common_type, family, least_restrictive
-from execnodes.rex import Literal, Rex
-from execnodes.types import BIGINT, LogicalType
-
-__all__ = ["case_operands", "equal_operands", "ordered_operands", "to_common", "to_least_restrictive"]
+from stateplan.execnodes.functions.casting import cast_rex
+from stateplan.execnodes.functions.typerules import castable, common_type, family, least_restrictive
+from stateplan.execnodes.rex import Literal, Rex
+from stateplan.execnodes.types import BIGINT, LogicalType
 
 
 def _cast_all(operands: Sequence[Rex], target: LogicalType) -> list[Rex]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from execnodes.errors import SqlError
-from execnodes.functions.casting import cast_rex
-from execnodes.functions.coercion import to_least_restrictive
-from execnodes.functions.literals import null_literal
-from execnodes.functions.table import ScalarFunction, TypeRule, argument, fixed, register
-from execnodes.functions.typerules import common_type, least_restrictive, same_type
-from execnodes.rex import Literal, Rex
-from execnodes.types import BOOLEAN, INT, STRING, LogicalType, RowField
+from stateplan.execnodes.errors import SqlError
+from stateplan.execnodes.functions.casting import cast_rex
+from stateplan.execnodes.functions.coercion import to_least_restrictive
+from stateplan.execnodes.functions.literals import null_literal
+from stateplan.execnodes.functions.table import ScalarFunction, TypeRule, argument, fixed, register
+from stateplan.execnodes.functions.typerules import common_type, least_restrictive, same_type
+from stateplan.execnodes.rex import Literal, Rex
+from stateplan.execnodes.types import BOOLEAN, INT, STRING, LogicalType, RowField
 
 __all__: list[str] = []
 

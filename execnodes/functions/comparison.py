@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from execnodes.errors import Place, SqlError
-from execnodes.functions.coercion import equal_operands, ordered_operands
-from execnodes.functions.table import Rewrite, ScalarFunction, fixed, register
-from execnodes.rex import Call, Literal, Rex
-from execnodes.types import BOOLEAN
+from stateplan.execnodes.errors import Place, SqlError
+from stateplan.execnodes.functions.coercion import equal_operands, ordered_operands
+from stateplan.execnodes.functions.table import Rewrite, ScalarFunction, fixed, register
+from stateplan.execnodes.rex import Call, Literal, Rex
+from stateplan.execnodes.types import BOOLEAN
 
 __all__: list[str] = []
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from execnodes.errors import Place, SqlError
-from execnodes.functions.casting import cast_rex
-from execnodes.functions.coercion import case_operands, equal_operands, to_common
-from execnodes.functions.literals import null_literal
-from execnodes.functions.table import ScalarFunction, argument, register
-from execnodes.functions.typerules import common_type, family, least_restrictive
-from execnodes.rex import Call, Literal, Rex
-from execnodes.types import BOOLEAN, LogicalType
+from stateplan.execnodes.errors import Place, SqlError
+from stateplan.execnodes.functions.casting import cast_rex
+from stateplan.execnodes.functions.coercion import case_operands, equal_operands, to_common
+from stateplan.execnodes.functions.literals import null_literal
+from stateplan.execnodes.functions.table import ScalarFunction, argument, register
+from stateplan.execnodes.functions.typerules import common_type, family, least_restrictive
+from stateplan.execnodes.rex import Call, Literal, Rex
+from stateplan.execnodes.types import BOOLEAN, LogicalType
 
 __all__: list[str] = []
 

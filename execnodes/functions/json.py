@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from execnodes.errors import Place, SqlError
-from execnodes.functions.literals import symbol
-from execnodes.functions.table import Rewrite, ScalarFunction, fixed, forced_nullable, register
-from execnodes.rex import Call, Rex
-from execnodes.types import BOOLEAN, STRING, LogicalType
-
-__all__ = ["json_value"]
+from stateplan.execnodes.errors import Place, SqlError
+from stateplan.execnodes.functions.literals import symbol
+from stateplan.execnodes.functions.table import Rewrite, ScalarFunction, fixed, forced_nullable, register
+from stateplan.execnodes.rex import Call, Rex
+from stateplan.execnodes.types import BOOLEAN, STRING, LogicalType
 
 
 def json_value(operands: Sequence[Rex], returning: LogicalType | None = None) -> Rex:

@@ -8,27 +8,10 @@ import itertools
 import re
 from decimal import Decimal
 
-from execnodes.errors import Place, SqlError
-from execnodes.functions.typerules import SYMBOL, binary, char, decimal, time, timestamp
-from execnodes.rex import Literal
-from execnodes.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, NULL, LogicalType
-
-__all__ = [
-    "TIME_UNITS",
-    "binary_literal",
-    "boolean_literal",
-    "date_literal",
-    "interval_literal",
-    "interval_type",
-    "null_literal",
-    "number_literal",
-    "string_literal",
-    "symbol",
-    "time_literal",
-    "timestamp_literal",
-    "trim_flag",
-    "unit_literal",
-]
+from stateplan.execnodes.errors import Place, SqlError
+from stateplan.execnodes.functions.typerules import SYMBOL, binary, char, decimal, time, timestamp
+from stateplan.execnodes.rex import Literal
+from stateplan.execnodes.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, NULL, LogicalType
 
 TIME_UNITS = (
     "YEAR",
@@ -249,7 +232,7 @@ def unit_literal(unit: str, place: Place | None = None) -> Literal:
     """The unit of EXTRACT, FLOOR TO, CEIL TO, TIMESTAMPADD and TIMESTAMPDIFF. Raises SqlError SQL206."""
     name = unit.upper()
     if name not in TIME_UNITS:
-        from execnodes.errors import nearest
+        from stateplan.execnodes.errors import nearest
 
         raise SqlError(
             "SQL206",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from execnodes.errors import Place
-from execnodes.functions.table import ScalarFunction, argument, fixed, forced_nullable, register
-from execnodes.functions.typerules import decimal, decimal_round, varbinary
-from execnodes.rex import Call, Literal, Rex
-from execnodes.types import DOUBLE, STRING, LogicalType
+from stateplan.execnodes.errors import Place
+from stateplan.execnodes.functions.table import ScalarFunction, argument, fixed, forced_nullable, register
+from stateplan.execnodes.functions.typerules import decimal, decimal_round, varbinary
+from stateplan.execnodes.rex import Call, Literal, Rex
+from stateplan.execnodes.types import DOUBLE, STRING, LogicalType
 
 __all__: list[str] = []
 

@@ -2,7 +2,7 @@
 
 The rows are in the family modules (``arithmetic``, ``comparison``, ``conditional``, ``mathematical``, ``text``,
 ``temporal``, ``collection``, ``json``, ``unsupported``); how a function is evaluated is in
-``execnodes.functions.render``, under the function's plan name.
+``stateplan.execnodes.functions.render``, under the function's plan name.
 """
 
 from __future__ import annotations
@@ -10,25 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from execnodes.errors import Place, SqlError, nearest
-from execnodes.functions.typerules import family
-from execnodes.rex import InputRef, Literal, Rex
-from execnodes.types import LogicalType
-
-__all__ = [
-    "ScalarFunction",
-    "TypeRule",
-    "accepts",
-    "argument",
-    "by_plan_name",
-    "find_scalar",
-    "fixed",
-    "forced_nullable",
-    "functions",
-    "names",
-    "register",
-    "unknown_function",
-]
+from stateplan.execnodes.errors import Place, SqlError, nearest
+from stateplan.execnodes.functions.typerules import family
+from stateplan.execnodes.rex import InputRef, Literal, Rex
+from stateplan.execnodes.types import LogicalType
 
 TypeRule = Callable[[Sequence[Rex]], LogicalType]
 """From operands (their types and, where constant, their values) to the result type, nullability included."""

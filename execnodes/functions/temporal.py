@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from execnodes.errors import Place, SqlError
-from execnodes.functions.literals import interval_type, unit_literal
-from execnodes.functions.table import Rewrite, ScalarFunction, argument, fixed, forced_nullable, register
-from execnodes.functions.typerules import time, timestamp, timestamp_ltz
-from execnodes.rex import Call, Literal, Rex
-from execnodes.types import BIGINT, DATE, INT, STRING, LogicalType
+from stateplan.execnodes.errors import Place, SqlError
+from stateplan.execnodes.functions.literals import interval_type, unit_literal
+from stateplan.execnodes.functions.table import Rewrite, ScalarFunction, argument, fixed, forced_nullable, register
+from stateplan.execnodes.functions.typerules import time, timestamp, timestamp_ltz
+from stateplan.execnodes.rex import Call, Literal, Rex
+from stateplan.execnodes.types import BIGINT, DATE, INT, STRING, LogicalType
 
 __all__: list[str] = []
 

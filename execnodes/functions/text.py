@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from execnodes.functions.table import ScalarFunction, TypeRule, argument, fixed, forced_nullable, register
-from execnodes.functions.typerules import char, common_type, varbinary, varchar
-from execnodes.rex import Rex
-from execnodes.types import BIGINT, BOOLEAN, INT, MAX_LENGTH, STRING, LogicalType
+from stateplan.execnodes.functions.table import ScalarFunction, TypeRule, argument, fixed, forced_nullable, register
+from stateplan.execnodes.functions.typerules import char, common_type, varbinary, varchar
+from stateplan.execnodes.rex import Rex
+from stateplan.execnodes.types import BIGINT, BOOLEAN, INT, MAX_LENGTH, STRING, LogicalType
 
 __all__: list[str] = []
 

@@ -9,31 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from execnodes.types import DOUBLE, MAX_LENGTH, LogicalType, RowField, type_from_json
-
-__all__ = [
-    "SYMBOL",
-    "as_decimal",
-    "binary",
-    "castable",
-    "char",
-    "common_type",
-    "decimal",
-    "decimal_divide",
-    "decimal_modulo",
-    "decimal_plus",
-    "decimal_round",
-    "decimal_times",
-    "family",
-    "is_implicit",
-    "least_restrictive",
-    "same_type",
-    "time",
-    "timestamp",
-    "timestamp_ltz",
-    "varbinary",
-    "varchar",
-]
+from stateplan.execnodes.types import DOUBLE, MAX_LENGTH, LogicalType, RowField, type_from_json
 
 _MAX_PRECISION = 38
 _MIN_ADJUSTED_SCALE = 6

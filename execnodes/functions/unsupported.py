@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from execnodes.functions.table import ScalarFunction, fixed, register
-from execnodes.types import STRING
+from stateplan.execnodes.functions.table import ScalarFunction, fixed, register
+from stateplan.execnodes.types import STRING
 
 __all__: list[str] = []
 

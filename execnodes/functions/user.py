@@ -10,10 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
-from execnodes.errors import DataError, RunError, StateplanError
-from execnodes.types import LogicalType
-
-__all__ = ["AsyncLimits", "FunctionContext", "FunctionKind", "Row", "UserFunction"]
+from stateplan.execnodes.errors import DataError, RunError, StateplanError
+from stateplan.execnodes.types import LogicalType
 
 FunctionKind: TypeAlias = Literal["SCALAR", "TABLE", "AGGREGATE", "TABLE_AGGREGATE"]
 

@@ -13,11 +13,9 @@ from typing import Any
 
 import polars as pl
 
-from execnodes.functions.user import Row, UserFunction
-from execnodes.functions.vectors import plain_value
-from execnodes.types import LogicalType
-
-__all__ = ["column_of", "python_values", "row_cells"]
+from stateplan.execnodes.functions.user import Row, UserFunction
+from stateplan.execnodes.functions.vectors import plain_value
+from stateplan.execnodes.types import LogicalType
 
 _INTEGERS = {"TINYINT": 8, "SMALLINT": 16, "INTEGER": 32, "BIGINT": 64, "INTERVAL_YEAR_MONTH": 32}
 _PLAIN: dict[str, tuple[type, ...]] = {

@@ -7,10 +7,8 @@ from typing import Any
 
 import polars as pl
 
-from execnodes.functions.user import UserFunction
-from execnodes.types import LogicalType
-
-__all__ = ["plain_value", "vector_columns"]
+from stateplan.execnodes.functions.user import UserFunction
+from stateplan.execnodes.types import LogicalType
 
 
 def vector_columns(function: UserFunction, columns: Sequence[pl.Series]) -> list[Any]:

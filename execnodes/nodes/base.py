@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple,
 
 from pydantic import Field, PrivateAttr, model_validator
 
-from execnodes.changelog import ChangelogMode, joined
-from execnodes.errors import PlanError, nearest
-from execnodes.model import (
+from stateplan.execnodes.changelog import ChangelogMode, joined
+from stateplan.execnodes.errors import PlanError, nearest
+from stateplan.execnodes.model import (
     ALWAYS,
     NULL_IS_EMPTY,
     Index,
@@ -21,16 +21,14 @@ from execnodes.model import (
     custom_error,
     to_json,
 )
-from execnodes.rex import FieldAccess, InputRef, Rex
-from execnodes.specs import InputProperty, StateMetadata
-from execnodes.ttl import NEVER, TtlConfig, parse_ttl
-from execnodes.types import LogicalType
-from execnodes.validation import escape
+from stateplan.execnodes.rex import FieldAccess, InputRef, Rex
+from stateplan.execnodes.specs import InputProperty, StateMetadata
+from stateplan.execnodes.ttl import NEVER, TtlConfig, parse_ttl
+from stateplan.execnodes.types import LogicalType
+from stateplan.execnodes.validation import escape
 
 if TYPE_CHECKING:
-    from execnodes.runtime.operators import Stateful, Stateless
-
-__all__ = ["STATE_TTL", "CompiledTtl", "ExecNode", "FieldRef", "StateList", "StatefulNode", "field_types", "rex_refs"]
+    from stateplan.execnodes.runtime.operators import Stateful, Stateless
 
 STATE_TTL = "table.exec.state.ttl"
 """The option that gives the TTL of states a plan says nothing about."""

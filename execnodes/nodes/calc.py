@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from execnodes.model import ALWAYS, RexField
-from execnodes.nodes.base import ExecNode, FieldRef, rex_refs
-from execnodes.registry import exec_node
-from execnodes.rex import TRUE, InputRef
-from execnodes.support import joined_names, rex_text
-from execnodes.types import LogicalType
+from stateplan.execnodes.model import ALWAYS, RexField
+from stateplan.execnodes.nodes.base import ExecNode, FieldRef, rex_refs
+from stateplan.execnodes.registry import exec_node
+from stateplan.execnodes.rex import TRUE, InputRef
+from stateplan.execnodes.support import joined_names, rex_text
+from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from execnodes.runtime.operators import Stateless
-
-__all__ = ["Calc"]
+    from stateplan.execnodes.runtime.operators import Stateless
 
 
 @exec_node
@@ -44,9 +42,9 @@ class Calc(ExecNode):
         return tuple(rex.type for rex in self.projection)
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        from execnodes.runtime.calc import CalcTransform
-        from execnodes.runtime.operators import Stateless
-        from execnodes.zone import local_time_zone
+        from stateplan.execnodes.runtime.operators import Stateless
+        from stateplan.execnodes.runtime.transforms.calc import CalcTransform
+        from stateplan.execnodes.zone import local_time_zone
 
         projection = self.projection or (TRUE,)
         return Stateless((CalcTransform(projection, self.condition, local_time_zone(session)),))

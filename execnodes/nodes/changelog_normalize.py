@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from execnodes.changelog import ChangelogMode, updating
-from execnodes.model import Flag, Index, RexField
-from execnodes.nodes.base import FieldRef, StatefulNode, StateList, field_types, rex_refs
-from execnodes.registry import exec_node
-from execnodes.support import joined_names, names_text, rex_text
-from execnodes.types import LogicalType
+from stateplan.execnodes.changelog import ChangelogMode, updating
+from stateplan.execnodes.model import Flag, Index, RexField
+from stateplan.execnodes.nodes.base import FieldRef, StatefulNode, StateList, field_types, rex_refs
+from stateplan.execnodes.registry import exec_node
+from stateplan.execnodes.support import joined_names, names_text, rex_text
+from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from execnodes.runtime.operators import Stateful
-
-__all__ = ["ChangelogNormalize"]
+    from stateplan.execnodes.runtime.operators import Stateful
 
 
 @exec_node
@@ -66,9 +64,9 @@ class ChangelogNormalize(StatefulNode):
         return False
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from execnodes.runtime.kernels.changelog_normalize import ChangelogNormalizeKernel
-        from execnodes.runtime.operators import Stateful
-        from execnodes.zone import local_time_zone
+        from stateplan.execnodes.runtime.kernels.changelog_normalize import ChangelogNormalizeKernel
+        from stateplan.execnodes.runtime.operators import Stateful
+        from stateplan.execnodes.zone import local_time_zone
 
         kernel = ChangelogNormalizeKernel(
             inputs[0], self.unique_keys, self.generate_update_before, self.filter_condition, local_time_zone(session)

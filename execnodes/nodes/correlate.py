@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from execnodes.errors import PlanError
-from execnodes.model import ALWAYS, RexField
-from execnodes.nodes.base import ExecNode, FieldRef, field_types, rex_refs
-from execnodes.registry import exec_node
-from execnodes.rex import Call, Rex
-from execnodes.support import joined_names, rex_text
-from execnodes.types import LogicalType
+from stateplan.execnodes.errors import PlanError
+from stateplan.execnodes.model import ALWAYS, RexField
+from stateplan.execnodes.nodes.base import ExecNode, FieldRef, field_types, rex_refs
+from stateplan.execnodes.registry import exec_node
+from stateplan.execnodes.rex import Call, Rex
+from stateplan.execnodes.support import joined_names, rex_text
+from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from execnodes.runtime.operators import Stateless
-
-__all__ = ["Correlate", "PythonCorrelate"]
+    from stateplan.execnodes.runtime.operators import Stateless
 
 
 class _Correlate(ExecNode):
@@ -36,9 +34,14 @@ class _Correlate(ExecNode):
         return None
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        from execnodes.runtime.operators import Stateless
-        from execnodes.runtime.table_functions import REPLICATE_ROWS, UNNEST, CorrelateTransform, over_input
-        from execnodes.zone import local_time_zone
+        from stateplan.execnodes.runtime.operators import Stateless
+        from stateplan.execnodes.runtime.transforms.table_functions import (
+            REPLICATE_ROWS,
+            UNNEST,
+            CorrelateTransform,
+            over_input,
+        )
+        from stateplan.execnodes.zone import local_time_zone
 
         call = over_input(self.function_call, inputs[0])
         if not isinstance(call, Call) or not (call.is_user_defined or call.name in (*UNNEST, REPLICATE_ROWS)):

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from execnodes.changelog import INSERT_ONLY, ChangelogMode, updating
-from execnodes.errors import PlanError
-from execnodes.model import Flag, Index
-from execnodes.nodes.base import FieldRef, StatefulNode, StateList, field_types
-from execnodes.registry import exec_node
-from execnodes.support import joined_names, names_text
-from execnodes.types import LogicalType
+from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode, updating
+from stateplan.execnodes.errors import PlanError
+from stateplan.execnodes.model import Flag, Index
+from stateplan.execnodes.nodes.base import FieldRef, StatefulNode, StateList, field_types
+from stateplan.execnodes.registry import exec_node
+from stateplan.execnodes.support import joined_names, names_text
+from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from execnodes.runtime.kernel import Kernel
-    from execnodes.runtime.operators import Stateful
-
-__all__ = ["Deduplicate"]
+    from stateplan.execnodes.runtime.kernel import Kernel
+    from stateplan.execnodes.runtime.operators import Stateful
 
 
 @exec_node
@@ -59,8 +57,8 @@ class Deduplicate(StatefulNode):
         return INSERT_ONLY if first or self.output_insert_only else updating(self.generate_update_before)
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from execnodes.runtime.kernels.deduplicate import DeduplicateKernel
-        from execnodes.runtime.operators import Stateful
+        from stateplan.execnodes.runtime.kernels.deduplicate import DeduplicateKernel
+        from stateplan.execnodes.runtime.operators import Stateful
 
         keys = self.unique_keys
         if self.is_rowtime:
@@ -73,7 +71,10 @@ class Deduplicate(StatefulNode):
         Raises:
             PlanError: PLAN046, when no field of the input is a rowtime attribute.
         """
-        from execnodes.runtime.kernels.deduplicate_rowtime import RowtimeDeduplicateKernel, RowtimeFirstRowKernel
+        from stateplan.execnodes.runtime.kernels.deduplicate_rowtime import (
+            RowtimeDeduplicateKernel,
+            RowtimeFirstRowKernel,
+        )
 
         rowtime = next((i for i, f in enumerate(row.fields) if f.type.kind == "ROWTIME"), None)
         if rowtime is None:

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from execnodes.changelog import ChangelogMode, RowKind, joined
-from execnodes.nodes.base import ExecNode, field_types
-from execnodes.registry import exec_node
-from execnodes.types import LogicalType
+from stateplan.execnodes.changelog import ChangelogMode, RowKind, joined
+from stateplan.execnodes.nodes.base import ExecNode, field_types
+from stateplan.execnodes.registry import exec_node
+from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from execnodes.runtime.operators import Stateless
-
-__all__ = ["DropUpdateBefore"]
+    from stateplan.execnodes.runtime.operators import Stateless
 
 
 @exec_node
@@ -41,8 +39,8 @@ class DropUpdateBefore(ExecNode):
         return True
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        from execnodes.runtime.kernels.drop_update_before import DropUpdateBeforeTransform
-        from execnodes.runtime.operators import Stateless
+        from stateplan.execnodes.runtime.kernels.drop_update_before import DropUpdateBeforeTransform
+        from stateplan.execnodes.runtime.operators import Stateless
 
         return Stateless((DropUpdateBeforeTransform(),))
 

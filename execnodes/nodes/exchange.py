@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from execnodes.model import to_json
-from execnodes.nodes.base import ExecNode, field_types
-from execnodes.registry import exec_node
-from execnodes.specs import RequiredDistribution
-from execnodes.support import joined_names, names_text
-from execnodes.types import LogicalType
+from stateplan.execnodes.model import to_json
+from stateplan.execnodes.nodes.base import ExecNode, field_types
+from stateplan.execnodes.registry import exec_node
+from stateplan.execnodes.specs import RequiredDistribution
+from stateplan.execnodes.support import joined_names, names_text
+from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from execnodes.runtime.operators import Stateless
-
-__all__ = ["Exchange"]
+    from stateplan.execnodes.runtime.operators import Stateless
 
 
 @exec_node
@@ -48,7 +46,7 @@ class Exchange(ExecNode):
         return {"distribution": to_json(self.distribution)}
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        from execnodes.runtime.operators import Stateless
+        from stateplan.execnodes.runtime.operators import Stateless
 
         return Stateless()
 

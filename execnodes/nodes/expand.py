@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from pydantic import model_validator
 
-from execnodes.errors import PlanError
-from execnodes.model import RexField, custom_error
-from execnodes.nodes.base import ExecNode, FieldRef, rex_refs
-from execnodes.registry import exec_node
-from execnodes.types import LogicalType
+from stateplan.execnodes.errors import PlanError
+from stateplan.execnodes.model import RexField, custom_error
+from stateplan.execnodes.nodes.base import ExecNode, FieldRef, rex_refs
+from stateplan.execnodes.registry import exec_node
+from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from execnodes.runtime.operators import Stateless
-
-__all__ = ["Expand"]
+    from stateplan.execnodes.runtime.operators import Stateless
 
 
 @exec_node
@@ -58,9 +56,9 @@ class Expand(ExecNode):
         return tuple(rex.type for rex in self.projects[0]) if self.projects else None
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        from execnodes.runtime.expand import ExpandTransform
-        from execnodes.runtime.operators import Stateless
-        from execnodes.zone import local_time_zone
+        from stateplan.execnodes.runtime.operators import Stateless
+        from stateplan.execnodes.runtime.transforms.expand import ExpandTransform
+        from stateplan.execnodes.zone import local_time_zone
 
         return Stateless((ExpandTransform.of(self.projects, local_time_zone(session)),))
 

@@ -7,19 +7,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import model_validator
 
-from execnodes.changelog import INSERT_ONLY, ChangelogMode, updating
-from execnodes.errors import PlanError
-from execnodes.model import Flag, Index, custom_error
-from execnodes.nodes.base import FieldRef, StatefulNode, StateList, field_types
-from execnodes.registry import exec_node
-from execnodes.specs import AggCall
-from execnodes.support import agg_text, joined_names, names_text
-from execnodes.types import LogicalType
+from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode, updating
+from stateplan.execnodes.errors import PlanError
+from stateplan.execnodes.model import Flag, Index, custom_error
+from stateplan.execnodes.nodes.base import FieldRef, StatefulNode, StateList, field_types
+from stateplan.execnodes.registry import exec_node
+from stateplan.execnodes.specs import AggCall
+from stateplan.execnodes.support import agg_text, joined_names, names_text
+from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from execnodes.runtime.operators import Stateful
-
-__all__ = ["GroupAggregate", "Grouping", "PythonGroupAggregate"]
+    from stateplan.execnodes.runtime.operators import Stateful
 
 _STATES = ("groupAggregateState",)
 
@@ -78,8 +76,8 @@ class Grouping(StatefulNode):
         return None if self.need_retraction else INSERT_ONLY
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
-        from execnodes.runtime.operators import Stateful
+        from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
+        from stateplan.execnodes.runtime.operators import Stateful
 
         kernel = GroupAggregateKernel(
             inputs[0],

@@ -7,19 +7,17 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from pydantic import model_validator
 
-from execnodes.changelog import ChangelogMode, updating
-from execnodes.errors import PlanError
-from execnodes.model import custom_error
-from execnodes.nodes.base import StateList, field_types
-from execnodes.nodes.group_aggregate import Grouping
-from execnodes.registry import exec_node
-from execnodes.support import agg_text, joined_names, names_text
-from execnodes.types import LogicalType
+from stateplan.execnodes.changelog import ChangelogMode, updating
+from stateplan.execnodes.errors import PlanError
+from stateplan.execnodes.model import custom_error
+from stateplan.execnodes.nodes.base import StateList, field_types
+from stateplan.execnodes.nodes.group_aggregate import Grouping
+from stateplan.execnodes.registry import exec_node
+from stateplan.execnodes.support import agg_text, joined_names, names_text
+from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from execnodes.runtime.operators import Stateful
-
-__all__ = ["GroupTableAggregate"]
+    from stateplan.execnodes.runtime.operators import Stateful
 
 
 @exec_node
@@ -61,8 +59,8 @@ class GroupTableAggregate(Grouping):
         return updating(self.generate_update_before)
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from execnodes.runtime.kernels.group_table_aggregate import GroupTableAggregateKernel
-        from execnodes.runtime.operators import Stateful
+        from stateplan.execnodes.runtime.kernels.group_table_aggregate import GroupTableAggregateKernel
+        from stateplan.execnodes.runtime.operators import Stateful
 
         kernel = GroupTableAggregateKernel(
             inputs[0],

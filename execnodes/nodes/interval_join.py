@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from execnodes.changelog import INSERT_ONLY, ChangelogMode
-from execnodes.model import Flag, Index, PlanModel
-from execnodes.nodes.base import ExecNode, FieldRef, field_types, rex_refs
-from execnodes.registry import exec_node
-from execnodes.specs import JoinSpec
-from execnodes.support import field_names, joined_names, names_text, rex_text
-from execnodes.ttl import format_ttl
-from execnodes.types import LogicalType
+from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
+from stateplan.execnodes.model import Flag, Index, PlanModel
+from stateplan.execnodes.nodes.base import ExecNode, FieldRef, field_types, rex_refs
+from stateplan.execnodes.registry import exec_node
+from stateplan.execnodes.specs import JoinSpec
+from stateplan.execnodes.support import field_names, joined_names, names_text, rex_text
+from stateplan.execnodes.ttl import format_ttl
+from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from execnodes.runtime.operators import Stateful
-
-__all__ = ["IntervalJoin", "IntervalJoinSpec", "WindowBounds"]
+    from stateplan.execnodes.runtime.operators import Stateful
 
 
 class WindowBounds(PlanModel):
@@ -73,9 +71,9 @@ class IntervalJoin(ExecNode):
         return (*left, *right)
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from execnodes.runtime.kernels.interval_join import IntervalJoinKernel
-        from execnodes.runtime.operators import Stateful
-        from execnodes.zone import local_time_zone
+        from stateplan.execnodes.runtime.kernels.interval_join import IntervalJoinKernel
+        from stateplan.execnodes.runtime.operators import Stateful
+        from stateplan.execnodes.zone import local_time_zone
 
         spec, bounds = self.interval_join_spec.join_spec, self.interval_join_spec.window_bounds
         if spec.join_type in ("SEMI", "ANTI"):

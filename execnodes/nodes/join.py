@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from execnodes.changelog import ChangelogMode, joined, updating
-from execnodes.model import NULL_IS_EMPTY, Index
-from execnodes.nodes.base import FieldRef, StatefulNode, StateList, field_types, rex_refs
-from execnodes.registry import exec_node
-from execnodes.rex import shift
-from execnodes.specs import JoinSpec
-from execnodes.support import field_names, joined_names, names_text, rex_text
-from execnodes.types import LogicalType, with_a_field
+from stateplan.execnodes.changelog import ChangelogMode, joined, updating
+from stateplan.execnodes.model import NULL_IS_EMPTY, Index
+from stateplan.execnodes.nodes.base import FieldRef, StatefulNode, StateList, field_types, rex_refs
+from stateplan.execnodes.registry import exec_node
+from stateplan.execnodes.rex import shift
+from stateplan.execnodes.specs import JoinSpec
+from stateplan.execnodes.support import field_names, joined_names, names_text, rex_text
+from stateplan.execnodes.types import LogicalType, with_a_field
 
 if TYPE_CHECKING:
-    from execnodes.runtime.operators import Stateful
-
-__all__ = ["Join"]
+    from stateplan.execnodes.runtime.operators import Stateful
 
 UpsertKeys = Annotated[tuple[tuple[Index, ...], ...], NULL_IS_EMPTY]
 
@@ -74,9 +72,9 @@ class Join(StatefulNode):
         return updating(update_before)
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from execnodes.runtime.kernels.join import JoinKernel
-        from execnodes.runtime.operators import Stateful
-        from execnodes.zone import local_time_zone
+        from stateplan.execnodes.runtime.kernels.join import JoinKernel
+        from stateplan.execnodes.runtime.operators import Stateful
+        from stateplan.execnodes.zone import local_time_zone
 
         left, right = map(with_a_field, inputs)
         spec = self.join_spec

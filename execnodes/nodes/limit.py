@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from execnodes.changelog import INSERT_ONLY, ChangelogMode
-from execnodes.nodes.rank import RankBase
-from execnodes.registry import exec_node
-
-__all__ = ["Limit"]
+from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
+from stateplan.execnodes.nodes.rank import RankBase
+from stateplan.execnodes.registry import exec_node
 
 
 @exec_node

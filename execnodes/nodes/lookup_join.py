@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from execnodes.changelog import ChangelogMode, named
-from execnodes.model import ALWAYS, NULL_IS_EMPTY, Flag, Index, JsonObject, RexField
-from execnodes.nodes.base import FieldRef, StatefulNode, StateList, field_types, rex_refs
-from execnodes.registry import exec_node
-from execnodes.specs import ChangelogKind, JoinType, LookupKey, TemporalTable
-from execnodes.support import field_names, joined_names, names_text, rex_text
-from execnodes.types import LogicalType, row_type
+from stateplan.execnodes.changelog import ChangelogMode, named
+from stateplan.execnodes.model import ALWAYS, NULL_IS_EMPTY, Flag, Index, JsonObject, RexField
+from stateplan.execnodes.nodes.base import FieldRef, StatefulNode, StateList, field_types, rex_refs
+from stateplan.execnodes.registry import exec_node
+from stateplan.execnodes.specs import ChangelogKind, JoinType, LookupKey, TemporalTable
+from stateplan.execnodes.support import field_names, joined_names, names_text, rex_text
+from stateplan.execnodes.types import LogicalType, row_type
 
 if TYPE_CHECKING:
-    from execnodes.runtime.operators import Stateful, Stateless
-
-__all__ = ["LookupJoin"]
+    from stateplan.execnodes.runtime.operators import Stateful, Stateless
 
 
 @exec_node
@@ -90,10 +88,10 @@ class LookupJoin(StatefulNode):
         return (*field_types(inputs[0]), *field_types(self.found_type))
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless | Stateful:
-        from execnodes.runtime.kernels.lookup_join import LookupJoinKernel
-        from execnodes.runtime.lookup import LookupTransform, lookup_table
-        from execnodes.runtime.operators import Stateful, Stateless
-        from execnodes.zone import local_time_zone
+        from stateplan.execnodes.runtime.kernels.lookup_join import LookupJoinKernel
+        from stateplan.execnodes.runtime.lookup import LookupTransform, lookup_table
+        from stateplan.execnodes.runtime.operators import Stateful, Stateless
+        from stateplan.execnodes.zone import local_time_zone
 
         transform = LookupTransform(
             lookup_table(self.temporal_table.lookup_table_source),

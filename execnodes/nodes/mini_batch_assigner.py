@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from execnodes.model import Index, PlanModel
-from execnodes.nodes.base import ExecNode, field_types
-from execnodes.registry import exec_node
-from execnodes.types import LogicalType
+from stateplan.execnodes.model import Index, PlanModel
+from stateplan.execnodes.nodes.base import ExecNode, field_types
+from stateplan.execnodes.registry import exec_node
+from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from execnodes.runtime.operators import Stateless
-
-__all__ = ["MiniBatchAssigner", "MiniBatchInterval"]
+    from stateplan.execnodes.runtime.operators import Stateless
 
 
 class MiniBatchInterval(PlanModel):
@@ -43,7 +41,7 @@ class MiniBatchAssigner(ExecNode):
         return field_types(inputs[0])
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        from execnodes.runtime.operators import Stateless
+        from stateplan.execnodes.runtime.operators import Stateless
 
         return Stateless()
 

@@ -7,18 +7,16 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from execnodes.changelog import ChangelogMode, joined, updating
-from execnodes.errors import PlanError
-from execnodes.model import ALWAYS, Index, PlanModel, RexField, custom_error
-from execnodes.nodes.base import FieldRef, StatefulNode, StateList, field_types, rex_refs
-from execnodes.registry import exec_node
-from execnodes.support import joined_names, rex_text
-from execnodes.types import LogicalType
+from stateplan.execnodes.changelog import ChangelogMode, joined, updating
+from stateplan.execnodes.errors import PlanError
+from stateplan.execnodes.model import ALWAYS, Index, PlanModel, RexField, custom_error
+from stateplan.execnodes.nodes.base import FieldRef, StatefulNode, StateList, field_types, rex_refs
+from stateplan.execnodes.registry import exec_node
+from stateplan.execnodes.support import joined_names, rex_text
+from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from execnodes.runtime.operators import Stateful
-
-__all__ = ["JoinAttribute", "MultiJoin"]
+    from stateplan.execnodes.runtime.operators import Stateful
 
 _WORDS = {"INNER": "joins", "LEFT": "left outer joins"}
 
@@ -114,9 +112,9 @@ class MultiJoin(StatefulNode):
         return updating(update_before) if "LEFT" in self.join_types else joined(inputs)
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from execnodes.runtime.kernels.multi_join import MultiJoinKernel
-        from execnodes.runtime.operators import Stateful
-        from execnodes.zone import local_time_zone
+        from stateplan.execnodes.runtime.kernels.multi_join import MultiJoinKernel
+        from stateplan.execnodes.runtime.operators import Stateful
+        from stateplan.execnodes.zone import local_time_zone
 
         keys = tuple(p.required_distribution.keys for p in self.input_properties)
         pairs = tuple(

@@ -7,18 +7,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import ConfigDict, ModelWrapValidatorHandler, PrivateAttr, model_validator
 
-from execnodes.changelog import ChangelogMode
-from execnodes.flink import FLINK_NODES
-from execnodes.model import to_json
-from execnodes.nodes.base import StatefulNode, StateList
-from execnodes.types import LogicalType
-from execnodes.validation import escape
+from stateplan.execnodes.changelog import ChangelogMode
+from stateplan.execnodes.flink import FLINK_NODES
+from stateplan.execnodes.model import to_json
+from stateplan.execnodes.nodes.base import StatefulNode, StateList
+from stateplan.execnodes.types import LogicalType
+from stateplan.execnodes.validation import escape
 
 if TYPE_CHECKING:
-    from execnodes.runtime.operators import Stateful, Stateless
-
-__all__ = ["OpaqueNode"]
-
+    from stateplan.execnodes.runtime.operators import Stateful, Stateless
 
 _STATELESS = frozenset({"legacy-table-source-scan", "data-stream-scan", "legacy-sink"})
 """Those that keep nothing; of the others it is assumed that they do."""

@@ -7,23 +7,21 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from execnodes.changelog import INSERT_ONLY, ChangelogMode
-from execnodes.errors import PlanError
-from execnodes.model import ALWAYS, Flag, Index, PlanModel, RexField, custom_error
-from execnodes.nodes.base import ExecNode, FieldRef, field_types
-from execnodes.ranking import PartitionSpec, SortSpec, order_text
-from execnodes.registry import exec_node
-from execnodes.rex import InputRef, Rex
-from execnodes.rex import Literal as Constant
-from execnodes.specs import AggCall
-from execnodes.support import agg_text, joined_names, names_text, rex_text
-from execnodes.types import LogicalType
+from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
+from stateplan.execnodes.errors import PlanError
+from stateplan.execnodes.model import ALWAYS, Flag, Index, PlanModel, RexField, custom_error
+from stateplan.execnodes.nodes.base import ExecNode, FieldRef, field_types
+from stateplan.execnodes.ranking import PartitionSpec, SortSpec, order_text
+from stateplan.execnodes.registry import exec_node
+from stateplan.execnodes.rex import InputRef, Rex
+from stateplan.execnodes.rex import Literal as Constant
+from stateplan.execnodes.specs import AggCall
+from stateplan.execnodes.support import agg_text, joined_names, names_text, rex_text
+from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from execnodes.runtime.kernels._walks import Frame
-    from execnodes.runtime.operators import Stateful
-
-__all__ = ["OverAggregate", "range_ttl"]
+    from stateplan.execnodes.runtime.kernels.common.walks import Frame
+    from stateplan.execnodes.runtime.operators import Stateful
 
 
 def range_ttl(preceding: int) -> int:
@@ -171,8 +169,8 @@ class OverAggregate(ExecNode):
         return (*field_types(inputs[0]), *(call.type for call in calls))
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from execnodes.runtime.kernels.over_aggregate import ProctimeOverKernel, RowtimeOverKernel
-        from execnodes.runtime.operators import Stateful
+        from stateplan.execnodes.runtime.kernels.over_aggregate import ProctimeOverKernel, RowtimeOverKernel
+        from stateplan.execnodes.runtime.operators import Stateful
 
         spec = self.over_spec
         if len(spec.groups) != 1:
@@ -191,7 +189,7 @@ class OverAggregate(ExecNode):
         return Stateful(RowtimeOverKernel(*made, rowtime) if kind == "ROWTIME" else ProctimeOverKernel(*made), (keys,))
 
     def _frame(self, group: OverGroup) -> Frame:
-        from execnodes.runtime.kernels._walks import Frame
+        from stateplan.execnodes.runtime.kernels.common.walks import Frame
 
         lower = group.lower_bound
         if group.upper_bound.kind != "CURRENT_ROW" or lower.is_following or lower.kind == "UNBOUNDED_FOLLOWING":
@@ -213,8 +211,8 @@ class OverAggregate(ExecNode):
 
     def _constants(self, width: int) -> dict[str, Any]:
         """The constants that are arguments, by column."""
-        from execnodes.changelog import column
-        from execnodes.runtime.calc import evaluate
+        from stateplan.execnodes.changelog import column
+        from stateplan.execnodes.runtime.transforms.calc import evaluate
 
         spec = self.over_spec
         used = {a for group in spec.groups for call in group.agg_calls for a in call.arg_list if a >= width}

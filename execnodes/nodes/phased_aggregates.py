@@ -7,26 +7,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import model_validator
 
-from execnodes.changelog import INSERT_ONLY, ChangelogMode, updating
-from execnodes.errors import PlanError
-from execnodes.model import Flag, Index, RowTypeField, custom_error
-from execnodes.nodes.base import ExecNode, FieldRef, StatefulNode, StateList, field_types
-from execnodes.registry import exec_node
-from execnodes.specs import AggCall
-from execnodes.support import agg_text, joined_names, names_text
-from execnodes.types import LogicalType
+from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode, updating
+from stateplan.execnodes.errors import PlanError
+from stateplan.execnodes.model import Flag, Index, RowTypeField, custom_error
+from stateplan.execnodes.nodes.base import ExecNode, FieldRef, StatefulNode, StateList, field_types
+from stateplan.execnodes.registry import exec_node
+from stateplan.execnodes.specs import AggCall
+from stateplan.execnodes.support import agg_text, joined_names, names_text
+from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from execnodes.runtime.operators import Stateful, Stateless
-
-__all__ = [
-    "GlobalGroupAggregate",
-    "IncrementalGroupAggregate",
-    "LocalGroupAggregate",
-    "call_texts",
-    "check_arguments",
-    "nameless",
-]
+    from stateplan.execnodes.runtime.operators import Stateful, Stateless
 
 
 def _check_flags(title: str, calls: Sequence[AggCall], flags: Sequence[bool], names: tuple[str, str]) -> None:
@@ -111,8 +102,8 @@ class LocalGroupAggregate(ExecNode):
         return None if self.need_retraction else INSERT_ONLY
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        from execnodes.runtime.kernels._partials import LocalTransform, Partials
-        from execnodes.runtime.operators import Stateless
+        from stateplan.execnodes.runtime.kernels.common.partials import LocalTransform, Partials
+        from stateplan.execnodes.runtime.operators import Stateless
 
         types = field_types(inputs[0])
         partials = Partials.of(
@@ -176,9 +167,9 @@ class GlobalGroupAggregate(StatefulNode):
         return updating(self.generate_update_before, deletes=self.need_retraction)
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from execnodes.runtime.kernels._partials import Partials
-        from execnodes.runtime.kernels.global_group_aggregate import GlobalGroupAggregateKernel
-        from execnodes.runtime.operators import Stateful
+        from stateplan.execnodes.runtime.kernels.common.partials import Partials
+        from stateplan.execnodes.runtime.kernels.global_group_aggregate import GlobalGroupAggregateKernel
+        from stateplan.execnodes.runtime.operators import Stateful
 
         types = field_types(inputs[0])
         partials = Partials.of(
@@ -252,10 +243,13 @@ class IncrementalGroupAggregate(StatefulNode):
         return nameless(super().meaning(), "partialOriginalAggCalls")
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from execnodes.runtime.kernels._partials import Partials
-        from execnodes.runtime.kernels.incremental_group_aggregate import IncrementalGroupAggregateKernel, final_call
-        from execnodes.runtime.operators import Stateful
-        from execnodes.types import row_type
+        from stateplan.execnodes.runtime.kernels.common.partials import Partials
+        from stateplan.execnodes.runtime.kernels.incremental_group_aggregate import (
+            IncrementalGroupAggregateKernel,
+            final_call,
+        )
+        from stateplan.execnodes.runtime.operators import Stateful
+        from stateplan.execnodes.types import row_type
 
         types = field_types(inputs[0])
         calls, flags = self.partial_original_agg_calls, self.partial_agg_call_need_retractions

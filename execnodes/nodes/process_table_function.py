@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from execnodes.changelog import ChangelogMode, RowKind, named
-from execnodes.model import ALWAYS, JsonObject, Text
-from execnodes.nodes.base import ExecNode
-from execnodes.registry import exec_node
-from execnodes.types import LogicalType
+from stateplan.execnodes.changelog import ChangelogMode, RowKind, named
+from stateplan.execnodes.model import ALWAYS, JsonObject, Text
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.registry import exec_node
+from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from execnodes.runtime.operators import Stateless
-
-__all__ = ["ProcessTableFunction", "row_kinds"]
+    from stateplan.execnodes.runtime.operators import Stateless
 
 
 @exec_node
@@ -63,8 +61,8 @@ class ProcessTableFunction(ExecNode):
         return named(known) or None
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        from execnodes.runtime.kernels.changelog_functions import FromChangelogTransform, ToChangelogTransform
-        from execnodes.runtime.operators import Stateless
+        from stateplan.execnodes.runtime.kernels.changelog_functions import FromChangelogTransform, ToChangelogTransform
+        from stateplan.execnodes.runtime.operators import Stateless
 
         names = [f.name for f in inputs[0].fields]
         codes = self._mapping() or {kind.name: kind.name for kind in RowKind}

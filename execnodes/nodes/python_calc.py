@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from execnodes.model import RexField
-from execnodes.nodes.base import ExecNode, FieldRef, rex_refs
-from execnodes.registry import exec_node
-from execnodes.rex import InputRef
-from execnodes.support import joined_names, rex_text
-from execnodes.types import LogicalType
+from stateplan.execnodes.model import RexField
+from stateplan.execnodes.nodes.base import ExecNode, FieldRef, rex_refs
+from stateplan.execnodes.registry import exec_node
+from stateplan.execnodes.rex import InputRef
+from stateplan.execnodes.support import joined_names, rex_text
+from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from execnodes.runtime.operators import Stateless
-
-__all__ = ["AsyncCalc", "PythonAsyncCalc", "PythonCalc"]
+    from stateplan.execnodes.runtime.operators import Stateless
 
 
 class _FunctionCalc(ExecNode):
@@ -34,10 +32,10 @@ class _FunctionCalc(ExecNode):
         return tuple(rex.type for rex in self.projection)
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        from execnodes.functions.asynchronous import limits_of, with_limits
-        from execnodes.runtime.calc import CalcTransform
-        from execnodes.runtime.operators import Stateless
-        from execnodes.zone import local_time_zone
+        from stateplan.execnodes.functions.asynchronous import limits_of, with_limits
+        from stateplan.execnodes.runtime.operators import Stateless
+        from stateplan.execnodes.runtime.transforms.calc import CalcTransform
+        from stateplan.execnodes.zone import local_time_zone
 
         limits = limits_of({**session, **(self.configuration or {})})
         projection = tuple(with_limits(rex, limits) for rex in self.projection)

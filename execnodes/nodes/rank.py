@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from execnodes.changelog import INSERT_ONLY, ChangelogMode, updating
-from execnodes.model import Flag
-from execnodes.nodes.base import FieldRef, StatefulNode, StateList, field_types
-from execnodes.ranking import (
+from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode, updating
+from stateplan.execnodes.model import Flag
+from stateplan.execnodes.nodes.base import FieldRef, StatefulNode, StateList, field_types
+from stateplan.execnodes.ranking import (
     AppendFastStrategy,
     ConstantRange,
     ConstantRangeWithoutEnd,
@@ -23,14 +23,12 @@ from execnodes.ranking import (
     order_text,
     range_text,
 )
-from execnodes.registry import exec_node
-from execnodes.support import joined_names, names_text
-from execnodes.types import BIGINT, LogicalType
+from stateplan.execnodes.registry import exec_node
+from stateplan.execnodes.support import joined_names, names_text
+from stateplan.execnodes.types import BIGINT, LogicalType
 
 if TYPE_CHECKING:
-    from execnodes.runtime.operators import Stateful
-
-__all__ = ["Rank", "RankBase"]
+    from stateplan.execnodes.runtime.operators import Stateful
 
 _NO_END = 2**63 - 1
 """The end of a range where a query gave none."""
@@ -96,10 +94,10 @@ class RankBase(StatefulNode):
         return INSERT_ONLY if isinstance(self.rank_strategy, AppendFastStrategy) else None
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from execnodes.runtime.kernels._topn import TopN
-        from execnodes.runtime.kernels.local_topn import LocalTopN
-        from execnodes.runtime.kernels.rank import rank_kernel
-        from execnodes.runtime.operators import Stateful
+        from stateplan.execnodes.runtime.kernels.common.topn import TopN
+        from stateplan.execnodes.runtime.kernels.local_topn import LocalTopN
+        from stateplan.execnodes.runtime.kernels.rank import rank_kernel
+        from stateplan.execnodes.runtime.operators import Stateful
 
         given = self.rank_range
         if self.rank_type != "ROW_NUMBER":

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from execnodes.changelog import ChangelogMode, named
-from execnodes.errors import PlanError, RunError
-from execnodes.model import Flag, Index, to_json
-from execnodes.nodes.base import FieldRef, StatefulNode, StateList, field_types
-from execnodes.nodes.table_source_scan import ability_meaning
-from execnodes.registry import exec_node
-from execnodes.specs import (
+from stateplan.execnodes.changelog import ChangelogMode, named
+from stateplan.execnodes.errors import PlanError, RunError
+from stateplan.execnodes.model import Flag, Index, to_json
+from stateplan.execnodes.nodes.base import FieldRef, StatefulNode, StateList, field_types
+from stateplan.execnodes.nodes.table_source_scan import ability_meaning
+from stateplan.execnodes.registry import exec_node
+from stateplan.execnodes.specs import (
     ChangelogKind,
     ConflictStrategy,
     ContextResolvedTable,
@@ -19,14 +19,12 @@ from execnodes.specs import (
     Overwrite,
     WritingMetadata,
 )
-from execnodes.support import joined_names
-from execnodes.types import LogicalType
+from stateplan.execnodes.support import joined_names
+from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from execnodes.runtime.kernel import Kernel
-    from execnodes.runtime.operators import Stateful, Stateless
-
-__all__ = ["Sink", "SinkV1"]
+    from stateplan.execnodes.runtime.kernel import Kernel
+    from stateplan.execnodes.runtime.operators import Stateful, Stateless
 
 _ENFORCERS = (
     ("table.exec.sink.not-null-enforcer", "ERROR"),
@@ -118,10 +116,10 @@ class Sink(StatefulNode):
         return tuple(fields)
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless | Stateful:
-        from execnodes.runtime.constraints import ConstraintTransform
-        from execnodes.runtime.kernels.sink_conflicts import SinkConflictKernel
-        from execnodes.runtime.kernels.sink_materializer import SinkMaterializerKernel
-        from execnodes.runtime.operators import Stateful, Stateless
+        from stateplan.execnodes.runtime.kernels.sink_conflicts import SinkConflictKernel
+        from stateplan.execnodes.runtime.kernels.sink_materializer import SinkMaterializerKernel
+        from stateplan.execnodes.runtime.operators import Stateful, Stateless
+        from stateplan.execnodes.runtime.transforms.constraints import ConstraintTransform
 
         spec = self.dynamic_table_sink.table
         fields = self.written

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from execnodes.changelog import INSERT_ONLY, ChangelogMode
-from execnodes.nodes.base import ExecNode, FieldRef, field_types
-from execnodes.ranking import SortSpec, order_text
-from execnodes.registry import exec_node
-from execnodes.support import joined_names
-from execnodes.types import LogicalType
+from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
+from stateplan.execnodes.nodes.base import ExecNode, FieldRef, field_types
+from stateplan.execnodes.ranking import SortSpec, order_text
+from stateplan.execnodes.registry import exec_node
+from stateplan.execnodes.support import joined_names
+from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from execnodes.runtime.operators import Stateful
-
-__all__ = ["Sort"]
+    from stateplan.execnodes.runtime.operators import Stateful
 
 
 @exec_node
@@ -46,8 +44,8 @@ class Sort(ExecNode):
         return True
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from execnodes.runtime.kernels.sort import SortKernel
-        from execnodes.runtime.operators import Stateful
+        from stateplan.execnodes.runtime.kernels.sort import SortKernel
+        from stateplan.execnodes.runtime.operators import Stateful
 
         return Stateful(SortKernel(inputs[0], self.order_by), ((),))
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from execnodes.nodes.rank import RankBase
-from execnodes.registry import exec_node
-
-__all__ = ["SortLimit"]
+from stateplan.execnodes.nodes.rank import RankBase
+from stateplan.execnodes.registry import exec_node
 
 
 @exec_node

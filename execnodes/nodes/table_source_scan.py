@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from execnodes.changelog import ChangelogMode
-from execnodes.errors import StateplanError
-from execnodes.nodes.base import ExecNode
-from execnodes.registry import exec_node
-from execnodes.specs import (
+from stateplan.execnodes.changelog import ChangelogMode
+from stateplan.execnodes.errors import StateplanError
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.registry import exec_node
+from stateplan.execnodes.specs import (
     Ability,
     DynamicTableSource,
     FilterPushDown,
@@ -17,10 +17,8 @@ from execnodes.specs import (
     ProjectPushDown,
     ReadingMetadata,
 )
-from execnodes.support import field_names, rex_text
-from execnodes.types import LogicalType
-
-__all__ = ["TableSourceScan", "TableSourceScanV1", "ability_meaning"]
+from stateplan.execnodes.support import field_names, rex_text
+from stateplan.execnodes.types import LogicalType
 
 
 @exec_node
@@ -44,7 +42,7 @@ class TableSourceScan(ExecNode):
         table = self.scan_table_source.table.resolved_table
         if table is None or table.options is None:
             return None
-        from execnodes.connectors.registry import source_changelog_mode
+        from stateplan.execnodes.connectors.registry import source_changelog_mode
 
         try:
             return source_changelog_mode(table.options)

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from execnodes.changelog import ChangelogMode
-from execnodes.model import Flag
-from execnodes.nodes.base import FieldRef, StatefulNode, StateList, field_types, rex_refs
-from execnodes.registry import exec_node
-from execnodes.specs import JoinSpec
-from execnodes.support import field_names, joined_names, names_text, rex_text
-from execnodes.types import LogicalType
+from stateplan.execnodes.changelog import ChangelogMode
+from stateplan.execnodes.model import Flag
+from stateplan.execnodes.nodes.base import FieldRef, StatefulNode, StateList, field_types, rex_refs
+from stateplan.execnodes.registry import exec_node
+from stateplan.execnodes.specs import JoinSpec
+from stateplan.execnodes.support import field_names, joined_names, names_text, rex_text
+from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from execnodes.runtime.operators import Stateful
-
-__all__ = ["TemporalJoin"]
+    from stateplan.execnodes.runtime.operators import Stateful
 
 
 @exec_node
@@ -64,9 +62,9 @@ class TemporalJoin(StatefulNode):
         return update_before and position == 0
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from execnodes.runtime.kernels.temporal_join import ProcessingTimeJoinKernel, TemporalJoinKernel
-        from execnodes.runtime.operators import Stateful
-        from execnodes.zone import local_time_zone
+        from stateplan.execnodes.runtime.kernels.temporal_join import ProcessingTimeJoinKernel, TemporalJoinKernel
+        from stateplan.execnodes.runtime.operators import Stateful
+        from stateplan.execnodes.zone import local_time_zone
 
         spec = self.join_spec
         keys = (spec.left_keys, spec.right_keys)

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from execnodes.changelog import INSERT_ONLY, ChangelogMode
-from execnodes.nodes.base import ExecNode, FieldRef, field_types
-from execnodes.ranking import SortSpec, order_text
-from execnodes.registry import exec_node
-from execnodes.support import joined_names
-from execnodes.types import LogicalType
+from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
+from stateplan.execnodes.nodes.base import ExecNode, FieldRef, field_types
+from stateplan.execnodes.ranking import SortSpec, order_text
+from stateplan.execnodes.registry import exec_node
+from stateplan.execnodes.support import joined_names
+from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from execnodes.runtime.operators import Stateful, Stateless
-
-__all__ = ["TemporalSort"]
+    from stateplan.execnodes.runtime.operators import Stateful, Stateless
 
 
 @exec_node
@@ -43,8 +41,8 @@ class TemporalSort(ExecNode):
         return field_types(inputs[0])
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless | Stateful:
-        from execnodes.runtime.kernels.temporal_sort import ProctimeSortKernel, RowtimeSortKernel
-        from execnodes.runtime.operators import Stateful, Stateless
+        from stateplan.execnodes.runtime.kernels.temporal_sort import ProctimeSortKernel, RowtimeSortKernel
+        from stateplan.execnodes.runtime.operators import Stateful, Stateless
 
         first, *rest = self.order_by.fields
         if inputs[0].fields[first.index].type.kind != "PROCTIME":

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from execnodes.nodes.base import ExecNode, field_types
-from execnodes.registry import exec_node
-from execnodes.types import LogicalType
+from stateplan.execnodes.nodes.base import ExecNode, field_types
+from stateplan.execnodes.registry import exec_node
+from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from execnodes.runtime.operators import Stateless
-
-__all__ = ["Union"]
+    from stateplan.execnodes.runtime.operators import Stateless
 
 
 @exec_node
@@ -33,7 +31,7 @@ class Union(ExecNode):
         return field_types(inputs[0])
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        from execnodes.runtime.operators import Stateless
+        from stateplan.execnodes.runtime.operators import Stateless
 
         return Stateless()
 

@@ -7,18 +7,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import model_validator
 
-from execnodes.changelog import INSERT_ONLY, ChangelogMode
-from execnodes.errors import PlanError
-from execnodes.model import RexField, custom_error
-from execnodes.nodes.base import ExecNode
-from execnodes.registry import exec_node
-from execnodes.rex import Literal
-from execnodes.types import LogicalType
+from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
+from stateplan.execnodes.errors import PlanError
+from stateplan.execnodes.model import RexField, custom_error
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.registry import exec_node
+from stateplan.execnodes.rex import Literal
+from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from execnodes.runtime.operators import Stateless
-
-__all__ = ["Values"]
+    from stateplan.execnodes.runtime.operators import Stateless
 
 
 @exec_node
@@ -56,7 +54,7 @@ class Values(ExecNode):
         return tuple(f.type for f in self.output_type.fields)
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        from execnodes.runtime.operators import Stateless
+        from stateplan.execnodes.runtime.operators import Stateless
 
         return Stateless()
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from execnodes.model import Index, RexField
-from execnodes.nodes.base import ExecNode, FieldRef, field_types, rex_refs
-from execnodes.registry import exec_node
-from execnodes.support import field_names, joined_names, names_text, rex_text
-from execnodes.types import LogicalType
+from stateplan.execnodes.model import Index, RexField
+from stateplan.execnodes.nodes.base import ExecNode, FieldRef, field_types, rex_refs
+from stateplan.execnodes.registry import exec_node
+from stateplan.execnodes.support import field_names, joined_names, names_text, rex_text
+from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from execnodes.runtime.operators import Stateless
-
-__all__ = ["WatermarkAssigner"]
+    from stateplan.execnodes.runtime.operators import Stateless
 
 
 @exec_node
@@ -43,9 +41,9 @@ class WatermarkAssigner(ExecNode):
         return field_types(inputs[0])
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        from execnodes.runtime.event_time import WatermarkTransform
-        from execnodes.runtime.operators import Stateless
-        from execnodes.zone import local_time_zone
+        from stateplan.execnodes.runtime.operators import Stateless
+        from stateplan.execnodes.runtime.transforms.watermarks import WatermarkTransform
+        from stateplan.execnodes.zone import local_time_zone
 
         name = inputs[0].fields[self.rowtime_field_index].name
         zone = local_time_zone(session)

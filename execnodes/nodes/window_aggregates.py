@@ -7,25 +7,30 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import model_validator
 
-from execnodes.changelog import INSERT_ONLY, ChangelogMode
-from execnodes.model import Flag, Index, RowTypeField
-from execnodes.nodes.base import ExecNode, FieldRef, field_types
-from execnodes.nodes.phased_aggregates import call_texts, check_arguments, nameless
-from execnodes.nodes.window_table_function import slicing_of, windowing_refs
-from execnodes.registry import exec_node
-from execnodes.specs import AggCall
-from execnodes.support import joined_names, names_text
-from execnodes.types import BIGINT, LogicalType, RowField
-from execnodes.windows import NamedWindowProperty, SliceAttached, TimeAttribute, Windowing, property_type, window_text
+from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
+from stateplan.execnodes.model import Flag, Index, RowTypeField
+from stateplan.execnodes.nodes.base import ExecNode, FieldRef, field_types
+from stateplan.execnodes.nodes.phased_aggregates import call_texts, check_arguments, nameless
+from stateplan.execnodes.nodes.window_table_function import slicing_of, windowing_refs
+from stateplan.execnodes.registry import exec_node
+from stateplan.execnodes.specs import AggCall
+from stateplan.execnodes.support import joined_names, names_text
+from stateplan.execnodes.types import BIGINT, LogicalType, RowField
+from stateplan.execnodes.windows import (
+    NamedWindowProperty,
+    SliceAttached,
+    TimeAttribute,
+    Windowing,
+    property_type,
+    window_text,
+)
 
 if TYPE_CHECKING:
-    from execnodes.runtime.jobgraph import Transform
-    from execnodes.runtime.kernels._partials import Partials
-    from execnodes.runtime.kernels.window_aggregate import Property
-    from execnodes.runtime.kernels.window_slices import SliceTransform
-    from execnodes.runtime.operators import Stateful, Stateless
-
-__all__ = ["GlobalWindowAggregate", "LocalWindowAggregate", "WindowAggregate"]
+    from stateplan.execnodes.runtime.jobgraph import Transform
+    from stateplan.execnodes.runtime.kernels.common.partials import Partials
+    from stateplan.execnodes.runtime.kernels.window_aggregate import Property
+    from stateplan.execnodes.runtime.kernels.window_slices import SliceTransform
+    from stateplan.execnodes.runtime.operators import Stateful, Stateless
 
 _STATE = "window-aggs"
 
@@ -51,7 +56,7 @@ class _Windowed(ExecNode):
 
     def _sliced(self, windowing: Any, row: LogicalType, session: Mapping[str, str]) -> SliceTransform:
         """What gives rows the end of their slice."""
-        from execnodes.runtime.kernels.window_slices import SliceTransform
+        from stateplan.execnodes.runtime.kernels.window_slices import SliceTransform
 
         if isinstance(windowing, SliceAttached):
             raise self.not_supported("a local phase of partial results")
@@ -70,7 +75,7 @@ class _Windowed(ExecNode):
 
 def _partials(row: LogicalType, keys: Sequence[LogicalType], calls: tuple[AggCall, ...], retraction: bool) -> Partials:
     """Partial results by keys and slice."""
-    from execnodes.runtime.kernels._partials import Partials
+    from stateplan.execnodes.runtime.kernels.common.partials import Partials
 
     flags = (retraction,) * len(calls)
     return Partials.of(row, [*keys, BIGINT.not_null()], calls, flags, retraction, state_name=_STATE)
@@ -78,7 +83,7 @@ def _partials(row: LogicalType, keys: Sequence[LogicalType], calls: tuple[AggCal
 
 def _before(sliced: SliceTransform, partials: Partials, grouping: tuple[int, ...]) -> tuple[Transform, ...]:
     """From rows to partial results."""
-    from execnodes.runtime.kernels._partials import LocalTransform
+    from stateplan.execnodes.runtime.kernels.common.partials import LocalTransform
 
     return (sliced, LocalTransform(partials, (*grouping, sliced.width)))
 
@@ -113,7 +118,7 @@ class LocalWindowAggregate(_Windowed):
         return None if self.need_retraction else INSERT_ONLY
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        from execnodes.runtime.operators import Stateless
+        from stateplan.execnodes.runtime.operators import Stateless
 
         types = field_types(inputs[0])
         partials = _partials(inputs[0], [types[k] for k in self.grouping], self.agg_calls, bool(self.need_retraction))
@@ -172,9 +177,9 @@ class GlobalWindowAggregate(_Windowed):
         return (*(types[key] for key in self.grouping), *(call.type for call in self.agg_calls), *told)
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from execnodes.runtime.kernels.global_group_aggregate import GlobalGroupAggregateKernel
-        from execnodes.runtime.kernels.window_aggregate import WindowAggregateKernel
-        from execnodes.runtime.operators import Stateful
+        from stateplan.execnodes.runtime.kernels.global_group_aggregate import GlobalGroupAggregateKernel
+        from stateplan.execnodes.runtime.kernels.window_aggregate import WindowAggregateKernel
+        from stateplan.execnodes.runtime.operators import Stateful
 
         types = field_types(inputs[0])
         keys = [types[k] for k in self.grouping]
@@ -232,11 +237,11 @@ class WindowAggregate(_Windowed):
         return None if self.need_retraction else INSERT_ONLY
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from execnodes.runtime.kernels._net import state_columns
-        from execnodes.runtime.kernels.global_group_aggregate import GlobalGroupAggregateKernel
-        from execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
-        from execnodes.runtime.kernels.window_aggregate import WindowAggregateKernel
-        from execnodes.runtime.operators import Stateful
+        from stateplan.execnodes.runtime.kernels.common.net import state_columns
+        from stateplan.execnodes.runtime.kernels.global_group_aggregate import GlobalGroupAggregateKernel
+        from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
+        from stateplan.execnodes.runtime.kernels.window_aggregate import WindowAggregateKernel
+        from stateplan.execnodes.runtime.operators import Stateful
 
         row, calls, retraction = inputs[0], self.agg_calls, bool(self.need_retraction)
         sliced = self._sliced(self.windowing, row, session)

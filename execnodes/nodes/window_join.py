@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from execnodes.changelog import INSERT_ONLY, ChangelogMode
-from execnodes.nodes.base import ExecNode, FieldRef, field_types, rex_refs
-from execnodes.nodes.window_table_function import slicing_of
-from execnodes.registry import exec_node
-from execnodes.specs import JoinSpec
-from execnodes.support import field_names, joined_names, names_text, rex_text
-from execnodes.types import LogicalType
-from execnodes.windows import WindowAttached, Windowing, window_text
-from execnodes.zone import local_time_zone
+from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
+from stateplan.execnodes.nodes.base import ExecNode, FieldRef, field_types, rex_refs
+from stateplan.execnodes.nodes.window_table_function import slicing_of
+from stateplan.execnodes.registry import exec_node
+from stateplan.execnodes.specs import JoinSpec
+from stateplan.execnodes.support import field_names, joined_names, names_text, rex_text
+from stateplan.execnodes.types import LogicalType
+from stateplan.execnodes.windows import WindowAttached, Windowing, window_text
+from stateplan.execnodes.zone import local_time_zone
 
 if TYPE_CHECKING:
-    from execnodes.runtime.operators import Stateful
-
-__all__ = ["WindowJoin"]
+    from stateplan.execnodes.runtime.operators import Stateful
 
 
 @exec_node
@@ -63,8 +61,8 @@ class WindowJoin(ExecNode):
         return left if self.join_spec.join_type in ("SEMI", "ANTI") else (*left, *right)
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from execnodes.runtime.kernels.window_join import WindowJoinKernel
-        from execnodes.runtime.operators import Stateful
+        from stateplan.execnodes.runtime.kernels.window_join import WindowJoinKernel
+        from stateplan.execnodes.runtime.operators import Stateful
 
         spec, left, right = self.join_spec, self.left_windowing, self.right_windowing
         if not isinstance(left, WindowAttached) or not isinstance(right, WindowAttached):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from execnodes.nodes.base import ExecNode, FieldRef, field_types
-from execnodes.registry import exec_node
-from execnodes.support import joined_names, names_text
-from execnodes.types import LogicalType
-from execnodes.windows import (
+from stateplan.execnodes.nodes.base import ExecNode, FieldRef, field_types
+from stateplan.execnodes.registry import exec_node
+from stateplan.execnodes.support import joined_names, names_text
+from stateplan.execnodes.types import LogicalType
+from stateplan.execnodes.windows import (
     CumulativeWindow,
     HoppingWindow,
     SessionWindow,
@@ -19,13 +19,11 @@ from execnodes.windows import (
     Windowing,
     window_text,
 )
-from execnodes.zone import local_time_zone
+from stateplan.execnodes.zone import local_time_zone
 
 if TYPE_CHECKING:
-    from execnodes.runtime.kernels.window_slices import Slicing
-    from execnodes.runtime.operators import Stateless
-
-__all__ = ["WindowTableFunction", "slicing_of", "windowing_refs"]
+    from stateplan.execnodes.runtime.kernels.window_slices import Slicing
+    from stateplan.execnodes.runtime.operators import Stateless
 
 _TIMESTAMP = LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", nullable=False, precision=3)
 
@@ -50,7 +48,7 @@ def slicing_of(
     Raises:
         PlanError: PLAN035, for windows that cannot be run.
     """
-    from execnodes.runtime.kernels.window_slices import Slicing
+    from stateplan.execnodes.runtime.kernels.window_slices import Slicing
 
     window = windowing.window
     if isinstance(window, SessionWindow):
@@ -92,8 +90,8 @@ class WindowTableFunction(ExecNode):
         return (*field_types(inputs[0]), _TIMESTAMP, _TIMESTAMP, last)
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        from execnodes.runtime.kernels.window_table_function import WindowTableFunctionTransform
-        from execnodes.runtime.operators import Stateless
+        from stateplan.execnodes.runtime.kernels.window_table_function import WindowTableFunctionTransform
+        from stateplan.execnodes.runtime.operators import Stateless
 
         windowing = self.windowing
         if not isinstance(windowing, TimeAttribute):

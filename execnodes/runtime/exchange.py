@@ -14,10 +14,8 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from execnodes.runtime.frames import rows_at, stacked
-from execnodes.runtime.hashing import hash_rows, key_groups
-
-__all__ = ["BLOB_SCHEMA", "MAX_BLOB_ROWS", "Blob", "blob_batch", "blobs_of", "decode", "encode", "split"]
+from stateplan.execnodes.runtime.hashing import hash_rows, key_groups
+from stateplan.execnodes.runtime.state.small_frames import rows_at, stacked
 
 BLOB_SCHEMA = "slot INT, blob BINARY"
 """Spark schema of the exchange: the grouping key, and the rest of a :class:`Blob` (:meth:`Blob.packed`). Every column

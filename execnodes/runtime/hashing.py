@@ -14,8 +14,6 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-__all__ = ["SLOT_CYCLE", "hash_rows", "key_groups", "slot_label"]
-
 Hashes = npt.NDArray[np.uint64]
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)

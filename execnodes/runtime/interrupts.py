@@ -13,8 +13,6 @@ import threading
 from collections.abc import Iterator
 from types import FrameType
 
-__all__ = ["between_calls"]
-
 
 @contextlib.contextmanager
 def between_calls() -> Iterator[None]:

@@ -10,30 +10,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from execnodes.errors import RunError, StateplanError, find_encoded
-from execnodes.graph import ExecGraph
-from execnodes.runtime.checkpoint import Checkpoint, RestartCheck
-from execnodes.runtime.damage import explain_damage
-from execnodes.runtime.interrupts import between_calls
-from execnodes.runtime.jobgraph import JobGraph, OperatorSpec
-from execnodes.runtime.live_ttl import PROPERTY, LiveTtls
-from execnodes.runtime.local_spark import adapt_query
-from execnodes.runtime.memory import CACHE_DIR, CacheSettings, cache_settings
-from execnodes.runtime.metrics import BatchMetrics, JobInfo
-from execnodes.runtime.metrics_job import JobMetrics, job_info
-from execnodes.runtime.prometheus import Endpoint, Reporter, reporters
-from execnodes.runtime.rescale import repartition, sweep
-from execnodes.runtime.session import session
-from execnodes.runtime.sinks import SinkDriver, reports
-from execnodes.runtime.sources import Sources
-from execnodes.runtime.spark import Shipped, build
-from execnodes.runtime.translate import translate
+from stateplan.execnodes.errors import RunError, StateplanError, find_encoded
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.runtime.checkpoint.damage import explain_damage
+from stateplan.execnodes.runtime.checkpoint.directory import Checkpoint, RestartCheck
+from stateplan.execnodes.runtime.checkpoint.live_ttl import PROPERTY, LiveTtls
+from stateplan.execnodes.runtime.checkpoint.rescale import repartition, sweep
+from stateplan.execnodes.runtime.interrupts import between_calls
+from stateplan.execnodes.runtime.jobgraph import JobGraph, OperatorSpec
+from stateplan.execnodes.runtime.memory import CACHE_DIR, CacheSettings, cache_settings
+from stateplan.execnodes.runtime.metrics.figures import BatchMetrics, JobInfo
+from stateplan.execnodes.runtime.metrics.job_metrics import JobMetrics, job_info
+from stateplan.execnodes.runtime.metrics.prometheus import Endpoint, Reporter, reporters
+from stateplan.execnodes.runtime.sinks import SinkDriver, reports
+from stateplan.execnodes.runtime.sources import Sources
+from stateplan.execnodes.runtime.spark.local_spark import adapt_query
+from stateplan.execnodes.runtime.spark.query import Shipped, build
+from stateplan.execnodes.runtime.spark.session import session
+from stateplan.execnodes.runtime.translate import translate
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
-
-__all__ = ["JobResult", "Progress", "execute"]
 
 _CALL_SITE = "callSite.short"
 """Spark's name for what a thread does."""
@@ -48,7 +46,8 @@ class Progress:
         rows_in: rows read, over all tables.
         rows_out: rows written, over all sinks.
         seconds: since the start.
-        operators: per operator uid, its figures (:data:`execnodes.runtime.metrics.FIGURES`, and ``state_bytes`` and
+        operators: per operator uid, its figures (:data:`execnodes.runtime.metrics.figures.FIGURES`, and
+        ``state_bytes`` and
             ``state_rows``, by how much its runs grew), those of the micro-batch in hand as far as they are known.
         sinks: per sink, rows written.
         batch_seconds: duration of the last finished micro-batch.
@@ -103,7 +102,7 @@ class JobResult:
     @property
     def metrics(self) -> tuple[BatchMetrics, ...]:
         """A record for each micro-batch that this run has committed, oldest first: the last
-        :data:`execnodes.runtime.metrics_job.RECENT`."""
+        :data:`execnodes.runtime.metrics.job_metrics.RECENT`."""
         return tuple(self._run.metrics.recent)
 
     @property
@@ -245,7 +244,7 @@ class _Run:
         info: JobInfo,
         cache: CacheSettings,
     ) -> None:
-        from execnodes.runtime.counters import Counters
+        from stateplan.execnodes.runtime.metrics.counters import Counters
 
         self.spark = spark
         self.job = job

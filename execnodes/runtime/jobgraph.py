@@ -15,27 +15,9 @@ from typing import Any, Protocol
 import polars as pl
 import pyarrow as pa
 
-from execnodes.runtime.access import InputFields
-from execnodes.runtime.kernel import Kernel
-from execnodes.ttl import TtlConfig
-
-__all__ = [
-    "DroppedRange",
-    "JobGraph",
-    "OperatorSpec",
-    "Pipeline",
-    "Reader",
-    "Rewrite",
-    "SinkSpec",
-    "SourceSpec",
-    "ToOperator",
-    "ToSink",
-    "Transform",
-    "first_level",
-    "natural_order",
-    "targets",
-]
-
+from stateplan.execnodes.runtime.kernel import Kernel
+from stateplan.execnodes.runtime.state.ttl_access import InputFields
+from stateplan.execnodes.ttl import TtlConfig
 
 _NO_FIELDS = InputFields()
 

@@ -16,22 +16,6 @@ from typing import Protocol, TypeGuard, runtime_checkable
 
 import polars as pl
 
-__all__ = [
-    "ACCESS_TIME",
-    "END_OF_TIME",
-    "NO_WATERMARK",
-    "Access",
-    "EventTimeKernel",
-    "Kernel",
-    "StagedKernel",
-    "StateTable",
-    "Step",
-    "Watermark",
-    "fetch_state",
-    "is_staged",
-    "works_by_event_time",
-]
-
 ACCESS_TIME = "@t"
 """Column of a state frame: when the row was last accessed, in milliseconds since the epoch."""
 
@@ -57,7 +41,7 @@ class Watermark:
 @dataclass(frozen=True)
 class Access:
     """Which rows of the input access which rows of a table; only state whose TTL has other than default semantics
-    (see :mod:`execnodes.runtime.access`) asks.
+    (see :mod:`execnodes.runtime.state.ttl_access`) asks.
 
     Of an operator with several inputs, a table keeps rows of the one that has the number of its slot. A row of another
     input accesses all rows with its key.

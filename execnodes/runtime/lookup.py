@@ -13,15 +13,13 @@ from typing import Any
 
 import polars as pl
 
-from execnodes.changelog import KIND, column, columns
-from execnodes.errors import RunError
-from execnodes.rex import Rex, input_refs, remap
-from execnodes.runtime.calc import CalcTransform
-from execnodes.runtime.sources import FileReader
-from execnodes.specs import DynamicTableSource, FilterPushDown, LookupKey, ProjectPushDown, ReadingMetadata
-from execnodes.types import LogicalType
-
-__all__ = ["LookupTable", "LookupTransform", "lookup_table"]
+from stateplan.execnodes.changelog import KIND, column, columns
+from stateplan.execnodes.errors import RunError
+from stateplan.execnodes.rex import Rex, input_refs, remap
+from stateplan.execnodes.runtime.sources import FileReader
+from stateplan.execnodes.runtime.transforms.calc import CalcTransform
+from stateplan.execnodes.specs import DynamicTableSource, FilterPushDown, LookupKey, ProjectPushDown, ReadingMetadata
+from stateplan.execnodes.types import LogicalType
 
 _FOR_EVER = 1 << 60
 _ROW = "@row"
@@ -95,7 +93,7 @@ def lookup_table(source: DynamicTableSource) -> LookupTable:
     Raises:
         RunError: RUN021, a table without its options; RUN026, one whose rows cannot be looked up.
     """
-    from execnodes.connectors.registry import make_decoder, option_value, validate_table
+    from stateplan.execnodes.connectors.registry import make_decoder, option_value, validate_table
 
     table = source.table.resolved_table
     name = source.table.summary
@@ -129,7 +127,7 @@ def lookup_table(source: DynamicTableSource) -> LookupTable:
     filters = tuple(remap(p, {i: place[row[i]] for i in input_refs(p)}) for p, row in pushed)
     connector = options["connector"]
     if connector == "replay":
-        from execnodes.connectors.replay import ReplayTable
+        from stateplan.execnodes.connectors.replay import ReplayTable
 
         return LookupTable(name, connector, options["path"], ReplayTable(options, fields, projection), filters=filters)
     if connector != "filesystem":

@@ -12,18 +12,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from execnodes.connectors.options import parse_memory_size
-from execnodes.runtime.scratch import scratch
-
-__all__ = [
-    "CACHE_DIR",
-    "CACHE_LIMIT",
-    "CACHE_RESERVE",
-    "MANAGED",
-    "CacheSettings",
-    "cache_settings",
-    "rocksdb_settings",
-]
+from stateplan.execnodes.connectors.options import parse_memory_size
+from stateplan.execnodes.runtime.scratch import scratch
 
 MANAGED = "taskmanager.memory.managed.size"
 CACHE_DIR = "state.backend.forst.cache.dir"
@@ -39,7 +29,7 @@ _LEAST_ROCKSDB = 16
 
 
 class CacheSettings(NamedTuple):
-    """Of the workers' run cache; see :class:`execnodes.runtime.cache.RunCache`."""
+    """Of the workers' run cache; see :class:`execnodes.runtime.state.run_cache.RunCache`."""
 
     folder: str | None
     memory: int

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from execnodes.runtime.jobgraph import Transform
-from execnodes.runtime.kernel import Kernel
-
-__all__ = ["Stateful", "Stateless"]
+from stateplan.execnodes.runtime.jobgraph import Transform
+from stateplan.execnodes.runtime.kernel import Kernel
 
 
 @dataclass(frozen=True)

@@ -8,29 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from execnodes.changelog import column
-from execnodes.errors import Place, PlanError
-from execnodes.graph import ExecGraph
-from execnodes.nodes.base import ExecNode
-from execnodes.nodes.calc import Calc
-from execnodes.nodes.changelog_normalize import ChangelogNormalize
-from execnodes.nodes.deduplicate import Deduplicate
-from execnodes.nodes.drop_update_before import DropUpdateBefore
-from execnodes.nodes.exchange import Exchange
-from execnodes.nodes.join import Join
-from execnodes.nodes.limit import Limit
-from execnodes.nodes.mini_batch_assigner import MiniBatchAssigner
-from execnodes.nodes.multi_join import MultiJoin
-from execnodes.nodes.rank import Rank
-from execnodes.nodes.sort_limit import SortLimit
-from execnodes.nodes.temporal_join import TemporalJoin
-from execnodes.nodes.temporal_sort import TemporalSort
-from execnodes.nodes.union import Union
-from execnodes.nodes.watermark_assigner import WatermarkAssigner
-from execnodes.rex import Call, InputRef, Rex
-from execnodes.ttl import TtlConfig
-
-__all__ = ["event_time_columns"]
+from stateplan.execnodes.changelog import column
+from stateplan.execnodes.errors import Place, PlanError
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.nodes.calc import Calc
+from stateplan.execnodes.nodes.changelog_normalize import ChangelogNormalize
+from stateplan.execnodes.nodes.deduplicate import Deduplicate
+from stateplan.execnodes.nodes.drop_update_before import DropUpdateBefore
+from stateplan.execnodes.nodes.exchange import Exchange
+from stateplan.execnodes.nodes.join import Join
+from stateplan.execnodes.nodes.limit import Limit
+from stateplan.execnodes.nodes.mini_batch_assigner import MiniBatchAssigner
+from stateplan.execnodes.nodes.multi_join import MultiJoin
+from stateplan.execnodes.nodes.rank import Rank
+from stateplan.execnodes.nodes.sort_limit import SortLimit
+from stateplan.execnodes.nodes.temporal_join import TemporalJoin
+from stateplan.execnodes.nodes.temporal_sort import TemporalSort
+from stateplan.execnodes.nodes.union import Union
+from stateplan.execnodes.nodes.watermark_assigner import WatermarkAssigner
+from stateplan.execnodes.rex import Call, InputRef, Rex
+from stateplan.execnodes.ttl import TtlConfig
 
 _PASSING = (
     ChangelogNormalize,

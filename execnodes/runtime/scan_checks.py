@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from execnodes.errors import Place, PlanError
-from execnodes.nodes.table_source_scan import TableSourceScan
-from execnodes.rex import Rex, input_refs
-from execnodes.specs import FilterPushDown, ProjectPushDown, ReadingMetadata, WatermarkPushDown
-
-__all__ = ["check_scan"]
+from stateplan.execnodes.errors import Place, PlanError
+from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
+from stateplan.execnodes.rex import Rex, input_refs
+from stateplan.execnodes.specs import FilterPushDown, ProjectPushDown, ReadingMetadata, WatermarkPushDown
 
 
 def check_scan(node: TableSourceScan, pointer: str) -> None:

@@ -14,9 +14,7 @@ import tempfile
 import threading
 from pathlib import Path
 
-from execnodes.runtime.locks import FileLock, Holder
-
-__all__ = ["scratch", "sweep"]
+from stateplan.execnodes.runtime.checkpoint.locks import FileLock, Holder
 
 _PREFIX = "stateplan-"
 _LOCK = "owner.lock"

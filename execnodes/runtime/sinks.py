@@ -14,16 +14,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TextIO
 import polars as pl
 import pyarrow as pa
 
-from execnodes.connectors.partitions import Partitioner
-from execnodes.runtime.exchange import Blob, blobs_of, decode
-from execnodes.runtime.hashing import slot_label
-from execnodes.runtime.jobgraph import SinkSpec
-from execnodes.runtime.worker import Count, coded
+from stateplan.execnodes.connectors.partitions import Partitioner
+from stateplan.execnodes.runtime.exchange import Blob, blobs_of, decode
+from stateplan.execnodes.runtime.hashing import slot_label
+from stateplan.execnodes.runtime.jobgraph import SinkSpec
+from stateplan.execnodes.runtime.worker import Count, coded
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-__all__ = ["SINK_SCHEMA", "Report", "SinkDriver", "Written", "reports", "write_sinks"]
 
 SINK_SCHEMA = "reports BINARY"
 """What a task gives the driver: one row with all its reports, or none."""
@@ -64,7 +62,7 @@ class PrintWriter:
     ordered: ClassVar[bool] = True
 
     def write(self, frame: pl.DataFrame, batch_id: int, part: str) -> bytes:
-        from execnodes.connectors.print import format_rows
+        from stateplan.execnodes.connectors.print import format_rows
 
         return "".join(f"{line}\n" for line in format_rows(frame, self.types, self.identifier)).encode()
 
@@ -93,7 +91,7 @@ class FileWriter:
     ordered: ClassVar[bool] = False
 
     def write(self, frame: pl.DataFrame, batch_id: int, part: str) -> bytes:
-        from execnodes.connectors.filesystem import stage
+        from stateplan.execnodes.connectors.filesystem import stage
 
         parts = [("", frame)] if self.partitioner is None else self.partitioner.split(frame)
         made = [
@@ -103,12 +101,12 @@ class FileWriter:
         return "\n".join(made).encode()
 
     def prepare(self, batch_id: int) -> None:
-        from execnodes.connectors.filesystem import clean
+        from stateplan.execnodes.connectors.filesystem import clean
 
         clean(self.folder, self.uid, batch_id)
 
     def commit(self, parts: list[bytes], batch_id: int) -> None:
-        from execnodes.connectors.filesystem import commit
+        from stateplan.execnodes.connectors.filesystem import commit
 
         commit(self.folder, [name for part in parts for name in part.decode().split("\n")])
 
@@ -131,7 +129,7 @@ class NullWriter:
 
 def make_writer(sink: SinkSpec) -> SinkWriter:
     """The writer of a sink's connector."""
-    from execnodes.connectors.registry import make_encoder, option_value
+    from stateplan.execnodes.connectors.registry import make_encoder, option_value
 
     if sink.connector == "blackhole":
         return NullWriter()

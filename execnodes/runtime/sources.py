@@ -18,16 +18,14 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pyarrow as pa
 
-from execnodes.changelog import column
-from execnodes.errors import CheckpointError, OptionError, RunError
-from execnodes.rex import Rex
-from execnodes.runtime.jobgraph import JobGraph, SourceSpec
-from execnodes.types import LogicalType
+from stateplan.execnodes.changelog import column
+from stateplan.execnodes.errors import CheckpointError, OptionError, RunError
+from stateplan.execnodes.rex import Rex
+from stateplan.execnodes.runtime.jobgraph import JobGraph, SourceSpec
+from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-__all__ = ["FileReader", "RangeReader", "ReplayReader", "Sources", "ValuesReader"]
 
 _FILE_SCHEMA = "path string, modificationTime timestamp, length long, content binary"
 
@@ -119,7 +117,7 @@ class ValuesReader(_EachRow):
         return [0]
 
     def read(self, split: dict[str, Any]) -> Iterator[pl.DataFrame]:
-        from execnodes.runtime.calc import CalcTransform
+        from stateplan.execnodes.runtime.transforms.calc import CalcTransform
 
         if split["now"] and "start" not in split:
             return
@@ -166,13 +164,13 @@ class Sources:
 
     def bounded(self) -> bool:
         """Whether every source ends."""
-        from execnodes.connectors.registry import is_bounded
+        from stateplan.execnodes.connectors.registry import is_bounded
 
         return all(s.connector == "values" or is_bounded(s.options) for s in self._graph.sources)
 
     def trigger_interval(self) -> int:
         """Milliseconds between micro-batches of an unbounded job."""
-        from execnodes.ttl import parse_ttl
+        from stateplan.execnodes.ttl import parse_ttl
 
         given = self._options.get("execution.checkpointing.interval")
         if given:

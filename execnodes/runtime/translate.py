@@ -11,19 +11,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from execnodes.changelog import INSERT_ONLY, columns
-from execnodes.connectors.partitions import Partition
-from execnodes.errors import RunError
-from execnodes.fingerprint import assign_uids
-from execnodes.graph import ExecGraph
-from execnodes.nodes.base import ExecNode
-from execnodes.nodes.sink import Sink
-from execnodes.nodes.table_source_scan import TableSourceScan
-from execnodes.nodes.values import Values
-from execnodes.rex import Call, InputRef, Literal, Rex, input_refs, remap
-from execnodes.runtime.access import InputFields
-from execnodes.runtime.calc import CalcTransform
-from execnodes.runtime.jobgraph import (
+from stateplan.execnodes.changelog import INSERT_ONLY, columns
+from stateplan.execnodes.connectors.partitions import Partition
+from stateplan.execnodes.errors import RunError
+from stateplan.execnodes.fingerprint import assign_uids
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.nodes.sink import Sink
+from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
+from stateplan.execnodes.nodes.values import Values
+from stateplan.execnodes.rex import Call, InputRef, Literal, Rex, input_refs, remap
+from stateplan.execnodes.runtime.jobgraph import (
     JobGraph,
     OperatorSpec,
     Pipeline,
@@ -33,12 +31,14 @@ from execnodes.runtime.jobgraph import (
     ToSink,
     Transform,
 )
-from execnodes.runtime.kernel import works_by_event_time
-from execnodes.runtime.operators import Stateful, Stateless
-from execnodes.runtime.rowtimes import event_time_columns
-from execnodes.runtime.scan_checks import check_scan
-from execnodes.runtime.sources import FileReader, RangeReader, ReplayReader, ValuesReader
-from execnodes.specs import (
+from stateplan.execnodes.runtime.kernel import works_by_event_time
+from stateplan.execnodes.runtime.operators import Stateful, Stateless
+from stateplan.execnodes.runtime.rowtimes import event_time_columns
+from stateplan.execnodes.runtime.scan_checks import check_scan
+from stateplan.execnodes.runtime.sources import FileReader, RangeReader, ReplayReader, ValuesReader
+from stateplan.execnodes.runtime.state.ttl_access import InputFields
+from stateplan.execnodes.runtime.transforms.calc import CalcTransform
+from stateplan.execnodes.specs import (
     FilterPushDown,
     LimitPushDown,
     PartitionPushDown,
@@ -46,11 +46,9 @@ from execnodes.specs import (
     ReadingMetadata,
     WatermarkPushDown,
 )
-from execnodes.ttl import TtlConfig, parse_ttl
-from execnodes.types import BOOLEAN, STRING, LogicalType
-from execnodes.zone import local_time_zone
-
-__all__ = ["translate"]
+from stateplan.execnodes.ttl import TtlConfig, parse_ttl
+from stateplan.execnodes.types import BOOLEAN, STRING, LogicalType
+from stateplan.execnodes.zone import local_time_zone
 
 
 def translate(
@@ -201,7 +199,7 @@ class _Translation:
             return self._source(node)
 
     def _source(self, node: TableSourceScan | Values) -> SourceSpec:
-        from execnodes.connectors.registry import make_decoder, source_changelog_mode, validate_table
+        from stateplan.execnodes.connectors.registry import make_decoder, source_changelog_mode, validate_table
 
         if isinstance(node, Values):
             types = tuple(f.type for f in node.output_type.fields)
@@ -252,11 +250,11 @@ class _Translation:
             decoder = make_decoder(options, fields, projection, metadata, table.partition_keys, partitions)
             reader = FileReader(decoder, options.get("source.path.regex-pattern"), limit)
         elif connector == "replay":
-            from execnodes.connectors.replay import ReplayTable
+            from stateplan.execnodes.connectors.replay import ReplayTable
 
             reader = ReplayReader(ReplayTable(options, fields, projection))
         else:
-            from execnodes.connectors.datagen import DatagenGenerator
+            from stateplan.execnodes.connectors.datagen import DatagenGenerator
 
             if limit is not None:
                 options["number-of-rows"] = str(min(limit, int(options.get("number-of-rows", limit))))
@@ -269,7 +267,7 @@ class _Translation:
 
     def watermarks(self, node: TableSourceScan) -> Iterator[Transform]:
         """What a source does that was told to make the watermarks itself."""
-        from execnodes.runtime.event_time import WatermarkTransform
+        from stateplan.execnodes.runtime.transforms.watermarks import WatermarkTransform
 
         for ability in node.scan_table_source.abilities:
             if isinstance(ability, WatermarkPushDown):
@@ -283,7 +281,7 @@ class _Translation:
             return self._sink(node)
 
     def _sink(self, node: ExecNode) -> SinkSpec:
-        from execnodes.connectors.registry import validate_table
+        from stateplan.execnodes.connectors.registry import validate_table
 
         assert isinstance(node, Sink)
         options = self.table_options(node.dynamic_table_sink)

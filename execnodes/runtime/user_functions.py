@@ -13,16 +13,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from execnodes.errors import RunError
-from execnodes.functions.user import FunctionContext, UserFunction
-from execnodes.graph import ExecGraph
-from execnodes.model import PlanModel
-from execnodes.nodes.base import ExecNode
-from execnodes.nodes.table_source_scan import TableSourceScan
-from execnodes.rex import Call, FieldAccess, Rex
-from execnodes.specs import AggCall
-
-__all__ = ["Lookup", "Shipped", "bind_functions", "calls_functions"]
+from stateplan.execnodes.errors import RunError
+from stateplan.execnodes.functions.user import FunctionContext, UserFunction
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.model import PlanModel
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
+from stateplan.execnodes.rex import Call, FieldAccess, Rex
+from stateplan.execnodes.specs import AggCall
 
 Lookup = Callable[[str | None, str | None], UserFunction]
 """From the system name or the catalog name of a call to the function."""

@@ -15,9 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
-
-__all__ = ["MARK", "EventTime", "Mark", "decode_mark", "encode_mark"]
+from stateplan.execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
 
 MARK = -1
 """Number of rows of a blob that holds a watermark and no rows."""

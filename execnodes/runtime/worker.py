@@ -13,31 +13,15 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from execnodes.changelog import KIND, RowKind
-from execnodes.errors import StateplanError
-from execnodes.runtime.cache import RunCache
-from execnodes.runtime.exchange import Blob, blob_batch, decode, encode, split
-from execnodes.runtime.hashing import slot_label
-from execnodes.runtime.jobgraph import JobGraph, OperatorSpec, Pipeline, ToOperator, ToSink, targets
-from execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark, works_by_event_time
-from execnodes.runtime.state import KeyedState, RunStore, StepStats
-from execnodes.runtime.watermarks import MARK, Mark, decode_mark, encode_mark
-
-__all__ = [
-    "Clock",
-    "Count",
-    "WorkerError",
-    "closing_marks",
-    "coded",
-    "count_rows",
-    "deliver",
-    "read_source",
-    "run_operator",
-    "send_marks",
-    "sweeps",
-    "touches",
-    "unslot",
-]
+from stateplan.execnodes.changelog import KIND, RowKind
+from stateplan.execnodes.errors import StateplanError
+from stateplan.execnodes.runtime.exchange import Blob, blob_batch, decode, encode, split
+from stateplan.execnodes.runtime.hashing import slot_label
+from stateplan.execnodes.runtime.jobgraph import JobGraph, OperatorSpec, Pipeline, ToOperator, ToSink, targets
+from stateplan.execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark, works_by_event_time
+from stateplan.execnodes.runtime.state.keyed_state import KeyedState, RunStore, StepStats
+from stateplan.execnodes.runtime.state.run_cache import RunCache
+from stateplan.execnodes.runtime.watermarks import MARK, Mark, decode_mark, encode_mark
 
 P = ParamSpec("P")
 T = TypeVar("T")

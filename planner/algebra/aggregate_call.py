@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from execnodes.types import LogicalType
-
-__all__ = ["AggCall"]
+from stateplan.execnodes.types import LogicalType
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from planner.abilities import Field
-
-__all__ = ["Pair", "Rel", "Single"]
+from stateplan.planner.abilities import Field
 
 
 @dataclass(frozen=True)

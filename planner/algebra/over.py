@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from execnodes.errors import Place
-from execnodes.rex import Literal
-from planner.algebra.over_frames import Frame
-from planner.algebra.relations import AggCall, Field, Order, Single
-
-__all__ = ["OverAggregate"]
+from stateplan.execnodes.errors import Place
+from stateplan.execnodes.rex import Literal
+from stateplan.planner.algebra.over_frames import Frame
+from stateplan.planner.algebra.relations import AggCall, Field, Order, Single
 
 
 @dataclass(frozen=True)

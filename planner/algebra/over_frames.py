@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal as LiteralType
 
-from execnodes.rex import Literal
-
-__all__ = ["CURRENT_ROW", "DEFAULT", "SO_FAR", "WHOLE", "Bound", "Frame"]
+from stateplan.execnodes.rex import Literal
 
 
 @dataclass(frozen=True)

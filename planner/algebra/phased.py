@@ -10,21 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from execnodes.functions.aggregates import MERGEABLE
-from execnodes.types import BIGINT, STRING, LogicalType
-from planner.accumulators import array_list, collect_map, distinct_map, extreme, list_views, welford
-from planner.algebra.relations import AggCall, Aggregate, Field, Rel, Single
-from planner.python_operators import is_python
-
-__all__ = [
-    "Accumulators",
-    "GlobalAggregate",
-    "IncrementalAggregate",
-    "LocalAggregate",
-    "PhasedCall",
-    "merges",
-    "phased_calls",
-]
+from stateplan.execnodes.functions.aggregates import MERGEABLE
+from stateplan.execnodes.types import BIGINT, STRING, LogicalType
+from stateplan.planner.accumulators import array_list, collect_map, distinct_map, extreme, list_views, welford
+from stateplan.planner.algebra.relations import AggCall, Aggregate, Field, Rel, Single
+from stateplan.planner.python_operators import is_python
 
 
 def merges(rel: Aggregate) -> bool:

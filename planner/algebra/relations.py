@@ -11,14 +11,14 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Literal, TypeAlias
 
-from execnodes.errors import Place
-from execnodes.rex import InputRef, Rex
-from execnodes.rex import Literal as Constant
-from execnodes.types import BOOLEAN, LogicalType, row_type
-from planner.abilities import Ability, Field, FilterAbility, LimitAbility, PartitionAbility, ProjectAbility
-from planner.algebra.aggregate_call import AggCall
-from planner.algebra.base import Pair, Rel, Single
-from planner.catalog import CatalogTable
+from stateplan.execnodes.errors import Place
+from stateplan.execnodes.rex import InputRef, Rex
+from stateplan.execnodes.rex import Literal as Constant
+from stateplan.execnodes.types import BOOLEAN, LogicalType, row_type
+from stateplan.planner.abilities import Ability, Field, FilterAbility, LimitAbility, PartitionAbility, ProjectAbility
+from stateplan.planner.algebra.aggregate_call import AggCall
+from stateplan.planner.algebra.base import Pair, Rel, Single
+from stateplan.planner.catalog.objects import CatalogTable
 
 __all__ = [
     "Ability",
@@ -286,7 +286,7 @@ class Union(Rel):
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        from execnodes.functions.typerules import least_restrictive
+        from stateplan.execnodes.functions.typerules import least_restrictive
 
         if self.row is not None:
             return self.row
@@ -307,7 +307,7 @@ class SetOperation(Pair):
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        from execnodes.functions.typerules import least_restrictive
+        from stateplan.execnodes.functions.typerules import least_restrictive
 
         out = []
         for (name, a), (_, b) in zip(self.left.fields, self.right.fields, strict=True):
@@ -363,7 +363,7 @@ class Rank(Single):
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        from execnodes.types import BIGINT
+        from stateplan.execnodes.types import BIGINT
 
         below = self.input.fields
         if self.rank_name is None:

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from execnodes.errors import Place
-from planner.algebra.relations import AggCall, Field, Single, field_names, unique_names
-from planner.digest.phased import grouped
-from planner.physical import Physical
-
-__all__ = ["TableAggregate", "table_aggregate"]
+from stateplan.execnodes.errors import Place
+from stateplan.planner.algebra.relations import AggCall, Field, Single, field_names, unique_names
+from stateplan.planner.digest.phased import grouped
+from stateplan.planner.physical import Physical
 
 
 @dataclass(frozen=True)

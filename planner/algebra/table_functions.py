@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from execnodes.errors import Place
-from execnodes.rex import Call, CorrelVariable, FieldAccess, InputRef, Rex
-from execnodes.types import LogicalType
-from planner.algebra.relations import Field, Single, unique_names
-from planner.expressions.ops import rewrite
-
-__all__ = ["FunctionCorrelate"]
+from stateplan.execnodes.errors import Place
+from stateplan.execnodes.rex import Call, CorrelVariable, FieldAccess, InputRef, Rex
+from stateplan.execnodes.types import LogicalType
+from stateplan.planner.algebra.relations import Field, Single, unique_names
+from stateplan.planner.expressions.ops import rewrite
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from execnodes.errors import Place
-from execnodes.rex import Rex
-from planner.algebra.relations import Calc, Field, Join, Pair, Rel, Scan, Single
-
-__all__ = ["IntervalJoin", "LookupJoin", "Snapshot", "TemporalJoin", "WatermarkAssigner"]
+from stateplan.execnodes.errors import Place
+from stateplan.execnodes.rex import Rex
+from stateplan.planner.algebra.relations import Calc, Field, Join, Pair, Rel, Scan, Single
 
 
 @dataclass(frozen=True)
@@ -102,6 +100,6 @@ class LookupJoin(Single):
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        from planner.expressions.ops import TRUE
+        from stateplan.planner.expressions.ops import TRUE
 
         return Join(self.input, self.found, TRUE, self.join_type).fields

@@ -10,25 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from execnodes.errors import Place
-from execnodes.rex import Rex
-from execnodes.ttl import format_ttl
-from execnodes.types import BIGINT, LogicalType
-from execnodes.windows import format_duration
-from planner.algebra.phased import Accumulators, phased_calls
-from planner.algebra.relations import AggCall, Field, Join, Pair, Rel, Single, fresh_name, unique_names
-
-__all__ = [
-    "GlobalWindowAggregate",
-    "LocalWindowAggregate",
-    "Property",
-    "TimeWindow",
-    "WindowAggregate",
-    "WindowJoin",
-    "WindowPosition",
-    "WindowTable",
-    "window_fields",
-]
+from stateplan.execnodes.errors import Place
+from stateplan.execnodes.rex import Rex
+from stateplan.execnodes.ttl import format_ttl
+from stateplan.execnodes.types import BIGINT, LogicalType
+from stateplan.execnodes.windows import format_duration
+from stateplan.planner.algebra.phased import Accumulators, phased_calls
+from stateplan.planner.algebra.relations import AggCall, Field, Join, Pair, Rel, Single, fresh_name, unique_names
 
 Property = tuple[str, Literal["WindowStart", "WindowEnd", "Rowtime", "Proctime"]]
 """Name of a field, and what it says of the window."""

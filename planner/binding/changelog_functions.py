@@ -9,17 +9,15 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from execnodes.changelog import RowKind
-from execnodes.errors import SqlError, nearest
-from execnodes.nodes.process_table_function import row_kinds
-from execnodes.rex import Literal, Rex
-from execnodes.types import STRING
-from planner.algebra.relations import ChangelogFunction, Rel
-from planner.dialect import function_name, nodes
-from planner.expressions.ops import kind
-from planner.positions import place_of
-
-__all__ = ["CHANGELOG_FUNCTIONS", "bind_changelog_function"]
+from stateplan.execnodes.changelog import RowKind
+from stateplan.execnodes.errors import SqlError, nearest
+from stateplan.execnodes.nodes.process_table_function import row_kinds
+from stateplan.execnodes.rex import Literal, Rex
+from stateplan.execnodes.types import STRING
+from stateplan.planner.algebra.relations import ChangelogFunction, Rel
+from stateplan.planner.dialect import function_name, nodes
+from stateplan.planner.expressions.ops import kind
+from stateplan.planner.positions import place_of
 
 CHANGELOG_FUNCTIONS = ("FROM_CHANGELOG", "TO_CHANGELOG")
 

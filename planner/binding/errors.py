@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from execnodes.errors import Place, SqlError
-
-__all__ = ["counted", "not_supported"]
+from stateplan.execnodes.errors import Place, SqlError
 
 
 def counted(number: int, noun: str) -> str:

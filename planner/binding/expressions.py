@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from sqlglot import exp
 
-from execnodes.errors import Place, SqlError
-from execnodes.functions import (
+from stateplan.execnodes.errors import Place, SqlError
+from stateplan.execnodes.functions import (
     binary_literal,
     boolean_literal,
     cast_rex,
@@ -29,22 +29,20 @@ from execnodes.functions import (
     trim_flag,
     unit_literal,
 )
-from execnodes.functions.aggregates import aggregate_names
-from execnodes.functions.table import unknown_function
-from execnodes.rex import Literal, Rex
-from execnodes.types import BOOLEAN
-from planner.binding.errors import counted, not_supported
-from planner.binding.over import WINDOW_ONLY, bind_over
-from planner.binding.scope import Scope, field_of
-from planner.binding.subqueries import exists, in_query, quantified, scalar_query
-from planner.binding.user_functions import fitted, is_aggregate_call, user_function
-from planner.dialect import function_name, logical_type, nodes
-from planner.expressions.approximate import Approximate
-from planner.expressions.ops import and_, compare
-from planner.functions import FoundFunction, require_kind
-from planner.positions import place_of, text_of
-
-__all__ = ["ExpressionBinder"]
+from stateplan.execnodes.functions.aggregates import aggregate_names
+from stateplan.execnodes.functions.table import unknown_function
+from stateplan.execnodes.rex import Literal, Rex
+from stateplan.execnodes.types import BOOLEAN
+from stateplan.planner.binding.errors import counted, not_supported
+from stateplan.planner.binding.over import WINDOW_ONLY, bind_over
+from stateplan.planner.binding.scope import Scope, field_of
+from stateplan.planner.binding.subqueries import exists, in_query, quantified, scalar_query
+from stateplan.planner.binding.user_functions import fitted, is_aggregate_call, user_function
+from stateplan.planner.catalog.functions import FoundFunction, require_kind
+from stateplan.planner.dialect import function_name, logical_type, nodes
+from stateplan.planner.expressions.approximate import Approximate
+from stateplan.planner.expressions.ops import and_, compare
+from stateplan.planner.positions import place_of, text_of
 
 _BINARY: dict[type[exp.Expr], str] = {
     exp.EQ: "=",

@@ -7,23 +7,21 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from execnodes.errors import Place, SqlError
-from execnodes.functions import find_aggregate, make_call
-from execnodes.functions.table import unknown_function
-from execnodes.rex import InputRef, Literal, Rex
-from planner.algebra.relations import AggCall, Project, Rel, unique_names
-from planner.binding.errors import not_supported
-from planner.binding.expressions import ExpressionBinder
-from planner.binding.grouping_sets import GROUPING_FUNCTIONS, aggregated, key_sets
-from planner.binding.scope import Scope
-from planner.binding.user_functions import fitted, is_aggregate_call, user_function
-from planner.dialect import function_name, to_sql
-from planner.expressions.normal import equal
-from planner.expressions.ops import kind
-from planner.functions import FoundFunction, require_kind
-from planner.positions import place_of, text_of
-
-__all__ = ["GroupingBinder", "contains_aggregate"]
+from stateplan.execnodes.errors import Place, SqlError
+from stateplan.execnodes.functions import find_aggregate, make_call
+from stateplan.execnodes.functions.table import unknown_function
+from stateplan.execnodes.rex import InputRef, Literal, Rex
+from stateplan.planner.algebra.relations import AggCall, Project, Rel, unique_names
+from stateplan.planner.binding.errors import not_supported
+from stateplan.planner.binding.expressions import ExpressionBinder
+from stateplan.planner.binding.grouping_sets import GROUPING_FUNCTIONS, aggregated, key_sets
+from stateplan.planner.binding.scope import Scope
+from stateplan.planner.binding.user_functions import fitted, is_aggregate_call, user_function
+from stateplan.planner.catalog.functions import FoundFunction, require_kind
+from stateplan.planner.dialect import function_name, to_sql
+from stateplan.planner.expressions.normal import equal
+from stateplan.planner.expressions.ops import kind
+from stateplan.planner.positions import place_of, text_of
 
 
 def contains_aggregate(node: exp.Expr) -> bool:

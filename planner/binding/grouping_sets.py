@@ -12,13 +12,11 @@ from itertools import combinations, product
 
 from sqlglot import exp
 
-from execnodes.errors import Place
-from execnodes.rex import InputRef, Literal, Rex
-from execnodes.types import BIGINT
-from planner.algebra.relations import AggCall, Aggregate, Expand, Project, Rel, Union, field_names
-from planner.expressions.ops import call, compare
-
-__all__ = ["GROUPING_FUNCTIONS", "aggregated", "key_sets"]
+from stateplan.execnodes.errors import Place
+from stateplan.execnodes.rex import InputRef, Literal, Rex
+from stateplan.execnodes.types import BIGINT
+from stateplan.planner.algebra.relations import AggCall, Aggregate, Expand, Project, Rel, Union, field_names
+from stateplan.planner.expressions.ops import call, compare
 
 GROUPING_FUNCTIONS = ("GROUPING", "GROUPING_ID", "GROUP_ID")
 

@@ -6,14 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
-from execnodes.errors import SqlError, StateplanError, nearest
-from execnodes.ttl import parse_ttl
-from planner.binding.errors import not_supported
-from planner.binding.lookup_hints import read_lookup_hint
-from planner.binding.scope import Relation
-from planner.positions import place_of
-
-__all__ = ["QUERY_STATES", "TtlHints"]
+from stateplan.execnodes.errors import SqlError, StateplanError, nearest
+from stateplan.execnodes.ttl import parse_ttl
+from stateplan.planner.binding.errors import not_supported
+from stateplan.planner.binding.lookup_hints import read_lookup_hint
+from stateplan.planner.binding.scope import Relation
+from stateplan.planner.positions import place_of
 
 _JOIN_HINTS = ("BROADCAST", "SHUFFLE_HASH", "SHUFFLE_MERGE", "NEST_LOOP")
 _KNOWN = ("STATE_TTL", "MULTI_JOIN", "LOOKUP", *_JOIN_HINTS)

@@ -6,23 +6,21 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from execnodes.errors import SqlError
-from execnodes.rex import InputRef, Rex
-from planner.algebra.relations import (
+from stateplan.execnodes.errors import SqlError
+from stateplan.execnodes.rex import InputRef, Rex
+from stateplan.planner.algebra.relations import (
     Join,
     Project,
     Rel,
     Scan,
 )
-from planner.algebra.temporal import Snapshot, TemporalJoin
-from planner.binding.expressions import ExpressionBinder
-from planner.binding.hints import TtlHints
-from planner.binding.scope import Scope
-from planner.expressions.distinct import collapsed, not_distinct
-from planner.expressions.ops import TRUE, and_
-from planner.positions import place_of
-
-__all__ = ["bind_join"]
+from stateplan.planner.algebra.temporal import Snapshot, TemporalJoin
+from stateplan.planner.binding.expressions import ExpressionBinder
+from stateplan.planner.binding.hints import TtlHints
+from stateplan.planner.binding.scope import Scope
+from stateplan.planner.expressions.distinct import collapsed, not_distinct
+from stateplan.planner.expressions.ops import TRUE, and_
+from stateplan.planner.positions import place_of
 
 
 class _OnBinder(ExpressionBinder):

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from execnodes.connectors.options import Option, OptionType, parse_value
-from execnodes.errors import SqlError, StateplanError, nearest
-from planner.binding.errors import not_supported
-from planner.positions import place_of
-
-__all__ = ["read_lookup_hint"]
+from stateplan.execnodes.connectors.options import Option, OptionType, parse_value
+from stateplan.execnodes.errors import SqlError, StateplanError, nearest
+from stateplan.planner.binding.errors import not_supported
+from stateplan.planner.positions import place_of
 
 _OPTIONS = {
     option.key: option

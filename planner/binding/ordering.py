@@ -12,16 +12,14 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from execnodes.errors import Place, SqlError
-from execnodes.rex import Rex
-from planner.algebra.relations import Order, Project, Rel, Sort, field_names, refs_to
-from planner.binding.errors import counted
-from planner.binding.expressions import ExpressionBinder
-from planner.binding.scope import Scope
-from planner.expressions.normal import equal
-from planner.positions import place_of, text_of
-
-__all__ = ["Ordering", "order_query"]
+from stateplan.execnodes.errors import Place, SqlError
+from stateplan.execnodes.rex import Rex
+from stateplan.planner.algebra.relations import Order, Project, Rel, Sort, field_names, refs_to
+from stateplan.planner.binding.errors import counted
+from stateplan.planner.binding.expressions import ExpressionBinder
+from stateplan.planner.binding.scope import Scope
+from stateplan.planner.expressions.normal import equal
+from stateplan.planner.positions import place_of, text_of
 
 
 @dataclass

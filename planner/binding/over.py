@@ -12,21 +12,19 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from execnodes.errors import Place, SqlError, nearest
-from execnodes.functions import cast_rex, find_aggregate, make_call, null_literal, number_literal
-from execnodes.functions.aggregates import VARIANCES
-from execnodes.rex import Literal, Rex
-from execnodes.types import BIGINT, LogicalType
-from planner.algebra.over_frames import CURRENT_ROW, DEFAULT, SO_FAR, WHOLE, Bound, Frame
-from planner.binding.errors import not_supported
-from planner.binding.user_functions import user_function
-from planner.dialect import function_name
-from planner.expressions.ops import Over, cast, same_type
+from stateplan.execnodes.errors import Place, SqlError, nearest
+from stateplan.execnodes.functions import cast_rex, find_aggregate, make_call, null_literal, number_literal
+from stateplan.execnodes.functions.aggregates import VARIANCES
+from stateplan.execnodes.rex import Literal, Rex
+from stateplan.execnodes.types import BIGINT, LogicalType
+from stateplan.planner.algebra.over_frames import CURRENT_ROW, DEFAULT, SO_FAR, WHOLE, Bound, Frame
+from stateplan.planner.binding.errors import not_supported
+from stateplan.planner.binding.user_functions import user_function
+from stateplan.planner.dialect import function_name
+from stateplan.planner.expressions.ops import Over, cast, same_type
 
 if TYPE_CHECKING:
-    from planner.binding.expressions import ExpressionBinder
-
-__all__ = ["RANKING", "WINDOW_ONLY", "bind_over"]
+    from stateplan.planner.binding.expressions import ExpressionBinder
 
 RANKING = ("ROW_NUMBER", "RANK", "DENSE_RANK")
 WINDOW_ONLY = (*RANKING, "LAG", "LEAD", "NTILE", "PERCENT_RANK", "CUME_DIST", "NTH_VALUE")

@@ -10,10 +10,10 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
-from execnodes.errors import Place, SqlError
-from execnodes.functions.typerules import least_restrictive
-from execnodes.rex import InputRef, Rex, input_refs
-from planner.algebra.relations import (
+from stateplan.execnodes.errors import Place, SqlError
+from stateplan.execnodes.functions.typerules import least_restrictive
+from stateplan.execnodes.rex import InputRef, Rex, input_refs
+from stateplan.planner.algebra.relations import (
     Aggregate,
     Filter,
     Project,
@@ -26,30 +26,28 @@ from planner.algebra.relations import (
     is_identity,
     unique_names,
 )
-from planner.binding.changelog_functions import CHANGELOG_FUNCTIONS, bind_changelog_function
-from planner.binding.errors import counted, not_supported
-from planner.binding.expressions import ExpressionBinder
-from planner.binding.grouping import GroupingBinder, contains_aggregate
-from planner.binding.hints import QUERY_STATES, TtlHints
-from planner.binding.joins import bind_join
-from planner.binding.ordering import Ordering, order_query
-from planner.binding.scope import Relation, Scope
-from planner.binding.table_aggregates import bind_table_aggregate
-from planner.binding.table_functions import bind_function_join, is_function_join
-from planner.binding.tables import scan_of
-from planner.binding.targets import Targets
-from planner.binding.unnest import bind_unnest, nothing, renamed, with_outer_rows
-from planner.binding.user_functions import user_function
-from planner.binding.values import bind_values, one_row
-from planner.binding.window_functions import WINDOW_FUNCTIONS, bind_window_function
-from planner.catalog import CatalogView
-from planner.catalog_manager import CatalogManager
-from planner.dialect import function_name, nodes
-from planner.expressions.ops import outer_field, rewrite
-from planner.functions import FoundFunction
-from planner.positions import place_of
-
-__all__ = ["QueryBinder"]
+from stateplan.planner.binding.changelog_functions import CHANGELOG_FUNCTIONS, bind_changelog_function
+from stateplan.planner.binding.errors import counted, not_supported
+from stateplan.planner.binding.expressions import ExpressionBinder
+from stateplan.planner.binding.grouping import GroupingBinder, contains_aggregate
+from stateplan.planner.binding.hints import QUERY_STATES, TtlHints
+from stateplan.planner.binding.joins import bind_join
+from stateplan.planner.binding.ordering import Ordering, order_query
+from stateplan.planner.binding.scope import Relation, Scope
+from stateplan.planner.binding.table_aggregates import bind_table_aggregate
+from stateplan.planner.binding.table_functions import bind_function_join, is_function_join
+from stateplan.planner.binding.tables import scan_of
+from stateplan.planner.binding.targets import Targets
+from stateplan.planner.binding.unnest import bind_unnest, nothing, renamed, with_outer_rows
+from stateplan.planner.binding.user_functions import user_function
+from stateplan.planner.binding.values import bind_values, one_row
+from stateplan.planner.binding.window_functions import WINDOW_FUNCTIONS, bind_window_function
+from stateplan.planner.catalog.functions import FoundFunction
+from stateplan.planner.catalog.manager import CatalogManager
+from stateplan.planner.catalog.objects import CatalogView
+from stateplan.planner.dialect import function_name, nodes
+from stateplan.planner.expressions.ops import outer_field, rewrite
+from stateplan.planner.positions import place_of
 
 Operator: TypeAlias = LiteralType["INTERSECT", "EXCEPT"]
 
@@ -249,7 +247,7 @@ class QueryBinder:
         return Project(aggregate, tuple(exprs), tuple(names))
 
     def _grouped_star(self, binder: GroupingBinder, item: _Item, node: exp.Expr) -> Rex:
-        from planner.expressions.normal import equal
+        from stateplan.planner.expressions.normal import equal
 
         for i, key in enumerate(binder.input.exprs[: binder.group_count]):
             if item.rex is not None and equal(key, item.rex):
@@ -267,7 +265,7 @@ class QueryBinder:
     def _distinct(self, rel: Rel, ttl: int | None, place: Place) -> Rel:
         """SELECT DISTINCT: columns that repeat an earlier one are grouped only once."""
         if isinstance(rel, Project):
-            from planner.expressions.normal import equal
+            from stateplan.planner.expressions.normal import equal
 
             kept: list[int] = []
             where: list[int] = []

@@ -8,14 +8,12 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
-from execnodes.errors import Place, SqlError, nearest
-from execnodes.functions import make_call
-from execnodes.rex import FieldAccess, InputRef, Rex
-from execnodes.types import LogicalType
-from planner.algebra.relations import Field, Rel
-from planner.positions import place_of
-
-__all__ = ["Relation", "Scope", "SubQueries"]
+from stateplan.execnodes.errors import Place, SqlError, nearest
+from stateplan.execnodes.functions import make_call
+from stateplan.execnodes.rex import FieldAccess, InputRef, Rex
+from stateplan.execnodes.types import LogicalType
+from stateplan.planner.algebra.relations import Field, Rel
+from stateplan.planner.positions import place_of
 
 SubQueries: TypeAlias = Callable[[exp.Expr, Callable[[exp.Expr], Rex]], tuple[Rel, int]]
 """Binds a query inside an expression, given what the columns around it mean: its relation, and the number by which its
@@ -252,6 +250,6 @@ def _retyped(rex: Rex, types: Mapping[int, LogicalType]) -> Rex:
 
 
 def _shifted(rex: Rex, by: int) -> Rex:
-    from execnodes.rex import shift
+    from stateplan.execnodes.rex import shift
 
     return shift(rex, by)

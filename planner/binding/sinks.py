@@ -6,23 +6,21 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from execnodes.connectors.registry import CONNECTORS, sink_abilities, validate_table, writable_metadata
-from execnodes.errors import CatalogError, Place, SqlError, nearest
-from execnodes.functions.literals import number_literal, string_literal
-from execnodes.functions.typerules import family, is_implicit
-from execnodes.rex import InputRef, Literal, Rex
-from execnodes.types import LogicalType
-from planner.algebra.relations import Project, Rel, Sink
-from planner.binding.errors import counted
-from planner.binding.queries import QueryBinder
-from planner.binding.targets import Targets
-from planner.catalog import CatalogTable, CatalogView, Column
-from planner.catalog_manager import CatalogManager
-from planner.expressions import fold
-from planner.expressions.ops import call
-from planner.positions import place_of
-
-__all__ = ["bind_insert"]
+from stateplan.execnodes.connectors.registry import CONNECTORS, sink_abilities, validate_table, writable_metadata
+from stateplan.execnodes.errors import CatalogError, Place, SqlError, nearest
+from stateplan.execnodes.functions.literals import number_literal, string_literal
+from stateplan.execnodes.functions.typerules import family, is_implicit
+from stateplan.execnodes.rex import InputRef, Literal, Rex
+from stateplan.execnodes.types import LogicalType
+from stateplan.planner.algebra.relations import Project, Rel, Sink
+from stateplan.planner.binding.errors import counted
+from stateplan.planner.binding.queries import QueryBinder
+from stateplan.planner.binding.targets import Targets
+from stateplan.planner.catalog.manager import CatalogManager
+from stateplan.planner.catalog.objects import CatalogTable, CatalogView, Column
+from stateplan.planner.expressions import fold
+from stateplan.planner.expressions.ops import call
+from stateplan.planner.positions import place_of
 
 
 def bind_insert(node: exp.Expr, catalog: CatalogManager, source: str) -> Sink:
@@ -140,7 +138,7 @@ def _target(node: exp.Expr, catalog: CatalogManager, source: str) -> CatalogTabl
             expected="a table",
         )
     if node.args.get("hints"):
-        from planner.binding.queries import _options_hint
+        from stateplan.planner.binding.queries import _options_hint
 
         return found.with_options(_options_hint(node.args["hints"], source))
     return found

@@ -6,18 +6,16 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from execnodes.errors import SqlError
-from execnodes.functions import make_call
-from execnodes.rex import InputRef, Rex
-from execnodes.types import BOOLEAN
-from planner.algebra.relations import Project, Rel
-from planner.binding.errors import counted, not_supported
-from planner.expressions.ops import NEGATED, SubQuery, not_
+from stateplan.execnodes.errors import SqlError
+from stateplan.execnodes.functions import make_call
+from stateplan.execnodes.rex import InputRef, Rex
+from stateplan.execnodes.types import BOOLEAN
+from stateplan.planner.algebra.relations import Project, Rel
+from stateplan.planner.binding.errors import counted, not_supported
+from stateplan.planner.expressions.ops import NEGATED, SubQuery, not_
 
 if TYPE_CHECKING:
-    from planner.binding.expressions import ExpressionBinder
-
-__all__ = ["exists", "in_query", "quantified", "scalar_query"]
+    from stateplan.planner.binding.expressions import ExpressionBinder
 
 
 def in_query(binder: ExpressionBinder, left: exp.Expr, query: exp.Expr) -> Rex:

@@ -10,19 +10,17 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from execnodes.errors import SqlError, nearest
-from execnodes.functions.user import UserFunction
-from execnodes.rex import InputRef, Rex
-from planner.algebra.relations import AggCall, Project, Rel, is_identity, refs_to, unique_names
-from planner.algebra.table_aggregates import TableAggregate
-from planner.binding.expressions import ExpressionBinder
-from planner.binding.scope import Relation, Scope
-from planner.binding.user_functions import fitted
-from planner.dialect import function_name, nodes
-from planner.functions import FoundFunction, require_kind
-from planner.positions import place_of
-
-__all__ = ["bind_table_aggregate"]
+from stateplan.execnodes.errors import SqlError, nearest
+from stateplan.execnodes.functions.user import UserFunction
+from stateplan.execnodes.rex import InputRef, Rex
+from stateplan.planner.algebra.relations import AggCall, Project, Rel, is_identity, refs_to, unique_names
+from stateplan.planner.algebra.table_aggregates import TableAggregate
+from stateplan.planner.binding.expressions import ExpressionBinder
+from stateplan.planner.binding.scope import Relation, Scope
+from stateplan.planner.binding.user_functions import fitted
+from stateplan.planner.catalog.functions import FoundFunction, require_kind
+from stateplan.planner.dialect import function_name, nodes
+from stateplan.planner.positions import place_of
 
 _ARGUMENTS = ("input", "args")
 

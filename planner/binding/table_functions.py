@@ -6,20 +6,18 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from execnodes.errors import SqlError
-from execnodes.rex import Literal
-from planner.algebra.relations import Filter, Rel, identity
-from planner.algebra.table_functions import FunctionCorrelate
-from planner.binding.errors import counted, not_supported
-from planner.binding.expressions import ExpressionBinder
-from planner.binding.scope import Relation, Scope
-from planner.binding.user_functions import user_function
-from planner.dialect import function_name
-from planner.expressions.ops import is_always_true
-from planner.functions import require_kind
-from planner.positions import place_of
-
-__all__ = ["bind_function_join", "is_function_join"]
+from stateplan.execnodes.errors import SqlError
+from stateplan.execnodes.rex import Literal
+from stateplan.planner.algebra.relations import Filter, Rel, identity
+from stateplan.planner.algebra.table_functions import FunctionCorrelate
+from stateplan.planner.binding.errors import counted, not_supported
+from stateplan.planner.binding.expressions import ExpressionBinder
+from stateplan.planner.binding.scope import Relation, Scope
+from stateplan.planner.binding.user_functions import user_function
+from stateplan.planner.catalog.functions import require_kind
+from stateplan.planner.dialect import function_name
+from stateplan.planner.expressions.ops import is_always_true
+from stateplan.planner.positions import place_of
 
 
 def is_function_join(node: exp.Expr) -> bool:

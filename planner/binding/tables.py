@@ -8,22 +8,20 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import Literal
 
-from execnodes.changelog import INSERT_ONLY, RowKind
-from execnodes.connectors.registry import metadata_columns, source_changelog_mode, validate_table
-from execnodes.errors import CatalogError, Place, SqlError, nearest
-from execnodes.rex import InputRef, Rex
-from execnodes.types import LogicalType
-from planner.algebra.relations import (
+from stateplan.execnodes.changelog import INSERT_ONLY, RowKind
+from stateplan.execnodes.connectors.registry import metadata_columns, source_changelog_mode, validate_table
+from stateplan.execnodes.errors import CatalogError, Place, SqlError, nearest
+from stateplan.execnodes.rex import InputRef, Rex
+from stateplan.execnodes.types import LogicalType
+from stateplan.planner.algebra.relations import (
     Project,
     ProjectAbility,
     Rel,
     Scan,
 )
-from planner.algebra.temporal import WatermarkAssigner
-from planner.catalog import CatalogTable
-from planner.expressions.ops import cast, substitute
-
-__all__ = ["duplicate_events", "scan_of"]
+from stateplan.planner.algebra.temporal import WatermarkAssigner
+from stateplan.planner.catalog.objects import CatalogTable
+from stateplan.planner.expressions.ops import cast, substitute
 
 _DUPLICATES = ContextVar("duplicates", default=False)
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from execnodes.errors import Place
-from execnodes.rex import Rex
-
-__all__ = ["Targets"]
+from stateplan.execnodes.errors import Place
+from stateplan.execnodes.rex import Rex
 
 
 @dataclass(frozen=True)

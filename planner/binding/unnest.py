@@ -11,18 +11,16 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from execnodes.errors import SqlError
-from execnodes.rex import Call, Rex
-from execnodes.types import INT, LogicalType, row_type
-from planner.algebra.relations import Filter, Rel, Values, identity, transform_up, unique_names
-from planner.algebra.table_functions import FunctionCorrelate
-from planner.binding.errors import counted, not_supported
-from planner.binding.expressions import ExpressionBinder
-from planner.binding.scope import Relation, Scope
-from planner.expressions.ops import input_refs, is_always_true, shift
-from planner.positions import place_of
-
-__all__ = ["bind_unnest", "nothing", "renamed", "with_outer_rows"]
+from stateplan.execnodes.errors import SqlError
+from stateplan.execnodes.rex import Call, Rex
+from stateplan.execnodes.types import INT, LogicalType, row_type
+from stateplan.planner.algebra.relations import Filter, Rel, Values, identity, transform_up, unique_names
+from stateplan.planner.algebra.table_functions import FunctionCorrelate
+from stateplan.planner.binding.errors import counted, not_supported
+from stateplan.planner.binding.expressions import ExpressionBinder
+from stateplan.planner.binding.scope import Relation, Scope
+from stateplan.planner.expressions.ops import input_refs, is_always_true, shift
+from stateplan.planner.positions import place_of
 
 
 def nothing(source: str) -> tuple[Rel, Scope]:

@@ -6,14 +6,12 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from execnodes.errors import Place, SqlError
-from execnodes.functions import cast_rex, find_aggregate, find_scalar, is_aggregate, is_implicit
-from execnodes.rex import Rex
-from execnodes.types import LogicalType
-from planner.dialect import function_name
-from planner.functions import FoundFunction, current_functions
-
-__all__ = ["fitted", "is_aggregate_call", "user_function"]
+from stateplan.execnodes.errors import Place, SqlError
+from stateplan.execnodes.functions import cast_rex, find_aggregate, find_scalar, is_aggregate, is_implicit
+from stateplan.execnodes.rex import Rex
+from stateplan.execnodes.types import LogicalType
+from stateplan.planner.catalog.functions import FoundFunction, current_functions
+from stateplan.planner.dialect import function_name
 
 
 def user_function(node: exp.Expr, place: Place | None) -> FoundFunction | None:

@@ -11,22 +11,20 @@ from decimal import Decimal
 
 from sqlglot import exp
 
-from execnodes.errors import SqlError
-from execnodes.functions import cast_rex
-from execnodes.functions.typerules import least_restrictive
-from execnodes.rex import Literal, Rex
-from execnodes.types import INT, LogicalType
-from planner.algebra.relations import Project, Rel, Union, Values
-from planner.binding.errors import counted
-from planner.binding.expressions import ExpressionBinder
-from planner.binding.scope import Scope
-from planner.binding.targets import Targets
-from planner.dialect import nodes
-from planner.expressions import fold
-from planner.expressions.ops import call
-from planner.positions import place_of
-
-__all__ = ["bind_values", "one_row"]
+from stateplan.execnodes.errors import SqlError
+from stateplan.execnodes.functions import cast_rex
+from stateplan.execnodes.functions.typerules import least_restrictive
+from stateplan.execnodes.rex import Literal, Rex
+from stateplan.execnodes.types import INT, LogicalType
+from stateplan.planner.algebra.relations import Project, Rel, Union, Values
+from stateplan.planner.binding.errors import counted
+from stateplan.planner.binding.expressions import ExpressionBinder
+from stateplan.planner.binding.scope import Scope
+from stateplan.planner.binding.targets import Targets
+from stateplan.planner.dialect import nodes
+from stateplan.planner.expressions import fold
+from stateplan.planner.expressions.ops import call
+from stateplan.planner.positions import place_of
 
 
 def one_row() -> Values:

@@ -10,15 +10,13 @@ from collections.abc import Callable, Mapping
 
 from sqlglot import exp
 
-from execnodes.errors import SqlError, nearest
-from execnodes.rex import Literal, Rex
-from planner.algebra.relations import Rel
-from planner.algebra.windows import TimeWindow, WindowTable
-from planner.binding.errors import not_supported
-from planner.dialect import function_name, nodes
-from planner.positions import place_of
-
-__all__ = ["WINDOW_FUNCTIONS", "bind_window_function"]
+from stateplan.execnodes.errors import SqlError, nearest
+from stateplan.execnodes.rex import Literal, Rex
+from stateplan.planner.algebra.relations import Rel
+from stateplan.planner.algebra.windows import TimeWindow, WindowTable
+from stateplan.planner.binding.errors import not_supported
+from stateplan.planner.dialect import function_name, nodes
+from stateplan.planner.positions import place_of
 
 _ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     "TUMBLE": ("DATA", "TIMECOL", "SIZE", "OFFSET"),

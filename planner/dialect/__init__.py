@@ -14,11 +14,11 @@ from __future__ import annotations
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect, NormalizationStrategy
 
-from planner.dialect.calls import function_name
-from planner.dialect.generator import FlinkGenerator
-from planner.dialect.parser import FlinkParser
-from planner.dialect.tokenizer import FlinkTokenizer, scan
-from planner.dialect.types import data_type, logical_type
+from stateplan.planner.dialect.calls import function_name
+from stateplan.planner.dialect.generator import FlinkGenerator
+from stateplan.planner.dialect.parser import FlinkParser
+from stateplan.planner.dialect.tokenizer import FlinkTokenizer, scan
+from stateplan.planner.dialect.types import data_type, logical_type
 
 __all__ = [
     "Flink",

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from sqlglot import exp, parser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from execnodes.errors import SqlError, nearest
-from planner.dialect.errors import end_place, place_of_token, shown, unsupported
-from planner.dialect.keywords import KEYWORDS, RESERVED, words
-
-__all__ = ["ParserBase"]
+from stateplan.execnodes.errors import SqlError, nearest
+from stateplan.planner.dialect.errors import end_place, place_of_token, shown, unsupported
+from stateplan.planner.dialect.keywords import KEYWORDS, RESERVED, words
 
 T = TypeVar("T")
 E = TypeVar("E", bound=exp.Expr)

@@ -15,10 +15,8 @@ from typing import ClassVar
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from planner.dialect import nodes
-from planner.dialect.types import TypeParser
-
-__all__ = ["CONTEXT_VARIABLES", "NO_PARENTHESES", "CallParser", "function_name"]
+from stateplan.planner.dialect import nodes
+from stateplan.planner.dialect.types import TypeParser
 
 #: Functions that are called without parentheses.
 NO_PARENTHESES = frozenset(

@@ -6,12 +6,10 @@ from typing import Any
 
 from sqlglot import exp
 
-from execnodes.errors import SqlError
-from planner.dialect import nodes
-from planner.dialect.errors import place_of_token
-from planner.dialect.queries import QueryParser
-
-__all__ = ["DdlParser"]
+from stateplan.execnodes.errors import SqlError
+from stateplan.planner.dialect import nodes
+from stateplan.planner.dialect.errors import place_of_token
+from stateplan.planner.dialect.queries import QueryParser
 
 _CREATABLE = ("TABLE", "VIEW", "CATALOG", "DATABASE")
 _LIKE_WHAT = (

@@ -19,9 +19,7 @@ from __future__ import annotations
 
 from sqlglot.tokenizer_core import Token
 
-from execnodes.errors import Place, SqlError
-
-__all__ = ["place_at", "place_of_token", "shown"]
+from stateplan.execnodes.errors import Place, SqlError
 
 
 def place_at(source: str, start: int, end: int, file: str | None = None) -> Place:

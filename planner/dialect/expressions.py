@@ -16,15 +16,13 @@ from typing import ClassVar
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from execnodes.errors import SqlError
-from planner.dialect import nodes
-from planner.dialect.calls import CONTEXT_VARIABLES, NO_PARENTHESES, CallParser
-from planner.dialect.errors import place_of_token
-from planner.dialect.keywords import words
-from planner.dialect.literals import check_interval, check_temporal
-from planner.dialect.types import logical_type
-
-__all__ = ["ExpressionParser"]
+from stateplan.execnodes.errors import SqlError
+from stateplan.planner.dialect import nodes
+from stateplan.planner.dialect.calls import CONTEXT_VARIABLES, NO_PARENTHESES, CallParser
+from stateplan.planner.dialect.errors import place_of_token
+from stateplan.planner.dialect.keywords import words
+from stateplan.planner.dialect.literals import check_interval, check_temporal
+from stateplan.planner.dialect.types import logical_type
 
 #: Reserved words that may be called as functions.
 _CALLABLE = words("""

@@ -8,11 +8,9 @@ from typing import Any, ClassVar
 from sqlglot import exp
 from sqlglot.generator import Generator
 
-from planner.dialect import nodes
-from planner.dialect.calls import NO_PARENTHESES
-from planner.dialect.keywords import RESERVED
-
-__all__ = ["FlinkGenerator"]
+from stateplan.planner.dialect import nodes
+from stateplan.planner.dialect.calls import NO_PARENTHESES
+from stateplan.planner.dialect.keywords import RESERVED
 
 # Calls that are written with words between their arguments.
 _SPECIAL: dict[str, tuple[str, ...]] = {
@@ -421,9 +419,7 @@ _Writer = Callable[[FlinkGenerator, Any], str]
 
 #: One writer for each class of nodes.py, found by name (``CreateTable`` is written by ``createtable_sql``).
 _OURS: dict[type[exp.Expr], _Writer] = {
-    getattr(nodes, name): getattr(FlinkGenerator, f"{name.lower()}_sql")
-    for name in nodes.__all__
-    if name != "Statement"
+    made: getattr(FlinkGenerator, f"{made.__name__.lower()}_sql") for made in nodes.CLASSES
 }
 FlinkGenerator.TRANSFORMS = {**Generator.TRANSFORMS, **_OURS}
 for _class in (exp.Interval, exp.HexString, exp.Version):

@@ -5,8 +5,6 @@ A reserved word is a name only in backquotes (observed: each keyword as a column
 
 from __future__ import annotations
 
-__all__ = ["KEYWORDS", "RESERVED", "words"]
-
 
 def words(text: str) -> frozenset[str]:
     """The words of a text."""

@@ -12,42 +12,6 @@ from typing import ClassVar
 
 from sqlglot import exp
 
-__all__ = [
-    "AlterPlan",
-    "AlterTable",
-    "AlterView",
-    "CompilePlan",
-    "ComputedColumn",
-    "CreateCatalog",
-    "CreateDatabase",
-    "CreateTable",
-    "CreateView",
-    "DescribeTable",
-    "Distribution",
-    "DropObject",
-    "ExecutePlan",
-    "ExecuteStatement",
-    "Explain",
-    "JoinedTables",
-    "LikeTable",
-    "MetadataColumn",
-    "MigratePlan",
-    "Option",
-    "PhysicalColumn",
-    "PlanTtl",
-    "PrimaryKey",
-    "ResetOption",
-    "SetOption",
-    "ShowObjects",
-    "Statement",
-    "StatementSet",
-    "TableArgument",
-    "TypedLiteral",
-    "UseObject",
-    "Watermark",
-]
-
-
 # expressions
 
 
@@ -285,3 +249,11 @@ class Explain(Statement):
     of texts."""
 
     arg_types: ClassVar = {"this": False, "path": False, "details": False, "plan_for": False}
+
+
+CLASSES: tuple[type[exp.Expr], ...] = tuple(
+    made
+    for made in list(vars().values())
+    if isinstance(made, type) and made.__module__ == __name__ and made is not Statement
+)
+"""The classes above that stand for something a user writes."""

@@ -9,12 +9,10 @@ from typing import Any, ClassVar, TypeVar
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from execnodes.errors import SqlError, nearest
-from planner.dialect import nodes
-from planner.dialect.ddl import DdlParser
-from planner.dialect.errors import place_of_token, shown, too_deep
-
-__all__ = ["FlinkParser"]
+from stateplan.execnodes.errors import SqlError, nearest
+from stateplan.planner.dialect import nodes
+from stateplan.planner.dialect.ddl import DdlParser
+from stateplan.planner.dialect.errors import place_of_token, shown, too_deep
 
 T = TypeVar("T")
 

@@ -29,11 +29,9 @@ from typing import Any
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from planner.dialect import nodes
-from planner.dialect.expressions import ExpressionParser
-from planner.dialect.tokenizer import HINT_END
-
-__all__ = ["QueryParser"]
+from stateplan.planner.dialect import nodes
+from stateplan.planner.dialect.expressions import ExpressionParser
+from stateplan.planner.dialect.tokenizer import HINT_END
 
 _AFTER_TABLE = (
     "JOIN",

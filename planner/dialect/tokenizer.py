@@ -9,10 +9,8 @@ from sqlglot import tokens
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from execnodes.errors import Place, SqlError
-from planner.dialect.errors import place_at
-
-__all__ = ["HINT_END", "FlinkTokenizer", "scan"]
+from stateplan.execnodes.errors import Place, SqlError
+from stateplan.planner.dialect.errors import place_at
 
 #: Closes a hint. Calcite's lexer, too, knows ``*/`` as a sign of its own outside comments.
 HINT_END = TokenType.BLOCK_END

@@ -10,12 +10,10 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from execnodes.errors import SqlError
-from execnodes.types import MAX_LENGTH, LogicalType, RowField, parse_type
-from planner.dialect.base import ParserBase
-from planner.dialect.errors import place_of_token
-
-__all__ = ["TypeParser", "data_type", "logical_type"]
+from stateplan.execnodes.errors import SqlError
+from stateplan.execnodes.types import MAX_LENGTH, LogicalType, RowField, parse_type
+from stateplan.planner.dialect.base import ParserBase
+from stateplan.planner.dialect.errors import place_of_token
 
 # Types that are one word (and its synonyms), nothing in parentheses.
 _PLAIN: dict[str, LogicalType] = {
@@ -152,7 +150,7 @@ class TypeParser(ParserBase):
             return self._sized(word)
         if not self._name_ahead() and not word[:1].isalpha():
             raise self._unexpected("a type", words=TYPE_NAMES)
-        from execnodes.errors import nearest
+        from stateplan.execnodes.errors import nearest
 
         raise SqlError(
             "SQL005",

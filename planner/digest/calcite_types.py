@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextvars import ContextVar
 
-from execnodes.types import LogicalType
-
-__all__ = ["CALCITE_NAMES", "PHYSICAL", "calcite_type", "conjunction"]
+from stateplan.execnodes.types import LogicalType
 
 PHYSICAL: ContextVar[bool] = ContextVar("physical", default=False)
 """Whether operators of the physical plan are described, which EXPLAIN shows with expressions in prefix form."""

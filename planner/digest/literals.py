@@ -8,12 +8,10 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from execnodes.rex import Literal
-from execnodes.types import LogicalType
-from planner.digest.calcite_types import CALCITE_NAMES, calcite_type
-from planner.expressions.approximate import Approximate, scientific
-
-__all__ = ["charset", "full_type", "plain_literal", "typed_literal"]
+from stateplan.execnodes.rex import Literal
+from stateplan.execnodes.types import LogicalType
+from stateplan.planner.digest.calcite_types import CALCITE_NAMES, calcite_type
+from stateplan.planner.expressions.approximate import Approximate, scientific
 
 
 def _number(value: Any, t: LogicalType) -> str:

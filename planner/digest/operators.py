@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from execnodes.rex import Call, FieldAccess, InputRef, Literal, Rex
-from execnodes.types import LogicalType
-from planner.algebra.over import OverAggregate
-from planner.algebra.phased import GlobalAggregate, IncrementalAggregate, LocalAggregate
-from planner.algebra.relations import (
+from stateplan.execnodes.rex import Call, FieldAccess, InputRef, Literal, Rex
+from stateplan.execnodes.types import LogicalType
+from stateplan.planner.algebra.over import OverAggregate
+from stateplan.planner.algebra.phased import GlobalAggregate, IncrementalAggregate, LocalAggregate
+from stateplan.planner.algebra.relations import (
     AggCall,
     Aggregate,
     Calc,
@@ -42,31 +42,37 @@ from planner.algebra.relations import (
     field_names,
     unique_names,
 )
-from planner.algebra.table_aggregates import TableAggregate, table_aggregate
-from planner.algebra.table_functions import FunctionCorrelate
-from planner.algebra.temporal import IntervalJoin, LookupJoin, TemporalJoin, WatermarkAssigner
-from planner.algebra.windows import (
+from stateplan.planner.algebra.table_aggregates import TableAggregate, table_aggregate
+from stateplan.planner.algebra.table_functions import FunctionCorrelate
+from stateplan.planner.algebra.temporal import IntervalJoin, LookupJoin, TemporalJoin, WatermarkAssigner
+from stateplan.planner.algebra.windows import (
     GlobalWindowAggregate,
     LocalWindowAggregate,
     WindowAggregate,
     WindowJoin,
     WindowTable,
 )
-from planner.digest.calcite_types import PHYSICAL, calcite_type
-from planner.digest.literals import charset, full_type, plain_literal, typed_literal
-from planner.digest.over import over_aggregate
-from planner.digest.phased import global_aggregate, grouped, incremental_aggregate, local_aggregate, mini_batch
-from planner.digest.temporal import interval_join, lookup_join, temporal_join, watermark_assigner
-from planner.digest.windows import (
+from stateplan.planner.digest.calcite_types import PHYSICAL, calcite_type
+from stateplan.planner.digest.literals import charset, full_type, plain_literal, typed_literal
+from stateplan.planner.digest.over import over_aggregate
+from stateplan.planner.digest.phased import (
+    global_aggregate,
+    grouped,
+    incremental_aggregate,
+    local_aggregate,
+    mini_batch,
+)
+from stateplan.planner.digest.temporal import interval_join, lookup_join, temporal_join, watermark_assigner
+from stateplan.planner.digest.windows import (
     global_window_aggregate,
     local_window_aggregate,
     window_aggregate,
     window_join,
     window_table,
 )
-from planner.expressions.ops import kind, rewrite
-from planner.physical import Deduplicate, Physical, execution_type
-from planner.python_operators import is_asynchronous, is_python
+from stateplan.planner.expressions.ops import kind, rewrite
+from stateplan.planner.physical import Deduplicate, Physical, execution_type
+from stateplan.planner.python_operators import is_asynchronous, is_python
 
 __all__ = [
     "calcite_type",
@@ -239,7 +245,7 @@ def _exchange(node: Physical) -> list[str]:
 
 def needed_retractions(node: Physical) -> list[bool]:
     """Per call of an aggregate, whether it must be able to take back values."""
-    from planner.metadata.monotonicity import monotonicity
+    from stateplan.planner.metadata.monotonicity import monotonicity
 
     rel = node.rel
     assert isinstance(rel, Aggregate)
@@ -298,8 +304,8 @@ def _join(node: Physical) -> list[str]:
 
 
 def _multi_join(node: Physical) -> list[str]:
-    from planner.metadata.unique_keys import join_input_keys
-    from planner.passes.multi_joins import common_keys
+    from stateplan.planner.metadata.unique_keys import join_input_keys
+    from stateplan.planner.passes.multi_joins import common_keys
 
     rel = node.rel
     assert isinstance(rel, MultiJoin)
@@ -383,8 +389,8 @@ def _record(rel: Rel) -> str:
 
 
 def _input_spec(rel: Join, side: int) -> str:
-    from planner.metadata.unique_keys import join_input_keys
-    from planner.passes.push_filters import equi_keys
+    from stateplan.planner.metadata.unique_keys import join_input_keys
+    from stateplan.planner.passes.push_filters import equi_keys
 
     keys = [p[side] for p in equi_keys(rel.condition, rel.left.width)]
     unique = join_input_keys(rel.inputs[side], keys)

@@ -5,17 +5,15 @@ Source: Flink's ``OverAggregateUtil`` and the ``explainTerms`` of ``StreamPhysic
 
 from __future__ import annotations
 
-from planner.algebra.over import OverAggregate
-from planner.algebra.relations import AggCall, field_names
-from planner.physical import Physical
-
-__all__ = ["over_aggregate"]
+from stateplan.planner.algebra.over import OverAggregate
+from stateplan.planner.algebra.relations import AggCall, field_names
+from stateplan.planner.physical import Physical
 
 
 def over_aggregate(node: Physical) -> list[str]:
     """The arguments of an OverAggregate."""
-    from planner.digest.literals import charset
-    from planner.digest.operators import expression, order_text
+    from stateplan.planner.digest.literals import charset
+    from stateplan.planner.digest.operators import expression, order_text
 
     rel = node.rel
     assert isinstance(rel, OverAggregate)

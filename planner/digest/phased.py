@@ -7,19 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from planner.algebra.phased import Accumulators, GlobalAggregate, IncrementalAggregate, LocalAggregate, PhasedCall
-from planner.algebra.relations import MiniBatchAssigner, Rel, field_names
-from planner.physical import Physical
-
-__all__ = [
-    "accumulators",
-    "global_aggregate",
-    "grouped",
-    "incremental_aggregate",
-    "local_aggregate",
-    "merged",
-    "mini_batch",
-]
+from stateplan.planner.algebra.phased import (
+    Accumulators,
+    GlobalAggregate,
+    IncrementalAggregate,
+    LocalAggregate,
+    PhasedCall,
+)
+from stateplan.planner.algebra.relations import MiniBatchAssigner, Rel, field_names
+from stateplan.planner.physical import Physical
 
 
 def mini_batch(node: Physical) -> list[str]:

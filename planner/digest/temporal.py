@@ -8,20 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from execnodes.rex import InputRef, Literal, Rex
-from planner.algebra.relations import field_names, unique_names
-from planner.algebra.temporal import IntervalJoin, LookupJoin, TemporalJoin, WatermarkAssigner
-from planner.digest.calcite_types import conjunction
-from planner.expressions.ops import conjunctions
-from planner.physical import Physical
-
-__all__ = ["interval_join", "lookup_join", "temporal_join", "watermark_assigner"]
+from stateplan.execnodes.rex import InputRef, Literal, Rex
+from stateplan.planner.algebra.relations import field_names, unique_names
+from stateplan.planner.algebra.temporal import IntervalJoin, LookupJoin, TemporalJoin, WatermarkAssigner
+from stateplan.planner.digest.calcite_types import conjunction
+from stateplan.planner.expressions.ops import conjunctions
+from stateplan.planner.physical import Physical
 
 
 def temporal_join(node: Physical) -> list[str]:
     """The arguments of a TemporalJoin."""
-    from planner.digest.operators import JOIN_NAMES, expression
-    from planner.passes.push_filters import equi_keys
+    from stateplan.planner.digest.operators import JOIN_NAMES, expression
+    from stateplan.planner.passes.push_filters import equi_keys
 
     rel = node.rel
     assert isinstance(rel, TemporalJoin) and rel.right_time is not None
@@ -49,7 +47,7 @@ def temporal_join(node: Physical) -> list[str]:
 
 def interval_join(node: Physical) -> list[str]:
     """The arguments of an IntervalJoin."""
-    from planner.digest.operators import JOIN_NAMES, expression
+    from stateplan.planner.digest.operators import JOIN_NAMES, expression
 
     rel = node.rel
     assert isinstance(rel, IntervalJoin)
@@ -71,8 +69,8 @@ def interval_join(node: Physical) -> list[str]:
 
 def lookup_join(node: Physical) -> list[str]:
     """The arguments of a LookupJoin."""
-    from planner.digest.operators import JOIN_NAMES, expression
-    from planner.metadata.unique_keys import smallest_key, upsert_keys
+    from stateplan.planner.digest.operators import JOIN_NAMES, expression
+    from stateplan.planner.metadata.unique_keys import smallest_key, upsert_keys
 
     rel = node.rel
     assert isinstance(rel, LookupJoin)
@@ -108,8 +106,8 @@ def lookup_join(node: Physical) -> list[str]:
 
 def _key_literal(rex: Rex) -> str:
     assert isinstance(rex, Literal)
-    from planner.digest.literals import charset
-    from planner.digest.operators import expression
+    from stateplan.planner.digest.literals import charset
+    from stateplan.planner.digest.operators import expression
 
     return charset(str(rex.value)) if rex.type.is_string else expression(rex, ())
 
@@ -117,7 +115,7 @@ def _key_literal(rex: Rex) -> str:
 def watermark_assigner(node: Physical) -> list[str]:
     """The arguments of a WatermarkAssigner."""
     rel = node.rel
-    from planner.digest.operators import expression
+    from stateplan.planner.digest.operators import expression
 
     assert isinstance(rel, WatermarkAssigner)
     names = field_names(rel)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from planner.algebra.relations import field_names, unique_names
-from planner.algebra.windows import (
+from stateplan.planner.algebra.relations import field_names, unique_names
+from stateplan.planner.algebra.windows import (
     GlobalWindowAggregate,
     LocalWindowAggregate,
     Property,
@@ -17,10 +17,8 @@ from planner.algebra.windows import (
     WindowJoin,
     WindowTable,
 )
-from planner.digest.phased import accumulators, grouped, merged
-from planner.physical import Physical
-
-__all__ = ["global_window_aggregate", "local_window_aggregate", "window_aggregate", "window_join", "window_table"]
+from stateplan.planner.digest.phased import accumulators, grouped, merged
+from stateplan.planner.physical import Physical
 
 _PROPERTIES = {"WindowStart": "start", "WindowEnd": "end", "Rowtime": "rowtime", "Proctime": "proctime"}
 
@@ -34,7 +32,7 @@ def window_table(node: Physical) -> list[str]:
 
 def window_aggregate(node: Physical) -> list[str]:
     """The arguments of a WindowAggregate."""
-    from planner.digest.operators import call_text
+    from stateplan.planner.digest.operators import call_text
 
     rel = node.rel
     assert isinstance(rel, WindowAggregate)
@@ -68,7 +66,7 @@ def global_window_aggregate(node: Physical) -> list[str]:
 
 def window_join(node: Physical) -> list[str]:
     """The arguments of a WindowJoin."""
-    from planner.digest.operators import JOIN_NAMES, expression
+    from stateplan.planner.digest.operators import JOIN_NAMES, expression
 
     rel = node.rel
     assert isinstance(rel, WindowJoin)

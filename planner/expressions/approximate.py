@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-__all__ = ["Approximate", "scientific"]
-
 _MOST_DIGITS = 20
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from execnodes.rex import Rex
-from execnodes.types import LogicalType
-from planner.expressions.comparison import is_safe
-from planner.expressions.ops import (
+from stateplan.execnodes.rex import Rex
+from stateplan.execnodes.types import LogicalType
+from stateplan.planner.expressions.comparison import is_safe
+from stateplan.planner.expressions.ops import (
     FALSE,
     TRUE,
     and_,
@@ -22,9 +22,7 @@ from planner.expressions.ops import (
     or_,
     test,
 )
-from planner.expressions.sarg import NullAs
-
-__all__ = ["Branch", "boolean_case", "branches_of", "case_operands", "push_into_cases"]
+from stateplan.planner.expressions.sarg import NullAs
 
 
 @dataclass(frozen=True)
@@ -83,7 +81,7 @@ def push_into_cases(rex: Rex) -> Rex:
             return _pushed(rex, cases[0])
     if not rex.children:
         return rex
-    from planner.expressions.ops import with_operands
+    from stateplan.planner.expressions.ops import with_operands
 
     return with_operands(rex, [push_into_cases(c) for c in rex.children])
 
@@ -97,7 +95,7 @@ def _joins_sides(rex: Rex) -> bool:
 
 
 def _pushed(rex: Rex, position: int) -> Rex:
-    from planner.expressions.ops import with_operands
+    from stateplan.planner.expressions.ops import with_operands
 
     operands = []
     inner = rex.children[position]

@@ -5,10 +5,8 @@ Source: Flink's ``FlinkRexUtil.toCnf``.
 
 from __future__ import annotations
 
-from execnodes.rex import Rex
-from planner.expressions.ops import and_, conjunctions, disjunctions, kind, not_, or_, walk
-
-__all__ = ["to_cnf"]
+from stateplan.execnodes.rex import Rex
+from stateplan.planner.expressions.ops import and_, conjunctions, disjunctions, kind, not_, or_, walk
 
 
 class _TooMuchError(Exception):

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from execnodes.rex import InputRef, Literal, Rex
-from planner.expressions.ops import COMPARISONS, MIRRORED, NEGATED, is_deterministic, is_null_literal, kind
-
-__all__ = ["STRONG", "Comparison", "always_null", "is_safe", "null_test", "strong_operands"]
+from stateplan.execnodes.rex import InputRef, Literal, Rex
+from stateplan.planner.expressions.ops import COMPARISONS, MIRRORED, NEGATED, is_deterministic, is_null_literal, kind
 
 
 @dataclass(frozen=True)

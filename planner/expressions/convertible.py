@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from execnodes.rex import Call, FieldAccess, InputRef, Literal, Rex
-from execnodes.types import BOOLEAN, LogicalType
-from planner.expressions.approximate import Approximate
-from planner.expressions.ops import COMPARISONS, Over, call, kind
-from planner.expressions.search import expand_search
-
-__all__ = ["convert"]
+from stateplan.execnodes.rex import Call, FieldAccess, InputRef, Literal, Rex
+from stateplan.execnodes.types import BOOLEAN, LogicalType
+from stateplan.planner.expressions.approximate import Approximate
+from stateplan.planner.expressions.ops import COMPARISONS, Over, call, kind
+from stateplan.planner.expressions.search import expand_search
 
 _STRICT = frozenset({*COMPARISONS, "NOT", "LIKE", "+", "-", "*", "MOD", "UPPER", "LOWER", "CHAR_LENGTH", "ABS"})
 """Functions that are NOT NULL where all their operands are; their type is inferred anew."""

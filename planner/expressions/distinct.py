@@ -5,14 +5,12 @@ Source: Calcite's ``RelOptUtil.isDistinctFrom`` and ``RelOptUtil.collapseExpande
 
 from __future__ import annotations
 
-from execnodes.errors import Place
-from execnodes.functions import coerce_operands, make_call
-from execnodes.rex import Literal, Rex
-from execnodes.types import BOOLEAN
-from planner.expressions.normal import equal
-from planner.expressions.ops import call, kind
-
-__all__ = ["collapsed", "not_distinct"]
+from stateplan.execnodes.errors import Place
+from stateplan.execnodes.functions import coerce_operands, make_call
+from stateplan.execnodes.rex import Literal, Rex
+from stateplan.execnodes.types import BOOLEAN
+from stateplan.planner.expressions.normal import equal
+from stateplan.planner.expressions.ops import call, kind
 
 _NAME = "IS NOT DISTINCT FROM"
 

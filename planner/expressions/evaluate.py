@@ -9,12 +9,10 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from execnodes.errors import StateplanError
-from execnodes.rex import Literal, Rex
-from execnodes.types import LogicalType
-from planner.expressions.approximate import Approximate
-
-__all__ = ["current_time_zone", "evaluate_constant", "session_time_zone"]
+from stateplan.execnodes.errors import StateplanError
+from stateplan.execnodes.rex import Literal, Rex
+from stateplan.execnodes.types import LogicalType
+from stateplan.planner.expressions.approximate import Approximate
 
 _ZONE = ContextVar("zone", default="UTC")
 
@@ -39,7 +37,7 @@ def evaluate_constant(rex: Rex) -> Literal | None:
     writer = _WRITERS.get(rex.type.root)
     if writer is None:
         return None
-    from execnodes.runtime.calc import evaluate
+    from stateplan.execnodes.runtime.transforms.calc import evaluate
 
     try:
         value = evaluate(rex, time_zone=_ZONE.get())

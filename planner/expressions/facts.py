@@ -5,10 +5,10 @@ Source: Calcite's ``RexSimplify.simplifyAnd2ForUnknownAsFalse``.
 
 from __future__ import annotations
 
-from execnodes.rex import InputRef, Literal, Rex
-from planner.expressions.comparison import STRONG, Comparison, strong_operands
-from planner.expressions.normal import equal, member
-from planner.expressions.ops import (
+from stateplan.execnodes.rex import InputRef, Literal, Rex
+from stateplan.planner.expressions.comparison import STRONG, Comparison, strong_operands
+from stateplan.planner.expressions.normal import equal, member
+from stateplan.planner.expressions.ops import (
     COMPARISONS,
     NEGATED,
     TRUE,
@@ -18,9 +18,7 @@ from planner.expressions.ops import (
     is_null_literal,
     kind,
 )
-from planner.expressions.sarg import Range, RangeSet, value_key
-
-__all__ = ["Facts"]
+from stateplan.planner.expressions.sarg import Range, RangeSet, value_key
 
 
 class Facts:

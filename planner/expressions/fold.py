@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from execnodes.functions.casting import fold_cast
-from execnodes.rex import Literal, Rex
-from execnodes.types import LogicalType
-from planner.expressions.approximate import Approximate
-from planner.expressions.ops import call, has_user_call, same_type
-
-__all__ = ["cast_literal", "evaluate"]
+from stateplan.execnodes.functions.casting import fold_cast
+from stateplan.execnodes.rex import Literal, Rex
+from stateplan.execnodes.types import LogicalType
+from stateplan.planner.expressions.approximate import Approximate
+from stateplan.planner.expressions.ops import call, has_user_call, same_type
 
 
 def cast_literal(literal: Literal, target: LogicalType) -> Rex:
@@ -44,6 +42,6 @@ def evaluate(rex: Rex) -> Literal | None:
         return rex
     if has_user_call(rex):
         return None
-    from planner.expressions.evaluate import evaluate_constant
+    from stateplan.planner.expressions.evaluate import evaluate_constant
 
     return evaluate_constant(rex)

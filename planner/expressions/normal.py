@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 
-from execnodes.rex import Call, CorrelVariable, FieldAccess, InputRef, Literal, Rex
-from planner.expressions.ops import Over, SubQuery, kind
-
-__all__ = ["equal", "key", "member"]
+from stateplan.execnodes.rex import Call, CorrelVariable, FieldAccess, InputRef, Literal, Rex
+from stateplan.planner.expressions.ops import Over, SubQuery, kind
 
 _SYMMETRIC = frozenset({"AND", "OR", "=", "<>", "+", "*"})
 _FLIPPED = {"<": ">", "<=": ">="}

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from execnodes.errors import Place
-from execnodes.rex import Call, CorrelVariable, FieldAccess, InputRef, Literal, Rex, input_refs, remap, shift
-from execnodes.types import BOOLEAN, LogicalType
-from planner.algebra.over_frames import DEFAULT, Frame
+from stateplan.execnodes.errors import Place
+from stateplan.execnodes.rex import Call, CorrelVariable, FieldAccess, InputRef, Literal, Rex, input_refs, remap, shift
+from stateplan.execnodes.types import BOOLEAN, LogicalType
+from stateplan.planner.algebra.over_frames import DEFAULT, Frame
 
 if TYPE_CHECKING:
-    from planner.algebra.relations import Rel
+    from stateplan.planner.algebra.relations import Rel
 
 __all__ = [
     "COMPARISONS",

@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Literal
 
-from execnodes.types import LogicalType
-
-__all__ = ["ALL", "NullAs", "Range", "RangeSet", "Sarg", "value_key"]
+from stateplan.execnodes.types import LogicalType
 
 NullAs = Literal["TRUE", "FALSE", "UNKNOWN"]
 NEGATED_NULL: dict[NullAs, NullAs] = {"TRUE": "FALSE", "FALSE": "TRUE", "UNKNOWN": "UNKNOWN"}

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from execnodes.functions.typerules import least_restrictive
-from execnodes.rex import Call, Literal, Rex
-from execnodes.types import BOOLEAN, LogicalType
-from planner.expressions.approximate import Approximate
-from planner.expressions.normal import equal
-from planner.expressions.ops import (
+from stateplan.execnodes.functions.typerules import least_restrictive
+from stateplan.execnodes.rex import Call, Literal, Rex
+from stateplan.execnodes.types import BOOLEAN, LogicalType
+from stateplan.planner.expressions.approximate import Approximate
+from stateplan.planner.expressions.normal import equal
+from stateplan.planner.expressions.ops import (
     COMPARISONS,
     FALSE,
     MIRRORED,
@@ -29,9 +29,7 @@ from planner.expressions.ops import (
     unwrap_cast,
     with_operands,
 )
-from planner.expressions.sarg import ALL, NullAs, Range, RangeSet, Sarg, value_key
-
-__all__ = ["SargCollector", "expand_search", "sarg_ref", "search"]
+from stateplan.planner.expressions.sarg import ALL, NullAs, Range, RangeSet, Sarg, value_key
 
 
 class _SargBuilder(Rex):

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar
 
-from execnodes.rex import Call, Literal, Rex
-from execnodes.types import BOOLEAN, LogicalType
-from planner.expressions import fold
-from planner.expressions.cases import Branch, boolean_case, branches_of, case_operands
-from planner.expressions.comparison import STRONG, Comparison, always_null, is_safe, null_test
-from planner.expressions.facts import Facts
-from planner.expressions.normal import equal, member
-from planner.expressions.ops import (
+from stateplan.execnodes.rex import Call, Literal, Rex
+from stateplan.execnodes.types import BOOLEAN, LogicalType
+from stateplan.planner.expressions import fold
+from stateplan.planner.expressions.cases import Branch, boolean_case, branches_of, case_operands
+from stateplan.planner.expressions.comparison import STRONG, Comparison, always_null, is_safe, null_test
+from stateplan.planner.expressions.facts import Facts
+from stateplan.planner.expressions.normal import equal, member
+from stateplan.planner.expressions.ops import (
     COMPARISONS,
     FALSE,
     NEGATED,
@@ -38,10 +38,8 @@ from planner.expressions.ops import (
     unwrap_cast,
     with_operands,
 )
-from planner.expressions.sarg import ALL, NullAs, Range, RangeSet, Sarg, value_key
-from planner.expressions.search import SargCollector, expand_search, sarg_ref, search
-
-__all__ = ["Simplifier", "simplify_filter", "simplify_preserving_type"]
+from stateplan.planner.expressions.sarg import ALL, NullAs, Range, RangeSet, Sarg, value_key
+from stateplan.planner.expressions.search import SargCollector, expand_search, sarg_ref, search
 
 
 def _split(terms: Iterable[Rex]) -> tuple[list[Rex], list[Rex]]:

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Set
 
-from execnodes.rex import InputRef, Literal, Rex
-from planner.expressions.ops import COMPARISONS, is_null_literal, kind
-
-__all__ = ["is_not_true", "is_null"]
+from stateplan.execnodes.rex import InputRef, Literal, Rex
+from stateplan.planner.expressions.ops import COMPARISONS, is_null_literal, kind
 
 _ANY = frozenset(
     {*COMPARISONS, "+", "-", "*", "/", "%", "MOD", "NEGATE", "NOT", "CAST", "LIKE", "BETWEEN", "REINTERPRET"}

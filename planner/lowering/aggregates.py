@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from planner.algebra.phased import GlobalAggregate, IncrementalAggregate, LocalAggregate
-from planner.algebra.relations import AggCall, Aggregate, Expand, MiniBatchAssigner, Rel, rel_type
-from planner.algebra.table_aggregates import TableAggregate
-from planner.algebra.windows import LocalWindowAggregate
-from planner.digest.operators import needed_retractions
-from planner.lowering.base import MINI_BATCH, Json, Lowering, NodeKind
-from planner.physical import Physical
-from planner.python_operators import is_python
-
-__all__ = ["NODES", "agg_calls", "nameless"]
+from stateplan.planner.algebra.phased import GlobalAggregate, IncrementalAggregate, LocalAggregate
+from stateplan.planner.algebra.relations import AggCall, Aggregate, Expand, MiniBatchAssigner, Rel, rel_type
+from stateplan.planner.algebra.table_aggregates import TableAggregate
+from stateplan.planner.algebra.windows import LocalWindowAggregate
+from stateplan.planner.digest.operators import needed_retractions
+from stateplan.planner.lowering.base import MINI_BATCH, Json, Lowering, NodeKind
+from stateplan.planner.physical import Physical
+from stateplan.planner.python_operators import is_python
 
 
 def agg_calls(calls: Sequence[AggCall]) -> list[Json]:

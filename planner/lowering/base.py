@@ -6,12 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from execnodes.nodes.base import STATE_TTL
-from execnodes.ttl import format_ttl, parse_ttl
-from planner.algebra.relations import Order
-from planner.physical import Physical
-
-__all__ = ["MINI_BATCH", "Json", "Lowering", "NodeKind", "sort_spec"]
+from stateplan.execnodes.nodes.base import STATE_TTL
+from stateplan.execnodes.ttl import format_ttl, parse_ttl
+from stateplan.planner.algebra.relations import Order
+from stateplan.planner.physical import Physical
 
 Json: TypeAlias = dict[str, Any]
 Defaults: TypeAlias = tuple[tuple[str, str], ...]

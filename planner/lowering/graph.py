@@ -8,18 +8,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from execnodes.graph import FLINK_VERSION, ExecGraph
-from execnodes.nodes.base import ExecNode
-from execnodes.registry import node_from_json
-from planner.algebra.relations import Exchange, MultiJoin, Rel, Scan, Sink, rel_type
-from planner.digest.operators import describe
-from planner.lowering import aggregates, joins, ranking, rows, tables, windows
-from planner.lowering.base import Json, Lowering, NodeKind
-from planner.passes.multi_joins import common_keys
-from planner.physical import Physical, execution_type
-from planner.python_operators import is_asynchronous, is_python
-
-__all__ = ["lower", "lower_traced"]
+from stateplan.execnodes.graph import FLINK_VERSION, ExecGraph
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.registry import node_from_json
+from stateplan.planner.algebra.relations import Exchange, MultiJoin, Rel, Scan, Sink, rel_type
+from stateplan.planner.digest.operators import describe
+from stateplan.planner.lowering import aggregates, joins, ranking, rows, tables, windows
+from stateplan.planner.lowering.base import Json, Lowering, NodeKind
+from stateplan.planner.passes.multi_joins import common_keys
+from stateplan.planner.physical import Physical, execution_type
+from stateplan.planner.python_operators import is_asynchronous, is_python
 
 _KINDS: Mapping[type[Rel], NodeKind] = {
     **tables.NODES,

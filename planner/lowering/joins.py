@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from execnodes.rex import Rex
-from execnodes.types import row_type
-from planner.algebra.relations import Join, MultiJoin
-from planner.algebra.table_functions import FunctionCorrelate
-from planner.algebra.temporal import IntervalJoin, LookupJoin, TemporalJoin
-from planner.expressions.ops import TRUE, and_, call, conjunctions, is_always_true
-from planner.lowering.base import Json, Lowering, NodeKind
-from planner.lowering.tables import table_source
-from planner.metadata.unique_keys import join_input_keys, smallest_key, upsert_keys
-from planner.passes.multi_joins import common_keys, equal_fields
-from planner.passes.push_filters import equi_keys, is_equi_key, null_filters
-from planner.physical import Physical, changelog_mode
-
-__all__ = ["NODES", "join_spec"]
+from stateplan.execnodes.rex import Rex
+from stateplan.execnodes.types import row_type
+from stateplan.planner.algebra.relations import Join, MultiJoin
+from stateplan.planner.algebra.table_functions import FunctionCorrelate
+from stateplan.planner.algebra.temporal import IntervalJoin, LookupJoin, TemporalJoin
+from stateplan.planner.expressions.ops import TRUE, and_, call, conjunctions, is_always_true
+from stateplan.planner.lowering.base import Json, Lowering, NodeKind
+from stateplan.planner.lowering.tables import table_source
+from stateplan.planner.metadata.unique_keys import join_input_keys, smallest_key, upsert_keys
+from stateplan.planner.passes.multi_joins import common_keys, equal_fields
+from stateplan.planner.passes.push_filters import equi_keys, is_equi_key, null_filters
+from stateplan.planner.physical import Physical, changelog_mode
 
 
 def join_spec(join_type: str, condition: Rex, width: int, rest: Rex) -> Json:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from execnodes.rex import InputRef
-from planner.algebra.over import OverAggregate
-from planner.algebra.over_frames import Bound
-from planner.algebra.relations import FullSort, Limit, Order, Rank, RankStrategy, Sort, SortLimit, TemporalSort
-from planner.lowering.aggregates import agg_calls
-from planner.lowering.base import MINI_BATCH, Json, Lowering, NodeKind, sort_spec
-from planner.physical import Deduplicate, Physical
-
-__all__ = ["NODES"]
+from stateplan.execnodes.rex import InputRef
+from stateplan.planner.algebra.over import OverAggregate
+from stateplan.planner.algebra.over_frames import Bound
+from stateplan.planner.algebra.relations import (
+    FullSort,
+    Limit,
+    Order,
+    Rank,
+    RankStrategy,
+    Sort,
+    SortLimit,
+    TemporalSort,
+)
+from stateplan.planner.lowering.aggregates import agg_calls
+from stateplan.planner.lowering.base import MINI_BATCH, Json, Lowering, NodeKind, sort_spec
+from stateplan.planner.physical import Deduplicate, Physical
 
 _TOP_N = (("table.exec.rank.topn-cache-size", "10000"),)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from execnodes.changelog import RowKind
-from execnodes.rex import Literal
-from execnodes.types import STRING, LogicalType
-from planner.algebra.relations import (
+from stateplan.execnodes.changelog import RowKind
+from stateplan.execnodes.rex import Literal
+from stateplan.execnodes.types import STRING, LogicalType
+from stateplan.planner.algebra.relations import (
     Calc,
     ChangelogFunction,
     ChangelogNormalize,
@@ -15,11 +15,9 @@ from planner.algebra.relations import (
     Values,
     rel_type,
 )
-from planner.algebra.temporal import WatermarkAssigner
-from planner.lowering.base import MINI_BATCH, Json, Lowering, NodeKind
-from planner.physical import Physical
-
-__all__ = ["NODES", "nothing"]
+from stateplan.planner.algebra.temporal import WatermarkAssigner
+from stateplan.planner.lowering.base import MINI_BATCH, Json, Lowering, NodeKind
+from stateplan.planner.physical import Physical
 
 
 def nothing(lowering: Lowering, node: Physical) -> Json:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from execnodes.rex import Rex
-from execnodes.types import row_type
-from planner.algebra.relations import FilterAbility, LimitAbility, PartitionAbility, ProjectAbility, Scan, Sink
-from planner.catalog import CatalogTable, Column, TableSchema
-from planner.config import value
-from planner.lowering.base import Json, Lowering, NodeKind
-from planner.metadata.unique_keys import smallest_key, upsert_keys
-from planner.physical import Physical, changelog_mode
-
-__all__ = ["NODES", "table_source"]
+from stateplan.execnodes.rex import Rex
+from stateplan.execnodes.settings import value
+from stateplan.execnodes.types import row_type
+from stateplan.planner.algebra.relations import (
+    FilterAbility,
+    LimitAbility,
+    PartitionAbility,
+    ProjectAbility,
+    Scan,
+    Sink,
+)
+from stateplan.planner.catalog.objects import CatalogTable, Column, TableSchema
+from stateplan.planner.lowering.base import Json, Lowering, NodeKind
+from stateplan.planner.metadata.unique_keys import smallest_key, upsert_keys
+from stateplan.planner.physical import Physical, changelog_mode
 
 
 def _scan(lowering: Lowering, node: Physical) -> Json:

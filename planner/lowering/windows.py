@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from planner.algebra.relations import rel_type
-from planner.algebra.windows import (
+from stateplan.planner.algebra.relations import rel_type
+from stateplan.planner.algebra.windows import (
     GlobalWindowAggregate,
     LocalWindowAggregate,
     WindowAggregate,
     WindowJoin,
     WindowTable,
 )
-from planner.expressions.ops import and_, conjunctions
-from planner.lowering.aggregates import agg_calls
-from planner.lowering.base import Json, Lowering, NodeKind
-from planner.lowering.joins import join_spec
-from planner.passes.push_filters import is_equi_key
-from planner.physical import Physical
-
-__all__ = ["NODES"]
+from stateplan.planner.expressions.ops import and_, conjunctions
+from stateplan.planner.lowering.aggregates import agg_calls
+from stateplan.planner.lowering.base import Json, Lowering, NodeKind
+from stateplan.planner.lowering.joins import join_spec
+from stateplan.planner.passes.push_filters import is_equi_key
+from stateplan.planner.physical import Physical
 
 _TIME_ZONE = (("table.local-time-zone", "default"),)
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
-from execnodes.changelog import INSERT_ONLY
-from execnodes.connectors.registry import source_changelog_mode
-from execnodes.rex import InputRef, Rex
-from execnodes.rex import Literal as Constant
-from planner.algebra.phased import GlobalAggregate
-from planner.algebra.relations import (
+from stateplan.execnodes.changelog import INSERT_ONLY
+from stateplan.execnodes.connectors.registry import source_changelog_mode
+from stateplan.execnodes.rex import InputRef, Rex
+from stateplan.execnodes.rex import Literal as Constant
+from stateplan.planner.algebra.phased import GlobalAggregate
+from stateplan.planner.algebra.relations import (
     AggCall,
     Aggregate,
     Calc,
@@ -29,12 +29,10 @@ from planner.algebra.relations import (
     Scan,
     Union,
 )
-from planner.algebra.temporal import WatermarkAssigner
-from planner.expressions.ops import COMPARISONS, MIRRORED, conjunctions, kind, unwrap_cast
-from planner.expressions.search import expand_search
-from planner.metadata.predicates import predicates_of
-
-__all__ = ["Monotonicity", "monotonicity"]
+from stateplan.planner.algebra.temporal import WatermarkAssigner
+from stateplan.planner.expressions.ops import COMPARISONS, MIRRORED, conjunctions, kind, unwrap_cast
+from stateplan.planner.expressions.search import expand_search
+from stateplan.planner.metadata.predicates import predicates_of
 
 Monotonicity: TypeAlias = Literal["CONSTANT", "INCREASING", "DECREASING", "NOT_MONOTONIC"]
 
@@ -177,7 +175,7 @@ def _of_call(c: AggCall, below: Rel) -> Monotonicity:
 
 
 def _joined(rel: Join) -> list[Monotonicity] | None:
-    from planner.passes.push_filters import equi_keys, is_equi_key
+    from stateplan.planner.passes.push_filters import equi_keys, is_equi_key
 
     left, right = monotonicity(rel.left), monotonicity(rel.right)
     if rel.join_type == "ANTI" or left is None or right is None:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from execnodes.rex import InputRef, Literal, Rex
-from planner.algebra.over import OverAggregate
-from planner.algebra.relations import (
+from stateplan.execnodes.rex import InputRef, Literal, Rex
+from stateplan.planner.algebra.over import OverAggregate
+from stateplan.planner.algebra.relations import (
     Aggregate,
     Calc,
     Exchange,
@@ -24,9 +24,9 @@ from planner.algebra.relations import (
     Union,
     Window,
 )
-from planner.expressions import fold
-from planner.expressions.normal import equal, key, member
-from planner.expressions.ops import (
+from stateplan.planner.expressions import fold
+from stateplan.planner.expressions.normal import equal, key, member
+from stateplan.planner.expressions.ops import (
     compare,
     conjunctions,
     input_refs,
@@ -37,8 +37,6 @@ from planner.expressions.ops import (
     shift,
     test,
 )
-
-__all__ = ["constant_map", "predicates_of"]
 
 
 def predicates_of(rel: Rel) -> list[Rex]:

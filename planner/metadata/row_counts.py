@@ -6,12 +6,10 @@ Source: Flink's ``FlinkRelMdRowCount``, ``SelectivityEstimator`` and ``FlinkRelM
 
 from __future__ import annotations
 
-from execnodes.rex import Literal, Rex
-from planner.algebra.relations import Aggregate, Calc, Filter, Join, Rel, Scan, Union
-from planner.expressions.ops import conjunctions, disjunctions, kind
-from planner.metadata.unique_keys import are_unique, unique_keys
-
-__all__ = ["row_count"]
+from stateplan.execnodes.rex import Literal, Rex
+from stateplan.planner.algebra.relations import Aggregate, Calc, Filter, Join, Rel, Scan, Union
+from stateplan.planner.expressions.ops import conjunctions, disjunctions, kind
+from stateplan.planner.metadata.unique_keys import are_unique, unique_keys
 
 _TABLE = 1e8
 _EQUAL, _COMPARED, _LIKE, _OTHER = 0.15, 0.5, 0.05, 0.25
@@ -59,7 +57,7 @@ def selectivity(condition: Rex) -> float:
 
 
 def _join(rel: Join) -> float:
-    from planner.passes.push_filters import equi_keys, is_equi_key
+    from stateplan.planner.passes.push_filters import equi_keys, is_equi_key
 
     width = rel.left.width
     left, right = row_count(rel.left), row_count(rel.right)

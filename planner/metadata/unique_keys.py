@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
-from execnodes.rex import InputRef, Rex
-from planner.algebra.over import OverAggregate
-from planner.algebra.phased import GlobalAggregate
-from planner.algebra.relations import (
+from stateplan.execnodes.rex import InputRef, Rex
+from stateplan.planner.algebra.over import OverAggregate
+from stateplan.planner.algebra.phased import GlobalAggregate
+from stateplan.planner.algebra.relations import (
     Aggregate,
     Calc,
     ChangelogNormalize,
@@ -29,11 +29,9 @@ from planner.algebra.relations import (
     Sink,
     Sort,
 )
-from planner.algebra.temporal import IntervalJoin, LookupJoin, TemporalJoin, WatermarkAssigner
-from planner.expressions.ops import kind, same_type
-from planner.python_operators import is_python
-
-__all__ = ["Keys", "are_unique", "join_input_keys", "keeps_values", "smallest_key", "unique_keys", "upsert_keys"]
+from stateplan.planner.algebra.temporal import IntervalJoin, LookupJoin, TemporalJoin, WatermarkAssigner
+from stateplan.planner.expressions.ops import kind, same_type
+from stateplan.planner.python_operators import is_python
 
 Keys: TypeAlias = frozenset[frozenset[int]]
 
@@ -66,7 +64,7 @@ def are_unique(rel: Rel, columns: frozenset[int]) -> bool:
 
 
 def _unique_in_join(join: Join, columns: frozenset[int]) -> bool:
-    from planner.passes.push_filters import equi_keys
+    from stateplan.planner.passes.push_filters import equi_keys
 
     width = join.left.width
     if join.join_type in ("SEMI", "ANTI"):
@@ -229,7 +227,7 @@ def _of_expand(expand: Expand, upsert: bool) -> Keys:
 
 
 def _of_join(join: Join, upsert: bool) -> Keys:
-    from planner.passes.push_filters import equi_keys
+    from stateplan.planner.passes.push_filters import equi_keys
 
     width = join.left.width
     pairs = equi_keys(join.condition, width)
@@ -252,7 +250,7 @@ def _of_join(join: Join, upsert: bool) -> Keys:
 
 def _of_multi_join(join: MultiJoin, upsert: bool) -> Keys:
     """As for its joins one after the other, the changes in order by the common key only."""
-    from planner.passes.multi_joins import common_keys, equal_fields
+    from stateplan.planner.passes.multi_joins import common_keys, equal_fields
 
     shared, pairs, offsets = common_keys(join), equal_fields(join), join.offsets
     required = frozenset(shared[0]) if upsert else frozenset()

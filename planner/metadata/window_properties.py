@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from execnodes.rex import InputRef, Rex
-from execnodes.types import LogicalType
-from planner.algebra.relations import (
+from stateplan.execnodes.rex import InputRef, Rex
+from stateplan.execnodes.types import LogicalType
+from stateplan.planner.algebra.relations import (
     Aggregate,
     Calc,
     Exchange,
@@ -23,9 +23,13 @@ from planner.algebra.relations import (
     Sort,
     Union,
 )
-from planner.algebra.windows import GlobalWindowAggregate, TimeWindow, WindowAggregate, WindowJoin, WindowTable
-
-__all__ = ["WindowProperties", "window_properties"]
+from stateplan.planner.algebra.windows import (
+    GlobalWindowAggregate,
+    TimeWindow,
+    WindowAggregate,
+    WindowJoin,
+    WindowTable,
+)
 
 
 @dataclass(frozen=True)

@@ -10,34 +10,34 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from planner.algebra.relations import Rel
-from planner.passes import hep
-from planner.passes.aggregates import (
+from stateplan.planner.algebra.relations import Rel
+from stateplan.planner.passes import hep
+from stateplan.planner.passes.aggregates import (
     keep_names_of_filtered_groups,
     merge_aggregate_project,
     prune_aggregate_calls,
     reduce_aggregates,
     remove_aggregate,
 )
-from planner.passes.coerce_join_conditions import coerce_join_conditions
-from planner.passes.coerce_unions import coerce_unions
-from planner.passes.count_set_operations import set_operation_to_counts
-from planner.passes.count_subqueries_to_exists import count_subqueries_to_exists
-from planner.passes.decorrelate import decorrelate
-from planner.passes.derive_join_filters import derive_join_filters
-from planner.passes.distribute import distribute
-from planner.passes.hep import Rule
-from planner.passes.lookup_joins import filter_through_snapshot, lookup_joins, project_through_snapshot
-from planner.passes.merge_projects import merge_projects, remove_trivial_project
-from planner.passes.multi_joins import project_through_multi_join, to_multi_joins
-from planner.passes.over_aggregates import check_over_aggregate, window_to_over_aggregate
-from planner.passes.prune_count_star import prune_count_star
-from planner.passes.prune_empty import prune_empty
-from planner.passes.pull_up_constants import pull_up_constants
-from planner.passes.push_calc_filters_into_scans import push_calc_filter_into_scan
-from planner.passes.push_calcs_past_normalize import push_calc_past_normalize
-from planner.passes.push_distinct import distinct_below_join
-from planner.passes.push_filters import (
+from stateplan.planner.passes.coerce_join_conditions import coerce_join_conditions
+from stateplan.planner.passes.coerce_unions import coerce_unions
+from stateplan.planner.passes.count_set_operations import set_operation_to_counts
+from stateplan.planner.passes.count_subqueries_to_exists import count_subqueries_to_exists
+from stateplan.planner.passes.decorrelate import decorrelate
+from stateplan.planner.passes.derive_join_filters import derive_join_filters
+from stateplan.planner.passes.distribute import distribute
+from stateplan.planner.passes.hep import Rule
+from stateplan.planner.passes.lookup_joins import filter_through_snapshot, lookup_joins, project_through_snapshot
+from stateplan.planner.passes.merge_projects import merge_projects, remove_trivial_project
+from stateplan.planner.passes.multi_joins import project_through_multi_join, to_multi_joins
+from stateplan.planner.passes.over_aggregates import check_over_aggregate, window_to_over_aggregate
+from stateplan.planner.passes.prune_count_star import prune_count_star
+from stateplan.planner.passes.prune_empty import prune_empty
+from stateplan.planner.passes.pull_up_constants import pull_up_constants
+from stateplan.planner.passes.push_calc_filters_into_scans import push_calc_filter_into_scan
+from stateplan.planner.passes.push_calcs_past_normalize import push_calc_past_normalize
+from stateplan.planner.passes.push_distinct import distinct_below_join
+from stateplan.planner.passes.push_filters import (
     filter_into_join,
     filter_through_aggregate,
     filter_through_project,
@@ -45,50 +45,53 @@ from planner.passes.push_filters import (
     join_condition_push,
     merge_filters,
 )
-from planner.passes.push_filters_into_scans import push_filter_into_scan
-from planner.passes.push_join_expressions import push_join_expressions
-from planner.passes.push_partitions_into_scans import push_partition_into_scan
-from planner.passes.push_projects import project_through_filter, project_through_join, project_through_union
-from planner.passes.push_projects_into_scans import push_project_into_scan
-from planner.passes.push_projects_past_watermarks import project_through_watermark
-from planner.passes.push_projects_past_windows import project_through_window
-from planner.passes.push_semi_joins import semi_join_below_join
-from planner.passes.ranks import (
+from stateplan.planner.passes.push_filters_into_scans import push_filter_into_scan
+from stateplan.planner.passes.push_join_expressions import push_join_expressions
+from stateplan.planner.passes.push_partitions_into_scans import push_partition_into_scan
+from stateplan.planner.passes.push_projects import project_through_filter, project_through_join, project_through_union
+from stateplan.planner.passes.push_projects_into_scans import push_project_into_scan
+from stateplan.planner.passes.push_projects_past_watermarks import project_through_watermark
+from stateplan.planner.passes.push_projects_past_windows import project_through_window
+from stateplan.planner.passes.push_semi_joins import semi_join_below_join
+from stateplan.planner.passes.ranks import (
     rank_of_window,
     remove_constant_rank_number,
     remove_unused_rank_number,
     transpose_calc_and_rank,
 )
-from planner.passes.reduce_expressions import reduce_filter, reduce_join, reduce_project
-from planner.passes.remove_joins import remove_join_below_aggregate, remove_join_below_project
-from planner.passes.reveal_groupings import reveal_groupings
-from planner.passes.set_operations import set_operation_to_join
-from planner.passes.simplify_coalesce import remove_unreachable_coalesce_arguments, simplify_coalesce_of_join_keys
-from planner.passes.simplify_conditions import (
+from stateplan.planner.passes.reduce_expressions import reduce_filter, reduce_join, reduce_project
+from stateplan.planner.passes.remove_joins import remove_join_below_aggregate, remove_join_below_project
+from stateplan.planner.passes.reveal_groupings import reveal_groupings
+from stateplan.planner.passes.set_operations import set_operation_to_join
+from stateplan.planner.passes.simplify_coalesce import (
+    remove_unreachable_coalesce_arguments,
+    simplify_coalesce_of_join_keys,
+)
+from stateplan.planner.passes.simplify_conditions import (
     simplify_filter_condition,
     simplify_join_condition,
     simplify_subquery_filters,
 )
-from planner.passes.sorts import (
+from stateplan.planner.passes.sorts import (
     full_sorts,
     physical_sort,
     push_limit_into_scan,
     remove_empty_limit,
     transpose_sort_and_project,
 )
-from planner.passes.split_distinct import split_distinct
-from planner.passes.split_python_calcs import split_python_calcs
-from planner.passes.split_python_joins import split_python_join
-from planner.passes.split_windows import split_windows
-from planner.passes.subqueries_to_correlates import subqueries_to_correlates
-from planner.passes.subqueries_to_joins import subqueries_to_joins
-from planner.passes.table_functions import filter_through_function, split_python_function
-from planner.passes.temporal_joins import key_of_versions
-from planner.passes.time_attributes import materialize_time_attributes
-from planner.passes.to_calcs import to_calcs
-from planner.passes.union_to_distinct import drop_distinct_below_union, union_to_distinct
-from planner.passes.window_aggregates import refuse_in_windows, window_aggregate
-from planner.passes.wrap_json_aggregates import wrap_json_aggregates
+from stateplan.planner.passes.split_distinct import split_distinct
+from stateplan.planner.passes.split_python_calcs import split_python_calcs
+from stateplan.planner.passes.split_python_joins import split_python_join
+from stateplan.planner.passes.split_windows import split_windows
+from stateplan.planner.passes.subqueries_to_correlates import subqueries_to_correlates
+from stateplan.planner.passes.subqueries_to_joins import subqueries_to_joins
+from stateplan.planner.passes.table_functions import filter_through_function, split_python_function
+from stateplan.planner.passes.temporal_joins import key_of_versions
+from stateplan.planner.passes.time_attributes import materialize_time_attributes
+from stateplan.planner.passes.to_calcs import to_calcs
+from stateplan.planner.passes.union_to_distinct import drop_distinct_below_union, union_to_distinct
+from stateplan.planner.passes.window_aggregates import refuse_in_windows, window_aggregate
+from stateplan.planner.passes.wrap_json_aggregates import wrap_json_aggregates
 
 __all__ = ["PHASES", "Phase", "optimize"]
 

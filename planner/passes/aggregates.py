@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from execnodes.functions import find_aggregate, make_call
-from execnodes.functions.aggregates import VARIANCES, WELFORD
-from execnodes.rex import InputRef, Literal, Rex
-from execnodes.types import BIGINT, INT, LogicalType
-from planner.algebra.relations import (
+from stateplan.execnodes.functions import find_aggregate, make_call
+from stateplan.execnodes.functions.aggregates import VARIANCES, WELFORD
+from stateplan.execnodes.rex import InputRef, Literal, Rex
+from stateplan.execnodes.types import BIGINT, INT, LogicalType
+from stateplan.planner.algebra.relations import (
     AggCall,
     Aggregate,
     Calc,
@@ -25,17 +25,9 @@ from planner.algebra.relations import (
     refs_to,
     unique_names,
 )
-from planner.algebra.temporal import WatermarkAssigner
-from planner.expressions.ops import call, cast, compare, input_refs, remap, same_type
-from planner.metadata.unique_keys import are_unique
-
-__all__ = [
-    "keep_names_of_filtered_groups",
-    "merge_aggregate_project",
-    "prune_aggregate_calls",
-    "reduce_aggregates",
-    "remove_aggregate",
-]
+from stateplan.planner.algebra.temporal import WatermarkAssigner
+from stateplan.planner.expressions.ops import call, cast, compare, input_refs, remap, same_type
+from stateplan.planner.metadata.unique_keys import are_unique
 
 
 def merge_aggregate_project(rel: Rel) -> Rel | None:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from execnodes.functions import find_aggregate
-from execnodes.rex import Rex
-from planner.algebra.relations import AggCall, Aggregate, Filter, Project, Rel, Values, field_names, refs_to
-from planner.expressions.ops import conjunctions, is_always_false, is_always_true, is_null_literal
-from planner.expressions.simplify import simplify_filter
-
-__all__ = ["aggregate_call", "empty", "filtered", "first_fields", "minimum", "projected"]
+from stateplan.execnodes.functions import find_aggregate
+from stateplan.execnodes.rex import Rex
+from stateplan.planner.algebra.relations import AggCall, Aggregate, Filter, Project, Rel, Values, field_names, refs_to
+from stateplan.planner.expressions.ops import conjunctions, is_always_false, is_always_true, is_null_literal
+from stateplan.planner.expressions.simplify import simplify_filter
 
 
 def empty(rel: Rel) -> Values:

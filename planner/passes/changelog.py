@@ -10,16 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from execnodes.changelog import INSERT_ONLY, UPSERT, ChangelogMode, RowKind
-from execnodes.connectors.registry import (
+from stateplan.execnodes.changelog import INSERT_ONLY, UPSERT, ChangelogMode, RowKind
+from stateplan.execnodes.connectors.registry import (
     sink_changelog_mode,
     sink_takes_key_deletes,
     source_changelog_mode,
     source_gives_key_deletes,
 )
-from execnodes.errors import Place, SqlError
-from planner.algebra.over import OverAggregate
-from planner.algebra.relations import (
+from stateplan.execnodes.errors import Place, SqlError
+from stateplan.execnodes.settings import value
+from stateplan.planner.algebra.over import OverAggregate
+from stateplan.planner.algebra.relations import (
     Aggregate,
     Calc,
     ChangelogFunction,
@@ -45,20 +46,17 @@ from planner.algebra.relations import (
     replace_inputs,
     walk,
 )
-from planner.algebra.table_aggregates import TableAggregate
-from planner.algebra.table_functions import FunctionCorrelate
-from planner.algebra.temporal import IntervalJoin, LookupJoin, TemporalJoin, WatermarkAssigner
-from planner.algebra.windows import WindowAggregate, WindowJoin, WindowTable
-from planner.config import value
-from planner.digest.operators import describe
-from planner.expressions.ops import input_refs
-from planner.metadata.monotonicity import monotonicity
-from planner.metadata.unique_keys import join_input_keys, upsert_keys
-from planner.passes.multi_joins import common_keys
-from planner.passes.push_filters import equi_keys
-from planner.physical import DeleteKind, Kinds, Physical, UpdateKind, kinds_of
-
-__all__ = ["infer_changelog"]
+from stateplan.planner.algebra.table_aggregates import TableAggregate
+from stateplan.planner.algebra.table_functions import FunctionCorrelate
+from stateplan.planner.algebra.temporal import IntervalJoin, LookupJoin, TemporalJoin, WatermarkAssigner
+from stateplan.planner.algebra.windows import WindowAggregate, WindowJoin, WindowTable
+from stateplan.planner.digest.operators import describe
+from stateplan.planner.expressions.ops import input_refs
+from stateplan.planner.metadata.monotonicity import monotonicity
+from stateplan.planner.metadata.unique_keys import join_input_keys, upsert_keys
+from stateplan.planner.passes.multi_joins import common_keys
+from stateplan.planner.passes.push_filters import equi_keys
+from stateplan.planner.physical import DeleteKind, Kinds, Physical, UpdateKind, kinds_of
 
 _INSERT: Kinds = frozenset({"INSERT"})
 _ALL: Kinds = frozenset({"INSERT", "UPDATE", "DELETE"})

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from execnodes.errors import SqlError
-from execnodes.functions.typerules import least_restrictive
-from execnodes.rex import InputRef, Rex
-from planner.algebra.relations import Join, Rel
-from planner.expressions.ops import and_, cast, compare, conjunctions, kind, same_type
-
-__all__ = ["coerce_join_conditions"]
+from stateplan.execnodes.errors import SqlError
+from stateplan.execnodes.functions.typerules import least_restrictive
+from stateplan.execnodes.rex import InputRef, Rex
+from stateplan.planner.algebra.relations import Join, Rel
+from stateplan.planner.expressions.ops import and_, cast, compare, conjunctions, kind, same_type
 
 
 def coerce_join_conditions(rel: Rel) -> Rel | None:

@@ -5,13 +5,11 @@ Source: Calcite's ``CoerceInputsRule``.
 
 from __future__ import annotations
 
-from execnodes.rex import InputRef, Literal, Rex
-from execnodes.types import LogicalType
-from planner.algebra.relations import Project, Rel, SetOperation, Union, field_names, replace_inputs
-from planner.expressions import fold
-from planner.expressions.ops import cast, same_type
-
-__all__ = ["coerce_unions"]
+from stateplan.execnodes.rex import InputRef, Literal, Rex
+from stateplan.execnodes.types import LogicalType
+from stateplan.planner.algebra.relations import Project, Rel, SetOperation, Union, field_names, replace_inputs
+from stateplan.planner.expressions import fold
+from stateplan.planner.expressions.ops import cast, same_type
 
 
 def coerce_unions(rel: Rel) -> Rel | None:

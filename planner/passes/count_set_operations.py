@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from execnodes.rex import Call, InputRef, Literal, Rex
-from execnodes.types import BIGINT, BOOLEAN, INT, row_type
-from planner.algebra.relations import Aggregate, Project, Rel, SetOperation, Union, field_names, refs_to
-from planner.algebra.table_functions import FunctionCorrelate
-from planner.expressions.ops import and_, call, compare
-from planner.passes.build import aggregate_call, filtered
-
-__all__ = ["set_operation_to_counts"]
+from stateplan.execnodes.rex import Call, InputRef, Literal, Rex
+from stateplan.execnodes.types import BIGINT, BOOLEAN, INT, row_type
+from stateplan.planner.algebra.relations import Aggregate, Project, Rel, SetOperation, Union, field_names, refs_to
+from stateplan.planner.algebra.table_functions import FunctionCorrelate
+from stateplan.planner.expressions.ops import and_, call, compare
+from stateplan.planner.passes.build import aggregate_call, filtered
 
 
 def set_operation_to_counts(rel: Rel) -> Rel | None:

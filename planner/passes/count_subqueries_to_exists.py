@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from execnodes.rex import Literal, Rex
-from execnodes.types import BOOLEAN
-from planner.algebra.relations import Aggregate, Filter, Rel
-from planner.expressions.ops import MIRRORED, SubQuery, kind, rewrite
-
-__all__ = ["count_subqueries_to_exists"]
+from stateplan.execnodes.rex import Literal, Rex
+from stateplan.execnodes.types import BOOLEAN
+from stateplan.planner.algebra.relations import Aggregate, Filter, Rel
+from stateplan.planner.expressions.ops import MIRRORED, SubQuery, kind, rewrite
 
 
 def count_subqueries_to_exists(rel: Rel) -> Rel | None:

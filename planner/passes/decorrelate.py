@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from execnodes.rex import InputRef, Literal, Rex
-from execnodes.types import BIGINT, LogicalType
-from planner.algebra.relations import (
+from stateplan.execnodes.rex import InputRef, Literal, Rex
+from stateplan.execnodes.types import BIGINT, LogicalType
+from stateplan.planner.algebra.relations import (
     AggCall,
     Aggregate,
     Correlate,
@@ -25,9 +25,9 @@ from planner.algebra.relations import (
     replace_inputs,
     unique_names,
 )
-from planner.algebra.relations import walk as walk_rels
-from planner.binding.errors import not_supported
-from planner.expressions.ops import (
+from stateplan.planner.algebra.relations import walk as walk_rels
+from stateplan.planner.binding.errors import not_supported
+from stateplan.planner.expressions.ops import (
     TRUE,
     and_,
     call,
@@ -45,13 +45,11 @@ from planner.expressions.ops import (
     test,
     walk,
 )
-from planner.metadata.unique_keys import are_unique
-from planner.passes import hep
-from planner.passes.build import filtered
-from planner.passes.decorrelate_subqueries import expressions_of
-from planner.passes.push_filters import filter_into_correlated_join, filter_through_project
-
-__all__ = ["decorrelate"]
+from stateplan.planner.metadata.unique_keys import are_unique
+from stateplan.planner.passes import hep
+from stateplan.planner.passes.build import filtered
+from stateplan.planner.passes.decorrelate_subqueries import expressions_of
+from stateplan.planner.passes.push_filters import filter_into_correlated_join, filter_through_project
 
 Outer: TypeAlias = tuple[int, int]
 """A field of a row around: number of the subquery, index of the field."""

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from execnodes.rex import InputRef, Literal, Rex
-from planner.algebra.relations import (
+from stateplan.execnodes.rex import InputRef, Literal, Rex
+from stateplan.planner.algebra.relations import (
     Aggregate,
     Filter,
     Join,
@@ -24,9 +24,9 @@ from planner.algebra.relations import (
     replace_inputs,
     unique_names,
 )
-from planner.algebra.relations import walk as walk_rels
-from planner.expressions.cnf import to_cnf
-from planner.expressions.ops import (
+from stateplan.planner.algebra.relations import walk as walk_rels
+from stateplan.planner.expressions.cnf import to_cnf
+from stateplan.planner.expressions.ops import (
     SubQuery,
     and_,
     conjunctions,
@@ -38,8 +38,6 @@ from planner.expressions.ops import (
     shift,
     walk,
 )
-
-__all__ = ["Decorrelated", "decorrelated", "expressions_of", "mentions"]
 
 Decorrelated: TypeAlias = Mapping[int, tuple[Rel, Rex]]
 """By number of a query that refers to the row around: its relation without these references, and the condition over

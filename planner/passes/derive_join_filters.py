@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from execnodes.rex import Rex
-from planner.algebra.relations import Join, Rel
-from planner.expressions.normal import equal
-from planner.expressions.ops import TRUE, and_, input_refs, is_always_true, is_deterministic, kind, or_
-from planner.expressions.simplify import Simplifier
-
-__all__ = ["derive_join_filters"]
+from stateplan.execnodes.rex import Rex
+from stateplan.planner.algebra.relations import Join, Rel
+from stateplan.planner.expressions.normal import equal
+from stateplan.planner.expressions.ops import TRUE, and_, input_refs, is_always_true, is_deterministic, kind, or_
+from stateplan.planner.expressions.simplify import Simplifier
 
 
 def derive_join_filters(rel: Rel) -> Rel | None:

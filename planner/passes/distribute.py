@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from execnodes.rex import InputRef
-from planner.algebra.over import OverAggregate
-from planner.algebra.relations import (
+from stateplan.execnodes.rex import InputRef
+from stateplan.planner.algebra.over import OverAggregate
+from stateplan.planner.algebra.relations import (
     Aggregate,
     Calc,
     ChangelogNormalize,
@@ -27,13 +27,11 @@ from planner.algebra.relations import (
     refs_to,
     replace_inputs,
 )
-from planner.algebra.table_aggregates import TableAggregate
-from planner.algebra.temporal import IntervalJoin, TemporalJoin, WatermarkAssigner
-from planner.algebra.windows import WindowAggregate, WindowJoin
-from planner.passes.multi_joins import common_keys
-from planner.passes.push_filters import equi_keys
-
-__all__ = ["distribute"]
+from stateplan.planner.algebra.table_aggregates import TableAggregate
+from stateplan.planner.algebra.temporal import IntervalJoin, TemporalJoin, WatermarkAssigner
+from stateplan.planner.algebra.windows import WindowAggregate, WindowJoin
+from stateplan.planner.passes.multi_joins import common_keys
+from stateplan.planner.passes.push_filters import equi_keys
 
 
 def distribute(rel: Rel) -> Rel:

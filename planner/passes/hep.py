@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from planner.algebra.relations import Rel, replace_inputs
-
-__all__ = ["Rule", "collection", "sequence"]
+from stateplan.planner.algebra.relations import Rel, replace_inputs
 
 Rule: TypeAlias = Callable[[Rel], "Rel | None"]
 

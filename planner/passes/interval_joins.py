@@ -8,16 +8,14 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import dataclass, replace
 
-from execnodes.errors import SqlError
-from execnodes.rex import InputRef, Literal, Rex
-from execnodes.types import LogicalType
-from planner.algebra.relations import Join, Rel
-from planner.algebra.temporal import IntervalJoin
-from planner.expressions.cnf import to_cnf
-from planner.expressions.evaluate import evaluate_constant
-from planner.expressions.ops import MIRRORED, and_, conjunctions, kind, retyped, rewrite, walk
-
-__all__ = ["to_interval_join"]
+from stateplan.execnodes.errors import SqlError
+from stateplan.execnodes.rex import InputRef, Literal, Rex
+from stateplan.execnodes.types import LogicalType
+from stateplan.planner.algebra.relations import Join, Rel
+from stateplan.planner.algebra.temporal import IntervalJoin
+from stateplan.planner.expressions.cnf import to_cnf
+from stateplan.planner.expressions.evaluate import evaluate_constant
+from stateplan.planner.expressions.ops import MIRRORED, and_, conjunctions, kind, retyped, rewrite, walk
 
 _EPOCH = dt.datetime(1970, 1, 1)
 

@@ -8,16 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from execnodes.connectors.registry import find_connector
-from execnodes.errors import SqlError
-from execnodes.rex import InputRef, Literal, Rex
-from planner.algebra.relations import Calc, Filter, Join, Project, Rel, Scan, replace_inputs
-from planner.algebra.temporal import LookupJoin, Snapshot
-from planner.expressions.ops import and_, conjunctions, input_refs, kind
-from planner.passes.push_filters import equi_keys, is_equi_key
-from planner.physical import Physical
-
-__all__ = ["filter_through_snapshot", "keep_lookups", "lookup_joins", "project_through_snapshot"]
+from stateplan.execnodes.connectors.registry import find_connector
+from stateplan.execnodes.errors import SqlError
+from stateplan.execnodes.rex import InputRef, Literal, Rex
+from stateplan.planner.algebra.relations import Calc, Filter, Join, Project, Rel, Scan, replace_inputs
+from stateplan.planner.algebra.temporal import LookupJoin, Snapshot
+from stateplan.planner.expressions.ops import and_, conjunctions, input_refs, kind
+from stateplan.planner.passes.push_filters import equi_keys, is_equi_key
+from stateplan.planner.physical import Physical
 
 _LOOKUP_CONNECTORS = ("filesystem", "replay")
 

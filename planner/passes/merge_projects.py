@@ -9,11 +9,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from execnodes.rex import InputRef, Rex
-from planner.algebra.relations import Project, Rel, is_identity
-from planner.expressions.ops import Over, is_deterministic, substitute, walk
-
-__all__ = ["merge_projects", "mergeable", "remove_trivial_project"]
+from stateplan.execnodes.rex import InputRef, Rex
+from stateplan.planner.algebra.relations import Project, Rel, is_identity
+from stateplan.planner.expressions.ops import Over, is_deterministic, substitute, walk
 
 
 def mergeable(top: Iterable[Rex], bottom: Sequence[Rex]) -> bool:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from planner.algebra.over import OverAggregate
-from planner.algebra.relations import (
+from stateplan.execnodes.settings import value
+from stateplan.planner.algebra.over import OverAggregate
+from stateplan.planner.algebra.relations import (
     Calc,
     ChangelogNormalize,
     DropUpdateBefore,
@@ -24,11 +25,8 @@ from planner.algebra.relations import (
     Union,
     replace_inputs,
 )
-from planner.algebra.temporal import IntervalJoin, TemporalJoin, WatermarkAssigner
-from planner.algebra.windows import WindowAggregate, WindowJoin, WindowTable
-from planner.config import value
-
-__all__ = ["assign_mini_batches", "mini_batches"]
+from stateplan.planner.algebra.temporal import IntervalJoin, TemporalJoin, WatermarkAssigner
+from stateplan.planner.algebra.windows import WindowAggregate, WindowJoin, WindowTable
 
 _PASSES_ON = (Calc, ChangelogNormalize, DropUpdateBefore, Exchange, OverAggregate, Sink, Union, WatermarkAssigner)
 """Operators for which alone no mini-batches are made."""

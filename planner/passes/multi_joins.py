@@ -11,12 +11,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from execnodes.rex import InputRef, Rex
-from planner.algebra.relations import Join, MultiJoin, Project, Rel, field_names, is_identity, refs_to, replace_inputs
-from planner.algebra.temporal import Snapshot
-from planner.expressions.ops import TRUE, Over, conjunctions, has_user_call, input_refs, kind, remap, walk
-
-__all__ = ["common_keys", "equal_fields", "every_join", "project_through_multi_join", "to_multi_joins"]
+from stateplan.execnodes.rex import InputRef, Rex
+from stateplan.planner.algebra.relations import (
+    Join,
+    MultiJoin,
+    Project,
+    Rel,
+    field_names,
+    is_identity,
+    refs_to,
+    replace_inputs,
+)
+from stateplan.planner.algebra.temporal import Snapshot
+from stateplan.planner.expressions.ops import TRUE, Over, conjunctions, has_user_call, input_refs, kind, remap, walk
 
 
 def every_join(rel: Rel) -> Rel:

@@ -5,13 +5,11 @@ Source: Flink's ``StreamPhysicalOverAggregateRule``, and what ``StreamExecOverAg
 
 from __future__ import annotations
 
-from execnodes.errors import SqlError
-from planner.algebra.over import OverAggregate
-from planner.algebra.over_frames import SO_FAR
-from planner.algebra.relations import AggCall, Rel, Window
-from planner.binding.errors import not_supported
-
-__all__ = ["check_over_aggregate", "window_to_over_aggregate"]
+from stateplan.execnodes.errors import SqlError
+from stateplan.planner.algebra.over import OverAggregate
+from stateplan.planner.algebra.over_frames import SO_FAR
+from stateplan.planner.algebra.relations import AggCall, Rel, Window
+from stateplan.planner.binding.errors import not_supported
 
 
 def window_to_over_aggregate(rel: Rel) -> Rel | None:

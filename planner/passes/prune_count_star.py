@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from execnodes.functions import number_literal
-from planner.algebra.relations import Aggregate, Project, Rel
-
-__all__ = ["prune_count_star"]
+from stateplan.execnodes.functions import number_literal
+from stateplan.planner.algebra.relations import Aggregate, Project, Rel
 
 
 def prune_count_star(rel: Rel) -> Rel | None:

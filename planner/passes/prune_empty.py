@@ -7,14 +7,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from execnodes.rex import InputRef, Literal, Rex
-from planner.algebra.over import OverAggregate
-from planner.algebra.relations import Aggregate, Filter, Join, Project, Rel, SetOperation, Sort, Union, Values, Window
-from planner.algebra.table_aggregates import TableAggregate
-from planner.expressions.ops import cast
-from planner.passes.build import empty
-
-__all__ = ["prune_empty"]
+from stateplan.execnodes.rex import InputRef, Literal, Rex
+from stateplan.planner.algebra.over import OverAggregate
+from stateplan.planner.algebra.relations import (
+    Aggregate,
+    Filter,
+    Join,
+    Project,
+    Rel,
+    SetOperation,
+    Sort,
+    Union,
+    Values,
+    Window,
+)
+from stateplan.planner.algebra.table_aggregates import TableAggregate
+from stateplan.planner.expressions.ops import cast
+from stateplan.planner.passes.build import empty
 
 
 def _is_empty(rel: Rel) -> bool:

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from execnodes.rex import InputRef, Literal, Rex
-from planner.algebra.relations import Aggregate, Project, Rel, field_names
-from planner.expressions import fold
-from planner.expressions.ops import call
-from planner.metadata.predicates import constant_map, predicates_of
-
-__all__ = ["pull_up_constants"]
+from stateplan.execnodes.rex import InputRef, Literal, Rex
+from stateplan.planner.algebra.relations import Aggregate, Project, Rel, field_names
+from stateplan.planner.expressions import fold
+from stateplan.planner.expressions.ops import call
+from stateplan.planner.metadata.predicates import constant_map, predicates_of
 
 
 def _pruned(aggregate: Aggregate, project: Project) -> Aggregate:

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from planner.algebra.relations import Calc, Filter, Rel, Scan
-from planner.expressions.ops import is_always_true
-from planner.passes.push_filters_into_scans import push_filter_into_scan
-
-__all__ = ["push_calc_filter_into_scan"]
+from stateplan.planner.algebra.relations import Calc, Filter, Rel, Scan
+from stateplan.planner.expressions.ops import is_always_true
+from stateplan.planner.passes.push_filters_into_scans import push_filter_into_scan
 
 
 def push_calc_filter_into_scan(rel: Rel) -> Rel | None:

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from planner.algebra.relations import Calc, ChangelogNormalize, Exchange, Rel, is_identity, refs_to
-from planner.expressions.ops import and_, conjunctions, refs, remap
-
-__all__ = ["push_calc_past_normalize"]
+from stateplan.planner.algebra.relations import Calc, ChangelogNormalize, Exchange, Rel, is_identity, refs_to
+from stateplan.planner.expressions.ops import and_, conjunctions, refs, remap
 
 
 def push_calc_past_normalize(rel: Rel) -> Rel | None:

@@ -9,12 +9,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from execnodes.rex import InputRef, Rex
-from planner.algebra.relations import Aggregate, Filter, Join, Project, Rel, SetOperation, Union, replace_inputs
-from planner.algebra.table_aggregates import TableAggregate
-from planner.expressions.distinct import collapsed
-from planner.expressions.normal import member
-from planner.expressions.ops import (
+from stateplan.execnodes.rex import InputRef, Rex
+from stateplan.planner.algebra.relations import (
+    Aggregate,
+    Filter,
+    Join,
+    Project,
+    Rel,
+    SetOperation,
+    Union,
+    replace_inputs,
+)
+from stateplan.planner.algebra.table_aggregates import TableAggregate
+from stateplan.planner.expressions.distinct import collapsed
+from stateplan.planner.expressions.normal import member
+from stateplan.planner.expressions.ops import (
     Over,
     and_,
     cast,
@@ -28,21 +37,8 @@ from planner.expressions.ops import (
     substitute,
     walk,
 )
-from planner.expressions.strong import is_not_true, is_null
-from planner.passes.build import filtered
-
-__all__ = [
-    "equi_keys",
-    "filter_into_correlated_join",
-    "filter_into_join",
-    "filter_through_aggregate",
-    "filter_through_project",
-    "filter_through_union",
-    "is_equi_key",
-    "join_condition_push",
-    "merge_filters",
-    "null_filters",
-]
+from stateplan.planner.expressions.strong import is_not_true, is_null
+from stateplan.planner.passes.build import filtered
 
 
 def merge_filters(rel: Rel) -> Rel | None:

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from execnodes.connectors.registry import source_abilities
-from execnodes.rex import Call, Rex
-from planner.algebra.relations import Filter, FilterAbility, Rel, Scan
-from planner.expressions.convertible import convert
-from planner.expressions.ops import call, conjunctions, disjunctions, kind, not_, or_, walk
-from planner.expressions.search import expand_search
-from planner.passes.build import filtered
-
-__all__ = ["push_filter_into_scan"]
+from stateplan.execnodes.connectors.registry import source_abilities
+from stateplan.execnodes.rex import Call, Rex
+from stateplan.planner.algebra.relations import Filter, FilterAbility, Rel, Scan
+from stateplan.planner.expressions.convertible import convert
+from stateplan.planner.expressions.ops import call, conjunctions, disjunctions, kind, not_, or_, walk
+from stateplan.planner.expressions.search import expand_search
+from stateplan.planner.passes.build import filtered
 
 
 def push_filter_into_scan(rel: Rel) -> Rel | None:
@@ -66,7 +64,7 @@ def _conjunction(terms: list[Rex]) -> Rex:
             unique.append(t)
     if len(unique) == 1:
         return unique[0]
-    from execnodes.types import BOOLEAN
+    from stateplan.execnodes.types import BOOLEAN
 
     return call("AND", unique, BOOLEAN.as_nullable(any(t.type.nullable for t in unique)))
 

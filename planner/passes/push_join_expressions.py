@@ -7,19 +7,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from execnodes.rex import InputRef, Rex
-from planner.algebra.relations import (
+from stateplan.execnodes.rex import InputRef, Rex
+from stateplan.planner.algebra.relations import (
     Join,
     Project,
     Rel,
     field_names,
     refs_to,
 )
-from planner.algebra.temporal import TemporalJoin
-from planner.binding.grouping import project_names
-from planner.expressions.ops import and_, call, conjunctions, input_refs, kind, remap, shift
-
-__all__ = ["push_join_expressions"]
+from stateplan.planner.algebra.temporal import TemporalJoin
+from stateplan.planner.binding.grouping import project_names
+from stateplan.planner.expressions.ops import and_, call, conjunctions, input_refs, kind, remap, shift
 
 
 def push_join_expressions(rel: Rel) -> Rel | None:

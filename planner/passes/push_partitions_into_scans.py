@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from execnodes.connectors.registry import partitions_of
-from execnodes.rex import InputRef, Rex
-from execnodes.types import BIGINT, STRING
-from planner.algebra.relations import Filter, PartitionAbility, Rel, Scan
-from planner.expressions.evaluate import current_time_zone
-from planner.expressions.ops import and_, cast, conjunctions, is_deterministic, is_dynamic, refs, substitute
-from planner.passes.build import empty, filtered
-
-__all__ = ["push_partition_into_scan"]
+from stateplan.execnodes.connectors.registry import partitions_of
+from stateplan.execnodes.rex import InputRef, Rex
+from stateplan.execnodes.types import BIGINT, STRING
+from stateplan.planner.algebra.relations import Filter, PartitionAbility, Rel, Scan
+from stateplan.planner.expressions.evaluate import current_time_zone
+from stateplan.planner.expressions.ops import and_, cast, conjunctions, is_deterministic, is_dynamic, refs, substitute
+from stateplan.planner.passes.build import empty, filtered
 
 
 def push_partition_into_scan(rel: Rel) -> Rel | None:
@@ -47,8 +45,8 @@ def _passing(partitions: list[dict[str, str | None]], condition: Rex) -> list[di
     """The partitions for which ``condition``, over their values as text, is TRUE."""
     import polars as pl
 
-    from execnodes.changelog import column
-    from execnodes.runtime.calc import CalcTransform
+    from stateplan.execnodes.changelog import column
+    from stateplan.execnodes.runtime.transforms.calc import CalcTransform
 
     if not partitions:
         return []

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from execnodes.rex import InputRef, Rex
-from planner.algebra.relations import (
+from stateplan.execnodes.rex import InputRef, Rex
+from stateplan.planner.algebra.relations import (
     Filter,
     Join,
     Project,
@@ -22,11 +22,9 @@ from planner.algebra.relations import (
     refs_to,
     replace_inputs,
 )
-from planner.algebra.table_functions import FunctionCorrelate
-from planner.algebra.temporal import TemporalJoin
-from planner.expressions.ops import Over, input_refs, is_deterministic, remap, walk
-
-__all__ = ["project_through_filter", "project_through_join", "project_through_union"]
+from stateplan.planner.algebra.table_functions import FunctionCorrelate
+from stateplan.planner.algebra.temporal import TemporalJoin
+from stateplan.planner.expressions.ops import Over, input_refs, is_deterministic, remap, walk
 
 
 def _has_window(exprs: Iterable[Rex]) -> bool:
@@ -99,6 +97,6 @@ def project_through_union(rel: Rel) -> Rel | None:
 
 
 def _retyped(rex: Rex, rel: Rel) -> Rex:
-    from planner.expressions.ops import substitute
+    from stateplan.planner.expressions.ops import substitute
 
     return substitute(rex, [InputRef(t, i) for i, (_, t) in enumerate(rel.fields)])

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from execnodes.connectors.registry import metadata_columns, source_abilities
-from planner.algebra.relations import Project, ProjectAbility, Rel, Scan, is_identity
-from planner.expressions.ops import refs, remap
-
-__all__ = ["push_project_into_scan"]
+from stateplan.execnodes.connectors.registry import metadata_columns, source_abilities
+from stateplan.planner.algebra.relations import Project, ProjectAbility, Rel, Scan, is_identity
+from stateplan.planner.expressions.ops import refs, remap
 
 
 def push_project_into_scan(rel: Rel) -> Rel | None:

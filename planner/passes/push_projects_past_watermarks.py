@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from execnodes.rex import InputRef
-from planner.algebra.relations import (
+from stateplan.execnodes.rex import InputRef
+from stateplan.planner.algebra.relations import (
     Project,
     Rel,
     Scan,
@@ -16,10 +16,8 @@ from planner.algebra.relations import (
     is_identity,
     refs_to,
 )
-from planner.algebra.temporal import WatermarkAssigner
-from planner.expressions.ops import Over, refs, remap, walk
-
-__all__ = ["project_through_watermark"]
+from stateplan.planner.algebra.temporal import WatermarkAssigner
+from stateplan.planner.expressions.ops import Over, refs, remap, walk
 
 
 def project_through_watermark(rel: Rel) -> Rel | None:

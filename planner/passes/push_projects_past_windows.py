@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from planner.algebra.relations import Project, Rel, field_names, refs_to
-from planner.algebra.windows import WindowTable
-from planner.expressions.ops import Over, refs, remap, walk
-
-__all__ = ["project_through_window"]
+from stateplan.planner.algebra.relations import Project, Rel, field_names, refs_to
+from stateplan.planner.algebra.windows import WindowTable
+from stateplan.planner.expressions.ops import Over, refs, remap, walk
 
 
 def project_through_window(rel: Rel) -> Rel | None:

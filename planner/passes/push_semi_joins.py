@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from execnodes.rex import InputRef
-from planner.algebra.relations import Join, Project, Rel
-from planner.expressions.ops import input_refs, remap
-from planner.metadata.row_counts import row_count
-
-__all__ = ["semi_join_below_join"]
+from stateplan.execnodes.rex import InputRef
+from stateplan.planner.algebra.relations import Join, Project, Rel
+from stateplan.planner.expressions.ops import input_refs, remap
+from stateplan.planner.metadata.row_counts import row_count
 
 
 def semi_join_below_join(rel: Rel) -> Rel | None:

@@ -8,22 +8,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from execnodes.errors import Place, SqlError
-from execnodes.rex import InputRef, Literal, Rex
-from execnodes.types import BIGINT
-from planner.algebra.relations import Calc, Rank, Rel, Window, field_names, is_identity, refs_to
-from planner.expressions.cnf import to_cnf
-from planner.expressions.fold import evaluate
-from planner.expressions.ops import COMPARISONS, MIRRORED, and_, conjunctions, input_refs, kind, remap, with_operands
-from planner.expressions.search import expand_search
-from planner.metadata.unique_keys import upsert_keys
-
-__all__ = [
-    "rank_of_window",
-    "remove_constant_rank_number",
-    "remove_unused_rank_number",
-    "transpose_calc_and_rank",
-]
+from stateplan.execnodes.errors import Place, SqlError
+from stateplan.execnodes.rex import InputRef, Literal, Rex
+from stateplan.execnodes.types import BIGINT
+from stateplan.planner.algebra.relations import Calc, Rank, Rel, Window, field_names, is_identity, refs_to
+from stateplan.planner.expressions.cnf import to_cnf
+from stateplan.planner.expressions.fold import evaluate
+from stateplan.planner.expressions.ops import (
+    COMPARISONS,
+    MIRRORED,
+    and_,
+    conjunctions,
+    input_refs,
+    kind,
+    remap,
+    with_operands,
+)
+from stateplan.planner.expressions.search import expand_search
+from stateplan.planner.metadata.unique_keys import upsert_keys
 
 
 @dataclass(frozen=True)

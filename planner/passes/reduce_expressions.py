@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from execnodes.rex import InputRef, Literal, Rex
-from execnodes.types import LogicalType
-from planner.algebra.relations import Filter, Join, Project, Rel
-from planner.expressions import fold
-from planner.expressions.cases import push_into_cases
-from planner.expressions.normal import equal, member
-from planner.expressions.ops import (
+from stateplan.execnodes.rex import InputRef, Literal, Rex
+from stateplan.execnodes.types import LogicalType
+from stateplan.planner.algebra.relations import Filter, Join, Project, Rel
+from stateplan.planner.expressions import fold
+from stateplan.planner.expressions.cases import push_into_cases
+from stateplan.planner.expressions.normal import equal, member
+from stateplan.planner.expressions.ops import (
     FALSE,
     Over,
     call,
@@ -28,13 +28,10 @@ from planner.expressions.ops import (
     unwrap_cast,
     with_operands,
 )
-from planner.expressions.sarg import NullAs
-from planner.expressions.simplify import simplify_preserving_type
-from planner.metadata.predicates import constant_map, predicates_of
-from planner.passes.build import empty, filtered
-
-__all__ = ["reduce_filter", "reduce_join", "reduce_project"]
-
+from stateplan.planner.expressions.sarg import NullAs
+from stateplan.planner.expressions.simplify import simplify_preserving_type
+from stateplan.planner.metadata.predicates import constant_map, predicates_of
+from stateplan.planner.passes.build import empty, filtered
 
 _CONSTANTS = ("PI", "E")
 """Functions without operands that always have the same value."""

@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from execnodes.rex import InputRef
-from planner.algebra.relations import Aggregate, Join, Project, Rel, field_names, refs_to
-from planner.expressions.ops import input_refs, remap
-from planner.metadata.unique_keys import are_unique
-from planner.passes.push_filters import equi_keys
-
-__all__ = ["remove_join_below_aggregate", "remove_join_below_project"]
+from stateplan.execnodes.rex import InputRef
+from stateplan.planner.algebra.relations import Aggregate, Join, Project, Rel, field_names, refs_to
+from stateplan.planner.expressions.ops import input_refs, remap
+from stateplan.planner.metadata.unique_keys import are_unique
+from stateplan.planner.passes.push_filters import equi_keys
 
 
 def _kept_side(join: Join, used: Iterable[int]) -> tuple[Rel, int] | None:

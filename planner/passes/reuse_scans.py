@@ -8,12 +8,19 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from dataclasses import replace
 
-from execnodes.connectors.registry import metadata_columns, source_abilities
-from execnodes.rex import InputRef
-from planner.algebra.relations import Ability, Calc, LimitAbility, ProjectAbility, Rel, Scan, replace_inputs, walk
-from planner.passes.to_calcs import merged_calcs
-
-__all__ = ["reuse_scans"]
+from stateplan.execnodes.connectors.registry import metadata_columns, source_abilities
+from stateplan.execnodes.rex import InputRef
+from stateplan.planner.algebra.relations import (
+    Ability,
+    Calc,
+    LimitAbility,
+    ProjectAbility,
+    Rel,
+    Scan,
+    replace_inputs,
+    walk,
+)
+from stateplan.planner.passes.to_calcs import merged_calcs
 
 
 def _group(scan: Scan) -> Hashable:

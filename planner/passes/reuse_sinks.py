@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from planner.algebra.relations import Rel, Sink, Union
-from planner.metadata.unique_keys import smallest_key, upsert_keys
-from planner.physical import Physical
-
-__all__ = ["reuse_sinks"]
+from stateplan.planner.algebra.relations import Rel, Sink, Union
+from stateplan.planner.metadata.unique_keys import smallest_key, upsert_keys
+from stateplan.planner.physical import Physical
 
 
 def reuse_sinks(plans: list[Physical]) -> list[Physical]:

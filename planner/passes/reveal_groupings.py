@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from execnodes.rex import Call, Rex
-from planner.algebra.relations import Filter, Project, Rel
-from planner.expressions.ops import call, kind, rewrite
-from planner.expressions.simplify import simplify_preserving_type
-
-__all__ = ["reveal_groupings"]
+from stateplan.execnodes.rex import Call, Rex
+from stateplan.planner.algebra.relations import Filter, Project, Rel
+from stateplan.planner.expressions.ops import call, kind, rewrite
+from stateplan.planner.expressions.simplify import simplify_preserving_type
 
 
 def _revealed(rex: Rex) -> Rex:

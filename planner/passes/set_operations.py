@@ -5,12 +5,10 @@ Source: Flink's ``ReplaceIntersectWithSemiJoinRule``, ``ReplaceMinusWithAntiJoin
 
 from __future__ import annotations
 
-from execnodes.rex import InputRef, Rex
-from planner.algebra.relations import Aggregate, Join, Rel, SetOperation
-from planner.expressions.distinct import collapsed
-from planner.expressions.ops import and_, compare, or_, test
-
-__all__ = ["set_operation_to_join"]
+from stateplan.execnodes.rex import InputRef, Rex
+from stateplan.planner.algebra.relations import Aggregate, Join, Rel, SetOperation
+from stateplan.planner.expressions.distinct import collapsed
+from stateplan.planner.expressions.ops import and_, compare, or_, test
 
 
 def set_operation_to_join(rel: Rel) -> Rel | None:

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from execnodes.rex import Call, InputRef, Rex
-from planner.algebra.relations import Filter, Join, Project, Rel
-from planner.expressions.ops import cast, conjunctions, kind, rewrite
-
-__all__ = ["remove_unreachable_coalesce_arguments", "simplify_coalesce_of_join_keys"]
+from stateplan.execnodes.rex import Call, InputRef, Rex
+from stateplan.planner.algebra.relations import Filter, Join, Project, Rel
+from stateplan.planner.expressions.ops import cast, conjunctions, kind, rewrite
 
 
 def _reachable(rex: Rex) -> Rex:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from execnodes.rex import Rex
-from planner.algebra.relations import Filter, Join, Rel, transform_up
-from planner.expressions.normal import equal, key
-from planner.expressions.ops import (
+from stateplan.execnodes.rex import Rex
+from stateplan.planner.algebra.relations import Filter, Join, Rel, transform_up
+from stateplan.planner.expressions.normal import equal, key
+from stateplan.planner.expressions.ops import (
     SubQuery,
     and_,
     conjunctions,
@@ -23,9 +23,7 @@ from planner.expressions.ops import (
     or_,
     rewrite,
 )
-from planner.expressions.simplify import Simplifier
-
-__all__ = ["pull_factors", "simplify_filter_condition", "simplify_join_condition", "simplify_subquery_filters"]
+from stateplan.planner.expressions.simplify import Simplifier
 
 
 def pull_factors(rex: Rex) -> Rex:

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from execnodes.connectors.registry import source_abilities
-from execnodes.errors import SqlError
-from execnodes.rex import InputRef, Literal, Rex
-from planner.algebra.relations import (
+from stateplan.execnodes.connectors.registry import source_abilities
+from stateplan.execnodes.errors import SqlError
+from stateplan.execnodes.rex import InputRef, Literal, Rex
+from stateplan.execnodes.settings import value
+from stateplan.planner.algebra.relations import (
     Filter,
     FullSort,
     Limit,
@@ -27,12 +28,9 @@ from planner.algebra.relations import (
     TemporalSort,
     transform_up,
 )
-from planner.config import value
-from planner.expressions.ops import unwrap_cast
-from planner.metadata.unique_keys import keeps_values
-from planner.passes.build import empty
-
-__all__ = ["full_sorts", "physical_sort", "push_limit_into_scan", "remove_empty_limit", "transpose_sort_and_project"]
+from stateplan.planner.expressions.ops import unwrap_cast
+from stateplan.planner.metadata.unique_keys import keeps_values
+from stateplan.planner.passes.build import empty
 
 
 def remove_empty_limit(rel: Rel) -> Rel | None:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from execnodes.functions import make_call
-from execnodes.rex import Call, InputRef, Literal, Rex
-from execnodes.types import BIGINT, BOOLEAN, INT
-from planner.algebra.relations import (
+from stateplan.execnodes.functions import make_call
+from stateplan.execnodes.rex import Call, InputRef, Literal, Rex
+from stateplan.execnodes.settings import value
+from stateplan.execnodes.types import BIGINT, BOOLEAN, INT
+from stateplan.planner.algebra.relations import (
     AggCall,
     Aggregate,
     Expand,
@@ -23,10 +24,7 @@ from planner.algebra.relations import (
     transform_up,
     unique_names,
 )
-from planner.config import value
-from planner.expressions.ops import and_, call, compare
-
-__all__ = ["split_distinct"]
+from stateplan.planner.expressions.ops import and_, call, compare
 
 _SPLIT = frozenset({"COUNT", "SUM", "$SUM0", "AVG", "MIN", "MAX", "FIRST_VALUE", "LAST_VALUE"})
 _BY_VALUE = frozenset({"MIN", "MAX", "FIRST_VALUE", "LAST_VALUE"})

@@ -11,11 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from execnodes.rex import Call, FieldAccess, InputRef, Literal, Rex
-from planner.algebra.relations import Calc, Rel, field_names, replace_inputs, unique_names
-from planner.expressions.ops import has_user_call, input_refs, is_deterministic, remap, walk, with_operands
-
-__all__ = ["Splitter", "is_async", "is_other", "split_python_calcs"]
+from stateplan.execnodes.rex import Call, FieldAccess, InputRef, Literal, Rex
+from stateplan.planner.algebra.relations import Calc, Rel, field_names, replace_inputs, unique_names
+from stateplan.planner.expressions.ops import has_user_call, input_refs, is_deterministic, remap, walk, with_operands
 
 
 def split_python_calcs(rel: Rel) -> Rel:

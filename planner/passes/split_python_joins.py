@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from planner.algebra.relations import Calc, Join, Rel, field_names, refs_to
-from planner.binding.errors import not_supported
-from planner.expressions.ops import and_, conjunctions, has_user_call
-
-__all__ = ["split_python_join"]
+from stateplan.planner.algebra.relations import Calc, Join, Rel, field_names, refs_to
+from stateplan.planner.binding.errors import not_supported
+from stateplan.planner.expressions.ops import and_, conjunctions, has_user_call
 
 
 def split_python_join(rel: Rel) -> Rel | None:

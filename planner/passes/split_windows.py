@@ -9,15 +9,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from execnodes.errors import SqlError
-from execnodes.functions import find_aggregate
-from execnodes.rex import InputRef, Literal, Rex
-from planner.algebra.over import OverAggregate
-from planner.algebra.relations import AggCall, Aggregate, Expand, Project, Rel, Window, is_identity, unique_names
-from planner.expressions.normal import equal, key, member
-from planner.expressions.ops import Over, rewrite, walk
-
-__all__ = ["split_windows"]
+from stateplan.execnodes.errors import SqlError
+from stateplan.execnodes.functions import find_aggregate
+from stateplan.execnodes.rex import InputRef, Literal, Rex
+from stateplan.planner.algebra.over import OverAggregate
+from stateplan.planner.algebra.relations import (
+    AggCall,
+    Aggregate,
+    Expand,
+    Project,
+    Rel,
+    Window,
+    is_identity,
+    unique_names,
+)
+from stateplan.planner.expressions.normal import equal, key, member
+from stateplan.planner.expressions.ops import Over, rewrite, walk
 
 
 def split_windows(rel: Rel) -> Rel | None:

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from execnodes.errors import SqlError
-from execnodes.functions.typerules import least_restrictive
-from execnodes.rex import InputRef, Literal, Rex
-from execnodes.types import BOOLEAN, INT
-from planner.algebra.relations import Aggregate, Correlate, Filter, Join, Project, Rel, field_names, refs_to
-from planner.algebra.relations import walk as walk_rels
-from planner.binding.errors import not_supported
-from planner.expressions.ops import (
+from stateplan.execnodes.errors import SqlError
+from stateplan.execnodes.functions.typerules import least_restrictive
+from stateplan.execnodes.rex import InputRef, Literal, Rex
+from stateplan.execnodes.types import BOOLEAN, INT
+from stateplan.planner.algebra.relations import Aggregate, Correlate, Filter, Join, Project, Rel, field_names, refs_to
+from stateplan.planner.algebra.relations import walk as walk_rels
+from stateplan.planner.binding.errors import not_supported
+from stateplan.planner.expressions.ops import (
     FALSE,
     TRUE,
     SubQuery,
@@ -33,11 +33,9 @@ from planner.expressions.ops import (
     test,
     walk,
 )
-from planner.metadata.unique_keys import unique_keys
-from planner.passes.build import aggregate_call, first_fields
-from planner.passes.decorrelate_subqueries import expressions_of, mentions
-
-__all__ = ["subqueries_to_correlates"]
+from stateplan.planner.metadata.unique_keys import unique_keys
+from stateplan.planner.passes.build import aggregate_call, first_fields
+from stateplan.planner.passes.decorrelate_subqueries import expressions_of, mentions
 
 _UNKNOWN = Literal(BOOLEAN, None)
 

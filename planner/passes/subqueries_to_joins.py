@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from execnodes.rex import InputRef, Rex
-from planner.algebra.relations import Filter, Join, Project, Rel, refs_to
-from planner.binding.grouping import project_names
-from planner.expressions.distinct import collapsed
-from planner.expressions.ops import (
+from stateplan.execnodes.rex import InputRef, Rex
+from stateplan.planner.algebra.relations import Filter, Join, Project, Rel, refs_to
+from stateplan.planner.binding.grouping import project_names
+from stateplan.planner.expressions.distinct import collapsed
+from stateplan.planner.expressions.ops import (
     TRUE,
     SubQuery,
     and_,
@@ -26,11 +26,9 @@ from planner.expressions.ops import (
     test,
     walk,
 )
-from planner.expressions.simplify import Simplifier
-from planner.passes.build import filtered, first_fields, minimum
-from planner.passes.decorrelate_subqueries import Decorrelated, decorrelated
-
-__all__ = ["subqueries_to_joins"]
+from stateplan.planner.expressions.simplify import Simplifier
+from stateplan.planner.passes.build import filtered, first_fields, minimum
+from stateplan.planner.passes.decorrelate_subqueries import Decorrelated, decorrelated
 
 
 def subqueries_to_joins(rel: Rel) -> Rel | None:

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from execnodes.rex import Call, InputRef
-from planner.algebra.relations import Calc, Filter, Rel, field_names, refs_to, unique_names
-from planner.algebra.table_functions import FunctionCorrelate
-from planner.expressions.ops import and_, conjunctions, input_refs, is_deterministic, shift, with_operands
-from planner.passes.build import filtered
-from planner.passes.split_python_calcs import Splitter, is_async, is_other
-
-__all__ = ["filter_through_function", "split_python_function"]
+from stateplan.execnodes.rex import Call, InputRef
+from stateplan.planner.algebra.relations import Calc, Filter, Rel, field_names, refs_to, unique_names
+from stateplan.planner.algebra.table_functions import FunctionCorrelate
+from stateplan.planner.expressions.ops import and_, conjunctions, input_refs, is_deterministic, shift, with_operands
+from stateplan.planner.passes.build import filtered
+from stateplan.planner.passes.split_python_calcs import Splitter, is_async, is_other
 
 
 def filter_through_function(rel: Rel) -> Rel | None:

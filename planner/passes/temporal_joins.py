@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from execnodes.errors import SqlError
-from planner.algebra.relations import (
+from stateplan.execnodes.errors import SqlError
+from stateplan.planner.algebra.relations import (
     Rel,
     field_names,
 )
-from planner.algebra.temporal import TemporalJoin
-from planner.metadata.unique_keys import unique_keys
-from planner.passes.push_filters import equi_keys
-
-__all__ = ["key_of_versions"]
+from stateplan.planner.algebra.temporal import TemporalJoin
+from stateplan.planner.metadata.unique_keys import unique_keys
+from stateplan.planner.passes.push_filters import equi_keys
 
 
 def key_of_versions(rel: Rel) -> Rel | None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from execnodes.rex import Call, InputRef, Rex
-from execnodes.types import LogicalType
-from planner.algebra.relations import (
+from stateplan.execnodes.rex import Call, InputRef, Rex
+from stateplan.execnodes.types import LogicalType
+from stateplan.planner.algebra.relations import (
     Aggregate,
     Calc,
     Join,
@@ -22,15 +22,13 @@ from planner.algebra.relations import (
     field_names,
     replace_inputs,
 )
-from planner.algebra.table_aggregates import TableAggregate
-from planner.algebra.table_functions import FunctionCorrelate
-from planner.algebra.temporal import TemporalJoin
-from planner.expressions.ops import call, kind, substitute, with_operands
-from planner.metadata.window_properties import window_properties
-from planner.passes.interval_joins import to_interval_join
-from planner.passes.window_joins import to_window_join
-
-__all__ = ["materialize_time_attributes"]
+from stateplan.planner.algebra.table_aggregates import TableAggregate
+from stateplan.planner.algebra.table_functions import FunctionCorrelate
+from stateplan.planner.algebra.temporal import TemporalJoin
+from stateplan.planner.expressions.ops import call, kind, substitute, with_operands
+from stateplan.planner.metadata.window_properties import window_properties
+from stateplan.planner.passes.interval_joins import to_interval_join
+from stateplan.planner.passes.window_joins import to_window_join
 
 _TIMESTAMP = LogicalType("TIMESTAMP_WITH_LOCAL_TIME_ZONE", nullable=False, precision=3)
 

@@ -7,12 +7,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from planner.algebra.relations import Calc, Filter, Project, Rel, field_names, is_identity, refs_to, replace_inputs
-from planner.expressions.ops import conjunctions, is_always_true, substitute
-from planner.expressions.simplify import Simplifier
-from planner.passes.merge_projects import mergeable
-
-__all__ = ["merged_calcs", "to_calcs"]
+from stateplan.planner.algebra.relations import (
+    Calc,
+    Filter,
+    Project,
+    Rel,
+    field_names,
+    is_identity,
+    refs_to,
+    replace_inputs,
+)
+from stateplan.planner.expressions.ops import conjunctions, is_always_true, substitute
+from stateplan.planner.expressions.simplify import Simplifier
+from stateplan.planner.passes.merge_projects import mergeable
 
 
 def _as_calc(rel: Rel) -> Calc | None:
@@ -34,7 +41,7 @@ def merged_calcs(top: Calc, below: Calc) -> Calc | None:
     terms = [*conjunctions(below.condition), *(substitute(c, below.exprs) for c in conjunctions(top.condition))]
     if not terms:
         return Calc(below.input, exprs, top.names)
-    from planner.expressions.ops import and_
+    from stateplan.planner.expressions.ops import and_
 
     merged = and_(terms)
     if condition:

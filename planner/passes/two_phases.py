@@ -10,14 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from planner.algebra.phased import GlobalAggregate, IncrementalAggregate, LocalAggregate, merges
-from planner.algebra.relations import Aggregate, Exchange, replace_inputs
-from planner.config import value
-from planner.digest.operators import needed_retractions
-from planner.passes.mini_batches import mini_batches
-from planner.physical import Kinds, Physical
-
-__all__ = ["in_two_phases"]
+from stateplan.execnodes.settings import value
+from stateplan.planner.algebra.phased import GlobalAggregate, IncrementalAggregate, LocalAggregate, merges
+from stateplan.planner.algebra.relations import Aggregate, Exchange, replace_inputs
+from stateplan.planner.digest.operators import needed_retractions
+from stateplan.planner.passes.mini_batches import mini_batches
+from stateplan.planner.physical import Kinds, Physical
 
 
 def in_two_phases(node: Physical, options: Mapping[str, str]) -> Physical:

@@ -8,9 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeGuard
 
-from planner.algebra.relations import Aggregate, Rel, Union
-
-__all__ = ["drop_distinct_below_union", "union_to_distinct"]
+from stateplan.planner.algebra.relations import Aggregate, Rel, Union
 
 
 def union_to_distinct(rel: Rel) -> Rel | None:

@@ -9,16 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from execnodes.errors import SqlError
-from execnodes.rex import InputRef, Rex
-from planner.algebra.relations import Aggregate, Calc, Expand, Rank, Rel, field_names, fresh_name
-from planner.algebra.windows import Property, WindowAggregate, WindowPosition, WindowTable
-from planner.binding.errors import not_supported
-from planner.expressions.ops import input_refs, remap
-from planner.metadata.window_properties import WindowProperties, window_properties
-from planner.python_operators import is_python
-
-__all__ = ["refuse_in_windows", "window_aggregate"]
+from stateplan.execnodes.errors import SqlError
+from stateplan.execnodes.rex import InputRef, Rex
+from stateplan.planner.algebra.relations import Aggregate, Calc, Expand, Rank, Rel, field_names, fresh_name
+from stateplan.planner.algebra.windows import Property, WindowAggregate, WindowPosition, WindowTable
+from stateplan.planner.binding.errors import not_supported
+from stateplan.planner.expressions.ops import input_refs, remap
+from stateplan.planner.metadata.window_properties import WindowProperties, window_properties
+from stateplan.planner.python_operators import is_python
 
 
 def window_aggregate(rel: Rel) -> Rel | None:

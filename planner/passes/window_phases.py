@@ -8,13 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from planner.algebra.phased import merges
-from planner.algebra.relations import Aggregate, Exchange, replace_inputs
-from planner.algebra.windows import GlobalWindowAggregate, LocalWindowAggregate, WindowAggregate, WindowPosition
-from planner.config import value
-from planner.physical import Kinds, Physical
-
-__all__ = ["windows_in_two_phases"]
+from stateplan.execnodes.settings import value
+from stateplan.planner.algebra.phased import merges
+from stateplan.planner.algebra.relations import Aggregate, Exchange, replace_inputs
+from stateplan.planner.algebra.windows import (
+    GlobalWindowAggregate,
+    LocalWindowAggregate,
+    WindowAggregate,
+    WindowPosition,
+)
+from stateplan.planner.physical import Kinds, Physical
 
 
 def windows_in_two_phases(node: Physical, options: Mapping[str, str]) -> Physical:

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from execnodes.functions import make_call
-from planner.algebra.relations import Aggregate, Project, Rel, field_names, refs_to
-from planner.binding.grouping import project_names
-from planner.expressions.ops import kind
-
-__all__ = ["wrap_json_aggregates"]
+from stateplan.execnodes.functions import make_call
+from stateplan.planner.algebra.relations import Aggregate, Project, Rel, field_names, refs_to
+from stateplan.planner.binding.grouping import project_names
+from stateplan.planner.expressions.ops import kind
 
 
 def wrap_json_aggregates(rel: Rel) -> Rel | None:

@@ -10,13 +10,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from execnodes.nodes.base import ExecNode
-from execnodes.nodes.opaque import OpaqueNode
-from execnodes.rex import Call, Rex, input_refs
-from plans.lint.lineage import primary_key
-from plans.lint.subject import Subject
-
-__all__ = ["Varying", "varying"]
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.nodes.opaque import OpaqueNode
+from stateplan.execnodes.rex import Call, Rex, input_refs
+from stateplan.plans.lint.lineage import primary_key
+from stateplan.plans.lint.subject import Subject
 
 _VARYING = frozenset(
     {

@@ -10,19 +10,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from execnodes.errors import OptionError, Place, nearest
-from execnodes.ttl import NEVER, format_ttl, outlives
-from plans.document import PlanDocument
-from plans.lint.rule import Problem, Rule, SetTtl, Severity, Unsuppress
-from plans.lint.rules import all_rules
-from plans.lint.subject import Subject
-from plans.lint.suppress import unsuppress
-from plans.lint.suppressed import accepted
+from stateplan.execnodes.errors import OptionError, Place, nearest
+from stateplan.execnodes.ttl import NEVER, format_ttl, outlives
+from stateplan.plans.document import PlanDocument
+from stateplan.plans.lint.rule import Problem, Rule, SetTtl, Severity, Unsuppress
+from stateplan.plans.lint.rules import all_rules
+from stateplan.plans.lint.subject import Subject
+from stateplan.plans.lint.suppress import unsuppress
+from stateplan.plans.lint.suppressed import accepted
 
 if TYPE_CHECKING:
-    from plans.advice import Advice
-
-__all__ = ["Applied", "Finding", "Report", "advice", "choose", "fix", "lint", "severities_of"]
+    from stateplan.plans.advice import Advice
 
 
 @dataclass(frozen=True)
@@ -291,7 +289,7 @@ def advice(document: PlanDocument, session: Mapping[str, str] | None = None) -> 
     Raises:
         PlanError: as :func:`lint`.
     """
-    from plans.advice import Advice
+    from stateplan.plans.advice import Advice
 
     return tuple(
         Advice(f.severity.value.upper(), f"{f.code} {f.message}; {f.hint}.", (f.node_id,))

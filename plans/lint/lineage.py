@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from execnodes.graph import ExecGraph
-from execnodes.nodes.base import ExecNode
-from execnodes.nodes.opaque import OpaqueNode
-from execnodes.rex import InputRef
-
-__all__ = ["keys", "origin", "primary_key", "source_field"]
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.nodes.opaque import OpaqueNode
+from stateplan.execnodes.rex import InputRef
 
 _WHOLE = frozenset(
     {

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from execnodes.errors import Place
-from plans.document import PlanDocument
-from plans.lint.engine import Applied, Finding, Report
-from plans.lint.rule import Severity
-from plans.lint.rules import all_rules
-from plans.splices import line_splices, unified_diff
-
-__all__ = ["changed_lines", "summary", "to_github", "to_json", "to_sarif", "to_text"]
+from stateplan.execnodes.errors import Place
+from stateplan.plans.document import PlanDocument
+from stateplan.plans.lint.engine import Applied, Finding, Report
+from stateplan.plans.lint.rule import Severity
+from stateplan.plans.lint.rules import all_rules
+from stateplan.plans.splices import line_splices, unified_diff
 
 
 def to_text(reports: Iterable[Report], show_fixes: Sequence[tuple[str, Applied]] = ()) -> str:

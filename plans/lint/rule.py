@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
-from execnodes.nodes.base import ExecNode
-from execnodes.ttl import NEVER, format_ttl
-from plans.lint.subject import State, Subject
-
-__all__ = ["Problem", "Rule", "SetTtl", "Severity", "Unsuppress", "for_how_long", "raised"]
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.ttl import NEVER, format_ttl
+from stateplan.plans.lint.subject import State, Subject
 
 
 class Severity(StrEnum):

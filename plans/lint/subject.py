@@ -6,15 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from execnodes.changelog import INSERT_ONLY, ChangelogMode
-from execnodes.errors import Place
-from execnodes.graph import ExecGraph
-from execnodes.nodes.base import STATE_TTL, ExecNode
-from execnodes.ttl import outlives
-from plans.changelog import changelog_modes
-from plans.document import PlanDocument
-
-__all__ = ["Origin", "State", "Subject", "longest", "siblings", "states_of"]
+from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
+from stateplan.execnodes.errors import Place
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.nodes.base import STATE_TTL, ExecNode
+from stateplan.execnodes.ttl import outlives
+from stateplan.plans.changelog import changelog_modes
+from stateplan.plans.document import PlanDocument
 
 _PER_INPUT = frozenset({"join", "multi-join", "temporal-join"})
 """Operators with a state for each input; of others all states are of the first input."""

@@ -8,16 +8,14 @@ Error codes: PLAN130 to PLAN133, PLAN136.
 
 from __future__ import annotations
 
-from execnodes.errors import PlanError, nearest
-from execnodes.nodes.base import ExecNode
-from plans.document import PlanDocument
-from plans.facts import KEY, SUPPRESS
-from plans.jsontext import SourceMap, join_pointer
-from plans.lint.rules import all_rules
-from plans.lint.suppressed import accepted
-from plans.splices import Splice, applied, member_splice, removal_splice
-
-__all__ = ["check_code", "operators", "suppress", "unsuppress"]
+from stateplan.execnodes.errors import PlanError, nearest
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.plans.document import PlanDocument
+from stateplan.plans.facts import KEY, SUPPRESS
+from stateplan.plans.jsontext import SourceMap, join_pointer
+from stateplan.plans.lint.rules import all_rules
+from stateplan.plans.lint.suppressed import accepted
+from stateplan.plans.splices import Splice, applied, member_splice, removal_splice
 
 
 def operators(document: PlanDocument, selector: str) -> tuple[ExecNode, ...]:
@@ -27,7 +25,7 @@ def operators(document: PlanDocument, selector: str) -> tuple[ExecNode, ...]:
     Raises:
         PlanError: PLAN136 (there are several of that name), else as :func:`plans.selectors.select_states`.
     """
-    from plans.selectors import select_states  # loads more than linting needs
+    from stateplan.plans.selectors import select_states  # loads more than linting needs
 
     word, graph = selector.strip(), document.graph
     found = [n for n in graph.nodes if word in (str(n.id), n.label, document.uids[n.id])]

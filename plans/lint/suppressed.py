@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from execnodes.nodes.base import ExecNode
-from plans.facts import KEY, SUPPRESS
-
-__all__ = ["POINTER", "accepted", "is_reason"]
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.plans.facts import KEY, SUPPRESS
 
 POINTER = f"/{KEY}/{SUPPRESS}"
 """Where a node has its suppressions."""

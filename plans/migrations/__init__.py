@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from execnodes.graph import FLINK_VERSIONS
-from plans.diff import Verdict
+from stateplan.execnodes.graph import FLINK_VERSIONS
+from stateplan.plans.diff import Verdict
 
 __all__ = [
     "OLDEST",

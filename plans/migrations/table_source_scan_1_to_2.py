@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from plans.migrations import Effect, NodeUpgrade
-
-__all__ = ["STEP"]
+from stateplan.plans.migrations import Effect, NodeUpgrade
 
 _BUILT_BY_THE_PLANNER = ("filesystem", "datagen")
 """Connectors that give a Source, a SourceFunction or an InputFormat: the plan gives the uid in both versions."""

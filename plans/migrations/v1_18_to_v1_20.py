@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from plans.migrations import Effect, Release, add
-
-__all__ = ["STEP"]
+from stateplan.plans.migrations import Effect, Release, add
 
 _WINDOWS = {
     "stream-exec-window-aggregate_1",

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from plans.migrations import Effect, Release
-
-__all__ = ["STEP", "with_shuffle"]
+from stateplan.plans.migrations import Effect, Release
 
 
 def with_shuffle(node: dict[str, Any]) -> Iterator[Effect]:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from plans.migrations import Effect, Release, add
-from plans.migrations.v1_20_to_v2_0 import with_shuffle
-
-__all__ = ["STEP"]
+from stateplan.plans.migrations import Effect, Release, add
+from stateplan.plans.migrations.v1_20_to_v2_0 import with_shuffle
 
 
 def _upgrade(node: dict[str, Any]) -> Iterator[Effect]:

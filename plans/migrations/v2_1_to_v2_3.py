@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from plans.migrations import Effect, Release
-
-__all__ = ["STEP"]
+from stateplan.plans.migrations import Effect, Release
 
 
 def _upgrade(node: dict[str, Any]) -> Iterator[Effect]:

@@ -16,13 +16,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from execnodes.errors import Place, PlanError
-from execnodes.nodes.base import ExecNode
-from plans.document import PlanDocument
-from plans.jsontext import join_pointer
-from plans.rebase.apply import Member, with_members
-from plans.rebase.edits import ABSENT, Path, Values, compiled_values, find, label, same, text, values
-from plans.rebase.matching import By, Partner, edited_partners, partners
+from stateplan.execnodes.errors import Place, PlanError
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.plans.document import PlanDocument
+from stateplan.plans.jsontext import join_pointer
+from stateplan.plans.rebase.apply import Member, with_members
+from stateplan.plans.rebase.edits import ABSENT, Path, Values, compiled_values, find, label, same, text, values
+from stateplan.plans.rebase.matching import By, Partner, edited_partners, partners
 
 __all__ = ["Edit", "Rebase", "Side", "Status", "rebase"]
 

@@ -7,12 +7,10 @@ from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
-from plans.document import PlanDocument
-from plans.jsontext import SourceMap
-from plans.rebase.edits import ABSENT
-from plans.splices import Splice, applied, member_splice, removal_splice
-
-__all__ = ["Member", "with_members"]
+from stateplan.plans.document import PlanDocument
+from stateplan.plans.jsontext import SourceMap
+from stateplan.plans.rebase.edits import ABSENT
+from stateplan.plans.splices import Splice, applied, member_splice, removal_splice
 
 
 class Member(NamedTuple):

@@ -8,12 +8,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from execnodes.errors import PlanError
-from execnodes.nodes.base import STATE_TTL, ExecNode
-from execnodes.ttl import format_ttl, parse_ttl
-from plans.facts import KEY
-
-__all__ = ["ABSENT", "Path", "Values", "compiled_values", "find", "label", "same", "text", "values"]
+from stateplan.execnodes.errors import PlanError
+from stateplan.execnodes.nodes.base import STATE_TTL, ExecNode
+from stateplan.execnodes.ttl import format_ttl, parse_ttl
+from stateplan.plans.facts import KEY
 
 ABSENT: Any = object()
 """In place of a value: there is none."""

@@ -13,11 +13,9 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from execnodes.graph import ExecGraph
-from execnodes.nodes.base import ExecNode
-from plans.document import PlanDocument
-
-__all__ = ["By", "Partner", "edited_partners", "partners", "table_of"]
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.plans.document import PlanDocument
 
 By = Literal["uid", "id", "meaning", "keys"]
 """How a partner was found: by its uid; by its id in an edited copy; by what it does; by its keys and tables."""

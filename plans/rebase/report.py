@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from execnodes.errors import Place
-from plans.rebase import Edit, Rebase, Status
-
-__all__ = ["summary", "to_json", "to_markdown", "to_text"]
+from stateplan.execnodes.errors import Place
+from stateplan.plans.rebase import Edit, Rebase, Status
 
 _SAYS: Mapping[Status, str] = {
     "conflict": "in conflict",

@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from execnodes.errors import PlanError, nearest
-from plans.document import PlanDocument
-from plans.explain import explain, to_json, to_text
-from plans.render.html import to_html
-from plans.render.mermaid import to_mermaid
-from plans.render.svg import to_svg
-from plans.show import show
+from stateplan.execnodes.errors import PlanError, nearest
+from stateplan.plans.document import PlanDocument
+from stateplan.plans.explain import explain, to_json, to_text
+from stateplan.plans.render.html import to_html
+from stateplan.plans.render.mermaid import to_mermaid
+from stateplan.plans.render.svg import to_svg
+from stateplan.plans.show import show
 
 __all__ = ["FORMATS", "explained", "to_html", "to_mermaid", "to_svg"]
 

@@ -16,12 +16,10 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-from plans.render.picture import clean, picture
-from plans.render.svg import STYLE, drawing
-from plans.show import NO_TTL, OperatorView, PlanView
-from plans.states import StateView
-
-__all__ = ["to_html"]
+from stateplan.plans.render.picture import clean, picture
+from stateplan.plans.render.svg import STYLE, drawing
+from stateplan.plans.show import NO_TTL, OperatorView, PlanView
+from stateplan.plans.states import StateView
 
 
 def to_html(view: PlanView) -> str:
@@ -90,7 +88,7 @@ _DETAILS = """\
 
 @cache
 def _asset(name: str) -> str:
-    return files("plans.render").joinpath(name).read_text("utf-8")
+    return files("stateplan.plans.render").joinpath(name).read_text("utf-8")
 
 
 def _digest(text: str) -> str:

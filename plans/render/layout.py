@@ -12,8 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-__all__ = ["Layout", "Placed", "Route", "arrange", "crossings"]
-
 _SWEEPS = 12
 _EFFORT = 4_000
 """Boxes and joints up to which all sweeps are made."""

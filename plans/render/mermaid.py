@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from plans.render.picture import Box, picture
-from plans.show import PlanView
-
-__all__ = ["to_mermaid"]
+from stateplan.plans.render.picture import Box, picture
+from stateplan.plans.show import PlanView
 
 _SHAPES = {"source": ("[(", ")]"), "sink": ("[/", "/]"), "operator": ("[", "]")}
 _LONGEST = 160

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 
-from execnodes.errors import PlanError
-from plans import storage
-from plans.document import PlanDocument
-
-__all__ = ["write_beside"]
+from stateplan.execnodes.errors import PlanError
+from stateplan.plans import storage
+from stateplan.plans.document import PlanDocument
 
 _VERSION = re.compile(rb'"flinkVersion"\s*:\s*"')
 

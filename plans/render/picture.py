@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from plans.show import OperatorView, PlanView
-from plans.states import StateView
-
-__all__ = ["Box", "Line", "Picture", "clean", "picture"]
+from stateplan.plans.show import OperatorView, PlanView
+from stateplan.plans.states import StateView
 
 _USUAL = "default_catalog.default_database."
 """Left out in front of the names of tables, which boxes have little room for."""

@@ -6,11 +6,9 @@ import unicodedata
 from collections.abc import Iterator
 from html import escape
 
-from plans.render.layout import Layout, Placed, Route, arrange
-from plans.render.picture import Box, Line, Picture, picture
-from plans.show import PlanView
-
-__all__ = ["COLOURS", "STYLE", "drawing", "to_svg"]
+from stateplan.plans.render.layout import Layout, Placed, Route, arrange
+from stateplan.plans.render.picture import Box, Line, Picture, picture
+from stateplan.plans.show import PlanView
 
 _SIZE = 12.0
 """Height of the letters of a summary, in pixels."""

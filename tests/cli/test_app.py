@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from cli import app
-from cli.exit_codes import ExitCode, exit_code
-from execnodes.errors import (
+from stateplan.cli import app
+from stateplan.cli.exit_codes import ExitCode, exit_code
+from stateplan.execnodes.errors import (
     CatalogError,
     CheckpointError,
     DataError,
@@ -106,7 +106,7 @@ def test_a_bug_is_one_line(stateplan: Command, monkeypatch: pytest.MonkeyPatch) 
     def broken(*_: object) -> None:
         raise ZeroDivisionError("division by zero")
 
-    monkeypatch.setattr("plans.show.show", broken)
+    monkeypatch.setattr("stateplan.plans.show.show", broken)
     answer = stateplan("plan", "show", PLAN)
     assert answer.code == ExitCode.BUG
     assert answer.err == (
@@ -135,7 +135,7 @@ def test_an_interrupted_command(
             if half_done:  # as py4j does when a signal comes between a question and its answer
                 raise RuntimeError("Gateway must be connected")
 
-    monkeypatch.setattr("plans.show.show", interrupted)
+    monkeypatch.setattr("stateplan.plans.show.show", interrupted)
     # A shell starts without a handler what it puts into the background.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
@@ -146,7 +146,7 @@ def test_an_interrupted_command(
 
 
 def test_nobody_reads_the_output() -> None:
-    command = f"{sys.executable} -m cli plan show {PLAN} | true; echo ${{PIPESTATUS[0]}}"
+    command = f"{sys.executable} -m stateplan plan show {PLAN} | true; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(
         ["bash", "-c", command], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2]
     )

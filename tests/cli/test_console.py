@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
-from cli.console import CaptureConsole, JsonConsole, PlainConsole, TerminalConsole
-from execnodes.errors import Place, SqlError
-from execnodes.runtime.job import Progress
-from planner.tableau import display_width, render
+from stateplan.cli.console import CaptureConsole, JsonConsole, PlainConsole, TerminalConsole
+from stateplan.execnodes.errors import Place, SqlError
+from stateplan.execnodes.runtime.job import Progress
+from stateplan.plans.tableau import display_width, render
 
 
 def test_a_table_looks_like_flinks() -> None:
@@ -74,7 +74,7 @@ def test_quiet_keeps_warnings_and_errors() -> None:
 
 def test_progress_in_a_pipe_is_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr("cli.console.time.monotonic", lambda: now)
+    monkeypatch.setattr("stateplan.cli.console.time.monotonic", lambda: now)
     err = io.StringIO()
     console = PlainConsole(err=err, every=5)
     console.status("starting")

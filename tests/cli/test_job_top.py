@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from cli.app import app
-from cli.job.look import Look
-from cli.job.top import _live
-from cli.job.top_text import line, size_text, table_text
-from execnodes.runtime.locks import Holder, WriterLock
-from execnodes.runtime.metrics_log import FOLDER, MetricsLog
-from execnodes.runtime.metrics_view import JobView, Watcher
+from stateplan.cli.app import app
+from stateplan.cli.job.look import Look
+from stateplan.cli.job.top import _live
+from stateplan.cli.job.top_text import line, size_text, table_text
+from stateplan.execnodes.runtime.checkpoint.locks import Holder, WriterLock
+from stateplan.execnodes.runtime.metrics.log import FOLDER, MetricsLog
+from stateplan.execnodes.runtime.metrics.view import JobView, Watcher
 from tests.support.job_records import JOIN, info, job_checkpoint, record, write_job
 
 LABELS = {(5, 0): "join.left", (5, 1): "join.right"}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.exit_codes import ExitCode
+from stateplan.cli.exit_codes import ExitCode
 
 pytestmark = pytest.mark.spark
 
@@ -29,7 +29,7 @@ HOUR = 3_600_000
 
 
 def command(*args: str) -> list[str]:
-    return [sys.executable, "-m", "cli", *args]
+    return [sys.executable, "-m", "stateplan", *args]
 
 
 def stateplan(*args: str) -> subprocess.CompletedProcess[str]:

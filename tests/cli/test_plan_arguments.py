@@ -87,7 +87,7 @@ def test_an_unreadable_file_is_told_from_a_missing_one() -> None:
 
 
 def test_a_device_that_never_ends_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("plans.storage.MAX_BYTES", 1 << 20)
+    monkeypatch.setattr("stateplan.plans.storage.MAX_BYTES", 1 << 20)
     status, _, err = run_command("show", "/dev/zero")
     assert status == 3
     assert "[PLAN009] '/dev/zero' is longer than 1 MiB" in err
@@ -146,7 +146,7 @@ def test_a_drawing_does_not_go_into_a_device() -> None:
 
 def process(redirection: str, *args: str) -> subprocess.CompletedProcess[str]:
     """A fresh process of the command, as a shell starts it."""
-    line = f'"$0" -m cli plan "$@" {redirection}'
+    line = f'"$0" -m stateplan plan "$@" {redirection}'
     return subprocess.run(
         ["sh", "-c", line, sys.executable, *args],
         env={**os.environ, "PYTHONPATH": str(ROOT)},

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from cli.app import app
-from cli.exit_codes import ExitCode
-from plans.diff import VERDICTS
-from plans.diff_report import EXIT_CODES
-from plans.document import PlanDocument
+from stateplan.cli.app import app
+from stateplan.cli.exit_codes import ExitCode
+from stateplan.plans.diff import VERDICTS
+from stateplan.plans.diff_report import EXIT_CODES
+from stateplan.plans.document import PlanDocument
 
 ROOT = Path(__file__).resolve().parents[2]
 JOIN = ROOT / "tests" / "plans" / "data" / "join" / "plan.json"
@@ -89,7 +89,7 @@ def test_bad_input_is_not_a_verdict(tmp_path: Path) -> None:
 
 def test_no_engine_is_loaded(edited: Path) -> None:
     code = (
-        f"import sys; from cli.app import main\n"
+        f"import sys; from stateplan.cli.app import main\n"
         f"try: main(['plan', 'diff', {str(JOIN)!r}, {str(edited)!r}])\nexcept SystemExit: pass\n"
         "loaded = {'pyspark', 'polars', 'pyarrow', 'sqlglot', 'pandas', 'numpy'} & set(sys.modules)\n"
         "assert not loaded, loaded"
@@ -98,7 +98,7 @@ def test_no_engine_is_loaded(edited: Path) -> None:
 
 
 def test_accept_is_an_option_of_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    import cli.session
+    import stateplan.cli.session
 
     seen: list[dict[str, str]] = []
 
@@ -109,7 +109,7 @@ def test_accept_is_an_option_of_the_session(monkeypatch: pytest.MonkeyPatch) -> 
         def execute_plan(self, plan: str) -> None:
             pass
 
-    monkeypatch.setattr(cli.session, "Session", Session)
+    monkeypatch.setattr(stateplan.cli.session, "Session", Session)
     for args in ([], ["--accept", "reset"], ["-D", "execution.state-recovery.accept=rewrite"]):
         assert CliRunner().invoke(app, ["plan", "execute", str(JOIN), *args]).exit_code == 0
     assert [o.get("execution.state-recovery.accept") for o in seen] == [None, "reset", "rewrite"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from cli.app import app
+from stateplan.cli.app import app
 
 PLAN = Path(__file__).parent / "data" / "join_plan.json"
 

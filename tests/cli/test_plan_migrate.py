@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from cli.plan.migrate import migrate
-from execnodes.graph import FLINK_VERSION
-from planner.dialect import nodes, parse
-from planner.environment import TableEnvironment
+from stateplan.cli.plan.migrate import migrate
+from stateplan.execnodes.graph import FLINK_VERSION
+from stateplan.planner.dialect import nodes, parse
+from stateplan.planner.session.environment import TableEnvironment
 from tests.support.command import Command
 
 ROOT = Path(__file__).parents[2]

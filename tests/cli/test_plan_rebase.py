@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from plans.document import PlanDocument
+from stateplan.plans.document import PlanDocument
 from tests.support.command import Command
 
 ROOT = Path(__file__).parents[2]

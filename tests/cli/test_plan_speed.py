@@ -27,14 +27,14 @@ HEAVY = (
     "fsspec",
     "py4j",
     "jsonschema",
-    "planner.dialect",
+    "stateplan.planner.dialect",
 )
 RUNS = [(name, *variant) for name, variants in COMMANDS.items() for variant in variants]
 
 SCRIPT = """
 import sys
 sys.argv[0] = "stateplan"
-from cli.app import app
+from stateplan.cli.app import app
 try:
     app()
 finally:
@@ -65,7 +65,7 @@ def test_plan_commands_load_no_engine(name: str, tmp_path: Path) -> None:
             check=False,
         )
         loaded = done.stderr.splitlines()[-1].split()
-        assert "cli.plan" in loaded, done.stderr
+        assert "stateplan.cli.plan" in loaded, done.stderr
         assert [module for module in HEAVY if module in loaded] == [], " ".join(run)
 
 

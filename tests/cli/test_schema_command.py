@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from cli import app
-from planner.environment import TableEnvironment
-from planner.script import read_script
-from plans.schema import plan_schema
+from stateplan.cli import app
+from stateplan.planner.session.environment import TableEnvironment
+from stateplan.planner.session.script import read_script
+from stateplan.plans.schema import plan_schema
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 

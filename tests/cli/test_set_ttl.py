@@ -137,8 +137,8 @@ def test_a_large_plan_takes_no_time_and_no_engine(tmp_path: Path) -> None:
     file = tmp_path / "plan.json"
     file.write_text(json.dumps({**data, "nodes": nodes, "edges": edges}, indent=2))
     work = (
-        "import sys, cli.app\n"
-        "try: cli.app.main(sys.argv[1:])\n"
+        "import sys, stateplan.cli.app\n"
+        "try: stateplan.cli.app.main(sys.argv[1:])\n"
         "finally: assert not {'pyspark', 'polars', 'pyarrow', 'sqlglot'} & set(sys.modules)\n"
     )
     best = 9.0

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from cli.console import CaptureConsole
-from cli.shell import PROMPT, Shell, is_complete
+from stateplan.cli.console import CaptureConsole
+from stateplan.cli.shell import PROMPT, Shell, is_complete
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from cli import app
-from execnodes.runtime.live_ttl import LiveTtls, read_ttls
-from execnodes.runtime.locks import WriterLock, locked
-from execnodes.ttl import TtlConfig
-from plans.document import PlanDocument
+from stateplan.cli import app
+from stateplan.execnodes.runtime.checkpoint.live_ttl import LiveTtls, read_ttls
+from stateplan.execnodes.runtime.checkpoint.locks import WriterLock, locked
+from stateplan.execnodes.ttl import TtlConfig
+from stateplan.plans.document import PlanDocument
 
 PLAN = Path(__file__).parent / "data" / "join_plan.json"
 ROOT = Path(__file__).resolve().parents[2]
@@ -103,7 +103,7 @@ def test_a_running_job_takes_it_in(set_ttl: Command, checkpoint: Path) -> None:
 
 
 def test_of_two_requests_the_later_one_is_taken_in(checkpoint: Path) -> None:
-    from plans.live import set_live_ttls, taken_in
+    from stateplan.plans.live import set_live_ttls, taken_in
 
     live = running(checkpoint)
     first = set_live_ttls(checkpoint, {"join.right": "2 h"})
@@ -176,8 +176,8 @@ def test_damage(set_ttl: Command, checkpoint: Path) -> None:
 
 
 def test_somebody_else_writes(checkpoint: Path) -> None:
-    from execnodes.errors import CheckpointError
-    from execnodes.runtime.live_ttl import editing
+    from stateplan.execnodes.errors import CheckpointError
+    from stateplan.execnodes.runtime.checkpoint.live_ttl import editing
 
     with locked(checkpoint / "ttl.lock", 0), pytest.raises(CheckpointError) as error, editing(checkpoint, 0.05):
         pass
@@ -186,7 +186,7 @@ def test_somebody_else_writes(checkpoint: Path) -> None:
 
 def test_no_engine_is_loaded(checkpoint: Path) -> None:
     code = (
-        f"import sys; from cli.app import main\n"
+        f"import sys; from stateplan.cli.app import main\n"
         f"try: main(['state', 'set-ttl', {str(checkpoint)!r}, 'join.right=2 h'])\nexcept SystemExit: pass\n"
         "assert not {'pyspark', 'polars', 'pyarrow', 'sqlglot'} & set(sys.modules)"
     )

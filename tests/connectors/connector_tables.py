@@ -9,9 +9,9 @@ from typing import Any
 
 import polars as pl
 
-from execnodes.connectors.print import format_rows
-from execnodes.connectors.registry import make_decoder, metadata_columns
-from execnodes.types import LogicalType, parse_type
+from stateplan.execnodes.connectors.print import format_rows
+from stateplan.execnodes.connectors.registry import make_decoder, metadata_columns
+from stateplan.execnodes.types import LogicalType, parse_type
 
 GOLDEN = Path(__file__).parent / "golden"
 

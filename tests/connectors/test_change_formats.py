@@ -12,13 +12,13 @@ from connector_tables import cases, fields, read_all, table
 from hypothesis import given
 from hypothesis import strategies as st
 
-from execnodes.changelog import KIND
-from execnodes.connectors.registry import make_decoder, make_encoder
-from execnodes.connectors.replay import ReplayTable
-from execnodes.errors import DataError
-from execnodes.runtime.translate import translate
-from planner.environment import TableEnvironment
-from plans.document import PlanDocument
+from stateplan.execnodes.changelog import KIND
+from stateplan.execnodes.connectors.registry import make_decoder, make_encoder
+from stateplan.execnodes.connectors.replay import ReplayTable
+from stateplan.execnodes.errors import DataError
+from stateplan.execnodes.runtime.translate import translate
+from stateplan.planner.session.environment import TableEnvironment
+from stateplan.plans.document import PlanDocument
 
 FORMATS = ["debezium-json", "canal-json", "maxwell-json", "ogg-json"]
 COLUMNS = "a INT, b STRING, c ROW<b STRING>"

@@ -10,10 +10,10 @@ from connector_tables import fields, read_all, table
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from execnodes.connectors import files
-from execnodes.connectors.formats.csv_decode import CsvDecoder
-from execnodes.connectors.registry import make_decoder
-from execnodes.errors import DataError
+from stateplan.execnodes.connectors import files
+from stateplan.execnodes.connectors.formats.csv_decode import CsvDecoder
+from stateplan.execnodes.connectors.registry import make_decoder
+from stateplan.execnodes.errors import DataError
 
 DATES = st.sampled_from(["2024-01-31", "2024-02-29", "2024-02-30", "0001-01-01", "9999-12-31", "2024-1-1"])
 CLOCKS = st.sampled_from(["00:00:00", "23:59:59", "12:34:56.7", "12:34:56.123456789", "24:00:00", "12:34"])

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from connector_tables import GOLDEN, fields, read_all, table
 
-from execnodes.connectors.registry import make_encoder
-from execnodes.errors import CatalogError, DataError
+from stateplan.execnodes.connectors.registry import make_encoder
+from stateplan.execnodes.errors import CatalogError, DataError
 
 COLUMNS = (
     "a BOOLEAN, b TINYINT, c SMALLINT, d INT, e BIGINT, f FLOAT, g DOUBLE, h DECIMAL(10,2), h2 DECIMAL(38,18), "

@@ -13,9 +13,9 @@ from connector_tables import fields, read_all, table
 from hypothesis import given
 from hypothesis import strategies as st
 
-from execnodes.connectors.files import line_chunks, local_path
-from execnodes.connectors.registry import make_decoder
-from execnodes.errors import DataError
+from stateplan.execnodes.connectors.files import line_chunks, local_path
+from stateplan.execnodes.connectors.registry import make_decoder
+from stateplan.execnodes.errors import DataError
 
 
 @pytest.mark.parametrize(

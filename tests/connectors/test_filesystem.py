@@ -11,9 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from execnodes.connectors import filesystem
-from execnodes.connectors.filesystem import clean, commit, file_entries, list_files, natural_key, part_name, stage
-from execnodes.errors import DataError, RunError
+from stateplan.execnodes.connectors import filesystem
+from stateplan.execnodes.connectors.filesystem import (
+    clean,
+    commit,
+    file_entries,
+    list_files,
+    natural_key,
+    part_name,
+    stage,
+)
+from stateplan.execnodes.errors import DataError, RunError
 
 
 @pytest.fixture

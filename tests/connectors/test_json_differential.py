@@ -12,12 +12,12 @@ from connector_tables import Fields, fields, read_all, table
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from execnodes.connectors.formats.debezium_decode import EVENTS as DEBEZIUM
-from execnodes.connectors.formats.json_arrow import ArrowLines
-from execnodes.connectors.formats.json_decode import LineDecoder
-from execnodes.connectors.formats.json_rows import RowReader
-from execnodes.connectors.registry import make_decoder
-from execnodes.errors import DataError
+from stateplan.execnodes.connectors.formats.debezium_decode import EVENTS as DEBEZIUM
+from stateplan.execnodes.connectors.formats.json_arrow import ArrowLines
+from stateplan.execnodes.connectors.formats.json_decode import LineDecoder
+from stateplan.execnodes.connectors.formats.json_rows import RowReader
+from stateplan.execnodes.connectors.registry import make_decoder
+from stateplan.execnodes.errors import DataError
 
 TEXT = st.text(st.sampled_from('ab1 é😀"\\,:{}[]\n\u2028NaInf'), max_size=6)
 DATES = st.sampled_from(["2024-01-31", "2024-02-29", "0001-01-01", "9999-12-31", "1969-12-31", "1700-01-01"])

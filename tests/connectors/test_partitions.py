@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from execnodes.connectors.filesystem import commit, stage
-from execnodes.connectors.partitions import Partition, Partitioner, folder_of, list_partitions, partition_of
-from execnodes.connectors.registry import make_decoder, make_encoder
-from execnodes.errors import DataError
-from execnodes.types import parse_type
+from stateplan.execnodes.connectors.filesystem import commit, stage
+from stateplan.execnodes.connectors.partitions import Partition, Partitioner, folder_of, list_partitions, partition_of
+from stateplan.execnodes.connectors.registry import make_decoder, make_encoder
+from stateplan.execnodes.errors import DataError
+from stateplan.execnodes.types import parse_type
 
 DEFAULT = "__DEFAULT_PARTITION__"
 FIELDS = [(n, parse_type(t)) for n, t in (("a", "INT"), ("day", "DATE"), ("c", "STRING"), ("n", "BIGINT"))]

@@ -11,9 +11,9 @@ from connector_tables import GOLDEN, fields
 from hypothesis import given
 from hypothesis import strategies as st
 
-from execnodes.connectors.formats.field_text import column_field, scalar_field
-from execnodes.connectors.formats.values import build_series, raw_dtype
-from execnodes.connectors.java_text import (
+from stateplan.execnodes.connectors.formats.field_text import column_field, scalar_field
+from stateplan.execnodes.connectors.formats.values import build_series, raw_dtype
+from stateplan.execnodes.connectors.java_text import (
     column_text,
     date_text,
     double_text,
@@ -24,8 +24,8 @@ from execnodes.connectors.java_text import (
     timestamp_text,
     value_text,
 )
-from execnodes.connectors.print import format_rows
-from execnodes.types import INT, STRING
+from stateplan.execnodes.connectors.print import format_rows
+from stateplan.execnodes.types import INT, STRING
 
 ROW = (
     ("BOOLEAN", True), ("TINYINT", 1), ("SMALLINT", 2), ("INT", 3), ("BIGINT", 4), ("FLOAT", 1.5), ("DOUBLE", 1e10),

@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 from connector_tables import fields
 
-from execnodes.connectors import replay_index
-from execnodes.connectors.replay import ReplayTable
-from execnodes.errors import DataError
+from stateplan.execnodes.connectors import replay_index
+from stateplan.execnodes.connectors.replay import ReplayTable
+from stateplan.execnodes.errors import DataError
 
 COLUMNS = fields("id INT, v STRING")
 

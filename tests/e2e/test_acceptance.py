@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from execnodes.runtime.job import JobResult
-from execnodes.runtime.translate import translate
-from planner.environment import TableEnvironment
-from planner.restore import restore
-from plans.document import PlanDocument
+from stateplan.execnodes.runtime.job import JobResult
+from stateplan.execnodes.runtime.translate import translate
+from stateplan.planner.session.environment import TableEnvironment
+from stateplan.planner.session.restore import restore
+from stateplan.plans.document import PlanDocument
 from tests.support.local import printed
 
 SHORT, LONG = "4 s", "1 h"

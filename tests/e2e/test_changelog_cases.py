@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from execnodes.runtime.translate import translate
-from planner.environment import TableEnvironment
-from planner.script import read_script
-from plans.document import PlanDocument
+from stateplan.execnodes.runtime.translate import translate
+from stateplan.planner.session.environment import TableEnvironment
+from stateplan.planner.session.script import read_script
+from stateplan.plans.document import PlanDocument
 from tests.support.cases import Case, replay_script
 from tests.support.local import printed
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.chaos import SINKS, Storm, compile_plan, effective, result, run_in_peace, schedule
-from execnodes.runtime.live_ttl import read_ttls
+from stateplan.execnodes.runtime.checkpoint.live_ttl import read_ttls
 
 
 @pytest.mark.spark

@@ -13,9 +13,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from execnodes.errors import CheckpointError
-from execnodes.runtime.damage import explain_damage, find_damage
-from planner.environment import TableEnvironment
+from stateplan.execnodes.errors import CheckpointError
+from stateplan.execnodes.runtime.checkpoint.damage import explain_damage, find_damage
+from stateplan.planner.session.environment import TableEnvironment
 
 SST = "000008-fe5e1f77-b45e-4b3d-b536-f6ceac82f094.sst"
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from execnodes.graph import ExecGraph
-from execnodes.runtime.translate import translate
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.runtime.translate import translate
 from tests.support.cases import IN_SCOPE, Case, arrivals
 from tests.support.local import printed
 

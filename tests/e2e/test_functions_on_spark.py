@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from execnodes.errors import StateplanError
-from planner.environment import TableEnvironment
-from planner.udf import udf
+from stateplan.execnodes.errors import StateplanError
+from stateplan.planner.catalog.udf import udf
+from stateplan.planner.session.environment import TableEnvironment
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def written(tmp_path: Path) -> list[dict[str, object]]:
 def test_functions_run_in_the_workers(env: TableEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = f"shop_{uuid.uuid4().hex}"
     (tmp_path / f"{module}.py").write_text(
-        "from planner.udf import udf\n\n\n"
+        "from stateplan.planner.catalog.udf import udf\n\n\n"
         "@udf(input_types=['STRING'], result_type='STRING')\n"
         "def slug(text):\n    return None if text is None else text.replace(' ', '-')\n"
     )

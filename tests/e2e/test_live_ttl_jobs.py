@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from execnodes.errors import CheckpointError
-from execnodes.runtime.live_ttl import LiveTtls, read_ttls
-from execnodes.runtime.locks import WriterLock, running_writer
-from plans.live import set_live_ttls
+from stateplan.execnodes.errors import CheckpointError
+from stateplan.execnodes.runtime.checkpoint.live_ttl import LiveTtls, read_ttls
+from stateplan.execnodes.runtime.checkpoint.locks import WriterLock, running_writer
+from stateplan.plans.live import set_live_ttls
 from tests.e2e.test_restart import HOUR, Job
 
 

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from execnodes.errors import DataError
-from execnodes.runtime.job import JobResult
-from execnodes.runtime.metrics import BatchMetrics, JobInfo
-from execnodes.runtime.metrics_log import FOLDER, read_job, read_metrics
-from execnodes.runtime.prometheus import FACTORY
-from planner.environment import TableEnvironment
-from planner.udf import udf
+from stateplan.execnodes.errors import DataError
+from stateplan.execnodes.runtime.job import JobResult
+from stateplan.execnodes.runtime.metrics.figures import BatchMetrics, JobInfo
+from stateplan.execnodes.runtime.metrics.log import FOLDER, read_job, read_metrics
+from stateplan.execnodes.runtime.metrics.prometheus import FACTORY
+from stateplan.planner.catalog.udf import udf
+from stateplan.planner.session.environment import TableEnvironment
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.spark
@@ -87,7 +87,9 @@ def summary(record: BatchMetrics, job: JobInfo) -> dict[str, Any]:
 def test_every_micro_batch_has_its_own_figures(spark: SparkSession, tmp_path: Path) -> None:
     out = io.StringIO()
     example = re.search(
-        r"```python\n(from execnodes.runtime.metrics_listener.*?)```", (ROOT / "docs/metrics.md").read_text(), re.S
+        r"```python\n(from stateplan.execnodes.runtime.spark.listener.*?)```",
+        (ROOT / "docs/metrics.md").read_text(),
+        re.S,
     )
     assert example is not None
     known: dict[str, Any] = {"spark": spark, "out": out}

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from benchmarks.chaos import folded as result
-from execnodes.runtime.job import JobResult
-from execnodes.runtime.rescale import Rescale, repartition
-from planner.environment import TableEnvironment
+from stateplan.execnodes.runtime.checkpoint.rescale import Rescale, repartition
+from stateplan.execnodes.runtime.job import JobResult
+from stateplan.planner.session.environment import TableEnvironment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -144,7 +144,7 @@ def test_two_five_three(spark: SparkSession, tmp_path: Path, monkeypatch: pytest
         raise CutOffError
 
     with monkeypatch.context() as patched, pytest.raises(CutOffError):
-        patched.setattr("execnodes.runtime.job.repartition", cut_off)
+        patched.setattr("stateplan.execnodes.runtime.job.repartition", cut_off)
         job.start("scaled", **{"parallelism.default": "3"})
     job.start("scaled").wait()
     assert job.results("scaled") == expected

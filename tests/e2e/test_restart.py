@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from execnodes.errors import CheckpointError
-from planner.environment import TableEnvironment
-from plans.document import PlanDocument
+from stateplan.execnodes.errors import CheckpointError
+from stateplan.planner.session.environment import TableEnvironment
+from stateplan.plans.document import PlanDocument
 
 HOUR = 3_600_000
 DEDUP = """INSERT INTO snk SELECT k, v FROM (
@@ -136,7 +136,7 @@ def test_damaged_checkpoint(damage: str, spark: object, tmp_path: Path, capsys: 
 def test_plan_show_does_not_load_pyspark(shared: Path) -> None:
     plan = shared / "cases" / "join_inner_pk" / "plan.json"
     code = (
-        f"import sys; from cli.app import main; sys.argv = ['stateplan', 'plan', 'show', {str(plan)!r}]\n"
+        f"import sys; from stateplan.cli.app import main; sys.argv = ['stateplan', 'plan', 'show', {str(plan)!r}]\n"
         "try: main()\nexcept SystemExit: pass\nassert 'pyspark' not in sys.modules and 'polars' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

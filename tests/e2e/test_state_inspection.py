@@ -13,13 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
-from cli.app import app
-from cli.exit_codes import ExitCode
-from execnodes.errors import CheckpointError
-from execnodes.runtime.metrics_log import read_metrics
-from planner.environment import TableEnvironment
-from planner.state import CheckpointReader
-from plans.document import PlanDocument
+from stateplan.cli.app import app
+from stateplan.cli.exit_codes import ExitCode
+from stateplan.execnodes.errors import CheckpointError
+from stateplan.execnodes.runtime.metrics.log import read_metrics
+from stateplan.planner.session.environment import TableEnvironment
+from stateplan.plans.document import PlanDocument
+from stateplan.plans.state import CheckpointReader
 
 pytestmark = pytest.mark.spark
 

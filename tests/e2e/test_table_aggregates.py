@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from execnodes.connectors.print import format_rows
-from execnodes.runtime.translate import translate
-from execnodes.runtime.user_functions import bind_functions
-from planner.environment import TableEnvironment
-from planner.restore import restore
-from planner.udf import TableAggregateFunction, udtaf
-from plans.document import PlanDocument
+from stateplan.execnodes.connectors.print import format_rows
+from stateplan.execnodes.runtime.translate import translate
+from stateplan.execnodes.runtime.user_functions import bind_functions
+from stateplan.planner.catalog.udf import TableAggregateFunction, udtaf
+from stateplan.planner.session.environment import TableEnvironment
+from stateplan.planner.session.restore import restore
+from stateplan.plans.document import PlanDocument
 from tests.support.local import LocalRun, fold
 
 MODULE = """
-from planner.udf import TableAggregateFunction, udtaf
+from stateplan.planner.catalog.udf import TableAggregateFunction, udtaf
 
 
 class Top2(TableAggregateFunction):

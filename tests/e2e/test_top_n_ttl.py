@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from execnodes.connectors.print import format_rows
-from execnodes.runtime.jobgraph import JobGraph
-from execnodes.runtime.translate import translate
-from planner.environment import TableEnvironment
-from planner.script import read_script
-from plans.document import PlanDocument
+from stateplan.execnodes.connectors.print import format_rows
+from stateplan.execnodes.runtime.jobgraph import JobGraph
+from stateplan.execnodes.runtime.translate import translate
+from stateplan.planner.session.environment import TableEnvironment
+from stateplan.planner.session.script import read_script
+from stateplan.plans.document import PlanDocument
 from tests.support.local import LocalRun
 
 TOP = """SELECT k, v FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY {order}) AS n FROM {source})

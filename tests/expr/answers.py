@@ -20,9 +20,9 @@ from typing import Any
 
 import polars as pl
 
-from execnodes.changelog import column
-from execnodes.rex import Rex, rex_from_json
-from execnodes.types import LogicalType, parse_type
+from stateplan.execnodes.changelog import column
+from stateplan.execnodes.rex import Rex, rex_from_json
+from stateplan.execnodes.types import LogicalType, parse_type
 
 _WIDE = Context(prec=60)
 

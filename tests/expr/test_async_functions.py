@@ -9,15 +9,15 @@ from typing import Any
 import polars as pl
 import pytest
 
-from execnodes.errors import DataError, RunError, SqlError
-from execnodes.functions.asynchronous import limits_of, with_limits
-from execnodes.functions.render.user import user_values
-from execnodes.functions.user import AsyncLimits, UserFunction
-from execnodes.nodes.python_calc import PythonAsyncCalc
-from execnodes.rex import Call
-from execnodes.runtime.user_functions import Shipped
-from execnodes.types import BIGINT
-from planner.udf import AsyncScalarFunction, udf, udtf
+from stateplan.execnodes.errors import DataError, RunError, SqlError
+from stateplan.execnodes.functions.asynchronous import limits_of, with_limits
+from stateplan.execnodes.functions.render.user import user_values
+from stateplan.execnodes.functions.user import AsyncLimits, UserFunction
+from stateplan.execnodes.nodes.python_calc import PythonAsyncCalc
+from stateplan.execnodes.rex import Call
+from stateplan.execnodes.runtime.user_functions import Shipped
+from stateplan.execnodes.types import BIGINT
+from stateplan.planner.catalog.udf import AsyncScalarFunction, udf, udtf
 from tests.nodes.node_plans import frozen
 
 PREFIX = "table.exec.async-scalar."

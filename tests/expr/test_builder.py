@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from execnodes.errors import Place, SqlError
-from execnodes.functions import (
+from stateplan.execnodes.errors import Place, SqlError
+from stateplan.execnodes.functions import (
     binary_literal,
     boolean_literal,
     cast_rex,
@@ -29,9 +29,9 @@ from execnodes.functions import (
     trim_flag,
     unit_literal,
 )
-from execnodes.functions.render import RENDERERS
-from execnodes.rex import Call, InputRef, Literal, Rex
-from execnodes.types import parse_type
+from stateplan.execnodes.functions.render import RENDERERS
+from stateplan.execnodes.rex import Call, InputRef, Literal, Rex
+from stateplan.execnodes.types import parse_type
 from tests.expr.answers import FIELDS
 
 PLACE = Place(line=1, column=8, length=5, source="SELECT UPERR(x)")

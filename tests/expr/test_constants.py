@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from execnodes.errors import PlanError
-from execnodes.functions.render.constants import plan_value
-from execnodes.types import parse_type
+from stateplan.execnodes.errors import PlanError
+from stateplan.execnodes.functions.render.constants import plan_value
+from stateplan.execnodes.types import parse_type
 
 
 @pytest.mark.parametrize(

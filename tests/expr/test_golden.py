@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from execnodes.errors import StateplanError
-from execnodes.functions import make_call
-from execnodes.functions.table import by_plan_name
-from execnodes.rex import Call, Rex
-from execnodes.runtime.calc import CalcTransform
-from execnodes.types import LogicalType, parse_type
+from stateplan.execnodes.errors import StateplanError
+from stateplan.execnodes.functions import make_call
+from stateplan.execnodes.functions.table import by_plan_name
+from stateplan.execnodes.rex import Call, Rex
+from stateplan.execnodes.runtime.transforms.calc import CalcTransform
+from stateplan.execnodes.types import LogicalType, parse_type
 from tests.expr.answers import Golden, cases, frame
 
 UNSUPPORTED = ("RAND(", "RAND_INTEGER(", "UUID(", "PRINTF(", "CURRENT_DATABASE(")
@@ -179,7 +179,7 @@ def test_value(case: Golden) -> None:
 
 @pytest.mark.parametrize("case", FILTERS, ids=str)
 def test_filter(case: Golden) -> None:
-    from execnodes.rex import InputRef
+    from stateplan.execnodes.rex import InputRef
 
     transform = CalcTransform((InputRef(parse_type("INT NOT NULL"), 0),), case.rex)
     assert [str(v) for v in transform(frame(), 0)["c0"].to_list()] == list(case.values)

@@ -10,14 +10,14 @@ from typing import Any
 import polars as pl
 import pytest
 
-from execnodes.errors import DataError, RunError
-from execnodes.functions.user import Row, UserFunction
-from execnodes.functions.values import column_of, python_values
-from execnodes.rex import Call, InputRef, Rex
-from execnodes.runtime.calc import CalcTransform
-from execnodes.runtime.user_functions import Shipped
-from execnodes.types import BIGINT, BOOLEAN, LogicalType
-from planner.udf import DataTypes, ScalarFunction, udf
+from stateplan.execnodes.errors import DataError, RunError
+from stateplan.execnodes.functions.user import Row, UserFunction
+from stateplan.execnodes.functions.values import column_of, python_values
+from stateplan.execnodes.rex import Call, InputRef, Rex
+from stateplan.execnodes.runtime.transforms.calc import CalcTransform
+from stateplan.execnodes.runtime.user_functions import Shipped
+from stateplan.execnodes.types import BIGINT, BOOLEAN, LogicalType
+from stateplan.planner.catalog.udf import DataTypes, ScalarFunction, udf
 
 TEXT = DataTypes.STRING()
 
@@ -140,7 +140,7 @@ def test_branches_that_are_not_taken_are_not_called() -> None:
 
 
 def _constant(value: int) -> Rex:
-    from execnodes.rex import Literal
+    from stateplan.execnodes.rex import Literal
 
     return Literal(BIGINT.not_null(), value)
 

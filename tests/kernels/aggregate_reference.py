@@ -6,8 +6,6 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["FUNCTIONS", "Function", "Slow"]
-
 
 class Function:
     """One accumulator: ``add`` and ``take`` a tuple of arguments; ``value`` is the result."""

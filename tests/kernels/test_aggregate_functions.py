@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from execnodes.errors import DataError
-from execnodes.functions.aggregates import WELFORD
-from execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
-from execnodes.runtime.memory_state import MemoryState
-from execnodes.specs import AggCall
-from execnodes.types import BOOLEAN, DOUBLE, INT, STRING, LogicalType, row_type
+from stateplan.execnodes.errors import DataError
+from stateplan.execnodes.functions.aggregates import WELFORD
+from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
+from stateplan.execnodes.runtime.state.memory_state import MemoryState
+from stateplan.execnodes.specs import AggCall
+from stateplan.execnodes.types import BOOLEAN, DOUBLE, INT, STRING, LogicalType, row_type
 from tests.kernels.aggregate_reference import Slow
 from tests.kernels.reference import DELETE, INSERT, UPDATE_BEFORE, Change, Row, retracts, upsert_fold
 from tests.kernels.support import CUTS, changes_of, frame, inserting, retracting, split

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from execnodes.changelog import KIND
-from execnodes.rex import Call, InputRef, Literal
-from execnodes.runtime.kernels.changelog_normalize import ChangelogNormalizeKernel
-from execnodes.runtime.kernels.drop_update_before import DropUpdateBeforeTransform
-from execnodes.runtime.memory_state import MemoryState
-from execnodes.types import BOOLEAN, INT, LogicalType, row_type
+from stateplan.execnodes.changelog import KIND
+from stateplan.execnodes.rex import Call, InputRef, Literal
+from stateplan.execnodes.runtime.kernels.changelog_normalize import ChangelogNormalizeKernel
+from stateplan.execnodes.runtime.kernels.drop_update_before import DropUpdateBeforeTransform
+from stateplan.execnodes.runtime.state.memory_state import MemoryState
+from stateplan.execnodes.types import BOOLEAN, INT, LogicalType, row_type
 from tests.kernels.reference import (
     DELETE,
     INSERT,

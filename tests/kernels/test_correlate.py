@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from execnodes.errors import DataError
-from execnodes.functions.user import UserFunction
-from execnodes.rex import Call, CorrelVariable, FieldAccess, InputRef, Literal
-from execnodes.runtime.table_functions import CorrelateTransform, over_input
-from execnodes.types import BIGINT, BOOLEAN, INT, LogicalType, row_type
-from planner.udf import DataTypes, TableFunction, udtf
+from stateplan.execnodes.errors import DataError
+from stateplan.execnodes.functions.user import UserFunction
+from stateplan.execnodes.rex import Call, CorrelVariable, FieldAccess, InputRef, Literal
+from stateplan.execnodes.runtime.transforms.table_functions import CorrelateTransform, over_input
+from stateplan.execnodes.types import BIGINT, BOOLEAN, INT, LogicalType, row_type
+from stateplan.planner.catalog.udf import DataTypes, TableFunction, udtf
 from tests.kernels.support import changes_of, frame
 
 ROW = row_type([("a", BIGINT), ("b", BIGINT)])

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from execnodes.errors import RunError
-from execnodes.runtime.kernels.deduplicate import DeduplicateKernel
-from execnodes.runtime.memory_state import MemoryState
-from execnodes.types import DATE, LogicalType, row_type
+from stateplan.execnodes.errors import RunError
+from stateplan.execnodes.runtime.kernels.deduplicate import DeduplicateKernel
+from stateplan.execnodes.runtime.state.memory_state import MemoryState
+from stateplan.execnodes.types import DATE, LogicalType, row_type
 from tests.kernels.reference import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, Deduplicate, Row, fold
 from tests.kernels.support import CLOCK, CUTS, TYPES, changes_of, frame, inserting, legal, row_of, split
 

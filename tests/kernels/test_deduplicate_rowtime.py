@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from execnodes.errors import RunError
-from execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
-from execnodes.runtime.kernels.deduplicate_rowtime import RowtimeDeduplicateKernel, RowtimeFirstRowKernel
-from execnodes.runtime.memory_state import MemoryState
-from execnodes.types import LogicalType, row_type
+from stateplan.execnodes.errors import RunError
+from stateplan.execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
+from stateplan.execnodes.runtime.kernels.deduplicate_rowtime import RowtimeDeduplicateKernel, RowtimeFirstRowKernel
+from stateplan.execnodes.runtime.state.memory_state import MemoryState
+from stateplan.execnodes.types import LogicalType, row_type
 from tests.kernels.reference import INSERT, UPDATE_AFTER, UPDATE_BEFORE, Change, fold
 from tests.kernels.support import CLOCK, CUTS, TYPES, changes_of, split
 

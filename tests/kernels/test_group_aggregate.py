@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from execnodes.errors import RunError
-from execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
-from execnodes.runtime.memory_state import MemoryState
-from execnodes.specs import AggCall
-from execnodes.types import BIGINT, DOUBLE, FLOAT, INT, STRING, LogicalType, row_type
+from stateplan.execnodes.errors import RunError
+from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
+from stateplan.execnodes.runtime.state.memory_state import MemoryState
+from stateplan.execnodes.specs import AggCall
+from stateplan.execnodes.types import BIGINT, DOUBLE, FLOAT, INT, STRING, LogicalType, row_type
 from tests.kernels.reference import (
     DELETE,
     INSERT,

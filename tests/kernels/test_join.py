@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from execnodes.rex import Call as RexCall
-from execnodes.rex import InputRef
-from execnodes.runtime.kernels.join import JoinKernel
-from execnodes.runtime.memory_state import MemoryState
-from execnodes.specs import JoinSpec
-from execnodes.types import BIGINT, BOOLEAN, STRING, LogicalType, row_type
+from stateplan.execnodes.rex import Call as RexCall
+from stateplan.execnodes.rex import InputRef
+from stateplan.execnodes.runtime.kernels.join import JoinKernel
+from stateplan.execnodes.runtime.state.memory_state import MemoryState
+from stateplan.execnodes.specs import JoinSpec
+from stateplan.execnodes.types import BIGINT, BOOLEAN, STRING, LogicalType, row_type
 from tests.kernels.reference import (
     DELETE,
     INSERT,

@@ -8,10 +8,10 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from execnodes.ranking import AppendFastStrategy, ConstantRange, SortField, SortSpec
-from execnodes.runtime.kernels.local_topn import LocalTopN
-from execnodes.runtime.kernels.rank import rank_kernel
-from execnodes.runtime.memory_state import MemoryState
+from stateplan.execnodes.ranking import AppendFastStrategy, ConstantRange, SortField, SortSpec
+from stateplan.execnodes.runtime.kernels.local_topn import LocalTopN
+from stateplan.execnodes.runtime.kernels.rank import rank_kernel
+from stateplan.execnodes.runtime.state.memory_state import MemoryState
 from tests.kernels.reference import INSERT, Row
 from tests.kernels.support import CLOCK, CUTS, changes_of, frame, row_of, split
 

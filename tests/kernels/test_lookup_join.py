@@ -11,15 +11,15 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from execnodes.changelog import KIND
-from execnodes.rex import Call, InputRef, Literal
-from execnodes.runtime.cache import RunCache
-from execnodes.runtime.kernels.lookup_join import LookupJoinKernel
-from execnodes.runtime.lookup import LookupTable, LookupTransform, lookup_table
-from execnodes.runtime.memory_state import MemoryState
-from execnodes.runtime.state import KeyedState, MemoryRunStore
-from execnodes.specs import DynamicTableSource, LookupKey
-from execnodes.types import BOOLEAN, INT, STRING, row_type
+from stateplan.execnodes.changelog import KIND
+from stateplan.execnodes.rex import Call, InputRef, Literal
+from stateplan.execnodes.runtime.kernels.lookup_join import LookupJoinKernel
+from stateplan.execnodes.runtime.lookup import LookupTable, LookupTransform, lookup_table
+from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
+from stateplan.execnodes.runtime.state.memory_state import MemoryState
+from stateplan.execnodes.runtime.state.run_cache import RunCache
+from stateplan.execnodes.specs import DynamicTableSource, LookupKey
+from stateplan.execnodes.types import BOOLEAN, INT, STRING, row_type
 from tests.kernels.reference import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from tests.kernels.support import CLOCK, changes_of, frame, split
 

@@ -9,11 +9,11 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from execnodes.rex import Call as RexCall
-from execnodes.rex import InputRef
-from execnodes.runtime.kernels.multi_join import MultiJoinKernel
-from execnodes.runtime.memory_state import MemoryState
-from execnodes.types import BOOLEAN
+from stateplan.execnodes.rex import Call as RexCall
+from stateplan.execnodes.rex import InputRef
+from stateplan.execnodes.runtime.kernels.multi_join import MultiJoinKernel
+from stateplan.execnodes.runtime.state.memory_state import MemoryState
+from stateplan.execnodes.types import BOOLEAN
 from tests.kernels.reference import INSERT, UPDATE_AFTER, Change, Row, fold
 from tests.kernels.support import CLOCK, changes_of, frame, inserting, retracting, row_of
 

@@ -11,8 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from execnodes.runtime.kernels import _net
-from execnodes.runtime.kernels._net import equal, first_of_each, ids_of, key_ids, net_rows, positions, ranks, replay
+from stateplan.execnodes.runtime.kernels.common import net as _net
+from stateplan.execnodes.runtime.kernels.common.net import (
+    equal,
+    first_of_each,
+    ids_of,
+    key_ids,
+    net_rows,
+    positions,
+    ranks,
+    replay,
+)
 
 WIDE = st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1))
 CLOSE = st.one_of(st.none(), st.integers(-3, 3))

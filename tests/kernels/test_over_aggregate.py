@@ -12,16 +12,16 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from execnodes.errors import RunError
-from execnodes.nodes.over_aggregate import range_ttl
-from execnodes.runtime.cache import RunCache
-from execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
-from execnodes.runtime.kernels._walks import Frame
-from execnodes.runtime.kernels.over_aggregate import ProctimeOverKernel, RowtimeOverKernel
-from execnodes.runtime.memory_state import MemoryState
-from execnodes.runtime.state import KeyedState, MemoryRunStore
-from execnodes.specs import AggCall
-from execnodes.types import BIGINT, DOUBLE, INT, STRING, LogicalType, parse_type, row_type
+from stateplan.execnodes.errors import RunError
+from stateplan.execnodes.nodes.over_aggregate import range_ttl
+from stateplan.execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
+from stateplan.execnodes.runtime.kernels.common.walks import Frame
+from stateplan.execnodes.runtime.kernels.over_aggregate import ProctimeOverKernel, RowtimeOverKernel
+from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
+from stateplan.execnodes.runtime.state.memory_state import MemoryState
+from stateplan.execnodes.runtime.state.run_cache import RunCache
+from stateplan.execnodes.specs import AggCall
+from stateplan.execnodes.types import BIGINT, DOUBLE, INT, STRING, LogicalType, parse_type, row_type
 from tests.kernels.reference import UPDATE_AFTER
 from tests.kernels.support import CLOCK, CUTS, split
 

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from execnodes.changelog import columns
-from execnodes.errors import RunError
-from execnodes.functions.aggregates import WELFORD
-from execnodes.runtime.kernels._partials import LocalTransform, Partials
-from execnodes.runtime.kernels.global_group_aggregate import GlobalGroupAggregateKernel
-from execnodes.runtime.kernels.incremental_group_aggregate import IncrementalGroupAggregateKernel, final_call
-from execnodes.runtime.memory_state import MemoryState
-from execnodes.specs import AggCall
-from execnodes.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, LogicalType, row_type
+from stateplan.execnodes.changelog import columns
+from stateplan.execnodes.errors import RunError
+from stateplan.execnodes.functions.aggregates import WELFORD
+from stateplan.execnodes.runtime.kernels.common.partials import LocalTransform, Partials
+from stateplan.execnodes.runtime.kernels.global_group_aggregate import GlobalGroupAggregateKernel
+from stateplan.execnodes.runtime.kernels.incremental_group_aggregate import IncrementalGroupAggregateKernel, final_call
+from stateplan.execnodes.runtime.state.memory_state import MemoryState
+from stateplan.execnodes.specs import AggCall
+from stateplan.execnodes.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, LogicalType, row_type
 from tests.kernels.aggregate_reference import FUNCTIONS, Slow
 from tests.kernels.reference import (
     DELETE,

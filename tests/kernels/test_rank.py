@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from execnodes.errors import RunError
-from execnodes.ranking import (
+from stateplan.execnodes.errors import RunError
+from stateplan.execnodes.ranking import (
     AppendFastStrategy,
     ConstantRange,
     RetractStrategy,
@@ -21,10 +21,16 @@ from execnodes.ranking import (
     UpdateFastStrategy,
     VariableRange,
 )
-from execnodes.runtime.kernels.rank import AppendTopNKernel, FirstNKernel, Top1Kernel, UpdateTopNKernel, rank_kernel
-from execnodes.runtime.kernels.rank_retract import RetractTopNKernel
-from execnodes.runtime.memory_state import MemoryState
-from execnodes.types import LogicalType, row_type
+from stateplan.execnodes.runtime.kernels.rank import (
+    AppendTopNKernel,
+    FirstNKernel,
+    Top1Kernel,
+    UpdateTopNKernel,
+    rank_kernel,
+)
+from stateplan.execnodes.runtime.kernels.rank_retract import RetractTopNKernel
+from stateplan.execnodes.runtime.state.memory_state import MemoryState
+from stateplan.execnodes.types import LogicalType, row_type
 from tests.kernels import topn_reference as reference
 from tests.kernels.reference import DELETE, INSERT, UPDATE_AFTER, Change, Row, fold, upsert_fold
 from tests.kernels.support import (

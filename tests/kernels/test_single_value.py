@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from execnodes.errors import DataError
-from execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
-from execnodes.runtime.memory_state import MemoryState
-from execnodes.types import INT, row_type
+from stateplan.execnodes.errors import DataError
+from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
+from stateplan.execnodes.runtime.state.memory_state import MemoryState
+from stateplan.execnodes.types import INT, row_type
 from tests.kernels.reference import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, Change, Row, upsert_fold
 from tests.kernels.support import CUTS, call, changes_of, frame, split
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from execnodes.errors import RunError
-from execnodes.runtime.kernel import END_OF_TIME, EventTimeKernel, StagedKernel, Watermark
-from execnodes.runtime.kernels.sink_conflicts import SinkConflictKernel
-from execnodes.runtime.memory_state import MemoryState
+from stateplan.execnodes.errors import RunError
+from stateplan.execnodes.runtime.kernel import END_OF_TIME, EventTimeKernel, StagedKernel, Watermark
+from stateplan.execnodes.runtime.kernels.sink_conflicts import SinkConflictKernel
+from stateplan.execnodes.runtime.state.memory_state import MemoryState
 from tests.kernels.reference import (
     DELETE,
     INSERT,

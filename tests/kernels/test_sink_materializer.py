@@ -7,8 +7,8 @@ import pickle
 from hypothesis import given
 from hypothesis import strategies as st
 
-from execnodes.runtime.kernels.sink_materializer import SinkMaterializerKernel
-from execnodes.runtime.memory_state import MemoryState
+from stateplan.execnodes.runtime.kernels.sink_materializer import SinkMaterializerKernel
+from stateplan.execnodes.runtime.state.memory_state import MemoryState
 from tests.kernels.reference import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, Row, SinkMaterializer, upsert_fold
 from tests.kernels.support import CLOCK, CUTS, anything, changes_of, frame, retracting, row_of, split
 

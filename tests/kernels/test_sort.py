@@ -8,12 +8,12 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from execnodes.ranking import SortField, SortSpec
-from execnodes.runtime.cache import RunCache
-from execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
-from execnodes.runtime.kernels.sort import SortKernel
-from execnodes.runtime.memory_state import MemoryState
-from execnodes.runtime.state import KeyedState, MemoryRunStore
+from stateplan.execnodes.ranking import SortField, SortSpec
+from stateplan.execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
+from stateplan.execnodes.runtime.kernels.sort import SortKernel
+from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
+from stateplan.execnodes.runtime.state.memory_state import MemoryState
+from stateplan.execnodes.runtime.state.run_cache import RunCache
 from tests.kernels.reference import INSERT, Change, Row, retracts
 from tests.kernels.support import CUTS, anything, changes_of, frame, row_of, split
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from execnodes.ranking import (
+from stateplan.execnodes.ranking import (
     AppendFastStrategy,
     ConstantRange,
     RetractStrategy,
@@ -18,19 +18,19 @@ from execnodes.ranking import (
     UpdateFastStrategy,
     VariableRange,
 )
-from execnodes.runtime.cache import RunCache
-from execnodes.runtime.kernel import Kernel, StagedKernel, StateTable, fetch_state
-from execnodes.runtime.kernels._walks import Frame
-from execnodes.runtime.kernels.deduplicate import DeduplicateKernel
-from execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
-from execnodes.runtime.kernels.group_table_aggregate import GroupTableAggregateKernel
-from execnodes.runtime.kernels.join import JoinKernel
-from execnodes.runtime.kernels.over_aggregate import ProctimeOverKernel
-from execnodes.runtime.kernels.rank import rank_kernel
-from execnodes.runtime.memory_state import MemoryState
-from execnodes.runtime.state import KeyedState, MemoryRunStore
-from execnodes.specs import JoinSpec
-from execnodes.types import BIGINT, INT
+from stateplan.execnodes.runtime.kernel import Kernel, StagedKernel, StateTable, fetch_state
+from stateplan.execnodes.runtime.kernels.common.walks import Frame
+from stateplan.execnodes.runtime.kernels.deduplicate import DeduplicateKernel
+from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
+from stateplan.execnodes.runtime.kernels.group_table_aggregate import GroupTableAggregateKernel
+from stateplan.execnodes.runtime.kernels.join import JoinKernel
+from stateplan.execnodes.runtime.kernels.over_aggregate import ProctimeOverKernel
+from stateplan.execnodes.runtime.kernels.rank import rank_kernel
+from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
+from stateplan.execnodes.runtime.state.memory_state import MemoryState
+from stateplan.execnodes.runtime.state.run_cache import RunCache
+from stateplan.execnodes.specs import JoinSpec
+from stateplan.execnodes.types import BIGINT, INT
 from tests.kernels.reference import INSERT, Row
 from tests.kernels.support import call, changes_of, frame, inserting, retracting, row_of
 from tests.kernels.test_group_table_aggregate import BEST

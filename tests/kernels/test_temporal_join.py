@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from execnodes.changelog import KIND
-from execnodes.rex import Call, InputRef
-from execnodes.runtime.cache import RunCache
-from execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
-from execnodes.runtime.kernels.temporal_join import ProcessingTimeJoinKernel, TemporalJoinKernel
-from execnodes.runtime.memory_state import MemoryState
-from execnodes.runtime.state import KeyedState, MemoryRunStore
-from execnodes.specs import JoinSpec
-from execnodes.types import BIGINT, BOOLEAN, INT, STRING, LogicalType, row_type
+from stateplan.execnodes.changelog import KIND
+from stateplan.execnodes.rex import Call, InputRef
+from stateplan.execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
+from stateplan.execnodes.runtime.kernels.temporal_join import ProcessingTimeJoinKernel, TemporalJoinKernel
+from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
+from stateplan.execnodes.runtime.state.memory_state import MemoryState
+from stateplan.execnodes.runtime.state.run_cache import RunCache
+from stateplan.execnodes.specs import JoinSpec
+from stateplan.execnodes.types import BIGINT, BOOLEAN, INT, STRING, LogicalType, row_type
 from tests.kernels.reference import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from tests.kernels.support import CLOCK, changes_of, split
 

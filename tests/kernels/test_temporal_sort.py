@@ -8,11 +8,11 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from execnodes.ranking import SortField, SortSpec
-from execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
-from execnodes.runtime.kernels.temporal_sort import ProctimeSortKernel, RowtimeSortKernel
-from execnodes.runtime.memory_state import MemoryState
-from execnodes.types import LogicalType, row_type
+from stateplan.execnodes.ranking import SortField, SortSpec
+from stateplan.execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
+from stateplan.execnodes.runtime.kernels.temporal_sort import ProctimeSortKernel, RowtimeSortKernel
+from stateplan.execnodes.runtime.state.memory_state import MemoryState
+from stateplan.execnodes.types import LogicalType, row_type
 from tests.kernels.reference import INSERT, Row
 from tests.kernels.support import CUTS, TYPES, changes_of, frame, inserting, row_of, split
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from execnodes.errors import DataError, RunError
-from execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
-from execnodes.runtime.memory_state import MemoryState
-from execnodes.runtime.user_functions import Shipped
-from execnodes.specs import AggCall
-from execnodes.types import BIGINT, STRING
-from planner.udf import AggregateFunction, UserFunction, udaf
+from stateplan.execnodes.errors import DataError, RunError
+from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
+from stateplan.execnodes.runtime.state.memory_state import MemoryState
+from stateplan.execnodes.runtime.user_functions import Shipped
+from stateplan.execnodes.specs import AggCall
+from stateplan.execnodes.types import BIGINT, STRING
+from stateplan.planner.catalog.udf import AggregateFunction, UserFunction, udaf
 from tests.kernels.reference import (
     DELETE,
     INSERT,

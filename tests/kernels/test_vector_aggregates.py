@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from execnodes.errors import SqlError
-from execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
-from execnodes.runtime.kernels.group_table_aggregate import GroupTableAggregateKernel
-from execnodes.runtime.memory_state import MemoryState
-from planner.udf import AggregateFunction, UserFunction, udaf, udtaf
+from stateplan.execnodes.errors import SqlError
+from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
+from stateplan.execnodes.runtime.kernels.group_table_aggregate import GroupTableAggregateKernel
+from stateplan.execnodes.runtime.state.memory_state import MemoryState
+from stateplan.planner.catalog.udf import AggregateFunction, UserFunction, udaf, udtaf
 from tests.kernels.reference import DELETE, INSERT, Change, Row, fold, retracts
 from tests.kernels.support import CUTS, changes_of, frame, inserting, retracting, row_of, split
 from tests.kernels.test_group_table_aggregate import Best

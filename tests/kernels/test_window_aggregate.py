@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
-from execnodes.runtime.kernels._partials import LocalTransform, Partials
-from execnodes.runtime.kernels.global_group_aggregate import GlobalGroupAggregateKernel
-from execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
-from execnodes.runtime.kernels.window_aggregate import WindowAggregateKernel
-from execnodes.runtime.kernels.window_slices import SliceTransform, Slicing
-from execnodes.runtime.memory_state import MemoryState
-from execnodes.types import BIGINT, LogicalType, RowField
+from stateplan.execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
+from stateplan.execnodes.runtime.kernels.common.partials import LocalTransform, Partials
+from stateplan.execnodes.runtime.kernels.global_group_aggregate import GlobalGroupAggregateKernel
+from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
+from stateplan.execnodes.runtime.kernels.window_aggregate import WindowAggregateKernel
+from stateplan.execnodes.runtime.kernels.window_slices import SliceTransform, Slicing
+from stateplan.execnodes.runtime.state.memory_state import MemoryState
+from stateplan.execnodes.types import BIGINT, LogicalType, RowField
 from tests.kernels.reference import INSERT, Change, Row
 from tests.kernels.support import CUTS, call, changes_of, frame, inserting, retracting, split
 from tests.kernels.test_aggregate_functions import plain

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from execnodes.errors import RunError
-from execnodes.rex import Call, InputRef
-from execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
-from execnodes.runtime.kernels.window_join import WindowJoinKernel
-from execnodes.runtime.kernels.window_slices import Slicing
-from execnodes.runtime.memory_state import MemoryState
-from execnodes.specs import JoinSpec
-from execnodes.types import BOOLEAN, INT, row_type
+from stateplan.execnodes.errors import RunError
+from stateplan.execnodes.rex import Call, InputRef
+from stateplan.execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
+from stateplan.execnodes.runtime.kernels.window_join import WindowJoinKernel
+from stateplan.execnodes.runtime.kernels.window_slices import Slicing
+from stateplan.execnodes.runtime.state.memory_state import MemoryState
+from stateplan.execnodes.specs import JoinSpec
+from stateplan.execnodes.types import BOOLEAN, INT, row_type
 from tests.kernels.reference import DELETE, INSERT, Row
 from tests.kernels.support import CUTS, changes_of, frame, split
 from tests.kernels.test_window_aggregate import EPOCH, TIMESTAMP, WATERMARKS

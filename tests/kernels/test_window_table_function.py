@@ -11,10 +11,10 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from execnodes.changelog import KIND
-from execnodes.runtime.kernels.window_slices import Slicing, closing_instants, instants, local_times
-from execnodes.runtime.kernels.window_table_function import WindowTableFunctionTransform
-from execnodes.types import INT, LogicalType, row_type
+from stateplan.execnodes.changelog import KIND
+from stateplan.execnodes.runtime.kernels.window_slices import Slicing, closing_instants, instants, local_times
+from stateplan.execnodes.runtime.kernels.window_table_function import WindowTableFunctionTransform
+from stateplan.execnodes.types import INT, LogicalType, row_type
 from tests.kernels.reference import DELETE, INSERT, Change
 from tests.kernels.support import changes_of, frame
 from tests.kernels.test_window_aggregate import EPOCH, TIMESTAMP, windows_of

@@ -7,9 +7,9 @@ import random
 
 import pytest
 
-from execnodes.errors import StateplanError
-from execnodes.fingerprint import assign_uids
-from execnodes.graph import ExecGraph
+from stateplan.execnodes.errors import StateplanError
+from stateplan.execnodes.fingerprint import assign_uids
+from stateplan.execnodes.graph import ExecGraph
 from tests.support.damage import damaged_value
 
 

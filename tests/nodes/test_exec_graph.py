@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from execnodes.errors import PlanError
-from execnodes.graph import ExecGraph
-from execnodes.nodes.calc import Calc
-from execnodes.nodes.exchange import Exchange
-from execnodes.rex import InputRef
-from execnodes.specs import InputProperty, hash_distribution
-from execnodes.types import BIGINT, STRING, row_type
+from stateplan.execnodes.errors import PlanError
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.nodes.calc import Calc
+from stateplan.execnodes.nodes.exchange import Exchange
+from stateplan.execnodes.rex import InputRef
+from stateplan.execnodes.specs import InputProperty, hash_distribution
+from stateplan.execnodes.types import BIGINT, STRING, row_type
 from tests.nodes.node_plans import frozen, join_plan
 
 

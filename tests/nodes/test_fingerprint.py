@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from execnodes.fingerprint import assign_uids, fingerprints, uids
-from execnodes.graph import ExecGraph
+from stateplan.execnodes.fingerprint import assign_uids, fingerprints, uids
+from stateplan.execnodes.graph import ExecGraph
 from tests.nodes.node_plans import aggregate_plan, edited, frozen, join_plan
 
 Plan = dict[str, Any]

@@ -6,9 +6,9 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from execnodes.flink import FLINK_NODES
-from execnodes.graph import ExecGraph
-from execnodes.nodes.opaque import OpaqueNode
+from stateplan.execnodes.flink import FLINK_NODES
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.nodes.opaque import OpaqueNode
 from tests.nodes.node_plans import text, without_empty
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from execnodes.graph import ExecGraph
-from execnodes.registry import registered
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.registry import registered
 from tests.nodes.node_plans import FROZEN, text, without_empty
 
 PLANS = sorted(FROZEN.glob("*/*.json"))

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from execnodes.errors import PlanError, StateplanError
-from execnodes.graph import ExecGraph
-from execnodes.types import parse_type
+from stateplan.execnodes.errors import PlanError, StateplanError
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.types import parse_type
 from tests.nodes.node_plans import REMOVE, aggregate_plan, edited, frozen, join_plan
 
 STATE = "/nodes/4/state"

@@ -9,14 +9,14 @@ from typing import ClassVar
 
 import pytest
 
-from execnodes import registry
-from execnodes.errors import PlanError
-from execnodes.flink import FLINK_NODES
-from execnodes.nodes.base import ExecNode
-from execnodes.nodes.calc import Calc
-from execnodes.nodes.opaque import OpaqueNode
-from execnodes.nodes.sink import Sink, SinkV1
-from execnodes.registry import exec_node, lookup, node_class, node_from_json, registered, split_type
+from stateplan.execnodes import registry
+from stateplan.execnodes.errors import PlanError
+from stateplan.execnodes.flink import FLINK_NODES
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.nodes.calc import Calc
+from stateplan.execnodes.nodes.opaque import OpaqueNode
+from stateplan.execnodes.nodes.sink import Sink, SinkV1
+from stateplan.execnodes.registry import exec_node, lookup, node_class, node_from_json, registered, split_type
 from tests.nodes.node_plans import join_plan
 
 
@@ -156,7 +156,8 @@ def test_errors_start_at_the_given_pointer() -> None:
 def test_importing_the_nodes_is_light() -> None:
     """Nothing heavy is loaded, and the processor time of it all stays small."""
     code = (
-        "import sys, execnodes.graph, execnodes.fingerprint, execnodes.registry as r; r.registered();"
+        "import sys, stateplan.execnodes.graph, stateplan.execnodes.fingerprint;"
+        "import stateplan.execnodes.registry as r; r.registered();"
         "print([m for m in ('polars', 'pyspark', 'sqlglot', 'pandas', 'numpy', 'pyarrow') if m in sys.modules])"
     )
     root = Path(__file__).resolve().parents[2]

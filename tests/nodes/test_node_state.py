@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from execnodes.graph import ExecGraph
-from execnodes.nodes.base import STATE_TTL
-from execnodes.nodes.sink import Sink
-from execnodes.specs import StateMetadata
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.nodes.base import STATE_TTL
+from stateplan.execnodes.nodes.sink import Sink
+from stateplan.execnodes.specs import StateMetadata
 from tests.nodes.node_plans import edited, frozen, join_plan
 
 HOUR, DAY = 3_600_000, 86_400_000

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from execnodes.graph import ExecGraph
-from execnodes.rex import Call, FieldAccess, InputRef, Literal
-from execnodes.specs import split_identifier
-from execnodes.support import rex_text, ttl_text
-from execnodes.types import BIGINT, BOOLEAN, STRING, LogicalType, row_type
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.rex import Call, FieldAccess, InputRef, Literal
+from stateplan.execnodes.specs import split_identifier
+from stateplan.execnodes.support import rex_text, ttl_text
+from stateplan.execnodes.types import BIGINT, BOOLEAN, STRING, LogicalType, row_type
 from tests.nodes.node_plans import frozen
 
 TIMESTAMP = LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", precision=3)

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from execnodes.errors import StateplanError
-from execnodes.graph import ExecGraph
-from execnodes.nodes.over_aggregate import OverAggregate, range_ttl
+from stateplan.execnodes.errors import StateplanError
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.nodes.over_aggregate import OverAggregate, range_ttl
 from tests.nodes.node_plans import FROZEN
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from execnodes.errors import PlanError, RunError
-from execnodes.graph import ExecGraph
-from execnodes.runtime.scan_checks import check_scan
+from stateplan.execnodes.errors import PlanError, RunError
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.runtime.scan_checks import check_scan
 from tests.nodes.node_plans import edited, frozen
 
 SCAN = "/nodes/0/scanTableSource"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from execnodes.errors import StateplanError
-from planner.environment import PlanReference, TableEnvironment
-from planner.script import read_script
-from plans.document import PlanDocument
+from stateplan.execnodes.errors import StateplanError
+from stateplan.planner.session.environment import PlanReference, TableEnvironment
+from stateplan.planner.session.script import read_script
+from stateplan.plans.document import PlanDocument
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 JOIN = ROOT / "tests" / "plans" / "data" / "join" / "plan.json"

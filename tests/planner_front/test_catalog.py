@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from execnodes.errors import CatalogError
-from execnodes.types import BIGINT, STRING
-from planner.catalog import CatalogTable, CatalogView, Column, ObjectIdentifier, TableSchema
-from planner.catalog_manager import CatalogManager
-from planner.dialect import parse_query
+from stateplan.execnodes.errors import CatalogError
+from stateplan.execnodes.types import BIGINT, STRING
+from stateplan.planner.catalog.manager import CatalogManager
+from stateplan.planner.catalog.objects import CatalogTable, CatalogView, Column, ObjectIdentifier, TableSchema
+from stateplan.planner.dialect import parse_query
 
 SCHEMA = TableSchema((Column("a", BIGINT), Column("b", STRING)), ("a",), "PK_a")
 

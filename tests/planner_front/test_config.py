@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from execnodes.errors import OptionError
-from planner.config import NO_EFFECT_PREFIXES, OPTIONS, Configuration, default_text, value
+from stateplan.execnodes.errors import OptionError
+from stateplan.execnodes.settings import NO_EFFECT_PREFIXES, OPTIONS, Configuration, default_text, value
 
 
 def fails(action: Callable[[], object]) -> str:

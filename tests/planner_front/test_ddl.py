@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from execnodes.errors import StateplanError
-from execnodes.rex import input_refs
-from planner.catalog import CatalogTable, CatalogView
-from planner.environment import TableEnvironment
-from planner.results import ResultKind, TableResult
-from planner.script import read_script
+from stateplan.execnodes.errors import StateplanError
+from stateplan.execnodes.rex import input_refs
+from stateplan.planner.catalog.objects import CatalogTable, CatalogView
+from stateplan.planner.session.environment import TableEnvironment
+from stateplan.planner.session.results import ResultKind, TableResult
+from stateplan.planner.session.script import read_script
 
 FLINK = Path(__file__).with_name("flink_ddl.txt")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from sqlglot import exp
 
-from planner.dialect import function_name, nodes, parse, parse_expression, parse_query
-from planner.positions import place_of, span_of, text_of
+from stateplan.planner.dialect import function_name, nodes, parse, parse_expression, parse_query
+from stateplan.planner.positions import place_of, span_of, text_of
 
 
 def tree(text: str) -> str:

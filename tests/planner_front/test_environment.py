@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from sqlglot import exp
 
-from execnodes.errors import StateplanError
-from execnodes.graph import ExecGraph
-from planner.environment import CompiledPlan, PlanReference, TableEnvironment
-from planner.results import ResultKind
-from plans.document import PlanDocument
+from stateplan.execnodes.errors import StateplanError
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.planner.session.environment import CompiledPlan, PlanReference, TableEnvironment
+from stateplan.planner.session.results import ResultKind
+from stateplan.plans.document import PlanDocument
 
 DATA = Path(__file__).parent.parent / "plans" / "data"
 INSERT = "INSERT INTO s SELECT a FROM t"
@@ -297,7 +297,7 @@ def test_importing_the_environment_loads_no_engine() -> None:
     import sys
 
     heavy = ("pyspark", "polars", "pandas", "pyarrow")
-    code = f"import sys, planner.environment; print([m for m in {heavy} if m in sys.modules])"
+    code = f"import sys, stateplan.planner.session.environment; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from execnodes.errors import StateplanError
-from planner.environment import TableEnvironment
-from planner.restore import restore
-from planner.results import ResultKind
-from planner.script import read_script
-from plans.document import PlanDocument
+from stateplan.execnodes.errors import StateplanError
+from stateplan.planner.session.environment import TableEnvironment
+from stateplan.planner.session.restore import restore
+from stateplan.planner.session.results import ResultKind
+from stateplan.planner.session.script import read_script
+from stateplan.plans.document import PlanDocument
 
 TABLES = """
 SET 'table.exec.state.ttl' = '1 d';

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from execnodes.errors import CheckpointError
-from planner.environment import TableEnvironment
-from planner.guard import ACCEPT, continue_from, stale_notes
-from plans.document import PlanDocument
+from stateplan.execnodes.errors import CheckpointError
+from stateplan.planner.session.environment import TableEnvironment
+from stateplan.planner.session.restart import ACCEPT, continue_from, stale_notes
+from stateplan.plans.document import PlanDocument
 from tests.plans.conftest import DATA
 
 FOLDER = {"execution.checkpointing.dir": "/ckpt"}

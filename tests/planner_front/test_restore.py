@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from execnodes.errors import StateplanError
-from execnodes.nodes.table_source_scan import TableSourceScan
-from planner.environment import TableEnvironment
-from planner.restore import Restored, restore
-from planner.tables import reduce_tables, table_of
-from plans.document import PlanDocument
+from stateplan.execnodes.errors import StateplanError
+from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
+from stateplan.planner.catalog.resolved_tables import reduce_tables, table_of
+from stateplan.planner.session.environment import TableEnvironment
+from stateplan.planner.session.restore import Restored, restore
+from stateplan.plans.document import PlanDocument
 
 PLAN = Path(__file__).parent.parent / "plans" / "data" / "join" / "plan.json"
 RESTORE = "table.plan.restore.catalog-objects"

@@ -8,9 +8,9 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from execnodes.errors import StateplanError
-from planner.dialect import parse, to_sql
-from planner.script import read_script
+from stateplan.execnodes.errors import StateplanError
+from stateplan.planner.dialect import parse, to_sql
+from stateplan.planner.session.script import read_script
 
 PIECES = st.sampled_from(
     [

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from planner.environment import TableEnvironment
-from planner.script import read_script
+from stateplan.planner.session.environment import TableEnvironment
+from stateplan.planner.session.script import read_script
 from tests.support.cases import SESSION
 
 Plan: TypeAlias = dict[str, Any]

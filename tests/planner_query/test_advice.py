@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from planner.environment import TableEnvironment
-from planner.script import read_script
+from stateplan.planner.session.environment import TableEnvironment
+from stateplan.planner.session.script import read_script
 from tests.support.cases import SESSION
 
 HERE = Path(__file__).parent

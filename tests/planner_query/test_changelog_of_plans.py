@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from execnodes.changelog import ChangelogMode, RowKind
-from planner.lowering import graph as lowering
-from planner.physical import Physical
-from plans import jackson
-from plans.changelog import changelog_modes
-from plans.document import PlanDocument
+from stateplan.execnodes.changelog import ChangelogMode, RowKind
+from stateplan.planner.lowering import graph as lowering
+from stateplan.planner.physical import Physical
+from stateplan.plans import jackson
+from stateplan.plans.changelog import changelog_modes
+from stateplan.plans.document import PlanDocument
 from tests.planner_query.conftest import compiled, script_of
 
 GOLDEN = sorted(Path(__file__).parent.glob("golden/*/script.sql"))

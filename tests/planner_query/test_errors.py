@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from execnodes.errors import StateplanError
-from planner.environment import TableEnvironment, inserts_of
-from planner.script import read_script
+from stateplan.execnodes.errors import StateplanError
+from stateplan.planner.session.environment import TableEnvironment, inserts_of
+from stateplan.planner.session.script import read_script
 from tests.planner_query.conftest import TABLES
 
 CASES = [

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from execnodes.errors import StateplanError
-from planner.dialect import nodes
-from planner.environment import ExplainDetail, TableEnvironment
-from planner.script import ScriptStatement, read_script
+from stateplan.execnodes.errors import StateplanError
+from stateplan.planner.dialect import nodes
+from stateplan.planner.session.environment import ExplainDetail, TableEnvironment
+from stateplan.planner.session.script import ScriptStatement, read_script
 from tests.planner_query.conftest import TABLES
 from tests.support.cases import IN_SCOPE, SESSION, Case
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from execnodes.errors import SqlError
-from planner.environment import TableEnvironment, inserts_of
-from planner.script import read_script
+from stateplan.execnodes.errors import SqlError
+from stateplan.planner.session.environment import TableEnvironment, inserts_of
+from stateplan.planner.session.script import read_script
 
 Ttls = list[list[str]]
 

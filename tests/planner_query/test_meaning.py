@@ -8,15 +8,15 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from execnodes.nodes.calc import Calc
-from execnodes.nodes.table_source_scan import TableSourceScan
-from execnodes.nodes.values import Values
-from execnodes.rex import InputRef
-from execnodes.runtime.calc import CalcTransform
-from execnodes.types import LogicalType
-from planner.binder import bind_expression
-from planner.environment import TableEnvironment, inserts_of
-from planner.script import read_script
+from stateplan.execnodes.nodes.calc import Calc
+from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
+from stateplan.execnodes.nodes.values import Values
+from stateplan.execnodes.rex import InputRef
+from stateplan.execnodes.runtime.transforms.calc import CalcTransform
+from stateplan.execnodes.types import LogicalType
+from stateplan.planner.binder import bind_expression
+from stateplan.planner.session.environment import TableEnvironment, inserts_of
+from stateplan.planner.session.script import read_script
 
 COLUMNS = {"a": "INT", "b": "BIGINT", "c": "STRING", "g": "BOOLEAN", "m": "INT NOT NULL"}
 LAYOUT = ", ".join(f"{n} {t}" for n, t in COLUMNS.items())

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from plans.diff import OperatorDiff, compare
-from plans.document import PlanDocument
-from plans.similarity import LEAST, similarity
+from stateplan.plans.diff import OperatorDiff, compare
+from stateplan.plans.document import PlanDocument
+from stateplan.plans.similarity import LEAST, similarity
 from tests.planner_query.test_plan_changes import document
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from execnodes.errors import RunError
-from execnodes.runtime.translate import translate
-from planner.environment import TableEnvironment
-from plans.document import PlanDocument
+from stateplan.execnodes.errors import RunError
+from stateplan.execnodes.runtime.translate import translate
+from stateplan.planner.session.environment import TableEnvironment
+from stateplan.plans.document import PlanDocument
 from tests.planner_query.conftest import plain
 from tests.support.programs import connectors_of_its_own, programs
 

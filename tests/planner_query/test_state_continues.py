@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from execnodes.connectors.print import format_rows
-from execnodes.runtime.jobgraph import JobGraph
-from execnodes.runtime.layout import Layout, laid_out
-from execnodes.runtime.translate import translate
-from planner.environment import TableEnvironment
-from planner.guard import ACCEPT, continue_from
-from plans.diff import compare
-from plans.diff_report import to_text
-from plans.document import PlanDocument
+from stateplan.execnodes.connectors.print import format_rows
+from stateplan.execnodes.runtime.checkpoint.slots import Layout, laid_out
+from stateplan.execnodes.runtime.jobgraph import JobGraph
+from stateplan.execnodes.runtime.translate import translate
+from stateplan.planner.session.environment import TableEnvironment
+from stateplan.planner.session.restart import ACCEPT, continue_from
+from stateplan.plans.diff import compare
+from stateplan.plans.diff_report import to_text
+from stateplan.plans.document import PlanDocument
 from tests.planner_query.test_plan_changes import ROWS, TABLES, document_in
 from tests.support.local import LocalRun
 

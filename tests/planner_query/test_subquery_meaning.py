@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from execnodes.runtime.translate import translate
-from planner.environment import TableEnvironment
-from planner.script import read_script
+from stateplan.execnodes.runtime.translate import translate
+from stateplan.planner.session.environment import TableEnvironment
+from stateplan.planner.session.script import read_script
 from tests.support.cases import Case, replay_script
 from tests.support.local import fold, printed
 

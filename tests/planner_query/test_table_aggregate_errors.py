@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from execnodes.errors import StateplanError
-from planner.environment import TableEnvironment
+from stateplan.execnodes.errors import StateplanError
+from stateplan.planner.session.environment import TableEnvironment
 from tests.support import plan_functions
 
 CASES = [

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from execnodes.errors import SqlError
-from planner.environment import TableEnvironment
-from planner.script import read_script
+from stateplan.execnodes.errors import SqlError
+from stateplan.planner.session.environment import TableEnvironment
+from stateplan.planner.session.script import read_script
 
 WITH = "WITH ('connector' = 'filesystem', 'path' = '/data', 'format' = 'json')"
 TABLES = f"""

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cli.plan import plan_app
-from execnodes.errors import PlanError
-from plans.document import PlanDocument
-from plans.jsontext import decode
+from stateplan.cli.plan import plan_app
+from stateplan.execnodes.errors import PlanError
+from stateplan.plans.document import PlanDocument
+from stateplan.plans.jsontext import decode
 from tests.support.damage import damaged, diamonds, originals
 from tests.support.plan_checks import COMMANDS, NOT_RUN, check, judge
 from tests.support.shrink import shrink

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from execnodes.types import type_from_json
-from plans.diff import PlanDiff, compare
-from plans.diff_report import to_json, to_markdown, to_text
-from plans.document import PlanDocument
-from plans.jackson import dumps
+from stateplan.execnodes.types import type_from_json
+from stateplan.plans.diff import PlanDiff, compare
+from stateplan.plans.diff_report import to_json, to_markdown, to_text
+from stateplan.plans.document import PlanDocument
+from stateplan.plans.jackson import dumps
 from tests.plans.conftest import DATA
 
 Plan = dict[str, Any]

@@ -18,18 +18,18 @@ from typing import Any, TypeAlias
 import polars as pl
 import pytest
 
-from execnodes.changelog import KIND
-from execnodes.errors import CheckpointError
-from execnodes.runtime.jobgraph import JobGraph
-from execnodes.runtime.layout import Layout, laid_out
-from execnodes.runtime.runs import RunInfo, merge_runs
-from execnodes.runtime.state import MemoryRunStore
-from execnodes.runtime.translate import translate
-from planner.environment import TableEnvironment
-from planner.guard import ACCEPT, continue_from
-from planner.script import read_script, read_statement
-from plans.diff import compare
-from plans.document import PlanDocument
+from stateplan.execnodes.changelog import KIND
+from stateplan.execnodes.errors import CheckpointError
+from stateplan.execnodes.runtime.checkpoint.slots import Layout, laid_out
+from stateplan.execnodes.runtime.jobgraph import JobGraph
+from stateplan.execnodes.runtime.state.keyed_state import MemoryRunStore
+from stateplan.execnodes.runtime.state.runs import RunInfo, merge_runs
+from stateplan.execnodes.runtime.translate import translate
+from stateplan.planner.session.environment import TableEnvironment
+from stateplan.planner.session.restart import ACCEPT, continue_from
+from stateplan.planner.session.script import read_script, read_statement
+from stateplan.plans.diff import compare
+from stateplan.plans.document import PlanDocument
 from tests.support.local import LocalRun
 
 Batch: TypeAlias = dict[str, pl.DataFrame]

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from execnodes.errors import PlanError
-from plans.document import PlanDocument
-from plans.facts import PlanFacts
-from plans.jackson import dumps
+from stateplan.execnodes.errors import PlanError
+from stateplan.plans.document import PlanDocument
+from stateplan.plans.facts import PlanFacts
+from stateplan.plans.jackson import dumps
 from tests.plans.conftest import DATA
 from tests.support.damage import diamonds
 

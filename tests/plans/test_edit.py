@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from execnodes.errors import PlanError
-from execnodes.ttl import format_ttl
-from plans import storage
-from plans.document import PlanDocument
-from plans.edit import plan_edit, set_ttls, to_json, to_text, write_edited
-from plans.selector_text import parse_assignment
-from plans.splices import Splice, applied, unified_diff
-from plans.states import state_views
+from stateplan.execnodes.errors import PlanError
+from stateplan.execnodes.ttl import format_ttl
+from stateplan.plans import storage
+from stateplan.plans.document import PlanDocument
+from stateplan.plans.edit import plan_edit, set_ttls, to_json, to_text, write_edited
+from stateplan.plans.selector_text import parse_assignment
+from stateplan.plans.splices import Splice, applied, unified_diff
+from stateplan.plans.states import state_views
 from tests.plans.conftest import DATA
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from plans.document import PlanDocument
-from plans.explain import explain, to_json, to_text
+from stateplan.plans.document import PlanDocument
+from stateplan.plans.explain import explain, to_json, to_text
 from tests.plans.conftest import DATA
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from execnodes.errors import PlanError
-from plans.document import PlanDocument
-from plans.explain import described, explain, to_json, to_text
-from plans.job_graph import job_graph
+from stateplan.execnodes.errors import PlanError
+from stateplan.plans.document import PlanDocument
+from stateplan.plans.explain import described, explain, to_json, to_text
+from stateplan.plans.job_graph import job_graph
 from tests.plans.conftest import DATA
 
 

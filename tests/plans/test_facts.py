@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from execnodes.errors import PlanError
-from plans.document import PlanDocument
-from plans.facts import (
+from stateplan.execnodes.errors import PlanError
+from stateplan.plans.document import PlanDocument
+from stateplan.plans.facts import (
     PlanFacts,
     normalize_sql,
     recorded_schema_hash,
@@ -19,7 +19,7 @@ from plans.facts import (
     sql_hash,
     strip_facts,
 )
-from plans.jackson import dumps
+from stateplan.plans.jackson import dumps
 from tests.plans.conftest import DATA
 
 SQL = "INSERT INTO s\n  SELECT /*+ STATE_TTL('a'='1d') */ `x y`, 'it''s -- no comment' FROM a; -- that is all\n"

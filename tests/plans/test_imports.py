@@ -8,11 +8,22 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
-MODULES = sorted(f"plans.{p.stem}" for p in (ROOT / "plans").glob("*.py") if p.stem != "__init__")
-HEAVY = ("pyspark", "polars", "pyarrow", "sqlglot", "jsonschema", "pandas", "numpy", "fsspec", "planner", "cli")
+MODULES = sorted(f"stateplan.plans.{p.stem}" for p in (ROOT / "plans").glob("*.py") if p.stem != "__init__")
+HEAVY = (
+    "pyspark",
+    "polars",
+    "pyarrow",
+    "sqlglot",
+    "jsonschema",
+    "pandas",
+    "numpy",
+    "fsspec",
+    "stateplan.planner",
+    "stateplan.cli",
+)
 
 USE = """
-from plans import diff, diff_report, document, explain, schema, show
+from stateplan.plans import diff, diff_report, document, explain, schema, show
 d = document.PlanDocument.load("tests/plans/data/join/plan.json").set_ttl(5, 0, "2 h")
 show.to_text(show.show(d)), explain.to_text(explain.explain(d)), schema.plan_schema()
 diff_report.to_text(diff.compare(d, d))
@@ -29,10 +40,12 @@ def run(code: str) -> tuple[list[str], float]:
 
 def test_nothing_heavy_is_loaded() -> None:
     loaded, _ = run(f"import {', '.join(MODULES)}\n{USE}")
-    assert "plans.diff" in loaded
+    assert "stateplan.plans.diff" in loaded
     assert [m for m in HEAVY if m in loaded] == []
 
 
 def test_import_costs_little_more_than_pydantic() -> None:
-    ours, pydantic = (min(run(f"import {name}")[1] for _ in range(3)) for name in ("plans.show", "pydantic.main"))
+    ours, pydantic = (
+        min(run(f"import {name}")[1] for _ in range(3)) for name in ("stateplan.plans.show", "pydantic.main")
+    )
     assert ours < 4 * pydantic

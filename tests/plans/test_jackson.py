@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from execnodes.errors import PlanError
-from plans.jackson import dumps, java_double
-from plans.jsontext import loads
+from stateplan.execnodes.errors import PlanError
+from stateplan.plans.jackson import dumps, java_double
+from stateplan.plans.jsontext import loads
 
 
 def test_flinks_plans_are_written_back_byte_for_byte(flink_plan: Path) -> None:

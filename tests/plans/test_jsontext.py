@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from execnodes.errors import PlanError
-from plans.jsontext import (
+from stateplan.execnodes.errors import PlanError
+from stateplan.plans.jsontext import (
     MAX_DEPTH,
     SourceMap,
     decode,

@@ -8,7 +8,7 @@ from itertools import combinations, pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plans.render.layout import Layout, arrange, crossings
+from stateplan.plans.render.layout import Layout, arrange, crossings
 
 GAP = 20.0
 

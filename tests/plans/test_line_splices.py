@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plans.splices import applied, line_splices, unified_diff
+from stateplan.plans.splices import applied, line_splices, unified_diff
 
 TEXTS = st.lists(st.sampled_from(("a\n", "b\n", "{\n", "}\n", "x")), max_size=30).map("".join)
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from plans.document import PlanDocument
-from plans.render import to_html, to_svg
-from plans.show import show
 from scripts.browser import find_browser
+from stateplan.plans.document import PlanDocument
+from stateplan.plans.render import to_html, to_svg
+from stateplan.plans.show import show
 from tests.plans.conftest import DATA
 from tests.plans.test_render import NASTY, named, side_by_side
 

@@ -13,10 +13,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from execnodes.errors import PlanError
-from plans.document import PlanDocument
-from plans.render import FORMATS, explained, to_html, to_mermaid, to_svg
-from plans.show import show, to_text
+from stateplan.execnodes.errors import PlanError
+from stateplan.plans.document import PlanDocument
+from stateplan.plans.render import FORMATS, explained, to_html, to_mermaid, to_svg
+from stateplan.plans.show import show, to_text
 from tests.plans.conftest import DATA
 
 SVG = "{http://www.w3.org/2000/svg}"

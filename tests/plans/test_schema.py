@@ -12,14 +12,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from execnodes.errors import StateplanError
-from execnodes.flink import FLINK_NODES
-from execnodes.registry import registered
-from execnodes.ttl import parse_ttl
-from plans.document import PlanDocument
-from plans.facts import PlanFacts
-from plans.schema import plan_schema, schema_errors
-from plans.schema_words import WORDS
+from stateplan.execnodes.errors import StateplanError
+from stateplan.execnodes.flink import FLINK_NODES
+from stateplan.execnodes.registry import registered
+from stateplan.execnodes.ttl import parse_ttl
+from stateplan.plans.document import PlanDocument
+from stateplan.plans.facts import PlanFacts
+from stateplan.plans.schema import plan_schema, schema_errors
+from stateplan.plans.schema_words import WORDS
 from tests.plans.conftest import DATA
 from tests.plans.test_document import BAD_TTLS, LOAD_ERRORS, edited
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from execnodes.errors import PlanError
-from plans.aliases import aliases
-from plans.document import PlanDocument
-from plans.facts import PlanFacts
-from plans.selector_text import parse_assignment, parse_selector
-from plans.selectors import Selectors, select_states
-from plans.states import state_views
+from stateplan.execnodes.errors import PlanError
+from stateplan.plans.aliases import aliases
+from stateplan.plans.document import PlanDocument
+from stateplan.plans.facts import PlanFacts
+from stateplan.plans.selector_text import parse_assignment, parse_selector
+from stateplan.plans.selectors import Selectors, select_states
+from stateplan.plans.states import state_views
 from tests.plans.conftest import DATA
 
 

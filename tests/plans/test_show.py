@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from execnodes.changelog import RowKind
-from plans.changelog import changelog_modes
-from plans.document import PlanDocument
-from plans.show import narrowed, show, to_json, to_text
+from stateplan.execnodes.changelog import RowKind
+from stateplan.plans.changelog import changelog_modes
+from stateplan.plans.document import PlanDocument
+from stateplan.plans.show import narrowed, show, to_json, to_text
 from tests.plans.conftest import DATA
 
 _FLINK = {"I": RowKind.INSERT, "UB": RowKind.UPDATE_BEFORE, "UA": RowKind.UPDATE_AFTER, "D": RowKind.DELETE}

@@ -12,8 +12,8 @@ import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from execnodes.errors import PlanError
-from plans import storage
+from stateplan.execnodes.errors import PlanError
+from stateplan.plans import storage
 
 
 def code_of(call, *args, **kwargs) -> str:

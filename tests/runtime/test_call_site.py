@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from execnodes.runtime.job import _Run
-from planner.environment import TableEnvironment
+from stateplan.execnodes.runtime.job import _Run
+from stateplan.planner.session.environment import TableEnvironment
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from execnodes.changelog import KIND
-from execnodes.errors import DataError, RunError
-from execnodes.nodes.sink import Sink
-from execnodes.runtime.constraints import ConstraintTransform
-from execnodes.runtime.operators import Stateless
-from execnodes.types import parse_type, row_type
+from stateplan.execnodes.changelog import KIND
+from stateplan.execnodes.errors import DataError, RunError
+from stateplan.execnodes.nodes.sink import Sink
+from stateplan.execnodes.runtime.operators import Stateless
+from stateplan.execnodes.runtime.transforms.constraints import ConstraintTransform
+from stateplan.execnodes.types import parse_type, row_type
 
 
 def transform(types: list[str], nulls: str = "ERROR", lengths: str = "IGNORE", nested: str = "IGNORE") -> Any:

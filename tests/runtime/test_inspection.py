@@ -13,23 +13,23 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from cli.app import app
-from cli.exit_codes import ExitCode
-from execnodes.errors import CheckpointError, PlanError, StateplanError
-from execnodes.runtime.checkpoint import Checkpoint, Continuation
-from execnodes.runtime.inspection import TableState
-from execnodes.runtime.inspection_tables import noted_tables, parse_dtype
-from execnodes.runtime.kernel import StateTable
-from execnodes.runtime.live_ttl import Asked, Setting, StateTtl, editing
-from execnodes.runtime.state_figures import Aged, TableFigures
-from execnodes.runtime.translate import translate
-from execnodes.runtime.user_functions import bind_functions
-from planner.environment import TableEnvironment
-from planner.state import CheckpointReader
-from planner.state.keys import parse_keys, row_filters
-from planner.state.show import StateFigures, WhatIf, ago, report, to_json
-from planner.udf import AggregateFunction, udaf
-from plans.document import PlanDocument
+from stateplan.cli.app import app
+from stateplan.cli.exit_codes import ExitCode
+from stateplan.execnodes.errors import CheckpointError, PlanError, StateplanError
+from stateplan.execnodes.runtime.checkpoint.directory import Checkpoint, Continuation
+from stateplan.execnodes.runtime.checkpoint.live_ttl import Asked, Setting, StateTtl, editing
+from stateplan.execnodes.runtime.inspect.inspection import TableState
+from stateplan.execnodes.runtime.inspect.state_figures import Aged, TableFigures
+from stateplan.execnodes.runtime.inspect.tables import noted_tables, parse_dtype
+from stateplan.execnodes.runtime.kernel import StateTable
+from stateplan.execnodes.runtime.translate import translate
+from stateplan.execnodes.runtime.user_functions import bind_functions
+from stateplan.planner.catalog.udf import AggregateFunction, udaf
+from stateplan.planner.session.environment import TableEnvironment
+from stateplan.plans.document import PlanDocument
+from stateplan.plans.state import CheckpointReader
+from stateplan.plans.state.keys import parse_keys, row_filters
+from stateplan.plans.state.show import StateFigures, WhatIf, ago, report, to_json
 
 TABLES = (
     "CREATE TABLE Orders (id INT, customer STRING, price DECIMAL(10, 2), ts TIMESTAMP(3), pt AS PROCTIME(), "

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from execnodes.runtime.job import _explain
+from stateplan.execnodes.runtime.job import _explain
 
 RUN: Any = SimpleNamespace(checkpoint=SimpleNamespace(spark=str(Path("nowhere"))), job=SimpleNamespace(operators=()))
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from execnodes.runtime.jobgraph import SourceSpec
-from execnodes.runtime.translate import translate
-from planner.environment import TableEnvironment
-from planner.script import read_script
+from stateplan.execnodes.runtime.jobgraph import SourceSpec
+from stateplan.execnodes.runtime.translate import translate
+from stateplan.planner.session.environment import TableEnvironment
+from stateplan.planner.session.script import read_script
 
 
 def source(table: str, query: str) -> SourceSpec:

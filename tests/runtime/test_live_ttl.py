@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from execnodes.errors import CheckpointError
-from execnodes.runtime.jobgraph import JobGraph
-from execnodes.runtime.live_ttl import Asked, LiveTtls, editing, read_ttls, with_ttls
-from execnodes.runtime.locks import locked
-from execnodes.ttl import TtlConfig, UpdateType
+from stateplan.execnodes.errors import CheckpointError
+from stateplan.execnodes.runtime.checkpoint.live_ttl import Asked, LiveTtls, editing, read_ttls, with_ttls
+from stateplan.execnodes.runtime.checkpoint.locks import locked
+from stateplan.execnodes.runtime.jobgraph import JobGraph
+from stateplan.execnodes.ttl import TtlConfig, UpdateType
 from tests.runtime.test_state_slots import job
 
 PLAN = 1000

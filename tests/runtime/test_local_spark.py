@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from execnodes.runtime.local_spark import FILES, adapt_query
+from stateplan.execnodes.runtime.spark.local_spark import FILES, adapt_query
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

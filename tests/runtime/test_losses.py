@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from execnodes.runtime.job import Losses
+from stateplan.execnodes.runtime.job import Losses
 
 
 def test_each_operator_is_named_once_with_its_count() -> None:

@@ -8,13 +8,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from execnodes.changelog import KIND
-from execnodes.runtime.cache import RunCache
-from execnodes.runtime.metrics import FIGURES, LATEST, split_name
-from execnodes.runtime.translate import translate
-from execnodes.runtime.worker import count_rows
-from planner.environment import TableEnvironment
-from planner.script import read_statement
+from stateplan.execnodes.changelog import KIND
+from stateplan.execnodes.runtime.metrics.figures import FIGURES, LATEST, split_name
+from stateplan.execnodes.runtime.state.run_cache import RunCache
+from stateplan.execnodes.runtime.translate import translate
+from stateplan.execnodes.runtime.worker import count_rows
+from stateplan.planner.session.environment import TableEnvironment
+from stateplan.planner.session.script import read_statement
 from tests.support.local import LocalRun
 
 TABLES = """

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from execnodes.errors import RunError
-from execnodes.runtime.locks import Holder
-from execnodes.runtime.metrics import add_figures
-from execnodes.runtime.metrics_view import JobView
-from execnodes.runtime.prometheus import FACTORY, Endpoint, Reporter, exposition, reporters
+from stateplan.execnodes.errors import RunError
+from stateplan.execnodes.runtime.checkpoint.locks import Holder
+from stateplan.execnodes.runtime.metrics.figures import add_figures
+from stateplan.execnodes.runtime.metrics.prometheus import FACTORY, Endpoint, Reporter, exposition, reporters
+from stateplan.execnodes.runtime.metrics.view import JobView
 from tests.support.job_records import JOIN, info, record
 
 PREFIX = "metrics.reporter.prom."

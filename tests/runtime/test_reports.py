@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from execnodes.errors import RunError, find_encoded
-from execnodes.runtime.sinks import SINK_SCHEMA, Report, reports
-from execnodes.runtime.worker import coded
+from stateplan.execnodes.errors import RunError, find_encoded
+from stateplan.execnodes.runtime.sinks import SINK_SCHEMA, Report, reports
+from stateplan.execnodes.runtime.worker import coded
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

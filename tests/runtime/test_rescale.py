@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from execnodes.errors import CheckpointError
-from execnodes.runtime.checkpoint import Checkpoint
-from execnodes.runtime.rescale import (
+from stateplan.execnodes.errors import CheckpointError
+from stateplan.execnodes.runtime.checkpoint.directory import Checkpoint
+from stateplan.execnodes.runtime.checkpoint.rescale import (
     Rescale,
     check_parallelism,
     last_batch,

@@ -11,12 +11,12 @@ from typing import Any
 import polars as pl
 import pytest
 
-from execnodes.runtime.cache import RunCache
-from execnodes.runtime.job import FullDisk
-from execnodes.runtime.kernel import StateTable
-from execnodes.runtime.memory import CacheSettings, cache_settings, rocksdb_settings
-from execnodes.runtime.runs import encode_frame
-from execnodes.runtime.state import KeyedState, MemoryRunStore
+from stateplan.execnodes.runtime.job import FullDisk
+from stateplan.execnodes.runtime.kernel import StateTable
+from stateplan.execnodes.runtime.memory import CacheSettings, cache_settings, rocksdb_settings
+from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
+from stateplan.execnodes.runtime.state.run_cache import RunCache
+from stateplan.execnodes.runtime.state.runs import encode_frame
 
 POINT = StateTable("point", 0, ("k",), ("k",), {"k": pl.Int64(), "v": pl.Int64()})
 

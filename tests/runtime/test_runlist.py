@@ -14,11 +14,11 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from execnodes.runtime import runlist
-from execnodes.runtime.cache import RunCache
-from execnodes.runtime.kernel import StateTable
-from execnodes.runtime.runs import LAST_PREFIX, RunInfo
-from execnodes.runtime.state import KeyedState, MemoryRunStore
+from stateplan.execnodes.runtime.kernel import StateTable
+from stateplan.execnodes.runtime.state import run_list as runlist
+from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
+from stateplan.execnodes.runtime.state.run_cache import RunCache
+from stateplan.execnodes.runtime.state.runs import LAST_PREFIX, RunInfo
 
 MANY = StateTable("many", 0, ("k",), ("k", "e"), {"k": pl.Int64(), "e": pl.Int64(), "v": pl.Int64()})
 POINT = StateTable("point", 0, ("k",), ("k",), {"k": pl.Int64(), "v": pl.Int64()})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from planner.environment import TableEnvironment
+from stateplan.planner.session.environment import TableEnvironment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,12 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from execnodes.runtime.cache import RunCache
-from execnodes.runtime.kernel import NO_WATERMARK, StateTable
-from execnodes.runtime.state import KeyedState, MemoryRunStore
-from execnodes.runtime.state_figures import TableFigures, count_table, cut_of
-from execnodes.runtime.state_rows import RowFilter, RowRequest, arrow_batches, arrow_schema, table_rows
-from execnodes.ttl import TtlConfig, TtlTimeCharacteristic
+from stateplan.execnodes.runtime.inspect.state_figures import TableFigures, count_table, cut_of
+from stateplan.execnodes.runtime.inspect.state_rows import (
+    RowFilter,
+    RowRequest,
+    arrow_batches,
+    arrow_schema,
+    table_rows,
+)
+from stateplan.execnodes.runtime.kernel import NO_WATERMARK, StateTable
+from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
+from stateplan.execnodes.runtime.state.run_cache import RunCache
+from stateplan.execnodes.ttl import TtlConfig, TtlTimeCharacteristic
 
 TABLE = StateTable("many", 0, ("k",), ("k", "e"), {"k": pl.Int64(), "e": pl.String(), "v": pl.Int64()})
 KEYS = st.one_of(st.none(), st.integers(0, 12))

@@ -10,14 +10,14 @@ from xml.etree import ElementTree as ET
 import pytest
 from typer.testing import CliRunner
 
-from cli.app import app
-from cli.exit_codes import ExitCode
-from execnodes.errors import CheckpointError
-from execnodes.runtime.metrics import BatchMetrics, StateSize
-from execnodes.runtime.metrics_log import FOLDER, MetricsLog
-from planner.state import CheckpointReader
-from planner.state.history import History, Series, history
-from planner.state.plot import to_svg
+from stateplan.cli.app import app
+from stateplan.cli.exit_codes import ExitCode
+from stateplan.execnodes.errors import CheckpointError
+from stateplan.execnodes.runtime.metrics.figures import BatchMetrics, StateSize
+from stateplan.execnodes.runtime.metrics.log import FOLDER, MetricsLog
+from stateplan.plans.state import CheckpointReader
+from stateplan.plans.state.history import History, Series, history
+from stateplan.plans.state.plot import to_svg
 from tests.runtime.test_inspection import JOIN, checkpoint
 
 SVG = "{http://www.w3.org/2000/svg}"

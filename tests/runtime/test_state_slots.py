@@ -10,14 +10,14 @@ from typing import Any
 import polars as pl
 import pytest
 
-from execnodes.errors import CheckpointError
-from execnodes.graph import ExecGraph
-from execnodes.runtime.cache import RunCache
-from execnodes.runtime.jobgraph import JobGraph, OperatorSpec, Pipeline, Rewrite, SourceSpec, ToOperator
-from execnodes.runtime.kernel import StateTable
-from execnodes.runtime.layout import Continuation, Layout, laid_out
-from execnodes.runtime.state import KeyedState, MemoryRunStore
-from execnodes.ttl import TtlConfig
+from stateplan.execnodes.errors import CheckpointError
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.runtime.checkpoint.slots import Continuation, Layout, laid_out
+from stateplan.execnodes.runtime.jobgraph import JobGraph, OperatorSpec, Pipeline, Rewrite, SourceSpec, ToOperator
+from stateplan.execnodes.runtime.kernel import StateTable
+from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
+from stateplan.execnodes.runtime.state.run_cache import RunCache
+from stateplan.execnodes.ttl import TtlConfig
 
 GROUPS = 4
 NO_GRAPH = ExecGraph("2.3", (), ())

@@ -10,20 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from execnodes.errors import DataError
-from execnodes.rex import InputRef
-from execnodes.runtime.cache import RunCache
-from execnodes.runtime.event_time import WatermarkTransform
-from execnodes.runtime.exchange import Blob, encode
-from execnodes.runtime.hashing import slot_label
-from execnodes.runtime.jobgraph import JobGraph, OperatorSpec, Pipeline, ToOperator
-from execnodes.runtime.kernel import ACCESS_TIME, END_OF_TIME, NO_WATERMARK, StateTable, Step, Watermark
-from execnodes.runtime.memory_state import MemoryState
-from execnodes.runtime.state import KeyedState, MemoryRunStore
-from execnodes.runtime.watermarks import MARK, EventTime, Mark, decode_mark, encode_mark
-from execnodes.runtime.worker import Clock, deliver, run_operator, send_marks
-from execnodes.ttl import TtlConfig
-from execnodes.types import LogicalType
+from stateplan.execnodes.errors import DataError
+from stateplan.execnodes.rex import InputRef
+from stateplan.execnodes.runtime.exchange import Blob, encode
+from stateplan.execnodes.runtime.hashing import slot_label
+from stateplan.execnodes.runtime.jobgraph import JobGraph, OperatorSpec, Pipeline, ToOperator
+from stateplan.execnodes.runtime.kernel import ACCESS_TIME, END_OF_TIME, NO_WATERMARK, StateTable, Step, Watermark
+from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
+from stateplan.execnodes.runtime.state.memory_state import MemoryState
+from stateplan.execnodes.runtime.state.run_cache import RunCache
+from stateplan.execnodes.runtime.transforms.watermarks import WatermarkTransform
+from stateplan.execnodes.runtime.watermarks import MARK, EventTime, Mark, decode_mark, encode_mark
+from stateplan.execnodes.runtime.worker import Clock, deliver, run_operator, send_marks
+from stateplan.execnodes.ttl import TtlConfig
+from stateplan.execnodes.types import LogicalType
 
 MARKS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1), st.integers(1, 50)), max_size=4)
 

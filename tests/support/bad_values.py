@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["ANY", "DEEP", "DURATIONS", "FACTS", "HUGE", "NAMES", "SQL", "TOKENS", "TYPES"]
-
 HUGE = 10_000
 """Levels, digits: what no plan has."""
 

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from tests.support.local import fold, upsert_fold
 
-__all__ = ["IN_SCOPE", "SESSION", "Case", "replay_script"]
-
 SESSION = {"table.local-time-zone": "UTC"}
 """What was set when Flink compiled the cases and golden pairs, besides what their scripts set."""
 

@@ -7,9 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from cli import app
-
-__all__ = ["Answer", "Command", "command"]
+from stateplan.cli import app
 
 
 class Answer(NamedTuple):

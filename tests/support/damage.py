@@ -17,12 +17,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from plans.jackson import dumps
+from stateplan.plans.jackson import dumps
 from tests.conftest import ROOT, shared_folder
 from tests.support import bad_values as bad
 from tests.support.damage_text import BYTES, TEXTS
-
-__all__ = ["Damaged", "Original", "damaged", "damaged_value", "diamonds", "originals"]
 
 
 @dataclass(frozen=True)

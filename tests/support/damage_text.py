@@ -9,8 +9,6 @@ from random import Random
 
 from tests.support import bad_values as bad
 
-__all__ = ["BYTES", "TEXTS"]
-
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|-?[0-9.eE+-]+|true|false|null|[{}\[\]:,]|\s+')
 
 

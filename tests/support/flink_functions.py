@@ -6,9 +6,7 @@ import datetime as dt
 from collections.abc import Iterator
 from typing import Any
 
-from planner.udf import AggregateFunction, FunctionContext, ScalarFunction, udaf, udf, udtf
-
-__all__ = ["statements"]
+from stateplan.planner.catalog.udf import AggregateFunction, FunctionContext, ScalarFunction, udaf, udf, udtf
 
 
 @udf(input_types=["BIGINT"], result_type="BIGINT NOT NULL")

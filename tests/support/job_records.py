@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from execnodes.runtime.metrics import BatchMetrics, JobInfo, OperatorInfo, StateSize
-from execnodes.runtime.metrics_log import FOLDER, MetricsLog
-
-__all__ = ["JOIN", "PLAN", "job_checkpoint", "record", "write_job"]
+from stateplan.execnodes.runtime.metrics.figures import BatchMetrics, JobInfo, OperatorInfo, StateSize
+from stateplan.execnodes.runtime.metrics.log import FOLDER, MetricsLog
 
 PLAN = Path(__file__).resolve().parent.parent / "cli" / "data" / "join_plan.json"
 JOIN = "j0i2"

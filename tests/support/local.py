@@ -8,13 +8,13 @@ from typing import Any
 
 import polars as pl
 
-from execnodes.connectors.print import format_rows
-from execnodes.runtime.cache import RunCache
-from execnodes.runtime.exchange import Blob, decode
-from execnodes.runtime.jobgraph import JobGraph
-from execnodes.runtime.metrics import Figures, add_figures
-from execnodes.runtime.state import MemoryRunStore
-from execnodes.runtime.worker import (
+from stateplan.execnodes.connectors.print import format_rows
+from stateplan.execnodes.runtime.exchange import Blob, decode
+from stateplan.execnodes.runtime.jobgraph import JobGraph
+from stateplan.execnodes.runtime.metrics.figures import Figures, add_figures
+from stateplan.execnodes.runtime.state.keyed_state import MemoryRunStore
+from stateplan.execnodes.runtime.state.run_cache import RunCache
+from stateplan.execnodes.runtime.worker import (
     Clock,
     closing_marks,
     deliver,
@@ -24,8 +24,6 @@ from execnodes.runtime.worker import (
     touches,
     unslot,
 )
-
-__all__ = ["LocalRun", "fold", "printed", "upsert_fold"]
 
 
 class LocalRun:
@@ -93,7 +91,7 @@ class LocalRun:
 
 
 def _sink_labels(graph: JobGraph) -> list[int]:
-    from execnodes.runtime.hashing import slot_label
+    from stateplan.execnodes.runtime.hashing import slot_label
 
     return [slot_label(graph.sink_slot(i)) for i in range(len(graph.sinks))]
 

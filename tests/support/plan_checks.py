@@ -21,11 +21,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from execnodes.errors import StateplanError
-from plans.document import PlanDocument
-from plans.jsontext import decode
-
-__all__ = ["COMMANDS", "LIMIT", "NOT_RUN", "Outcome", "check", "fill", "judge", "run_command", "selector"]
+from stateplan.execnodes.errors import StateplanError
+from stateplan.plans.document import PlanDocument
+from stateplan.plans.jsontext import decode
 
 LIMIT = 2.0
 """Seconds of processor time that loading a plan, or one command on it, may take."""
@@ -127,7 +125,7 @@ NOT_RUN = frozenset({"compile", "execute", "schema"})
 def _command() -> Any:
     import typer
 
-    from cli.app import app
+    from stateplan.cli.app import app
 
     return typer.main.get_command(app)
 
@@ -220,8 +218,8 @@ def judge(error: StateplanError, data: bytes | None = None) -> None:
 
 def _use(document: PlanDocument, data: bytes, outcome: Outcome, watch: _Watch) -> None:
     """What a library user does with a plan: writes it, edits it, compares it, executes it up to Spark."""
-    from execnodes.fingerprint import assign_uids
-    from execnodes.graph import ExecGraph
+    from stateplan.execnodes.fingerprint import assign_uids
+    from stateplan.execnodes.graph import ExecGraph
 
     assert document.data == data, "the document is not the file, byte for byte"
     with watch.step("warnings"):
@@ -273,16 +271,16 @@ def _edit(document: PlanDocument, outcome: Outcome) -> None:
 
 @cache
 def _environment() -> Any:
-    from planner.environment import TableEnvironment
+    from stateplan.planner.session.environment import TableEnvironment
 
     return TableEnvironment.create({})
 
 
 def _translate(document: PlanDocument, outcome: Outcome) -> None:
     """What ``plan execute`` does before it starts Spark."""
-    from execnodes.runtime.translate import translate
-    from execnodes.runtime.user_functions import bind_functions
-    from planner.restore import restore
+    from stateplan.execnodes.runtime.translate import translate
+    from stateplan.execnodes.runtime.user_functions import bind_functions
+    from stateplan.planner.session.restore import restore
 
     environment = _environment()
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from planner.udf import AggregateFunction, DataTypes, udaf, udf, udtaf, udtf
+from stateplan.planner.catalog.udf import AggregateFunction, DataTypes, udaf, udf, udtaf, udtf
 
 f = udf(lambda value: value, ["BIGINT"], "BIGINT")
 g = udf(lambda text: text, ["STRING"], "STRING")

@@ -17,22 +17,20 @@ from typing import Any
 
 import polars as pl
 
-from execnodes.connectors.print import format_rows
-from execnodes.connectors.registry import CONNECTORS
-from execnodes.graph import ExecGraph
-from execnodes.runtime.jobgraph import JobGraph
-from execnodes.runtime.translate import translate
-from execnodes.runtime.user_functions import bind_functions
-from execnodes.types import LogicalType
-from planner.catalog import CatalogTable
-from planner.environment import TableEnvironment
-from planner.restore import restore
-from plans.document import PlanDocument
-from plans.migrate import migrate
+from stateplan.execnodes.connectors.print import format_rows
+from stateplan.execnodes.connectors.registry import CONNECTORS
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.runtime.jobgraph import JobGraph
+from stateplan.execnodes.runtime.translate import translate
+from stateplan.execnodes.runtime.user_functions import bind_functions
+from stateplan.execnodes.types import LogicalType
+from stateplan.planner.catalog.objects import CatalogTable
+from stateplan.planner.session.environment import TableEnvironment
+from stateplan.planner.session.restore import restore
+from stateplan.plans.document import PlanDocument
+from stateplan.plans.migrate import migrate
 from tests.support.flink_functions import statements
 from tests.support.local import LocalRun, fold, upsert_fold
-
-__all__ = ["CLASSES", "MODES", "WAYS", "Program", "connectors_of_its_own", "ddl", "failing", "programs"]
 
 CLASSES = (
     "AsyncCalc",

@@ -7,8 +7,6 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-__all__ = ["shrink"]
-
 
 def shrink(data: bytes, fails: Callable[[bytes], bool], tries: int = 400) -> bytes:
     """A smaller file for which ``fails`` holds too: parts of the JSON taken away while it still does."""

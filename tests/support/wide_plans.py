@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from functools import cache
 
-__all__ = ["wide_plan", "wide_script"]
-
 _TABLES = """
 CREATE TABLE orders (id BIGINT, product STRING, amount DECIMAL(10, 2), PRIMARY KEY (id) NOT ENFORCED)
 WITH ('connector' = 'filesystem', 'path' = '/data/orders', 'format' = 'debezium-json');
@@ -47,9 +45,9 @@ def wide_script(inserts: int) -> str:
 @cache
 def wide_plan(operators: int) -> str:
     """The text of a plan of our planner with at least so many operators, and at most a dozen more."""
-    from planner.dialect.nodes import CompilePlan
-    from planner.environment import TableEnvironment
-    from planner.script import read_script
+    from stateplan.planner.dialect.nodes import CompilePlan
+    from stateplan.planner.session.environment import TableEnvironment
+    from stateplan.planner.session.script import read_script
 
     inserts = max(1, operators // 7)
     while True:

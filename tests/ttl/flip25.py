@@ -10,10 +10,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from execnodes.ttl import StateVisibility, TtlConfig, TtlTimeCharacteristic, UpdateType
+from stateplan.execnodes.ttl import StateVisibility, TtlConfig, TtlTimeCharacteristic, UpdateType
 from tests.kernels.reference import Call, Cells, Change, GroupAggregate, JoinSide, Row
-
-__all__ = ["CONFIGS", "Aggregate", "Entries", "Moment", "Side", "config"]
 
 V = TypeVar("V")
 

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from execnodes.runtime.access import InputFields
-from execnodes.runtime.cache import RunCache
-from execnodes.runtime.kernel import NO_WATERMARK, Kernel, Watermark
-from execnodes.runtime.kernels.deduplicate import DeduplicateKernel
-from execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
-from execnodes.runtime.kernels.join import JoinKernel
-from execnodes.runtime.memory_state import MemoryState
-from execnodes.runtime.state import KeyedState, MemoryRunStore
-from execnodes.specs import JoinSpec
-from execnodes.ttl import TtlConfig
-from execnodes.types import BIGINT, INT
+from stateplan.execnodes.runtime.kernel import NO_WATERMARK, Kernel, Watermark
+from stateplan.execnodes.runtime.kernels.deduplicate import DeduplicateKernel
+from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
+from stateplan.execnodes.runtime.kernels.join import JoinKernel
+from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
+from stateplan.execnodes.runtime.state.memory_state import MemoryState
+from stateplan.execnodes.runtime.state.run_cache import RunCache
+from stateplan.execnodes.runtime.state.ttl_access import InputFields
+from stateplan.execnodes.specs import JoinSpec
+from stateplan.execnodes.ttl import TtlConfig
+from stateplan.execnodes.types import BIGINT, INT
 from tests.kernels import reference
 from tests.kernels.reference import DELETE, INSERT, Change, Row, fold
 from tests.kernels.support import call, changes_of, frame, row_of

@@ -9,19 +9,19 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from execnodes.errors import PlanError
-from execnodes.runtime.access import InputFields, expiry_clock
-from execnodes.runtime.cache import RunCache
-from execnodes.runtime.kernel import NO_WATERMARK, Watermark
-from execnodes.runtime.kernels.deduplicate import DeduplicateKernel
-from execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
-from execnodes.runtime.runs import WRITTEN
-from execnodes.runtime.state import KeyedState, MemoryRunStore
-from execnodes.runtime.translate import translate
-from execnodes.specs import StateMetadata
-from execnodes.ttl import TtlConfig, TtlTimeCharacteristic, UpdateType
-from execnodes.types import BIGINT
-from plans.document import PlanDocument
+from stateplan.execnodes.errors import PlanError
+from stateplan.execnodes.runtime.kernel import NO_WATERMARK, Watermark
+from stateplan.execnodes.runtime.kernels.deduplicate import DeduplicateKernel
+from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
+from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
+from stateplan.execnodes.runtime.state.run_cache import RunCache
+from stateplan.execnodes.runtime.state.runs import WRITTEN
+from stateplan.execnodes.runtime.state.ttl_access import InputFields, expiry_clock
+from stateplan.execnodes.runtime.translate import translate
+from stateplan.execnodes.specs import StateMetadata
+from stateplan.execnodes.ttl import TtlConfig, TtlTimeCharacteristic, UpdateType
+from stateplan.execnodes.types import BIGINT
+from stateplan.plans.document import PlanDocument
 from tests.kernels.reference import DELETE, INSERT
 from tests.kernels.support import call, changes_of, frame, row_of
 from tests.ttl.ttl_plays import KINDS, Play, aged, compiled

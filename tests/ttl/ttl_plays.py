@@ -15,14 +15,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from execnodes.connectors.print import format_rows
-from execnodes.runtime.translate import translate
-from planner.environment import TableEnvironment
-from planner.script import read_script
-from plans.document import PlanDocument
+from stateplan.execnodes.connectors.print import format_rows
+from stateplan.execnodes.runtime.translate import translate
+from stateplan.planner.session.environment import TableEnvironment
+from stateplan.planner.session.script import read_script
+from stateplan.plans.document import PlanDocument
 from tests.support.local import LocalRun
-
-__all__ = ["KINDS", "Kind", "Play", "aged", "compiled", "story"]
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 TABLES = """

@@ -7,27 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from execnodes.changelog import KIND, column
-from execnodes.connectors.files import filesystem_of, local_path
-from execnodes.connectors.options import Format
-from execnodes.errors import CatalogError, Place
-from execnodes.types import LogicalType
+from stateplan.execnodes.changelog import KIND, column
+from stateplan.execnodes.connectors.files import filesystem_of, local_path
+from stateplan.execnodes.connectors.options import Format
+from stateplan.execnodes.errors import CatalogError, Place
+from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
     import polars as pl
-
-__all__ = [
-    "Decoder",
-    "Encoder",
-    "Fields",
-    "MakeDecoder",
-    "MakeEncoder",
-    "change_decoder",
-    "check_types",
-    "event_encoder",
-    "frame_schema",
-    "with_metadata",
-]
 
 Fields = Sequence[tuple[str, LogicalType]]
 
@@ -91,9 +78,9 @@ def change_decoder(module: str) -> MakeDecoder:
     def make(
         options: Mapping[str, str], fields: Fields, projection: Sequence[int], metadata: Sequence[str] = ()
     ) -> Decoder:
-        from execnodes.connectors.formats.changes import ChangeDecoder
+        from stateplan.execnodes.connectors.formats.changes import ChangeDecoder
 
-        events = import_module(f"execnodes.connectors.formats.{module}").EVENTS
+        events = import_module(f"stateplan.execnodes.connectors.formats.{module}").EVENTS
         return ChangeDecoder.make(events, options, fields, projection, metadata)
 
     return make
@@ -103,7 +90,7 @@ def event_encoder(fmt: Format) -> MakeEncoder:
     """How a format of change events is written."""
 
     def make(options: Mapping[str, str], fields: Fields) -> Encoder:
-        from execnodes.connectors.formats.json_encode import EventEncoder
+        from stateplan.execnodes.connectors.formats.json_encode import EventEncoder
 
         return EventEncoder.make(fmt, options, fields)
 

@@ -8,10 +8,8 @@ from typing import Any
 
 import polars as pl
 
-from execnodes.connectors.formats.changes import changes_of
-from execnodes.connectors.formats.json_rows import BadEvent
-
-__all__ = ["Envelope"]
+from stateplan.execnodes.connectors.formats.changes import changes_of
+from stateplan.execnodes.connectors.formats.json_rows import BadEvent
 
 
 @dataclass(frozen=True)

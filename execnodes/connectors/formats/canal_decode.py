@@ -7,15 +7,13 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from execnodes.connectors.formats import canal_json
-from execnodes.connectors.formats.base import Fields, check_types
-from execnodes.connectors.formats.changes import EventMetadata, Events
-from execnodes.connectors.formats.json_decode import LineDecoder
-from execnodes.connectors.formats.partial_old import DataOld
-from execnodes.connectors.options import OptionValues
-from execnodes.types import BIGINT, INT, STRING, LogicalType, row_type
-
-__all__ = ["EVENTS"]
+from stateplan.execnodes.connectors.formats import canal_json
+from stateplan.execnodes.connectors.formats.base import Fields, check_types
+from stateplan.execnodes.connectors.formats.changes import EventMetadata, Events
+from stateplan.execnodes.connectors.formats.json_decode import LineDecoder
+from stateplan.execnodes.connectors.formats.partial_old import DataOld
+from stateplan.execnodes.connectors.options import OptionValues
+from stateplan.execnodes.types import BIGINT, INT, STRING, LogicalType, row_type
 
 
 def _event(names: tuple[str, ...], values: OptionValues | None = None) -> DataOld:

@@ -9,12 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from execnodes.changelog import KIND, RowKind, column, columns
-from execnodes.connectors.formats.base import Fields, with_metadata
-from execnodes.connectors.formats.json_decode import LineDecoder
-from execnodes.types import LogicalType
-
-__all__ = ["ChangeDecoder", "EventMetadata", "Events", "changes_of", "wanted"]
+from stateplan.execnodes.changelog import KIND, RowKind, column, columns
+from stateplan.execnodes.connectors.formats.base import Fields, with_metadata
+from stateplan.execnodes.connectors.formats.json_decode import LineDecoder
+from stateplan.execnodes.types import LogicalType
 
 _OF_EVENT = "value."
 """What the metadata of events is called in a table, as tables of Flink's Kafka connector call it."""

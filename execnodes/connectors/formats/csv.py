@@ -12,14 +12,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from execnodes.changelog import INSERT_ONLY
-from execnodes.connectors.options import NO_VALUE_TYPES, Format, Option, OptionType, Role
-from execnodes.types import LogicalType
+from stateplan.execnodes.changelog import INSERT_ONLY
+from stateplan.execnodes.connectors.options import NO_VALUE_TYPES, Format, Option, OptionType, Role
+from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from execnodes.connectors.formats.base import Decoder, Encoder
-
-__all__ = ["FORMAT", "make_decoder", "make_encoder"]
+    from stateplan.execnodes.connectors.formats.base import Decoder, Encoder
 
 FORMAT = Format(
     "csv",
@@ -97,13 +95,13 @@ def make_decoder(
     metadata: Sequence[str] = (),
 ) -> Decoder:
     """A picklable decoder; arguments as in :func:`execnodes.connectors.formats.json.make_decoder`."""
-    from execnodes.connectors.formats.csv_decode import CsvDecoder
+    from stateplan.execnodes.connectors.formats.csv_decode import CsvDecoder
 
     return CsvDecoder.make(options, fields, projection, metadata)
 
 
 def make_encoder(options: Mapping[str, str], fields: Sequence[tuple[str, LogicalType]]) -> Encoder:
     """A picklable encoder; see :class:`execnodes.connectors.formats.base.Encoder`."""
-    from execnodes.connectors.formats.csv_encode import CsvEncoder
+    from stateplan.execnodes.connectors.formats.csv_encode import CsvEncoder
 
     return CsvEncoder.make(options, fields)

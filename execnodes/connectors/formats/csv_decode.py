@@ -17,18 +17,16 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from execnodes.changelog import KIND, columns
-from execnodes.connectors.files import line_chunks
-from execnodes.connectors.formats import csv as csv_format
-from execnodes.connectors.formats.base import Fields, check_types, frame_schema, with_metadata
-from execnodes.connectors.formats.csv_rows import CsvLayout, CsvRows
-from execnodes.connectors.formats.strict import strict_value
-from execnodes.connectors.formats.values import build_series
-from execnodes.connectors.options import OptionValues
-from execnodes.errors import DataError, Place
-from execnodes.types import LogicalType
-
-__all__ = ["CsvDecoder"]
+from stateplan.execnodes.changelog import KIND, columns
+from stateplan.execnodes.connectors.files import line_chunks
+from stateplan.execnodes.connectors.formats import csv as csv_format
+from stateplan.execnodes.connectors.formats.base import Fields, check_types, frame_schema, with_metadata
+from stateplan.execnodes.connectors.formats.csv_rows import CsvLayout, CsvRows
+from stateplan.execnodes.connectors.formats.strict import strict_value
+from stateplan.execnodes.connectors.formats.values import build_series
+from stateplan.execnodes.connectors.options import OptionValues
+from stateplan.execnodes.errors import DataError, Place
+from stateplan.execnodes.types import LogicalType
 
 _SMALL_PIECE = 16 << 10
 

@@ -13,17 +13,15 @@ from typing import Any
 
 import polars as pl
 
-from execnodes.changelog import column
-from execnodes.connectors.formats import csv as csv_format
-from execnodes.connectors.formats.base import Fields, check_types
-from execnodes.connectors.formats.csv_rows import CsvLayout
-from execnodes.connectors.formats.field_text import column_field, scalar_field
-from execnodes.connectors.formats.json_encode import lines_to_bytes
-from execnodes.connectors.formats.values import raw_dtype
-from execnodes.connectors.options import OptionValues
-from execnodes.types import LogicalType
-
-__all__ = ["CsvEncoder"]
+from stateplan.execnodes.changelog import column
+from stateplan.execnodes.connectors.formats import csv as csv_format
+from stateplan.execnodes.connectors.formats.base import Fields, check_types
+from stateplan.execnodes.connectors.formats.csv_rows import CsvLayout
+from stateplan.execnodes.connectors.formats.field_text import column_field, scalar_field
+from stateplan.execnodes.connectors.formats.json_encode import lines_to_bytes
+from stateplan.execnodes.connectors.formats.values import raw_dtype
+from stateplan.execnodes.connectors.options import OptionValues
+from stateplan.execnodes.types import LogicalType
 
 _QUOTE_BEYOND = 24
 _UNQUOTED = frozenset({"BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL"})

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from execnodes.connectors.formats.base import Fields
-from execnodes.connectors.formats.json_rows import excerpt
-from execnodes.connectors.formats.values import (
+from stateplan.execnodes.connectors.formats.base import Fields
+from stateplan.execnodes.connectors.formats.json_rows import excerpt
+from stateplan.execnodes.connectors.formats.values import (
     INTEGER_BITS,
     describe,
     java_trim,
@@ -29,11 +29,9 @@ from execnodes.connectors.formats.values import (
     parse_iso_time,
     timestamp_parser,
 )
-from execnodes.connectors.options import OptionValues
-from execnodes.errors import DataError, Place
-from execnodes.types import LogicalType
-
-__all__ = ["CsvLayout", "CsvRows", "RecordError"]
+from stateplan.execnodes.connectors.options import OptionValues
+from stateplan.execnodes.errors import DataError, Place
+from stateplan.execnodes.types import LogicalType
 
 
 @dataclass(frozen=True)

@@ -7,16 +7,14 @@ from typing import Any
 
 import polars as pl
 
-from execnodes.connectors.formats import debezium_json
-from execnodes.connectors.formats.base import Fields, check_types
-from execnodes.connectors.formats.before_after import Envelope
-from execnodes.connectors.formats.changes import Events
-from execnodes.connectors.formats.json_decode import LineDecoder
-from execnodes.connectors.formats.json_rows import BadEvent
-from execnodes.connectors.options import OptionValues
-from execnodes.types import STRING, row_type
-
-__all__ = ["EVENTS"]
+from stateplan.execnodes.connectors.formats import debezium_json
+from stateplan.execnodes.connectors.formats.base import Fields, check_types
+from stateplan.execnodes.connectors.formats.before_after import Envelope
+from stateplan.execnodes.connectors.formats.changes import Events
+from stateplan.execnodes.connectors.formats.json_decode import LineDecoder
+from stateplan.execnodes.connectors.formats.json_rows import BadEvent
+from stateplan.execnodes.connectors.options import OptionValues
+from stateplan.execnodes.types import STRING, row_type
 
 _EVENT = Envelope(
     op="op",

@@ -9,12 +9,10 @@ The options are the rows of :data:`FORMAT`.
 
 from __future__ import annotations
 
-from execnodes.changelog import RETRACT
-from execnodes.connectors.formats.base import change_decoder, event_encoder
-from execnodes.connectors.formats.json import ENCODE_OPTIONS, IGNORE_PARSE_ERRORS, TIMESTAMP_FORMAT
-from execnodes.connectors.options import Format, Option, OptionType, Role
-
-__all__ = ["FORMAT", "make_decoder", "make_encoder"]
+from stateplan.execnodes.changelog import RETRACT
+from stateplan.execnodes.connectors.formats.base import change_decoder, event_encoder
+from stateplan.execnodes.connectors.formats.json import ENCODE_OPTIONS, IGNORE_PARSE_ERRORS, TIMESTAMP_FORMAT
+from stateplan.execnodes.connectors.options import Format, Option, OptionType, Role
 
 FORMAT = Format(
     "debezium-json",

@@ -8,8 +8,8 @@ from typing import Any
 
 import polars as pl
 
-from execnodes.connectors.formats.values import raw_dtype
-from execnodes.connectors.java_text import (
+from stateplan.execnodes.connectors.formats.values import raw_dtype
+from stateplan.execnodes.connectors.java_text import (
     date_text,
     double_text,
     float_text,
@@ -18,9 +18,7 @@ from execnodes.connectors.java_text import (
     patched,
     time_text,
 )
-from execnodes.types import LogicalType
-
-__all__ = ["column_field", "decimal_field", "scalar_field", "time_field", "timestamp_field"]
+from stateplan.execnodes.types import LogicalType
 
 _WIDE = Context(prec=1000)
 _PER_SECOND = {"ms": 10**3, "us": 10**6, "ns": 10**9}

@@ -19,14 +19,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from execnodes.changelog import INSERT_ONLY
-from execnodes.connectors.options import Format, Option, OptionType, Role
-from execnodes.types import LogicalType
+from stateplan.execnodes.changelog import INSERT_ONLY
+from stateplan.execnodes.connectors.options import Format, Option, OptionType, Role
+from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from execnodes.connectors.formats.base import Decoder, Encoder
-
-__all__ = ["ENCODE_OPTIONS", "FORMAT", "IGNORE_PARSE_ERRORS", "TIMESTAMP_FORMAT", "make_decoder", "make_encoder"]
+    from stateplan.execnodes.connectors.formats.base import Decoder, Encoder
 
 TIMESTAMP_FORMAT = Option(
     "timestamp-format.standard",
@@ -119,13 +117,13 @@ def make_decoder(
         projection: positions in ``fields`` of the columns to read, in output order.
         metadata: metadata keys whose values follow the projected columns.
     """
-    from execnodes.connectors.formats.json_decode import JsonDecoder
+    from stateplan.execnodes.connectors.formats.json_decode import JsonDecoder
 
     return JsonDecoder.make(options, fields, projection, metadata)
 
 
 def make_encoder(options: Mapping[str, str], fields: Sequence[tuple[str, LogicalType]]) -> Encoder:
     """A picklable encoder; see :class:`execnodes.connectors.formats.base.Encoder`."""
-    from execnodes.connectors.formats.json_encode import JsonEncoder
+    from stateplan.execnodes.connectors.formats.json_encode import JsonEncoder
 
     return JsonEncoder.make(options, fields)

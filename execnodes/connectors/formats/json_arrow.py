@@ -12,13 +12,17 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.json
 
-from execnodes.changelog import columns
-from execnodes.connectors.formats.base import Fields
-from execnodes.connectors.formats.json_rows import NotJsonError, Number, parse_objects
-from execnodes.connectors.formats.strict import strict_bytes, strict_date, strict_time, strict_timestamp, strict_value
-from execnodes.types import LogicalType
-
-__all__ = ["ArrowLines"]
+from stateplan.execnodes.changelog import columns
+from stateplan.execnodes.connectors.formats.base import Fields
+from stateplan.execnodes.connectors.formats.json_rows import NotJsonError, Number, parse_objects
+from stateplan.execnodes.connectors.formats.strict import (
+    strict_bytes,
+    strict_date,
+    strict_time,
+    strict_timestamp,
+    strict_value,
+)
+from stateplan.execnodes.types import LogicalType
 
 _READ_OPTIONS = pa.json.ReadOptions(use_threads=False, block_size=1 << 20)
 _NO_COLUMN = "\x00"

@@ -15,16 +15,14 @@ from typing import Any
 
 import polars as pl
 
-from execnodes.changelog import KIND, columns
-from execnodes.connectors.files import line_chunks
-from execnodes.connectors.formats import json as json_format
-from execnodes.connectors.formats.base import Fields, check_types, frame_schema, with_metadata
-from execnodes.connectors.formats.json_arrow import ArrowLines
-from execnodes.connectors.formats.json_rows import BadEvent, RowReader
-from execnodes.connectors.formats.values import build_series
-from execnodes.connectors.options import OptionValues
-
-__all__ = ["JsonDecoder", "LineDecoder", "make_lines"]
+from stateplan.execnodes.changelog import KIND, columns
+from stateplan.execnodes.connectors.files import line_chunks
+from stateplan.execnodes.connectors.formats import json as json_format
+from stateplan.execnodes.connectors.formats.base import Fields, check_types, frame_schema, with_metadata
+from stateplan.execnodes.connectors.formats.json_arrow import ArrowLines
+from stateplan.execnodes.connectors.formats.json_rows import BadEvent, RowReader
+from stateplan.execnodes.connectors.formats.values import build_series
+from stateplan.execnodes.connectors.options import OptionValues
 
 _SMALL_PIECE = 16 << 10
 

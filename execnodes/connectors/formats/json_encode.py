@@ -14,17 +14,15 @@ from typing import Any
 
 import polars as pl
 
-from execnodes.changelog import KIND, RowKind, column
-from execnodes.connectors.formats import json as json_format
-from execnodes.connectors.formats import op_json
-from execnodes.connectors.formats.base import Fields, check_types
-from execnodes.connectors.formats.field_text import column_field, scalar_field
-from execnodes.connectors.formats.values import raw_dtype
-from execnodes.connectors.options import Format, OptionValues
-from execnodes.errors import DataError
-from execnodes.types import INT, LogicalType
-
-__all__ = ["EventEncoder", "JsonEncoder", "OpEncoder", "lines_to_bytes", "quoted"]
+from stateplan.execnodes.changelog import KIND, RowKind, column
+from stateplan.execnodes.connectors.formats import json as json_format
+from stateplan.execnodes.connectors.formats import op_json
+from stateplan.execnodes.connectors.formats.base import Fields, check_types
+from stateplan.execnodes.connectors.formats.field_text import column_field, scalar_field
+from stateplan.execnodes.connectors.formats.values import raw_dtype
+from stateplan.execnodes.connectors.options import Format, OptionValues
+from stateplan.execnodes.errors import DataError
+from stateplan.execnodes.types import INT, LogicalType
 
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
 _SPECIAL = re.compile(r'["\\\x00-\x1f\U00010000-\U0010ffff]')

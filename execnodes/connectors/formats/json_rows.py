@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from execnodes.connectors.formats.base import Fields
-from execnodes.connectors.formats.values import (
+from stateplan.execnodes.connectors.formats.base import Fields
+from stateplan.execnodes.connectors.formats.values import (
     INTEGER_BITS,
     describe,
     fit_decimal,
@@ -35,11 +35,9 @@ from execnodes.connectors.formats.values import (
     parse_time,
     timestamp_parser,
 )
-from execnodes.connectors.java_text import double_text
-from execnodes.errors import DataError, Place
-from execnodes.types import LogicalType
-
-__all__ = ["BadEvent", "FieldError", "NotJsonError", "Number", "RowReader", "excerpt", "parse_objects"]
+from stateplan.execnodes.connectors.java_text import double_text
+from stateplan.execnodes.errors import DataError, Place
+from stateplan.execnodes.types import LogicalType
 
 _MISSING = object()
 

@@ -9,16 +9,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from execnodes.changelog import KIND, MODES, RowKind, column, columns
-from execnodes.connectors.formats import op_json
-from execnodes.connectors.formats.base import Fields, check_types
-from execnodes.connectors.formats.changes import Events
-from execnodes.connectors.formats.json_decode import LineDecoder
-from execnodes.connectors.formats.json_rows import BadEvent
-from execnodes.connectors.options import OptionValues
-from execnodes.types import STRING
-
-__all__ = ["EVENTS"]
+from stateplan.execnodes.changelog import KIND, MODES, RowKind, column, columns
+from stateplan.execnodes.connectors.formats import op_json
+from stateplan.execnodes.connectors.formats.base import Fields, check_types
+from stateplan.execnodes.connectors.formats.changes import Events
+from stateplan.execnodes.connectors.formats.json_decode import LineDecoder
+from stateplan.execnodes.connectors.formats.json_rows import BadEvent
+from stateplan.execnodes.connectors.options import OptionValues
+from stateplan.execnodes.types import STRING
 
 _KINDS = {kind.short: kind for kind in RowKind}
 

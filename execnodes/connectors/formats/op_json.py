@@ -11,12 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from execnodes.changelog import RETRACT
-from execnodes.connectors.formats.base import Encoder, Fields, change_decoder
-from execnodes.connectors.formats.json import ENCODE_OPTIONS, IGNORE_PARSE_ERRORS, TIMESTAMP_FORMAT
-from execnodes.connectors.options import Format, Option, OptionType
-
-__all__ = ["FORMAT", "make_decoder", "make_encoder"]
+from stateplan.execnodes.changelog import RETRACT
+from stateplan.execnodes.connectors.formats.base import Encoder, Fields, change_decoder
+from stateplan.execnodes.connectors.formats.json import ENCODE_OPTIONS, IGNORE_PARSE_ERRORS, TIMESTAMP_FORMAT
+from stateplan.execnodes.connectors.options import Format, Option, OptionType
 
 FORMAT = Format(
     "op-json",
@@ -48,6 +46,6 @@ make_decoder = change_decoder("op_decode")
 
 def make_encoder(options: Mapping[str, str], fields: Fields) -> Encoder:
     """A picklable encoder of frames with or without ``kind``."""
-    from execnodes.connectors.formats.json_encode import OpEncoder
+    from stateplan.execnodes.connectors.formats.json_encode import OpEncoder
 
     return OpEncoder.make(options, fields)

@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from execnodes.changelog import INSERT_ONLY
-from execnodes.connectors.options import Format, Option, OptionType, Role
-from execnodes.types import LogicalType
+from stateplan.execnodes.changelog import INSERT_ONLY
+from stateplan.execnodes.connectors.options import Format, Option, OptionType, Role
+from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from execnodes.connectors.formats.base import Decoder, Encoder
-
-__all__ = ["FORMAT", "make_decoder", "make_encoder"]
+    from stateplan.execnodes.connectors.formats.base import Decoder, Encoder
 
 FORMAT = Format(
     "parquet",
@@ -51,13 +49,13 @@ def make_decoder(
     metadata: Sequence[str] = (),
 ) -> Decoder:
     """A picklable decoder; arguments as in :func:`execnodes.connectors.formats.json.make_decoder`."""
-    from execnodes.connectors.formats.parquet_io import ParquetDecoder
+    from stateplan.execnodes.connectors.formats.parquet_io import ParquetDecoder
 
     return ParquetDecoder.make(options, fields, projection, metadata)
 
 
 def make_encoder(options: Mapping[str, str], fields: Sequence[tuple[str, LogicalType]]) -> Encoder:
     """A picklable encoder; see :class:`execnodes.connectors.formats.base.Encoder`."""
-    from execnodes.connectors.formats.parquet_io import ParquetEncoder
+    from stateplan.execnodes.connectors.formats.parquet_io import ParquetEncoder
 
     return ParquetEncoder.make(options, fields)

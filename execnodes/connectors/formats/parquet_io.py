@@ -11,15 +11,13 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from execnodes.changelog import KIND, column
-from execnodes.connectors.files import filesystem_of, local_path
-from execnodes.connectors.formats import parquet as parquet_format
-from execnodes.connectors.formats.base import Fields, check_types, frame_schema, with_metadata
-from execnodes.connectors.options import OptionValues
-from execnodes.errors import DataError, Place
-from execnodes.types import INT, LogicalType
-
-__all__ = ["ParquetDecoder", "ParquetEncoder"]
+from stateplan.execnodes.changelog import KIND, column
+from stateplan.execnodes.connectors.files import filesystem_of, local_path
+from stateplan.execnodes.connectors.formats import parquet as parquet_format
+from stateplan.execnodes.connectors.formats.base import Fields, check_types, frame_schema, with_metadata
+from stateplan.execnodes.connectors.options import OptionValues
+from stateplan.execnodes.errors import DataError, Place
+from stateplan.execnodes.types import INT, LogicalType
 
 _BATCH_ROWS = 250_000
 

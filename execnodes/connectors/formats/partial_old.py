@@ -14,12 +14,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from execnodes.changelog import column
-from execnodes.connectors.formats.changes import changes_of
-from execnodes.connectors.formats.json_rows import BadEvent, Number
-from execnodes.types import BOOLEAN, STRING, LogicalType
-
-__all__ = ["FILLED", "DataOld", "tree_text"]
+from stateplan.execnodes.changelog import column
+from stateplan.execnodes.connectors.formats.changes import changes_of
+from stateplan.execnodes.connectors.formats.json_rows import BadEvent, Number
+from stateplan.execnodes.types import BOOLEAN, STRING, LogicalType
 
 FILLED = "@filled"
 """Field of an event whose ``old`` holds whole rows."""

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from execnodes.connectors.formats.values import INTEGER_BITS
-from execnodes.types import LogicalType
-
-__all__ = ["checked", "strict_bytes", "strict_date", "strict_time", "strict_timestamp", "strict_value"]
+from stateplan.execnodes.connectors.formats.values import INTEGER_BITS
+from stateplan.execnodes.types import LogicalType
 
 _DAY = "(?:0[1-9]|[12][0-9]|3[01])"
 _MONTHS = {"ns": "(?:1[789][0-9]{2}|2[01][0-9]{2})-(?:0[1-9]|1[0-2])"}

@@ -15,28 +15,10 @@ from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from execnodes.types import LogicalType
+from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
     import polars as pl
-
-__all__ = [
-    "INTEGER_BITS",
-    "build_series",
-    "describe",
-    "fit_decimal",
-    "java_trim",
-    "parse_boolean",
-    "parse_date",
-    "parse_decimal",
-    "parse_float",
-    "parse_float32",
-    "parse_integer",
-    "parse_iso_time",
-    "parse_time",
-    "raw_dtype",
-    "timestamp_parser",
-]
 
 INTEGER_BITS = {
     "TINYINT": 8,

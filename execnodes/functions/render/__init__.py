@@ -3,7 +3,7 @@
 Import it where expressions are run, not where plans are made: it imports polars.
 """
 
-from execnodes.functions.render import (  # noqa: F401  the registry is filled by importing them
+from stateplan.execnodes.functions.render import (  # noqa: F401  the registry is filled by importing them
     arithmetic,
     collection,
     comparison,
@@ -15,6 +15,6 @@ from execnodes.functions.render import (  # noqa: F401  the registry is filled b
     temporal,
     text,
 )
-from execnodes.functions.render.base import NOW, RENDERERS, WATERMARK, Check, Renderer, is_rendered
+from stateplan.execnodes.functions.render.base import NOW, RENDERERS, WATERMARK, Check, Renderer, is_rendered
 
 __all__ = ["NOW", "RENDERERS", "WATERMARK", "Check", "Renderer", "is_rendered"]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import polars as pl
 
-from execnodes.errors import RunError
-from execnodes.functions.render import decimals
-from execnodes.functions.render.base import Renderer, exact_quotient, renders
-from execnodes.functions.render.casts import number, to_number
-from execnodes.functions.render.moments import difference, shift
-from execnodes.functions.typerules import family
-from execnodes.rex import Call
-from execnodes.types import LogicalType
+from stateplan.execnodes.errors import RunError
+from stateplan.execnodes.functions.render import decimals
+from stateplan.execnodes.functions.render.base import Renderer, exact_quotient, renders
+from stateplan.execnodes.functions.render.casts import number, to_number
+from stateplan.execnodes.functions.render.moments import difference, shift
+from stateplan.execnodes.functions.typerules import family
+from stateplan.execnodes.rex import Call
+from stateplan.execnodes.types import LogicalType
 
 __all__: list[str] = []
 

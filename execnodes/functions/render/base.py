@@ -2,7 +2,8 @@
 
 A rendered expression never raises for a row that Flink would not fail on: what can fail gives NULL there and records
 a :class:`Check`, whose condition is only true on rows that Flink would evaluate (the branch of a CASE that is taken,
-the right side of an AND whose left is not FALSE). :mod:`execnodes.runtime.calc` evaluates the checks with the values.
+the right side of an AND whose left is not FALSE). :mod:`execnodes.runtime.transforms.calc` evaluates the checks with
+the values.
 """
 
 from __future__ import annotations
@@ -14,24 +15,11 @@ from typing import Any, TypeVar
 
 import polars as pl
 
-from execnodes.changelog import column
-from execnodes.errors import RunError, StateplanError
-from execnodes.functions.render.constants import constant
-from execnodes.rex import Call, FieldAccess, InputRef, Literal, Rex
-from execnodes.types import LogicalType
-
-__all__ = [
-    "NOW",
-    "RENDERERS",
-    "WATERMARK",
-    "Check",
-    "Renderer",
-    "exact_quotient",
-    "is_rendered",
-    "renders",
-    "rowwise",
-    "shielded",
-]
+from stateplan.execnodes.changelog import column
+from stateplan.execnodes.errors import RunError, StateplanError
+from stateplan.execnodes.functions.render.constants import constant
+from stateplan.execnodes.rex import Call, FieldAccess, InputRef, Literal, Rex
+from stateplan.execnodes.types import LogicalType
 
 NOW = "@now"
 WATERMARK = "@watermark"
@@ -110,7 +98,7 @@ class Renderer:
             return self.literal(rex.type, constant(rex))
         if isinstance(rex, Call):
             if rex.is_user_defined:
-                from execnodes.functions.render.user import user_call
+                from stateplan.execnodes.functions.render.user import user_call
 
                 return user_call(self, rex)
             render = RENDERERS.get(rex.name)

@@ -10,12 +10,19 @@ from collections.abc import Callable
 
 import polars as pl
 
-from execnodes.errors import RunError
-from execnodes.functions.render import decimals
-from execnodes.functions.render.base import Renderer, exact_quotient
-from execnodes.functions.render.constants import constant
-from execnodes.functions.render.moments import DAY, floor_div, from_local_millis, local_millis, per_milli, sub_millis
-from execnodes.functions.render.parsing import (
+from stateplan.execnodes.errors import RunError
+from stateplan.execnodes.functions.render import decimals
+from stateplan.execnodes.functions.render.base import Renderer, exact_quotient
+from stateplan.execnodes.functions.render.constants import constant
+from stateplan.execnodes.functions.render.moments import (
+    DAY,
+    floor_div,
+    from_local_millis,
+    local_millis,
+    per_milli,
+    sub_millis,
+)
+from stateplan.execnodes.functions.render.parsing import (
     parse_boolean,
     parse_date,
     parse_decimal,
@@ -24,12 +31,10 @@ from execnodes.functions.render.parsing import (
     parse_time,
     parse_timestamp,
 )
-from execnodes.functions.render.printing import fit, to_text
-from execnodes.functions.typerules import as_decimal, family, same_type
-from execnodes.rex import Call, Literal, Rex
-from execnodes.types import INT, LogicalType
-
-__all__ = ["cast_call", "cast_or_fail", "cast_value", "convert", "number", "to_number"]
+from stateplan.execnodes.functions.render.printing import fit, to_text
+from stateplan.execnodes.functions.typerules import as_decimal, family, same_type
+from stateplan.execnodes.rex import Call, Literal, Rex
+from stateplan.execnodes.types import INT, LogicalType
 
 _APPROXIMATE = ("FLOAT", "DOUBLE")
 _EXACT_SCALE = 22

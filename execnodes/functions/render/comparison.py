@@ -9,16 +9,14 @@ from typing import Any
 
 import polars as pl
 
-from execnodes.errors import PlanError
-from execnodes.functions.render import decimals
-from execnodes.functions.render.base import Renderer, renders, rowwise
-from execnodes.functions.render.casts import cast_or_fail, convert, number
-from execnodes.functions.render.constants import plan_value
-from execnodes.functions.typerules import as_decimal, family, timestamp_ltz
-from execnodes.rex import Call, Literal, Rex
-from execnodes.types import DOUBLE, FLOAT, LogicalType
-
-__all__ = ["compare"]
+from stateplan.execnodes.errors import PlanError
+from stateplan.execnodes.functions.render import decimals
+from stateplan.execnodes.functions.render.base import Renderer, renders, rowwise
+from stateplan.execnodes.functions.render.casts import cast_or_fail, convert, number
+from stateplan.execnodes.functions.render.constants import plan_value
+from stateplan.execnodes.functions.typerules import as_decimal, family, timestamp_ltz
+from stateplan.execnodes.rex import Call, Literal, Rex
+from stateplan.execnodes.types import DOUBLE, FLOAT, LogicalType
 
 _APPROXIMATE = ("FLOAT", "DOUBLE")
 

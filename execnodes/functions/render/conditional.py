@@ -6,9 +6,9 @@ from contextlib import ExitStack
 
 import polars as pl
 
-from execnodes.functions.render.base import Renderer, renders
-from execnodes.functions.render.casts import cast_call, convert
-from execnodes.rex import Call
+from stateplan.execnodes.functions.render.base import Renderer, renders
+from stateplan.execnodes.functions.render.casts import cast_call, convert
+from stateplan.execnodes.rex import Call
 
 __all__: list[str] = []
 

@@ -7,11 +7,9 @@ import datetime as dt
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
-from execnodes.errors import PlanError
-from execnodes.rex import Literal
-from execnodes.types import LogicalType
-
-__all__ = ["constant", "parse_moment", "plan_value"]
+from stateplan.execnodes.errors import PlanError
+from stateplan.execnodes.rex import Literal
+from stateplan.execnodes.types import LogicalType
 
 _CONTEXT = Context(prec=120, rounding=ROUND_HALF_UP)
 _EPOCH = dt.datetime(1970, 1, 1)

@@ -7,23 +7,8 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 
 import polars as pl
 
-from execnodes.functions.typerules import as_decimal
-from execnodes.types import LogicalType
-
-__all__ = [
-    "add",
-    "divide",
-    "double_to_decimal",
-    "from_unscaled",
-    "modulo",
-    "multiply",
-    "rescale",
-    "scale_of",
-    "scaled_half_up",
-    "to_decimal",
-    "unscaled",
-    "whole",
-]
+from stateplan.execnodes.functions.typerules import as_decimal
+from stateplan.execnodes.types import LogicalType
 
 _I128 = pl.Int128()
 

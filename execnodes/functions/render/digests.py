@@ -13,13 +13,11 @@ from urllib.parse import quote, unquote_to_bytes
 import numpy as np
 import polars as pl
 
-from execnodes.errors import RunError
-from execnodes.functions.render.base import Renderer, renders, rowwise
-from execnodes.functions.render.decimals import scale_of, unscaled
-from execnodes.rex import Call
-from execnodes.types import LogicalType
-
-__all__ = ["java_string_hash"]
+from stateplan.execnodes.errors import RunError
+from stateplan.execnodes.functions.render.base import Renderer, renders, rowwise
+from stateplan.execnodes.functions.render.decimals import scale_of, unscaled
+from stateplan.execnodes.rex import Call
+from stateplan.execnodes.types import LogicalType
 
 _DIGESTS = {
     "MD5": "md5",

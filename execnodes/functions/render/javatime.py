@@ -10,9 +10,7 @@ from functools import lru_cache
 
 import polars as pl
 
-from execnodes.errors import RunError
-
-__all__ = ["NOT_A_PATTERN", "format_moment", "parse_lenient", "parse_strict", "quick_form", "tokens"]
+from stateplan.execnodes.errors import RunError
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ from typing import Any
 
 import polars as pl
 
-from execnodes.errors import DataError, RunError
-from execnodes.functions.render.base import Renderer, renders, rowwise
-from execnodes.functions.render.printing import java_double
-from execnodes.rex import Call, Literal, Rex
-from execnodes.types import LogicalType
+from stateplan.execnodes.errors import DataError, RunError
+from stateplan.execnodes.functions.render.base import Renderer, renders, rowwise
+from stateplan.execnodes.functions.render.printing import java_double
+from stateplan.execnodes.rex import Call, Literal, Rex
+from stateplan.execnodes.types import LogicalType
 
 __all__: list[str] = []
 

@@ -8,13 +8,13 @@ from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
 
 import polars as pl
 
-from execnodes.functions.render import decimals
-from execnodes.functions.render.base import Renderer, exact_quotient, renders, rowwise
-from execnodes.functions.render.casts import number
-from execnodes.functions.render.rounding_time import round_moment
-from execnodes.functions.typerules import as_decimal
-from execnodes.rex import Call, Literal
-from execnodes.types import DOUBLE, LogicalType
+from stateplan.execnodes.functions.render import decimals
+from stateplan.execnodes.functions.render.base import Renderer, exact_quotient, renders, rowwise
+from stateplan.execnodes.functions.render.casts import number
+from stateplan.execnodes.functions.render.rounding_time import round_moment
+from stateplan.execnodes.functions.typerules import as_decimal
+from stateplan.execnodes.rex import Call, Literal
+from stateplan.execnodes.types import DOUBLE, LogicalType
 
 __all__: list[str] = []
 

@@ -10,23 +10,9 @@ from typing import Any, Literal
 
 import polars as pl
 
-from execnodes.functions.render.base import Renderer
-from execnodes.rex import Call, Rex
-from execnodes.types import LogicalType
-
-__all__ = [
-    "DAY",
-    "add_months",
-    "difference",
-    "floor_div",
-    "from_local_millis",
-    "local_millis",
-    "per_milli",
-    "shift",
-    "sub_millis",
-    "to_local",
-    "to_utc",
-]
+from stateplan.execnodes.functions.render.base import Renderer
+from stateplan.execnodes.rex import Call, Rex
+from stateplan.execnodes.types import LogicalType
 
 DAY = 86_400_000
 

@@ -8,23 +8,11 @@ from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 
 import polars as pl
 
-from execnodes.functions.render.base import Renderer, rowwise
-from execnodes.functions.render.decimals import from_unscaled
-from execnodes.functions.render.moments import to_utc
-from execnodes.functions.typerules import as_decimal
-from execnodes.types import LogicalType
-
-__all__ = [
-    "parse_boolean",
-    "parse_date",
-    "parse_decimal",
-    "parse_double",
-    "parse_integer",
-    "parse_time",
-    "parse_timestamp",
-    "read_date",
-    "read_timestamp",
-]
+from stateplan.execnodes.functions.render.base import Renderer, rowwise
+from stateplan.execnodes.functions.render.decimals import from_unscaled
+from stateplan.execnodes.functions.render.moments import to_utc
+from stateplan.execnodes.functions.typerules import as_decimal
+from stateplan.execnodes.types import LogicalType
 
 _BLANKS = " \t\r\n\f"
 

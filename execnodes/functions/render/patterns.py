@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-__all__ = ["PatternError", "like_regex", "python_regex", "rust_regex", "similar_regex"]
-
 
 class PatternError(ValueError):
     """The pattern is not one."""

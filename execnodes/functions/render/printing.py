@@ -7,11 +7,9 @@ from collections.abc import Callable
 
 import polars as pl
 
-from execnodes.functions.render.base import Renderer, rowwise
-from execnodes.functions.render.moments import to_local
-from execnodes.types import MAX_LENGTH, LogicalType
-
-__all__ = ["fit", "java_double", "java_float", "timestamp_text", "to_text"]
+from stateplan.execnodes.functions.render.base import Renderer, rowwise
+from stateplan.execnodes.functions.render.moments import to_local
+from stateplan.execnodes.types import MAX_LENGTH, LogicalType
 
 
 def _java_digits(shortest: str) -> str:

@@ -9,16 +9,16 @@ from typing import Any
 
 import polars as pl
 
-from execnodes.errors import RunError
-from execnodes.functions.render.base import Renderer, renders, rowwise
-from execnodes.functions.render.patterns import (
+from stateplan.execnodes.errors import RunError
+from stateplan.execnodes.functions.render.base import Renderer, renders, rowwise
+from stateplan.execnodes.functions.render.patterns import (
     PatternError,
     like_regex,
     python_regex,
     rust_regex,
     similar_regex,
 )
-from execnodes.rex import Call, Literal, Rex
+from stateplan.execnodes.rex import Call, Literal, Rex
 
 __all__: list[str] = []
 

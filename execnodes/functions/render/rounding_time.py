@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import polars as pl
 
-from execnodes.errors import RunError
-from execnodes.functions.render.base import Renderer
-from execnodes.functions.render.moments import DAY, from_local_millis, local_millis, sub_millis
-from execnodes.rex import Call, Literal
-
-__all__ = ["round_moment"]
+from stateplan.execnodes.errors import RunError
+from stateplan.execnodes.functions.render.base import Renderer
+from stateplan.execnodes.functions.render.moments import DAY, from_local_millis, local_millis, sub_millis
+from stateplan.execnodes.rex import Call, Literal
 
 _MILLIS = {"MILLISECOND": 1, "SECOND": 1_000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": DAY}
 _YEARS = {"YEAR": 1, "DECADE": 10, "CENTURY": 100, "MILLENNIUM": 1000}

@@ -9,15 +9,22 @@ from zoneinfo import ZoneInfo
 
 import polars as pl
 
-from execnodes.errors import RunError
-from execnodes.functions.render import javatime
-from execnodes.functions.render.base import Renderer, renders, rowwise, shielded
-from execnodes.functions.render.casts import to_number
-from execnodes.functions.render.moments import DAY, from_local_millis, local_millis, per_milli, to_local, to_utc
-from execnodes.functions.render.parsing import read_date, read_timestamp
-from execnodes.functions.typerules import timestamp
-from execnodes.rex import Call, Literal, Rex
-from execnodes.types import BIGINT, LogicalType
+from stateplan.execnodes.errors import RunError
+from stateplan.execnodes.functions.render import javatime
+from stateplan.execnodes.functions.render.base import Renderer, renders, rowwise, shielded
+from stateplan.execnodes.functions.render.casts import to_number
+from stateplan.execnodes.functions.render.moments import (
+    DAY,
+    from_local_millis,
+    local_millis,
+    per_milli,
+    to_local,
+    to_utc,
+)
+from stateplan.execnodes.functions.render.parsing import read_date, read_timestamp
+from stateplan.execnodes.functions.typerules import timestamp
+from stateplan.execnodes.rex import Call, Literal, Rex
+from stateplan.execnodes.types import BIGINT, LogicalType
 
 __all__: list[str] = []
 

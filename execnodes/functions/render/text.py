@@ -7,12 +7,12 @@ from typing import Any
 
 import polars as pl
 
-from execnodes.errors import DataError
-from execnodes.functions.render.base import Renderer, renders, rowwise
-from execnodes.functions.render.casts import convert
-from execnodes.functions.render.parsing import parse_double
-from execnodes.rex import Call, Literal, Rex
-from execnodes.types import STRING
+from stateplan.execnodes.errors import DataError
+from stateplan.execnodes.functions.render.base import Renderer, renders, rowwise
+from stateplan.execnodes.functions.render.casts import convert
+from stateplan.execnodes.functions.render.parsing import parse_double
+from stateplan.execnodes.rex import Call, Literal, Rex
+from stateplan.execnodes.types import STRING
 
 __all__: list[str] = []
 
@@ -311,7 +311,7 @@ def split(r: Renderer, call: Call) -> pl.Expr:
 
 @renders("STR_TO_MAP")
 def str_to_map(r: Renderer, call: Call) -> pl.Expr:
-    from execnodes.functions.render.patterns import python_regex
+    from stateplan.execnodes.functions.render.patterns import python_regex
 
     def entries(text: str, between: str = ",", inside: str = "=") -> list[dict[str, str | None]]:
         outer, inner = python_regex(between), python_regex(inside)

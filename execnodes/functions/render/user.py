@@ -7,16 +7,14 @@ from typing import Any
 
 import polars as pl
 
-from execnodes.errors import RunError, StateplanError
-from execnodes.functions.asynchronous import awaited
-from execnodes.functions.render.base import Renderer, shielded
-from execnodes.functions.user import UserFunction
-from execnodes.functions.values import column_of, python_values
-from execnodes.functions.vectors import plain_value, vector_columns
-from execnodes.rex import Call
-from execnodes.types import LogicalType
-
-__all__ = ["user_call", "user_values"]
+from stateplan.execnodes.errors import RunError, StateplanError
+from stateplan.execnodes.functions.asynchronous import awaited
+from stateplan.execnodes.functions.render.base import Renderer, shielded
+from stateplan.execnodes.functions.user import UserFunction
+from stateplan.execnodes.functions.values import column_of, python_values
+from stateplan.execnodes.functions.vectors import plain_value, vector_columns
+from stateplan.execnodes.rex import Call
+from stateplan.execnodes.types import LogicalType
 
 
 def user_call(r: Renderer, call: Call) -> pl.Expr:

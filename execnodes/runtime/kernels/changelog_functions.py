@@ -11,10 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
-from execnodes.changelog import KIND, RowKind, columns
-from execnodes.errors import DataError
-
-__all__ = ["FromChangelogTransform", "ToChangelogTransform"]
+from stateplan.execnodes.changelog import KIND, RowKind, columns
+from stateplan.execnodes.errors import DataError
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,10 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from execnodes.changelog import KIND, RowKind, columns
-from execnodes.rex import Rex
-from execnodes.runtime.calc import CalcTransform
-from execnodes.runtime.kernel import StateTable, Step
-from execnodes.runtime.kernels._net import (
+from stateplan.execnodes.changelog import KIND, RowKind, columns
+from stateplan.execnodes.rex import Rex
+from stateplan.execnodes.runtime.kernel import StateTable, Step
+from stateplan.execnodes.runtime.kernels.common.net import (
     Bools,
     FrozenKernel,
     Ints,
@@ -32,9 +31,8 @@ from execnodes.runtime.kernels._net import (
     truth,
     with_kind,
 )
-from execnodes.types import LogicalType
-
-__all__ = ["ChangelogNormalizeKernel"]
+from stateplan.execnodes.runtime.transforms.calc import CalcTransform
+from stateplan.execnodes.types import LogicalType
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,10 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from execnodes.changelog import KIND, RowKind, columns
-from execnodes.errors import RunError
-from execnodes.runtime.frames import rows_at, stacked, without
-from execnodes.runtime.kernel import Access, StateTable, Step
-from execnodes.runtime.kernels._net import (
+from stateplan.execnodes.changelog import KIND, RowKind, columns
+from stateplan.execnodes.errors import RunError
+from stateplan.execnodes.runtime.kernel import Access, StateTable, Step
+from stateplan.execnodes.runtime.kernels.common.net import (
     Bools,
     FrozenKernel,
     Ints,
@@ -33,9 +32,8 @@ from execnodes.runtime.kernels._net import (
     state_columns,
     with_kind,
 )
-from execnodes.types import LogicalType
-
-__all__ = ["DeduplicateKernel"]
+from stateplan.execnodes.runtime.state.small_frames import rows_at, stacked, without
+from stateplan.execnodes.types import LogicalType
 
 
 @dataclass(frozen=True)

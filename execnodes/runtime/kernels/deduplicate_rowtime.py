@@ -12,10 +12,10 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from execnodes.changelog import KIND, RowKind, column, columns
-from execnodes.errors import RunError
-from execnodes.runtime.kernel import Access, StateTable, Step, Watermark
-from execnodes.runtime.kernels._net import (
+from stateplan.execnodes.changelog import KIND, RowKind, column, columns
+from stateplan.execnodes.errors import RunError
+from stateplan.execnodes.runtime.kernel import Access, StateTable, Step, Watermark
+from stateplan.execnodes.runtime.kernels.common.net import (
     EventTimeBase,
     FrozenKernel,
     Ints,
@@ -28,9 +28,7 @@ from execnodes.runtime.kernels._net import (
     state_columns,
     with_kind,
 )
-from execnodes.types import LogicalType
-
-__all__ = ["RowtimeDeduplicateKernel", "RowtimeFirstRowKernel"]
+from stateplan.execnodes.types import LogicalType
 
 _STATE = "deduplicateState"
 _DUE = "@due"

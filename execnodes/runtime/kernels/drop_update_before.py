@@ -6,9 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from execnodes.changelog import KIND, RowKind
-
-__all__ = ["DropUpdateBeforeTransform"]
+from stateplan.execnodes.changelog import KIND, RowKind
 
 
 @dataclass(frozen=True)

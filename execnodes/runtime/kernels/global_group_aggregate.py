@@ -11,14 +11,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from execnodes.runtime.kernel import ACCESS_TIME, StateTable, Step
-from execnodes.runtime.kernels._accumulators import Changes, Fold
-from execnodes.runtime.kernels._net import FrozenKernel, framed, ids_of, lookup_frame, positions, stamped
-from execnodes.runtime.kernels._partials import Partials
-from execnodes.runtime.kernels._values import extremes, searched
-from execnodes.runtime.kernels.group_aggregate import BORN, ROWS, Batch, Folded, Prepared, also
-
-__all__ = ["GlobalGroupAggregateKernel"]
+from stateplan.execnodes.runtime.kernel import ACCESS_TIME, StateTable, Step
+from stateplan.execnodes.runtime.kernels.common.accumulators import Changes, Fold
+from stateplan.execnodes.runtime.kernels.common.net import (
+    FrozenKernel,
+    framed,
+    ids_of,
+    lookup_frame,
+    positions,
+    stamped,
+)
+from stateplan.execnodes.runtime.kernels.common.partials import Partials
+from stateplan.execnodes.runtime.kernels.common.values import extremes, searched
+from stateplan.execnodes.runtime.kernels.group_aggregate import BORN, ROWS, Batch, Folded, Prepared, also
 
 _NEVER = np.iinfo(np.int64).max
 

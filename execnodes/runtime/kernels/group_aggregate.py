@@ -13,13 +13,12 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from execnodes.changelog import RowKind, column, columns
-from execnodes.errors import RunError
-from execnodes.runtime.frames import rows_at, stacked
-from execnodes.runtime.kernel import ACCESS_TIME, StateTable, Step
-from execnodes.runtime.kernels._accumulators import Accumulator, Changes, Fold, TrackedExtreme
-from execnodes.runtime.kernels._functions import accumulator
-from execnodes.runtime.kernels._net import (
+from stateplan.execnodes.changelog import RowKind, column, columns
+from stateplan.execnodes.errors import RunError
+from stateplan.execnodes.runtime.kernel import ACCESS_TIME, StateTable, Step
+from stateplan.execnodes.runtime.kernels.common.accumulators import Accumulator, Changes, Fold, TrackedExtreme
+from stateplan.execnodes.runtime.kernels.common.functions import accumulator
+from stateplan.execnodes.runtime.kernels.common.net import (
     Bools,
     FrozenKernel,
     Ints,
@@ -38,22 +37,10 @@ from execnodes.runtime.kernels._net import (
     truth,
     with_kind,
 )
-from execnodes.runtime.kernels._values import ValueChanges, Values, extremes, searched
-from execnodes.specs import AggCall
-from execnodes.types import LogicalType
-
-__all__ = [
-    "BORN",
-    "ROWS",
-    "Batch",
-    "Folded",
-    "GroupAggregateKernel",
-    "Prepared",
-    "Seen",
-    "also",
-    "group_changes",
-    "is_distinct",
-]
+from stateplan.execnodes.runtime.kernels.common.values import ValueChanges, Values, extremes, searched
+from stateplan.execnodes.runtime.state.small_frames import rows_at, stacked
+from stateplan.execnodes.specs import AggCall
+from stateplan.execnodes.types import LogicalType
 
 ROWS, BORN = "rows", "born"
 _NEVER = np.iinfo(np.int64).max
@@ -146,7 +133,8 @@ class GroupAggregateKernel(FrozenKernel):
     empty in between starts over. The order within one sum of floating-point numbers is the order of arrival.
 
     State: a table of accumulators, looked up by group; and per argument of DISTINCT calls, and of MIN and MAX over a
-    retracting input, a table of values (see :mod:`execnodes.runtime.kernels._values`). Every row refreshes its group.
+    retracting input, a table of values (see :mod:`execnodes.runtime.kernels.common.values`). Every row refreshes its
+    group.
     A value has its own time of access. In an append-only input that is when it was first seen, so that it may expire
     while its group lives, and is then counted once more: as in Flink.
 

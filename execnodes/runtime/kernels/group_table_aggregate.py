@@ -12,13 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from execnodes.changelog import RowKind, column
-from execnodes.functions.values import column_of, row_cells
-from execnodes.runtime.kernels._net import Ints, framed, key_ids, net_rows, with_kind
-from execnodes.runtime.kernels._user_aggregates import UserFold
-from execnodes.runtime.kernels.group_aggregate import Batch, GroupAggregateKernel
-
-__all__ = ["GroupTableAggregateKernel"]
+from stateplan.execnodes.changelog import RowKind, column
+from stateplan.execnodes.functions.values import column_of, row_cells
+from stateplan.execnodes.runtime.kernels.common.net import Ints, framed, key_ids, net_rows, with_kind
+from stateplan.execnodes.runtime.kernels.common.user_aggregates import UserFold
+from stateplan.execnodes.runtime.kernels.group_aggregate import Batch, GroupAggregateKernel
 
 _GROUP = "group"
 

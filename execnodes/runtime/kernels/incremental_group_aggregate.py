@@ -13,16 +13,14 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from execnodes.runtime.kernel import StateTable, Step
-from execnodes.runtime.kernels._accumulators import Changes, Fold
-from execnodes.runtime.kernels._lists import packed
-from execnodes.runtime.kernels._net import FrozenKernel, Ints, framed, key_ids
-from execnodes.runtime.kernels._partials import ROWS, Partials, list_name
-from execnodes.runtime.kernels._values import Values
-from execnodes.runtime.kernels.group_aggregate import is_distinct
-from execnodes.specs import AggCall
-
-__all__ = ["IncrementalGroupAggregateKernel", "final_call"]
+from stateplan.execnodes.runtime.kernel import StateTable, Step
+from stateplan.execnodes.runtime.kernels.common.accumulators import Changes, Fold
+from stateplan.execnodes.runtime.kernels.common.lists import packed
+from stateplan.execnodes.runtime.kernels.common.net import FrozenKernel, Ints, framed, key_ids
+from stateplan.execnodes.runtime.kernels.common.partials import ROWS, Partials, list_name
+from stateplan.execnodes.runtime.kernels.common.values import Values
+from stateplan.execnodes.runtime.kernels.group_aggregate import is_distinct
+from stateplan.execnodes.specs import AggCall
 
 
 def final_call(call: AggCall, position: int) -> AggCall:

@@ -13,10 +13,9 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from execnodes.changelog import column, columns
-from execnodes.runtime.calc import CalcTransform
-from execnodes.runtime.kernel import StateTable, Step, Watermark
-from execnodes.runtime.kernels._net import (
+from stateplan.execnodes.changelog import column, columns
+from stateplan.execnodes.runtime.kernel import StateTable, Step, Watermark
+from stateplan.execnodes.runtime.kernels.common.net import (
     Bools,
     EventTimeBase,
     Ints,
@@ -30,10 +29,9 @@ from execnodes.runtime.kernels._net import (
     unmatched,
     within,
 )
-from execnodes.specs import JoinSpec
-from execnodes.types import LogicalType
-
-__all__ = ["IntervalJoinKernel"]
+from stateplan.execnodes.runtime.transforms.calc import CalcTransform
+from stateplan.execnodes.specs import JoinSpec
+from stateplan.execnodes.types import LogicalType
 
 _TIME, _DUE, _NUMBER, _MET = "@time", "@due", "@n", "@met"
 

@@ -13,17 +13,15 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from execnodes.changelog import KIND, columns
-from execnodes.rex import InputRef
-from execnodes.runtime.calc import CalcTransform
-from execnodes.runtime.kernel import StateTable, Step
-from execnodes.runtime.kernels._join_outer import MatchingJoin, joinable, keeps_order, netted_rows
-from execnodes.runtime.kernels._join_state import Side, side_of, without
-from execnodes.runtime.kernels._net import FrozenKernel, stamped, state_columns, with_kind
-from execnodes.specs import JoinSpec
-from execnodes.types import LogicalType
-
-__all__ = ["JoinKernel"]
+from stateplan.execnodes.changelog import KIND, columns
+from stateplan.execnodes.rex import InputRef
+from stateplan.execnodes.runtime.kernel import StateTable, Step
+from stateplan.execnodes.runtime.kernels.common.join_outer import MatchingJoin, joinable, keeps_order, netted_rows
+from stateplan.execnodes.runtime.kernels.common.join_state import Side, side_of, without
+from stateplan.execnodes.runtime.kernels.common.net import FrozenKernel, stamped, state_columns, with_kind
+from stateplan.execnodes.runtime.transforms.calc import CalcTransform
+from stateplan.execnodes.specs import JoinSpec
+from stateplan.execnodes.types import LogicalType
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from execnodes.changelog import KIND
-from execnodes.runtime.kernels._topn import TopN
-
-__all__ = ["LocalTopN"]
+from stateplan.execnodes.changelog import KIND
+from stateplan.execnodes.runtime.kernels.common.topn import TopN
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from execnodes.changelog import KIND, column, columns
-from execnodes.runtime.kernel import ACCESS_TIME, StateTable, Step
-from execnodes.runtime.lookup import LookupTransform
-from execnodes.types import LogicalType
-
-__all__ = ["LookupJoinKernel"]
+from stateplan.execnodes.changelog import KIND, column, columns
+from stateplan.execnodes.runtime.kernel import ACCESS_TIME, StateTable, Step
+from stateplan.execnodes.runtime.lookup import LookupTransform
+from stateplan.execnodes.types import LogicalType
 
 _PLACE = "@place"
 

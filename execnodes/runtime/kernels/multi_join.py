@@ -12,12 +12,11 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from execnodes.changelog import KIND, RowKind, column, columns
-from execnodes.rex import InputRef, Rex
-from execnodes.runtime.calc import CalcTransform
-from execnodes.runtime.kernel import StateTable, Step
-from execnodes.runtime.kernels._join_state import Side, side_of, without
-from execnodes.runtime.kernels._net import (
+from stateplan.execnodes.changelog import KIND, RowKind, column, columns
+from stateplan.execnodes.rex import InputRef, Rex
+from stateplan.execnodes.runtime.kernel import StateTable, Step
+from stateplan.execnodes.runtime.kernels.common.join_state import Side, side_of, without
+from stateplan.execnodes.runtime.kernels.common.net import (
     FrozenKernel,
     ids_of,
     is_retraction,
@@ -29,9 +28,8 @@ from execnodes.runtime.kernels._net import (
     state_columns,
     with_kind,
 )
-from execnodes.types import BIGINT, LogicalType
-
-__all__ = ["MultiJoinKernel"]
+from stateplan.execnodes.runtime.transforms.calc import CalcTransform
+from stateplan.execnodes.types import BIGINT, LogicalType
 
 _SIGN = "@d"
 

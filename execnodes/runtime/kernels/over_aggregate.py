@@ -15,9 +15,9 @@ from typing import TypeAlias
 import numpy as np
 import polars as pl
 
-from execnodes.changelog import column
-from execnodes.runtime.kernel import ACCESS_TIME, StateTable, Step, Watermark
-from execnodes.runtime.kernels._net import (
+from stateplan.execnodes.changelog import column
+from stateplan.execnodes.runtime.kernel import ACCESS_TIME, StateTable, Step, Watermark
+from stateplan.execnodes.runtime.kernels.common.net import (
     Bools,
     EventTimeBase,
     Ints,
@@ -30,7 +30,7 @@ from execnodes.runtime.kernels._net import (
     stable_order,
     stamped,
 )
-from execnodes.runtime.kernels._over import (
+from stateplan.execnodes.runtime.kernels.common.over import (
     ALWAYS,
     AT,
     BORN,
@@ -46,9 +46,7 @@ from execnodes.runtime.kernels._over import (
     Played,
     wide,
 )
-from execnodes.runtime.kernels._walks import first_after
-
-__all__ = ["ProctimeOverKernel", "RowtimeOverKernel"]
+from stateplan.execnodes.runtime.kernels.common.walks import first_after
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from execnodes.changelog import RowKind, columns
-from execnodes.ranking import (
+from stateplan.execnodes.changelog import RowKind, columns
+from stateplan.execnodes.ranking import (
     AppendFastStrategy,
     ConstantRange,
     RetractStrategy,
@@ -22,9 +22,8 @@ from execnodes.ranking import (
     UpdateFastStrategy,
     VariableRange,
 )
-from execnodes.runtime.frames import rows_at, rows_where, stacked
-from execnodes.runtime.kernel import Access, Kernel, StateTable, Step
-from execnodes.runtime.kernels._net import (
+from stateplan.execnodes.runtime.kernel import Access, Kernel, StateTable, Step
+from stateplan.execnodes.runtime.kernels.common.net import (
     Bools,
     Ints,
     framed,
@@ -37,10 +36,9 @@ from execnodes.runtime.kernels._net import (
     stable_order,
     stamped,
 )
-from execnodes.runtime.kernels._topn import SEQUENCE, Change, TopN, in_turn, sequence_after
-from execnodes.types import LogicalType
-
-__all__ = ["AppendTopNKernel", "FirstNKernel", "Top1Kernel", "UpdateTopNKernel", "rank_kernel"]
+from stateplan.execnodes.runtime.kernels.common.topn import SEQUENCE, Change, TopN, in_turn, sequence_after
+from stateplan.execnodes.runtime.state.small_frames import rows_at, rows_where, stacked
+from stateplan.execnodes.types import LogicalType
 
 _STATE = "rankState"
 _COUNT = "rows"
@@ -56,7 +54,7 @@ def rank_kernel(
     generate_update_before: bool,
 ) -> Kernel:
     """The kernel of a node that ranks rows."""
-    from execnodes.runtime.kernels.rank_retract import RetractTopNKernel
+    from stateplan.execnodes.runtime.kernels.rank_retract import RetractTopNKernel
 
     common = (input_type, partition, order, given, output_number, generate_update_before)
     if isinstance(strategy, RetractStrategy):

@@ -12,12 +12,10 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from execnodes.changelog import KIND
-from execnodes.runtime.kernel import StateTable, Step
-from execnodes.runtime.kernels._net import ids_of, ranks, replay, signs
-from execnodes.runtime.kernels._topn import SEQUENCE, TopN, sequence_after
-
-__all__ = ["RetractTopNKernel"]
+from stateplan.execnodes.changelog import KIND
+from stateplan.execnodes.runtime.kernel import StateTable, Step
+from stateplan.execnodes.runtime.kernels.common.net import ids_of, ranks, replay, signs
+from stateplan.execnodes.runtime.kernels.common.topn import SEQUENCE, TopN, sequence_after
 
 _STATE = "rankState"
 

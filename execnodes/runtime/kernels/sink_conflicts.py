@@ -12,10 +12,10 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from execnodes.changelog import KIND, RowKind, columns
-from execnodes.errors import RunError
-from execnodes.runtime.kernel import StateTable, Step, Watermark
-from execnodes.runtime.kernels._net import (
+from stateplan.execnodes.changelog import KIND, RowKind, columns
+from stateplan.execnodes.errors import RunError
+from stateplan.execnodes.runtime.kernel import StateTable, Step, Watermark
+from stateplan.execnodes.runtime.kernels.common.net import (
     Bools,
     EventTimeBase,
     Ints,
@@ -29,10 +29,8 @@ from execnodes.runtime.kernels._net import (
     state_columns,
     with_kind,
 )
-from execnodes.runtime.kernels.sink_materializer import RowLists
-from execnodes.types import LogicalType
-
-__all__ = ["SinkConflictKernel"]
+from stateplan.execnodes.runtime.kernels.sink_materializer import RowLists
+from stateplan.execnodes.types import LogicalType
 
 _NUMBER, _DUE = "n", "due"
 """Columns of the rows that wait: their order, and the watermark that releases them."""

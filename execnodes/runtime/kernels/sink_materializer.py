@@ -12,9 +12,9 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from execnodes.changelog import KIND, RowKind, columns
-from execnodes.runtime.kernel import StateTable, Step
-from execnodes.runtime.kernels._net import (
+from stateplan.execnodes.changelog import KIND, RowKind, columns
+from stateplan.execnodes.runtime.kernel import StateTable, Step
+from stateplan.execnodes.runtime.kernels.common.net import (
     Bools,
     FrozenKernel,
     Ints,
@@ -30,9 +30,7 @@ from execnodes.runtime.kernels._net import (
     state_columns,
     with_kind,
 )
-from execnodes.types import LogicalType
-
-__all__ = ["PlacedRows", "RowLists", "SinkMaterializerKernel"]
+from stateplan.execnodes.types import LogicalType
 
 _PLACE = "n"
 """Column of the state: the place of a row among those of its primary key; only the order counts."""

@@ -12,10 +12,10 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from execnodes.changelog import columns
-from execnodes.ranking import SortSpec
-from execnodes.runtime.kernel import END_OF_TIME, StateTable, Step, Watermark
-from execnodes.runtime.kernels._net import (
+from stateplan.execnodes.changelog import columns
+from stateplan.execnodes.ranking import SortSpec
+from stateplan.execnodes.runtime.kernel import END_OF_TIME, StateTable, Step, Watermark
+from stateplan.execnodes.runtime.kernels.common.net import (
     EventTimeBase,
     ids_of,
     is_retraction,
@@ -25,10 +25,8 @@ from execnodes.runtime.kernels._net import (
     stamped,
     state_columns,
 )
-from execnodes.runtime.kernels.temporal_sort import in_order
-from execnodes.types import LogicalType
-
-__all__ = ["SortKernel"]
+from stateplan.execnodes.runtime.kernels.temporal_sort import in_order
+from stateplan.execnodes.types import LogicalType
 
 _COUNT, _DUE = "@c", "@due"
 

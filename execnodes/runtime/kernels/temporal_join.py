@@ -13,15 +13,13 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from execnodes.changelog import KIND, column, columns
-from execnodes.rex import Rex
-from execnodes.runtime.calc import CalcTransform
-from execnodes.runtime.kernel import ACCESS_TIME, NO_WATERMARK, Access, StateTable, Step, Watermark
-from execnodes.runtime.kernels._net import EventTimeBase
-from execnodes.specs import JoinSpec
-from execnodes.types import LogicalType
-
-__all__ = ["ProcessingTimeJoinKernel", "TemporalJoinKernel"]
+from stateplan.execnodes.changelog import KIND, column, columns
+from stateplan.execnodes.rex import Rex
+from stateplan.execnodes.runtime.kernel import ACCESS_TIME, NO_WATERMARK, Access, StateTable, Step, Watermark
+from stateplan.execnodes.runtime.kernels.common.net import EventTimeBase
+from stateplan.execnodes.runtime.transforms.calc import CalcTransform
+from stateplan.execnodes.specs import JoinSpec
+from stateplan.execnodes.types import LogicalType
 
 _TIME, _NUMBER, _ROW_KIND, _KEY = "@time", "@n", "@kind", "@key"
 

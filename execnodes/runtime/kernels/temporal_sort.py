@@ -13,13 +13,17 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from execnodes.changelog import KIND, column, columns
-from execnodes.ranking import SortSpec
-from execnodes.runtime.kernel import NO_WATERMARK, StateTable, Step, Watermark
-from execnodes.runtime.kernels._net import EventTimeBase, FrozenKernel, lookup_frame, stamped, state_columns
-from execnodes.types import LogicalType
-
-__all__ = ["ProctimeSortKernel", "RowtimeSortKernel", "in_order"]
+from stateplan.execnodes.changelog import KIND, column, columns
+from stateplan.execnodes.ranking import SortSpec
+from stateplan.execnodes.runtime.kernel import NO_WATERMARK, StateTable, Step, Watermark
+from stateplan.execnodes.runtime.kernels.common.net import (
+    EventTimeBase,
+    FrozenKernel,
+    lookup_frame,
+    stamped,
+    state_columns,
+)
+from stateplan.execnodes.types import LogicalType
 
 _NUMBER, _DUE, _LAST = "@s", "@due", "last"
 

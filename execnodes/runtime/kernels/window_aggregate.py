@@ -14,17 +14,15 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from execnodes.changelog import column
-from execnodes.runtime.kernel import ACCESS_TIME, NO_WATERMARK, StateTable, Step, Watermark
-from execnodes.runtime.kernels._net import Bools, EventTimeBase, Ints, absent, ids_of, positions
-from execnodes.runtime.kernels._partials import ROWS, Partials
-from execnodes.runtime.kernels._values import VALUE
-from execnodes.runtime.kernels.global_group_aggregate import GlobalGroupAggregateKernel
-from execnodes.runtime.kernels.group_aggregate import BORN, GroupAggregateKernel
-from execnodes.runtime.kernels.window_slices import Slicing
-from execnodes.runtime.kernels.window_table_function import timestamps, window_time
-
-__all__ = ["Property", "WindowAggregateKernel"]
+from stateplan.execnodes.changelog import column
+from stateplan.execnodes.runtime.kernel import ACCESS_TIME, NO_WATERMARK, StateTable, Step, Watermark
+from stateplan.execnodes.runtime.kernels.common.net import Bools, EventTimeBase, Ints, absent, ids_of, positions
+from stateplan.execnodes.runtime.kernels.common.partials import ROWS, Partials
+from stateplan.execnodes.runtime.kernels.common.values import VALUE
+from stateplan.execnodes.runtime.kernels.global_group_aggregate import GlobalGroupAggregateKernel
+from stateplan.execnodes.runtime.kernels.group_aggregate import BORN, GroupAggregateKernel
+from stateplan.execnodes.runtime.kernels.window_slices import Slicing
+from stateplan.execnodes.runtime.kernels.window_table_function import timestamps, window_time
 
 _NEXT, _DUE = "@next", "@due"
 

@@ -12,11 +12,10 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from execnodes.changelog import KIND, RowKind, column, columns
-from execnodes.errors import RunError
-from execnodes.runtime.calc import CalcTransform
-from execnodes.runtime.kernel import NO_WATERMARK, StateTable, Step, Watermark
-from execnodes.runtime.kernels._net import (
+from stateplan.execnodes.changelog import KIND, RowKind, column, columns
+from stateplan.execnodes.errors import RunError
+from stateplan.execnodes.runtime.kernel import NO_WATERMARK, StateTable, Step, Watermark
+from stateplan.execnodes.runtime.kernels.common.net import (
     EventTimeBase,
     Ints,
     framed,
@@ -30,11 +29,10 @@ from execnodes.runtime.kernels._net import (
     unmatched,
     within,
 )
-from execnodes.runtime.kernels.window_slices import Slicing, local_times
-from execnodes.specs import JoinSpec
-from execnodes.types import LogicalType
-
-__all__ = ["WindowJoinKernel"]
+from stateplan.execnodes.runtime.kernels.window_slices import Slicing, local_times
+from stateplan.execnodes.runtime.transforms.calc import CalcTransform
+from stateplan.execnodes.specs import JoinSpec
+from stateplan.execnodes.types import LogicalType
 
 _NUMBER, _DUE, _END = "@n", "@due", "@end"
 

@@ -15,10 +15,8 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from execnodes.changelog import column
-from execnodes.runtime.kernels._net import Bools, FrozenKernel, Ints, within
-
-__all__ = ["SliceTransform", "Slicing", "closing_instants", "instants", "local_times"]
+from stateplan.execnodes.changelog import column
+from stateplan.execnodes.runtime.kernels.common.net import Bools, FrozenKernel, Ints, within
 
 _HOUR = 3_600_000
 

@@ -10,11 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from execnodes.changelog import KIND, column
-from execnodes.runtime.kernels._net import FrozenKernel, Ints
-from execnodes.runtime.kernels.window_slices import Slicing, instants, local_times
-
-__all__ = ["WindowTableFunctionTransform", "timestamps", "window_time"]
+from stateplan.execnodes.changelog import KIND, column
+from stateplan.execnodes.runtime.kernels.common.net import FrozenKernel, Ints
+from stateplan.execnodes.runtime.kernels.window_slices import Slicing, instants, local_times
 
 
 def timestamps(name: str, local: Ints) -> pl.Series:

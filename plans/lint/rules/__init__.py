@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 from functools import cache
 
-from plans.lint.rule import Rule
+from stateplan.plans.lint.rule import Rule
 
 __all__ = ["all_rules"]
 

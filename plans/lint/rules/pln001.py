@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from plans.lint.determinism import varying
-from plans.lint.rule import Problem, Rule
-from plans.lint.subject import Subject
-
-__all__ = ["NonDeterministicUpdate"]
+from stateplan.plans.lint.determinism import varying
+from stateplan.plans.lint.rule import Problem, Rule
+from stateplan.plans.lint.subject import Subject
 
 
 class NonDeterministicUpdate(Rule):

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
-from plans.jsontext import join_pointer
-from plans.lint.rule import Problem, Rule, Unsuppress
-from plans.lint.subject import Subject
-from plans.lint.suppressed import POINTER, accepted
-
-__all__ = ["UnusedSuppression"]
+from stateplan.plans.jsontext import join_pointer
+from stateplan.plans.lint.rule import Problem, Rule, Unsuppress
+from stateplan.plans.lint.subject import Subject
+from stateplan.plans.lint.suppressed import POINTER, accepted
 
 
 class UnusedSuppression(Rule):

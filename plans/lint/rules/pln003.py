@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from execnodes.errors import nearest
-from plans.jsontext import join_pointer
-from plans.lint.rule import Problem, Rule
-from plans.lint.subject import Subject
-from plans.lint.suppressed import POINTER, accepted, is_reason
-
-__all__ = ["BadSuppression"]
+from stateplan.execnodes.errors import nearest
+from stateplan.plans.jsontext import join_pointer
+from stateplan.plans.lint.rule import Problem, Rule
+from stateplan.plans.lint.subject import Subject
+from stateplan.plans.lint.suppressed import POINTER, accepted, is_reason
 
 
 class BadSuppression(Rule):
@@ -32,7 +30,7 @@ class BadSuppression(Rule):
     SUPPRESSIBLE: ClassVar[bool] = False
 
     def check(self, subject: Subject) -> Iterator[Problem]:
-        from plans.lint.rules import all_rules
+        from stateplan.plans.lint.rules import all_rules
 
         known = [code for code, rule in all_rules().items() if rule.SUPPRESSIBLE]
         for node in subject.nodes:

@@ -6,11 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar
 
-from plans.facts import KEY
-from plans.lint.rule import Problem, Rule
-from plans.lint.subject import Subject
-
-__all__ = ["HintWithoutEffect"]
+from stateplan.plans.facts import KEY
+from stateplan.plans.lint.rule import Problem, Rule
+from stateplan.plans.lint.subject import Subject
 
 _HINT = re.compile(r"/\*\+[^*]*\bSTATE_TTL\s*\(", re.IGNORECASE)
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from execnodes.ttl import outlives
-from plans.document import ttl_text
-from plans.lint.rule import Problem, Rule, for_how_long, raised
-from plans.lint.subject import Subject
-
-__all__ = ["SinkForgetsFirst"]
+from stateplan.execnodes.ttl import outlives
+from stateplan.plans.document import ttl_text
+from stateplan.plans.lint.rule import Problem, Rule, for_how_long, raised
+from stateplan.plans.lint.subject import Subject
 
 
 class SinkForgetsFirst(Rule):

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from execnodes.rex import Call, Literal, Rex
-from execnodes.ttl import NEVER, format_ttl
-from plans.lint.rule import Problem, Rule
-from plans.lint.subject import Origin, Subject
-
-__all__ = ["ShorterThanWatermarkDelay"]
+from stateplan.execnodes.rex import Call, Literal, Rex
+from stateplan.execnodes.ttl import NEVER, format_ttl
+from stateplan.plans.lint.rule import Problem, Rule
+from stateplan.plans.lint.subject import Origin, Subject
 
 _IN_ORDER = frozenset(
     {

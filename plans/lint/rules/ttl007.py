@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from execnodes.nodes.base import ExecNode
-from execnodes.ttl import NEVER, format_ttl
-from execnodes.windows import CumulativeWindow, HoppingWindow, SessionWindow, TumblingWindow
-from plans.lint.lineage import keys, origin
-from plans.lint.rule import Problem, Rule
-from plans.lint.subject import Origin, State, Subject
-
-__all__ = ["ShorterThanWindow"]
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.ttl import NEVER, format_ttl
+from stateplan.execnodes.windows import CumulativeWindow, HoppingWindow, SessionWindow, TumblingWindow
+from stateplan.plans.lint.lineage import keys, origin
+from stateplan.plans.lint.rule import Problem, Rule
+from stateplan.plans.lint.subject import Origin, State, Subject
 
 _RESULTS = frozenset(
     {

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from execnodes.errors import PlanError
-from execnodes.nodes.base import ExecNode
-from execnodes.ttl import NEVER, format_ttl, parse_ttl
-from plans.lint.rule import Problem, Rule
-from plans.lint.subject import Origin, Subject
-
-__all__ = ["ShorterThanBatchInterval"]
+from stateplan.execnodes.errors import PlanError
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.ttl import NEVER, format_ttl, parse_ttl
+from stateplan.plans.lint.rule import Problem, Rule
+from stateplan.plans.lint.subject import Origin, Subject
 
 _MONITOR = "source.monitor-interval"
 

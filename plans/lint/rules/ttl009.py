@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from plans.document import ttl_text
-from plans.lint.rule import Problem, Rule, Severity
-from plans.lint.subject import Subject
-
-__all__ = ["ShadowedHint"]
+from stateplan.plans.document import ttl_text
+from stateplan.plans.lint.rule import Problem, Rule, Severity
+from stateplan.plans.lint.subject import Subject
 
 
 class ShadowedHint(Rule):

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from execnodes.ttl import outlives
-from plans.document import ttl_text
-from plans.lint.rule import Problem, Rule
-from plans.lint.subject import Subject, states_of
-
-__all__ = ["ShortenedOnCheckpoint"]
+from stateplan.execnodes.ttl import outlives
+from stateplan.plans.document import ttl_text
+from stateplan.plans.lint.rule import Problem, Rule
+from stateplan.plans.lint.subject import Subject, states_of
 
 
 class ShortenedOnCheckpoint(Rule):

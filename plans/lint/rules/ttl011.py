@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
-from execnodes.nodes.base import ExecNode
-from execnodes.ttl import NEVER
-from plans.lint.lineage import keys
-from plans.lint.rule import Problem, Rule, Severity
-from plans.lint.subject import State, Subject
-
-__all__ = ["EndlessState"]
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.ttl import NEVER
+from stateplan.plans.lint.lineage import keys
+from stateplan.plans.lint.rule import Problem, Rule, Severity
+from stateplan.plans.lint.subject import State, Subject
 
 _BOUNDED = frozenset({"values", "replay", "jdbc", "hbase-1.4", "hbase-2.2"})
 """Connectors whose tables end. Of a table whose options the plan does not hold, nothing is known."""

@@ -14,15 +14,15 @@ from typing import Any
 import polars as pl
 import yaml
 
-from execnodes.connectors.print import format_rows
-from execnodes.runtime.jobgraph import JobGraph
-from execnodes.runtime.runs import RunInfo
-from execnodes.runtime.translate import translate
-from execnodes.ttl import parse_ttl
-from plans import jackson
-from plans.document import PlanDocument
-from plans.lint import fix, unsuppress
-from plans.lint.suppressed import accepted
+from stateplan.execnodes.connectors.print import format_rows
+from stateplan.execnodes.runtime.jobgraph import JobGraph
+from stateplan.execnodes.runtime.state.runs import RunInfo
+from stateplan.execnodes.runtime.translate import translate
+from stateplan.execnodes.ttl import parse_ttl
+from stateplan.plans import jackson
+from stateplan.plans.document import PlanDocument
+from stateplan.plans.lint import fix, unsuppress
+from stateplan.plans.lint.suppressed import accepted
 from tests.support.local import LocalRun, upsert_fold
 
 FOLDER = Path(__file__).parent / "cases"
@@ -59,8 +59,8 @@ def all_cases() -> dict[str, RuleCases]:
 
 @cache
 def _compiled(sql: str, options: tuple[tuple[str, str], ...]) -> str:
-    from planner.environment import TableEnvironment
-    from planner.script import read_script
+    from stateplan.planner.session.environment import TableEnvironment
+    from stateplan.planner.session.script import read_script
 
     environment = TableEnvironment.create({"table.local-time-zone": "UTC", **dict(options)})
     *before, insert = read_script(sql)

@@ -10,9 +10,9 @@ import jsonschema
 import pytest
 import yaml
 
-from cli.exit_codes import ExitCode
-from plans.document import PlanDocument
-from plans.lint import unsuppress
+from stateplan.cli.exit_codes import ExitCode
+from stateplan.plans.document import PlanDocument
+from stateplan.plans.lint import unsuppress
 from tests.plans.lint.lint_cases import all_cases, edited
 from tests.support.command import Answer, Command
 

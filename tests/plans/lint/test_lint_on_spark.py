@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from execnodes.ttl import parse_ttl
-from planner.environment import TableEnvironment
-from plans.document import PlanDocument
-from plans.lint import lint
+from stateplan.execnodes.ttl import parse_ttl
+from stateplan.planner.session.environment import TableEnvironment
+from stateplan.plans.document import PlanDocument
+from stateplan.plans.lint import lint
 from tests.plans.lint.lint_cases import Example, all_cases, left_over
 from tests.support.local import upsert_fold
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plans.document import PlanDocument
-from plans.explain import explain, to_text
-from plans.lint import advice, fix, lint
+from stateplan.plans.document import PlanDocument
+from stateplan.plans.explain import explain, to_text
+from stateplan.plans.lint import advice, fix, lint
 from tests.conftest import shared_folder
 from tests.plans.lint.lint_cases import all_cases, edited
 

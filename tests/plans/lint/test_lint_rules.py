@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from plans.document import PlanDocument
-from plans.lint import all_rules, choose, fix, lint
-from plans.lint.subject import Subject
+from stateplan.plans.document import PlanDocument
+from stateplan.plans.lint import all_rules, choose, fix, lint
+from stateplan.plans.lint.subject import Subject
 from tests.plans.lint.lint_cases import (
     Example,
     RuleCases,
@@ -45,9 +45,9 @@ def test_every_rule_has_cases_and_nothing_else_has() -> None:
 
 
 def modules() -> list[Path]:
-    import plans.lint.rules
+    import stateplan.plans.lint.rules
 
-    return sorted(p for p in Path(plans.lint.rules.__file__).parent.glob("*.py") if p.stem != "__init__")
+    return sorted(p for p in Path(stateplan.plans.lint.rules.__file__).parent.glob("*.py") if p.stem != "__init__")
 
 
 def test_every_rule_is_documented() -> None:

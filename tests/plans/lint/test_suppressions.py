@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from execnodes.errors import PlanError
-from plans.document import PlanDocument
-from plans.lint import operators, suppress, unsuppress
-from plans.lint.suppressed import accepted
+from stateplan.execnodes.errors import PlanError
+from stateplan.plans.document import PlanDocument
+from stateplan.plans.lint import operators, suppress, unsuppress
+from stateplan.plans.lint.suppressed import accepted
 from tests.plans.conftest import DATA
 
 TEXT = (DATA / "join" / "plan.json").read_text()

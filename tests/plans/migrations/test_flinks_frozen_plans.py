@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from plans.document import PlanDocument
-from plans.explain import explain
-from plans.explain import to_text as explained
-from plans.migrate import migrate
-from plans.show import show, to_text
+from stateplan.plans.document import PlanDocument
+from stateplan.plans.explain import explain
+from stateplan.plans.explain import to_text as explained
+from stateplan.plans.migrate import migrate
+from stateplan.plans.show import show, to_text
 from tests.conftest import shared_folder
 
 _SHARED = shared_folder()

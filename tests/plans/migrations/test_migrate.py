@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from execnodes.errors import PlanError
-from execnodes.graph import FLINK_VERSION, FLINK_VERSIONS
-from plans.document import PlanDocument
-from plans.jackson import dumps
-from plans.migrate import migrate, notes, to_json, to_text
-from plans.migrations import OLDEST, Effect, is_before, node_upgrades, releases
+from stateplan.execnodes.errors import PlanError
+from stateplan.execnodes.graph import FLINK_VERSION, FLINK_VERSIONS
+from stateplan.plans.document import PlanDocument
+from stateplan.plans.jackson import dumps
+from stateplan.plans.migrate import migrate, notes, to_json, to_text
+from stateplan.plans.migrations import OLDEST, Effect, is_before, node_upgrades, releases
 
 FROZEN = Path(__file__).parent / "frozen"
 """Plans in the formats of older releases (``old.json``, never written again) and what becomes of them."""
@@ -191,7 +191,7 @@ def test_what_is_newer_than_everything_known_is_refused_when_it_is_read(edit: tu
 
 
 def test_a_plan_that_would_not_be_valid_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("plans.migrate.jackson.dumps", lambda data: dumps({**data, "edges": []}))
+    monkeypatch.setattr("stateplan.plans.migrate.jackson.dumps", lambda data: dumps({**data, "edges": []}))
     with pytest.raises(PlanError) as caught:
         migrate(old("2.2-union"))
     assert caught.value.code == "PLAN163"

@@ -1,6 +1,0 @@
-"""``python -m cli`` is ``stateplan``."""
-
-from cli.app import main
-
-if __name__ == "__main__":
-    main()

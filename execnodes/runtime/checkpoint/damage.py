@@ -1,0 +1,217 @@
+"""Which file of a checkpoint is damaged, when Spark fails over one.
+
+Spark's messages say it somewhere in an exception of the file system, or not at all. So the checkpoint itself is asked:
+every file that Spark writes has its checksums beside it (``.<name>.crc``, of Hadoop's ``ChecksumFileSystem``: "crc", a
+zero byte, the bytes per checksum as a 32-bit integer, and a CRC-32 for each so many bytes), and it is known which files
+the state of a micro-batch consists of: a snapshot, the SST files that it names, and a changelog for each micro-batch
+after it.
+
+Code: CKPT014.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from stateplan.execnodes.errors import CheckpointError
+from stateplan.execnodes.runtime.checkpoint.numbered_files import last_number
+
+_SIGNS = (
+    "CANNOT_LOAD_STATE_STORE",
+    "STREAMING_CHECKPOINT_MISSING_METADATA_FILE",
+    "STDS_FAILED_TO_READ_OPERATOR_METADATA",
+    "Checksum error",
+    "Failed to read log file",
+    "Incomplete log file",
+    "FileNotFoundException",
+    "doesn't exist",
+    "RocksDBException",
+    "MalformedInputException",
+)
+"""What Spark's messages hold when a file of a checkpoint cannot be read."""
+
+_RESTORE = "restore the checkpoint directory from a copy, or start from an empty one"
+_CHECKED = re.compile(r"metadata|(offsets|commits)/\d+|sources/\d+/\d+(\.compact)?|state/.*")
+_SST = re.compile(rb"[0-9]{6}-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.sst")
+
+
+class Stateful(Protocol):
+    """An operator with state: :class:`execnodes.runtime.jobgraph.OperatorSpec`."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def level(self) -> int: ...
+
+
+def explain_damage(text: str, spark: Path, operators: Sequence[Stateful]) -> CheckpointError | None:
+    """The error for a failure of Spark that is due to damaged files of a checkpoint; None for any other.
+
+    Args:
+        text: Spark's message.
+        spark: what Spark wrote of the checkpoint.
+        operators: those with state, for the names in the message.
+    """
+    if not any(sign in text for sign in _SIGNS):
+        return None
+    found = next(find_damage(spark), None)
+    if found is None and "CANNOT_LOAD_STATE_STORE" in text:
+        found = spark / "state", "cannot be loaded by Spark"
+    if found is None:
+        return None
+    path, why = found
+    place = path.relative_to(spark).as_posix()
+    newest = last_number(spark / "commits")
+    hint = _RESTORE
+    if place == f"commits/{newest}":
+        hint = f"remove it, and .{newest}.crc beside it: micro-batch {newest} is then run once more"
+    return CheckpointError("CKPT014", f"{path} {why}; it holds {_content(place, operators)}", hint=hint)
+
+
+def _content(place: str, operators: Sequence[Stateful]) -> str:
+    """What a file is for, by its place in what Spark wrote."""
+    kind, *rest = place.split("/")
+    if not rest and kind == "state":
+        return "the state of all operators"
+    if kind == "metadata":
+        return "the identity of the query"
+    number = re.split("[._]", rest[-1])[0]
+    if kind == "offsets":
+        return f"what micro-batch {number} reads"
+    if kind == "commits":
+        return f"that micro-batch {number} is done"
+    if kind == "sources":
+        return f"which files of source {rest[0]} micro-batch {number} reads"
+    names = [o.name for o in operators if rest[0].isdecimal() and o.level == int(rest[0]) + 1]
+    state = f"state of {', '.join(names) or 'no operator of the plan'}"
+    if not rest[1].isdecimal():
+        return f"what Spark knows of the {state}"
+    version = f", as of version {number}" if len(rest) == 3 else ""
+    return f"{state}, partition {rest[1]}{version}"
+
+
+def find_damage(spark: Path) -> Iterator[tuple[Path, str]]:
+    """The damaged and missing files of a checkpoint, and what is wrong with each.
+
+    Args:
+        spark: what Spark wrote of it.
+    """
+    logs = [spark / "offsets", spark / "commits"]
+    if not (spark / "metadata").exists() and any(folder.is_dir() and any(folder.iterdir()) for folder in logs):
+        yield spark / "metadata", "is missing"
+    for path in sorted(spark.rglob("*")):
+        place = path.relative_to(spark).as_posix()
+        if path.name.startswith(".") or not path.is_file() or not _CHECKED.fullmatch(place):
+            continue
+        try:
+            why = _wrong(path)
+        except OSError as cause:
+            why = f"cannot be read ({cause.strerror})"
+        if why is not None:
+            yield path, why
+    newest = last_number(spark / "commits")
+    if newest < 0:
+        return
+    for source in sorted((spark / "sources").glob("*")):
+        yield from ((path, "is missing") for path in _missing_of_source(source, newest))
+    partitions = _partitions(spark / "offsets" / str(newest))
+    for level in sorted((spark / "state").glob("[0-9]*")):
+        if not any((level / "_metadata").rglob("[0-9]*")):
+            yield level / "_metadata" / "v2" / "0", "is missing"
+        for partition in sorted(p for p in level.glob("[0-9]*") if p.is_dir() and int(p.name) < partitions):
+            missing = _missing_of_state(partition, newest + 1)
+            if missing is None:
+                yield partition, "has no snapshot"
+            else:
+                yield from ((path, "is missing") for path in missing)
+
+
+def _wrong(path: Path) -> str | None:
+    """What is wrong with a file; None for nothing that its checksums tell."""
+    data = path.read_bytes()
+    sums = path.with_name(f".{path.name}.crc")
+    if not sums.exists():
+        return "is empty" if not data else None
+    facts = sums.read_bytes()
+    if facts[:4] != b"crc\0" or len(facts) < 8:
+        return None
+    step = int.from_bytes(facts[4:8], "big")
+    if step <= 0:
+        return None
+    expected = [int.from_bytes(facts[n : n + 4], "big") for n in range(8, len(facts), 4)]
+    most, least = len(expected) * step, max(0, (len(expected) - 1) * step)
+    if len(data) > most or (expected and len(data) <= least):
+        return f"is too {'long' if len(data) > most else 'short'} ({len(data)} bytes)"
+    for number, value in enumerate(expected):
+        if zlib.crc32(data[number * step : (number + 1) * step]) != value:
+            return f"is damaged at byte {number * step} to {min(len(data), (number + 1) * step)}"
+    return None
+
+
+def _missing_of_source(source: Path, newest: int) -> Iterator[Path]:
+    """The files that a log of sources needs and does not have: it has no gaps after the last compact one."""
+    there = {int(p.name.split(".")[0]) for p in source.glob("[0-9]*")}
+    compact = max((int(p.name.split(".")[0]) for p in source.glob("*.compact")), default=-1)
+    logged = max(newest, *there) if there else newest
+    wanted = range(max(0, compact), min(logged, _last_offset(source, newest)) + 1)
+    yield from (source / str(n) for n in wanted if n not in there)
+
+
+def _last_offset(source: Path, newest: int) -> int:
+    """The last entry of the log of a source that the last micro-batch knows of; -1 where it does not say."""
+    try:
+        lines = (source.parent.parent / "offsets" / str(newest)).read_text().splitlines()[2:]
+    except (OSError, ValueError):
+        return -1
+    number = int(source.name)
+    found = re.fullmatch(r'\{"logOffset":(\d+)\}', lines[number]) if number < len(lines) else None
+    return int(found[1]) if found else -1
+
+
+def _partitions(offsets: Path) -> float:
+    """The number of partitions of a micro-batch, of which there may have been more before."""
+    try:
+        return int(json.loads(offsets.read_text().splitlines()[1])["conf"]["spark.sql.shuffle.partitions"])
+    except (OSError, ValueError, KeyError, TypeError, IndexError):
+        return math.inf
+
+
+def _missing_of_state(partition: Path, version: int) -> list[Path] | None:
+    """The files that a partition needs for the state of a version and does not have, going from the snapshot for which
+    the fewest are missing; None without any: changelogs alone do not say which column families there are."""
+    changes = {_number(p) for p in partition.glob("*.changelog")}
+    lists = sorted(((n, p) for p in partition.glob("*.zip") if 0 < (n := _number(p)) <= version), reverse=True)
+    best: list[Path] | None = None
+    for start, snapshot in lists:
+        missing = [partition / f"{n}.changelog" for n in range(start + 1, version + 1) if n not in changes]
+        missing += _missing_tables(partition, snapshot)
+        if best is None or len(missing) < len(best):
+            best = missing
+    return best
+
+
+def _missing_tables(partition: Path, snapshot: Path) -> list[Path]:
+    """The SST files that a snapshot names and that are not there."""
+    names: set[bytes] = set()
+    try:
+        with zipfile.ZipFile(snapshot) as parts:
+            for name in parts.namelist():
+                if name.endswith("metadata"):
+                    names.update(_SST.findall(parts.read(name)))
+    except (OSError, zipfile.BadZipFile):
+        return [snapshot]
+    return [p for n in sorted(names) if not (p := partition / "SSTs" / n.decode()).exists()]
+
+
+def _number(path: Path) -> int:
+    """Of a file of state its version, which the id of an attempt may follow."""
+    text = path.name.split(".")[0].split("_")[0]
+    return int(text) if text.isdecimal() else -1

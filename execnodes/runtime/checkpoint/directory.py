@@ -1,0 +1,377 @@
+"""The checkpoint directory of a job: the plan that wrote it, the facts that state depends on, and Spark's own part.
+
+``plan.json`` is the plan of the last run, ``stateplan.json`` what must not change over the life of the state and, for
+that plan, which slots of Spark's state belong to which operator (see :mod:`execnodes.runtime.checkpoint.slots`),
+``spark/``
+Spark's checkpoint, ``splits/`` marker files of sources without files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from stateplan.execnodes.errors import CheckpointError, StateplanError, nearest
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.runtime.checkpoint.live_ttl import LiveTtls
+from stateplan.execnodes.runtime.checkpoint.locks import WRITER_LOCK, WriterLock
+from stateplan.execnodes.runtime.checkpoint.numbered_files import last_batch
+from stateplan.execnodes.runtime.checkpoint.rescale import (
+    PARALLELISM,
+    Rescale,
+    check_parallelism,
+    last_of_job,
+    planned,
+    wanted_parallelism,
+)
+from stateplan.execnodes.runtime.checkpoint.slots import Continuation, Layout, first_format, laid_out
+from stateplan.execnodes.runtime.jobgraph import JobGraph
+from stateplan.execnodes.runtime.scratch import scratch
+
+__all__ = ["Checkpoint", "Continuation", "RestartCheck", "default_key_groups"]
+
+MIN_KEY_GROUPS = 8
+"""Fewest key groups of a job that does not set ``pipeline.max-parallelism``."""
+
+
+def default_key_groups(parallelism: int) -> int:
+    """Key groups of a job that does not set ``pipeline.max-parallelism``: four per task, so that the job can grow to
+    four times its parallelism. Each one costs some milliseconds per operator and micro-batch."""
+    return max(MIN_KEY_GROUPS, 4 * parallelism)
+
+
+RestartCheck = Callable[[str], Continuation]
+"""Given the text of the plan that wrote the checkpoint; raises CheckpointError when the new one must not go on from
+it."""
+
+_BEGUN = {WRITER_LOCK, "stateplan.tmp"}
+"""What a start that was killed at once leaves in an empty directory."""
+
+_FORMAT = 2
+_FIRST_FORMAT = 1
+
+_OF_FRAMES, _OF_ROWS = "transformWithStateInPandasExec", "transformWithStateInPySparkExec"
+"""Spark's names for what runs a level of state."""
+_ADOPTIONS = 5
+"""How often a checkpoint is looked at again whose plan is being replaced."""
+
+
+@dataclass
+class Checkpoint:
+    """An opened checkpoint directory.
+
+    Attributes:
+        folder: the directory.
+        id: of the checkpoint, for the names of files that its jobs write.
+        created: when it was made, in milliseconds since 1970.
+        key_groups: into which state is split.
+        temporary: whether it is removed when the job ends.
+        resumed: whether an earlier run wrote to it.
+        plan_text: the plan that is to run.
+        lock: the right to write to it; :meth:`close` gives it back.
+        layouts: what the checkpoint holds, the layout of its plan first; empty before the first run, None for a
+            checkpoint of the first format, which has none.
+        continuation: how the plan goes on from the one before; None without one.
+        parallelism: that the job runs with, where the checkpoint or the user says; the state has it after ``rescale``.
+        rescale: what brings the state to that parallelism; None when it has it.
+    """
+
+    folder: Path
+    id: str
+    created: int
+    key_groups: int
+    temporary: bool
+    resumed: bool
+    plan_text: str = ""
+    layouts: tuple[Layout, ...] | None = ()
+    continuation: Continuation | None = None
+    layout: Layout | None = None
+    parallelism: int | None = None
+    rescale: Rescale | None = None
+    lock: WriterLock | None = field(default=None, repr=False)
+
+    @property
+    def spark(self) -> str:
+        return str(self.folder / "spark")
+
+    @property
+    def splits(self) -> Path:
+        return self.folder / "splits"
+
+    @staticmethod
+    def open(options: Mapping[str, str], plan_text: str, graph: ExecGraph, check: RestartCheck) -> Checkpoint:
+        """Opens ``execution.checkpointing.dir``, or a temporary directory where it is not set.
+
+        Args:
+            options: of the session.
+            plan_text, graph: the plan that is to run.
+            check: says how it goes on from another plan.
+
+        Raises:
+            CheckpointError: CKPT001, the directory cannot be used; CKPT002, it is not a checkpoint; CKPT003, it was
+                written by another plan (from ``check``); CKPT004, another number of key groups; CKPT005, damaged;
+                CKPT030, another query writes to it; CKPT050, fewer key groups than the parallelism.
+        """
+        given = options.get("execution.checkpointing.dir")
+        wanted = int(options.get("pipeline.max-parallelism") or 0)
+        groups = wanted if wanted > 0 else default_key_groups(int(options.get("parallelism.default", "2")))
+        folder = Path(given.removeprefix("file://")).absolute() if given else scratch("checkpoint")
+        lock: WriterLock | None = None
+        try:
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                entries = {p.name for p in folder.iterdir()}
+                if entries - _BEGUN and "stateplan.json" not in entries:
+                    raise _no_checkpoint(folder)
+                lock = WriterLock.take(folder)
+                new = not (folder / "stateplan.json").exists()
+            except OSError as cause:
+                raise CheckpointError(
+                    "CKPT001",
+                    f"the checkpoint directory {folder} cannot be used: {cause.strerror}",
+                    expected="a directory that can be written",
+                ) from cause
+            if new:
+                check_parallelism(options, groups, resumed=False)
+                fresh = Checkpoint(folder, uuid.uuid4().hex[:12], _now(), groups, not given, False, plan_text)
+                fresh.lock = lock
+                fresh._write_facts(())
+                _write(folder / "plan.json", plan_text)
+                return fresh
+            known = _read(folder, plan_text)
+            if 0 < wanted != known.key_groups:
+                raise CheckpointError(
+                    "CKPT004",
+                    f"the checkpoint {folder} has {known.key_groups} key groups, 'pipeline.max-parallelism' is "
+                    f"{wanted}",
+                    expected=f"{known.key_groups}, for the whole life of the state",
+                    hint="remove the option",
+                )
+            check_parallelism(options, known.key_groups, resumed=True)
+            known.lock = lock
+            _rename_levels(Path(known.spark))
+            known.continuation = known._go_on(graph, check)  # noqa: SLF001 - of the same class
+            known._scale(wanted_parallelism(options))  # noqa: SLF001
+            return known
+        except BaseException:
+            if lock is not None:
+                lock.release()
+            raise
+
+    def settings(self, options: Mapping[str, str]) -> dict[str, str]:
+        """The session options with the parallelism that the job runs with: without one, that of the checkpoint."""
+        return {**({PARALLELISM: str(self.parallelism)} if self.parallelism else {}), **options}
+
+    def _scale(self, wanted: int | None) -> None:
+        spark = Path(self.spark)
+        try:
+            self.parallelism, rescale = planned(spark, wanted)
+        except (OSError, ValueError) as cause:
+            raise _damaged(spark / "offsets", str(cause)) from cause
+        stateful = (spark / "state").exists() if self.layouts is None else any(x.levels for x in self.layouts)
+        self.rescale = rescale if stateful else None
+
+    @staticmethod
+    def look(folder: Path) -> Checkpoint:
+        """An existing checkpoint with the plan that it belongs to, to look at: nothing is written, and a job may be
+        running on it. Of ``layouts`` there is the one of this plan alone.
+
+        Raises:
+            CheckpointError: CKPT001, CKPT002, there is none; CKPT005, it is damaged or of another version.
+        """
+        named = "the directory that 'execution.checkpointing.dir' named when a job ran"
+        try:
+            entries = {p.name for p in folder.iterdir()}
+        except OSError as cause:
+            near = folder.absolute().parent
+            raise CheckpointError(
+                "CKPT001",
+                f"the checkpoint directory {folder} cannot be used: {cause.strerror}",
+                expected=named,
+                hint=nearest(folder.name, (p.name for p in near.iterdir())) if near.is_dir() else None,
+            ) from cause
+        if "stateplan.json" not in entries:
+            inside = next((p.parent for p in sorted(folder.glob("*/stateplan.json"))), None)
+            raise CheckpointError(
+                "CKPT002",
+                f"the directory {folder} is not a checkpoint of stateplan",
+                expected=named,
+                hint=None if inside is None else f"did you mean '{inside}'?",
+            )
+        plan_file = folder / "plan.json"
+        for attempt in range(_ADOPTIONS):
+            known = _read(folder, "")
+            try:
+                known.plan_text = plan_file.read_text() if plan_file.exists() else ""
+            except (OSError, ValueError) as cause:
+                raise _damaged(plan_file, str(cause)) from cause
+            if not known.layouts:
+                return known
+            known.layouts = tuple(x for x in known.layouts if x.plan == _digest(known.plan_text))[:1]
+            if known.layouts:
+                return known
+            time.sleep(0.05 * attempt)  # a job may be putting another plan in its place just now
+        raise _damaged(plan_file, "it is not the plan that the checkpoint was written with")
+
+    def _go_on(self, graph: ExecGraph, check: RestartCheck) -> Continuation:
+        if self.layouts == ():  # no run has come as far as to state
+            return Continuation.same(graph)
+        plan_file = self.folder / "plan.json"
+        try:
+            old = plan_file.read_text() if plan_file.exists() else self.plan_text
+        except (OSError, ValueError) as cause:
+            raise _damaged(plan_file, str(cause)) from cause
+        if self.layouts is not None:
+            if not plan_file.exists():
+                raise _damaged(plan_file, "it is missing")
+            self.layouts = tuple(layout for layout in self.layouts if layout.plan == _digest(old))
+            if not self.layouts:
+                raise _damaged(plan_file, "it is not the plan that the checkpoint was written with")
+        if old == self.plan_text:
+            return Continuation.same(graph)
+        try:
+            return check(old)
+        except CheckpointError:
+            raise
+        except StateplanError as cause:
+            raise _damaged(plan_file, cause.message) from cause
+
+    def fit(self, job: JobGraph) -> JobGraph:
+        """The job with the slots that the checkpoint has for its operators.
+
+        Raises:
+            CheckpointError: CKPT021, CKPT022, CKPT024, CKPT025, when it has no place for them.
+        """
+        before = self.layouts[0] if self.layouts else None
+        if self.layouts is None and self.continuation is not None:
+            before = first_format(job, self.continuation, str(self.folder))
+        continuation = None if before is None else self.continuation
+        job, self.layout = laid_out(job, before, continuation, self.next_batch(), str(self.folder))
+        return job
+
+    def next_batch(self) -> int:
+        """The first micro-batch of the job that will run."""
+        return self._last("commits") + 1 if self.rescale is None else self.rescale.next_batch
+
+    def last_batch(self) -> int:
+        """The last micro-batch of the job that has been committed, -1 for none."""
+        return last_of_job(Path(self.spark))
+
+    def _last(self, log: str) -> int:
+        return last_batch(Path(self.spark) / log)
+
+    def adopt(self) -> None:
+        """From now on the checkpoint is that of the new plan."""
+        assert self.layout is not None
+        layout = replace(self.layout, plan=_digest(self.plan_text))
+        # Should the machine fail between the two writes, the old plan is there with its layout.
+        self._write_facts((layout, *(self.layouts or ())[:1]))
+        _write(self.folder / "plan.json", self.plan_text)
+
+    def _write_facts(self, layouts: Sequence[Layout]) -> None:
+        facts = {"format": _FORMAT, "id": self.id, "created": self.created, "keyGroups": self.key_groups}
+        _write(
+            self.folder / "stateplan.json",
+            json.dumps({**facts, "layouts": [x.to_json() for x in layouts]}, indent=1) + "\n",
+        )
+
+    def ttls(self, job: JobGraph, graph: ExecGraph, console: Callable[[str], None] | None) -> LiveTtls:
+        """How long the states of ``job`` live from which micro-batch on, as the checkpoint and its plan have it.
+
+        Args:
+            job, graph: the plan that is to run.
+            console: gets notes for the user, a line each.
+
+        Raises:
+            CheckpointError: CKPT031 to CKPT033.
+        """
+        ttls = LiveTtls(self.folder, job.operators, self._last("offsets"), console)
+        before = {o.node: o.uid for o in self.layouts[0].operators} if self.layouts else {}
+        went_on = self.continuation.operators if self.continuation else {}
+        came = {o.uid: before[went_on[o.node]] for o in job.operators if went_on.get(o.node) in before}
+        names = {
+            (o.uid, i): f"{o.name}.{name}"
+            for o in job.operators
+            for i, name in enumerate(graph.node(o.node).state_names)
+        }
+        ttls.begin(came, names)
+        return ttls
+
+    def close(self) -> None:
+        """Lets others write to it; removes a temporary one."""
+        if self.lock is not None:
+            self.lock.release()
+        if self.temporary:
+            with contextlib.suppress(OSError):
+                shutil.rmtree(self.folder)
+
+
+def _read(folder: Path, plan_text: str) -> Checkpoint:
+    """The checkpoint in ``folder``, without a look at its plan."""
+    file = folder / "stateplan.json"
+    try:
+        facts = json.loads(file.read_text())
+        version = facts["format"]
+        if version not in (_FIRST_FORMAT, _FORMAT):
+            raise CheckpointError(
+                "CKPT005",
+                f"the checkpoint {folder} has format {version}",
+                expected=f"format {_FORMAT} or an earlier one",
+                hint="use the version of stateplan that wrote it",
+            )
+        layouts = None if version == _FIRST_FORMAT else tuple(Layout.from_json(x) for x in facts["layouts"])
+        name, created, groups = str(facts["id"]), int(facts["created"]), int(facts["keyGroups"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as cause:
+        raise _damaged(file, str(cause)) from cause
+    return Checkpoint(folder, name, created, groups, False, True, plan_text, layouts)
+
+
+def _rename_levels(spark: Path) -> None:
+    """Spark goes on with a level of state under the name alone that it wrote down, and has another one where Python
+    gets pandas frames: as earlier versions did."""
+    for file in sorted(spark.glob("state/*/_metadata/v2/[0-9]*")):
+        try:
+            text = file.read_text()
+            if _OF_FRAMES in text:
+                file.with_name(f".{file.name}.crc").unlink(missing_ok=True)  # a file without one is not checked
+                _write(file, text.replace(_OF_FRAMES, _OF_ROWS))
+        except (OSError, ValueError) as cause:
+            raise _damaged(file, str(cause)) from cause
+
+
+def _no_checkpoint(folder: Path) -> CheckpointError:
+    return CheckpointError(
+        "CKPT002",
+        f"the directory {folder} is not a checkpoint of stateplan",
+        expected="an empty directory, or one that an earlier run wrote",
+        hint="set another 'execution.checkpointing.dir'",
+    )
+
+
+def _damaged(file: Path, why: str) -> CheckpointError:
+    return CheckpointError(
+        "CKPT005",
+        f"{file} is damaged: {why}",
+        hint="restore the checkpoint directory from a copy, or start from an empty one",
+    )
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _write(path: Path, text: str) -> None:
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(text)
+    temporary.replace(path)
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,359 @@
+"""How long each state lives from which micro-batch on: ``ttl.json`` of a checkpoint.
+
+The file is read and written by the driver, and by whoever asks for another TTL while a job runs. A request is taken
+in by the driver before the tasks of the next micro-batch that has not been tried yet; since which one is in the file
+before they run. So a micro-batch that is repeated after a failure sees what it saw before, and so does one that was
+tried before the plan was edited.
+
+To workers the TTLs go as a local property of Spark's (:data:`PROPERTY`), which says where they differ from the plan.
+
+Codes: CKPT031 to CKPT033.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stateplan.execnodes.errors import CheckpointError
+from stateplan.execnodes.runtime.checkpoint.locks import locked
+from stateplan.execnodes.ttl import MAX_TTL, format_ttl
+
+if TYPE_CHECKING:
+    from stateplan.execnodes.runtime.jobgraph import JobGraph, OperatorSpec
+
+PROPERTY = "stateplan.ttl"
+"""Local property of the tasks of a micro-batch: JSON, operator number -> TTLs of its states in milliseconds; missing or
+empty where the plan's hold."""
+
+_FILE = "ttl.json"
+_LOCK = "ttl.lock"
+_FORMAT = 1
+_KEPT = 100
+"""So many settings of a state are kept."""
+
+Key = tuple[str, int]
+"""A state: uid of the operator, number among its states."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A TTL and the micro-batch it holds from.
+
+    Attributes:
+        ttl: milliseconds, 0 for never.
+        since: id of the first micro-batch that saw it.
+        by: ``plan``, or ``live`` for one that was asked for.
+        at: when it was started with, or asked for, in milliseconds since 1970.
+    """
+
+    ttl: int
+    since: int
+    by: str
+    at: int
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A TTL that no micro-batch has taken in yet; ``at`` in milliseconds since 1970."""
+
+    ttl: int
+    at: int
+
+
+@dataclass(frozen=True)
+class StateTtl:
+    """How long one state lives.
+
+    Attributes:
+        uid: the operator.
+        index: which of its states.
+        name: a selector for it.
+        plan: what the plan of the last run says.
+        settings: what holds from which micro-batch on, in order; empty before the first run.
+        asked: what the next micro-batch brings.
+    """
+
+    uid: str
+    index: int
+    name: str
+    plan: int
+    settings: tuple[Setting, ...] = ()
+    asked: Asked | None = None
+
+    @property
+    def key(self) -> Key:
+        return self.uid, self.index
+
+    @property
+    def now(self) -> int:
+        """The TTL of the last micro-batch, or of the first one to come."""
+        return self.settings[-1].ttl if self.settings else self.plan
+
+    @property
+    def is_live(self) -> bool:
+        """Whether somebody asked for the TTL that holds, other than by the plan."""
+        return bool(self.settings) and self.settings[-1].by == "live"
+
+    def during(self, batch: int) -> int:
+        """The TTL in a micro-batch."""
+        held = [s.ttl for s in self.settings if s.since <= batch]
+        return held[-1] if held else self.settings[0].ttl if self.settings else self.plan
+
+    def then(self, setting: Setting) -> StateTtl:
+        """With another setting, in place of those that no micro-batch has seen by then."""
+        kept = [s for s in self.settings if s.since < setting.since]
+        if not kept or kept[-1].ttl != setting.ttl or kept[-1].by != setting.by:
+            kept.append(setting)
+        return replace(self, settings=tuple(kept[-_KEPT:]))
+
+
+Record = dict[Key, StateTtl]
+
+
+def read_ttls(folder: Path) -> Record:
+    """What the checkpoint in ``folder`` says; nothing before its first run.
+
+    Raises:
+        CheckpointError: CKPT031, the file is damaged.
+    """
+    path = folder / _FILE
+    try:
+        data = json.loads(path.read_bytes())
+        if data["format"] != _FORMAT:
+            raise _damaged(path, f"it has format {data['format']!r:.40}, this version reads {_FORMAT}")
+        states = [_state(entry) for entry in data["states"]]
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as cause:
+        what = f"{cause} is missing" if isinstance(cause, KeyError) else str(cause)
+        raise _damaged(path, what) from cause
+    return {state.key: state for state in states}
+
+
+def _state(entry: Mapping[str, Any]) -> StateTtl:
+    asked = entry["asked"]
+    return StateTtl(
+        str(entry["uid"]),
+        _whole(entry["index"]),
+        str(entry["name"]),
+        _whole(entry["plan"]),
+        tuple(Setting(_whole(s["ttl"]), _whole(s["since"]), str(s["by"]), _whole(s["at"])) for s in entry["settings"]),
+        None if asked is None else Asked(_whole(asked["ttl"]), _whole(asked["at"])),
+    )
+
+
+def _whole(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_TTL:
+        raise ValueError(f"{value!r:.40} stands where a whole number has to be")
+    return value
+
+
+def _damaged(path: Path, why: str) -> CheckpointError:
+    return CheckpointError(
+        "CKPT031",
+        f"{path} is damaged: {why}",
+        expected="the file as stateplan wrote it: which TTL each state has since which micro-batch",
+        hint="restore it from a copy of the checkpoint; without the file, the plan's TTLs hold",
+    )
+
+
+def _write(folder: Path, record: Record) -> None:
+    """Whole or not at all, and on disk when this returns. Raises OSError."""
+    path, temporary = folder / _FILE, folder / f".{_FILE}.{os.getpid()}.tmp"
+    text = json.dumps({"format": _FORMAT, "states": [asdict(s) for s in record.values()]}, indent=1)
+    try:
+        with temporary.open("w", encoding="utf-8") as out:
+            out.write(text + "\n")
+            out.flush()
+            os.fsync(out.fileno())
+        temporary.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+@contextmanager
+def editing(folder: Path, wait: float = 10.0) -> Iterator[Record]:
+    """The record of the checkpoint in ``folder``, which nobody else changes meanwhile; written at the end when it is
+    another one then.
+
+    Raises:
+        CheckpointError: CKPT031, it is damaged; CKPT032, it cannot be written; CKPT033, somebody else keeps it for
+            ``wait`` seconds.
+    """
+    try:
+        with locked(folder / _LOCK, wait) as taken:
+            if not taken:
+                raise CheckpointError(
+                    "CKPT033",
+                    f"the TTLs of the checkpoint {folder} are being changed by another process",
+                    hint="run the command once more when that one has ended",
+                )
+            record = read_ttls(folder)
+            before = dict(record)
+            yield record
+            if record != before:
+                _write(folder, record)
+    except OSError as cause:
+        raise CheckpointError(
+            "CKPT032",
+            f"the TTLs of the checkpoint {folder} cannot be changed: {cause.strerror or cause}",
+            expected=f"a file {folder / _FILE} that can be written",
+        ) from cause
+
+
+def with_ttls(graph: JobGraph, text: str) -> JobGraph:
+    """The job with the TTLs that :data:`PROPERTY` says."""
+    operators = list(graph.operators)
+    for number, ttls in json.loads(text).items():
+        spec = operators[int(number)]
+        configs = tuple(replace(config, ttl=ttl) for config, ttl in zip(spec.ttl, ttls, strict=True))
+        operators[int(number)] = replace(spec, ttl=configs)
+    return replace(graph, operators=tuple(operators))
+
+
+@dataclass
+class LiveTtls:
+    """The driver's side of a running job.
+
+    Attributes:
+        folder: the checkpoint.
+        operators: of the job.
+        tried: the last micro-batch that an earlier run began, -1 for none.
+        console: gets what changes and what goes wrong, a line each.
+    """
+
+    folder: Path
+    operators: Sequence[OperatorSpec]
+    tried: int
+    console: Callable[[str], None] | None = None
+    _record: Record = field(default_factory=dict)
+    _stamp: tuple[int, ...] | None = None
+    _told: tuple[int, ...] | None = None
+    _sent: str = ""
+    _steady: bool = False
+
+    def begin(self, came: Mapping[str, str], names: Mapping[Key, str]) -> None:
+        """Brings the record to the plan that is to run.
+
+        A TTL that the plan says otherwise than the plan before holds from the first micro-batch that has not been
+        tried. One that is the same leaves alone what was set live. What operators had that the job has not any more
+        stays until :meth:`settle`.
+
+        Args:
+            came: for each operator that goes on with existing state, by uid, the uid it had.
+            names: selectors for states.
+
+        Raises:
+            CheckpointError: CKPT031 to CKPT033.
+        """
+        now = time.time_ns() // 1_000_000
+        with editing(self.folder) as record:
+            before = dict(record)
+            for spec in self.operators:
+                for index, config in enumerate(spec.ttl):
+                    name = names.get((spec.uid, index), f"{spec.name}.{index}")
+                    old = before.get((came.get(spec.uid, ""), index))
+                    state = replace(old or StateTtl("", index, "", config.ttl), uid=spec.uid, name=name)
+                    if state.plan != config.ttl or not state.settings:
+                        if state.is_live and state.now not in (config.ttl, state.plan):
+                            self._say(
+                                f"{name}: {_words(config.ttl)}, as the plan says now, and no more "
+                                f"{_words(state.now)}, which was set live"
+                            )
+                        state = replace(state, plan=config.ttl).then(Setting(config.ttl, self.tried + 1, "plan", now))
+                    record[state.key] = state
+                    self._tell(state)
+        self._record = record
+
+    def _tell(self, state: StateTtl) -> None:
+        if state.asked is not None:
+            self._say(f"{state.name}: {_words(state.asked.ttl)} from the next micro-batch on, as asked for")
+        elif state.is_live and state.now != state.plan:
+            self._say(
+                f"{state.name}: {_words(state.now)}, set live in micro-batch {state.settings[-1].since}; the plan says "
+                f"{_words(state.plan)} (stateplan plan set-ttl PLAN '{state.name}={format_ttl(state.now)}' has it say "
+                "so too)"
+            )
+
+    def settle(self) -> None:
+        """Forgets operators that the job has not. Raises CheckpointError CKPT031 to CKPT033."""
+        mine = {o.uid for o in self.operators}
+        with editing(self.folder) as record:
+            for key in [k for k in record if k[0] not in mine]:
+                del record[key]
+        self._record = record
+        self._stamp = self._look()
+
+    def restart(self) -> None:
+        """Another query of the job begins: its tasks have been told nothing."""
+        self._sent, self._steady = "", False
+
+    def take_in(self, batch: int) -> str | None:
+        """Called before the tasks of a micro-batch: the text of :data:`PROPERTY` for it, None to leave it as it is.
+
+        What was asked for is taken in, unless the micro-batch has been tried before. A file that cannot be read or
+        written is told of once, and the job goes on with what it has.
+        """
+        stamp = self._look()
+        if stamp == self._stamp and self._steady:
+            return None
+        if stamp != self._stamp or batch > self.tried:
+            try:
+                self._read(batch)
+                self._stamp = self._look()
+            except CheckpointError as error:
+                if error.code != "CKPT033" and stamp != self._told:
+                    self._told = stamp
+                    self._say(f"{error.message}; the job goes on with the TTLs that it has")
+        self._steady = not any(s.asked or s.settings[-1].since > batch for s in self._record.values() if s.settings)
+        text = self._text(batch)
+        if text == self._sent:
+            return None
+        self._sent = text
+        return text
+
+    def _look(self) -> tuple[int, ...] | None:
+        try:
+            found = os.stat(self.folder / _FILE)
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_size, found.st_ino
+
+    def _read(self, batch: int) -> None:
+        with editing(self.folder, wait=0.0) as record:
+            for key, mine in self._record.items():
+                state = record.setdefault(key, mine)
+                if state.asked is not None and batch > self.tried:
+                    taken = state.then(Setting(state.asked.ttl, batch, "live", state.asked.at))
+                    record[key] = replace(taken, asked=None)
+        for key, state in record.items():
+            if state.settings and key in self._record and state.settings != self._record[key].settings:
+                self._say(f"{state.name}: {_words(state.now)} since micro-batch {state.settings[-1].since}")
+        self._record = record
+
+    def _text(self, batch: int) -> str:
+        found = {}
+        for number, spec in enumerate(self.operators):
+            states = [self._record.get((spec.uid, index)) for index in range(len(spec.ttl))]
+            ttls = [c.ttl if s is None else s.during(batch) for c, s in zip(spec.ttl, states, strict=True)]
+            if any(c.ttl != ttl for c, ttl in zip(spec.ttl, ttls, strict=True)):
+                found[number] = ttls
+        return json.dumps(found, separators=(",", ":")) if found else ""
+
+    def _say(self, text: str) -> None:
+        if self.console is not None:
+            self.console(text)
+
+
+def _words(ttl: int) -> str:
+    return f"ttl {format_ttl(ttl)}" if ttl else "never expires"

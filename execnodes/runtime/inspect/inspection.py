@@ -1,0 +1,296 @@
+"""A checkpoint as somebody who only looks at it sees it: its plan, its last micro-batch, its operators with state.
+
+Nothing here needs Spark; :mod:`execnodes.runtime.inspect.reading` reads the state itself. Nothing is ever written to a
+checkpoint, and no lock is taken: a running job is not disturbed.
+
+Codes: CKPT024, CKPT041 to CKPT044, and CKPT001, CKPT002, CKPT005 of :mod:`execnodes.runtime.checkpoint.directory`.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from stateplan.execnodes.errors import CheckpointError, StateplanError, nearest
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.runtime.checkpoint.directory import Checkpoint
+from stateplan.execnodes.runtime.checkpoint.live_ttl import Record
+from stateplan.execnodes.runtime.checkpoint.numbered_files import numbers
+from stateplan.execnodes.runtime.checkpoint.slots import Layout, OperatorEntry
+from stateplan.execnodes.runtime.hashing import slot_label
+from stateplan.execnodes.runtime.inspect.names import column_labels, short_names
+from stateplan.execnodes.runtime.inspect.tables import NoKernel, noted_tables
+from stateplan.execnodes.runtime.jobgraph import Rewrite
+from stateplan.execnodes.runtime.kernel import StateTable
+from stateplan.execnodes.runtime.operators import Stateful
+from stateplan.execnodes.ttl import TtlConfig
+from stateplan.execnodes.types import LogicalType
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A checkpoint after one micro-batch.
+
+    Attributes:
+        folder: the checkpoint.
+        plan_text: the plan that it belongs to.
+        layout: which slots belong to which operator of the plan.
+        key_groups: into which state is split.
+        batch: the micro-batch after which state is looked at.
+        batch_time: when Spark began that micro-batch, ms since 1970.
+        now: the instant that ages are counted from, ms since 1970.
+        clock: what ``now`` is: ``wall clock``, ``replay clock`` (the last instant played) or ``given``.
+        newest: whether ``batch`` is the last committed one.
+    """
+
+    folder: Path
+    plan_text: str
+    layout: Layout
+    key_groups: int
+    batch: int
+    batch_time: int
+    now: int
+    clock: str
+    newest: bool
+
+    @property
+    def spark(self) -> str:
+        """Spark's part of the checkpoint."""
+        return str(self.folder / "spark")
+
+    @property
+    def spark_operators(self) -> list[int]:
+        """Spark's numbers of its stateful operators."""
+        return numbers(self.folder / "spark" / "state")
+
+    @staticmethod
+    def open(checkpoint: str | Path, batch: int | None = None, at: int | None = None) -> Snapshot:
+        """A checkpoint after its last micro-batch, or after ``batch``.
+
+        Args:
+            checkpoint: its directory.
+            batch: a micro-batch whose state Spark still has.
+            at: the instant to count ages from, ms since 1970.
+
+        Raises:
+            CheckpointError: CKPT001, CKPT002, it is not a checkpoint; CKPT041, it has no finished micro-batch; CKPT042,
+                it is of the first format; CKPT043, no such micro-batch; CKPT005, it is damaged or of another version.
+        """
+        folder = Path(str(checkpoint).removeprefix("file://")).absolute()
+        facts = Checkpoint.look(folder)
+        done = numbers(folder / "spark" / "commits")
+        if not done or facts.layouts == ():
+            raise CheckpointError(
+                "CKPT041",
+                f"the checkpoint {folder} holds no state yet: no micro-batch of its job has finished",
+                expected="a checkpoint whose job has run",
+            )
+        if facts.layouts is None:
+            raise CheckpointError(
+                "CKPT042",
+                f"the checkpoint {folder} was written by an earlier version of stateplan, which did not note where "
+                "each operator keeps its state",
+                expected="a checkpoint of the present format",
+                hint="run the plan that wrote it once: that brings the checkpoint to the present format",
+            )
+        if batch is None:
+            batch = done[-1]
+        elif batch not in done:
+            raise CheckpointError(
+                "CKPT043",
+                f"the checkpoint {folder} has no micro-batch {batch}",
+                expected=f"one of {done[0]} to {done[-1]}",
+            )
+        layout = facts.layouts[0]
+        offsets = _offsets(folder, batch)
+        played = _instant(folder, layout, offsets)
+        now, clock = (at, "given") if at is not None else (played, "replay clock")
+        if now is None:
+            now, clock = time.time_ns() // 1_000_000, "wall clock"
+        taken = int(json.loads(offsets[1]).get("batchTimestampMs", 0))
+        return Snapshot(folder, facts.plan_text, layout, facts.key_groups, batch, taken, now, clock, batch == done[-1])
+
+    def newer(self) -> Snapshot | None:
+        """The checkpoint now, when another micro-batch has finished since; else None."""
+        found = Snapshot.open(self.folder, None, self.now if self.clock == "given" else None)
+        return found if found.batch != self.batch else None
+
+
+def _offsets(folder: Path, batch: int) -> list[str]:
+    """The lines of Spark's offset log for a micro-batch: version, metadata, one per source."""
+    file = folder / "spark" / "offsets" / str(batch)
+    try:
+        lines = file.read_text().splitlines()
+        if not isinstance(json.loads(lines[1]), dict):
+            raise ValueError("its second line is not an object")
+    except (OSError, ValueError, IndexError) as cause:
+        raise CheckpointError(
+            "CKPT005",
+            f"{file} is damaged: {cause}",
+            hint="restore the checkpoint directory from a copy, or start from an empty one",
+        ) from cause
+    return lines
+
+
+def _instant(folder: Path, layout: Layout, offsets: Sequence[str]) -> int | None:
+    """The last instant that a replay has played; None for a job on the wall clock."""
+    if not any(s.markers == "replay" for s in layout.sources):
+        return None
+    played = -1
+    for source, line in zip(layout.sources, offsets[2:], strict=False):
+        try:
+            offset = json.loads(line)
+        except ValueError:
+            continue
+        if source.markers == "replay" and isinstance(offset, dict):
+            played = max(played, int(offset.get("logOffset", -1)))
+    names = sorted(p.name for p in (folder / "splits" / "replay").glob("[0-9]*_*"))
+    texts = [name.split("_", 1)[1] for name in names[: played + 1]]
+    return int(texts[-1]) if texts else 0
+
+
+# ---- operators -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TableState:
+    """One table of state of an operator.
+
+    Attributes:
+        table: as its kernel has it.
+        name: short: ``rows`` for the main table of a state, else what sets it apart from that.
+        labels: for each column that means something to people, its name.
+    """
+
+    table: StateTable
+    name: str
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class OperatorState:
+    """An operator that keeps state.
+
+    Attributes:
+        node: of the plan.
+        entry: where its state is.
+        tables: its tables, in the order of its kernel.
+        ttl: per ``state`` entry of the plan, how it ages.
+    """
+
+    node: ExecNode
+    entry: OperatorEntry
+    tables: tuple[TableState, ...]
+    ttl: tuple[TtlConfig, ...]
+
+    @property
+    def name(self) -> str:
+        return self.entry.name
+
+    @property
+    def rewrite(self) -> Rewrite | None:
+        """How state that has not been rewritten yet is brought to the present version."""
+        return None if self.entry.rewrite is None else Rewrite(self.entry.rewrite)
+
+    def of_state(self, index: int) -> tuple[TableState, ...]:
+        """The tables that age by the ``state`` entry ``index`` of the plan."""
+        return tuple(t for t in self.tables if t.table.slot == index)
+
+    def labels(self, key_groups: int) -> dict[int, int]:
+        """Spark's grouping keys of its key groups."""
+        return {slot_label(self.entry.first + group): group for group in range(key_groups)}
+
+    def table(self, name: str, index: int | None = None) -> TableState:
+        """A table by its short or its full name.
+
+        Raises:
+            CheckpointError: CKPT044, when there is none.
+        """
+        pool = self.tables if index is None else self.of_state(index)
+        found = next((t for t in pool if name in (t.name, t.table.name)), None)
+        if found is None:
+            names = [t.name for t in pool]
+            raise CheckpointError(
+                "CKPT044",
+                f"the state of {self.name} has no table '{name:.60}'",
+                expected=", ".join(names),
+                hint=nearest(name, names),
+            )
+        return found
+
+
+def operator_states(
+    snapshot: Snapshot, graph: ExecGraph, session: Mapping[str, str], record: Record | None = None
+) -> tuple[OperatorState, ...]:
+    """The operators of a plan whose state a checkpoint holds, in the order of the plan.
+
+    Args:
+        graph: the plan of the checkpoint.
+        session: options of the session, for TTLs that the plan does not say.
+        record: which TTL holds since which micro-batch, where that is not what the plan says.
+
+    Raises:
+        CheckpointError: CKPT024, the state of an operator is laid out otherwise than by this version.
+    """
+    entries = {e.node: e for e in snapshot.layout.operators}
+    out = []
+    for node in graph.nodes:
+        entry = entries.get(node.id)
+        if entry is None:
+            continue
+        tables = _tables(snapshot, entry, node, [i.output_type for i in graph.inputs(node)], session)
+        out.append(
+            OperatorState(node, entry, tables, _configs(snapshot, entry, node.ttl_configs(session), record or {}))
+        )
+    return tuple(out)
+
+
+def _configs(
+    snapshot: Snapshot, entry: OperatorEntry, configs: Sequence[TtlConfig], record: Record
+) -> tuple[TtlConfig, ...]:
+    """How the states of an operator age in the micro-batch of the snapshot."""
+    found = []
+    for index, config in enumerate(configs or (TtlConfig(),)):
+        live = record.get((entry.uid, index))
+        found.append(config if live is None else replace(config, ttl=live.during(snapshot.batch)))
+    return tuple(found)
+
+
+def _tables(
+    snapshot: Snapshot,
+    entry: OperatorEntry,
+    node: ExecNode,
+    inputs: Sequence[LogicalType],
+    session: Mapping[str, str],
+) -> tuple[TableState, ...]:
+    kernel: Any
+    try:
+        part = node.translate(inputs, session)
+        kernel = part.kernel if isinstance(part, Stateful) else None
+    except StateplanError:  # its functions or its tables are those of another session
+        kernel = None
+    try:
+        tables = noted_tables(entry, node) if kernel is None else kernel.tables
+    except (ValueError, KeyError, TypeError) as cause:
+        raise _other(snapshot, entry) from cause
+    known: Mapping[str, Any] = entry.tables
+    if any(t.name in known and set(known[t.name]["columns"]) != set(t.schema) for t in tables):
+        raise _other(snapshot, entry)
+    names = short_names(tables)
+    of = NoKernel.of(node, inputs) if kernel is None else kernel
+    return tuple(TableState(t, names[t.name], column_labels(of, t)) for t in tables)
+
+
+def _other(snapshot: Snapshot, entry: OperatorEntry) -> StateplanError:
+    return CheckpointError(
+        "CKPT024",
+        f"the state of {entry.name} in the checkpoint {snapshot.folder} is laid out otherwise than this version of "
+        "stateplan does it",
+        expected="a checkpoint that this version of stateplan wrote",
+        hint="look at it with the version of stateplan that wrote it",
+    )

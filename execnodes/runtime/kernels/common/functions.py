@@ -1,0 +1,95 @@
+"""The aggregate functions that can be run, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from stateplan.execnodes.errors import RunError, nearest
+from stateplan.execnodes.functions.aggregates import WELFORD
+from stateplan.execnodes.runtime.kernels.common.accumulators import (
+    Accumulator,
+    Average,
+    Count,
+    Extreme,
+    Total,
+    TotalOrZero,
+    TrackedExtreme,
+)
+from stateplan.execnodes.runtime.kernels.common.collections import (
+    Arrays,
+    Collected,
+    First,
+    FirstOf,
+    JsonArray,
+    JsonArrayAbsent,
+    JsonObject,
+    JsonObjectAbsent,
+    Last,
+    LastOf,
+    ListedText,
+    Text,
+)
+from stateplan.execnodes.runtime.kernels.common.single_value import SingleValue
+from stateplan.execnodes.runtime.kernels.common.statistics import SquaredDifferences
+from stateplan.execnodes.runtime.kernels.common.user_aggregates import UserFold
+from stateplan.execnodes.specs import AggCall
+from stateplan.execnodes.types import LogicalType
+
+
+@dataclass(frozen=True)
+class _Function:
+    """How a function is kept: for input that is only accumulated, and for input that may be retracted."""
+
+    append: Callable[[int, LogicalType | None, LogicalType], Accumulator]
+    retract: Callable[[int, LogicalType | None, LogicalType], Accumulator]
+
+
+ACCUMULATORS: dict[str, _Function] = {
+    "COUNT": _Function(Count, Count),
+    "SUM": _Function(Total, Total),
+    "$SUM0": _Function(TotalOrZero, TotalOrZero),
+    "AVG": _Function(Average, Average),
+    "MIN": _Function(partial(Extreme, largest=False), partial(TrackedExtreme, largest=False)),
+    "MAX": _Function(partial(Extreme, largest=True), partial(TrackedExtreme, largest=True)),
+    "SINGLE_VALUE": _Function(SingleValue, SingleValue),
+    "FIRST_VALUE": _Function(First, FirstOf),
+    "LAST_VALUE": _Function(Last, LastOf),
+    "LISTAGG": _Function(Text, ListedText),
+    "ARRAY_AGG": _Function(Arrays, Arrays),
+    "COLLECT": _Function(Collected, Collected),
+    WELFORD: _Function(SquaredDifferences, SquaredDifferences),
+    "JSON_ARRAYAGG_NULL_ON_NULL": _Function(JsonArray, JsonArray),
+    "JSON_ARRAYAGG_ABSENT_ON_NULL": _Function(JsonArrayAbsent, JsonArrayAbsent),
+    "JSON_OBJECTAGG_NULL_ON_NULL": _Function(JsonObject, JsonObject),
+    "JSON_OBJECTAGG_ABSENT_ON_NULL": _Function(JsonObjectAbsent, JsonObjectAbsent),
+}
+"""Aggregate functions by plain name."""
+
+
+def accumulator(number: int, call: AggCall, arguments: Sequence[LogicalType], retract: bool) -> Accumulator:
+    """The accumulator of call ``number``.
+
+    Args:
+        arguments: types of its arguments; none for COUNT(*).
+        retract: whether its values may be retracted.
+
+    Raises:
+        RunError: RUN063, for a function without a row in :data:`ACCUMULATORS`; RUN075, for a user-defined one that
+            cannot retract.
+    """
+    if call.user_function is not None:
+        return UserFold(number, call.user_function, arguments, call.type, retract)
+    argument = arguments[0] if arguments else None
+    function = ACCUMULATORS.get(call.function)
+    if function is not None and (argument is not None or (call.function == "COUNT" and not call.distinct)):
+        made = (function.retract if retract else function.append)(number, argument, call.type)
+        if len(call.arg_list) <= made.arguments:
+            return made
+    raise RunError(
+        "RUN063",
+        f"{call.function:.80} of {len(call.arg_list)} arguments cannot be run as an aggregate",
+        expected=f"one of {', '.join(ACCUMULATORS)} of its arguments, or COUNT(*)",
+        hint=nearest(call.function, ACCUMULATORS),
+    )

@@ -1,0 +1,140 @@
+"""User-defined aggregate functions: an accumulator per group, pickled in the state, changed row by row.
+
+Source of the semantics: PyFlink's ``SimpleAggsHandleFunction``.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+import polars as pl
+
+from stateplan.execnodes.errors import RunError
+from stateplan.execnodes.functions.user import UserFunction
+from stateplan.execnodes.functions.values import column_of, python_values
+from stateplan.execnodes.functions.vectors import plain_value, vector_columns
+from stateplan.execnodes.runtime.kernels.common.accumulators import Changes, Fold
+from stateplan.execnodes.runtime.kernels.common.net import Ints, stable_order
+from stateplan.execnodes.types import LogicalType
+
+
+class UserFold(Fold):
+    """A call of a user-defined function. Sees NULLs; ``values`` of its changes are its argument, or a struct of them.
+
+    Args:
+        number: of the call.
+        types: of its arguments.
+        result: of the call, as the plan has it.
+        retract: whether rows may be taken back.
+
+    Raises:
+        RunError: RUN075, for a function without ``retract`` where it is needed.
+    """
+
+    sees_nulls: ClassVar[bool] = True
+    ordered: ClassVar[bool] = True
+    arguments: ClassVar[int] = 1_000
+
+    def __init__(
+        self, number: int, function: UserFunction, types: Sequence[LogicalType], result: LogicalType, retract: bool
+    ) -> None:
+        self._column = f"u{number}"
+        self._function = function
+        self._types = tuple(types)
+        self._result = result
+        self.merges = hasattr(function.opened(), "merge")
+        self.columns = {self._column: pl.Binary()}
+        self.initial = {self._column: None}
+        if retract and not hasattr(function.opened(), "retract"):
+            raise RunError(
+                "RUN075",
+                f"the aggregate function {function.name} has no method 'retract', and its input takes rows back",
+                expected="retract(accumulator, *args)",
+                hint=f"called by {function.operator}" if function.operator else None,
+            )
+
+    def update(self, before: pl.DataFrame, changes: Changes) -> list[pl.Series]:
+        old = before[self._column]
+        if not len(changes.codes):
+            return [old]
+        kept = old.to_list()
+        signs = np.ones(len(changes.codes), np.int64) if changes.signs is None else changes.signs
+        accumulate = self._function.method("accumulate")
+        retract = self._function.method("retract") if (signs < 0).any() else accumulate
+        open_: dict[int, Any] = {}
+        for group, sign, row in self._steps(changes, signs):
+            if group not in open_:
+                open_[group] = self._opened(kept[group])
+            accumulator = open_[group]
+            replaced = self._function.call(accumulate if sign > 0 else retract, (accumulator, *row))
+            if replaced is not None:
+                open_[group] = replaced
+        for group, accumulator in open_.items():
+            kept[group] = self._closed(accumulator)
+        return [pl.Series(self._column, kept, dtype=pl.Binary())]
+
+    def merge(self, before: pl.DataFrame, parts: pl.DataFrame, changes: Changes) -> list[pl.Series]:
+        kept = before[self._column].to_list()
+        merge = self._function.method("merge")
+        open_: dict[int, Any] = {}
+        for group, part in zip(changes.codes.tolist(), parts[self._column].to_list(), strict=True):
+            if part is None:  # no row of the mini-batch got past the call's filter
+                continue
+            if group not in open_:
+                open_[group] = self._opened(kept[group])
+            merged = self._function.call(merge, (open_[group], [self._opened(part)]))
+            if merged is not None:
+                open_[group] = merged
+        for group, accumulator in open_.items():
+            kept[group] = self._closed(accumulator)
+        return [pl.Series(self._column, kept, dtype=pl.Binary())]
+
+    def value(self, state: pl.DataFrame) -> pl.Series:
+        get_value = self._function.method("get_value")
+        found = [self._function.call(get_value, (accumulator,)) for accumulator in self.opened(state)]
+        if self._function.vector != "general":
+            found = [plain_value(v, self._result) for v in found]
+        return column_of(found, self._result, self._function)
+
+    def opened(self, state: pl.DataFrame) -> list[Any]:
+        """The accumulator of each row of state."""
+        return [self._opened(data) for data in state[self._column].to_list()]
+
+    def _steps(self, changes: Changes, signs: Ints) -> Iterator[tuple[int, int, tuple[Any, ...]]]:
+        """Calls to make: the group, +1 or -1, and the arguments; of functions on columns one for the rows of a group
+        that come, or go, one after another."""
+        if not self._types:
+            yield from ((group, sign, ()) for group, sign in zip(changes.codes.tolist(), signs.tolist(), strict=True))
+            return
+        columns = [changes.column] if len(self._types) == 1 else changes.column.struct.unnest().get_columns()
+        if self._function.vector == "general":
+            lists = [python_values(c, t) for c, t in zip(columns, self._types, strict=True)]
+            yield from zip(changes.codes.tolist(), signs.tolist(), zip(*lists, strict=True), strict=True)
+            return
+        order = stable_order(changes.codes)
+        codes, signs = changes.codes[order], signs[order]
+        starts = np.flatnonzero(np.r_[True, (np.diff(codes) != 0) | (np.diff(signs) != 0)])
+        sorted_columns = [c[order] for c in columns]
+        for start, end in pairwise([*starts.tolist(), len(codes)]):
+            given = vector_columns(self._function, [c[start:end] for c in sorted_columns])
+            yield int(codes[start]), int(signs[start]), tuple(given)
+
+    def _opened(self, data: bytes | None) -> Any:
+        return (
+            self._function.call(self._function.method("create_accumulator"), ()) if data is None else pickle.loads(data)
+        )
+
+    def _closed(self, accumulator: Any) -> bytes:
+        try:
+            return pickle.dumps(accumulator, protocol=5)
+        except Exception as cause:  # pickling runs a user's code
+            raise RunError(
+                "RUN076",
+                f"the accumulator of the function {self._function.name} cannot be kept as state: "
+                f"{type(cause).__name__}: {str(cause)[:200]}",
+                expected="something that pickle takes: numbers, texts, lists, dicts",
+            ) from cause

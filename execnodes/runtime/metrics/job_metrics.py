@@ -1,0 +1,195 @@
+"""The driver's part of the figures: one record per micro-batch, kept in the checkpoint and in memory."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.runtime.checkpoint.directory import Checkpoint
+from stateplan.execnodes.runtime.checkpoint.locks import Holder
+from stateplan.execnodes.runtime.jobgraph import JobGraph
+from stateplan.execnodes.runtime.metrics.counters import Counters
+from stateplan.execnodes.runtime.metrics.figures import (
+    BatchMetrics,
+    Figures,
+    JobInfo,
+    OperatorInfo,
+    StateSize,
+    StateTotals,
+    add_figures,
+)
+from stateplan.execnodes.runtime.metrics.log import FOLDER, MetricsLog, read_job, recent_metrics
+from stateplan.execnodes.runtime.metrics.view import JobView
+
+RECENT = 1000
+"""So many records a running job keeps in memory."""
+
+_KNOWN_RUNS = 64
+_runs: dict[str, JobMetrics] = {}
+"""Spark's id of a run -> its figures. Some that have ended are kept: listeners hear of the last micro-batches later."""
+
+
+def metrics_of_run(run_id: str) -> JobMetrics | None:
+    """The figures of the query whose run has this id; None when it is no job of this process."""
+    return _runs.get(run_id)
+
+
+def job_info(graph: ExecGraph, job: JobGraph, options: Mapping[str, str], first_batch: int) -> JobInfo:
+    """What the records of a job that begins now are about; its id is not known yet.
+
+    Args:
+        graph, job: the plan, and what it was translated to.
+        options: of the session.
+        first_batch: the first micro-batch of the run.
+    """
+    operators = [OperatorInfo(s.uid, s.node, "source", f"{s.name}[{s.node}]") for s in job.sources]
+    for number, spec in enumerate(job.operators):
+        count = max((t.slot + 1 for t in spec.kernel.tables), default=0)
+        names = graph.node(spec.node).state_names
+        states = (*names, *(f"state-{i}" for i in range(len(names), count)))[:count]
+        operators.append(OperatorInfo(spec.uid, spec.node, "operator", spec.name, states, job.slot(number, 0)))
+    operators += [OperatorInfo(s.uid, s.node, "sink", f"{s.name}[{s.node}]") for s in job.sinks]
+    name = options.get("pipeline.name") or "insert-into_" + ",".join(s.name for s in job.sinks)
+    parallelism = int(options.get("parallelism.default", "2"))
+    started = time.time_ns() // 1_000_000
+    return JobInfo("", name, started, first_batch, tuple(sorted(operators, key=lambda o: o.id)), parallelism)
+
+
+class JobMetrics:
+    """Makes the record of every micro-batch of a run.
+
+    Nothing here makes a job fail: records that cannot be written are missing.
+
+    Attributes:
+        recent: the last records, oldest first.
+        batches: micro-batches committed in this run.
+        running: the micro-batch in hand: its id, when it began (ms since 1970), and when by a monotonic clock (s).
+
+    Args:
+        info: what the records are about.
+        counters: what workers add to.
+        checkpoint: keeps the records, unless it is a temporary one.
+        console: is told, once, when they cannot be written.
+    """
+
+    def __init__(
+        self, info: JobInfo, counters: Counters, checkpoint: Checkpoint, console: Callable[[str], None] | None
+    ) -> None:
+        self.info = info
+        self.counters = counters
+        self.recent: deque[BatchMetrics] = deque(maxlen=RECENT)
+        self.batches = 0
+        self.running: tuple[int, int, float] | None = None
+        self._console = console
+        self._lock = threading.RLock()
+        self._log: MetricsLog | None = None
+        states = {o.uid: len(o.states) for o in info.operators if o.kind == "operator"}
+        base: Mapping[str, StateSize] | None = {}
+        if not checkpoint.temporary:
+            base = self._base(checkpoint)
+            self._log = MetricsLog(checkpoint.folder / FOLDER)
+        self._totals = StateTotals(states, base)
+        self._unsettled: BatchMetrics | None = None
+
+    def _base(self, checkpoint: Checkpoint) -> Mapping[str, StateSize] | None:
+        """The state that the run finds; None when the records do not say."""
+        if self.info.first_batch == 0:
+            return {}
+        last = checkpoint.last_batch()
+        before = next((r for r in recent_metrics(checkpoint.folder) if r.batch == last), None)
+        if before is None:
+            return None
+        kept = self.info.same_state(read_job(checkpoint.folder))
+        return {uid: before.state[uid] for uid in kept if uid in before.state}
+
+    def identify(self, job_id: str, run_id: str) -> None:
+        """A query of the run has begun; these are Spark's ids of it."""
+        _runs[run_id] = self
+        while len(_runs) > _KNOWN_RUNS:
+            _runs.pop(next(iter(_runs)), None)
+        self.info = replace(self.info, job_id=job_id)
+        self._write(lambda log: log.begin(self.info))
+
+    def record(self, batch: int) -> BatchMetrics | None:
+        """The record of a micro-batch that was committed not long ago."""
+        return next((r for r in reversed(tuple(self.recent)) if r.batch == batch), None)
+
+    def begin(self, batch: int, query: Any) -> None:
+        """Micro-batch ``batch`` begins; of the one before, ``query`` knows Spark's phases."""
+        self.settle(query)
+        self.counters.begin()
+        self.running = (batch, time.time_ns() // 1_000_000, time.perf_counter())
+
+    def end(self, batch: int) -> BatchMetrics:
+        """The sinks of micro-batch ``batch`` have been committed."""
+        assert self.running is not None
+        _, started, began = self.running
+        with self._lock:
+            operators = self.counters.end(batch)
+        self._totals.take(operators)
+        now = max((int(f.pop("now_ms")) for f in operators.values() if "now_ms" in f), default=started)
+        marks = {uid: int(f.pop("watermark_ms")) for uid, f in operators.items() if "watermark_ms" in f}
+        ms = 1000 * (time.perf_counter() - began)
+        record = BatchMetrics(batch, now, started, ms, operators, self._totals.sizes(), marks)
+        self.recent.append(record)
+        self.batches += 1
+        self.running = None
+        self._unsettled = record
+        self._write(lambda log: log.append(record))
+        return record
+
+    def settle(self, query: Any) -> None:
+        """Adds Spark's phases to the last record, once Spark knows them."""
+        record = self._unsettled
+        progress = None if record is None or query is None else query.lastProgress
+        if record is None or progress is None or progress.batchId < record.batch:
+            return
+        with self._lock:
+            if self._unsettled is not record:
+                return  # another thread was here
+            self._unsettled = None
+            if progress.batchId == record.batch:
+                record.spark = {name: float(ms) for name, ms in progress.durationMs.items()}
+                self._write(lambda log: log.annotate(record.batch, record.spark))
+
+    def _write(self, write: Callable[[MetricsLog], None]) -> None:
+        with self._lock:
+            if self._log is None:
+                return
+            try:
+                write(self._log)
+            except OSError as cause:
+                self._log = None
+                if self._console is not None:
+                    self._console(f"the figures of this run are no longer kept: {cause}")
+
+    def view(self) -> JobView:
+        """The job as it is now. May be called in any thread."""
+        running = self.running
+        recent, totals = tuple(self.recent), self._copied()
+        now = time.time_ns() // 1_000_000
+        return JobView(self.info, now, Holder.me(), recent, totals, self.batches, running and running[:2])
+
+    def figures(self) -> Figures:
+        """The sums so far, with what is known of the micro-batch in hand. May be called in any thread."""
+        with self._lock:
+            totals, running = self._copied(), self.running
+            for uid, figures in self.counters.current(running[0]).items() if running else ():
+                add_figures(totals.setdefault(uid, {}), figures)
+        return totals
+
+    def _copied(self) -> Figures:
+        with self._lock:
+            return {uid: dict(figures) for uid, figures in self.counters.total.items()}
+
+    def close(self, query: Any) -> None:
+        """The run has ended; ``query`` is its last one."""
+        with contextlib.suppress(Exception):  # of a query that failed nothing more is known
+            self.settle(query)
+        self._log = None

@@ -1,0 +1,213 @@
+"""The records of micro-batches in a checkpoint's folder ``metrics/``: bounded in size, for the whole life of the job.
+
+Files are JSON lines, named ``<level>-<first batch>.jsonl``. A line is a record (:class:`BatchMetrics`), or
+``{"batch": n, "spark": {...}}``, which adds Spark's phases to the record of that micro-batch; of two records of one
+micro-batch, which has run again after a failure, the later one counts. New records go to level 0. When a level has
+more than ``FILES`` full files, its oldest becomes one of the next level, with one record in place of every ``THINNING``
+successive ones: a level holds four times the time of the one before in the same space. ``job.json`` says what the
+records are about.
+
+Readers may look at any time: files appear whole, lines are appended whole, and a record that a higher level covers
+is left out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from stateplan.execnodes.errors import CheckpointError
+from stateplan.execnodes.runtime.metrics.figures import BatchMetrics, JobInfo
+
+FOLDER = "metrics"
+
+FILE_BYTES = 256 << 10
+"""A file is full with so many bytes."""
+FILES = 4
+"""Full files of a level."""
+THINNING = 4
+"""Successive records that become one."""
+
+_DAMAGED = (ValueError, KeyError, TypeError, AttributeError)
+
+
+def _level(path: Path) -> int:
+    return int(path.name.split("-")[0])
+
+
+def _files(folder: Path) -> list[Path]:
+    """All files of records, oldest first: a higher level is older than all of a lower one."""
+    found = [p for p in folder.glob("*-*.jsonl") if p.stem.replace("-", "").isdecimal()]
+    return sorted(found, key=lambda p: (-_level(p), p.name))
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The lines of a file that can be read: of a line that a crash has cut off, nothing depends."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:  # thinned out since it was listed
+        return
+    for line in data.split(b"\n"):
+        with contextlib.suppress(ValueError, RecursionError):
+            found = json.loads(line) if line else None
+            if isinstance(found, dict):
+                yield found
+
+
+def _records(paths: Iterable[Path]) -> list[BatchMetrics]:
+    """The records of files of any level, oldest first."""
+    found: dict[int, BatchMetrics] = {}
+    covered, level = -1, -1
+    for path in paths:
+        if _level(path) != level:
+            covered, level = max(found, default=-1), _level(path)
+        for line in _lines(path):
+            with contextlib.suppress(*_DAMAGED):
+                if int(line["batch"]) <= covered:
+                    continue
+                if "operators" in line:
+                    record = BatchMetrics.from_json(line)
+                    # A micro-batch that comes again after others is of a checkpoint that was taken back in time.
+                    for newer in [b for b in found if b >= record.batch]:
+                        del found[newer]
+                    found[record.batch] = record
+                elif int(line["batch"]) in found:
+                    found[int(line["batch"])].spark = {n: float(v) for n, v in line["spark"].items()}
+    return list(found.values())
+
+
+def read_metrics(checkpoint: Path) -> list[BatchMetrics]:
+    """All records of the checkpoint in the folder ``checkpoint``, oldest first; none when no run has left any.
+
+    Raises:
+        CheckpointError: CKPT001, when the folder cannot be read; CKPT002, when it is not a checkpoint.
+    """
+    return _read(checkpoint, _files)
+
+
+def recent_metrics(checkpoint: Path) -> list[BatchMetrics]:
+    """As :func:`read_metrics`, the newest ones alone: some hundreds, where there are so many."""
+    return _read(checkpoint, lambda folder: _files(folder)[-2:])
+
+
+def _read(checkpoint: Path, choose: Callable[[Path], list[Path]]) -> list[BatchMetrics]:
+    _require(checkpoint)
+    try:
+        return _records(choose(checkpoint / FOLDER))
+    except OSError as cause:
+        raise CheckpointError(
+            "CKPT001",
+            f"the figures of the checkpoint {checkpoint} cannot be read: {cause.strerror}",
+            expected="a folder that can be read",
+        ) from cause
+
+
+def read_job(checkpoint: Path) -> JobInfo | None:
+    """What the records are about; None when no run has said so. Raises as :func:`read_metrics`."""
+    _require(checkpoint)
+    with contextlib.suppress(OSError, *_DAMAGED):
+        return JobInfo.from_json(json.loads((checkpoint / FOLDER / "job.json").read_text(encoding="utf-8")))
+    return None
+
+
+def _require(folder: Path) -> None:
+    if not folder.is_dir():
+        raise CheckpointError(
+            "CKPT001",
+            f"the checkpoint directory {folder} does not exist",
+            expected="the directory that 'execution.checkpointing.dir' named",
+        )
+    if not (folder / "stateplan.json").is_file():
+        raise CheckpointError(
+            "CKPT002",
+            f"the directory {folder} is not a checkpoint of stateplan",
+            expected="the directory that 'execution.checkpointing.dir' named when a job ran",
+        )
+
+
+class MetricsLog:
+    """Writes the records of one run.
+
+    Args:
+        folder: ``metrics/`` of the checkpoint.
+        file_bytes: when a file is full.
+
+    Every method may raise OSError; what was written before is never harmed by it.
+    """
+
+    def __init__(self, folder: Path, file_bytes: int = FILE_BYTES) -> None:
+        self._folder = folder
+        self._file_bytes = file_bytes
+        self._path: Path | None = None
+        self._size = 0
+
+    def begin(self, job: JobInfo) -> None:
+        """Says what the records to come are about."""
+        self._folder.mkdir(exist_ok=True)
+        _write_whole(self._folder / "job.json", json.dumps(job.to_json(), ensure_ascii=False, indent=1) + "\n")
+
+    def append(self, record: BatchMetrics) -> None:
+        """Adds the record of a micro-batch."""
+        self._append(record.batch, record.to_json())
+
+    def annotate(self, batch: int, spark: dict[str, float]) -> None:
+        """Adds Spark's phases to the record of a micro-batch."""
+        self._append(batch, {"batch": batch, "spark": spark})
+
+    def _append(self, batch: int, data: dict[str, Any]) -> None:
+        line = json.dumps(data, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+        path = self._path
+        if path is None or (self._size + len(line) > self._file_bytes and "operators" in data):
+            if path is None:
+                line = b"\n" + line  # ends a line that a crash may have cut off
+            path = self._path = self._next(batch)
+            self._size = path.stat().st_size if path.exists() else 0
+        with open(path, "ab", buffering=0) as file:  # one call of the system, seen by readers whole
+            file.write(line)
+        self._size += len(line)
+
+    def _next(self, batch: int) -> Path:
+        """The newest file, while it has room, or another one."""
+        self._folder.mkdir(exist_ok=True)
+        current = next((p for p in reversed(_files(self._folder)) if _level(p) == 0), None)
+        path = self._folder / f"0-{batch:012d}.jsonl"
+        if current is not None and current.stat().st_size < self._file_bytes * 3 // 4:
+            return current
+        self._thin()
+        return path
+
+    def _thin(self) -> None:
+        """Makes room for another file of level 0."""
+        level = 0
+        while True:
+            files = [p for p in _files(self._folder) if _level(p) == level]
+            if len(files) <= FILES:
+                return
+            self._promote(files[0], level + 1)
+            level += 1
+
+    def _promote(self, path: Path, level: int) -> None:
+        """Brings the records of the oldest file of a level to the next one, thinned out."""
+        records = _records([path])
+        thin: list[BatchMetrics] = []
+        for start in range(0, len(records), THINNING):
+            merged = records[start]
+            for record in records[start + 1 : start + THINNING]:
+                merged = merged.followed_by(record)
+            thin.append(merged)
+        text = "".join(json.dumps(r.to_json(), separators=(",", ":"), ensure_ascii=False) + "\n" for r in thin)
+        newest = next((p for p in reversed(_files(self._folder)) if _level(p) == level), None)
+        if newest is not None and newest.stat().st_size + len(text) <= self._file_bytes:
+            _write_whole(newest, newest.read_text(encoding="utf-8") + text)
+        elif thin:
+            _write_whole(self._folder / f"{level}-{thin[0].batch:012d}.jsonl", text)
+        path.unlink()
+
+
+def _write_whole(path: Path, text: str) -> None:
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)

@@ -1,0 +1,198 @@
+"""A look at a job's figures: what happens now, and the sums since its run began. Loads no engine."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from stateplan.execnodes.runtime.checkpoint.locks import Holder, running_writer
+from stateplan.execnodes.runtime.checkpoint.numbered_files import last_number
+from stateplan.execnodes.runtime.metrics.figures import (
+    BatchMetrics,
+    Figures,
+    JobInfo,
+    OperatorInfo,
+    StateSize,
+    add_figures,
+)
+from stateplan.execnodes.runtime.metrics.log import read_job, read_metrics, recent_metrics
+
+WINDOW_MS = 10_000
+"""Rates are of the micro-batches of so long a time, or of the last one if that took longer."""
+
+
+@dataclass(frozen=True)
+class OperatorView:
+    """What an operator does now.
+
+    Attributes:
+        info: which one it is.
+        rows_in, rows_out: per second; of a source ``rows_in`` is what it reads.
+        busy: the share of the tasks' time that it takes, 0 to 1.
+        state: of an operator with state; None before the first micro-batch.
+        totals: its figures since the run began.
+        watermark: where event time stands in it, ms since 1970; None where nobody asks for it.
+    """
+
+    info: OperatorInfo
+    rows_in: float
+    rows_out: float
+    busy: float
+    state: StateSize | None
+    totals: dict[str, float]
+    watermark: int | None
+
+    @property
+    def cache_hits(self) -> float | None:
+        """The share of runs of state that were in the worker's cache; None when none was read."""
+        hits, misses = self.totals.get("cache_hits", 0), self.totals.get("cache_misses", 0)
+        return hits / (hits + misses) if hits + misses else None
+
+
+@dataclass(frozen=True)
+class JobView:
+    """A job at one moment.
+
+    Attributes:
+        info: what it is.
+        now: ms since 1970.
+        writer: the process that runs it; None when it is stopped.
+        recent: its last micro-batches, oldest first.
+        totals: figures since its run began.
+        batches: micro-batches committed since then.
+        in_hand: the micro-batch that has begun and is not committed, and since when (ms since 1970).
+        backlog: micro-batches that the input is still good for; None when that is not known.
+    """
+
+    info: JobInfo
+    now: int
+    writer: Holder | None = None
+    recent: tuple[BatchMetrics, ...] = ()
+    totals: Figures = field(default_factory=dict)
+    batches: int = 0
+    in_hand: tuple[int, int] | None = None
+    backlog: int | None = None
+
+    @property
+    def last(self) -> BatchMetrics | None:
+        """The last micro-batch that was committed."""
+        return self.recent[-1] if self.recent else None
+
+    @property
+    def window(self) -> tuple[tuple[BatchMetrics, ...], float]:
+        """The micro-batches that rates are made of, and how many seconds they are about: up to this moment while the
+        job runs, else to the end of the last one."""
+        last = self.last
+        if last is None:
+            return (), 0.0
+        ended = last.started + int(last.ms)
+        end = max(self.now, ended) if self.writer else ended
+        chosen = tuple(r for r in self.recent if r.batches == 1 and r.started + r.ms > end - WINDOW_MS)
+        start = chosen[0].started if chosen else end - WINDOW_MS
+        return chosen, max(end - start, 1) / 1000
+
+    def operators(self) -> list[OperatorView]:
+        """Sources, operators with state and sinks, in the order of the plan."""
+        records, seconds = self.window
+        sums = _sums(records)
+        last = self.last
+        out = []
+        for info in self.info.operators:
+            now = sums.get(info.uid, {})
+            rate = [now.get(name, 0) / seconds if seconds else 0.0 for name in ("rows_in", "rows_out", "busy_ms")]
+            out.append(
+                OperatorView(
+                    info,
+                    rate[0],
+                    rate[1],
+                    rate[2] / 1000 / self.info.parallelism,
+                    last.state.get(info.uid) if last else None,
+                    self.totals.get(info.uid, {}),
+                    last.watermarks.get(info.uid) if last else None,
+                )
+            )
+        return out
+
+
+def _sums(records: Sequence[BatchMetrics]) -> Figures:
+    sums: Figures = {}
+    for record in records:
+        for uid, figures in record.operators.items():
+            add_figures(sums.setdefault(uid, {}), figures)
+    return sums
+
+
+class Watcher:
+    """Looks at a checkpoint again and again, reading what is new.
+
+    Args:
+        checkpoint: the folder.
+    """
+
+    def __init__(self, checkpoint: Path) -> None:
+        self._checkpoint = checkpoint
+        self._info: JobInfo | None = None
+        self._totals: Figures = {}
+        self._batches = 0
+        self._upto = -1
+        self._recent: tuple[BatchMetrics, ...] = ()
+
+    def look(self) -> JobView | None:
+        """The job as it is now; None when no run has left anything about it.
+
+        Raises:
+            CheckpointError: CKPT002, the folder is not a checkpoint; CKPT001, it cannot be read.
+        """
+        info = read_job(self._checkpoint)
+        if info is None:
+            return None
+        if info != self._info:
+            self._info, self._totals, self._batches, self._upto = info, {}, 0, info.first_batch - 1
+            records = read_metrics(self._checkpoint)
+        else:
+            records = recent_metrics(self._checkpoint)
+        for record in records:
+            if record.batch > self._upto and record.batch - record.batches >= info.first_batch - 1:
+                self._upto = record.batch
+                self._batches += record.batches
+                for uid, figures in record.operators.items():
+                    add_figures(self._totals.setdefault(uid, {}), figures)
+        writer = running_writer(self._checkpoint)
+        return JobView(
+            info,
+            time.time_ns() // 1_000_000,
+            writer,
+            tuple(records[-1000:]),
+            {uid: dict(figures) for uid, figures in self._totals.items()},
+            self._batches,
+            _in_hand(self._checkpoint),
+            _backlog(self._checkpoint),
+        )
+
+
+def _in_hand(checkpoint: Path) -> tuple[int, int] | None:
+    """The micro-batch that Spark has begun and not committed, and when it began."""
+    begun = last_number(checkpoint / "spark" / "offsets")
+    done = last_number(checkpoint / "spark" / "commits")
+    if begun <= done:
+        return None
+    with contextlib.suppress(OSError):
+        return begun, int((checkpoint / "spark" / "offsets" / str(begun)).stat().st_mtime * 1000)
+    return None
+
+
+def _backlog(checkpoint: Path) -> int | None:
+    """Instants of replay tables that have not been played; None without replay tables."""
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+        instants = sum(not p.name.startswith(".") for p in (checkpoint / "splits" / "replay").iterdir())
+        done = last_number(checkpoint / "spark" / "commits")
+        if done < 0:
+            return instants
+        lines = (checkpoint / "spark" / "offsets" / str(done)).read_text(encoding="utf-8").splitlines()[2:]
+        played = max((json.loads(line)["logOffset"] for line in lines if line != "-"), default=-1)
+        return max(0, instants - int(played) - 1)
+    return None

@@ -1,0 +1,65 @@
+"""Figures for listeners of Spark: with every progress event the figures of the same micro-batch."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pyspark import SparkContext
+from pyspark.sql.streaming import StreamingQueryListener
+from pyspark.sql.streaming.listener import JStreamingQueryListener, QueryProgressEvent
+
+from stateplan.execnodes.runtime.metrics.figures import BatchMetrics, JobInfo
+from stateplan.execnodes.runtime.metrics.job_metrics import metrics_of_run
+
+
+class _FromJson(JStreamingQueryListener):  # type: ignore[misc]
+    """Takes a progress event over from the JVM as one text: field by field, as PySpark does, it is a thousand calls."""
+
+    def onQueryProgress(self, jevent: Any) -> None:  # noqa: N802
+        progress = json.loads(jevent.progress().json())
+        self.pylistener.onQueryProgress(QueryProgressEvent.fromJson({"progress": progress}))
+
+
+class MetricsListener(StreamingQueryListener):  # type: ignore[misc]
+    """A ``StreamingQueryListener`` that is given our figures together with Spark's progress.
+
+    Overwrite :meth:`onBatchMetrics`, and of Spark's methods what you need; :meth:`onQueryProgress` has to call the one
+    here. As Spark says of all listeners, they are called some time after the micro-batch, in another thread.
+    """
+
+    _wrapped: Any = None
+
+    @property
+    def _jlistener(self) -> Any:
+        if self._wrapped is None:
+            assert SparkContext._jvm is not None  # noqa: SLF001 - how PySpark's own listeners reach the JVM
+            self._wrapped = SparkContext._jvm.PythonStreamingQueryListenerWrapper(_FromJson(self))  # noqa: SLF001
+        return self._wrapped
+
+    def onBatchMetrics(self, progress: Any, metrics: BatchMetrics, job: JobInfo) -> None:  # noqa: N802
+        """A micro-batch of a stateplan job was committed.
+
+        Args:
+            progress: Spark's ``StreamingQueryProgress``.
+            metrics: our figures, with Spark's phases.
+            job: what the operators of the figures are.
+        """
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802
+        """See Spark."""
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+        """Finds the figures of the micro-batch, and calls :meth:`onBatchMetrics` with them."""
+        progress = event.progress
+        job = metrics_of_run(str(progress.runId))
+        record = None if job is None else job.record(progress.batchId)
+        if job is not None and record is not None:
+            record.spark = {name: float(ms) for name, ms in progress.durationMs.items()}
+            self.onBatchMetrics(progress, record, job.info)
+
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
+        """See Spark."""
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+        """See Spark."""

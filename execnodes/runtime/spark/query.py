@@ -1,0 +1,283 @@
+"""The job graph as one Structured Streaming query.
+
+What Spark ships to its Python workers is the pickled job graph as bytes: a worker decodes it once per query, when it
+first has rows, and not for every task. (Spark also starts a Python process on the driver for every
+``transformWithState``, only to list its state variables: that one never needs the graph nor the libraries behind it.)
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import pickle
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Row
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+
+from stateplan.execnodes.runtime.checkpoint.live_ttl import PROPERTY, with_ttls
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from stateplan.execnodes.runtime.jobgraph import JobGraph
+    from stateplan.execnodes.runtime.memory import CacheSettings
+    from stateplan.execnodes.runtime.sinks import SinkDriver
+    from stateplan.execnodes.runtime.state.run_cache import RunCache
+
+Count = Callable[[str, dict[str, float]], None]
+Task = Callable[[Iterable["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
+"""What Spark's ``mapInArrow`` runs over a partition."""
+
+_graphs: dict[str, JobGraph] = {}
+_live: dict[tuple[str, str], JobGraph] = {}
+_slots: dict[str, dict[int, tuple[int, int]]] = {}
+_caches: dict[tuple[Any, ...], RunCache] = {}
+
+
+class Shipped:
+    """A job graph on its way to the workers.
+
+    Args:
+        graph: the job graph.
+        cache: the workers' run cache.
+    """
+
+    def __init__(self, graph: JobGraph, cache: CacheSettings) -> None:
+        self.payload = pickle.dumps(graph)
+        self.key = hashlib.sha1(self.payload, usedforsecurity=False).hexdigest()
+        self.cache_settings: tuple[Any, ...] = tuple(cache)  # a plain one: to unpickle it takes no module
+
+    def graph(self) -> JobGraph:
+        """The graph with the TTLs of the micro-batch of this task; decoded at most once in this process."""
+        graph = self._planned()
+        text = _local_property(PROPERTY)
+        if not text:
+            return graph
+        if (self.key, text) not in _live:
+            _live.clear()
+            _live[self.key, text] = with_ttls(graph, text)
+        return _live[self.key, text]
+
+    def _planned(self) -> JobGraph:
+        """The graph as the plan has it."""
+        if self.key not in _graphs:
+            _graphs.clear()
+            _graphs[self.key] = pickle.loads(self.payload)
+        return _graphs[self.key]
+
+    def slots(self) -> dict[int, tuple[int, int]]:
+        """Spark grouping key -> (operator, key group)."""
+        from stateplan.execnodes.runtime.worker import unslot
+
+        if self.key not in _slots:
+            _slots.clear()
+            _slots[self.key] = unslot(self._planned())
+        return _slots[self.key]
+
+    def cache(self) -> RunCache:
+        """The run cache of this process."""
+        from stateplan.execnodes.runtime.state.run_cache import RunCache
+
+        if self.cache_settings not in _caches:
+            _caches.clear()
+            _caches[self.cache_settings] = RunCache(*self.cache_settings)
+        return _caches[self.cache_settings]
+
+
+_tasks = 0
+_SETTLED = (2, 8, 32)
+
+
+def _settle() -> None:
+    """Counts a task of this process. A worker of Spark collects garbage after every one: tens of milliseconds over the
+    objects of imported libraries alone, which live as long as the process. So what the first tasks have left is
+    taken out of that."""
+    global _tasks
+    _tasks += 1
+    if _tasks in _SETTLED:
+        gc.freeze()
+
+
+# As text they would be sent to the JVM to be parsed, five times for each task.
+_MANIFEST = StructType([StructField("text", StringType())])
+_RUN_ID = StructType([StructField("id", StringType())])
+_RUN_DATA = StructType([StructField("data", BinaryType())])
+
+
+class SparkRunStore:
+    """Manifests and runs in the state variables of a ``transformWithState``."""
+
+    def __init__(self, handle: StatefulProcessorHandle) -> None:
+        self._manifest = handle.getValueState("manifest", _MANIFEST)
+        self._runs = handle.getMapState("runs", _RUN_ID, _RUN_DATA)
+
+    def manifest(self) -> str | None:
+        row = self._manifest.get()
+        return None if row is None else row[0]
+
+    def set_manifest(self, text: str) -> None:
+        self._manifest.update((text,))
+
+    def put(self, key: str, data: bytes) -> None:
+        self._runs.updateValue((key,), (data,))
+
+    def get(self, key: str) -> bytes | None:
+        row = self._runs.getValue((key,))
+        return None if row is None else row[0]
+
+    def remove(self, key: str) -> None:
+        self._runs.removeKey((key,))
+
+    def clear(self) -> None:
+        """Removes everything."""
+        if self._manifest.exists():
+            self._manifest.clear()
+            self._runs.clear()
+
+
+class LevelProcessor(StatefulProcessor):  # type: ignore[misc]
+    """Runs every operator of one level and passes on what is for later ones."""
+
+    def __init__(self, shipped: Shipped, level: int, count: Count | None) -> None:
+        self.shipped = shipped
+        self.level = level
+        self.count = count
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        _settle()
+        self.store = SparkRunStore(handle)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803 - Spark's names
+        from stateplan.execnodes.runtime.exchange import Blob
+        from stateplan.execnodes.runtime.worker import coded, run_operator
+
+        graph = self.shipped.graph()
+        slot = int(key[0])
+        owner = self.shipped.slots().get(slot)
+        if owner is None or self._level(graph, owner[0]) != self.level:
+            yield from rows
+            return
+        if owner[0] < 0:
+            self.store.clear()
+            return
+        blobs = [Blob.unpacked(slot, packed) for _, packed in rows]
+        for blob in coded(run_operator)(graph, *owner, blobs, self.store, self.shipped.cache(), self.count):
+            yield Row(slot=blob.slot, blob=blob.packed())
+
+    @staticmethod
+    def _level(graph: JobGraph, owner: int) -> int:
+        return graph.operators[owner].level if owner >= 0 else graph.dropped[-1 - owner].level
+
+    def close(self) -> None:
+        pass
+
+
+def _touches(graph: JobGraph) -> bool:
+    """Whether this task is of the micro-batch that drops and rewrites state; doing so once more does no harm."""
+    return graph.touches_state and _micro_batch() in (None, graph.first_batch)
+
+
+def _micro_batch() -> int | None:
+    """The id of the micro-batch that this task is of; None when Spark does not say."""
+    text = _local_property("streaming.sql.batchId")
+    return None if text is None else int(text)
+
+
+def _local_property(name: str) -> str | None:
+    """What the driver tells the tasks of a micro-batch under ``name``; None outside of a task."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return context.getLocalProperty(name) if context is not None else None
+
+
+def _source_reader(shipped: Shipped, index: int, count: Count | None, level: int = 1) -> Task:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from stateplan.execnodes.runtime.worker import read_source
+
+        _settle()
+        graph = shipped.graph()
+        yield from read_source(graph, index, count, _touches(graph), _micro_batch(), level)(batches)
+
+    return run
+
+
+def _closing_reader(shipped: Shipped) -> Task:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from stateplan.execnodes.runtime.exchange import blob_batch
+        from stateplan.execnodes.runtime.worker import closing_marks, send_marks, touches
+
+        graph = shipped.graph()
+        for batch in batches:
+            for now in batch.column("now").to_pylist():
+                yield blob_batch(list(send_marks(graph, closing_marks(graph), now)))
+                if _touches(graph):
+                    yield blob_batch(list(touches(graph, now)))
+
+    return run
+
+
+def _sink_writer(job: JobGraph, sinks: SinkDriver, count: Count | None, read: Task | None) -> Task:
+    """Writes the blobs of a micro-batch to their sinks, or those that ``read`` makes, in the same Python process."""
+    writers, uids = sinks.writers, [s.uid for s in sinks.sinks]
+    slots = [job.sink_slot(i) for i in range(len(job.sinks))]
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from stateplan.execnodes.runtime.sinks import write_sinks
+
+        _settle()
+        number = _micro_batch()
+        assert number is not None
+        yield from write_sinks(writers, number, slots, uids, count)(batches if read is None else read(batches))
+
+    return run
+
+
+def build(
+    graph: JobGraph,
+    shipped: Shipped,
+    source_frames: Callable[[int], DataFrame],
+    sinks: SinkDriver,
+    count: Count | None,
+    closing: Callable[[], DataFrame] | None = None,
+) -> DataFrame:
+    """The chain of sources, levels and sinks; its rows are what the driver has to know of the sinks.
+
+    Args:
+        source_frames: gives the streaming frame of splits of source number i.
+        closing: gives the streaming frame of the ends of bounded input, for plans with event time.
+    """
+    from stateplan.execnodes.runtime.exchange import BLOB_SCHEMA
+    from stateplan.execnodes.runtime.jobgraph import first_level, natural_order
+    from stateplan.execnodes.runtime.sinks import SINK_SCHEMA
+
+    if graph.levels == 0 and len(graph.sources) == 1 and not graph.event_time:
+        alone = _sink_writer(graph, sinks, count, _source_reader(shipped, 0, count))
+        return source_frames(0).mapInArrow(alone, SINK_SCHEMA)
+    order = graph.order or natural_order(graph)
+    # Spark counts sources in the order of the chain: none may enter it behind the next one.
+    enters = [1 if i is None or graph.touches_state else first_level(graph, i) for i in order]
+    for at in range(len(enters) - 2, -1, -1):
+        enters[at] = min(enters[at], enters[at + 1])
+    chain: DataFrame | None = None
+    for level in range(1, graph.levels + 2):
+        for index, entry in zip(order, enters, strict=True):
+            if entry != level:
+                continue
+            if index is not None:
+                part = source_frames(index).mapInArrow(_source_reader(shipped, index, count, level), BLOB_SCHEMA)
+            else:
+                assert closing is not None
+                part = closing().mapInArrow(_closing_reader(shipped), BLOB_SCHEMA)
+            chain = part if chain is None else chain.unionAll(part)
+        if level <= graph.levels:
+            assert chain is not None
+            chain = chain.groupBy("slot").transformWithState(
+                LevelProcessor(shipped, level, count), BLOB_SCHEMA, "Append", "None"
+            )
+    assert chain is not None
+    return chain.mapInArrow(_sink_writer(graph, sinks, count, None), SINK_SCHEMA)

@@ -1,0 +1,498 @@
+"""CREATE TABLE and CREATE VIEW: from a syntax tree to an object of the catalog.
+
+Follows Flink's ``MergeTableLikeUtil`` and ``DefaultSchemaResolver``: columns are merged with those of the LIKE table,
+computed columns see the physical and metadata columns, the watermark sees all columns, the columns of a primary key
+become NOT NULL.
+
+Codes: CAT030 to CAT049.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from stateplan.execnodes.errors import CatalogError, Place, SqlError, nearest
+from stateplan.execnodes.rex import Rex
+from stateplan.execnodes.specs import Distribution
+from stateplan.execnodes.types import LogicalType
+from stateplan.planner.catalog.manager import CatalogManager
+from stateplan.planner.catalog.objects import (
+    COMPUTED,
+    METADATA,
+    PHYSICAL,
+    CatalogTable,
+    CatalogView,
+    Column,
+    ObjectIdentifier,
+    TableSchema,
+    WatermarkSpec,
+)
+from stateplan.planner.catalog.serializable import serializable_sql
+from stateplan.planner.dialect import logical_type, nodes
+from stateplan.planner.positions import place_of, text_of
+
+Fields = Sequence[tuple[str, LogicalType]]
+
+_EXCLUDING, _INCLUDING, _OVERWRITING = "EXCLUDING", "INCLUDING", "OVERWRITING"
+
+_FEATURES: dict[type[exp.Expr], str] = {nodes.ComputedColumn: "GENERATED", nodes.MetadataColumn: "METADATA"}
+
+#: What LIKE takes over when nothing is said.
+_LIKE_DEFAULTS = {
+    "CONSTRAINTS": _INCLUDING,
+    "DISTRIBUTION": _INCLUDING,
+    "GENERATED": _INCLUDING,
+    "METADATA": _INCLUDING,
+    "OPTIONS": _OVERWRITING,
+    "PARTITIONS": _INCLUDING,
+    "WATERMARKS": _INCLUDING,
+}
+
+
+def parts_of(table: exp.Table) -> list[str]:
+    """The parts of a name, from the catalog down."""
+    return [part.name for part in table.parts]
+
+
+def options_of(found: Iterable[nodes.Option] | None, source: str, file: str | None = None) -> dict[str, str]:
+    """The options of a WITH clause, in order.
+
+    Raises:
+        SqlError: SQL011, for a key that stands there twice.
+    """
+    out: dict[str, str] = {}
+    for option in found or ():
+        key = option.this.name
+        if key in out:
+            raise SqlError("SQL011", f"the option '{key}' is there twice", place=place_of(option, source, file))
+        out[key] = option.expression.name
+    return out
+
+
+@dataclass
+class _Draft:
+    """A table's parts while they are merged; ``order`` of columns is that of the dict."""
+
+    columns: dict[str, Column] = field(default_factory=dict)
+    watermark: WatermarkSpec | None = None
+    primary_key: tuple[str, ...] = ()
+    primary_key_name: str | None = None
+
+
+class _TableBuilder:
+    """One CREATE TABLE."""
+
+    def __init__(self, node: nodes.CreateTable, catalog: CatalogManager, source: str, file: str | None) -> None:
+        self.node = node
+        self.catalog = catalog
+        self.source = source
+        self.file = file
+        self.draft = _Draft()
+        self.own: dict[str, exp.Expr] = {}
+
+    def place(self, node: exp.Expr) -> Place:
+        return place_of(node, self.source, self.file)
+
+    def error(
+        self, code: str, message: str, node: exp.Expr, expected: str | None = None, hint: str | None = None
+    ) -> CatalogError:
+        return CatalogError(code, message, place=self.place(node), expected=expected, hint=hint)
+
+    def build(self) -> CatalogTable:
+        node = self.node
+        identifier = self.catalog.qualify(parts_of(node.this), self.place(node.this))
+        like = node.args.get("like")
+        base, how = (None, _LIKE_DEFAULTS) if like is None else (self._base(like), _merging(like))
+        if base is not None:
+            self._take_over(base, how)
+        for column in node.args.get("columns") or ():
+            self._add(column, base, how)
+        self._bind_columns()
+        self._keys(base, how)
+        self._watermark(base, how)
+        options = self._options(base, how)
+        partitions = self._partitions(base, how)
+        draft = self.draft
+        schema = TableSchema(
+            tuple(draft.columns.values()),
+            draft.primary_key,
+            draft.primary_key_name,
+            (draft.watermark,) if draft.watermark else (),
+        )
+        comment = node.args.get("comment")
+        return CatalogTable(
+            identifier,
+            schema,
+            options,
+            partitions,
+            comment.name if comment is not None else None,
+            bool(node.args.get("temporary")),
+            self._distribution(base, how),
+        )
+
+    def _distribution(self, base: CatalogTable | None, how: Mapping[str, str]) -> Distribution | None:
+        node = self.node.args.get("distribution")
+        if node is None:
+            return base.distribution if base is not None and how["DISTRIBUTION"] == _INCLUDING else None
+        for key in node.args.get("expressions") or ():
+            column = self.draft.columns.get(key.name)
+            if column is None or not column.is_physical:
+                known = [c.name for c in self.draft.columns.values() if c.is_physical]
+                raise self.error(
+                    "CAT037",
+                    f"the bucket key '{key.name}' is not a physical column of the table",
+                    key,
+                    expected="one of " + ", ".join(known),
+                    hint=nearest(key.name, known),
+                )
+        return Distribution(
+            kind=node.args.get("kind") or "UNKNOWN",
+            bucket_count=node.args.get("buckets"),
+            bucket_keys=tuple(key.name for key in node.args.get("expressions") or ()),
+        )
+
+    # LIKE
+
+    def _base(self, like: nodes.LikeTable) -> CatalogTable:
+        found = self.catalog.resolve(parts_of(like.this), self.place(like.this))
+        if isinstance(found, CatalogView):
+            raise self.error(
+                "CAT031",
+                f"'{found.identifier.summary}' is a view, which cannot be copied with LIKE",
+                like.this,
+                "a table",
+            )
+        return found
+
+    def _take_over(self, base: CatalogTable, how: Mapping[str, str]) -> None:
+        features = {COMPUTED: "GENERATED", METADATA: "METADATA"}
+        for column in base.schema.columns:
+            if column.kind == PHYSICAL or how[features[column.kind]] != _EXCLUDING:
+                # The base table's own time attribute and key mark their columns; they are marked anew below.
+                self.draft.columns[column.name] = replace(
+                    column, type=replace(column.type, kind=_proctime(column.type))
+                )
+        if how["WATERMARKS"] != _EXCLUDING and base.schema.watermarks:
+            self.draft.watermark = base.schema.watermarks[0]
+        if how["CONSTRAINTS"] == _INCLUDING:
+            self.draft.primary_key = base.schema.primary_key
+            self.draft.primary_key_name = base.schema.primary_key_name
+
+    def _options(self, base: CatalogTable | None, how: Mapping[str, str]) -> dict[str, str]:
+        given = self.node.args.get("options")
+        own = options_of(given, self.source, self.file)
+        if base is None or how["OPTIONS"] == _EXCLUDING:
+            return own
+        if how["OPTIONS"] != _OVERWRITING:
+            for option in given or ():
+                key = option.this.name
+                if key in base.options:
+                    raise self.error(
+                        "CAT032",
+                        f"the base table has an option '{key}' = '{base.options[key]}' already",
+                        option,
+                        hint="EXCLUDING OPTIONS or OVERWRITING OPTIONS",
+                    )
+        return {**base.options, **own}
+
+    def _partitions(self, base: CatalogTable | None, how: Mapping[str, str]) -> tuple[str, ...]:
+        given = self.node.args.get("partitioned_by") or []
+        inherited = base.partition_keys if base else ()
+        if given and inherited and how["PARTITIONS"] == _INCLUDING:
+            raise self.error(
+                "CAT032", "the base table has partition keys already", given[0], hint="EXCLUDING PARTITIONS"
+            )
+        for name in given:
+            column = self.draft.columns.get(name.name)
+            if column is None or not column.is_physical:
+                physical = [c.name for c in self.draft.columns.values() if c.is_physical]
+                what = "not a column of the table" if column is None else f"a {column.kind.lower()} column"
+                raise self.error(
+                    "CAT033",
+                    f"the partition key '{name.name}' is {what}",
+                    name,
+                    "a physical column: " + ", ".join(physical),
+                    nearest(name.name, physical),
+                )
+        return tuple(name.name for name in given) or inherited
+
+    # columns
+
+    def _add(self, node: exp.Expr, base: CatalogTable | None, how: Mapping[str, str]) -> None:
+        name = node.this.name
+        there = self.draft.columns.get(name)
+        inherited = there is not None and name not in self.own
+        if there is not None:
+            feature = _FEATURES.get(type(node))
+            kind = {"GENERATED": COMPUTED, "METADATA": METADATA}.get(feature or "")
+            if not inherited or feature is None or there.kind != kind:
+                where = f"in the base table '{base.identifier.summary}'" if inherited and base else "in the table"
+                raise self.error("CAT030", f"there is a column '{name}' {where} already", node.this)
+            if how[feature] != _OVERWRITING:
+                raise self.error(
+                    "CAT032",
+                    f"the base table has a {kind.lower() if kind else ''} column '{name}' already",
+                    node.this,
+                    hint=f"EXCLUDING {feature} or OVERWRITING {feature}",
+                )
+        self.own[name] = node
+        comment = node.args.get("comment")
+        text = comment.name if comment is not None else None
+        if isinstance(node, nodes.ComputedColumn):
+            column = Column(name, LogicalType("NULL"), COMPUTED, node.expression, comment=text)
+        elif isinstance(node, nodes.MetadataColumn):
+            key = node.args.get("key")
+            column = Column(
+                name,
+                logical_type(node.args["kind"]),
+                METADATA,
+                metadata_key=key.name if key is not None else None,
+                virtual=bool(node.args.get("virtual")),
+                comment=text,
+            )
+        else:
+            column = Column(name, logical_type(node.args["kind"]), comment=text)
+        self.draft.columns[name] = column
+
+    def _bind_columns(self) -> None:
+        """Binds the computed columns that this statement declares. Those of the base table are bound again, for
+        their input references count the columns of this table."""
+        columns = self.draft.columns
+        inputs = [(c.name, c.type) for c in columns.values() if not c.is_computed]
+        for name, column in columns.items():
+            if not column.is_computed or column.expression is None:
+                continue
+            rex = _bind(column.expression, inputs, self.source if name in self.own else "")
+            text = serializable_sql(column.expression) if name in self.own else column.expression_sql
+            columns[name] = replace(column, type=rex.type, rex=rex, expression_sql=text)
+
+    # constraints
+
+    def _keys(self, base: CatalogTable | None, how: Mapping[str, str]) -> None:
+        declared: list[tuple[nodes.PrimaryKey, list[exp.Identifier]]] = [
+            (key, key.expressions) for key in self.node.args.get("keys") or ()
+        ]
+        for column in self.node.args.get("columns") or ():
+            key = column.args.get("primary_key")
+            if key is not None:
+                declared.append((key, [column.this]))
+        if len(declared) > 1:
+            raise self.error("CAT034", "there are two primary keys", declared[1][0], "one PRIMARY KEY")
+        if declared:
+            key, names = declared[0]
+            if self.draft.primary_key:
+                raise self.error(
+                    "CAT032", "the base table has a primary key already", key, hint="EXCLUDING CONSTRAINTS"
+                )
+            self._check_key(names)
+            self.draft.primary_key = tuple(name.name for name in names)
+            self.draft.primary_key_name = key.this.name if key.this else "PK_" + "_".join(self.draft.primary_key)
+        for name in self.draft.primary_key:
+            column = self.draft.columns[name]
+            self.draft.columns[name] = replace(column, type=column.type.not_null())
+
+    def _check_key(self, names: Sequence[exp.Identifier]) -> None:
+        columns = self.draft.columns
+        seen: set[str] = set()
+        for name in names:
+            column = columns.get(name.name)
+            physical = [c.name for c in columns.values() if c.is_physical]
+            if column is None or not column.is_physical:
+                what = "not a column of the table" if column is None else f"a {column.kind.lower()} column"
+                raise self.error(
+                    "CAT034",
+                    f"the primary key's '{name.name}' is {what}",
+                    name,
+                    "a physical column: " + ", ".join(physical),
+                    nearest(name.name, physical),
+                )
+            if name.name in seen:
+                raise self.error("CAT034", f"'{name.name}' is in the primary key twice", name)
+            if name.name not in self.own and column.type.nullable:
+                raise self.error(
+                    "CAT034",
+                    f"the primary key's '{name.name}' comes from the base table, where it can be NULL",
+                    name,
+                    "a column that is NOT NULL there",
+                )
+            seen.add(name.name)
+
+    # watermark
+
+    def _watermark(self, base: CatalogTable | None, how: Mapping[str, str]) -> None:
+        declared = self.node.args.get("watermarks") or []
+        if len(declared) > 1:
+            raise self.error("CAT035", "there are two watermarks", declared[1], "one WATERMARK")
+        own = declared[0] if declared else None
+        spec = self.draft.watermark
+        if own is not None:
+            spec = self._own_watermark(own, spec, how)
+        if spec is None or spec.expression is None:
+            return
+        column = self.draft.columns.get(spec.column)
+        if column is None:  # the base table's, whose column was left out
+            raise self.error(
+                "CAT035",
+                f"the base table's watermark is for '{spec.column}', which is not in this table",
+                self.node.args["like"],
+                hint="EXCLUDING WATERMARKS",
+            )
+        fields = [(c.name, c.type) for c in self.draft.columns.values()]
+        rex = _bind(spec.expression, fields, self.source if own is not None else "")
+        if own is not None:
+            self._check_time("the watermark's column", column.type, own.expressions[0])
+            self._check_time("the watermark", rex.type, own.expression)
+        self.draft.watermark = replace(spec, rex=rex)
+        self.draft.columns[spec.column] = replace(column, type=replace(column.type, kind="ROWTIME"))
+
+    def _own_watermark(
+        self, node: nodes.Watermark, inherited: WatermarkSpec | None, how: Mapping[str, str]
+    ) -> WatermarkSpec:
+        path = [part.name for part in node.expressions]
+        if len(path) > 1:
+            raise SqlError(
+                "SQL004",
+                "a watermark for a field of a row is not supported",
+                place=self.place(node.expressions[1]),
+                hint="take the field out with a computed column",
+            )
+        names = list(self.draft.columns)
+        if path[0] not in names:
+            raise self.error(
+                "CAT035",
+                f"the watermark's column '{path[0]}' is not a column of the table",
+                node.expressions[0],
+                "one of " + ", ".join(names),
+                nearest(path[0], names),
+            )
+        if inherited is not None and how["WATERMARKS"] != _OVERWRITING:
+            raise self.error(
+                "CAT032",
+                f"the base table has a watermark for '{inherited.column}' already",
+                node,
+                hint="EXCLUDING WATERMARKS or OVERWRITING WATERMARKS",
+            )
+        return WatermarkSpec(path[0], node.expression, None, serializable_sql(node.expression))
+
+    def _check_time(self, what: str, found: LogicalType, node: exp.Expr) -> None:
+        if not found.is_timestamp or found.kind is not None or not 0 <= (found.precision or 0) <= 3:
+            raise self.error(
+                "CAT035",
+                f"{what} is of type {found.summary()}",
+                node,
+                "TIMESTAMP(p) or TIMESTAMP_LTZ(p) with p from 0 to 3",
+            )
+
+
+def _proctime(found: LogicalType) -> str | None:
+    return "PROCTIME" if found.kind == "PROCTIME" else None
+
+
+def _merging(like: nodes.LikeTable) -> dict[str, str]:
+    """How each part of the base table is merged. ALL first, whatever the order in the text."""
+    given = [option.name.split(" ") for option in like.args.get("expressions") or ()]
+    out = dict(_LIKE_DEFAULTS)
+    for strategy, feature in given:
+        if feature == "ALL":
+            out = dict.fromkeys(out, strategy)
+    out.update({feature: strategy for strategy, feature in given if feature != "ALL"})
+    return out
+
+
+def _bind(expression: exp.Expr, fields: Fields, source: str) -> Rex:
+    from stateplan.planner.binder import bind_expression
+
+    return bind_expression(expression, fields, source)
+
+
+def create_table(
+    node: nodes.CreateTable, catalog: CatalogManager, source: str, file: str | None = None
+) -> CatalogTable:
+    """The table that CREATE TABLE declares; it is not added to the catalog.
+
+    Options are checked when the table is used, for only then it is known whether it is read or written.
+
+    Raises:
+        CatalogError: CAT030 duplicate column, CAT031 LIKE of a view, CAT032 something is in the base table already,
+            CAT033 partition key, CAT034 primary key, CAT035 watermark; CAT001 to CAT004 from the names.
+        SqlError: SQL011, and whatever binding the expressions finds.
+    """
+    return _TableBuilder(node, catalog, source, file).build()
+
+
+def view_schema(
+    fields: Fields,
+    columns: Sequence[exp.Identifier] | None,
+    node: exp.Expr,
+    source: str,
+    file: str | None = None,
+) -> TableSchema:
+    """The schema of a view over a query with these fields.
+
+    Raises:
+        CatalogError: CAT036, when the list of columns does not fit; CAT030, when two columns have one name.
+    """
+    names: list[tuple[str, exp.Expr]] = [(name, node) for name, _ in fields]
+    if not columns:
+        _check_names(_written_names(node), source, file)
+    if columns:
+        if len(columns) != len(fields):
+            raise CatalogError(
+                "CAT036",
+                f"the view lists {len(columns)} columns, its query has {len(fields)}",
+                place=place_of(columns[-1], source, file),
+                expected=f"{len(fields)} names, for " + ", ".join(name for name, _ in fields),
+            )
+        names = [(column.name, column) for column in columns]
+    _check_names(names, source, file)
+    return TableSchema(tuple(Column(name, kind) for (name, _), (_, kind) in zip(names, fields, strict=True)))
+
+
+def _written_names(query: exp.Expr) -> list[tuple[str, exp.Expr]]:
+    """The names that a query gives its columns itself; a binder makes them distinct, a view must not need that."""
+    while isinstance(query, (exp.SetOperation, exp.Subquery)):
+        query = query.this
+    items = query.expressions if isinstance(query, exp.Select) else []
+    return [
+        (item.alias_or_name, item) for item in items if isinstance(item, (exp.Alias, exp.Column)) and not item.is_star
+    ]
+
+
+def _check_names(names: Sequence[tuple[str, exp.Expr]], source: str, file: str | None) -> None:
+    seen: set[str] = set()
+    for name, where in names:
+        if name in seen:
+            raise CatalogError(
+                "CAT030",
+                f"the view has two columns '{name}'",
+                place=place_of(where, source, file),
+                hint="give one of them another name with AS, or list the view's columns",
+            )
+        seen.add(name)
+
+
+def create_view(
+    node: nodes.CreateView, catalog: CatalogManager, fields: Fields, source: str, file: str | None = None
+) -> CatalogView:
+    """The view that CREATE VIEW declares over a query with these ``fields``; it is not added to the catalog.
+
+    Raises:
+        CatalogError: CAT030, CAT036.
+    """
+    query = node.expression
+    comment = node.args.get("comment")
+    identifier: ObjectIdentifier = catalog.qualify(parts_of(node.this), place_of(node.this, source, file))
+    return CatalogView(
+        identifier,
+        query,
+        text_of(query, source),
+        view_schema(fields, node.args.get("columns"), query, source, file),
+        bool(node.args.get("temporary")),
+        comment.name if comment is not None else None,
+        source,
+        catalog.current_catalog,
+        catalog.current_database,
+    )

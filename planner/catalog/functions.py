@@ -1,0 +1,275 @@
+"""The user-defined functions of a session: by which names they are known, and what a name in SQL or in a plan means.
+
+Source: Flink's ``FunctionCatalog``. A name of one part means, in this order, a temporary system function, a built-in
+function, a temporary function of the current database, a function of the current database. Names are
+not case-sensitive.
+
+Codes: CAT060 to CAT069, SQL210 to SQL219.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import Any
+
+from stateplan.execnodes.errors import CatalogError, Place, SqlError, nearest
+from stateplan.execnodes.functions.user import KIND_WORDS, UserFunction
+from stateplan.execnodes.rex import Call
+from stateplan.planner.catalog.objects import ObjectIdentifier
+from stateplan.planner.catalog.udf import of_callable
+
+
+@dataclass(frozen=True)
+class CatalogFunction:
+    """A function under a name. Without ``identifier`` it is a system function.
+
+    Attributes:
+        reference: ``module.name`` of CREATE FUNCTION; None for one that was given from Python.
+        language: PYTHON, JAVA, SCALA or SQL.
+        given: the function that was given from Python.
+    """
+
+    name: str
+    identifier: ObjectIdentifier | None
+    reference: str | None
+    language: str
+    temporary: bool
+    given: UserFunction | None = None
+
+    @property
+    def summary(self) -> str:
+        return self.name if self.identifier is None else self.identifier.summary
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return _key(self.identifier) if self.identifier is not None else (self.name.lower(),)
+
+    def load(self, place: Place | None = None) -> UserFunction:
+        """The function itself; its module is imported.
+
+        Raises:
+            SqlError: SQL210 (it cannot be imported), SQL211 (not Python), SQL214 (not a declared function).
+        """
+        if self.given is not None:
+            return self.given
+        if self.language != "PYTHON":
+            raise SqlError(
+                "SQL211",
+                f"the function {self.summary} is written in {self.language.capitalize()}, which cannot be run here",
+                place=place,
+                expected="LANGUAGE PYTHON",
+                hint="write it in Python, under the same name: plans that call it by name then run",
+            )
+        try:
+            return of_callable(_imported(self.reference or "", self.summary, place), self.name)
+        except SqlError as error:
+            error.place = error.place or place
+            raise
+
+
+def _imported(reference: str, name: str, place: Place | None) -> Any:
+    module_name, _, attribute = reference.rpartition(".")
+    folder = os.getcwd()
+    if folder not in sys.path:
+        sys.path.append(folder)
+    expected = "'module.name' of a module that Python can import"
+    if not module_name:
+        raise SqlError(
+            "SQL210", f"the function {name} cannot be imported from '{reference}'", place=place, expected=expected
+        )
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as cause:  # whatever a user's module raises
+        raise SqlError(
+            "SQL210",
+            f"the function {name} cannot be imported: module '{module_name}' raised "
+            f"{type(cause).__name__}: {str(cause)[:200]}",
+            place=place,
+            expected=expected,
+            hint="the folder of the module must be the current one or on PYTHONPATH",
+        ) from cause
+    if not hasattr(module, attribute):
+        raise SqlError(
+            "SQL210",
+            f"the function {name} cannot be imported: module '{module_name}' has no '{attribute}'",
+            place=place,
+            hint=nearest(attribute, [n for n in vars(module) if not n.startswith("_")]),
+        )
+    return getattr(module, attribute)
+
+
+def _key(identifier: ObjectIdentifier) -> tuple[str, ...]:
+    return (identifier.catalog, identifier.database, identifier.name.lower())
+
+
+class FunctionCatalog:
+    """The functions of a session."""
+
+    def __init__(self) -> None:
+        self._system: dict[tuple[str, ...], CatalogFunction] = {}
+        self._temporary: dict[tuple[str, ...], CatalogFunction] = {}
+        self._permanent: dict[tuple[str, ...], CatalogFunction] = {}
+
+    def _shelf(self, function: CatalogFunction) -> dict[tuple[str, ...], CatalogFunction]:
+        if function.identifier is None:
+            return self._system
+        return self._temporary if function.temporary else self._permanent
+
+    def has(self, function: CatalogFunction) -> bool:
+        """Whether there is one of this name, temporary or not as it is."""
+        return function.key in self._shelf(function)
+
+    def create(self, function: CatalogFunction, *, place: Place | None = None, overwrite: bool = False) -> None:
+        """Adds a function. Raises CatalogError CAT060 when the name is taken."""
+        shelf = self._shelf(function)
+        if function.key in shelf and not overwrite:
+            raise CatalogError(
+                "CAT060",
+                f"the function {function.summary} exists already",
+                place=place,
+                hint="ALTER FUNCTION changes it, IF NOT EXISTS leaves it alone",
+            )
+        shelf[function.key] = function
+
+    def drop(self, function: CatalogFunction, *, if_exists: bool = False, place: Place | None = None) -> bool:
+        """Removes the function of this name; returns whether there was one. Raises CatalogError CAT061."""
+        shelf = self._shelf(function)
+        if shelf.pop(function.key, None) is not None:
+            return True
+        if if_exists:
+            return False
+        raise self._missing(function.summary, place)
+
+    def _missing(self, summary: str, place: Place | None) -> CatalogError:
+        known = [f.summary for f in self.all()]
+        name = summary.rpartition(".")[2]
+        near = nearest(name, [f.name for f in self.all()])
+        return CatalogError(
+            "CAT061",
+            f"there is no function {summary}",
+            place=place,
+            expected=f"one of {', '.join(sorted(known)[:8])}" if known else None,
+            hint=near or "CREATE FUNCTION makes one",
+        )
+
+    def all(self) -> list[CatalogFunction]:
+        return [*self._system.values(), *self._temporary.values(), *self._permanent.values()]
+
+    def names(self, catalog: str, database: str) -> list[str]:
+        """Names of the system's functions and those of a database, sorted, in small letters."""
+        shelves = [*self._temporary.values(), *self._permanent.values()]
+        here = [f for f in shelves if f.key[:2] == (catalog, database)]
+        return sorted({f.name.lower() for f in [*self._system.values(), *here]})
+
+    # what a name means
+
+    def system(self, name: str) -> CatalogFunction | None:
+        """The temporary system function of this name."""
+        return self._system.get((name.lower(),))
+
+    def of_catalog(self, identifier: ObjectIdentifier) -> CatalogFunction | None:
+        """The function of a database, a temporary one first."""
+        return self._temporary.get(_key(identifier)) or self._permanent.get(_key(identifier))
+
+    def of_plan(self, system_name: str | None, catalog_name: str | None, place: Place | None = None) -> UserFunction:
+        """The function that a plan calls by a name.
+
+        Raises:
+            CatalogError: CAT061, when the session has none of this name.
+            SqlError: SQL210 to SQL214, when it cannot be used.
+        """
+        found = None
+        if system_name is not None:
+            found = self.system(system_name)
+        elif catalog_name is not None:
+            found = self.of_catalog(ObjectIdentifier(*_parts(catalog_name)))
+        if found is None:
+            raise self._missing((system_name or ".".join(_parts(catalog_name or ""))), place)
+        return found.load(place)
+
+
+def _parts(name: str) -> tuple[str, str, str]:
+    """The parts of a name in backquotes."""
+    parts = [p.replace("``", "`") for p in name.strip("`").split("`.`")]
+    catalog, database, own = (["", "", *parts])[-3:]
+    return catalog, database, own
+
+
+_CURRENT: ContextVar[tuple[FunctionCatalog, tuple[str, str]] | None] = ContextVar("functions", default=None)
+
+
+@contextmanager
+def functions_in_use(catalog: FunctionCatalog, current: tuple[str, str]) -> Iterator[None]:
+    """Within, names of functions are looked up in ``catalog``, with this current catalog and database."""
+    token = _CURRENT.set((catalog, current))
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
+
+
+@dataclass(frozen=True)
+class FoundFunction:
+    """A user-defined function that a call in SQL names; exactly one of the names is set, as a plan writes it."""
+
+    function: UserFunction
+    system_name: str | None = None
+    catalog_name: str | None = None
+
+    def call(self, operands: Sequence[Any]) -> Call:
+        return Call(
+            self.function.result,
+            tuple(operands),
+            system_name=self.system_name,
+            catalog_name=self.catalog_name,
+            function=self.function,
+        )
+
+
+def current_functions(parts: Sequence[str], place: Place | None, *, built_in: bool) -> FoundFunction | None:
+    """What the name ``parts`` of a call means if it is a user-defined function; None for none.
+
+    Args:
+        built_in: whether there is a built-in function of this name.
+
+    Raises:
+        SqlError: SQL210 to SQL214, when it cannot be used.
+    """
+    held = _CURRENT.get()
+    if held is None:
+        return None
+    catalog, current = held
+    name = parts[-1]
+    if len(parts) == 1:
+        found = catalog.system(name)
+        if found is not None:
+            return FoundFunction(replace(found.load(place), name=name), system_name=name)
+        if built_in:
+            return None
+    identifier = ObjectIdentifier(*[*current][: 3 - len(parts)], *parts)
+    found = catalog.of_catalog(identifier)
+    if found is None:
+        return None
+    return FoundFunction(replace(found.load(place), name=name), catalog_name=str(identifier))
+
+
+def require_kind(found: FoundFunction, wanted: str, place: Place | None, clause: str) -> UserFunction:
+    """The function, which must be of the kind ``wanted``. Raises SqlError SQL212."""
+    function = found.function
+    if function.kind != wanted:
+        raise SqlError(
+            "SQL212",
+            f"{function.name} is {KIND_WORDS[function.kind]} and cannot be used {clause}",
+            place=place,
+            hint={
+                "TABLE": "call it in FROM: LATERAL TABLE(f(x))",
+                "TABLE_AGGREGATE": "call it in FROM, over a table: f(TABLE t PARTITION BY k, DESCRIPTOR(x))",
+            }.get(function.kind),
+        )
+    return function

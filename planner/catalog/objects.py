@@ -1,0 +1,205 @@
+"""Tables and views as a catalog keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from sqlglot import exp
+
+from stateplan.execnodes.rex import Rex
+from stateplan.execnodes.specs import Distribution
+from stateplan.execnodes.types import LogicalType, RowField
+
+DEFAULT_CATALOG = "default_catalog"
+DEFAULT_DATABASE = "default_database"
+PHYSICAL, COMPUTED, METADATA = "PHYSICAL", "COMPUTED", "METADATA"
+
+
+def quote(name: str) -> str:
+    """``name`` in backquotes, as Flink writes identifiers."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+@dataclass(frozen=True, order=True)
+class ObjectIdentifier:
+    """The full name of a table or view."""
+
+    catalog: str
+    database: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{quote(self.catalog)}.{quote(self.database)}.{quote(self.name)}"
+
+    @property
+    def summary(self) -> str:
+        """The name as Flink's messages show it: without backquotes."""
+        return f"{self.catalog}.{self.database}.{self.name}"
+
+    @property
+    def parts(self) -> tuple[str, str, str]:
+        return (self.catalog, self.database, self.name)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a resolved schema.
+
+    Attributes:
+        name: as declared; case matters.
+        type: of the column in the table's full row (for COMPUTED the type of its expression).
+        kind: ``PHYSICAL``, ``COMPUTED`` or ``METADATA``.
+        expression: of a COMPUTED column, as parsed; positions point into the DDL's script.
+        rex: of a COMPUTED column, over the table's physical and metadata columns, in their order.
+        expression_sql: of a COMPUTED column, Flink's ``serializableString`` (every name backquoted).
+        metadata_key: of a METADATA column whose key is not its name (``FROM 'key'``).
+        virtual: of a METADATA column: read only, left out when writing.
+        comment: COMMENT text.
+    """
+
+    name: str
+    type: LogicalType
+    kind: str = PHYSICAL
+    expression: exp.Expression | None = field(default=None, compare=False, repr=False)
+    rex: Rex | None = field(default=None, compare=False, repr=False)
+    expression_sql: str | None = None
+    metadata_key: str | None = None
+    virtual: bool = False
+    comment: str | None = None
+
+    @property
+    def is_physical(self) -> bool:
+        return self.kind == PHYSICAL
+
+    @property
+    def is_computed(self) -> bool:
+        return self.kind == COMPUTED
+
+    @property
+    def is_metadata(self) -> bool:
+        return self.kind == METADATA
+
+    @property
+    def is_persisted(self) -> bool:
+        """Whether INSERT writes it."""
+        return self.kind == PHYSICAL or (self.kind == METADATA and not self.virtual)
+
+
+@dataclass(frozen=True)
+class WatermarkSpec:
+    """``WATERMARK FOR column AS expression``; ``rex`` is over all columns of the table, in order."""
+
+    column: str
+    expression: exp.Expression | None = field(default=None, compare=False, repr=False)
+    rex: Rex | None = field(default=None, compare=False, repr=False)
+    expression_sql: str = ""
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """Columns in declared order, with keys and watermarks.
+
+    ``primary_key_name`` is the constraint's name; Flink invents ``PK_<columns joined by _>`` when none is
+    given.
+    """
+
+    columns: tuple[Column, ...]
+    primary_key: tuple[str, ...] = ()
+    primary_key_name: str | None = None
+    watermarks: tuple[WatermarkSpec, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(c.name for c in self.columns)
+
+    @property
+    def physical(self) -> tuple[Column, ...]:
+        """The columns the connector reads from its format."""
+        return tuple(c for c in self.columns if c.is_physical)
+
+    @property
+    def persisted(self) -> tuple[Column, ...]:
+        """The columns INSERT writes: physical and non-virtual metadata ones."""
+        return tuple(c for c in self.columns if c.is_persisted)
+
+    @property
+    def fields(self) -> list[tuple[str, LogicalType]]:
+        """All columns as (name, type)."""
+        return [(c.name, c.type) for c in self.columns]
+
+    @property
+    def row_type(self) -> LogicalType:
+        """All columns as a ROW type."""
+        return _row(self.columns)
+
+    @property
+    def physical_row_type(self) -> LogicalType:
+        return _row(self.physical)
+
+    def column(self, name: str) -> Column | None:
+        """The column of this exact name, or None."""
+        return next((c for c in self.columns if c.name == name), None)
+
+    def index(self, name: str) -> int:
+        """Position of the column in :attr:`columns`.
+
+        Raises:
+            KeyError: there is none.
+        """
+        for i, column in enumerate(self.columns):
+            if column.name == name:
+                return i
+        raise KeyError(name)
+
+    def primary_key_indexes(self) -> tuple[int, ...]:
+        """Positions of the primary key's columns."""
+        return tuple(self.index(name) for name in self.primary_key)
+
+
+def _row(columns: Iterable[Column]) -> LogicalType:
+    return LogicalType("ROW", nullable=False, fields=tuple(RowField(c.name, c.type) for c in columns))
+
+
+@dataclass(frozen=True)
+class CatalogTable:
+    """A table as CREATE TABLE declared it. ``options`` keeps the order of the WITH clause."""
+
+    identifier: ObjectIdentifier
+    schema: TableSchema
+    options: Mapping[str, str]
+    partition_keys: tuple[str, ...] = ()
+    comment: str | None = None
+    temporary: bool = False
+    distribution: Distribution | None = None
+
+    kind = "TABLE"
+
+    def with_options(self, changes: Mapping[str, str]) -> CatalogTable:
+        """The same table with ``changes`` laid over its options (an OPTIONS hint, ALTER TABLE SET)."""
+        return replace(self, options={**self.options, **changes})
+
+
+@dataclass(frozen=True)
+class CatalogView:
+    """A view: its query as parsed (positions point into the script that made it) and the schema of its rows.
+
+    ``source`` is the whole text that the positions in ``query`` point into. ``catalog`` and ``database`` are
+    what was current when the view was made: names inside ``query`` are resolved there.
+    """
+
+    identifier: ObjectIdentifier
+    query: exp.Expression = field(compare=False, repr=False)
+    sql: str
+    schema: TableSchema
+    temporary: bool = False
+    comment: str | None = None
+    source: str = field(default="", compare=False, repr=False)
+    catalog: str = DEFAULT_CATALOG
+    database: str = DEFAULT_DATABASE
+
+    kind = "VIEW"
+
+
+CatalogObject: TypeAlias = CatalogTable | CatalogView

@@ -1,0 +1,116 @@
+"""A table of the catalog as a plan holds it (``ContextResolvedTable``).
+
+Codes: CAT040.
+"""
+
+from __future__ import annotations
+
+from stateplan.execnodes import specs
+from stateplan.execnodes.errors import CatalogError
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.nodes.lookup_join import LookupJoin
+from stateplan.execnodes.nodes.sink import Sink
+from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
+from stateplan.execnodes.specs import ColumnExpression, ContextResolvedTable, PrimaryKey, ResolvedTable
+from stateplan.planner.catalog.manager import CatalogManager
+from stateplan.planner.catalog.objects import CatalogTable, Column
+
+
+def context_resolved_table(table: CatalogTable, objects: str = "ALL") -> ContextResolvedTable:
+    """The table for a plan.
+
+    Args:
+        table: the table.
+        objects: ``table.plan.compile.catalog-objects``: ALL, SCHEMA (without options and comment) or IDENTIFIER. Of a
+            temporary table only the name is kept, whatever this says, as Flink does.
+
+    Raises:
+        CatalogError: CAT040, for a computed column whose expression is not bound.
+    """
+    identifier = str(table.identifier)
+    if objects == "IDENTIFIER" or table.temporary:
+        return ContextResolvedTable(identifier=identifier)
+    whole = objects == "ALL"
+    return ContextResolvedTable(
+        identifier=identifier,
+        resolved_table=ResolvedTable(
+            table_schema=plan_schema(table),
+            partition_keys=table.partition_keys,
+            comment=table.comment if whole else None,
+            options=dict(sorted(table.options.items())) if whole else None,
+        ),
+    )
+
+
+def plan_schema(table: CatalogTable) -> specs.TableSchema:
+    """The schema of a table for a plan. Raises CatalogError CAT040."""
+    schema = table.schema
+    marks = []
+    for mark in schema.watermarks:
+        if mark.rex is None:
+            raise CatalogError("CAT040", f"the watermark of '{table.identifier.summary}' is not bound")
+        expression = ColumnExpression(rex_node=mark.rex, serializable_string=mark.expression_sql)
+        marks.append(specs.WatermarkSpec(rowtime_attribute=mark.column, expression=expression))
+    key = None
+    if schema.primary_key:
+        key = PrimaryKey(name=schema.primary_key_name, columns=schema.primary_key)
+    columns = tuple(_column(column, table) for column in schema.columns)
+    return specs.TableSchema(columns=columns, watermark_specs=tuple(marks), primary_key=key)
+
+
+def _column(column: Column, table: CatalogTable) -> specs.Column:
+    if column.is_computed:
+        if column.rex is None:
+            raise CatalogError("CAT040", f"the column '{column.name}' of '{table.identifier.summary}' is not bound")
+        expression = ColumnExpression(rex_node=column.rex, serializable_string=column.expression_sql or "")
+        return specs.Column(name=column.name, comment=column.comment, kind="COMPUTED", expression=expression)
+    if column.is_metadata:
+        return specs.Column(
+            name=column.name,
+            comment=column.comment,
+            kind="METADATA",
+            data_type=column.type,
+            metadata_key=column.metadata_key,
+            is_virtual=column.virtual,
+        )
+    return specs.Column(name=column.name, comment=column.comment, data_type=column.type)
+
+
+def table_of(node: ExecNode) -> ContextResolvedTable | None:
+    """The table that a node reads or writes."""
+    if isinstance(node, TableSourceScan):
+        return node.scan_table_source.table
+    if isinstance(node, LookupJoin):
+        return node.temporal_table.lookup_table_source.table
+    return node.dynamic_table_sink.table if isinstance(node, Sink) else None
+
+
+def with_table(node: ExecNode, table: ContextResolvedTable) -> ExecNode:
+    """The node over another table."""
+    if isinstance(node, TableSourceScan):
+        return node.replace(scan_table_source=node.scan_table_source.model_copy(update={"table": table}))
+    if isinstance(node, Sink):
+        return node.replace(dynamic_table_sink=node.dynamic_table_sink.model_copy(update={"table": table}))
+    if isinstance(node, LookupJoin):
+        temporal = node.temporal_table
+        source = temporal.lookup_table_source.model_copy(update={"table": table})
+        return node.replace(temporal_table=temporal.model_copy(update={"lookup_table_source": source}))
+    raise TypeError(node.type)
+
+
+def reduce_tables(graph: ExecGraph, catalog: CatalogManager, objects: str) -> ExecGraph:
+    """The graph as a plan file holds it: with no more of each table than ``table.plan.compile.catalog-objects`` says,
+    and of a temporary table only its name."""
+    changed = []
+    for node in graph.nodes:
+        table = table_of(node)
+        if table is None or table.resolved_table is None:
+            continue
+        known = catalog.find(table.path)
+        if objects == "IDENTIFIER" or (known is not None and known.temporary):
+            changed.append(with_table(node, table.model_copy(update={"resolved_table": None})))
+        elif objects == "SCHEMA":
+            smaller = table.resolved_table.model_copy(update={"options": None, "comment": None})
+            changed.append(with_table(node, table.model_copy(update={"resolved_table": smaller})))
+    return graph.replace(changed) if changed else graph

@@ -1,0 +1,410 @@
+"""Decorators and base classes for user-defined functions, with PyFlink's names.
+
+    >>> @udf(result_type="BIGINT")
+    ... def add_one(value):
+    ...     return value + 1
+    >>> add_one.signature
+    'add_one(...)'
+
+Types are texts (``"ROW<id INT, name STRING>"``) or what :class:`DataTypes` makes.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Literal, TypeAlias
+
+from stateplan.execnodes.errors import SqlError, StateplanError
+from stateplan.execnodes.functions.user import AsyncLimits, FunctionContext, FunctionKind, Row, UserFunction
+from stateplan.execnodes.types import LogicalType, parse_type, row_type
+
+__all__ = [
+    "AggregateFunction",
+    "AsyncScalarFunction",
+    "DataTypes",
+    "FunctionContext",
+    "Row",
+    "ScalarFunction",
+    "TableAggregateFunction",
+    "TableFunction",
+    "UserFunction",
+    "udaf",
+    "udf",
+    "udtaf",
+    "udtf",
+]
+
+Type: TypeAlias = "str | LogicalType"
+
+
+class _Function:
+    """What all kinds of functions may have."""
+
+    def open(self, function_context: FunctionContext) -> None:
+        """Called once in every process, before the first call."""
+
+    def close(self) -> None:
+        """Called when the process ends."""
+
+    def is_deterministic(self) -> bool:
+        """Whether equal arguments give equal results."""
+        return True
+
+
+class ScalarFunction(_Function):
+    """A value per row: has ``eval(*arguments)``."""
+
+
+class AsyncScalarFunction(_Function):
+    """A value per row: has ``async def eval(*arguments)``, of which many are awaited at the same time."""
+
+
+class TableFunction(_Function):
+    """Rows per row: ``eval(*arguments)`` yields or returns them, each a value or a tuple."""
+
+
+class AggregateFunction(_Function):
+    """A value per group. ``accumulate`` may change its accumulator or return a new one; so may ``retract``, which is
+    needed where rows are taken back."""
+
+    def create_accumulator(self) -> Any:
+        """The accumulator of a group without rows."""
+        raise NotImplementedError
+
+    def accumulate(self, accumulator: Any, *args: Any) -> Any:
+        """Adds a row."""
+        raise NotImplementedError
+
+    def get_value(self, accumulator: Any) -> Any:
+        """The result."""
+        raise NotImplementedError
+
+
+class TableAggregateFunction(AggregateFunction):
+    """Rows per group: ``emit_value(accumulator)`` yields them."""
+
+
+class DataTypes:
+    """Types by PyFlink's names: ``DataTypes.BIGINT()``, ``DataTypes.ARRAY(DataTypes.STRING())``."""
+
+    @staticmethod
+    def _simple(text: str, nullable: bool) -> LogicalType:
+        return parse_type(text).as_nullable(nullable)
+
+    @staticmethod
+    def BOOLEAN(nullable: bool = True) -> LogicalType:  # noqa: N802
+        return DataTypes._simple("BOOLEAN", nullable)
+
+    @staticmethod
+    def TINYINT(nullable: bool = True) -> LogicalType:  # noqa: N802
+        return DataTypes._simple("TINYINT", nullable)
+
+    @staticmethod
+    def SMALLINT(nullable: bool = True) -> LogicalType:  # noqa: N802
+        return DataTypes._simple("SMALLINT", nullable)
+
+    @staticmethod
+    def INT(nullable: bool = True) -> LogicalType:  # noqa: N802
+        return DataTypes._simple("INT", nullable)
+
+    @staticmethod
+    def BIGINT(nullable: bool = True) -> LogicalType:  # noqa: N802
+        return DataTypes._simple("BIGINT", nullable)
+
+    @staticmethod
+    def FLOAT(nullable: bool = True) -> LogicalType:  # noqa: N802
+        return DataTypes._simple("FLOAT", nullable)
+
+    @staticmethod
+    def DOUBLE(nullable: bool = True) -> LogicalType:  # noqa: N802
+        return DataTypes._simple("DOUBLE", nullable)
+
+    @staticmethod
+    def DECIMAL(precision: int, scale: int, nullable: bool = True) -> LogicalType:  # noqa: N802
+        return DataTypes._simple(f"DECIMAL({precision}, {scale})", nullable)
+
+    @staticmethod
+    def STRING(nullable: bool = True) -> LogicalType:  # noqa: N802
+        return DataTypes._simple("VARCHAR(2147483647)", nullable)
+
+    @staticmethod
+    def VARCHAR(length: int, nullable: bool = True) -> LogicalType:  # noqa: N802
+        return DataTypes._simple(f"VARCHAR({length})", nullable)
+
+    @staticmethod
+    def CHAR(length: int, nullable: bool = True) -> LogicalType:  # noqa: N802
+        return DataTypes._simple(f"CHAR({length})", nullable)
+
+    @staticmethod
+    def BYTES(nullable: bool = True) -> LogicalType:  # noqa: N802
+        return DataTypes._simple("VARBINARY(2147483647)", nullable)
+
+    @staticmethod
+    def DATE(nullable: bool = True) -> LogicalType:  # noqa: N802
+        return DataTypes._simple("DATE", nullable)
+
+    @staticmethod
+    def TIME(precision: int = 0, nullable: bool = True) -> LogicalType:  # noqa: N802
+        return DataTypes._simple(f"TIME({precision})", nullable)
+
+    @staticmethod
+    def TIMESTAMP(precision: int = 6, nullable: bool = True) -> LogicalType:  # noqa: N802
+        return DataTypes._simple(f"TIMESTAMP({precision})", nullable)
+
+    @staticmethod
+    def TIMESTAMP_LTZ(precision: int = 6, nullable: bool = True) -> LogicalType:  # noqa: N802
+        return DataTypes._simple(f"TIMESTAMP({precision}) WITH LOCAL TIME ZONE", nullable)
+
+    @staticmethod
+    def ARRAY(element: Type, nullable: bool = True) -> LogicalType:  # noqa: N802
+        return LogicalType("ARRAY", nullable, children=(_type(element),))
+
+    @staticmethod
+    def MAP(key: Type, value: Type, nullable: bool = True) -> LogicalType:  # noqa: N802
+        return LogicalType("MAP", nullable, children=(_type(key), _type(value)))
+
+    @staticmethod
+    def FIELD(name: str, data_type: Type) -> tuple[str, LogicalType]:  # noqa: N802
+        return name, _type(data_type)
+
+    @staticmethod
+    def ROW(fields: Sequence[tuple[str, LogicalType]], nullable: bool = True) -> LogicalType:  # noqa: N802
+        return row_type(list(fields), nullable)
+
+
+def _type(given: Type) -> LogicalType:
+    """A type as the types of columns are written in SQL.
+
+    Raises:
+        SqlError: SQL213, for what is no type.
+    """
+    if isinstance(given, LogicalType):
+        return given
+    expected = "such as 'BIGINT' or DataTypes.BIGINT()"
+    if not isinstance(given, str):
+        raise SqlError("SQL213", f"{given!r:.60} is no type", expected=expected)
+    from stateplan.planner.dialect import logical_type, parse_expression
+
+    bare = given.strip()
+    required = bare.upper().endswith("NOT NULL") and not bare.upper().endswith("<NOT NULL")
+    try:
+        cast = parse_expression(f"CAST(NULL AS {bare[:-8].strip() if required else bare})")
+        return logical_type(cast.args["to"]).as_nullable(not required)
+    except (StateplanError, KeyError, AttributeError):
+        raise SqlError("SQL213", f"{given!r:.60} is no type", expected=expected) from None
+
+
+def _types(given: Type | Iterable[Type] | None) -> tuple[LogicalType, ...] | None:
+    if given is None:
+        return None
+    if isinstance(given, (str, LogicalType)):
+        return (_type(given),)
+    return tuple(_type(t) for t in given)
+
+
+def _declared(
+    kind: FunctionKind,
+    body: Any,
+    arguments: Type | Iterable[Type] | None,
+    result: LogicalType,
+    *,
+    accumulator: LogicalType | None = None,
+    deterministic: bool | None = None,
+    name: str | None = None,
+    func_type: str = "general",
+) -> UserFunction:
+    if func_type not in ("general", "pandas", "arrow"):
+        raise SqlError("SQL214", f"unknown func_type {func_type!r:.40}", expected="'general', 'pandas' or 'arrow'")
+    if isinstance(body, type):
+        body = body()
+    needed = {"SCALAR": "eval", "TABLE": "eval", "AGGREGATE": "accumulate", "TABLE_AGGREGATE": "accumulate"}[kind]
+    if not hasattr(body, needed) and not (needed == "eval" and callable(body)):
+        raise SqlError(
+            "SQL214",
+            f"{body!r:.60} is no function",
+            expected=f"a callable, or an object with '{needed}'" if needed == "eval" else f"an object with '{needed}'",
+            hint=None if needed == "eval" else "rows come one after another: a function of all of them will not do",
+        )
+    if deterministic is None:
+        told = getattr(body, "is_deterministic", None)
+        deterministic = bool(told()) if told is not None else True
+    shown = name or getattr(body, "__name__", None) or type(body).__name__
+    vector: Any = func_type
+    limits = None
+    called = getattr(body, needed, body)
+    if inspect.iscoroutinefunction(called) or inspect.iscoroutinefunction(type(called).__call__):
+        if kind != "SCALAR" or func_type != "general":
+            raise SqlError(
+                "SQL214",
+                f"{shown} is a coroutine",
+                expected="a function without 'async'",
+                hint="only scalar functions of func_type 'general' can be asynchronous",
+            )
+        limits = AsyncLimits()
+    return UserFunction(
+        kind, body, _types(arguments), result, accumulator, vector, deterministic, shown, asynchronous=limits
+    )
+
+
+def udf(
+    f: Any = None,
+    input_types: Type | Iterable[Type] | None = None,
+    result_type: Type | None = None,
+    deterministic: bool | None = None,
+    name: str | None = None,
+    func_type: Literal["general", "pandas", "arrow"] = "general",
+) -> Any:
+    """A scalar function of a callable or an object with ``eval``; without ``f`` a decorator.
+    One of coroutines (``async def``) is asynchronous.
+
+    Args:
+        input_types: of its arguments, which are cast to them; None takes any arguments.
+        func_type: with ``pandas`` (``arrow``) it is given a ``pandas.Series`` (``pyarrow.Array``) per argument and
+            gives one back.
+
+    Raises:
+        SqlError: SQL213, SQL214.
+    """
+    result = _required(result_type, "result_type")
+
+    def made(body: Any) -> UserFunction:
+        return _declared(
+            "SCALAR",
+            body,
+            input_types,
+            result,
+            deterministic=deterministic,
+            name=name,
+            func_type=func_type,
+        )
+
+    return made if f is None else made(f)
+
+
+def udtf(
+    f: Any = None,
+    input_types: Type | Iterable[Type] | None = None,
+    result_types: Type | Iterable[Type] | None = None,
+    deterministic: bool | None = None,
+    name: str | None = None,
+) -> Any:
+    """A table function of a callable or :class:`TableFunction`; without ``f`` a decorator.
+
+    ``result_types`` are the types of the columns, called f0, f1 ..., or one ROW.
+
+    Raises:
+        SqlError: SQL213, SQL214.
+    """
+    types = _types(result_types)
+    if not types:
+        raise SqlError("SQL214", "a function without 'result_types'", expected="the types of its columns")
+    single = len(types) == 1 and types[0].root == "ROW"
+    result = types[0] if single else row_type([(f"f{i}", t) for i, t in enumerate(types)])
+
+    def made(body: Any) -> UserFunction:
+        return _declared("TABLE", body, input_types, result, deterministic=deterministic, name=name)
+
+    return made if f is None else made(f)
+
+
+def udaf(
+    f: Any = None,
+    input_types: Type | Iterable[Type] | None = None,
+    result_type: Type | None = None,
+    accumulator_type: Type | None = None,
+    deterministic: bool | None = None,
+    name: str | None = None,
+    func_type: Literal["general", "pandas", "arrow"] = "general",
+) -> Any:
+    """An aggregate function of an :class:`AggregateFunction`; without ``f`` a decorator.
+
+    Args:
+        func_type: with ``pandas`` (``arrow``) ``accumulate`` and ``retract`` are given many rows of a group at once: a
+            ``pandas.Series`` (``pyarrow.Array``) per argument.
+
+    Raises:
+        SqlError: SQL213, SQL214.
+    """
+    return _aggregate("AGGREGATE", f, input_types, result_type, accumulator_type, deterministic, name, func_type)
+
+
+def udtaf(
+    f: Any = None,
+    input_types: Type | Iterable[Type] | None = None,
+    result_type: Type | None = None,
+    accumulator_type: Type | None = None,
+    deterministic: bool | None = None,
+    name: str | None = None,
+    func_type: Literal["general", "pandas", "arrow"] = "general",
+) -> Any:
+    """A table aggregate function of a :class:`TableAggregateFunction`; without ``f`` a decorator.
+
+    ``result_type`` is the ROW of its columns, or the type of one, which is called f0.
+
+    Raises:
+        SqlError: SQL213, SQL214.
+    """
+    return _aggregate("TABLE_AGGREGATE", f, input_types, result_type, accumulator_type, deterministic, name, func_type)
+
+
+def _aggregate(
+    kind: FunctionKind,
+    f: Any,
+    input_types: Type | Iterable[Type] | None,
+    result_type: Type | None,
+    accumulator_type: Type | None,
+    deterministic: bool | None,
+    name: str | None,
+    func_type: str,
+) -> Any:
+    probe = f() if isinstance(f, type) else f
+    if result_type is None and hasattr(probe, "get_result_type"):
+        result_type = probe.get_result_type()
+    if accumulator_type is None and hasattr(probe, "get_accumulator_type"):
+        accumulator_type = probe.get_accumulator_type()
+    result = None if f is None and result_type is None else _required(result_type, "result_type")
+
+    def made(body: Any) -> UserFunction:
+        given = body() if isinstance(body, type) else body
+        found = result
+        if found is None:
+            found = _required(given.get_result_type() if hasattr(given, "get_result_type") else None, "result_type")
+        if kind == "TABLE_AGGREGATE" and found.root != "ROW":
+            found = row_type([("f0", found)])
+        kept = None if accumulator_type is None else _type(accumulator_type)
+        return _declared(
+            kind,
+            given,
+            input_types,
+            found,
+            accumulator=kept,
+            deterministic=deterministic,
+            name=name,
+            func_type=func_type,
+        )
+
+    return made if f is None else made(f)
+
+
+def _required(given: Type | None, what: str) -> LogicalType:
+    if given is None:
+        raise SqlError("SQL214", f"a function without '{what}'", expected=f"{what}='BIGINT' or another type")
+    return _type(given)
+
+
+def of_callable(body: Callable[..., Any] | UserFunction, name: str) -> UserFunction:
+    """``body`` if it is a declared function, under another name.
+
+    Raises:
+        SqlError: SQL214, for anything else.
+    """
+    if not isinstance(body, UserFunction):
+        raise SqlError(
+            "SQL214",
+            f"{body!r:.60} is no user-defined function",
+            expected="what udf, udtf, udaf or udtaf gives",
+            hint=f"decorate it: @udf(result_type='...') for the function {name}",
+        )
+    return replace(body, name=name)

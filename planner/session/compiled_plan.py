@@ -1,0 +1,102 @@
+"""A compiled plan in a session: look at it, write it, run it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from stateplan.plans.document import PlanDocument
+
+if TYPE_CHECKING:
+    from stateplan.planner.session.environment import TableEnvironment
+    from stateplan.planner.session.results import TableResult
+
+
+class CompiledPlan:
+    """A plan, under PyFlink's names. Made by ``TableEnvironment.compile_plan_sql`` and ``load_plan``.
+
+    Attributes:
+        document: the plan as a document, with its text and its graph.
+    """
+
+    def __init__(self, environment: TableEnvironment, document: PlanDocument) -> None:
+        self._environment = environment
+        self.document = document
+
+    def get_flink_version(self) -> str:
+        """The version of Flink whose format the plan has, such as ``2.3``."""
+        return self.document.graph.flink_version
+
+    def as_json_string(self) -> str:
+        """The plan's text, byte for byte as it was read."""
+        return self.document.text
+
+    def print_json_string(self) -> None:
+        """Writes the plan's text to standard output."""
+        sys.stdout.write(self.document.text + "\n")
+
+    def write_to_file(self, path: str | os.PathLike[str], ignore_if_exists: bool = False) -> bool:
+        """Writes the plan to a path or URL, whole or not at all; returns whether it was written.
+
+        An existing file is replaced only with ``table.plan.force-recompile``.
+
+        Raises:
+            PlanError: PLAN002, the file exists; others when it cannot be written.
+        """
+        overwrite = bool(self._environment.get_config().value("table.plan.force-recompile"))
+        return self.document.write(os.fspath(path), overwrite=overwrite, if_not_exists=ignore_if_exists)
+
+    def set_ttl(self, selector: str, ttl: str | int) -> CompiledPlan:
+        """Sets how long a state lives, in this plan and not in a file; see docs/selectors.md for what points at it.
+
+            >>> plan.set_ttl("deduplicate", "1 h").set_ttl("join.right", "7 d").write_to_file("plan.json")
+
+        Args:
+            selector: a selector of one state, or of several with ``*``.
+            ttl: text such as ``"1 h"``, ``"never"``, or milliseconds with 0 for never.
+
+        Returns:
+            This plan.
+
+        Raises:
+            PlanError: PLAN100 to PLAN104, for what is not a selector or does not point at one state; PLAN05x and
+                PLAN072, for what is not a TTL.
+        """
+        return self.set_ttls({selector: ttl})
+
+    def set_ttls(self, ttls: Mapping[str, str | int]) -> CompiledPlan:
+        """Sets several TTLs by selector, all of them or none. Raises as :meth:`set_ttl`, and PLAN106 when two of them
+        are for one state."""
+        from stateplan.plans.edit import set_ttls
+
+        set_ttls(self.document, ttls, self._environment.get_config().to_dict())
+        return self
+
+    def explain(self, *details: str, format: str = "text") -> str:  # noqa: A002 - as Flink names it
+        """The operators as a tree, and the state each of them keeps, with its TTL; or a drawing of them.
+
+        Args:
+            details: :class:`plans.details.ExplainDetail`, or their names; for text and JSON.
+            format: ``text``, ``json``, ``mermaid``, ``svg`` or ``html``.
+
+        Raises:
+            PlanError: PLAN180, PLAN181 for a detail that there is not; PLAN182 for one with a drawing; PLAN184 for
+                another format.
+        """
+        from stateplan.plans.render import explained
+
+        return explained(self.document, self._environment.get_config().to_dict(), format, details)
+
+    def print_explain(self, *details: str) -> None:
+        """Writes :meth:`explain` to standard output."""
+        sys.stdout.write(self.explain(*details) + "\n")
+
+    def execute(self) -> TableResult:
+        """Runs the plan; returns once the job has started.
+
+        Raises:
+            StateplanError: when the plan does not fit the session's tables, or the job cannot be started.
+        """
+        return self._environment.run_document(self.document)

@@ -1,0 +1,443 @@
+"""A session: its catalog, its options, and everything that can be done in it. The names are PyFlink's.
+
+    >>> env = TableEnvironment.create()
+    >>> env.execute_sql("CREATE TABLE t (a INT) WITH ('connector' = 'print')").get_result_kind()
+    <ResultKind.SUCCESS: 0>
+
+Nothing here loads an engine until a job is started.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from stateplan.execnodes.errors import SqlError, StateplanError
+from stateplan.execnodes.settings import Configuration, value
+from stateplan.planner.catalog.functions import CatalogFunction, FunctionCatalog, functions_in_use
+from stateplan.planner.catalog.manager import CatalogManager
+from stateplan.planner.catalog.objects import (
+    DEFAULT_CATALOG,
+    DEFAULT_DATABASE,
+    CatalogTable,
+    CatalogView,
+    Column,
+    ObjectIdentifier,
+    TableSchema,
+)
+from stateplan.planner.catalog.udf import of_callable
+from stateplan.planner.dialect import nodes
+from stateplan.planner.dialect.errors import too_deep
+from stateplan.planner.positions import place_of, text_of
+from stateplan.planner.session.compiled_plan import CompiledPlan
+from stateplan.planner.session.plan_reference import PlanReference
+from stateplan.planner.session.results import ResultKind, TableResult
+from stateplan.planner.session.script import ScriptStatement, read_statement
+from stateplan.planner.session.statement_set import StatementSet
+from stateplan.planner.session.statements import run_statement
+from stateplan.plans.details import ExplainDetail, explain_details
+
+if TYPE_CHECKING:
+    from stateplan.execnodes.functions.user import UserFunction
+    from stateplan.execnodes.graph import ExecGraph
+    from stateplan.execnodes.runtime.job import JobResult, OnProgress
+    from stateplan.execnodes.types import LogicalType
+    from stateplan.plans.document import PlanDocument
+
+__all__ = ["CompiledPlan", "ExplainDetail", "PlanReference", "StatementSet", "TableEnvironment"]
+
+
+class TableEnvironment:
+    """A session.
+
+    Attributes:
+        catalog: catalogs, databases, tables and views of the session.
+        functions: its user-defined functions.
+        console: gets notes about running jobs, a line each; None to drop them.
+        on_progress: gets the figures of a running job, about five times a second, while something waits for it.
+    """
+
+    def __init__(
+        self,
+        options: Mapping[str, str] | None = None,
+        *,
+        console: Callable[[str], None] | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        self.catalog = CatalogManager()
+        self.functions = FunctionCatalog()
+        self.console = console
+        self.on_progress = on_progress
+        self._config = Configuration(options)
+        self._anonymous = itertools.count(1)
+
+    @classmethod
+    def create(
+        cls,
+        options: Mapping[str, str] | None = None,
+        *,
+        console: Callable[[str], None] | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> TableEnvironment:
+        """A new session with these options set.
+
+        Raises:
+            OptionError: OPT001 unknown option, OPT002 a value that cannot be honoured, OPT105 a malformed one.
+        """
+        return cls(options, console=console, on_progress=on_progress)
+
+    def get_config(self) -> Configuration:
+        """The session's options."""
+        return self._config
+
+    # statements
+
+    def execute_sql(self, statement: str) -> TableResult:
+        """Runs one statement. A job that it starts goes on in the background: see :meth:`TableResult.wait`.
+
+        Raises:
+            StateplanError: whatever is wrong with it; then nothing has been changed.
+        """
+        return self.execute_statement(read_statement(statement))
+
+    def execute_statement(self, statement: ScriptStatement) -> TableResult:
+        """Runs one statement of a script. Raises StateplanError, with the place in the script."""
+        try:
+            return run_statement(self, statement)
+        except StateplanError as error:
+            if error.place is not None and error.place.file is None and error.place.source == statement.source:
+                error.place = replace(error.place, file=statement.file)
+            raise
+        except RecursionError:
+            raise too_deep(statement.source, statement.file) from None
+
+    def explain_sql(self, statement: str, *details: str) -> str:
+        """The plan of a query, an INSERT or a statement set, for people.
+
+        Args:
+            statement: SQL, without the word EXPLAIN.
+            details: :class:`ExplainDetail`, or their names.
+
+        Raises:
+            PlanError: PLAN180, PLAN181, for a detail that there is not.
+            StateplanError: whatever is wrong with the statement.
+        """
+        read = read_statement(statement)
+        result = self.execute_statement(
+            ScriptStatement(nodes.Explain(this=read.node, details=list(details) or None), read.text, read.source)
+        )
+        return str(result.rows[0][0])
+
+    def create_statement_set(self) -> StatementSet:
+        """An empty statement set."""
+        return StatementSet(self)
+
+    # plans
+
+    def compile_plan_sql(self, statement: str) -> CompiledPlan:
+        """The plan of an INSERT or of ``[EXECUTE] STATEMENT SET BEGIN ... END``.
+
+        Raises:
+            SqlError: SQL012, for another statement.
+            StateplanError: whatever is wrong with it.
+        """
+        read = read_statement(statement)
+        try:
+            return CompiledPlan(self, self.compile_document(read.node, read.source))
+        except RecursionError:
+            raise too_deep(read.source) from None
+
+    def load_plan(self, reference: PlanReference) -> CompiledPlan:
+        """A plan from a file or a text. Raises PlanError."""
+        return CompiledPlan(self, reference.load())
+
+    def execute_plan(self, path: str | os.PathLike[str]) -> TableResult:
+        """Runs the plan in a file. Raises StateplanError."""
+        return self.load_plan(PlanReference.from_file(path)).execute()
+
+    def compile_document(self, node: exp.Expr, source: str) -> PlanDocument:
+        """The plan of a statement that was read from ``source``, as a new document. Raises StateplanError."""
+        from stateplan.planner.catalog.resolved_tables import reduce_tables
+        from stateplan.plans.document import PlanDocument
+        from stateplan.plans.facts import PlanFacts, schema_hashes
+
+        inserts, holder = inserts_of(node, source)
+        graph = self.compile_graph(inserts, source)
+        objects = value(self._config.to_dict(), "table.plan.compile.catalog-objects")
+        facts = PlanFacts.of(text_of(holder, source), schema_hashes(graph))
+        return PlanDocument.from_graph(reduce_tables(graph, self.catalog, objects), facts)
+
+    def compile_graph(self, inserts: Sequence[exp.Insert], source: str) -> ExecGraph:
+        """The exec graph of INSERTs that were read from ``source``, with the whole of every table: what of it a plan
+        file holds is decided when there is one. Raises StateplanError."""
+        from stateplan.planner.compile import compile_inserts
+
+        with self.functions_in_use():
+            return compile_inserts(inserts, self.catalog.as_permanent(), _whole_tables(self._config.to_dict()), source)
+
+    def query_fields(self, query: exp.Expr, source: str) -> list[tuple[str, LogicalType]]:
+        """Name and type of the columns of a query that was read from ``source``. Raises StateplanError."""
+        from stateplan.planner.compile import query_schema
+
+        with self.functions_in_use():
+            return query_schema(query, self.catalog, self._config.to_dict(), source)
+
+    # jobs
+
+    def run_inserts(self, inserts: Sequence[exp.Insert], source: str, statement: str) -> TableResult:
+        """Starts INSERTs that were read from ``source`` as one job. Raises StateplanError."""
+        from stateplan.plans.document import PlanDocument
+        from stateplan.plans.facts import PlanFacts
+
+        graph = self.compile_graph(inserts, source)
+        document = PlanDocument.from_graph(graph, PlanFacts())
+        notes: list[str] = []
+        return self._sink_result(self._start(document, graph, notes), notes, statement, document)
+
+    def run_query(self, query: exp.Expr, source: str) -> TableResult:
+        """Starts a query whose changes go to standard output. Raises StateplanError."""
+        fields = self.query_fields(query, source)
+        with self._print_sink(query, fields) as insert:
+            result = self.run_inserts([insert], source, "SELECT")
+        names, types = zip(*fields, strict=True)
+        return TableResult(names, types, [], ResultKind.SUCCESS_WITH_CONTENT, result.job, result.notes, "SELECT")
+
+    @contextmanager
+    def _print_sink(self, query: exp.Expr, fields: Sequence[tuple[str, LogicalType]]) -> Iterator[exp.Insert]:
+        """An INSERT of ``query`` into a nameless table that prints its changes, and is there inside the block."""
+        names = _distinct([name for name, _ in fields])
+        columns = tuple(Column(name, _plain(kind)) for name, (_, kind) in zip(names, fields, strict=True))
+        parts = (DEFAULT_CATALOG, DEFAULT_DATABASE, f"*anonymous_print${next(self._anonymous)}*")
+        table = CatalogTable(ObjectIdentifier(*parts), TableSchema(columns), {"connector": "print"}, temporary=True)
+        catalog, database, name = (exp.to_identifier(part, quoted=True) for part in parts)
+        self.catalog.create(table)
+        try:
+            yield exp.Insert(this=exp.Table(this=name, db=database, catalog=catalog), expression=query)
+        finally:
+            self.catalog.drop(parts, kind="TABLE", temporary=True)
+
+    def explain_node(self, node: exp.Expr, source: str, details: Sequence[str] = ()) -> str:
+        """What EXPLAIN shows of a query, an INSERT or a statement set: the operators as a tree, and their states.
+
+        Args:
+            node: the statement, which was read from ``source``.
+            source: its text.
+            details: names of explain details, in small or capital letters.
+
+        Raises:
+            PlanError: PLAN180, PLAN181, for a detail that there is not.
+            StateplanError: whatever is wrong with the statement.
+        """
+        wanted = explain_details(details)
+        if not isinstance(node, exp.Query):
+            return self._explained(inserts_of(node, source)[0], source, wanted, query=False)
+        with self._print_sink(node, self.query_fields(node, source)) as insert:
+            return self._explained([insert], source, wanted, query=True)
+
+    def _explained(
+        self, inserts: Sequence[exp.Insert], source: str, details: frozenset[ExplainDetail], query: bool
+    ) -> str:
+        from stateplan.planner.compile import physical_plans
+        from stateplan.planner.session.explain import OF_PHYSICAL_PLAN, explain_text
+
+        options, plans = self._config.to_dict(), []
+        if details & OF_PHYSICAL_PLAN:
+            with self.functions_in_use():
+                plans = physical_plans(inserts, self.catalog.as_permanent(), _whole_tables(options), source)
+        return explain_text(plans, self.compile_graph(inserts, source), options, details, query)
+
+    def run_document(self, document: PlanDocument) -> TableResult:
+        """Starts the job of a plan, with its tables as the session's catalog has them.
+
+        Raises:
+            CatalogError: CAT050 to CAT054, when plan and catalog do not fit together.
+            StateplanError: when the job cannot be started.
+        """
+        from stateplan.planner.session.restart import stale_notes
+        from stateplan.planner.session.restore import restore
+
+        options = self._config.to_dict()
+        with document.placing():
+            restored = restore(document, self.catalog, options)
+            notes = [str(w) for w in document.warnings] + list(restored.notes)
+            notes += dict.fromkeys(stale_notes(document, self.catalog, options))
+            job = self._start(document, restored.graph, notes)
+        return self._sink_result(job, notes, "EXECUTE PLAN", document)
+
+    def _start(self, document: PlanDocument, graph: ExecGraph, notes: list[str]) -> JobResult:
+        """Starts the job of a plan whose tables are complete; ``notes`` gets what happens to existing state."""
+        from stateplan.execnodes.runtime.job import execute
+        from stateplan.execnodes.runtime.user_functions import bind_functions
+        from stateplan.planner.session.restart import continue_from
+
+        graph = bind_functions(graph, self.functions.of_plan)
+        options = self._config.to_dict()
+        return execute(
+            graph,
+            options,
+            plan_text=document.text,
+            console=self.console,
+            on_progress=self.on_progress,
+            check_restart=lambda old_text: continue_from(old_text, document, options, notes),
+        )
+
+    def _sink_result(self, job: JobResult, notes: Sequence[str], statement: str, document: PlanDocument) -> TableResult:
+        from stateplan.execnodes.types import BIGINT
+        from stateplan.planner.catalog.resolved_tables import table_of
+
+        names = [table.summary for node in document.graph.sinks if (table := table_of(node)) is not None]
+        columns = tuple(_distinct(names))
+        result = TableResult(
+            columns,
+            (BIGINT,) * len(columns),
+            [(-1,) * len(columns)],
+            ResultKind.SUCCESS_WITH_CONTENT,
+            job,
+            tuple(notes),
+            statement,
+        )
+        if self._config.value("table.dml-sync"):
+            result.wait()
+        return result
+
+    # functions
+
+    def functions_in_use(self) -> AbstractContextManager[None]:
+        """Within, SQL knows the session's user-defined functions."""
+        return functions_in_use(self.functions, (self.catalog.current_catalog, self.catalog.current_database))
+
+    def create_temporary_function(self, path: str, function: UserFunction) -> None:
+        """Registers what ``udf``, ``udtf`` or ``udaf`` gives as a function of a database.
+
+        Raises:
+            CatalogError: CAT060, when the name is taken.
+            SqlError: SQL214, for anything else.
+        """
+        self.functions.create(self._function(path, function))
+
+    def create_temporary_system_function(self, name: str, function: UserFunction) -> None:
+        """Registers a function for all databases. Raises as :meth:`create_temporary_function`."""
+        self.functions.create(
+            CatalogFunction(name, None, None, "PYTHON", True, of_callable(function, name)), overwrite=True
+        )
+
+    def drop_temporary_function(self, path: str) -> bool:
+        """Drops a temporary function; returns whether there was one."""
+        return self.functions.drop(self._function(path, None), if_exists=True)
+
+    def drop_temporary_system_function(self, name: str) -> bool:
+        """Drops a temporary system function; returns whether there was one."""
+        return self.functions.drop(CatalogFunction(name, None, None, "PYTHON", True), if_exists=True)
+
+    def _function(self, path: str, function: UserFunction | None) -> CatalogFunction:
+        from stateplan.planner.catalog.ddl import parts_of
+
+        node: Any = read_statement(f"DROP TEMPORARY FUNCTION {path}").node
+        parts = parts_of(node.this)
+        given = None if function is None else of_callable(function, parts[-1])
+        return CatalogFunction(parts[-1], self.catalog.qualify(parts), None, "PYTHON", True, given)
+
+    def list_user_defined_functions(self) -> list[str]:
+        """The system's functions that were registered, and those of the current database."""
+        return self.functions.names(self.catalog.current_catalog, self.catalog.current_database)
+
+    # the catalog
+
+    def create_temporary_view(self, path: str, query: str) -> None:
+        """A temporary view over a query. Raises StateplanError."""
+        self.execute_sql(f"CREATE TEMPORARY VIEW {path} AS {query}")
+
+    def drop_temporary_view(self, path: str) -> bool:
+        """Drops a temporary view; returns whether there was one. Raises CatalogError when it is a table."""
+        return self._drop(path, "VIEW")
+
+    def drop_temporary_table(self, path: str) -> bool:
+        """Drops a temporary table; returns whether there was one. Raises CatalogError when it is a view."""
+        return self._drop(path, "TABLE")
+
+    def _drop(self, path: str, kind: str) -> bool:
+        node: Any = read_statement(f"DROP TEMPORARY {kind} IF EXISTS {path}").node
+        from stateplan.planner.catalog.ddl import parts_of
+
+        return self.catalog.drop(parts_of(node.this), kind=kind, temporary=True, if_exists=True)
+
+    def list_catalogs(self) -> list[str]:
+        return self.catalog.list_catalogs()
+
+    def list_databases(self) -> list[str]:
+        return self.catalog.list_databases()
+
+    def list_tables(self) -> list[str]:
+        """Tables and views of the current database."""
+        return self.catalog.list_tables()
+
+    def list_views(self) -> list[str]:
+        return self.catalog.list_views()
+
+    def list_temporary_tables(self) -> list[str]:
+        return [o.identifier.name for o in self.catalog.objects() if o.temporary and isinstance(o, CatalogTable)]
+
+    def list_temporary_views(self) -> list[str]:
+        return [o.identifier.name for o in self.catalog.objects() if o.temporary and isinstance(o, CatalogView)]
+
+    def get_current_catalog(self) -> str:
+        return self.catalog.current_catalog
+
+    def get_current_database(self) -> str:
+        return self.catalog.current_database
+
+    def use_catalog(self, name: str) -> None:
+        """Makes a catalog current. Raises CatalogError CAT003."""
+        self.catalog.use_catalog(name)
+
+    def use_database(self, name: str) -> None:
+        """Makes a database of the current catalog current. Raises CatalogError CAT004."""
+        self.catalog.use_database([name])
+
+
+def inserts_of(node: exp.Expr, source: str) -> tuple[list[exp.Insert], exp.Expr]:
+    """The INSERTs of an INSERT, a statement set or EXECUTE of one of them, and the node whose text is the plan's SQL.
+
+    Raises:
+        SqlError: SQL012, for anything else.
+    """
+    if isinstance(node, nodes.ExecuteStatement):
+        node = node.this
+    if isinstance(node, exp.Insert):
+        return [node], node
+    if isinstance(node, nodes.StatementSet):
+        return list(node.expressions), node
+    raise SqlError(
+        "SQL012",
+        "only INSERT and STATEMENT SET have a plan",
+        place=place_of(node, source),
+        expected="INSERT or STATEMENT SET",
+    )
+
+
+def _whole_tables(options: Mapping[str, str]) -> dict[str, str]:
+    """The options with plans that hold all there is to know of a table."""
+    return {**options, "table.plan.compile.catalog-objects": "ALL"}
+
+
+def _plain(kind: LogicalType) -> LogicalType:
+    """The type without the mark of a time attribute, which a sink's column cannot have."""
+    return replace(kind, kind=None)
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """The names, with a number behind those that were there before."""
+    out: list[str] = []
+    for name in names:
+        count = itertools.count(0)
+        candidate = name
+        while candidate in out:
+            candidate = f"{name}{next(count)}"
+        out.append(candidate)
+    return out

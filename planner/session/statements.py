@@ -1,0 +1,463 @@
+"""Running a statement: one function for each class of syntax node, in one table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from stateplan.execnodes.errors import CatalogError, OptionError, Place, PlanError, SqlError, StateplanError
+from stateplan.execnodes.settings import OPTIONS
+from stateplan.planner.catalog import ddl
+from stateplan.planner.catalog.manager import CatalogManager
+from stateplan.planner.catalog.objects import CatalogTable, CatalogView
+from stateplan.planner.dialect import nodes
+from stateplan.planner.positions import place_of, text_of
+from stateplan.planner.session.alter_plan import alter_plan
+from stateplan.planner.session.describe import describe, show_create
+from stateplan.planner.session.function_statements import describe_function, run_function_statement, user_functions
+from stateplan.planner.session.results import TableResult, content, ok
+from stateplan.planner.session.script import ScriptStatement
+
+if TYPE_CHECKING:
+    from stateplan.planner.session.environment import TableEnvironment
+
+
+class Context:
+    """One statement being run."""
+
+    def __init__(self, environment: TableEnvironment, statement: ScriptStatement) -> None:
+        self.env = environment
+        self.catalog: CatalogManager = environment.catalog
+        self.source = statement.source
+        self.file = statement.file
+        self.statement = statement
+
+    def place(self, node: exp.Expr) -> Place:
+        return place_of(node, self.source, self.file)
+
+
+_Runner = Callable[[Context, Any], TableResult]
+
+
+def run_statement(environment: TableEnvironment, statement: ScriptStatement) -> TableResult:
+    """Runs one statement in a session. Raises StateplanError; then nothing has been changed."""
+    with environment.functions_in_use():
+        return _run(environment, statement)
+
+
+def _run(environment: TableEnvironment, statement: ScriptStatement) -> TableResult:
+    node = statement.node
+    runner = _RUNNERS.get(type(node))
+    if runner is None:
+        if isinstance(node, exp.Query):
+            return _query(Context(environment, statement), node)
+        raise SqlError("SQL004", f"{type(node).__name__} is not supported", place=statement.place)
+    return runner(Context(environment, statement), node)
+
+
+# tables and views
+
+
+def _create_table(c: Context, node: nodes.CreateTable) -> TableResult:
+    parts = ddl.parts_of(node.this)
+    place = c.place(node.this)
+    if node.args.get("exists") and _is_there(c, parts, bool(node.args.get("temporary")), place):
+        return ok("CREATE TABLE", [f"'{c.catalog.qualify(parts).summary}' exists already: left as it is"])
+    table = ddl.create_table(node, c.catalog, c.source, c.file)
+    c.catalog.create(table, place=place)
+    return ok("CREATE TABLE")
+
+
+def _is_there(c: Context, parts: list[str], temporary: bool, place: Place) -> bool:
+    found = c.catalog.lookup(c.catalog.qualify(parts, place), temporary)
+    return found is not None
+
+
+def _create_view(c: Context, node: nodes.CreateView) -> TableResult:
+    parts = ddl.parts_of(node.this)
+    place = c.place(node.this)
+    temporary = bool(node.args.get("temporary"))
+    if node.args.get("exists") and _is_there(c, parts, temporary, place):
+        return ok("CREATE VIEW", [f"'{c.catalog.qualify(parts).summary}' exists already: left as it is"])
+    fields = c.env.query_fields(node.expression, c.source)
+    view = ddl.create_view(node, c.catalog, fields, c.source, c.file)
+    there = c.catalog.lookup(view.identifier, temporary)
+    if node.args.get("replace") and isinstance(there, CatalogView):
+        c.catalog.replace(view)
+    else:
+        c.catalog.create(view, place=place)
+    return ok("CREATE VIEW")
+
+
+def _drop(c: Context, node: nodes.DropObject) -> TableResult:
+    kind, exists = node.args["kind"], bool(node.args.get("exists"))
+    parts, place = ddl.parts_of(node.this), c.place(node.this)
+    if kind == "CATALOG":
+        c.catalog.drop_catalog(parts[0], if_exists=exists, place=place)
+    elif kind == "DATABASE":
+        catalog, name = [c.catalog.current_catalog, *parts][-2:]
+        cascade = node.args.get("cascade") == "CASCADE"
+        c.catalog.drop_database(catalog, name, if_exists=exists, cascade=cascade, place=place)
+    else:
+        temporary = bool(node.args.get("temporary"))
+        c.catalog.drop(parts, kind=kind, temporary=temporary, if_exists=exists, place=place)
+    return ok(f"DROP {kind}")
+
+
+def _alter_table(c: Context, node: nodes.AlterTable) -> TableResult:
+    parts, place = ddl.parts_of(node.this), c.place(node.this)
+    found = c.catalog.find(parts, place)
+    if found is None and node.args.get("exists"):
+        return ok("ALTER TABLE")
+    found = c.catalog.resolve(parts, place)
+    if not isinstance(found, CatalogTable):
+        raise CatalogError("CAT011", f"'{found.identifier.summary}' is a view, not a table", place=place)
+    action = node.args["action"]
+    if action == "RENAME TO":
+        target = node.args["target"]
+        c.catalog.rename(parts, ddl.parts_of(target), c.place(target))
+    elif action == "SET":
+        changes = ddl.options_of(node.args["options"], c.source, c.file)
+        c.catalog.replace(found.with_options(changes))
+    else:
+        keys = {option.this.name: option for option in node.args["options"]}
+        if "connector" in keys:
+            raise OptionError(
+                "OPT003",
+                "the option 'connector' cannot be reset",
+                place=c.place(keys["connector"]),
+                hint="drop the table and create it anew",
+            )
+        kept = {k: v for k, v in found.options.items() if k not in keys}
+        c.catalog.replace(replace(found, options=kept))
+    return ok("ALTER TABLE")
+
+
+def _alter_view(c: Context, node: nodes.AlterView) -> TableResult:
+    parts, place = ddl.parts_of(node.this), c.place(node.this)
+    found = c.catalog.resolve(parts, place)
+    if not isinstance(found, CatalogView):
+        raise CatalogError("CAT011", f"'{found.identifier.summary}' is a table, not a view", place=place)
+    if node.args["action"] == "RENAME TO":
+        target = node.args["target"]
+        c.catalog.rename(parts, ddl.parts_of(target), c.place(target))
+        return ok("ALTER VIEW")
+    query = node.expression
+    schema = ddl.view_schema(c.env.query_fields(query, c.source), None, query, c.source, c.file)
+    c.catalog.replace(
+        replace(
+            found,
+            query=query,
+            sql=text_of(query, c.source),
+            schema=schema,
+            source=c.source,
+            catalog=c.catalog.current_catalog,
+            database=c.catalog.current_database,
+        )
+    )
+    return ok("ALTER VIEW")
+
+
+# catalogs and databases
+
+
+def _create_catalog(c: Context, node: nodes.CreateCatalog) -> TableResult:
+    options = ddl.options_of(node.args.get("options"), c.source, c.file)
+    place = c.place(node.this)
+    kind = options.pop("type", None)
+    if kind != "generic_in_memory":
+        what = "the catalog has no option 'type'" if kind is None else f"unknown type of catalog '{kind}'"
+        raise OptionError("OPT004", what, place=place, expected="'type' = 'generic_in_memory'")
+    default = options.pop("default-database", "default")
+    if options:
+        key = next(iter(options))
+        raise OptionError(
+            "OPT004", f"unknown option '{key}' of a catalog", place=place, expected="'type' or 'default-database'"
+        )
+    c.catalog.create_catalog(
+        ddl.parts_of(node.this)[0], default_database=default, if_not_exists=bool(node.args.get("exists")), place=place
+    )
+    return ok("CREATE CATALOG")
+
+
+def _create_database(c: Context, node: nodes.CreateDatabase) -> TableResult:
+    catalog, name = [c.catalog.current_catalog, *ddl.parts_of(node.this)][-2:]
+    comment = node.args.get("comment")
+    c.catalog.create_database(
+        catalog,
+        name,
+        comment=comment.name if comment is not None else None,
+        options=ddl.options_of(node.args.get("options"), c.source, c.file),
+        if_not_exists=bool(node.args.get("exists")),
+        place=c.place(node.this),
+    )
+    return ok("CREATE DATABASE")
+
+
+def _use(c: Context, node: nodes.UseObject) -> TableResult:
+    parts, place = ddl.parts_of(node.this), c.place(node.this)
+    if node.args["kind"] == "CATALOG":
+        c.catalog.use_catalog(parts[0], place)
+        return ok("USE CATALOG")
+    c.catalog.use_database(parts, place)
+    return ok("USE")
+
+
+# SHOW, DESCRIBE
+
+
+def _show(c: Context, node: nodes.ShowObjects) -> TableResult:
+    kind = node.args["kind"]
+    title = f"SHOW {kind}"
+    if kind in ("CURRENT CATALOG", "CURRENT DATABASE"):
+        name = c.catalog.current_catalog if kind.endswith("CATALOG") else c.catalog.current_database
+        return content(title, [f"current {kind[8:].lower()} name"], [(name,)])
+    if kind in ("CREATE TABLE", "CREATE VIEW"):
+        return _show_create(c, node, kind[7:])
+    if kind == "COLUMNS":
+        columns, rows = describe(c.catalog.resolve(ddl.parts_of(node.this), c.place(node.this)))
+        return content(title, columns, [row for row in rows if _matches(node, str(row[0]))])
+    names = [name for name in _SHOWN[kind](c, node) if _matches(node, name)]
+    return content(title, [f"{kind.split(' ')[-1].lower()[:-1]} name"], [(name,) for name in names])
+
+
+def _show_create(c: Context, node: nodes.ShowObjects, kind: str) -> TableResult:
+    place = c.place(node.this)
+    found = c.catalog.resolve(ddl.parts_of(node.this), place)
+    if found.kind != kind:
+        raise CatalogError(
+            "CAT011",
+            f"'{found.identifier.summary}' is a {found.kind.lower()}, not a {kind.lower()}",
+            place=place,
+            hint=f"SHOW CREATE {found.kind} {found.identifier.name}",
+        )
+    return content(f"SHOW CREATE {kind}", ["result"], [(show_create(found),)])
+
+
+def _database_of(c: Context, node: nodes.ShowObjects) -> tuple[str, str]:
+    if node.this is None:
+        return c.catalog.current_catalog, c.catalog.current_database
+    catalog, database = [c.catalog.current_catalog, *ddl.parts_of(node.this)][-2:]
+    c.catalog.require_database(catalog, database, c.place(node.this))
+    return catalog, database
+
+
+def _functions(c: Context, node: nodes.ShowObjects) -> list[str]:
+    from stateplan.execnodes.functions.aggregates import aggregates
+    from stateplan.execnodes.functions.table import functions
+
+    names = [row.name for row in functions() if row.supported]
+    names += [row.name for row in aggregates() if row.supported]
+    return sorted({name.lower() for name in names if name.isidentifier()} | set(user_functions(c)))
+
+
+_SHOWN: dict[str, Callable[[Context, nodes.ShowObjects], list[str]]] = {
+    "CATALOGS": lambda c, node: c.catalog.list_catalogs(),
+    "DATABASES": lambda c, node: c.catalog.list_databases(
+        ddl.parts_of(node.this)[0] if node.this is not None else None, c.place(node)
+    ),
+    "TABLES": lambda c, node: c.catalog.list_tables(*_database_of(c, node)),
+    "VIEWS": lambda c, node: c.catalog.list_views(*_database_of(c, node)),
+    "FUNCTIONS": _functions,
+    "USER FUNCTIONS": lambda c, node: user_functions(c),
+}
+
+
+def _matches(node: nodes.ShowObjects, name: str) -> bool:
+    like = node.args.get("like")
+    if like is None:
+        return True
+    pattern = re.sub(r"\\.|.", lambda m: {"%": ".*", "_": "."}.get(m[0], re.escape(m[0][-1])), like.name, flags=re.S)
+    flags = re.S | (re.I if node.args.get("operator") == "ILIKE" else 0)
+    return bool(re.fullmatch(pattern, name, flags)) != bool(node.args.get("negated"))
+
+
+def _describe(c: Context, node: nodes.DescribeTable) -> TableResult:
+    place = c.place(node.this)
+    parts = ddl.parts_of(node.this)
+    kind = node.args.get("kind")
+    if kind == "FUNCTION":
+        return describe_function(c, node)
+    if kind == "CATALOG":
+        c.catalog.require_catalog(parts[0], place)
+        return content(
+            "DESCRIBE CATALOG",
+            ["info name", "info value"],
+            [("name", parts[0]), ("type", "generic_in_memory"), ("comment", "")],
+        )
+    if kind == "DATABASE":
+        catalog, name = [c.catalog.current_catalog, *parts][-2:]
+        found = c.catalog.require_database(catalog, name, place)
+        return content("DESCRIBE DATABASE", ["info name", "info value"], [("name", name), ("comment", found.comment)])
+    columns, rows = describe(c.catalog.resolve(parts, place))
+    return content("DESCRIBE", columns, rows)
+
+
+# options
+
+
+def _set(c: Context, node: nodes.SetOption) -> TableResult:
+    config = c.env.get_config()
+    if node.this is None:
+        values = config.to_dict()
+        rows = [(key, values.get(key, config.get(key)), key in values, row.description) for key, row in OPTIONS.items()]
+        rows += [(key, text, True, "") for key, text in values.items() if key not in OPTIONS]
+        return content("SET", ["key", "value", "set", "description"], sorted(rows))
+    note = config.set(node.this.name, node.expression.name, c.place(node))
+    return ok("SET", [note] if note else [])
+
+
+def _reset(c: Context, node: nodes.ResetOption) -> TableResult:
+    c.env.get_config().reset(None if node.this is None else node.this.name, c.place(node))
+    return ok("RESET")
+
+
+# queries, jobs, plans
+
+
+def _query(c: Context, node: exp.Expr) -> TableResult:
+    return c.env.run_query(node, c.source)
+
+
+def _insert(c: Context, node: exp.Insert) -> TableResult:
+    return c.env.run_inserts([node], c.source, "INSERT")
+
+
+def _statement_set(c: Context, node: nodes.StatementSet) -> TableResult:
+    raise SqlError(
+        "SQL007",
+        "a statement set is not run by itself",
+        place=c.place(node),
+        expected="EXECUTE STATEMENT SET BEGIN ... END",
+    )
+
+
+def _execute(c: Context, node: nodes.ExecuteStatement) -> TableResult:
+    inner = node.this
+    if isinstance(inner, nodes.StatementSet):
+        return c.env.run_inserts(inner.expressions, c.source, "STATEMENT SET")
+    return _insert(c, inner) if isinstance(inner, exp.Insert) else _query(c, inner)
+
+
+def _compile(c: Context, node: nodes.CompilePlan) -> TableResult:
+    from stateplan.plans import storage
+    from stateplan.plans.document import PlanDocument
+
+    path = node.args.get("path")
+    if path is None:
+        document = c.env.compile_document(node.this, c.source)
+        return content("COMPILE PLAN", ["plan"], [(document.text,)])
+    url = path.name
+    force = bool(c.env.get_config().value("table.plan.force-recompile"))
+    there = storage.exists(url)
+    if node.args.get("execute"):
+        if not there:
+            document = c.env.compile_document(node.this, c.source)
+            document.write(url)
+            return replace(c.env.run_document(document), statement="COMPILE AND EXECUTE PLAN")
+        document = PlanDocument.load(url)
+        _require_same_sql(c, node, document)
+        result = c.env.run_document(document)
+        note = f"the plan {url} exists already: it is run as it is, and the statement is not compiled again"
+        return replace(result, notes=(note, *result.notes), statement="COMPILE AND EXECUTE PLAN")
+    if there and node.args.get("exists"):
+        return ok("COMPILE PLAN", [f"the plan {url} exists already: left as it is"])
+    if there and not force:
+        # Before compiling, which may take its time, and so that the error is this one.
+        raise _plan_exists(c, path)
+    document = c.env.compile_document(node.this, c.source)
+    document.write(url, overwrite=force, if_not_exists=bool(node.args.get("exists")))
+    return ok("COMPILE PLAN")
+
+
+def _plan_exists(c: Context, path: exp.Literal) -> PlanError:
+    from stateplan.plans import storage
+
+    return PlanError(
+        "PLAN002",
+        f"Cannot overwrite the plan file '{storage.shown(path.name)}'",
+        place=c.place(path),
+        expected="a path where no file is yet",
+        hint="IF NOT EXISTS leaves the file alone; SET 'table.plan.force-recompile' = 'true' replaces it",
+    )
+
+
+def _migrate(c: Context, node: nodes.MigratePlan) -> TableResult:
+    from stateplan.plans import storage
+    from stateplan.plans.document import PlanDocument
+    from stateplan.plans.migrate import migrate, notes
+
+    path, exists = node.args["path"], bool(node.args.get("exists"))
+    force = bool(c.env.get_config().value("table.plan.force-recompile"))
+    if storage.exists(path.name):
+        if exists:
+            return ok("COMPILE PLAN", [f"the plan {path.name} exists already: left as it is"])
+        if not force:
+            raise _plan_exists(c, path)
+    migration = migrate(PlanDocument.load(node.this.name))
+    migration.document.write(path.name, overwrite=force, if_not_exists=exists)
+    return ok("COMPILE PLAN", notes(migration))
+
+
+def _require_same_sql(c: Context, node: nodes.CompilePlan, document: Any) -> None:
+    from stateplan.plans.facts import recorded_sql, same_sql
+
+    recorded = recorded_sql(document)
+    if recorded is not None and not same_sql(recorded, text_of(node.this, c.source)):
+        shown = " ".join(recorded.split())
+        raise PlanError(
+            "PLAN090",
+            f"the plan {node.args['path'].name} was compiled from another statement: "
+            f"{shown if len(shown) <= 200 else shown[:197] + '...'}",
+            place=c.place(node.this),
+            expected="the statement that the plan records, or another path",
+            hint="EXECUTE PLAN runs the file; COMPILE PLAN to another path compiles the statement",
+        )
+
+
+def _execute_plan(c: Context, node: nodes.ExecutePlan) -> TableResult:
+    return c.env.execute_plan(node.args["path"].name)
+
+
+def _explain(c: Context, node: nodes.Explain) -> TableResult:
+    from stateplan.planner.session.environment import CompiledPlan
+    from stateplan.plans.document import PlanDocument
+
+    path, details = node.args.get("path"), node.args.get("details") or ()
+    try:
+        if path is not None:
+            text = CompiledPlan(c.env, PlanDocument.load(path.name)).explain(*details)
+            return content("EXPLAIN PLAN", ["result"], [(text,)])
+        return content("EXPLAIN", ["result"], [(c.env.explain_node(node.this, c.source, details),)])
+    except StateplanError as error:
+        error.place = error.place or c.statement.place
+        raise
+
+
+_RUNNERS: dict[type[exp.Expr], _Runner] = {
+    nodes.CreateTable: _create_table,
+    nodes.CreateView: _create_view,
+    nodes.CreateCatalog: _create_catalog,
+    nodes.CreateDatabase: _create_database,
+    nodes.DropObject: _drop,
+    nodes.FunctionStatement: run_function_statement,
+    nodes.AlterTable: _alter_table,
+    nodes.AlterView: _alter_view,
+    nodes.UseObject: _use,
+    nodes.ShowObjects: _show,
+    nodes.DescribeTable: _describe,
+    nodes.SetOption: _set,
+    nodes.ResetOption: _reset,
+    nodes.StatementSet: _statement_set,
+    nodes.ExecuteStatement: _execute,
+    nodes.CompilePlan: _compile,
+    nodes.MigratePlan: _migrate,
+    nodes.AlterPlan: alter_plan,
+    nodes.ExecutePlan: _execute_plan,
+    nodes.Explain: _explain,
+    exp.Insert: _insert,
+}

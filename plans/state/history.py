@@ -1,0 +1,93 @@
+"""How large states have been over time, from the records that a job leaves of its micro-batches. Needs no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from stateplan.execnodes.errors import CheckpointError
+from stateplan.execnodes.runtime.metrics.figures import BatchMetrics, JobInfo
+from stateplan.execnodes.runtime.metrics.log import read_job, read_metrics
+
+Key = tuple[str, int]
+"""A state: uid of its operator, index among its states."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """The sizes of one state.
+
+    Attributes:
+        name: a selector for it, or the operator and the name of the state.
+        rows, bytes: per record of the history; None where it was not there.
+        partial: whether what was there before the first record is missing.
+    """
+
+    name: str
+    rows: tuple[int | None, ...]
+    bytes: tuple[int | None, ...]
+    partial: bool
+
+
+@dataclass(frozen=True)
+class History:
+    """The sizes of states.
+
+    Attributes:
+        batches: the micro-batch of each record, ascending.
+        times: its clock (that of the replay for replay tables), ms since 1970.
+        series: in the order of the plan, states that are no more behind those that are.
+    """
+
+    batches: tuple[int, ...]
+    times: tuple[int, ...]
+    series: tuple[Series, ...]
+
+
+def history(folder: Path, names: Mapping[Key, str], only: Sequence[Key] | None = None) -> History:
+    """The history of a checkpoint.
+
+    Args:
+        folder: the checkpoint.
+        names: selectors for the states of its plan.
+        only: the states wanted; all by default, those too that an earlier plan had.
+
+    Raises:
+        CheckpointError: CKPT040, there are no records; CKPT001, CKPT002, it is not a checkpoint or cannot be read.
+    """
+    records = read_metrics(folder)
+    if not any(record.state for record in records):
+        raise CheckpointError(
+            "CKPT040",
+            f"the checkpoint {folder} has no record of how large its state was",
+            expected="records of micro-batches in its folder metrics, which a job writes while it runs",
+            hint="run the job with this version of stateplan; 'state show' without --plot reads the state itself",
+        )
+    found = {(uid, i) for record in records for uid, size in record.state.items() for i in range(len(size.rows))}
+    keys = [k for k in names if k in found]
+    keys = [k for k in keys if k in only] if only is not None else [*keys, *sorted(found - names.keys())]
+    others = _other_names(read_job(folder))
+    return History(
+        tuple(r.batch for r in records),
+        tuple(r.time for r in records),
+        tuple(_series(records, key, names.get(key) or others.get(key) or f"{key[0]}.{key[1]}") for key in keys),
+    )
+
+
+def _other_names(job: JobInfo | None) -> dict[Key, str]:
+    """Names of states by what the job says of its operators."""
+    operators = job.operators if job else ()
+    return {(o.uid, i): f"{o.name}.{state}" for o in operators for i, state in enumerate(o.states)}
+
+
+def _series(records: Sequence[BatchMetrics], key: Key, name: str) -> Series:
+    uid, index = key
+    sizes = [record.state.get(uid) for record in records]
+    here = [s is not None and index < len(s.rows) for s in sizes]
+    return Series(
+        name,
+        tuple(s.rows[index] if s is not None and ok else None for s, ok in zip(sizes, here, strict=True)),
+        tuple(s.bytes[index] if s is not None and ok else None for s, ok in zip(sizes, here, strict=True)),
+        any(s is not None and s.partial for s in sizes),
+    )

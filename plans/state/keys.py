@@ -1,0 +1,132 @@
+"""The values by which rows of state are looked for, read as values of their columns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from stateplan.execnodes.errors import CheckpointError, nearest
+from stateplan.execnodes.runtime.inspect.inspection import TableState
+from stateplan.execnodes.runtime.inspect.state_rows import RowFilter
+
+_WORDS = {"true": True, "false": False}
+_QUOTED = re.compile(r"'(?:[^']|'')*'")
+
+
+def parse_keys(texts: Sequence[str], columns: Sequence[str]) -> dict[str, str]:
+    """``order_id=5`` as name and text of the value.
+
+    Args:
+        texts: one or more such texts.
+        columns: names that there are: one of them may have a ``=`` in it.
+
+    Raises:
+        CheckpointError: CKPT048, for what is not a name and a value.
+    """
+    out: dict[str, str] = {}
+    for text in texts:
+        known = next((c for c in sorted(columns, key=len, reverse=True) if text.startswith(f"{c}=")), None)
+        name, equals, value = (known, "=", text[len(known) + 1 :]) if known is not None else text.partition("=")
+        if not equals or not name.strip():
+            raise CheckpointError(
+                "CKPT048", f"'{text:.100}' is not a column and its value", expected="COLUMN=VALUE, such as order_id=5"
+            )
+        out[name.strip()] = value.strip()
+    return out
+
+
+def row_filters(table: TableState, keys: Mapping[str, object]) -> tuple[RowFilter, ...]:
+    """What rows of a table have to pass.
+
+    Args:
+        keys: values by name of the column; a text is read as a value of the column's type, ``NULL`` as NULL, and what
+            stands in single quotes as the text inside.
+
+    Raises:
+        CheckpointError: CKPT048, no such column; CKPT049, not a value of its type.
+    """
+    return tuple(_filter(table, name, value) for name, value in keys.items())
+
+
+def _filter(table: TableState, name: str, value: object) -> RowFilter:
+    by_label = {label: column for column, label in table.labels.items()}
+    folded = {label.lower(): column for label, column in by_label.items()}
+    column = by_label.get(name) or folded.get(name.lower())
+    if column is None:
+        raise CheckpointError(
+            "CKPT048",
+            f"the state has no column '{name:.60}'",
+            expected="one of " + ", ".join(by_label),
+            hint=nearest(name, by_label),
+        )
+    return RowFilter(column, _value(name, value, table.table.schema[column]))
+
+
+def _value(name: str, value: object, dtype: pl.DataType) -> Any:
+    quoted = isinstance(value, str) and _QUOTED.fullmatch(value)
+    if quoted:
+        value = str(value)[1:-1].replace("''", "'")
+    elif isinstance(value, str) and value.upper() == "NULL":
+        return None
+    if value is None:
+        return None
+    try:
+        found = _read(value, dtype) if isinstance(value, str) else pl.Series([value]).cast(dtype).item()
+    except (ValueError, OverflowError, TypeError, pl.exceptions.PolarsError):
+        found = None
+    if found is None:
+        raise CheckpointError(
+            "CKPT049",
+            f"{str(value)!r:.100} is not a value of the column '{name:.60}'",
+            expected=f"a value of type {_words(dtype)}, or NULL",
+        )
+    return found
+
+
+def _read(text: str, dtype: pl.DataType) -> Any:
+    """The value that ``text`` stands for; None when it is none."""
+    if isinstance(dtype, pl.String):
+        return text
+    if isinstance(dtype, pl.Binary):
+        return bytes.fromhex(text.removeprefix("0x").removeprefix("x"))
+    if isinstance(dtype, pl.Boolean):
+        return _WORDS.get(text.lower())
+    if isinstance(dtype, pl.Datetime):
+        found = pl.Series([text]).str.to_datetime(time_unit=dtype.time_unit, strict=True)
+        zone = found.dtype.time_zone  # type: ignore[attr-defined]
+        if dtype.time_zone is not None:
+            found = found.dt.replace_time_zone("UTC") if zone is None else found.dt.convert_time_zone("UTC")
+        return found.cast(dtype).item()
+    if isinstance(dtype, pl.Date):
+        return pl.Series([text]).str.to_date(strict=True).item()
+    if isinstance(dtype, pl.Time):
+        return pl.Series([text]).str.to_time("%H:%M:%S%.f", strict=True).item()
+    if dtype.is_integer():
+        return pl.Series([int(text)], dtype=dtype).item()
+    if dtype.is_float():
+        return float(text)
+    return pl.Series([text]).cast(dtype).item()
+
+
+def _words(dtype: pl.DataType) -> str:
+    """The type as SQL calls it."""
+    names = {
+        "Int8": "TINYINT",
+        "Int16": "SMALLINT",
+        "Int32": "INT",
+        "Int64": "BIGINT",
+        "Float32": "FLOAT",
+        "Float64": "DOUBLE",
+        "String": "STRING",
+        "Binary": "BYTES, in hexadecimal digits",
+        "Boolean": "BOOLEAN",
+        "Date": "DATE, such as 2026-01-31",
+        "Time": "TIME, such as 08:05:00",
+        "Datetime": "TIMESTAMP, such as 2026-01-31 08:05:00",
+    }
+    if isinstance(dtype, pl.Decimal):
+        return f"DECIMAL({dtype.precision}, {dtype.scale})"
+    return names.get(str(dtype.base_type()), str(dtype))

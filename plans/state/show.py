@@ -1,0 +1,347 @@
+"""What ``state show`` says: figures per state and table, and what other TTLs would leave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING, Any
+
+from stateplan.execnodes.runtime.checkpoint.live_ttl import Setting
+from stateplan.execnodes.runtime.inspect.inspection import Snapshot
+from stateplan.execnodes.runtime.inspect.state_figures import Aged, TableFigures
+from stateplan.execnodes.ttl import NEVER, format_ttl
+from stateplan.plans.document import PlanDocument, ttl_text
+from stateplan.plans.states import table as in_columns
+
+if TYPE_CHECKING:
+    from stateplan.plans.state.reader import StateOf
+
+HOUR, DAY = 3_600_000, 86_400_000
+
+_CLOCKS = {"replay clock": "the last instant played", "wall clock": "now", "given": "as asked for"}
+_UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
+
+
+@dataclass(frozen=True)
+class Ages:
+    """What ``figures.aged`` has behind place ``at``: rows expired now, in an hour and in a day, under one TTL."""
+
+    figures: TableFigures
+    at: int = 0
+
+    def _aged(self, place: int) -> Aged:
+        aged = self.figures.aged
+        return aged[self.at + place] if aged else Aged()
+
+    @property
+    def expired(self) -> Aged:
+        return self._aged(0)
+
+    @property
+    def live(self) -> Aged:
+        return Aged(self.figures.rows - self.expired.rows, self.figures.rows_bytes - self.expired.bytes)
+
+    @property
+    def due_hour(self) -> int:
+        """Live rows that expire within an hour, when nobody accesses them."""
+        return self._aged(1).rows - self.expired.rows
+
+    @property
+    def due_day(self) -> int:
+        return self._aged(2).rows - self.expired.rows
+
+
+@dataclass(frozen=True)
+class StateFigures:
+    """The figures of a state, by the short names of its tables."""
+
+    state: StateOf
+    tables: Mapping[str, TableFigures]
+
+    @property
+    def total(self) -> TableFigures:
+        """Of all its tables; ``keys`` are those of the table that the state is about."""
+        found = reduce(add, self.tables.values(), TableFigures())
+        found.keys = self.tables[self.state.main.name].keys
+        return found
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """What a TTL would leave of a state. ``at`` is where its rows are counted in the figures."""
+
+    figures: StateFigures
+    ttl: int
+    at: int
+
+    @property
+    def now(self) -> Ages:
+        return Ages(self.figures.total)
+
+    @property
+    def then(self) -> Ages:
+        return Ages(self.figures.total, self.at)
+
+    @property
+    def freed(self) -> Aged:
+        """Live rows that would have expired."""
+        before, after = self.now.expired, self.then.expired
+        return Aged(max(0, after.rows - before.rows), max(0.0, after.bytes - before.bytes))
+
+    @property
+    def revived(self) -> Aged:
+        """Expired rows, still there, that would be live again."""
+        before, after = self.now.expired, self.then.expired
+        return Aged(max(0, before.rows - after.rows), max(0.0, before.bytes - after.bytes))
+
+
+@dataclass(frozen=True)
+class StateReport:
+    """Figures of states after one micro-batch; ``str()`` of it is the text.
+
+    Attributes:
+        snapshot: the checkpoint.
+        origin: who wrote the plan.
+        states: in the order of the plan.
+        what_if: in the order they were asked for.
+        of: how many states the plan has.
+    """
+
+    snapshot: Snapshot
+    origin: str
+    states: tuple[StateFigures, ...]
+    what_if: tuple[WhatIf, ...]
+    of: int
+
+    @property
+    def total(self) -> TableFigures:
+        """Of all states shown."""
+        return reduce(add, (s.total for s in self.states), TableFigures())
+
+    def __str__(self) -> str:
+        return to_text(self)
+
+
+def report(
+    snapshot: Snapshot, document: PlanDocument, states: Sequence[StateFigures], what_if: Sequence[WhatIf], of: int
+) -> StateReport:
+    """The report on a checkpoint with this plan."""
+    writer = document.written_by
+    origin = f"{writer} {document.graph.flink_version}" if writer == "Flink" else writer
+    return StateReport(snapshot, origin, tuple(states), tuple(what_if), of)
+
+
+# ---- as text ---------------------------------------------------------------------------------------------------
+
+_HEAD = ("state", "ttl", "live", "expired", "keys", "bytes", "oldest", "median", "newest", "due 1 h", "due 1 d", "runs")
+
+
+def to_text(found: StateReport) -> str:
+    """The report for people."""
+    snapshot = found.snapshot
+    shown = f"{len(found.states)} of {found.of}" if len(found.states) != found.of else str(found.of)
+    lines = [
+        f"{snapshot.folder}: state after micro-batch {snapshot.batch}, "
+        f"at {instant_text(snapshot.now)} ({_CLOCKS[snapshot.clock]})",
+        f"{shown} {'state' if found.of == 1 else 'states'}, {snapshot.key_groups} key groups, "
+        f"plan written by {found.origin}",
+        "",
+    ]
+    rows: list[tuple[str, ...]] = [_HEAD]
+    for state in found.states:
+        now = snapshot.now
+        rows.append((state.state.selector, _ttl(state.state), *_cells(state.total, now)))
+        if len(state.tables) > 1:
+            rows += [(f"  {name}", "", *_cells(figures, now)) for name, figures in state.tables.items()]
+    if len(found.states) > 1:
+        rows.append(("total", "", *_cells(found.total, snapshot.now)))
+    lines.append(_aligned(rows))
+    lines.append(
+        "oldest, median, newest: time since the last access of live rows; due: live rows that expire within that time "
+        "unless they are accessed"
+    )
+    lines += [note for state in found.states for note in _notes(state.state, snapshot.batch)]
+    if found.what_if:
+        lines += ["", *_what_if(found.what_if)]
+    return "\n".join(lines) + "\n"
+
+
+def _ttl(state: StateOf) -> str:
+    return ttl_text(state.config.ttl) if state.view is not None else "none"
+
+
+def _set_live(state: StateOf, batch: int) -> Setting | None:
+    """The setting that holds in a micro-batch, where somebody made it other than by the plan."""
+    held = [s for s in state.live.settings if s.since <= batch] if state.live else []
+    return held[-1] if held and held[-1].by == "live" else None
+
+
+def _notes(state: StateOf, batch: int) -> Iterator[str]:
+    """What is to be said of a TTL that was set while the job ran, or is going to be, and of how the state ages."""
+    found, asked = _set_live(state, batch), state.live.asked if state.live else None
+    if found is not None and state.view is not None:
+        said = f"the plan says {ttl_text(state.view.ttl)}"
+        yield f"{state.selector}: {ttl_text(found.ttl)} since micro-batch {found.since}, {said}"
+    if asked is not None:
+        yield f"{state.selector}: {ttl_text(asked.ttl)} from the next micro-batch on, as asked for"
+    if state.config.by_event_time:
+        yield f"{state.selector} ages by event time: it expires when the watermark comes"
+    if state.config.reads_refresh:
+        yield f"{state.selector}: reading is an access too"
+    if state.config.finds_expired:
+        yield f"{state.selector}: expired rows are found until they are cleaned up"
+
+
+def _cells(figures: TableFigures, now: int) -> tuple[str, ...]:
+    ages = Ages(figures)
+    return (
+        f"{ages.live.rows:,}",
+        f"{ages.expired.rows:,}",
+        f"{figures.keys:,}",
+        bytes_text(figures.bytes),
+        *(ago(now, t) for t in (figures.oldest, figures.median, figures.newest)),
+        f"{ages.due_hour:,}",
+        f"{ages.due_day:,}",
+        f"{figures.runs:,}",
+    )
+
+
+def _what_if(guesses: Sequence[WhatIf]) -> list[str]:
+    rows: list[tuple[str, ...]] = [
+        ("what if", "ttl", "frees rows", "frees bytes", "brings back", "live", "due 1 h", "due 1 d")
+    ]
+    for guess in guesses:
+        rows.append(
+            (
+                guess.figures.state.selector,
+                f"{ttl_text(guess.figures.state.config.ttl)} -> {ttl_text(guess.ttl)}",
+                f"{guess.freed.rows:,}",
+                bytes_text(guess.freed.bytes),
+                f"{guess.revived.rows:,}",
+                _change(guess.now.live.rows, guess.then.live.rows),
+                _change(guess.now.due_hour, guess.then.due_hour),
+                _change(guess.now.due_day, guess.then.due_day),
+            )
+        )
+    back = "brings back: rows that have expired under the present TTL and are still there"
+    return [_aligned(rows), *([back] if any(g.revived.rows for g in guesses) else [])]
+
+
+def _change(before: int, after: int) -> str:
+    return f"{before:,}" if before == after else f"{before:,} -> {after:,}"
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Rows in columns, the first two to the left and the others to the right."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    padded = [[c if i < 2 else c.rjust(widths[i]) for i, c in enumerate(row)] for row in rows]
+    return in_columns(padded)
+
+
+def ago(now: int, then: int | None) -> str:
+    """How long before ``now`` (ms) that was: ``2.5 h``, ``0 s``; ``-`` for never, ``in 3 s`` for later."""
+    if then is None:
+        return "-"
+    ms = abs(now - then)
+    size, unit = next(((s, u) for s, u in _UNITS if ms >= s), (1, "ms"))
+    text = f"{ms / size:.1f}".removesuffix(".0") if ms else "0"
+    return f"{'in ' if then > now else ''}{text} {unit if ms else 's'}"
+
+
+def bytes_text(count: float) -> str:
+    """``1.5 KiB``."""
+    size = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"
+
+
+def instant_text(ms: int) -> str:
+    """``2026-01-31 08:05:01.250`` in UTC; the number itself where no calendar has it."""
+    try:
+        found = datetime.fromtimestamp(ms / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return f"{ms} ms"
+    return found.strftime("%Y-%m-%d %H:%M:%S") + (f".{ms % 1000:03d}" if ms % 1000 else "") + " UTC"
+
+
+# ---- as data ---------------------------------------------------------------------------------------------------
+
+
+def to_json(found: StateReport) -> dict[str, Any]:
+    """The report as JSON-ready data; instants in milliseconds since 1970."""
+    snapshot = found.snapshot
+    return {
+        "checkpoint": str(snapshot.folder),
+        "batch": snapshot.batch,
+        "batchMillis": snapshot.batch_time,
+        "nowMillis": snapshot.now,
+        "clock": snapshot.clock,
+        "keyGroups": snapshot.key_groups,
+        "states": [_state_json(s, snapshot.batch) for s in found.states],
+        "total": _figures_json(found.total),
+        "whatIf": [_what_if_json(w) for w in found.what_if],
+    }
+
+
+def _state_json(found: StateFigures, batch: int) -> dict[str, Any]:
+    state = found.state
+    identity = (
+        {"id": state.operator.node.id, "operator": state.operator.node.title, "index": state.index, "name": state.name}
+        if state.view is None
+        else state.view.to_json()
+    )
+    lifetime: dict[str, Any] = {}
+    if state.view is not None:
+        lifetime = {"ttl": format_ttl(state.config.ttl), "ttlMillis": state.config.ttl}
+        setting, asked = _set_live(state, batch), state.live.asked if state.live else None
+        if setting is not None:
+            lifetime |= {"source": "live", "sinceBatch": setting.since, "planTtl": format_ttl(state.view.ttl)}
+        if asked is not None:
+            lifetime["asked"] = format_ttl(asked.ttl)
+    return {
+        "selector": state.selector,
+        **identity,
+        **lifetime,
+        **_figures_json(found.total),
+        "tables": [{"name": name, **_figures_json(f)} for name, f in found.tables.items()],
+    }
+
+
+def _figures_json(figures: TableFigures) -> dict[str, Any]:
+    ages = Ages(figures)
+    return {
+        "liveRows": ages.live.rows,
+        "expiredRows": ages.expired.rows,
+        "keys": figures.keys,
+        "bytes": figures.bytes,
+        "liveBytes": round(ages.live.bytes),
+        "expiredBytes": round(ages.expired.bytes),
+        "storedRows": figures.versions,
+        "runs": figures.runs,
+        "oldestMillis": figures.oldest,
+        "medianMillis": figures.median,
+        "newestMillis": figures.newest,
+        "dueInHour": ages.due_hour,
+        "dueInDay": ages.due_day,
+    }
+
+
+def _what_if_json(guess: WhatIf) -> dict[str, Any]:
+    return {
+        "selector": guess.figures.state.selector,
+        "ttl": {"from": format_ttl(guess.figures.state.config.ttl), "to": format_ttl(guess.ttl)},
+        "never": guess.ttl == NEVER,
+        "freedRows": guess.freed.rows,
+        "freedBytes": round(guess.freed.bytes),
+        "revivedRows": guess.revived.rows,
+        "revivedBytes": round(guess.revived.bytes),
+        "liveRows": guess.then.live.rows,
+        "dueInHour": guess.then.due_hour,
+        "dueInDay": guess.then.due_day,
+    }

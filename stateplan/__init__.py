@@ -1,0 +1,100 @@
+"""Streaming SQL whose state you can see and edit.
+
+    >>> from stateplan import TableEnvironment
+    >>> tables = TableEnvironment.create({"table.exec.state.ttl": "1 h"})
+
+Names are PyFlink's. Each is imported when it is first used, so that ``import stateplan`` loads no engine.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stateplan.execnodes.errors import StateplanError
+    from stateplan.planner.catalog.udf import (
+        AggregateFunction,
+        AsyncScalarFunction,
+        DataTypes,
+        FunctionContext,
+        Row,
+        ScalarFunction,
+        TableAggregateFunction,
+        TableFunction,
+        udaf,
+        udf,
+        udtaf,
+        udtf,
+    )
+    from stateplan.planner.session.compiled_plan import CompiledPlan
+    from stateplan.planner.session.environment import TableEnvironment
+    from stateplan.planner.session.plan_reference import PlanReference
+    from stateplan.planner.session.results import ResultKind, TableResult
+    from stateplan.planner.session.statement_set import StatementSet
+    from stateplan.plans.details import ExplainDetail
+    from stateplan.plans.document import PlanDocument
+
+_HOME = {
+    **dict.fromkeys(
+        (
+            "AggregateFunction",
+            "AsyncScalarFunction",
+            "DataTypes",
+            "FunctionContext",
+            "Row",
+            "ScalarFunction",
+            "TableAggregateFunction",
+            "TableFunction",
+            "udaf",
+            "udf",
+            "udtaf",
+            "udtf",
+        ),
+        "planner.catalog.udf",
+    ),
+    "CompiledPlan": "planner.session.compiled_plan",
+    "ExplainDetail": "plans.details",
+    "PlanDocument": "plans.document",
+    "PlanReference": "planner.session.plan_reference",
+    "ResultKind": "planner.session.results",
+    "StatementSet": "planner.session.statement_set",
+    "StateplanError": "execnodes.errors",
+    "TableEnvironment": "planner.session.environment",
+    "TableResult": "planner.session.results",
+}
+"""Public name to its module."""
+
+__all__ = [
+    "AggregateFunction",
+    "AsyncScalarFunction",
+    "CompiledPlan",
+    "DataTypes",
+    "ExplainDetail",
+    "FunctionContext",
+    "PlanDocument",
+    "PlanReference",
+    "ResultKind",
+    "Row",
+    "ScalarFunction",
+    "StatementSet",
+    "StateplanError",
+    "TableAggregateFunction",
+    "TableEnvironment",
+    "TableFunction",
+    "TableResult",
+    "udaf",
+    "udf",
+    "udtaf",
+    "udtf",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'stateplan' has no attribute '{name}'")
+    return getattr(import_module(f"stateplan.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])
