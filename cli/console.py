@@ -68,7 +68,7 @@ class Console(ABC):
     def bug(self, error: Exception) -> None:
         """An exception that nobody expected."""
         what = f"{type(error).__name__}: {error}".splitlines()[0][:300]
-        self.error(StateplanError("BUG000", f"this is a bug in stateplan: {what}", hint="--debug shows where"))
+        self.error(StateplanError("BUG000", what=what))
 
     @abstractmethod
     def status(self, text: str) -> None:
@@ -129,7 +129,7 @@ class PlainConsole(Console):
             self._out.write(data.decode())
             return
         if sys.stdout is None:
-            raise RunError("RUN090", "standard output is closed", expected="somewhere to write the result to")
+            raise RunError("RUN090")
         try:
             sys.stdout.flush()
             buffer = getattr(sys.stdout, "buffer", None)
@@ -142,11 +142,7 @@ class PlainConsole(Console):
             raise
         except OSError as failure:
             _abandon(sys.stdout)
-            raise RunError(
-                "RUN090",
-                f"standard output cannot be written: {(failure.strerror or str(failure)).lower()}",
-                expected="somewhere to write the result to",
-            ) from None
+            raise RunError("RUN090.raw", strerror=(failure.strerror or str(failure)).lower()) from None
 
     def show(self, text: str, data: Any) -> None:
         self._result(text if text.endswith("\n") or not text else f"{text}\n")

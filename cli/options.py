@@ -61,11 +61,7 @@ def settings(pairs: Sequence[str]) -> dict[str, str]:
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key.strip():
-            raise OptionError(
-                "OPT401",
-                f"-D {pair!r} is not an option",
-                expected="-D KEY=VALUE, such as -D table.exec.state.ttl='1 h'",
-            )
+            raise OptionError("OPT401", pair=pair)
         found[key.strip()] = value.strip()
     return found
 

@@ -34,12 +34,7 @@ def read_text(path: str) -> str:
         return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as cause:
         reason = cause.strerror if isinstance(cause, OSError) else "it is not UTF-8 text"
-        raise SqlError(
-            "SQL401",
-            f"the script cannot be read: {reason}",
-            place=Place(file=path),
-            expected="a file with SQL statements",
-        ) from cause
+        raise SqlError("SQL401", reason=reason, place=Place(file=path)) from cause
 
 
 class Session:
@@ -152,9 +147,8 @@ def _the_query(statements: Sequence[ScriptStatement], file: str) -> ScriptStatem
         return found[0]
     raise SqlError(
         "SQL402",
-        f"the script has {len(found) or 'no'} queries, a plan holds one",
+        count=len(found) or "no",
         place=found[1].place if found else Place(file=file),
-        expected="one INSERT or STATEMENT SET",
         hint="put several INSERTs into STATEMENT SET BEGIN ... END" if found else None,
     )
 

@@ -25,7 +25,7 @@ def run(
         StateplanError: what ended the script.
     """
     if file and statements:
-        raise OptionError("OPT402", "-f and -e exclude each other", expected="one of them")
+        raise OptionError("OPT402")
     from stateplan.cli.session import Session
 
     session = Session(console, options, init)

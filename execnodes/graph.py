@@ -59,9 +59,10 @@ class ExecGraph:
             if node.id in self._by_id:
                 raise _error(
                     "PLAN036",
-                    f"the id {node.id} is used by two nodes, {self._by_id[node.id].title} and {node.title}",
                     f"/nodes/{position}/id",
-                    "a different id for each node",
+                    id=node.id,
+                    title=self._by_id[node.id].title,
+                    node_title=node.title,
                 )
             self._by_id[node.id] = node
         self._inputs: dict[int, list[int]] = {node.id: [] for node in given}
@@ -71,9 +72,11 @@ class ExecGraph:
                 if end not in self._by_id:
                     raise _error(
                         "PLAN037",
-                        f"the edge {edge[0]} -> {edge[1]} names the node {end}, which is not in the plan",
                         f"/edges/{position}/{key}",
-                        "the id of a node: " + _some(self._by_id),
+                        edge=edge[0],
+                        edge_2=edge[1],
+                        end=end,
+                        some=_some(self._by_id),
                     )
             self._inputs[edge[1]].append(edge[0])
             self._consumers[edge[0]].append(edge[1])
@@ -100,7 +103,7 @@ class ExecGraph:
         """
         found = self._by_id.get(node_id)
         if found is None:
-            raise PlanError("PLAN037", f"the plan has no node {node_id}", expected="one of " + _some(self._by_id))
+            raise PlanError("PLAN037.node", node_id=node_id, some=_some(self._by_id))
         return found
 
     def inputs(self, node: ExecNode | int) -> tuple[ExecNode, ...]:
@@ -125,12 +128,7 @@ class ExecGraph:
         for node in reversed(self.nodes):
             ways[node.id] = sum(1 if ends(reader) else ways[reader.id] for reader in self.consumers(node))
             if ways[node.id] > MAX_WAYS:
-                raise _error(
-                    "PLAN059",
-                    f"rows of the node {node.id} ({node.title}) go more than {MAX_WAYS} ways, with {what} for each",
-                    self.pointer(node),
-                    "fewer ways: an operator that reads another one twice doubles them",
-                )
+                raise _error("PLAN059", self.pointer(node), id=node.id, title=node.title, max_ways=MAX_WAYS, what=what)
 
     def input_types(self, node: ExecNode | int) -> tuple[LogicalType, ...]:
         """The ROW types of the inputs of ``node``."""
@@ -217,7 +215,7 @@ class ExecGraph:
                 PLAN068 (a type that is not that of the field).
         """
         if not self.sinks:
-            raise _error("PLAN048", "the plan has no sink", "/nodes", f"a node of type {_SINK}_2")
+            raise _error("PLAN048", "/nodes", sink=_SINK)
         for node in self.nodes:
             self._check_inputs(node)
         reached, open_ids = set[int](), [sink.id for sink in self.sinks]
@@ -228,12 +226,7 @@ class ExecGraph:
                 open_ids.extend(self._inputs[current])
         for node in self.nodes:
             if node.id not in reached:
-                raise _error(
-                    "PLAN038",
-                    f"no sink reads the node {node.id} ({node.title})",
-                    self.pointer(node),
-                    "an edge from it to a node that leads to a sink",
-                )
+                raise _error("PLAN038", self.pointer(node), id=node.id, title=node.title)
             self._check_fields(node)
 
     def _check_inputs(self, node: ExecNode) -> None:
@@ -241,17 +234,20 @@ class ExecGraph:
         if have != want if want is not None else have == 0:
             raise _error(
                 "PLAN047",
-                f"the node {node.id} ({node.title}) has {_count(have, 'input')}",
                 self.pointer(node),
-                "one or more edges to it" if want is None else f"{_count(want, 'edge')} to it",
+                id=node.id,
+                title=node.title,
+                count=_count(have, "input"),
+                expected="one or more edges to it" if want is None else f"{_count(want, 'edge')} to it",
             )
         if len(node.input_properties) != have:
             raise _error(
-                "PLAN047",
-                f"the node {node.id} ({node.title}) has {_count(have, 'input')} and "
-                f"{len(node.input_properties)} inputProperties",
+                "PLAN047.check_inputs",
                 self.pointer(node) + "/inputProperties",
-                "one per input",
+                id=node.id,
+                title=node.title,
+                count=_count(have, "input"),
+                count_2=len(node.input_properties),
             )
 
     def _check_fields(self, node: ExecNode) -> None:
@@ -265,10 +261,13 @@ class ExecGraph:
                 found = fields[ref.field]
                 raise _error(
                     "PLAN068",
-                    f"the node {node.id} ({node.title}) takes field {ref.field} ({found.name}) "
-                    f"for {ref.type.summary()}",
                     self.pointer(node) + ref.pointer + "/type",
-                    f"{found.type.summary()}, the type its input gives it",
+                    id=node.id,
+                    title=node.title,
+                    field=ref.field,
+                    name=found.name,
+                    type=ref.type.summary(),
+                    type_2=found.type.summary(),
                 )
         self._check_output(node)
 
@@ -277,14 +276,18 @@ class ExecGraph:
         pointer = self.pointer(node) + "/outputType"
         what = f"the outputType of node {node.id} ({node.title}) has"
         if want is not None and len(out) != len(want):
-            raise _error("PLAN064", f"{what} {_count(len(out), 'field')}", pointer, _count(len(want), "field"))
+            raise _error(
+                "PLAN064", pointer, what=what, count=_count(len(out), "field"), expected=_count(len(want), "field")
+            )
         for have, computed in zip(out, want or (), strict=False):
             if have.type.root != computed.root:
                 raise _error(
-                    "PLAN068",
-                    f"{what} the field {have.name} as {have.type.summary()}",
+                    "PLAN068.check_output",
                     pointer,
-                    computed.summary(),
+                    what=what,
+                    name=have.name,
+                    type=have.type.summary(),
+                    expected=computed.summary(),
                 )
 
     def _bad_ref(self, node: ExecNode, ref: FieldRef, width: int) -> PlanError:
@@ -292,9 +295,13 @@ class ExecGraph:
         side = "" if one else " of both inputs" if ref.input is None else f" of input {ref.input}"
         return _error(
             "PLAN049",
-            f"the node {node.id} ({node.title}) refers to field {ref.field}{side}, which has {_count(width, 'field')}",
             self.pointer(node) + ref.pointer,
-            f"a number from 0 to {width - 1}" if width else "no field, as the input has none",
+            id=node.id,
+            title=node.title,
+            field=ref.field,
+            side=side,
+            count=_count(width, "field"),
+            expected=f"a number from 0 to {width - 1}" if width else "no field, as the input has none",
         )
 
     def _sorted(self, given: Sequence[ExecNode]) -> tuple[ExecNode, ...]:
@@ -314,12 +321,7 @@ class ExecGraph:
             cycle = self._cycle({i for i, count in waiting.items() if count})
             shown = [f"{i} ({self._by_id[i].title})" for i in (*cycle, cycle[0])]
             names = " -> ".join(shown if len(shown) <= 12 else [*shown[:8], f"{len(shown) - 10} more", *shown[-2:]])
-            raise _error(
-                "PLAN039",
-                f"the nodes {names} form a cycle",
-                f"/edges/{self._edge_on(cycle)}",
-                "a plan without cycles",
-            )
+            raise _error("PLAN039", f"/edges/{self._edge_on(cycle)}", names=names)
         return tuple(out)
 
     def _cycle(self, left: set[int]) -> list[int]:
@@ -335,8 +337,10 @@ class ExecGraph:
         return self.edges.index((cycle[-1], cycle[0]))
 
 
-def _error(code: str, message: str, pointer: str, expected: str) -> PlanError:
-    return PlanError(code, message, place=Place(pointer=pointer), expected=expected)
+def _error(
+    code: str, pointer: str, *, expected: str | None = None, hint: str | None = None, **values: object
+) -> PlanError:
+    return PlanError(code, place=Place(pointer=pointer), expected=expected, hint=hint, **values)
 
 
 def _count(number: int, noun: str) -> str:
@@ -350,56 +354,47 @@ def _some(ids: Iterable[int]) -> str:
 
 def _top_level(data: Any) -> tuple[str, list[Any], list[Any]]:
     if not isinstance(data, dict):
-        raise _error("PLAN065", "the plan is not a JSON object", "", "an object with " + ", ".join(_TOP))
+        raise _error("PLAN065", "", top=", ".join(_TOP))
     for key in data:
         if key not in _TOP:
             raise PlanError(
-                "PLAN045",
-                f"unknown key '{key:.80}'",
-                place=Place(pointer=f"/{escape(key)}"),
-                expected="one of " + ", ".join(_TOP),
-                hint=nearest(key, _TOP),
+                "PLAN045", key=key, top=", ".join(_TOP), place=Place(pointer=f"/{escape(key)}"), hint=nearest(key, _TOP)
             )
     for key, kind, name in zip(_TOP, (str, list, list), ('a text such as "2.3"', "a list", "a list"), strict=True):
         if key not in data:
-            raise _error("PLAN041", f'the key "{key}" is missing', "", f'"{key}"')
+            raise _error("PLAN041", "", key=key)
         if not isinstance(data[key], kind):
-            raise _error("PLAN040", f'"{key}" is {shown(data[key])}', f"/{key}", name)
+            raise _error("PLAN040", f"/{key}", key=key, shown=shown(data[key]), expected=name)
     if data["flinkVersion"] not in FLINK_VERSIONS:
         raise PlanError(
             "PLAN066",
-            f"unknown Flink version {shown(data['flinkVersion'])}",
+            shown=shown(data["flinkVersion"]),
+            flink_versions=", ".join(FLINK_VERSIONS),
             place=Place(pointer="/flinkVersion"),
-            expected="one of " + ", ".join(FLINK_VERSIONS),
             hint=nearest(data["flinkVersion"], FLINK_VERSIONS),
         )
     if not data["nodes"]:
-        raise _error("PLAN048", "the plan has no nodes", "/nodes", "at least a source and a sink")
+        raise _error("PLAN048.top_level", "/nodes")
     return data["flinkVersion"], data["nodes"], data["edges"]
 
 
 def _edge(raw: Any, position: int, strict: bool, warnings: list[PlanWarning]) -> tuple[int, int]:
     pointer = f"/edges/{position}"
     if not isinstance(raw, dict):
-        raise _error("PLAN040", f"an edge is {shown(raw)}", pointer, 'an object with "source" and "target"')
+        raise _error("PLAN040.edge", pointer, shown=shown(raw))
     for key in ("source", "target"):
         if key not in raw:
-            raise _error("PLAN041", f'the key "{key}" is missing', pointer, f'"{key}"')
+            raise _error("PLAN041", pointer, key=key)
         if not isinstance(raw[key], int) or isinstance(raw[key], bool):
-            raise _error(
-                "PLAN040",
-                f"the {key} of an edge is {shown(raw[key])}",
-                f"{pointer}/{key}",
-                "the id of a node",
-            )
+            raise _error("PLAN040.edge_2", f"{pointer}/{key}", key=key, shown=shown(raw[key]))
     for key in raw:
         if key not in _EDGE:
             if strict:
                 raise PlanError(
-                    "PLAN045",
-                    f"unknown key '{key:.80}'",
+                    "PLAN045.edge",
+                    key=key,
+                    edge=", ".join(sorted(_EDGE)),
                     place=Place(pointer=f"{pointer}/{escape(key)}"),
-                    expected="one of " + ", ".join(sorted(_EDGE)),
                     hint=nearest(key, _EDGE),
                 )
             warnings.append(PlanWarning(f"{pointer}/{escape(key)}", f"unknown key '{key}'", nearest(key, _EDGE)))
@@ -410,9 +405,4 @@ def _edge(raw: Any, position: int, strict: bool, warnings: list[PlanWarning]) ->
 
 def _only(raw: dict[str, Any], key: str, value: Any, pointer: str) -> None:
     if raw.get(key, value) != value:
-        raise _error(
-            "PLAN067",
-            f"the {key} of an edge is {json.dumps(raw[key])[:60]}",
-            f"{pointer}/{key}",
-            f"{json.dumps(value)}; rows are spread by exchange nodes",
-        )
+        raise _error("PLAN067", f"{pointer}/{key}", key=key, dumps=json.dumps(raw[key])[:60], dumps_2=json.dumps(value))

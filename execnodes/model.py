@@ -130,7 +130,7 @@ def _read_type(value: Any) -> LogicalType:
 def _read_row(value: Any) -> LogicalType:
     read = _read_type(value)
     if read.root != "ROW":
-        raise custom_error(StateplanError("PLAN043", f"the type is {read.summary()}", expected="a ROW type"))
+        raise custom_error(StateplanError("PLAN043", read=read.summary()))
     return read
 
 

@@ -52,13 +52,7 @@ class ConstantRange(PlanModel):
     @model_validator(mode="after")
     def _not_empty(self) -> ConstantRange:
         if self.end < 1 or self.start > self.end:
-            raise custom_error(
-                PlanError(
-                    "PLAN044",
-                    f"a rank range goes from {self.start} to {self.end}",
-                    expected="an end from 1 on, and a start that is not behind it",
-                )
-            )
+            raise custom_error(PlanError("PLAN044.not_empty", start=self.start, end=self.end))
         return self
 
 

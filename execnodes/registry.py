@@ -78,8 +78,7 @@ def split_type(text: str) -> tuple[str, int]:
         known = _versions(name or version)
         raise PlanError(
             "PLAN032",
-            f"the node type {text!r:.100} has no version",
-            expected="NAME_VERSION",
+            text=text,
             hint="write " + " or ".join(f"'{name or version}_{v}'" for v in known)
             if known
             else nearest(text, _type_names()),
@@ -100,20 +99,11 @@ def lookup(name: str, version: int) -> type[ExecNode] | None:
     if version in versions:
         return None
     if versions:
-        raise PlanError(
-            "PLAN033",
-            f"{name} has no version {version}",
-            expected="version " + " or ".join(map(str, versions)),
-        )
+        raise PlanError("PLAN033", name=name, version=version, versions=" or ".join(map(str, versions)))
     hint = nearest(f"{name}_{version}", _type_names())
     if name.startswith("batch-exec-"):
         hint = "this is a plan of Flink's batch mode; compile the query in streaming mode"
-    raise PlanError(
-        "PLAN034",
-        f"unknown node type '{name:.80}_{version}'",
-        hint=hint,
-        expected=f"a node type of Flink 2.3, such as {PREFIX}calc_1",
-    )
+    raise PlanError("PLAN034", name=name, version=version, prefix=PREFIX, hint=hint)
 
 
 def node_class(type_name: str) -> type[ExecNode]:
@@ -153,10 +143,10 @@ def node_from_json(data: Any, pointer: str = "", strict_unknown: bool = True) ->
         ]
         if warnings and strict_unknown:
             raise PlanError(
-                "PLAN045",
-                warnings[0].message,
+                "PLAN045.node_from_json",
+                problem=warnings[0].message,
+                known=", ".join(known),
                 place=Place(pointer=warnings[0].pointer),
-                expected="one of " + ", ".join(known),
                 hint=warnings[0].hint,
             )
     return node, warnings
@@ -164,16 +154,16 @@ def node_from_json(data: Any, pointer: str = "", strict_unknown: bool = True) ->
 
 def _class_of(data: Any, pointer: str) -> type[ExecNode]:
     if not isinstance(data, dict):
-        raise PlanError("PLAN031", f"a node is {shown(data)}", place=Place(pointer=pointer), expected="an object")
+        raise PlanError("PLAN031", shown=shown(data), place=Place(pointer=pointer))
     type_name = data.get("type")
     if not isinstance(type_name, str):
         what = 'has no "type"' if "type" not in data else f"has the type {shown(type_name)}"
         raise PlanError(
-            "PLAN031",
-            f"a node {what}",
+            "PLAN031.class_of",
+            what=what,
+            prefix=PREFIX,
             place=Place(pointer=pointer),
             hint=None if "type" in data else nearest("type", data),
-            expected=f'"type" as a text such as "{PREFIX}calc_1"',
         )
     try:
         return node_class(type_name)

@@ -141,7 +141,7 @@ class PatternInputRef(Rex):
 
 
 def _bad(what: str, expected: str) -> StateplanError:
-    return StateplanError("PLAN030", what, expected=expected)
+    return StateplanError("PLAN030", problem=what, expected=expected)
 
 
 def rex_from_json(value: Any, depth: int = 0) -> Rex:

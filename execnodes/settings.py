@@ -245,13 +245,7 @@ def find_option(key: str, place: Place | None = None) -> Option | None:
         return row
     renamed = _RENAMED.get(key)
     hint = f"did you mean '{renamed}'?" if renamed else nearest(key, OPTIONS)
-    raise OptionError(
-        "OPT001",
-        f"unknown option '{key:.120}'",
-        place=place,
-        expected="one of the options that SET lists, or spark.*",
-        hint=hint,
-    )
+    raise OptionError("OPT001", key=key, place=place, hint=hint)
 
 
 def value(options: Mapping[str, str], key: str) -> Any:
@@ -298,10 +292,7 @@ class Configuration:
         parsed = parse_value(row, text, key, place)
         if row.refused and parsed != row.default:
             raise OptionError(
-                "OPT002",
-                f"the option '{key}' = '{text}' cannot be honoured: {row.refused}",
-                place=place,
-                expected=f"'{default_text(row)}', or no such option",
+                "OPT002", key=key, text=text, refused=row.refused, default_text=default_text(row), place=place
             )
         if key == "table.local-time-zone":
             _check_time_zone(text, place)
@@ -348,9 +339,5 @@ def _check_time_zone(text: str, place: Place | None) -> None:
         zoneinfo.ZoneInfo(text)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
         raise OptionError(
-            "OPT105",
-            f"'{text:.60}' is not a value of the option 'table.local-time-zone'",
-            place=place,
-            expected="an id such as Europe/Berlin, an offset such as GMT-08:00, or default",
-            hint=nearest(text, zoneinfo.available_timezones()),
+            "OPT105.check_time_zone", text=text, place=place, hint=nearest(text, zoneinfo.available_timezones())
         ) from None

@@ -48,25 +48,13 @@ def _read_state_index(value: Any) -> int:
     if isinstance(value, str) and value.strip().isdecimal() and value.isascii() and len(value) < 12:
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise custom_error(
-            PlanError(
-                "PLAN060",
-                f"the index of a state entry is {shown(value)}",
-                expected="a whole number, counted from 0",
-            )
-        )
+        raise custom_error(PlanError("PLAN060", shown=shown(value)))
     return value
 
 
 def _read_state_name(value: Any) -> str:
     if not isinstance(value, str):
-        raise custom_error(
-            PlanError(
-                "PLAN058",
-                f"the name of a state entry is {shown(value)}",
-                expected='a text such as "leftState"',
-            )
-        )
+        raise custom_error(PlanError("PLAN058", shown=shown(value)))
     return value
 
 
@@ -151,13 +139,7 @@ class AggCall(PlanModel):
     @model_validator(mode="after")
     def _one_function(self) -> AggCall:
         if sum(n is not None for n in (self.internal_name, self.system_name, self.catalog_name)) != 1:
-            raise custom_error(
-                PlanError(
-                    "PLAN044",
-                    "an aggregate call does not name its function",
-                    expected='one of "internalName", "systemName", "catalogName"',
-                )
-            )
+            raise custom_error(PlanError("PLAN044.one_function"))
         return self
 
     _user: Any = PrivateAttr(default=None)
@@ -200,10 +182,10 @@ class JoinSpec(PlanModel):
         if not len(self.left_keys) == len(self.right_keys) == len(self.filter_nulls):
             raise custom_error(
                 PlanError(
-                    "PLAN044",
-                    f"a join has {len(self.left_keys)} left keys, {len(self.right_keys)} right keys and "
-                    f"{len(self.filter_nulls)} filterNulls",
-                    expected="as many of each",
+                    "PLAN044.same_length",
+                    count=len(self.left_keys),
+                    count_2=len(self.right_keys),
+                    count_3=len(self.filter_nulls),
                 )
             )
         return self
@@ -234,13 +216,7 @@ class Column(PlanModel):
     def _complete(self) -> Column:
         key, value = ("expression", self.expression) if self.kind == "COMPUTED" else ("dataType", self.data_type)
         if value is None:
-            raise custom_error(
-                PlanError(
-                    "PLAN041",
-                    f"the {self.kind.lower()} column '{self.name}' has no \"{key}\"",
-                    expected=f'"{key}"',
-                )
-            )
+            raise custom_error(PlanError("PLAN041.complete", kind=self.kind.lower(), name=self.name, key=key))
         return self
 
     @property
@@ -249,7 +225,7 @@ class Column(PlanModel):
         if self.data_type is not None:
             return self.data_type
         if self.expression is None:
-            raise PlanError("PLAN041", f"the column '{self.name}' has neither type nor expression")
+            raise PlanError("PLAN041.type", name=self.name)
         return self.expression.rex_node.type
 
 
@@ -284,7 +260,7 @@ class TableSchema(PlanModel):
                 raise custom_error(
                     PlanError(
                         "PLAN074",
-                        f"the primary key has the column {shown(name)}, which is no physical column of the table",
+                        shown=shown(name),
                         expected="one of " + ", ".join(physical[:20]) if physical else "a table with physical columns",
                         hint=nearest(name, physical),
                     ),

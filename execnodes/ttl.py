@@ -144,10 +144,10 @@ def parse_ttl(value: Any) -> int:
     if isinstance(value, str):
         return _parse_text(value)
     if value is None:
-        raise PlanError("PLAN051", "a state TTL is missing", expected=TTL_FORM)
+        raise PlanError("PLAN051", expected=TTL_FORM)
     if isinstance(value, int) and not isinstance(value, bool):
         return _bounded(value * _NS_PER_MS, f"{value if abs(value) < 10**40 else 'a longer number'}")
-    raise PlanError("PLAN050", f"a state TTL is {json.dumps(value, default=str)[:60]}", expected=TTL_FORM)
+    raise PlanError("PLAN050", dumps=json.dumps(value, default=str)[:60], expected=TTL_FORM)
 
 
 def format_ttl(ms: int) -> str:
@@ -167,7 +167,7 @@ def format_ttl(ms: int) -> str:
 def _parse_text(text: str) -> int:
     trimmed = text.strip(_JAVA_BLANK)
     if not trimmed:
-        raise PlanError("PLAN052", "a state TTL is blank", expected=TTL_FORM)
+        raise PlanError("PLAN052", expected=TTL_FORM)
     match = re.match(r"[0-9]*", trimmed)
     digits = match.group() if match else ""
     if not digits:
@@ -180,9 +180,9 @@ def _parse_text(text: str) -> int:
             what = f"the TTL {_shorten(trimmed)!r} is not a whole number of one unit"
         raise PlanError(
             "PLAN055",
-            what,
+            problem=what,
+            units="; ".join((", ".join(labels) for _, _, labels in _UNITS)),
             hint=_unit_hint(trimmed, label),
-            expected="a whole number and one of " + "; ".join(", ".join(labels) for _, _, labels in _UNITS),
         )
     if len(digits.lstrip("0")) > _MAX_DIGITS:
         raise _overflow(trimmed)
@@ -193,10 +193,8 @@ def _parse_iso(trimmed: str) -> int:
     match = _ISO.fullmatch(trimmed)
     parts = match.groups() if match else ()
     if not parts or parts[2] in ("T", "t") or all(parts[i] is None for i in (1, 3, 4, 5)):
-        code, what = "PLAN053", "is not a duration"
-        if re.match(r"-\s*[0-9]", trimmed):
-            code, what = "PLAN054", "is negative"
-        raise PlanError(code, f"the TTL {_shorten(trimmed)!r} {what}", expected=TTL_FORM, hint=_sign_hint(trimmed))
+        code = "PLAN054.text" if re.match(r"-\s*[0-9]", trimmed) else "PLAN053.text"
+        raise PlanError(code, text=_shorten(trimmed), expected=TTL_FORM, hint=_sign_hint(trimmed))
     if len(trimmed) > 4 * _MAX_DIGITS:
         raise _overflow(trimmed)
     sign, days, _, hours, minutes, seconds, fraction = parts
@@ -208,7 +206,7 @@ def _parse_iso(trimmed: str) -> int:
 
 def _bounded(ns: int, text: str) -> int:
     if ns < 0:
-        raise PlanError("PLAN054", f"the TTL {_shorten(text)!r} is negative", expected=TTL_FORM)
+        raise PlanError("PLAN054", text=_shorten(text), expected=TTL_FORM)
     ms = ns // _NS_PER_MS
     if ms > MAX_TTL:
         raise _overflow(text)
@@ -216,12 +214,7 @@ def _bounded(ns: int, text: str) -> int:
 
 
 def _overflow(text: str) -> PlanError:
-    return PlanError(
-        "PLAN056",
-        f"the TTL {_shorten(text)!r} is too long",
-        expected=f"at most {MAX_TTL} ms (106751991167 d)",
-        hint='write "0 ms" for state that never expires',
-    )
+    return PlanError("PLAN056", text=_shorten(text), max_ttl=MAX_TTL)
 
 
 def _shorten(text: str) -> str:

@@ -221,11 +221,7 @@ class LogicalType:
             return pl.List(pl.Struct({"key": self.children[0].polars(), "value": pl.Int32()}))
         if self.root == "ROW":
             return pl.Struct({f.name: f.type.polars() for f in self.fields})
-        raise StateplanError(
-            "TYPE002",
-            f"values of type {self} cannot be held by the runtime",
-            expected="a type other than RAW and SYMBOL",
-        )
+        raise StateplanError("TYPE002", self_=self)
 
     def time_unit(self) -> Any:
         """``ms``, ``us`` or ``ns``: the unit a timestamp of this precision is held in."""
@@ -285,20 +281,16 @@ def type_from_json(value: Any) -> LogicalType:
     if isinstance(value, str):
         return parse_type(value)
     if not isinstance(value, dict) or not isinstance(value.get("type"), str):
-        raise StateplanError(
-            "TYPE001", f"not a type: {value!r:.80}", expected='a text such as "INT NOT NULL" or an object with "type"'
-        )
+        raise StateplanError("TYPE001", value=value)
     root = value["type"]
     nullable = value.get("nullable", True)
     if not isinstance(nullable, bool):
-        raise StateplanError("TYPE001", f'"nullable" of a type is {nullable!r:.40}', expected="true or false")
+        raise StateplanError("TYPE001.type_from_json", nullable=nullable)
     if root == "ROW" and isinstance(value.get("fields"), list):
         fields = []
         for f in value["fields"]:
             if not isinstance(f, dict) or not isinstance(f.get("name"), str) or "fieldType" not in f:
-                raise StateplanError(
-                    "TYPE001", f"not a row field: {f!r:.80}", expected='an object with "name" and "fieldType"'
-                )
+                raise StateplanError("TYPE001.type_from_json_2", f=f)
             fields.append(RowField(f["name"], type_from_json(f["fieldType"]), f.get("description")))
         return LogicalType("ROW", nullable, fields=tuple(fields))
     if root in ("ARRAY", "MULTISET") and "elementType" in value:
@@ -310,20 +302,19 @@ def type_from_json(value: Any) -> LogicalType:
     if root in _KNOWN_OBJECTS and set(value) <= {"type", "nullable", "precision", "kind"}:
         precision = value.get("precision", 6)
         if not isinstance(precision, int) or isinstance(precision, bool):
-            raise StateplanError("TYPE001", f'"precision" of a type is {precision!r:.40}', expected="a whole number")
+            raise StateplanError("TYPE001.type_from_json_3", precision=precision)
         kind = value.get("kind")
         if kind not in (None, "ROWTIME", "PROCTIME"):
-            raise StateplanError("TYPE001", f'"kind" of a type is {kind!r:.40}', expected="ROWTIME or PROCTIME")
+            raise StateplanError("TYPE001.type_from_json_4", kind=kind)
         return LogicalType(root, nullable, precision=precision, kind=kind)
     if root in _LENGTH and set(value) <= {"type", "nullable", "length"} and type(value.get("length")) is int:
         return LogicalType(root, nullable, length=value["length"])
     if root in ("RAW", "STRUCTURED_TYPE", "SYMBOL", "DISTINCT_TYPE"):
         return LogicalType(root, nullable, extra=_freeze(value))
     raise StateplanError(
-        "TYPE001",
-        f"an object of type {root!r:.60} with the keys {', '.join(sorted(value))} is not a type",
-        expected='a text such as "INT NOT NULL", or an object: ROW with "fields", ARRAY and MULTISET with '
-        '"elementType", MAP with "keyType" and "valueType", timestamps with "precision" and "kind"',
+        "TYPE001.type_from_json_5",
+        root=root,
+        value=", ".join(sorted(value)),
         hint=None if root in _KNOWN_OBJECTS else nearest(root, (*_KNOWN_OBJECTS, "ROW", "ARRAY", "MULTISET", "MAP")),
     )
 
@@ -347,11 +338,7 @@ class _TypeParser:
         self.i = 0
 
     def error(self, pos: int) -> StateplanError:
-        return StateplanError(
-            "TYPE001",
-            f"cannot read the type {self.text!r:.120} at character {pos + 1}",
-            expected="a type such as BIGINT, DECIMAL(10, 2), ROW<`a` INT NOT NULL>",
-        )
+        return StateplanError("TYPE001.typeparser", text=self.text, pos=pos + 1)
 
     def fail(self) -> StateplanError:
         return self.error(self.tokens[self.i][1] if self.i < len(self.tokens) else len(self.text))
@@ -390,7 +377,7 @@ class _TypeParser:
 
     def parse(self, depth: int = 0) -> LogicalType:
         if depth > 100:
-            raise StateplanError("TYPE001", "a type is nested more than 100 levels deep")
+            raise StateplanError("TYPE001.parse")
         base = self.base(depth)
         if self.skip("NOT", "NULL"):
             return base.not_null()

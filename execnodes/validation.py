@@ -58,10 +58,10 @@ _EXPECTED = {
     "greater_than_equal": "a whole number from {ge}",
     "union_tag_not_found": 'an object with "type"',
 }
-_MISSING = ("PLAN041", "")
+_MISSING = ("PLAN041.missing", "")
 _MISSING_STATE = {
-    "ttl": ("PLAN051", f'"ttl" with {TTL_FORM}'),
-    "name": ("PLAN058", '"name" with a text such as "leftState"'),
+    "ttl": ("PLAN051.missing", f'"ttl" with {TTL_FORM}'),
+    "name": ("PLAN058.missing", '"name" with a text such as "leftState"'),
 }
 
 
@@ -161,7 +161,7 @@ def _plan_error(cls: type[PlanModel], data: Any, item: ErrorDetails, pointer: st
     place = Place(pointer=pointer + _pointer(path))
     last = str(path[-1]) if path else ""
     if kind == "stateplan":
-        return PlanError(
+        return PlanError.with_text(
             ctx["code"],
             ctx["message"],
             place=Place(pointer=f"{place.pointer}{ctx['pointer']}"),
@@ -171,29 +171,26 @@ def _plan_error(cls: type[PlanModel], data: Any, item: ErrorDetails, pointer: st
     if kind == "missing":
         code, expected = _MISSING_STATE.get(last, _MISSING) if "state" in path else _MISSING
         inside = Place(pointer=pointer + _pointer(path[:-1]))
-        return PlanError(code, f'the key "{last}" is missing', place=inside, expected=expected or f'"{last}"')
+        return PlanError(code, key=last, place=inside, expected=expected or f'"{last}"')
     if kind == "extra_forbidden":
         known = _known_keys(cls, data, path)
         return PlanError(
-            "PLAN045",
-            f"unknown key '{last:.80}'",
-            place=place,
-            expected="one of " + ", ".join(known),
-            hint=nearest(last, known),
+            "PLAN045.plan_error", last=last, known=", ".join(known), place=place, hint=nearest(last, known)
         )
     what = _named(path)
     if kind in ("literal_error", "union_tag_invalid"):
         names = re.findall(r"'([^']*)'", str(ctx.get("expected") or ctx.get("expected_tags") or ""))
         value = ctx.get("tag", item["input"])
         return PlanError(
-            "PLAN046",
-            f"{what} is {shown(value)}",
+            "PLAN046.plan_error",
+            what=what,
+            shown=shown(value),
+            names=", ".join(names),
             place=place,
-            expected="one of " + ", ".join(names),
             hint=nearest(value, names) if isinstance(value, str) else None,
         )
     expected = _EXPECTED.get(kind, "").format(**ctx) or item["msg"]
-    return PlanError("PLAN040", f"{what} is {shown(item['input'])}", place=place, expected=expected)
+    return PlanError("PLAN040.plan_error", what=what, shown=shown(item["input"]), place=place, expected=expected)
 
 
 def _named(path: _Path) -> str:

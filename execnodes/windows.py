@@ -26,9 +26,7 @@ def parse_duration(text: str) -> int:
     """
     match = _DURATION.fullmatch(text)
     if match is None or not any(match.groups()):
-        raise PlanError(
-            "PLAN044", f"{text!r:.60} is not a duration", expected="an ISO 8601 duration of milliseconds, such as PT5S"
-        )
+        raise PlanError("PLAN044.parse_duration", text=text)
     days, hours, minutes = (int(part or 0) for part in match.groups()[:3])
     return ((days * 24 + hours) * 60 + minutes) * 60_000 + round(float(match[4] or 0) * 1000)
 
@@ -52,7 +50,7 @@ def _read_duration(value: Any) -> int:
         return value
     try:
         if not isinstance(value, str):
-            raise PlanError("PLAN044", f"a duration is {shown(value)}", expected='a text such as "PT5S"')
+            raise PlanError("PLAN044.read_duration", shown=shown(value))
         return parse_duration(value)
     except PlanError as error:
         raise custom_error(error) from None
@@ -76,9 +74,7 @@ class _Window(PlanModel):
     def _check(self, **lengths: int) -> None:
         for name, length in lengths.items():
             if length <= 0:
-                raise custom_error(
-                    PlanError("PLAN044", f"the {name} of a window is {length} ms", expected="more than 0 ms")
-                )
+                raise custom_error(PlanError("PLAN044.check", name=name, size=length))
 
 
 class TumblingWindow(_Window):
@@ -120,13 +116,7 @@ class CumulativeWindow(_Window):
     def _positive(self) -> CumulativeWindow:
         self._check(maxSize=self.max_size, step=self.step)
         if self.max_size % self.step:
-            raise custom_error(
-                PlanError(
-                    "PLAN044",
-                    f"a window of at most {self.max_size} ms grows by {self.step} ms",
-                    expected="a step of which the largest size is a multiple",
-                )
-            )
+            raise custom_error(PlanError("PLAN044.positive", max_size=self.max_size, step=self.step))
         return self
 
 

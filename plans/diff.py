@@ -162,12 +162,7 @@ def load_side(path: str) -> PlanDocument:
     if not path or "://" in path.removeprefix("file://") or not folder.is_dir():
         return PlanDocument.load(path)
     if not (folder / "plan.json").is_file():
-        raise PlanError(
-            "PLAN120",
-            "the directory has no plan",
-            place=Place(file=path),
-            expected="a plan file, or the checkpoint directory of a job, which has its plan as plan.json",
-        )
+        raise PlanError("PLAN120", place=Place(file=path))
     return PlanDocument.load(str(folder / "plan.json"))
 
 

@@ -72,12 +72,7 @@ class PlanDocument:
         except StateplanError as error:
             raise self._placed(error) from None
         except RecursionError:
-            raise PlanError(
-                "PLAN015",
-                "a part of the plan is nested too deep to be read",
-                place=self._source.place("/nodes"),
-                expected="a shallower expression or type",
-            ) from None
+            raise PlanError("PLAN015", place=self._source.place("/nodes")) from None
 
     @classmethod
     def parse(cls, text: str, file: str | None = None) -> PlanDocument:
@@ -132,7 +127,7 @@ class PlanDocument:
         """``error`` with file, line and column beside its JSON pointer."""
         pointer = error.place.pointer if error.place else None
         place = self._source.place(pointer or "", error.code in _ON_KEY)
-        return type(error)(error.code, error.message, place=place, expected=error.expected, hint=error.hint)
+        return type(error).with_text(error.code, error.message, place=place, expected=error.expected, hint=error.hint)
 
     @contextlib.contextmanager
     def placing(self) -> Iterator[None]:
@@ -250,9 +245,11 @@ class PlanDocument:
             if earlier != ms:
                 raise PlanError(
                     "PLAN106",
-                    f"two TTLs for the {node.state_names[slot]} of the {node.title} {node_id}: "
-                    f"{ttl_text(earlier)} and {ttl_text(ms)}",
-                    expected="one TTL for each state",
+                    state_names=node.state_names[slot],
+                    title=node.title,
+                    node_id=node_id,
+                    ttl_text=ttl_text(earlier),
+                    ttl_text_2=ttl_text(ms),
                 )
         out: list[Splice] = []
         for node_id, slots in wanted.items():
@@ -277,24 +274,21 @@ class PlanDocument:
         )
         node = next((n for n in self.graph.nodes if n.id == node_id), None)
         if node is None:
-            raise PlanError(
-                "PLAN070",
-                f"the plan has no node {node_id}",
-                place=Place(file=self._source.file),
-                expected=listed,
-            )
+            raise PlanError("PLAN070", node_id=node_id, place=Place(file=self._source.file), expected=listed)
         if not node.ttl_home:
             if node.state_names:
                 raise PlanError(
                     "PLAN071",
-                    f"the state {', '.join(node.state_names)} of node {node_id} ({node.title}) lives as long as the "
-                    "operator's window needs it, whatever its TTL",
+                    state_names=", ".join(node.state_names),
+                    node_id=node_id,
+                    title=node.title,
                     place=self.place(self.graph.pointer(node) + "/type"),
                     expected=listed,
                 )
             raise PlanError(
-                "PLAN071",
-                f"the node {node_id} ({node.title}) keeps no state with a TTL of its own",
+                "PLAN071.stateful",
+                node_id=node_id,
+                title=node.title,
                 place=self.place(self.graph.pointer(node) + "/type"),
                 expected=listed,
             )
@@ -311,8 +305,10 @@ def _slot(node: ExecNode, index: int | str) -> int:
         return index
     raise PlanError(
         "PLAN073",
-        f"the node {node.id} ({node.title}) has no state {index!r:.60}",
-        expected="one of " + ", ".join(f"{i} ({name})" for i, name in enumerate(names)),
+        id=node.id,
+        title=node.title,
+        index=index,
+        enumerate=", ".join((f"{i} ({name})" for i, name in enumerate(names))),
         hint=nearest(index, names) if isinstance(index, str) else None,
     )
 
@@ -327,11 +323,7 @@ def edited_ttl(ttl: str | int) -> int:
         return NEVER
     ms = parse_ttl(ttl)
     if ms == NEVER and isinstance(ttl, str) and any(c in "123456789" for c in ttl):
-        raise PlanError(
-            "PLAN072",
-            f"the TTL {ttl.strip()!r} is less than a millisecond, which Flink reads as never",
-            expected='at least "1 ms", or "0 ms" for never',
-        )
+        raise PlanError("PLAN072", ttl=ttl.strip())
     return ms
 
 

@@ -123,12 +123,15 @@ def plan_edit(
             earlier = wanted.setdefault(view, assignment)
             if earlier.ttl != assignment.ttl:
                 raise PlanError(
-                    "PLAN106",
-                    f"two TTLs for the {view.name} of the {view.operator} {view.node_id}: "
-                    f"{ttl_text(earlier.ttl)} by '{earlier.selector.text}' and "
-                    f"{ttl_text(assignment.ttl)} by '{assignment.selector.text}'",
+                    "PLAN106.plan_edit",
+                    name=view.name,
+                    operator=view.operator,
+                    node_id=view.node_id,
+                    ttl_text=ttl_text(earlier.ttl),
+                    text=earlier.selector.text,
+                    ttl_text_2=ttl_text(assignment.ttl),
+                    selector_text=assignment.selector.text,
                     place=assignment.selector.place,
-                    expected="one TTL for each state",
                 )
     silent = {view.node_id for view in wanted if not _said(document, view)}
     changes = []
@@ -170,13 +173,7 @@ def write_edited(edit: Edit) -> None:
     if url is None:
         raise AssertionError("the plan came from a file")
     if storage.read_bytes(url) != edit.document.data:
-        raise PlanError(
-            "PLAN107",
-            f"the plan file '{storage.shown(url)}' has been changed since it was read",
-            place=Place(file=storage.shown(url)),
-            expected="the file as it was read; it is left as it is now",
-            hint="run the command once more",
-        )
+        raise PlanError("PLAN107", shown=storage.shown(url), place=Place(file=storage.shown(url)))
     edit.apply().write(url, overwrite=True)
 
 

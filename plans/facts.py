@@ -162,7 +162,7 @@ def attach(graph: ExecGraph, facts: PlanFacts) -> ExecGraph:
     """
     sinks = sorted(graph.sinks, key=graph.position)
     if not sinks:
-        raise PlanError("PLAN083", "the plan has no sink to keep its facts on", expected="at least one sink node")
+        raise PlanError("PLAN083")
     changed = []
     for position, sink in enumerate(sinks):
         kept = {k: v for k, v in (sink.stateplan or {}).items() if k not in _FACT_KEYS}
@@ -198,9 +198,9 @@ def facts_of(graph: ExecGraph, strict: bool = True) -> PlanFacts | None:
         if unknown is not None and strict:
             raise PlanError(
                 "PLAN082",
-                f"unknown key '{unknown:.80}' among stateplan's additions",
+                unknown=unknown,
+                known=", ".join(known),
                 place=Place(pointer=at + join_pointer([unknown])),
-                expected="one of " + ", ".join(known),
                 hint=nearest(unknown, known),
             )
         if "uid" in extra:
@@ -215,12 +215,7 @@ def facts_of(graph: ExecGraph, strict: bool = True) -> PlanFacts | None:
 
 def _text(value: Any, pointer: str) -> str:
     if not isinstance(value, str):
-        raise PlanError(
-            "PLAN081",
-            f"{json.dumps(value)[:60]} is not valid here",
-            place=Place(pointer=pointer),
-            expected="a text",
-        )
+        raise PlanError("PLAN081", dumps=json.dumps(value)[:60], place=Place(pointer=pointer))
     return value
 
 
@@ -231,11 +226,10 @@ def _check_compiled_ttls(value: Any, pointer: str) -> None:
         fits = isinstance(entry, dict) and set(entry) == {"ttl", "from"} and entry["from"] in _ORIGINS
         if not fits:
             raise PlanError(
-                "PLAN081",
-                f"{json.dumps(entry if isinstance(value, list) else value)[:60]} is not valid here",
+                "PLAN081.check_compiled_ttls",
+                dumps=json.dumps(entry if isinstance(value, list) else value)[:60],
+                origins=", ".join(_ORIGINS),
                 place=Place(pointer=f"{pointer}/{position}" if isinstance(value, list) else pointer),
-                expected='a list of {"ttl": "1 h", "from": "hint"}, one per state; from is one of '
-                + ", ".join(_ORIGINS),
             )
         try:
             parse_ttl(_text(entry["ttl"], f"{pointer}/{position}/ttl"))
@@ -247,9 +241,7 @@ def _check_compiled_ttls(value: Any, pointer: str) -> None:
 def _texts(value: Any, pointer: str) -> dict[str, str]:
     """``value``, an object of texts."""
     if not isinstance(value, dict):
-        raise PlanError(
-            "PLAN081", f"{json.dumps(value)[:60]} is not valid here", expected="an object", place=Place(pointer=pointer)
-        )
+        raise PlanError("PLAN081.texts", dumps=json.dumps(value)[:60], place=Place(pointer=pointer))
     return {key: _text(text, pointer + join_pointer([key])) for key, text in value.items()}
 
 
@@ -258,18 +250,17 @@ def _read(extra: Mapping[str, Any], at: str) -> PlanFacts:
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         what = "is missing" if version is None else f"is {json.dumps(version)[:60]}"
         raise PlanError(
-            "PLAN081",
-            f"formatVersion of the plan {what}",
-            expected=str(FORMAT_VERSION),
+            "PLAN081.read",
+            what=what,
             place=Place(pointer=at if version is None else f"{at}/formatVersion"),
+            expected=str(FORMAT_VERSION),
         )
     if version > FORMAT_VERSION:
         raise PlanError(
             "PLAN080",
-            f"the plan has format version {str(version)[:20]}, written by a later stateplan",
+            version=str(version)[:20],
+            format_version=FORMAT_VERSION,
             place=Place(pointer=f"{at}/formatVersion"),
-            expected=f"at most {FORMAT_VERSION}",
-            hint="upgrade stateplan",
         )
     hashes = _texts(extra.get("schemaHashes", {}), f"{at}/schemaHashes")
     sql, digest = (None if extra.get(k) is None else _text(extra[k], f"{at}/{k}") for k in ("sql", "sqlHash"))

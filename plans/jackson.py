@@ -38,7 +38,7 @@ def java_double(value: float) -> str:
         PlanError: PLAN014 for NaN and the infinities, which JSON does not have.
     """
     if not math.isfinite(value):
-        raise PlanError("PLAN014", f"{value} cannot be written as JSON", expected="a finite number")
+        raise PlanError("PLAN014", value=value)
     if value == 0:
         return "-0.0" if math.copysign(1, value) < 0 else "0.0"
     sign = "-" if value < 0 else ""

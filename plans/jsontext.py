@@ -88,18 +88,12 @@ def decode(data: bytes, file: str | None = None) -> tuple[str, bool]:
     )
     for start, name in starts:
         if data.startswith(start):
-            raise PlanError("PLAN017", f"the file is {name} text", place=place, expected="UTF-8 text", hint=hint)
+            raise PlanError("PLAN017", name=name, place=place, hint=hint)
     for start, name in ((b"\x1f\x8b", "gzip"), (b"PK\x03\x04", "zip")):
         if data.startswith(start):
-            raise PlanError(
-                "PLAN017",
-                f"the file is compressed ({name})",
-                place=place,
-                expected="UTF-8 text",
-                hint="decompress it first",
-            )
+            raise PlanError("PLAN017.decode", name=name, place=place)
     if len(data) >= 4 and data[:4].count(0) >= 2:
-        raise PlanError("PLAN017", "the file is UTF-16 or UTF-32 text", place=place, expected="UTF-8 text", hint=hint)
+        raise PlanError("PLAN017.decode_2", place=place, hint=hint)
     bom = data.startswith(b"\xef\xbb\xbf")
     body = data[3:] if bom else data
     try:
@@ -109,13 +103,7 @@ def decode(data: bytes, file: str | None = None) -> tuple[str, bool]:
         at = len(body[: error.start].decode("utf-8"))
         line, column = line_column(source, at)
         place = Place(file, line, column, pointer=_open_at(source[:at]), source=source)
-        raise PlanError(
-            "PLAN017",
-            f"byte 0x{body[error.start]:02X} is not valid UTF-8",
-            place=place,
-            expected="UTF-8 text",
-            hint=hint,
-        ) from None
+        raise PlanError("PLAN017.decode_3", body=body[error.start], place=place, hint=hint) from None
 
 
 def _open_at(text: str) -> str:
@@ -331,17 +319,17 @@ class _Scanner:
         text = self.text
         lone = None if text.isascii() else _SURROGATE.search(text)
         if lone:
-            self.fail("PLAN017", "half of a surrogate pair, not a character", lone.start(), "Unicode text")
+            self.fail("PLAN017.run", lone.start())
         i = self.skip(0)
         if i == len(text):
             what = "the file is empty" if not text else "the file holds nothing but blanks"
-            self.fail("PLAN010", what, 0, "a JSON object")
+            self.fail("PLAN010", 0, problem=what)
         root, i = self.value(i, "", None)
         while self.stack:
             i = self.member(self.stack[-1], i)
         i = self.skip(i)
         if i < len(text):
-            self.fail("PLAN018", f"{self.what(i)} after the end of the JSON text", i, "the end of the file")
+            self.fail("PLAN018", i, what=self.what(i))
         return root, self.locations
 
     def skip(self, i: int) -> int:
@@ -368,10 +356,7 @@ class _Scanner:
             i = self.skip(i + 1)
             if text.startswith(closer, i):
                 self.fail(
-                    "PLAN011",
-                    f'a comma before "{closer}"',
-                    comma,
-                    "no comma after the last " + ("member of an object" if is_object else "entry of a list"),
+                    "PLAN011", comma, closer=closer, wording="member of an object" if is_object else "entry of a list"
                 )
         if not is_object:
             item, end = self.value(i, f"{frame.pointer}/{frame.count}", None, first if comma < 0 else _VALUE)
@@ -387,15 +372,7 @@ class _Scanner:
         if key in frame.value:
             pointer = f"{frame.pointer}{join_pointer([key])}"
             line, column = line_column(text, self.locations[pointer].key.start)  # type: ignore[union-attr]
-            self.fail(
-                "PLAN013",
-                f"the key {_quote(key)} appears twice in one object",
-                i,
-                "each key once",
-                f"it is first at line {line}, column {column}",
-                end - i,
-                pointer,
-            )
+            self.fail("PLAN013", i, quote=_quote(key), line=line, column=column, length=end - i, pointer=pointer)
         i = self.skip(end)
         if not text.startswith(":", i):
             self.unexpected(i, f'":" and the value of {_quote(key)}')
@@ -411,13 +388,7 @@ class _Scanner:
         result: Any
         if char in ("{", "["):
             if len(self.stack) >= MAX_DEPTH:
-                self.fail(
-                    "PLAN015",
-                    f"the JSON text is nested more than {MAX_DEPTH} levels deep",
-                    i,
-                    f"at most {MAX_DEPTH} levels",
-                    pointer="/".join(pointer.split("/")[:6]) + "/...",
-                )
+                self.fail("PLAN015.value", i, max_depth=MAX_DEPTH, pointer="/".join(pointer.split("/")[:6]) + "/...")
             result = {} if char == "{" else []
             self.stack.append(_Frame(result, pointer, i))
             end = i + 1
@@ -441,7 +412,7 @@ class _Scanner:
         lone = _SURROGATE.search(value)
         if lone:
             what = f"a text holds half of a surrogate pair (\\u{ord(lone.group()):04X})"
-            self.fail("PLAN017", what, i, "Unicode text", length=end - i)
+            self.fail("PLAN017.string", i, problem=what, length=end - i)
         return value, end
 
     def bad_string(self, i: int, error: json.JSONDecodeError) -> NoReturn:
@@ -450,24 +421,18 @@ class _Scanner:
             newline = _NEWLINE.search(self.text, i)
             if newline is None:
                 self.truncated("a text is not closed", i)
-            self.fail("PLAN011", "a text is not closed on its line", i, 'a closing "', length=newline.start() - i)
+            self.fail("PLAN011.bad_string", i, length=newline.start() - i)
         if error.msg.startswith("Invalid control"):
             char = self.text[at]
             if char in "\r\n":
-                self.fail("PLAN011", "a text is not closed on its line", i, 'a closing "', length=at - i)
+                self.fail("PLAN011.bad_string", i, length=at - i)
             short = {"\t": r"\t"}.get(char, f"\\u{ord(char):04X}")
-            self.fail("PLAN011", f"control character U+{ord(char):04X} in a text", at, f"the escape {short}")
+            self.fail("PLAN011.bad_string_2", at, ord=ord(char), short=short)
         if at >= len(self.text) or (len(self.text) - at < 5 and '"' not in self.text[at:]):
             self.truncated("a text is not closed", i)
         backslash = self.text.rfind("\\", i, at + 1)
         at = backslash if backslash >= 0 else at
-        self.fail(
-            "PLAN011",
-            f"unknown escape {self.text[at : at + 2]} in a text",
-            at,
-            r"one of \" \\ \/ \b \f \n \r \t \u followed by four hexadecimal digits",
-            length=2,
-        )
+        self.fail("PLAN011.bad_string_3", at, text=self.text[at : at + 2], length=2)
 
     def number(self, i: int) -> tuple[int | float, int]:
         text = self.text
@@ -475,40 +440,27 @@ class _Scanner:
         word = like.group() if like else text[i]
         match = _NUMBER.match(text, i)
         if word in _OTHER_NUMBERS:
-            self.fail("PLAN014", f"{word} is not JSON", i, "a finite number, or a text", length=len(word))
+            self.fail("PLAN014.number", i, word=word, length=len(word))
         if match is None or match.end() != i + len(word):
             if i + len(word) == len(text) and word[-1] in "-+.eE":
                 self.truncated("a number is not complete", i)
             hint = "a number has no leading zeros" if re.match(r"-?0\d", word) else None
-            self.fail(
-                "PLAN011",
-                f"{word[:60]} is not a number",
-                i,
-                "a number such as 0, -1 or 2.5e3",
-                hint,
-                len(word),
-            )
+            self.fail("PLAN011.number", i, word=word[:60], length=len(word), hint=hint)
         end = match.end()
         if end - i > MAX_NUMBER_LENGTH:
-            self.fail("PLAN016", f"a number of {end - i} characters", i, f"at most {MAX_NUMBER_LENGTH}")
+            self.fail("PLAN016", i, end=end - i, max_number_length=MAX_NUMBER_LENGTH)
         if match.group(1) is None and match.group(2) is None:
             return int(match.group()), end
         value = float(match.group())
         if math.isinf(value):
-            self.fail(
-                "PLAN016",
-                f"the number {word[:60]} is too large",
-                i,
-                "at most 1.8e308 in size",
-                length=len(word),
-            )
+            self.fail("PLAN016.number", i, word=word[:60], length=len(word))
         return value, end
 
     def not_a_value(self, i: int, word: str, expected: str) -> NoReturn:
         rest = self.text[i : i + 12]
         for other in _OTHER_NUMBERS:
             if rest.startswith(other):
-                self.fail("PLAN014", f"{other} is not JSON", i, "a finite number, or a text", length=len(other))
+                self.fail("PLAN014.not_a_value", i, other=other, length=len(other))
         if word and i + len(word) == len(self.text) and any(c.startswith(word) for c in _CONSTANTS):
             self.truncated(f"the value {word} is not complete", i)
         lower = {c.lower(): c for c in ("true", "false", "null")}
@@ -543,9 +495,9 @@ class _Scanner:
         elif self.text[i] in "\u201c\u201d\u2018\u2019":
             hint = 'use straight double quotes: "'
         if self.stack:
-            self.fail("PLAN011", f"{self.what(i)} is not expected here", i, expected, hint, length)
+            self.fail("PLAN011.unexpected", i, what=self.what(i), length=length, expected=expected, hint=hint)
         what = f"this is not JSON: it begins with {self.what(i)}"
-        self.fail("PLAN011", what, i, "a JSON object {", hint, length)
+        self.fail("PLAN011.unexpected_2", i, problem=what, length=length, hint=hint)
 
     def truncated(self, what: str, i: int, expected: str | None = None) -> NoReturn:
         hint = None
@@ -554,26 +506,33 @@ class _Scanner:
             line, column = line_column(self.text, frame.start)
             kind = "object" if frame.closer == "}" else "list"
             hint = f"the {kind} opened at line {line}, column {column} is not closed: is the file truncated?"
-        self.fail("PLAN012", what, min(i, max(0, len(self.text.rstrip()) - 1)), expected or "more text", hint)
+        self.fail(
+            "PLAN012",
+            min(i, max(0, len(self.text.rstrip()) - 1)),
+            problem=what,
+            expected=expected or "more text",
+            hint=hint,
+        )
 
     def fail(
         self,
         code: str,
-        message: str,
         i: int,
-        expected: str,
+        *,
+        expected: str | None = None,
         hint: str | None = None,
         length: int = 1,
         pointer: str | None = None,
+        **values: object,
     ) -> NoReturn:
         line, column = line_column(self.text, i)
         where = pointer if pointer is not None else self.stack[-1].pointer if self.stack else ""
         raise PlanError(
             code,
-            message,
             expected=expected,
             hint=hint,
             place=Place(self.file, line, column, length, where, self.text),
+            **values,
         )
 
 

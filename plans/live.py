@@ -134,26 +134,14 @@ def checkpoint_plan(folder: Path) -> PlanDocument:
         near = None
         if isinstance(cause, FileNotFoundError) and folder.absolute().parent.is_dir():
             near = nearest(folder.name, (p.name for p in folder.absolute().parent.iterdir()))
-        raise CheckpointError(
-            "CKPT001",
-            f"the checkpoint directory {folder} cannot be used: {cause.strerror}",
-            expected="the directory that 'execution.checkpointing.dir' named",
-            hint=near,
-        ) from cause
+        raise CheckpointError("CKPT001.checkpoint_plan", folder=folder, strerror=cause.strerror, hint=near) from cause
     if "stateplan.json" not in entries:
-        raise CheckpointError(
-            "CKPT002",
-            f"the directory {folder} is not a checkpoint of stateplan",
-            expected="the directory that 'execution.checkpointing.dir' named when a job ran",
-        )
+        raise CheckpointError("CKPT002.require", folder=folder)
     try:
         return PlanDocument.load(str(folder / "plan.json"))
     except PlanError as cause:
         raise CheckpointError(
-            "CKPT005",
-            f"{folder / 'plan.json'} is damaged: {cause.message}",
-            place=cause.place,
-            hint="restore the checkpoint directory from a copy, or start from an empty one",
+            "CKPT005.checkpoint_plan", folder=folder / "plan.json", problem=cause.message, place=cause.place
         ) from cause
 
 
@@ -217,12 +205,7 @@ def wait_for(edit: LiveEdit, seconds: float) -> LiveEdit:
         if time.monotonic() >= deadline:
             labels = ", ".join(change.label for change in edit.changes if change.awaited)
             runs = "runs, and has had no micro-batch since" if edit.writer else "does not run"
-            raise CheckpointError(
-                "CKPT034",
-                f"no micro-batch has taken in the TTL of {labels} in {seconds:g} s: the job {runs}",
-                expected="a running job that gets input",
-                hint="what was asked for stays, and the next micro-batch takes it in",
-            )
+            raise CheckpointError("CKPT034", labels=labels, seconds=seconds, runs=runs)
         time.sleep(0.1)
         edit = taken_in(edit)
     return edit

@@ -111,7 +111,8 @@ def migrate(document: PlanDocument, to: str = FLINK_VERSION) -> Migration:
     except PlanError as error:
         raise PlanError(
             "PLAN163",
-            f"the plan cannot be migrated: as a plan of Flink {to} it would not be valid: {error.message}",
+            to=to,
+            problem=error.message,
             place=document.place("/flinkVersion"),
             expected=error.expected,
             hint=error.hint,
@@ -122,28 +123,12 @@ def migrate(document: PlanDocument, to: str = FLINK_VERSION) -> Migration:
 def _check(document: PlanDocument, start: str, to: str) -> None:
     known = FLINK_VERSIONS[FLINK_VERSIONS.index(OLDEST) :]
     if to not in known:
-        raise PlanError(
-            "PLAN160",
-            f"plans cannot be migrated to Flink {to!r:.40}",
-            expected="one of " + ", ".join(known),
-            hint=nearest(to, known),
-        )
+        raise PlanError("PLAN160", to=to, known=", ".join(known), hint=nearest(to, known))
     place = document.place("/flinkVersion")
     if is_before(start, OLDEST):
-        raise PlanError(
-            "PLAN161",
-            f"the plan is one of Flink {start}, whose format was not kept stable",
-            place=place,
-            expected=f"a plan of Flink {OLDEST} or later",
-            hint="compile the SQL anew",
-        )
+        raise PlanError("PLAN161", start=start, oldest=OLDEST, place=place)
     if is_before(to, start):
-        raise PlanError(
-            "PLAN162",
-            f"the plan is one of Flink {start} already and cannot be taken back to {to}",
-            place=place,
-            expected=f"a version from {start} on",
-        )
+        raise PlanError("PLAN162", start=start, to=to, place=place)
 
 
 def _through_releases(data: dict[str, Any], start: str, to: str) -> Iterator[NodeChange]:

@@ -90,7 +90,7 @@ def parse_assignment(text: str) -> Assignment:
     left, equals, right = text.rpartition("=")
     if not equals or not left.strip():
         what = "has no '='" if not equals else "has no selector before '='"
-        raise PlanError("PLAN105", f"{text!r:.100} {what}", expected=_ASSIGNMENT)
+        raise PlanError("PLAN105", text=text, what=what, expected=_ASSIGNMENT)
     selector = parse_selector(left)
     try:
         return Assignment(selector, edited_ttl(right))
@@ -183,4 +183,4 @@ class _Parser:
             line=1, column=min(self.at, len(self.text)) + 1, length=max(1, len(rest.split()[0]) if rest.split() else 1),
             source=self.text + " ",
         )  # fmt: skip
-        raise PlanError("PLAN100", f"{what}, in the selector {self.text!r:.100}", place=place, expected=expected)
+        raise PlanError("PLAN100", what=what, text=self.text, place=place, expected=expected)

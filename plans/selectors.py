@@ -378,7 +378,8 @@ class Selectors:
     ) -> PlanError:
         return PlanError(
             "PLAN101",
-            f"nothing fits the selector '{wanted.text:.100}': {what}",
+            text=wanted.text,
+            what=what,
             place=wanted.place,
             expected=self._listed(self._all(self._stateful if among is None else among)),
             hint=hint,
@@ -406,8 +407,10 @@ class Selectors:
         what = f"the {title} {pool[0].node.id} keeps" if len(pool) == 1 else f"the {len(pool)} nodes {title} keep"
         return PlanError(
             "PLAN104",
-            f"{what if pool else 'no operator of the plan keeps'} {'no ' if pool else ''}state with a TTL of "
-            f"{'its' if len(pool) <= 1 else 'their'} own: '{wanted.text:.100}'",
+            what=what if pool else "no operator of the plan keeps",
+            suffix="no " if pool else "",
+            wording="its" if len(pool) <= 1 else "their",
+            text=wanted.text,
             place=wanted.place,
             expected=self._listed(self._all(self._stateful)),
         )
@@ -418,8 +421,10 @@ class Selectors:
         one = operators[0].node
         whose = f"the {one.title} {one.id} has" if len(operators) == 1 else "these operators have"
         return PlanError(
-            "PLAN101",
-            f"nothing fits the selector '{wanted.text:.100}': {whose} no state '{state:.60}'",
+            "PLAN101.no_state",
+            text=wanted.text,
+            whose=whose,
+            state=state,
             place=wanted.place,
             expected=self._listed(self._all(operators)),
             hint=nearest(state, names),
@@ -428,7 +433,8 @@ class Selectors:
     def _ambiguous(self, wanted: Selector, matches: Sequence[tuple[_Operator, Sequence[StateView]]]) -> PlanError:
         return PlanError(
             "PLAN102",
-            f"the selector '{wanted.text:.100}' fits {len(matches)} operators",
+            text=wanted.text,
+            count=len(matches),
             place=wanted.place,
             expected=self._listed([view for _, views in matches for view in views]),
             hint=self._every(wanted, [operator for operator, _ in matches]),
@@ -445,11 +451,13 @@ class Selectors:
         every = f"{wanted.text if wanted.state is None else f'{operator.node.label}'}.*"
         return PlanError(
             "PLAN103",
-            f"the selector '{wanted.text:.100}' fits {len(views)} states of the {operator.node.title} "
-            f"{operator.node.id}",
+            text=wanted.text,
+            count=len(views),
+            title=operator.node.title,
+            id=operator.node.id,
+            every=every,
             place=wanted.place,
             expected=self._listed(views),
-            hint=f"'{every}' for all of them",
         )
 
 

@@ -69,8 +69,8 @@ def shown(url: str) -> str:
     return _USER.sub("***@", url)
 
 
-def _error(code: str, message: str, url: str, expected: str | None = None, hint: str | None = None) -> PlanError:
-    return PlanError(code, message, place=Place(file=shown(url)), expected=expected, hint=hint)
+def _error(code: str, url: str, *, expected: str | None = None, hint: str | None = None, **values: object) -> PlanError:
+    return PlanError(code, place=Place(file=shown(url)), expected=expected, hint=hint, **values)
 
 
 def _local_path(url: str) -> str | None:
@@ -80,9 +80,9 @@ def _local_path(url: str) -> str | None:
         PlanError: PLAN008 when it cannot be a path.
     """
     if not url.strip():
-        raise PlanError("PLAN008", "the path of the plan is empty", expected=_A_URL)
+        raise PlanError("PLAN008", expected=_A_URL)
     if "\x00" in url:
-        raise PlanError("PLAN008", "the path of the plan holds a NUL character", expected=_A_URL)
+        raise PlanError("PLAN008.local_path", expected=_A_URL)
     scheme = _SCHEME.match(url)
     if scheme is None:
         return url
@@ -92,16 +92,10 @@ def _local_path(url: str) -> str | None:
     if rest.startswith("//"):
         host, slash, path = rest[2:].partition("/")
         if host not in ("", "localhost"):
-            raise _error(
-                "PLAN008",
-                f"the file URL names the host {host!r}",
-                url,
-                "a local file URL such as file:///plans/plan.json",
-                f"did you mean 'file:///{host}{slash}{path}'?",
-            )
+            raise _error("PLAN008.local_path_2", url, host=host, slash=slash, path=path)
         rest = slash + path
     if not rest:
-        raise _error("PLAN008", "the URL holds no path", url, "a URL such as file:///plans/plan.json")
+        raise _error("PLAN008.local_path_3", url)
     return rest
 
 
@@ -124,21 +118,20 @@ def _remote(url: str) -> tuple[Any, str]:
     package = _PACKAGES.get(scheme)
     known = [*known_implementations, *registry, *_PACKAGES]
     if "::" not in url and scheme not in known:
-        raise _error("PLAN006", f"unknown file scheme {scheme!r}", url, _SCHEMES, nearest(scheme, known))
+        raise _error("PLAN006", url, scheme=scheme, expected=_SCHEMES, hint=nearest(scheme, known))
     try:
         filesystem, path = url_to_fs(url)
     except ImportError as error:
         hint = f"install the package {package}" if package else "install the package it names"
-        raise _error(
-            "PLAN005", f"the driver for {scheme}: is not installed ({_first_line(error)})", url, hint=hint
-        ) from None
+        raise _error("PLAN005", url, scheme=scheme, first_line=_first_line(error), hint=hint) from None
     except ValueError as error:
-        raise _error("PLAN006", f"this URL cannot be used: {_first_line(error)}", url) from None
+        raise _error("PLAN006.remote", url, first_line=_first_line(error)) from None
     except Exception as error:
         raise _error(
             "PLAN007",
-            f"the filesystem of {scheme}: cannot be reached: {_first_line(error)}",
             url,
+            scheme=scheme,
+            first_line=_first_line(error),
             hint=f"it needs the package {package}" if package else None,
         ) from None
     return filesystem, path
@@ -163,32 +156,27 @@ def _explained(url: str, doing: str) -> Iterator[None]:
         raise
     except FileNotFoundError:
         if doing == "written":
-            raise _error("PLAN007", f"'{name}' could not be written: no such file or directory", url, _A_FILE) from None
+            raise _error("PLAN007.explained", url, name=name, expected=_A_FILE) from None
         hint = "check the path, or make the plan with COMPILE PLAN"
-        raise _error("PLAN001", f"the plan file '{name}' does not exist", url, hint=hint) from None
+        raise _error("PLAN001", url, name=name, hint=hint) from None
     except IsADirectoryError:
-        raise _error("PLAN003", f"'{name}' is a directory", url, _A_FILE) from None
+        raise _error("PLAN003", url, name=name, expected=_A_FILE) from None
     except (NotADirectoryError, FileExistsError):
         what = f"a part of the path '{name}' is a file, not a directory"
-        raise _error("PLAN003", what, url, _A_FILE) from None
+        raise _error("PLAN003.explained", url, problem=what, expected=_A_FILE) from None
     except PermissionError as error:
-        raise _error(
-            "PLAN004",
-            f"'{name}' may not be {doing}: {_reason(error)}",
-            url,
-            hint="check the permissions of the file and its folder",
-        ) from None
+        raise _error("PLAN004", url, name=name, doing=doing, reason=_reason(error)) from None
     except OSError as error:
         if error.errno in (errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL):
             what = f"this path cannot be used: {_reason(error)}"
-            raise _error("PLAN008", what, url[:200], _A_URL) from None
-        raise _error("PLAN007", f"'{name}' could not be {doing}: {_reason(error)}", url) from None
+            raise _error("PLAN008.explained", url[:200], problem=what, expected=_A_URL) from None
+        raise _error("PLAN007.explained_2", url, name=name, doing=doing, reason=_reason(error)) from None
     except UnicodeEncodeError:
-        raise PlanError("PLAN008", "the path of the plan is not valid Unicode", expected=_A_URL) from None
+        raise PlanError("PLAN008.explained_2", expected=_A_URL) from None
     except Exception as error:
         # Drivers raise their own classes (botocore, google.api_core, ...), which cannot be named here.
         what = f"{type(error).__name__}: {_first_line(error)}"
-        raise _error("PLAN007", f"'{name}' could not be {doing}: {what}", url) from None
+        raise _error("PLAN007.explained_3", url, name=name, doing=doing, what=what) from None
 
 
 def exists(url: str) -> bool:
@@ -223,7 +211,7 @@ def read_bytes(url: str) -> bytes:
             data = file.read(MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
             what = f"'{shown(url)}' is longer than {MAX_BYTES >> 20} MiB, which no plan is"
-            raise _error("PLAN009", what, url, _A_FILE)
+            raise _error("PLAN009", url, problem=what, expected=_A_FILE)
         return data
 
 
@@ -247,13 +235,7 @@ def write_bytes(url: str, data: bytes, overwrite: bool = False) -> None:
 
 
 def _taken(url: str) -> PlanError:
-    return _error(
-        "PLAN002",
-        f"Cannot overwrite the plan file '{shown(url)}'",
-        url,
-        "a path where no file is yet",
-        _OVERWRITE_HINT,
-    )
+    return _error("PLAN002.taken", url, shown=shown(url), hint=_OVERWRITE_HINT)
 
 
 def _write_remote(url: str, data: bytes, overwrite: bool) -> None:
@@ -287,7 +269,7 @@ def _write_local(path: str, data: bytes, overwrite: bool) -> None:
     if found and not overwrite:
         raise _taken(path)
     if found and not stat.S_ISREG(found.st_mode):
-        raise _error("PLAN003", f"'{path}' is not a regular file", path, _A_FILE)
+        raise _error("PLAN003.write_local", path, path=path, expected=_A_FILE)
     if found and not os.access(target, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     folder = os.path.dirname(target)

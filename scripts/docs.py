@@ -5,7 +5,6 @@ A generated part stands between ``<!-- generated: NAME -->`` and ``<!-- end -->`
 
 from __future__ import annotations
 
-import ast
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -14,9 +13,7 @@ from pathlib import Path
 from scripts.lint_docs import lint_rules
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("execnodes", "plans", "planner", "cli")
 _PART = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.S)
-_CODE = re.compile(r"[A-Z]{2,5}[0-9]{3}")
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -36,48 +33,28 @@ def figures() -> str:
 # ---- errors ----------------------------------------------------------------------------------------------------
 
 
-def _template(node: ast.expr) -> str | None:
-    """The text of a message with ``...`` where it varies; None for what is not a text."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return node.value
-    if isinstance(node, ast.JoinedStr):
-        return "".join(_template(v) or "..." for v in node.values)
-    if isinstance(node, ast.FormattedValue):
-        return "..."
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        parts = [_template(node.left), _template(node.right)]
-        return "".join(p or "..." for p in parts) if any(parts) else None
-    return None
+_VALUE = re.compile(r"(?<!\{)\{(\w+)[^{}]*\}")
 
 
-def _raised() -> dict[str, dict[str, None]]:
-    """Code -> the messages written behind it in calls, else in tables, in the order of the source."""
-    trees = [
-        ast.parse(path.read_text(encoding="utf-8"))
-        for package in PACKAGES
-        for path in sorted((ROOT / package).rglob("*.py"))
-    ]
-    nodes = [node for tree in trees for node in ast.walk(tree)]
-    calls = [node.args for node in nodes if isinstance(node, ast.Call)]
-    tables = [node.elts for node in nodes if isinstance(node, ast.Tuple)]
-    found: dict[str, dict[str, None]] = {}
-    for rows, late in ((calls, False), (tables, True)):
-        new: dict[str, dict[str, None]] = {}
-        for row in rows:
-            for place, part in enumerate(row):
-                if isinstance(part, ast.Constant) and _CODE.fullmatch(str(part.value)):
-                    texts = new.setdefault(str(part.value), {})
-                    message = _template(row[place + 1]) if place + 1 < len(row) else None
-                    if message and not _CODE.fullmatch(message):
-                        texts[message] = None
-        found |= {code: texts for code, texts in new.items() if not (late and found.get(code))}
-    return found
+def _shown(text: str) -> str:
+    """A text of the catalogue for people: its values in angle brackets."""
+    return _VALUE.sub(lambda m: f"<{m[1].replace('_', ' ')}>", text).replace("{{", "{").replace("}}", "}")
 
 
 def errors() -> str:
-    """Every error code with its messages."""
-    rows = [[f"`{code}`", "; ".join(messages) or "..."] for code, messages in sorted(_raised().items())]
-    return _table(["code", "message"], rows)
+    """Every error code: its title, messages, cause and remedy."""
+    from stateplan.execnodes.errors.catalogue import FAMILIES, family
+
+    out = []
+    for prefix in FAMILIES:
+        out.append(f"## {prefix}\n\n")
+        for code, entry in sorted(family(prefix).items()):
+            texts = [entry, *(v for v in entry.values() if isinstance(v, dict))]
+            messages = dict.fromkeys(_shown(t["message"]) for t in texts if "message" in t)
+            out.append(f"### {code} {entry.get('title', '')}".rstrip() + "\n\n")
+            out.append("```text\n" + "\n".join(messages) + "\n```\n\n")
+            out += [f"{entry[key]}\n\n" for key in ("cause", "remedy") if key in entry]
+    return "".join(out)
 
 
 def exit_codes() -> str:

@@ -20,11 +20,7 @@ def look_at(checkpoint: str) -> tuple[Watcher, JobView]:
     watcher = Watcher(_folder(checkpoint))
     view = watcher.look()
     if view is None:
-        raise RunError(
-            "RUN085",
-            f"the checkpoint {checkpoint} has no figures of a job",
-            expected="a checkpoint on which a job has run since stateplan keeps figures",
-        )
+        raise RunError("RUN085", checkpoint=checkpoint)
     return watcher, view
 
 

@@ -151,11 +151,7 @@ def _earlier(checkpoint: str | None, against: str | None) -> PlanDocument | None
     except PlanError as error:
         if error.code != "PLAN001":
             raise
-        raise PlanError(
-            "PLAN137",
-            f"{checkpoint} holds no plan",
-            expected="the checkpoint folder of a job, the value of 'execution.checkpointing.dir'",
-        ) from None
+        raise PlanError("PLAN137", checkpoint=checkpoint) from None
 
 
 @dataclass
@@ -237,9 +233,10 @@ class _Job:
             if not nodes:
                 raise PlanError(
                     "PLAN135",
-                    f"{code} has found nothing" + (f" at {selector}" if selector else "") + f" in {plan}",
-                    expected="a finding that can be suppressed",
-                    hint="TTL010 needs --checkpoint or --against" if code == "TTL010" and not self.against else None,
+                    value=code,
+                    selector=f" at {selector}" if selector else "",
+                    plan=plan,
+                    hint="TTL010 needs --checkpoint or --against" if code == "TTL010" and (not self.against) else None,
                 )
             for node_id in nodes:
                 document = linter.suppress(document, node_id, code, reason)

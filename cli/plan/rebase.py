@@ -108,10 +108,7 @@ def _lost(done: Rebase) -> Exception:
 
     lost = done.having("lost")
     return PlanError(
-        "PLAN154",
-        f"{len(lost)} {'edit is' if len(lost) == 1 else 'edits are'} lost; nothing was written",
-        place=lost[0].place,
-        expected="without --strict the new plan is written without them",
+        "PLAN154", count=len(lost), wording="edit is" if len(lost) == 1 else "edits are", place=lost[0].place
     )
 
 
@@ -121,7 +118,7 @@ def _undecided(done: Rebase) -> Exception:
     count = len(done.conflicts)
     return PlanError(
         "PLAN153",
-        f"{count} {'edit conflicts' if count == 1 else 'edits conflict'} with the new SQL; nothing was written",
+        count=count,
+        wording="edit conflicts" if count == 1 else "edits conflict",
         place=done.conflicts[0].place,
-        expected="--conflict ours to keep the edits, or --conflict theirs to keep what the SQL compiles to",
     )

@@ -158,18 +158,11 @@ class _Planner:
                 return value
             return Decimal(text) if declared.root == "DECIMAL" else float(text)
         except (ValueError, InvalidOperation) as error:
-            raise OptionError(
-                "OPT105",
-                f"'{text}' is not a value of the option '{key}'",
-                place=self.place,
-                expected=f"a value of type {declared.summary()}",
-            ) from error
+            raise OptionError("OPT105", text=text, key=key, declared=declared.summary(), place=self.place) from error
 
     def plan(self, declared: LogicalType, prefix: str) -> ColumnPlan:
         if declared.root not in _SUPPORTED:
-            raise CatalogError(
-                "CAT102", f"the connector 'datagen' cannot make values of type {declared.summary()}", place=self.place
-            )
+            raise CatalogError("CAT102", declared=declared.summary(), place=self.place)
         kind = self.value(prefix, "kind")
         names = _allowed(declared, kind)
         self.known += [prefix + name for name in names]
@@ -186,10 +179,7 @@ class _Planner:
         rate = self.value(prefix, "null-rate")
         if not 0 <= rate <= 1:
             raise OptionError(
-                "OPT105",
-                f"'{self.options[prefix + 'null-rate']}' is not a value of the option '{prefix}null-rate'",
-                place=self.place,
-                expected="a number from 0 to 1",
+                "OPT105.plan", options=self.options[prefix + "null-rate"], prefix=prefix, place=self.place
             )
         return ColumnPlan(
             declared,
@@ -209,41 +199,29 @@ class _Planner:
 
     def sequence(self, declared: LogicalType, prefix: str) -> tuple[int, int]:
         if declared.root not in _SEQUENCES:
-            raise OptionError(
-                "OPT108",
-                f"a column of type {declared.summary()} cannot be a sequence ('{prefix}kind')",
-                place=self.place,
-                expected="a number or text column",
-            )
+            raise OptionError("OPT108", declared=declared.summary(), prefix=prefix, place=self.place)
         ends = []
         for name in ("start", "end"):
             key = prefix + name
             if key not in self.options:
-                raise OptionError(
-                    "OPT101",
-                    f"the sequence has no option '{key}'",
-                    place=self.place,
-                    expected=f"'{key}' = a whole number",
-                )
+                raise OptionError("OPT101", key=key, place=self.place)
             try:
                 ends.append(int(self.options[key]))
             except ValueError as error:
-                raise OptionError(
-                    "OPT105",
-                    f"'{self.options[key]}' is not a value of the option '{key}'",
-                    place=self.place,
-                    expected="a whole number",
-                ) from error
+                raise OptionError("OPT105.sequence", options=self.options[key], key=key, place=self.place) from error
         if ends[1] < ends[0]:
-            raise OptionError("OPT106", f"'{prefix}end' is before '{prefix}start'", place=self.place)
+            raise OptionError("OPT106", prefix=prefix, place=self.place)
         if declared.root in _INTEGER_RANGES:
             low, high = _INTEGER_RANGES[declared.root]
             if ends[0] < low or ends[1] > high:
                 raise OptionError(
-                    "OPT105",
-                    f"the sequence from {ends[0]} to {ends[1]} leaves the type {declared.summary()}",
+                    "OPT105.sequence_2",
+                    ends=ends[0],
+                    ends_2=ends[1],
+                    declared=declared.summary(),
+                    low=low,
+                    high=high,
                     place=self.place,
-                    expected=f"values from {low} to {high}",
                 )
         return ends[0], ends[1]
 
@@ -262,9 +240,7 @@ class _Planner:
             for name, default in zip(("min", "max"), limits, strict=True)
         ]
         if ends[0] > ends[1]:
-            raise OptionError(
-                "OPT106", f"'{prefix}min' ({ends[0]}) is greater than '{prefix}max' ({ends[1]})", place=self.place
-            )
+            raise OptionError("OPT106.range", prefix=prefix, ends=ends[0], ends_2=ends[1], place=self.place)
         return ends[0], ends[1]
 
     def length(self, declared: LogicalType, prefix: str) -> int:
@@ -273,18 +249,10 @@ class _Planner:
             return wanted if wanted is not None else _DEFAULT_SIZE
         key, limit = prefix + "length", declared.length or 1
         if wanted is not None and declared.root in ("CHAR", "BINARY"):
-            raise OptionError(
-                "OPT108",
-                f"the option '{key}' does not go with {declared.summary()}, whose length is fixed",
-                place=self.place,
-                hint="leave the option out",
-            )
+            raise OptionError("OPT108.length", key=key, declared=declared.summary(), place=self.place)
         if wanted is not None and wanted > limit:
             raise OptionError(
-                "OPT108",
-                f"'{key}' = '{wanted}' is longer than {declared.summary()}",
-                place=self.place,
-                expected=f"at most {limit}",
+                "OPT108.length_2", key=key, wanted=wanted, declared=declared.summary(), limit=limit, place=self.place
             )
         if declared.root in ("CHAR", "BINARY"):
             return limit
@@ -305,10 +273,10 @@ def column_plans(
     for key in planner.options:
         if key not in planner.known:
             raise OptionError(
-                "OPT108",
-                f"the option '{key}' does not go with any column of the table",
+                "OPT108.column_plans",
+                key=key,
+                known=", ".join(planner.known),
                 place=place,
-                expected="one of " + ", ".join(planner.known),
                 hint=nearest(key, planner.known),
             )
     return plans

@@ -37,12 +37,7 @@ def filesystem_of(path: str) -> tuple[Any, str]:
         fs, inner = fsspec.core.url_to_fs(path)
         return fs, str(inner)
     except (ValueError, ImportError) as error:
-        raise DataError(
-            "DATA101",
-            f"no filesystem for '{path}': {error}",
-            place=Place(file=path),
-            expected="a plain path or a URL whose fsspec filesystem is installed",
-        ) from error
+        raise DataError("DATA101", path=path, error=error, place=Place(file=path)) from error
 
 
 def _codec(path: str) -> str | None:
@@ -63,9 +58,7 @@ def open_input(path: str) -> BinaryIO:
             fs, inner = filesystem_of(path)
             raw = fs.open(inner, "rb")
     except OSError as error:
-        raise DataError(
-            "DATA102", f"cannot open the file: {error.strerror or error}", place=Place(file=path)
-        ) from error
+        raise DataError("DATA102", strerror=error.strerror or error, place=Place(file=path)) from error
     codec = _codec(path)
     if codec is None:
         return cast("BinaryIO", raw)
@@ -80,7 +73,7 @@ def _read(stream: BinaryIO, size: int, path: str) -> bytes:
     except OSError as error:
         raise DataError(
             "DATA103",
-            f"cannot read the file: {error}",
+            error=error,
             place=Place(file=path),
             hint="the file is damaged or not compressed as its ending says" if _codec(path) else None,
         ) from error

@@ -273,13 +273,7 @@ def _missing(path: str, fs: Any, inner: str) -> DataError:
         siblings = [posixpath.basename(p.rstrip("/")) for p in fs.ls(folder or "/", detail=False)]
     except (OSError, ValueError):
         siblings = []
-    return DataError(
-        "DATA104",
-        f"the path '{path}' does not exist",
-        place=Place(file=path),
-        expected="a file or a folder that can be read",
-        hint=nearest(name, siblings),
-    )
+    return DataError("DATA104", path=path, place=Place(file=path), hint=nearest(name, siblings))
 
 
 def _walk(fs: Any, inner: str) -> Iterator[dict[str, Any]]:
@@ -325,9 +319,7 @@ def file_entries(path: str, regex: str | None = None) -> list[FileEntry]:
             raise _missing(path, fs, inner)
         infos = list(_walk(fs, inner)) if fs.isdir(inner) else [fs.info(inner)]
     except OSError as error:
-        raise DataError(
-            "DATA105", f"the path '{path}' cannot be listed: {error.strerror or error}", place=Place(file=path)
-        ) from error
+        raise DataError("DATA105", path=path, strerror=error.strerror or error, place=Place(file=path)) from error
     entries = []
     for info in infos:
         name = info["name"]
@@ -424,12 +416,7 @@ def _writing(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise RunError(
-            "RUN151",
-            f"cannot write to '{path}': {error.strerror or error}",
-            place=Place(file=path),
-            expected="a folder that can be written to",
-        ) from error
+        raise RunError("RUN151", path=path, strerror=error.strerror or error, place=Place(file=path)) from error
 
 
 def stage(path: str, uid: str, batch_id: int, part: int | str, extension: str, data: bytes, partition: str = "") -> str:

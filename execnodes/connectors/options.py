@@ -210,8 +210,9 @@ def parse_value(option: Option, text: str, key: str | None = None, place: Place 
         value = folded.get(text if option.exact else text.lower())
         if value is None:
             raise OptionError(
-                "OPT105",
-                f"'{text}' is not a value of the option '{name}'",
+                "OPT105.parse_value",
+                text=text,
+                name=name,
                 place=place,
                 expected=option.expectation,
                 hint=nearest(text, option.values),
@@ -226,15 +227,13 @@ def parse_value(option: Option, text: str, key: str | None = None, place: Place 
             else ""
         )
         raise OptionError(
-            "OPT105",
-            f"'{text}' is not a value of the option '{name}'{reason}",
-            place=place,
-            expected=option.expectation,
+            "OPT105.parse_value_2", text=text, name=name, reason=reason, place=place, expected=option.expectation
         ) from error
     if option.minimum is not None and value < option.minimum:
         raise OptionError(
-            "OPT105",
-            f"'{text}' is not a value of the option '{name}': it is too small",
+            "OPT105.parse_value_3",
+            text=text,
+            name=name,
             place=place,
             expected=option.expectation
             if option.type is not OptionType.DURATION

@@ -69,13 +69,7 @@ def partition_of(path: str, root: str, keys: Sequence[str], default_name: str) -
             raise ValueError(path)
         return {k: _part(s, k, default_name) for k, s in zip(keys, segments, strict=False)}
     except ValueError:
-        raise DataError(
-            "DATA106",
-            f"the file does not lie in the folders of a partition below '{root}'",
-            place=Place(file=path),
-            expected="/".join(f"{k}=.." for k in keys) + " in its path",
-            hint="move it there, or declare the table without PARTITIONED BY",
-        ) from None
+        raise DataError("DATA106", root=root, keys="/".join(f"{k}=.." for k in keys), place=Place(file=path)) from None
 
 
 def list_partitions(root: str, keys: Sequence[str], default_name: str) -> list[dict[str, str | None]] | None:
@@ -201,9 +195,4 @@ def _value(text: str | None, declared: LogicalType, path: str) -> Any:
     try:
         return evaluate(Call(declared, (Literal(STRING.not_null(), text),), internal_name="$CAST$1", syntax="SPECIAL"))
     except StateplanError:
-        raise DataError(
-            "DATA106",
-            f"'{text}' in the path is not a value of type {declared.summary()}",
-            place=Place(file=path),
-            expected=f"a folder named after a {declared.summary()}",
-        ) from None
+        raise DataError("DATA106.value", text=text, declared=declared.summary(), place=Place(file=path)) from None

@@ -68,20 +68,15 @@ def find_connector(options: Mapping[str, str], place: Place | None = None) -> Co
     name = options.get("connector")
     if name is None:
         raise OptionError(
-            "OPT101",
-            "the table has no option 'connector'",
+            "OPT101.find_connector",
+            listing=_listing(list(CONNECTORS)),
             place=place,
-            expected="'connector' = one of " + _listing(list(CONNECTORS)),
             hint=_near_key("connector", options),
         )
     connector = CONNECTORS.get(name)
     if connector is None:
         raise OptionError(
-            "OPT102",
-            f"unknown connector '{name}'",
-            place=place,
-            expected="one of " + _listing(list(CONNECTORS)),
-            hint=nearest(name, CONNECTORS),
+            "OPT102", name=name, listing=_listing(list(CONNECTORS)), place=place, hint=nearest(name, CONNECTORS)
         )
     return connector
 
@@ -99,10 +94,10 @@ def find_format(options: Mapping[str, str], role: Role | str, place: Place | Non
     name = options.get("format")
     if name is None:
         raise OptionError(
-            "OPT101",
-            f"the table has no option 'format', which the connector '{connector.name}' needs",
+            "OPT101.find_format",
+            name=connector.name,
+            listing=_listing(names),
             place=place,
-            expected="'format' = one of " + _listing(names),
             hint=_near_key("format", options),
         )
     if name not in names:
@@ -111,7 +106,7 @@ def find_format(options: Mapping[str, str], role: Role | str, place: Place | Non
             if name not in FORMATS
             else (f"the connector '{connector.name}' has no format '{name}'")
         )
-        raise OptionError("OPT103", what, place=place, expected="one of " + _listing(names), hint=nearest(name, names))
+        raise OptionError("OPT103", problem=what, listing=_listing(names), place=place, hint=nearest(name, names))
     return FORMATS[name]
 
 
@@ -165,10 +160,13 @@ def validate_table(
         verb, other = ("read", "write to") if wanted is Role.SOURCE else ("written to", "read")
         raise CatalogError(
             "CAT101",
-            f"a table of connector '{connector.name}' cannot be {verb}",
+            name=connector.name,
+            verb=verb,
+            value=wanted.value,
+            listing=_listing(able),
+            roles_value=connector.roles[0].value,
+            other=other,
             place=place,
-            expected=f"a connector that is a {wanted.value}: " + _listing(able),
-            hint=f"'{connector.name}' is only a {connector.roles[0].value}: {other} it instead",
         )
     fmt = find_format(options, wanted, place)
     known = _known(options, connector, fmt)
@@ -182,36 +180,28 @@ def validate_table(
             owner = f"connector '{connector.name}'" + (f" with format '{fmt.name}'" if fmt else "")
             raise OptionError(
                 "OPT104",
-                f"unknown option '{key}' of {owner}",
+                key=key,
+                owner=owner,
                 place=place,
                 expected="one of " + ", ".join(names) if names else "no options",
                 hint=nearest(key, names),
             )
         value = parse_value(option, text, key, place)
         if option.refused and value != option.default:
-            raise OptionError(
-                "OPT107",
-                f"the option '{key}' = '{text}' cannot be honoured: {option.refused}",
-                place=place,
-                hint="leave the option out",
-            )
+            raise OptionError("OPT107", key=key, text=text, refused=option.refused, place=place)
         if option.no_effect:
             notes.append(f"the option '{key}' changes nothing here: {option.no_effect}")
     for one, other in _EXCLUSIVE:
         if known.get(one) and known.get(other) and all(_is_set(k, known, options) for k in (one, other)):
-            raise OptionError(
-                "OPT106",
-                f"the options '{one}' and '{other}' exclude each other",
-                place=place,
-                hint="leave one of them out",
-            )
+            raise OptionError("OPT106.validate_table", one=one, other=other, place=place)
     for key, option in known.items():
         if option.required and key not in options:
             raise OptionError(
-                "OPT101",
-                f"the table has no option '{key}', which the connector '{connector.name}' needs",
+                "OPT101.validate_table",
+                key=key,
+                name=connector.name,
+                expectation=option.expectation,
                 place=place,
-                expected=f"'{key}' = {option.expectation}",
                 hint=_near_key(key, options),
             )
     if schema is not None:
@@ -239,12 +229,7 @@ def _check_schema(
     for name, _ in schema:
         if name in taken:
             owner, meaning = taken[name]
-            raise CatalogError(
-                "CAT102",
-                f"{owner} has a column '{name}', which is {meaning}",
-                place=place,
-                hint="give the column another name",
-            )
+            raise CatalogError("CAT102.check_schema", owner=owner, name=name, meaning=meaning, place=place)
 
 
 def source_changelog_mode(options: Mapping[str, str]) -> ChangelogMode:
@@ -335,7 +320,7 @@ def option_value(options: Mapping[str, str], key: str) -> object:
         known |= {f"{name}.{o.key}": o for o in FORMATS[name].options}
     option = _match(key, known)
     if option is None:
-        raise OptionError("OPT104", f"unknown option '{key}' of connector '{connector.name}'")
+        raise OptionError("OPT104.option_value", key=key, name=connector.name)
     return parse_value(option, options[key], key) if key in options else option.default
 
 
@@ -355,7 +340,7 @@ def make_decoder(
     """
     fmt = find_format(options, Role.SOURCE)
     if fmt is None:
-        raise OptionError("OPT103", f"a table of connector '{options['connector']}' has no format")
+        raise OptionError("OPT103.make_decoder", connector=options["connector"])
     make = _FORMAT_MODULES[fmt.name].make_decoder
     if not partition_keys:
         plain: Decoder = make(options, fields, projection, metadata)
@@ -391,6 +376,6 @@ def make_encoder(options: Mapping[str, str], fields: Fields) -> Encoder:
     """The encoder of a table's format."""
     fmt = find_format(options, Role.SINK)
     if fmt is None:
-        raise OptionError("OPT103", f"a table of connector '{options['connector']}' has no format")
+        raise OptionError("OPT103.make_decoder", connector=options["connector"])
     encoder: Encoder = _FORMAT_MODULES[fmt.name].make_encoder(options, fields)
     return encoder

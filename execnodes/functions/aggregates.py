@@ -72,13 +72,13 @@ class AggregateFunction:
             SqlError: SQL201 (not supported), SQL202 (operand count), SQL203 (operand types), at ``place``.
         """
         if self.reason is not None:
-            raise SqlError(
-                "SQL201", f"the aggregate function {self.name} is not supported yet: {self.reason}", place=place
-            )
+            raise SqlError("SQL201", name=self.name, reason=self.reason, place=place)
         if len(types) < self.min_operands or (self.max_operands >= 0 and len(types) > self.max_operands):
             raise SqlError(
                 "SQL202",
-                f"{self.name} cannot take {len(types)} operand{'' if len(types) == 1 else 's'}",
+                name=self.name,
+                count=len(types),
+                plural="" if len(types) == 1 else "s",
                 place=place,
                 expected=self.signature,
             )
@@ -86,7 +86,8 @@ class AggregateFunction:
             if "ANY" not in self.takes and family(t) not in self.takes:
                 raise SqlError(
                     "SQL203",
-                    f"{self.name} cannot be applied to ({', '.join(x.summary() for x in types)})",
+                    name=self.name,
+                    types=", ".join(x.summary() for x in types),
                     place=place,
                     expected=self.signature,
                 )

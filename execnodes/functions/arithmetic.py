@@ -54,12 +54,7 @@ def _is_interval(rex: Rex) -> bool:
 
 def _wrong(name: str, operands: Sequence[Rex], place: Place | None) -> SqlError:
     shown = ", ".join(o.type.summary() for o in operands)
-    return SqlError(
-        "SQL203",
-        f"{name} cannot be applied to ({shown})",
-        place=place,
-        expected="two numbers, a date or time and an interval, or two intervals of one kind",
-    )
+    return SqlError("SQL203.wrong", name=name, shown=shown, place=place)
 
 
 def _plain(name: str, operands: Sequence[Rex], t: LogicalType, syntax: str = "BINARY") -> Call:
@@ -102,12 +97,7 @@ def _minus(operands: Sequence[Rex], place: Place | None) -> Rex:
     if _is_interval(a) and a.type.root == b.type.root:
         return _plain("-", operands, _interval_merge(a.type, b.type).as_nullable(nullable))
     if _is_datetime(a) and _is_datetime(b):
-        raise SqlError(
-            "SQL203",
-            "the difference of two dates or times needs a unit",
-            place=place,
-            hint="write (a - b) DAY TO SECOND, or TIMESTAMPDIFF(SECOND, b, a)",
-        )
+        raise SqlError("SQL203.minus", place=place)
     raise _wrong("-", operands, place)
 
 

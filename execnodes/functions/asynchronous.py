@@ -51,9 +51,7 @@ def limits_of(options: Mapping[str, str]) -> AsyncLimits:
 def _number(options: Mapping[str, str], key: str) -> int:
     text = options[key].strip()
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
-        raise RunError(
-            "RUN077", f"the option '{_PREFIX}{key}' of a plan is '{text:.40}'", expected="a whole number, not negative"
-        )
+        raise RunError("RUN077", prefix=_PREFIX, key=key, text=text)
     return int(text)
 
 

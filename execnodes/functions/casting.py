@@ -36,7 +36,8 @@ def cast_rex(rex: Rex, target: LogicalType, place: Place | None = None, *, try_c
     if not castable(source, target):
         raise SqlError(
             "SQL204",
-            f"a value of type {source.summary()} cannot be cast to {target.summary()}",
+            source=source.summary(),
+            target=target.summary(),
             place=place,
             hint=_HINTS.get((source.root, target.root)),
         )

@@ -27,13 +27,13 @@ def _any_nullable(operands: Sequence[Rex]) -> bool:
 def _array_of(operands: Sequence[Rex]) -> LogicalType:
     element = least_restrictive([o.type for o in operands])
     if element is None:
-        raise SqlError("SQL203", "the elements of ARRAY have no common type")
+        raise SqlError("SQL203.array_of")
     return _array(element, False)
 
 
 def _map_operands(operands: Sequence[Rex]) -> list[Rex]:
     if len(operands) % 2:
-        raise SqlError("SQL202", "MAP takes (key, value) pairs")
+        raise SqlError("SQL202.map_operands")
     keys, values = to_least_restrictive(operands[0::2]), to_least_restrictive(operands[1::2])
     return [x for pair in zip(keys, values, strict=True) for x in pair]
 
@@ -42,7 +42,7 @@ def _map_of(operands: Sequence[Rex]) -> LogicalType:
     sides = [least_restrictive([o.type for o in operands[i::2]]) for i in (0, 1)]
     key, value = sides
     if key is None or value is None:
-        raise SqlError("SQL203", "the keys or the values of MAP have no common type")
+        raise SqlError("SQL203.map_of")
     return LogicalType("MAP", False, children=(key, value))
 
 
@@ -57,10 +57,10 @@ def _item(operands: Sequence[Rex]) -> LogicalType:
 def _item_operands(operands: Sequence[Rex]) -> Sequence[Rex]:
     container, index = operands
     if container.type.root == "ARRAY" and not index.type.is_integer:
-        raise SqlError("SQL203", f"the index of an array is {index.type.summary()}", expected="an INTEGER from 1")
+        raise SqlError("SQL203.item_operands", type=index.type.summary())
     first = isinstance(index, Literal) and isinstance(index.value, int) and index.value < 1
     if container.type.root == "ARRAY" and first:
-        raise SqlError("SQL203", "the index of an array counts from 1")
+        raise SqlError("SQL203.item_operands_2")
     return operands
 
 
@@ -93,7 +93,7 @@ def _appended(operands: Sequence[Rex]) -> LogicalType:
 def _merged(operands: Sequence[Rex]) -> LogicalType:
     inner = common_type([o.type.children[0] for o in operands])
     if inner is None:
-        raise SqlError("SQL203", "the arrays have no common element type")
+        raise SqlError("SQL203.merged")
     return _array(inner, _any_nullable(operands))
 
 
@@ -121,7 +121,7 @@ def _entries(operands: Sequence[Rex]) -> LogicalType:
 def _map_union(operands: Sequence[Rex]) -> LogicalType:
     merged = common_type([o.type for o in operands])
     if merged is None:
-        raise SqlError("SQL203", "the maps have no common type")
+        raise SqlError("SQL203.map_union")
     return merged
 
 

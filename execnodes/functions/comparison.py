@@ -47,12 +47,7 @@ def _compare(name: str) -> Rewrite:
         sides = coerce(operands)
         if sides is None:
             a, b = (o.type.summary() for o in operands)
-            raise SqlError(
-                "SQL203",
-                f"{name} cannot compare {a} with {b}",
-                place=place,
-                hint="CAST one side to the type of the other",
-            )
+            raise SqlError("SQL203.rewrite", name=name, a=a, b=b, place=place)
         return _binary(name, *sides)
 
     return rewrite
@@ -86,9 +81,7 @@ def _distinct(operands: Sequence[Rex], place: Place | None, *, negated: bool) ->
     if _is_untyped_null(b):
         return _postfix("IS NULL" if negated else "IS NOT NULL", a)
     if equal_operands(operands) is None:
-        raise SqlError(
-            "SQL203", f"IS DISTINCT FROM cannot compare {a.type.summary()} with {b.type.summary()}", place=place
-        )
+        raise SqlError("SQL203.distinct", type=a.type.summary(), type_2=b.type.summary(), place=place)
     equal = _binary("=", a, b)
     nullable = [x for x in (a, b) if x.type.nullable]
     if negated:

@@ -17,11 +17,7 @@ __all__: list[str] = []
 
 
 def _mixing(name: str, types: Sequence[LogicalType]) -> SqlError:
-    return SqlError(
-        "SQL203",
-        f"the values of {name} have no common type: " + ", ".join(t.summary() for t in types),
-        hint="CAST them to one type",
-    )
+    return SqlError("SQL203.mixing", name=name, types=", ".join(t.summary() for t in types))
 
 
 def _case_type(operands: Sequence[Rex]) -> LogicalType:
@@ -34,13 +30,13 @@ def _case_type(operands: Sequence[Rex]) -> LogicalType:
 
 def _case(operands: Sequence[Rex], place: Place | None) -> Rex:
     if len(operands) % 2 == 0:
-        raise SqlError("SQL202", "CASE takes (condition, value) pairs and an ELSE value", place=place)
+        raise SqlError("SQL202.case", place=place)
     for condition in operands[:-1:2]:
         if condition.type.root != "BOOLEAN":
-            raise SqlError("SQL203", f"a WHEN of CASE is {condition.type.summary()}", place=place, expected="a BOOLEAN")
+            raise SqlError("SQL203.case", type=condition.type.summary(), place=place)
     values = [*operands[1:-1:2], operands[-1]]
     if all(isinstance(v, Literal) and v.type.root == "NULL" for v in values):
-        raise SqlError("SQL203", "all values of CASE are NULL", place=place, hint="CAST one of them")
+        raise SqlError("SQL203.case_2", place=place)
     try:
         target = _case_type(operands)
     except SqlError as error:
@@ -85,7 +81,7 @@ def _nullif(operands: Sequence[Rex], place: Place | None) -> Rex:
         return a if a.type.nullable else Call(a.type.as_nullable(), (a,), "$CAST$1", "SPECIAL")
     sides = equal_operands((a, b))
     if sides is None:
-        raise SqlError("SQL203", f"NULLIF cannot compare {a.type.summary()} with {b.type.summary()}", place=place)
+        raise SqlError("SQL203.nullif", type=a.type.summary(), type_2=b.type.summary(), place=place)
     equal = Call(BOOLEAN.as_nullable(any(s.type.nullable for s in sides)), tuple(sides), "$=$1", "BINARY")
     return Call(a.type.as_nullable(), (equal, null_literal(a.type), a), "$CASE$1", "SPECIAL")
 

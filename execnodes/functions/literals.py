@@ -62,7 +62,7 @@ def number_literal(text: str, place: Place | None = None) -> Literal:
     if "." in digits and not digits.endswith("."):
         precision, scale = len(digits) - 1, len(digits) - digits.index(".") - 1
         if precision > 38:
-            raise SqlError("SQL205", f"the number {text:.60} has more than 38 digits", place=place)
+            raise SqlError("SQL205", text=text, place=place)
         return Literal(decimal(precision, scale, nullable=False), str(Decimal(sign + digits)))
     value = int(sign + digits.rstrip("."))
     if -_INT_MAX - 1 <= value <= _INT_MAX:
@@ -70,11 +70,7 @@ def number_literal(text: str, place: Place | None = None) -> Literal:
     if -_BIGINT_MAX - 1 <= value <= _BIGINT_MAX:
         return Literal(BIGINT.not_null(), value)
     raise SqlError(
-        "SQL205",
-        f"the number {text:.60} is out of range",
-        place=place,
-        expected=f"a whole number from -{_BIGINT_MAX + 1} to {_BIGINT_MAX}",
-        hint="write it with a fraction (DECIMAL, 38 digits) or an exponent (DOUBLE)",
+        "SQL205.number_literal", text=text, bigint_max=_BIGINT_MAX + 1, bigint_max_2=_BIGINT_MAX, place=place
     )
 
 
@@ -94,17 +90,12 @@ def binary_literal(hexadecimal: str, place: Place | None = None) -> Literal:
     except ValueError:
         data = None
     if data is None or len(hexadecimal) % 2:
-        raise SqlError(
-            "SQL206",
-            f"x'{hexadecimal:.40}' is not a binary string",
-            place=place,
-            expected="an even number of hexadecimal digits",
-        )
+        raise SqlError("SQL206", hexadecimal=hexadecimal, place=place)
     return Literal(binary(len(data), nullable=False), base64.b64encode(data).decode())
 
 
 def _bad(kind: str, text: str, form: str, place: Place | None) -> SqlError:
-    return SqlError("SQL206", f"{kind} '{text:.40}' is not valid", place=place, expected=f"{kind} '{form}'")
+    return SqlError("SQL206.bad", kind=kind, text=text, form=form, place=place)
 
 
 def date_literal(text: str, place: Place | None = None) -> Literal:
@@ -235,8 +226,8 @@ def unit_literal(unit: str, place: Place | None = None) -> Literal:
         from stateplan.execnodes.errors import nearest
 
         raise SqlError(
-            "SQL206",
-            f"{unit!r:.40} is not a unit of time",
+            "SQL206.unit_literal",
+            unit=unit,
             place=place,
             expected=", ".join(TIME_UNITS),
             hint=nearest(name, TIME_UNITS),

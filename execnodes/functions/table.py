@@ -94,13 +94,15 @@ class ScalarFunction:
     def check(self, operands: Sequence[Rex], place: Place | None = None) -> None:
         """Raises SqlError SQL201 (not supported), SQL202 (operand count) or SQL203 (operand types)."""
         if self.reason is not None:
-            raise SqlError("SQL201", f"the function {self.name} is not supported yet: {self.reason}", place=place)
+            raise SqlError("SQL201.check", name=self.name, reason=self.reason, place=place)
         required = len(self.takes) - self.optional
         count = len(operands)
         if count < required or (count > len(self.takes) and not self.variadic):
             raise SqlError(
                 "SQL202",
-                f"{self.name} cannot take {count} operand{'' if count == 1 else 's'}",
+                name=self.name,
+                count=count,
+                plural="" if count == 1 else "s",
                 place=place,
                 expected=self.signature,
             )
@@ -109,18 +111,15 @@ class ScalarFunction:
             if operand.type.root == "NULL" and isinstance(operand, Literal):
                 if self.nulls:
                     continue
-                raise SqlError(
-                    "SQL203",
-                    f"NULL without a type cannot be operand {index + 1} of {self.name}",
-                    place=place,
-                    expected=self.signature,
-                    hint="write CAST(NULL AS <type>)",
-                )
+                raise SqlError("SQL203.check", index=index + 1, name=self.name, place=place, expected=self.signature)
             if not accepts(wanted, operand):
                 shown = ", ".join(o.type.summary() for o in operands)
                 raise SqlError(
-                    "SQL203",
-                    f"{self.name} cannot be applied to ({shown}): operand {index + 1} is {operand.type.summary()}",
+                    "SQL203.check_2",
+                    name=self.name,
+                    shown=shown,
+                    index=index + 1,
+                    type=operand.type.summary(),
                     place=place,
                     expected=self.signature,
                 )
@@ -193,10 +192,7 @@ def by_plan_name(name: str) -> list[ScalarFunction]:
 def unknown_function(name: str, candidates: Iterable[str], place: Place | None = None) -> SqlError:
     """SQL200, naming the nearest function."""
     return SqlError(
-        "SQL200",
-        f"there is no function {name.upper()!r:.60}",
-        place=place,
-        hint=nearest(name, [c for c in candidates if c[0].isalpha()]),
+        "SQL200", name=name.upper(), place=place, hint=nearest(name, [c for c in candidates if c[0].isalpha()])
     )
 
 

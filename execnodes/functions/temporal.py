@@ -22,11 +22,7 @@ def _of_rowtime(operands: Sequence[Rex]) -> LogicalType:
     """The type of CURRENT_WATERMARK. Raises SqlError SQL203 for what is no rowtime attribute."""
     given = operands[0].type
     if given.kind != "ROWTIME":
-        raise SqlError(
-            "SQL203",
-            f"the argument of CURRENT_WATERMARK must be a rowtime attribute, but was '{given.summary()}'",
-            expected="a column that the table has a WATERMARK for",
-        )
+        raise SqlError("SQL203.of_rowtime", given=given.summary())
     return LogicalType(given.root, precision=given.precision)
 
 
@@ -48,7 +44,7 @@ _ADD_UNITS = {
 def _unit(operand: Rex, name: str, supported: Sequence[str], place: Place | None) -> str:
     unit = str(operand.value) if isinstance(operand, Literal) else ""
     if unit not in supported:
-        raise SqlError("SQL203", f"{name} cannot take the unit {unit}", place=place, expected=", ".join(supported))
+        raise SqlError("SQL203.unit", name=name, unit=unit, place=place, expected=", ".join(supported))
     return unit
 
 
@@ -98,9 +94,7 @@ def _diff(operands: Sequence[Rex], place: Place | None) -> Rex:
     start, end = operands[1], operands[2]
     roots = {start.type.root, end.type.root}
     if "TIMESTAMP_WITH_LOCAL_TIME_ZONE" in roots and len(roots) > 1:
-        raise SqlError(
-            "SQL203", "TIMESTAMPDIFF of a TIMESTAMP_LTZ needs two TIMESTAMP_LTZ", place=place, hint="CAST one of them"
-        )
+        raise SqlError("SQL203.diff", place=place)
     nullable = start.type.nullable or end.type.nullable
     base, size = _DIFF_UNITS[unit]
     difference = Call(interval_type(base).as_nullable(nullable), (end, start), "$-$1", "SPECIAL")

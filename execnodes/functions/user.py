@@ -149,7 +149,7 @@ class UserFunction:
         if found is None and name == "eval" and callable(body):
             found = body
         if found is None:
-            raise RunError("RUN071", f"the function {self.name} has no method '{name}'", hint=self._where())
+            raise RunError("RUN071", name=self.name, name_2=name, hint=self._where())
         return found
 
     def call(self, method: Callable[..., Any], arguments: Sequence[Any]) -> Any:
@@ -172,9 +172,7 @@ class UserFunction:
         shown = ", ".join(_shown(a) for a in arguments)
         where = f" by {self.operator}" if self.operator else ""
         return DataError(
-            "DATA310",
-            f"the function {self.name} raised {type(cause).__name__}: {str(cause)[:300]}; "
-            f"it was called with ({shown}){where}",
+            "DATA310", name=self.name, cause_name=type(cause).__name__, cause=str(cause)[:300], shown=shown, where=where
         )
 
     def wrong_result(self, value: Any, wanted: LogicalType) -> DataError:
@@ -182,15 +180,16 @@ class UserFunction:
         where = f", called by {self.operator}" if self.operator else ""
         return DataError(
             "DATA311",
-            f"the function {self.name} gave {_shown(value)} ({type(value).__name__}){where}",
+            name=self.name,
+            shown=_shown(value),
+            value_name=type(value).__name__,
+            where=where,
             expected=wanted.summary() + ("" if wanted.nullable else ", not NULL"),
         )
 
     def wrong_rows(self, found: int | str, wanted: int) -> DataError:
         """The error for a column of another length."""
-        return DataError(
-            "DATA312", f"the function {self.name} gave {found} values for {wanted} rows", expected="one value per row"
-        )
+        return DataError("DATA312", name=self.name, found=found, wanted=wanted)
 
     def rows(self, arguments: Sequence[Any], method: str = "eval") -> Iterator[Any]:
         """The rows that ``method``, a table function's by default, gives for arguments. Raises DataError DATA310."""

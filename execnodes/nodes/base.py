@@ -149,7 +149,7 @@ class ExecNode(PlanModel):
     def _type_matches(self) -> Self:
         if self.NAME and self.type != self.type_name():
             raise custom_error(
-                PlanError("PLAN042", f"the type of the node is {self.type!r:.80}", expected=self.type_name()),
+                PlanError("PLAN042", type=self.type, expected=self.type_name()),
                 "/type",
             )
         return self
@@ -301,11 +301,7 @@ class ExecNode(PlanModel):
 
     def not_supported(self, what: str) -> PlanError:
         """The error for something this version of stateplan cannot run: ``what``, in words."""
-        return PlanError(
-            "PLAN035",
-            f"{what} is not supported yet, used by node {self.id}: {self.description or self.type:.300}",
-            hint="stateplan can show, edit and compare this plan, but not run it",
-        )
+        return PlanError("PLAN035", what=what, id=self.id, description=self.description or self.type)
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         """What the operator does, in words, with the field names of ``inputs``, its inputs' ROWs."""
@@ -356,9 +352,10 @@ def check_states(entries: Sequence[StateMetadata], names: Sequence[str], title: 
         raise custom_error(
             PlanError(
                 "PLAN061",
-                f"the state of {title} has {len(entries)} {'entry' if len(entries) == 1 else 'entries'}",
+                title=title,
+                count=len(entries),
+                wording="entry" if len(entries) == 1 else "entries",
                 expected=expected,
-                hint="without any entries the TTL of the configuration applies",
             ),
             "/state",
         )
@@ -366,21 +363,13 @@ def check_states(entries: Sequence[StateMetadata], names: Sequence[str], title: 
     for position, entry in enumerate(entries):
         if entry.index in seen:
             raise custom_error(
-                PlanError(
-                    "PLAN062",
-                    f"two state entries of {title} have the index {entry.index}",
-                    expected=expected,
-                    hint="an entry without index has the index 0",
-                ),
+                PlanError("PLAN062", title=title, index=entry.index, expected=expected),
                 f"/state/{position}/index",
             )
         if entry.index >= len(names):
             raise custom_error(
                 PlanError(
-                    "PLAN063",
-                    f"a state entry of {title} has the index {entry.index}",
-                    expected=expected,
-                    hint=_own_index(entry.name, names),
+                    "PLAN063", title=title, index=entry.index, expected=expected, hint=_own_index(entry.name, names)
                 ),
                 f"/state/{position}/index",
             )

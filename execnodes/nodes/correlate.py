@@ -48,7 +48,7 @@ class _Correlate(ExecNode):
             name = call.name if isinstance(call, Call) else type(call).__name__
             raise self.not_supported(f"the table function {name}")
         if call.type.root != "ROW" or not call.type.fields:
-            raise PlanError("PLAN044", "the function of a correlate gives no rows", expected="a ROW type")
+            raise PlanError("PLAN044")
         return Stateless(
             (CorrelateTransform(inputs[0], call, self.join_type, self._condition(), local_time_zone(session)),)
         )

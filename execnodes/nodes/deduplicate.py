@@ -78,11 +78,7 @@ class Deduplicate(StatefulNode):
 
         rowtime = next((i for i, f in enumerate(row.fields) if f.type.kind == "ROWTIME"), None)
         if rowtime is None:
-            raise PlanError(
-                "PLAN046",
-                f"node {self.id} deduplicates by event time, and its input has no rowtime attribute",
-                expected="a field of kind ROWTIME in the output type of its input",
-            )
+            raise PlanError("PLAN046", id=self.id)
         if self.output_insert_only and not self.keep_last_row:
             return RowtimeFirstRowKernel(row, self.unique_keys, rowtime)
         return RowtimeDeduplicateKernel(row, self.unique_keys, rowtime, self.keep_last_row, self.generate_update_before)

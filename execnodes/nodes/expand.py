@@ -37,11 +37,7 @@ class Expand(ExecNode):
         for position, row in enumerate(self.projects):
             if len(row) != width:
                 raise custom_error(
-                    PlanError(
-                        "PLAN044",
-                        f"a projection of expand has {len(row)} expressions",
-                        expected=f"{width}, one for each field of outputType",
-                    ),
+                    PlanError("PLAN044.same_width", count=len(row), width=width),
                     f"/projects/{position}",
                 )
         return self

@@ -38,10 +38,10 @@ class Grouping(StatefulNode):
         if len(self.agg_calls) != len(self.agg_call_need_retractions):
             raise custom_error(
                 PlanError(
-                    "PLAN044",
-                    f"{self.title} has {len(self.agg_calls)} aggCalls and "
-                    f"{len(self.agg_call_need_retractions)} aggCallNeedRetractions",
-                    expected="as many of each",
+                    "PLAN044.flag_per_call",
+                    title=self.title,
+                    count=len(self.agg_calls),
+                    count_2=len(self.agg_call_need_retractions),
                 ),
                 "/aggCallNeedRetractions",
             )

@@ -42,11 +42,7 @@ class GroupTableAggregate(Grouping):
     def _one_call(self) -> Self:
         if len(self.agg_calls) != 1 or self.agg_calls[0].internal_name is not None:
             raise custom_error(
-                PlanError(
-                    "PLAN044",
-                    f"{self.title} has {len(self.agg_calls)} aggCalls",
-                    expected="one call, of a user-defined table aggregate function",
-                ),
+                PlanError("PLAN044.one_call", title=self.title, count=len(self.agg_calls)),
                 "/aggCalls",
             )
         return self

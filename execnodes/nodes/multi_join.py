@@ -78,9 +78,7 @@ class MultiJoin(StatefulNode):
         ):
             if found != wanted:
                 raise custom_error(
-                    PlanError(
-                        "PLAN044", f"multi-join has {wanted} joinTypes and {found} {key}", expected="as many of each"
-                    ),
+                    PlanError("PLAN044.one_of_each_per_input", wanted=wanted, found=found, key=key),
                     f"/{key}",
                 )
         return self

@@ -73,10 +73,11 @@ class OverSpec(PlanModel):
                 if index >= count:
                     raise custom_error(
                         PlanError(
-                            "PLAN044",
-                            f"an OVER window refers to field {index}, and there are "
-                            f"{self.original_input_fields} fields and {len(self.constants)} constants",
-                            expected=f"an index below {count}",
+                            "PLAN044.constants_are_there",
+                            index=index,
+                            original_input_fields=self.original_input_fields,
+                            count=len(self.constants),
+                            count_2=count,
                         ),
                         place,
                     )

@@ -24,9 +24,12 @@ def _check_flags(title: str, calls: Sequence[AggCall], flags: Sequence[bool], na
     if len(calls) != len(flags):
         raise custom_error(
             PlanError(
-                "PLAN044",
-                f"{title} has {len(calls)} {names[0]} and {len(flags)} {names[1]}",
-                expected="as many of each",
+                "PLAN044.check_flags",
+                title=title,
+                count=len(calls),
+                names=names[0],
+                count_2=len(flags),
+                names_2=names[1],
             ),
             f"/{names[1]}",
         )
@@ -38,11 +41,7 @@ def check_arguments(title: str, calls: Sequence[AggCall], row: LogicalType, key:
         for index in (*call.arg_list, *([call.filter_arg] if call.filter_arg >= 0 else [])):
             if index >= len(row.fields):
                 raise custom_error(
-                    PlanError(
-                        "PLAN044",
-                        f"a call of {title} refers to field {index} of the row in front of the local phase",
-                        expected=f"a field from 0 to {len(row.fields) - 1}",
-                    ),
+                    PlanError("PLAN044.check_arguments", title=title, index=index, count=len(row.fields) - 1),
                     f"/{key}/{position}",
                 )
 
@@ -225,11 +224,7 @@ class IncrementalGroupAggregate(StatefulNode):
         for position, key in enumerate(self.final_agg_grouping):
             if key not in self.partial_agg_grouping:
                 raise custom_error(
-                    PlanError(
-                        "PLAN044",
-                        f"the key {key} of {self.title} is not one of its partial keys",
-                        expected="keys of partialAggGrouping",
-                    ),
+                    PlanError("PLAN044.fits", key=key, title=self.title),
                     f"/finalAggGrouping/{position}",
                 )
         return self

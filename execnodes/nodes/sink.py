@@ -126,12 +126,7 @@ class Sink(StatefulNode):
         options = {**session, **(self.configuration or {})}
         nulls, lengths, nested = (options.get(key, default).upper() for key, default in _ENFORCERS)
         if nested == "ROWS_AND_COLLECTIONS" and lengths == "TRIM_PAD":
-            raise RunError(
-                "RUN022",
-                f"values inside the collections of '{spec.summary}' cannot be cut or filled to their length",
-                expected="'table.exec.sink.type-length-enforcer' = 'ERROR' or 'IGNORE', or "
-                "'table.exec.sink.nested-constraint-enforcer' = 'ROWS' or 'IGNORE'",
-            )
+            raise RunError("RUN022", summary=spec.summary)
         if any(isinstance(ability, Overwrite) for ability in self.dynamic_table_sink.abilities):
             _check_overwrite(spec)
         check = ConstraintTransform(spec.summary, fields, nulls, lengths, nested)
@@ -142,11 +137,7 @@ class Sink(StatefulNode):
         names = [name for name, _ in fields]
         primary = table.table_schema.primary_key
         if primary is None:
-            raise PlanError(
-                "PLAN069",
-                f"node {self.id} keeps the rows of each primary key, and '{spec.summary}' has no primary key",
-                expected="a table with a primary key, or no requireUpsertMaterialize",
-            )
+            raise PlanError("PLAN069", id=self.id, summary=spec.summary)
         key = tuple(names.index(name) for name in primary.columns)
         upsert_key = self.input_upsert_key or ()
         kernel: Kernel = SinkMaterializerKernel(inputs[0], key, upsert_key)
@@ -171,12 +162,7 @@ def _check_overwrite(table: ContextResolvedTable) -> None:
     """
     options = table.resolved_table.options if table.resolved_table else None
     if options and options.get("connector") == "filesystem":
-        raise RunError(
-            "RUN023",
-            f"INSERT OVERWRITE into '{table.summary}': a stream does not overwrite files",
-            expected="INSERT INTO",
-            hint="remove the files of the folder before the job starts",
-        )
+        raise RunError("RUN023", summary=table.summary)
 
 
 @exec_node

@@ -41,11 +41,7 @@ class Values(ExecNode):
         for position, row in enumerate(self.tuples):
             if len(row) != width or not all(isinstance(value, Literal) for value in row):
                 raise custom_error(
-                    PlanError(
-                        "PLAN044",
-                        f"row {position + 1} of values is not one of {width} constants",
-                        expected="a LITERAL for each field of outputType",
-                    ),
+                    PlanError("PLAN044.constants", position=position + 1, width=width),
                     f"/tuples/{position}",
                 )
         return self

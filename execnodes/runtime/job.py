@@ -185,12 +185,8 @@ def _explain(text: str, run: _Run) -> StateplanError:
     python = [line for line in lines if "Error:" in line or "Exception:" in line]
     detail = (python[-1] if python else cause or (lines[0] if lines else "no message"))[:500]
     if any(sign in detail for sign in _WORKER_GONE):
-        return RunError(
-            "RUN001",
-            f"the job failed: a Python worker was gone ({detail})",
-            hint="the system kills processes when memory runs out; started again, the job goes on from its checkpoint",
-        )
-    return RunError("RUN001", f"the job failed: {detail}", hint="--debug shows Spark's whole message")
+        return RunError("RUN001", detail=detail)
+    return RunError("RUN001.explain", detail=detail)
 
 
 class Losses:
@@ -280,7 +276,7 @@ class _Run:
             self.failure = error
             raise
         except OSError as cause:
-            self.failure = RunError("RUN030", f"a sink cannot write: {cause}", expected="a folder that can be written")
+            self.failure = RunError("RUN030", cause=cause)
             raise
         record = self.metrics.end(batch_id)
         self.batch = batch_id

@@ -70,11 +70,7 @@ class LookupTable:
             return known[2]
         frames = [f for p in files for f in self.reader.read({"path": str(p)})]
         if not frames:
-            raise RunError(
-                "RUN025",
-                f"the table {self.name} has no file to look up rows in",
-                expected="at least one file, which may be empty of rows",
-            )
+            raise RunError("RUN025", name=self.name)
         rows = pl.concat(frames)
         _loaded[key] = (now, stamp, rows)
         return rows
@@ -98,12 +94,7 @@ def lookup_table(source: DynamicTableSource) -> LookupTable:
     table = source.table.resolved_table
     name = source.table.summary
     if table is None or table.options is None:
-        raise RunError(
-            "RUN021",
-            f"the plan does not say how to reach table {name}",
-            expected="its options, in the plan or in the catalog",
-            hint="create the table before EXECUTE PLAN",
-        )
+        raise RunError("RUN021", name=name)
     options = dict(table.options)
     fields = [(c.name, c.type) for c in table.table_schema.columns if c.kind == "PHYSICAL"]
     validate_table(options, "source", schema=fields)
@@ -131,11 +122,7 @@ def lookup_table(source: DynamicTableSource) -> LookupTable:
 
         return LookupTable(name, connector, options["path"], ReplayTable(options, fields, projection), filters=filters)
     if connector != "filesystem":
-        raise RunError(
-            "RUN026",
-            f"rows of table {name} cannot be looked up: its connector is '{connector}'",
-            expected="the connector filesystem",
-        )
+        raise RunError("RUN026", name=name, connector=connector)
     reload = 0
     if str(option_value(options, "lookup.cache")).upper() == "FULL":
         interval = option_value(options, "lookup.full-cache.periodic-reload.interval")

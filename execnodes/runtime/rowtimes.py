@@ -120,19 +120,6 @@ def _error(graph: ExecGraph, node: ExecNode, slot: int, source: ExecNode, fields
     place = Place(pointer=f"{graph.pointer(node)}/state/{entry}/timeCharacteristic")
     hint = f'leave "timeCharacteristic" of {name} out, or make it "ProcessingTime"'
     if not fields:
-        return PlanError(
-            "PLAN190",
-            f"the state {name} of {where} is to age by event time, and the rows it keeps have none",
-            expected=f"a time attribute among the fields that the {source.title} {source.id} gives: the column that a "
-            "WATERMARK is declared on, read up to this operator",
-            hint=hint,
-            place=place,
-        )
+        return PlanError("PLAN190", name=name, where=where, title=source.title, id=source.id, place=place, hint=hint)
     names = ", ".join(source.output_type.fields[i].name or f"field {i}" for i in fields)
-    return PlanError(
-        "PLAN191",
-        f"the state {name} of {where} is to age by event time, and the rows it keeps have several: {names}",
-        expected="one time attribute among the fields of its input",
-        hint=hint,
-        place=place,
-    )
+    return PlanError("PLAN191", name=name, where=where, names=names, place=place, hint=hint)

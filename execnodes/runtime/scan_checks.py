@@ -45,46 +45,40 @@ def check_scan(node: TableSourceScan, pointer: str) -> None:
             fields = node.output_type.fields
             _check_refs(ability.watermark_expr, len(fields), f"{own}/watermarkExpr")
             if not any(f.type.kind == "ROWTIME" for f in fields):
-                raise _error("PLAN049", "the scan makes watermarks of no field", own, "an output field of kind ROWTIME")
+                raise _error("PLAN049.check_scan", own)
     if len(node.output_type.fields) != width + metadata:
         raise PlanError(
-            "PLAN064",
-            f"the outputType of node {node.id} ({node.title}) has {len(node.output_type.fields)} fields",
+            "PLAN064.check_scan",
+            id=node.id,
+            title=node.title,
+            count=len(node.output_type.fields),
+            width=width + metadata,
             place=Place(pointer=f"{pointer}/outputType"),
-            expected=f"{width + metadata}, the columns that the scan reads",
         )
 
 
 def _check_names(names: Sequence[str], columns: Sequence[str], pointer: str) -> None:
     for position, name in enumerate(names):
         if name not in columns:
-            raise _error(
-                "PLAN049",
-                f"the table has no column {name!r:.60}",
-                f"{pointer}/{position}",
-                "one of " + ", ".join(columns),
-            )
+            raise _error("PLAN049.check_names", f"{pointer}/{position}", name=name, columns=", ".join(columns))
 
 
 def _check_path(path: Sequence[int], width: int, pointer: str) -> None:
     if not path or path[0] >= width:
         what = f"column {path[0]}" if path else "no column"
         expected = f"a number from 0 to {width - 1}" if width else "no field, as the table has no physical columns"
-        raise _error("PLAN049", f"a scan reads {what} of a table with {width} physical columns", pointer, expected)
+        raise _error("PLAN049.check_path", pointer, what=what, width=width, expected=expected)
     if len(path) > 1:
-        raise _error("PLAN035", "reading a part of a column is not supported yet", pointer, "the position of a column")
+        raise _error("PLAN035.check_path", pointer)
 
 
 def _check_refs(rex: Rex, width: int, pointer: str) -> None:
     for index in input_refs(rex):
         if index >= width:
-            raise _error(
-                "PLAN049",
-                f"an expression in a scan refers to field {index}, and the scan reads {width}",
-                pointer,
-                f"a number below {width}",
-            )
+            raise _error("PLAN049.check_refs", pointer, index=index, width=width)
 
 
-def _error(code: str, message: str, pointer: str, expected: str) -> PlanError:
-    return PlanError(code, message, place=Place(pointer=pointer), expected=expected)
+def _error(
+    code: str, pointer: str, *, expected: str | None = None, hint: str | None = None, **values: object
+) -> PlanError:
+    return PlanError(code, place=Place(pointer=pointer), expected=expected, hint=hint, **values)

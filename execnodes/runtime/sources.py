@@ -156,11 +156,7 @@ class Sources:
         self._replays = "replay" in kinds
         if "replay" in kinds and kinds != {"replay"}:
             other = next(s for s in graph.sources if s.connector not in ("replay", "values"))
-            raise RunError(
-                "RUN020",
-                f"table {other.name} uses connector '{other.connector}' in a plan with replay tables",
-                expected="all tables of the plan on the replay clock, or none",
-            )
+            raise RunError("RUN020", name=other.name, connector=other.connector)
 
     def bounded(self) -> bool:
         """Whether every source ends."""
@@ -257,13 +253,7 @@ class Sources:
             late = [t for t in texts if t not in set(known)]
             fresh = [t for t in late if not known or int(t.split("-")[0]) > int(known[-1].split("-")[0])]
             if len(fresh) < len(late):
-                raise CheckpointError(
-                    "CKPT020",
-                    f"the input has an instant {next(t for t in late if t not in fresh)} before the last one played, "
-                    f"{known[-1]}",
-                    expected='new rows with later "@at"',
-                    hint="start from an empty checkpoint directory",
-                )
+                raise CheckpointError("CKPT020", late=next(t for t in late if t not in fresh), known=known[-1])
         for n, text in enumerate(fresh, start=len(known)):
             path = folder / f"{n:010d}_{text}"
             hidden = folder / f".{path.name}"
@@ -331,8 +321,4 @@ def _require(source: SourceSpec) -> None:
     if "://" in path and not path.startswith("file:"):
         return
     if not Path(_plain(path)).exists():
-        raise OptionError(
-            "OPT040",
-            f"the path of table {source.name} does not exist: {path}",
-            expected="a file or folder that can be read",
-        )
+        raise OptionError("OPT040", name=source.name, path=path)

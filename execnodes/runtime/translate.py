@@ -186,12 +186,7 @@ class _Translation:
     def table_options(self, spec: Any) -> dict[str, str]:
         table = spec.table.resolved_table
         if table is None or table.options is None:
-            raise RunError(
-                "RUN021",
-                f"the plan does not say how to reach table {spec.table.summary}",
-                expected="its options, in the plan or in the catalog",
-                hint="create the table before EXECUTE PLAN",
-            )
+            raise RunError("RUN021.table_options", summary=spec.table.summary)
         return dict(table.options)
 
     def source(self, node: TableSourceScan | Values) -> SourceSpec:

@@ -38,11 +38,7 @@ class Shipped:
         try:
             self._data: bytes = cloudpickle.dumps(body)
         except Exception as cause:  # pickling runs a user's code
-            raise RunError(
-                "RUN072",
-                f"the function {name} cannot be sent to other processes: {type(cause).__name__}: {str(cause)[:200]}",
-                hint="open files, connections and locks in open() instead of keeping them in the function",
-            ) from cause
+            raise RunError("RUN072", name=name, cause_name=type(cause).__name__, cause=str(cause)[:200]) from cause
         self._folders = tuple(os.path.abspath(p or ".") for p in sys.path)
 
     def __getstate__(self) -> tuple[str, bytes, tuple[str, ...]]:
@@ -62,9 +58,7 @@ class Shipped:
                     self._body = pickle.loads(self._data)
                 except Exception as cause:  # unpickling imports a user's modules
                     raise RunError(
-                        "RUN073",
-                        f"the function {self.name} cannot be loaded by a worker: "
-                        f"{type(cause).__name__}: {str(cause)[:200]}",
+                        "RUN073", name=self.name, cause_name=type(cause).__name__, cause=str(cause)[:200]
                     ) from cause
             opened = getattr(self._body, "open", None)
             if opened is not None:
@@ -72,8 +66,7 @@ class Shipped:
                     opened(FunctionContext())
                 except Exception as cause:  # whatever a user's code raises
                     raise RunError(
-                        "RUN074",
-                        f"open() of the function {self.name} raised {type(cause).__name__}: {str(cause)[:200]}",
+                        "RUN074", name=self.name, cause_name=type(cause).__name__, cause=str(cause)[:200]
                     ) from cause
             self._open = True
         return self._body

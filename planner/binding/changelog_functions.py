@@ -40,7 +40,7 @@ def bind_changelog_function(
     name = function_name(node)
 
     def wrong(what: str, where: exp.Expr, expected: str, hint: str | None = None) -> SqlError:
-        return SqlError("SQL119", what, place=place_of(where, source), expected=expected, hint=hint)
+        return SqlError("SQL119", problem=what, place=place_of(where, source), expected=expected, hint=hint)
 
     given = _arguments(node, wrong)
     argument = given.get("input")

@@ -12,4 +12,4 @@ def counted(number: int, noun: str) -> str:
 
 def not_supported(what: str, place: Place | None, hint: str | None = None) -> SqlError:
     """SQL150: ``what`` is SQL that Flink plans and stateplan does not yet."""
-    return SqlError("SQL150", f"{what} is not supported yet", place=place, hint=hint)
+    return SqlError("SQL150", what=what, place=place, hint=hint)

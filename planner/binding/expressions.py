@@ -120,12 +120,7 @@ class ExpressionBinder:
         if rex.type.root == "NULL":
             return Literal(BOOLEAN, None)
         if rex.type.root != "BOOLEAN":
-            raise SqlError(
-                "SQL103",
-                f"the condition of {clause} is of type {rex.type.summary()}",
-                place=self.place(node),
-                expected="a condition: BOOLEAN",
-            )
+            raise SqlError("SQL103", clause=clause, type=rex.type.summary(), place=self.place(node))
         return rex
 
     def _binary(self, operator: str, node: exp.Expr) -> Rex:
@@ -147,9 +142,9 @@ class ExpressionBinder:
         if len(left) != len(right):
             raise SqlError(
                 "SQL106",
-                f"a row of {counted(len(left), 'value')} is compared with one of {counted(len(right), 'value')}",
+                counted=counted(len(left), "value"),
+                counted_2=counted(len(right), "value"),
                 place=self.place(node),
-                expected="as many values on both sides",
             )
         place = self.place(node)
         pairs = [(self.bind(a), self.bind(b)) for a, b in zip(left, right, strict=True)]
@@ -161,18 +156,14 @@ class ExpressionBinder:
 
     def _column(self, node: exp.Expr) -> Rex:
         if isinstance(node.this, exp.Star):
-            raise SqlError(
-                "SQL106", "a star cannot stand inside an expression", place=self.place(node), expected="a column"
-            )
+            raise SqlError("SQL106.column", place=self.place(node))
         return self.scope.column(node)
 
     def _dot(self, node: exp.Expr) -> Rex:
         return field_of(self.bind(node.this), node.expression.name, self.place(node.expression))
 
     def _star(self, node: exp.Expr) -> Rex:
-        raise SqlError(
-            "SQL106", "a star cannot stand inside an expression", place=self.place(node), expected="a column"
-        )
+        raise SqlError("SQL106.column", place=self.place(node))
 
     def _literal(self, node: exp.Expr) -> Rex:
         return string_literal(node.name) if node.args.get("is_string") else _number(node.name, self.place(node))
@@ -274,26 +265,15 @@ class ExpressionBinder:
         if is_aggregate(name):
             return self.aggregate(node, None, node)
         if name in WINDOW_ONLY:
-            raise SqlError(
-                "SQL105",
-                f"{name} needs an OVER clause",
-                place=place,
-                expected=f"{name}() OVER (PARTITION BY ... ORDER BY ...)",
-            )
+            raise SqlError("SQL105", name=name, place=place)
         if find_scalar(name) is None:
             raise unknown_function(name, [*names(), *aggregate_names()], place)
         arguments = node.expressions
         for a in arguments:
             if isinstance(a, exp.Star):
-                raise SqlError(
-                    "SQL106", f"{name} cannot be called with a star", place=self.place(a), expected="a value"
-                )
+                raise SqlError("SQL106.expressionbinder", name=name, place=self.place(a))
             if isinstance(a, exp.Distinct):
-                raise SqlError(
-                    "SQL106",
-                    f"DISTINCT cannot stand in a call of {name}, which is not an aggregate function",
-                    place=self.place(a),
-                )
+                raise SqlError("SQL106.expressionbinder_2", name=name, place=self.place(a))
             if isinstance(a, (exp.Kwarg, nodes.TableArgument)):
                 raise not_supported("a named or table argument", self.place(a))
         return make_call(name, self._arguments(name, arguments), place)
@@ -306,9 +286,7 @@ class ExpressionBinder:
         """The operands of a call of a user-defined function, cast to the types it was declared with."""
         for a in node.expressions:
             if isinstance(a, (exp.Star, exp.Distinct, exp.Kwarg, nodes.TableArgument)):
-                raise SqlError(
-                    "SQL106", f"{user.function.name} takes values", place=self.place(a), expected="an expression"
-                )
+                raise SqlError("SQL106.user_operands", name=user.function.name, place=self.place(a))
         return fitted(user, [self.bind(a) for a in node.expressions], place)
 
     def _arguments(self, name: str, arguments: Sequence[exp.Expr]) -> list[Rex]:
@@ -332,17 +310,12 @@ class ExpressionBinder:
     def aggregate(self, call: exp.Expr, condition: exp.Expr | None, whole: exp.Expr) -> Rex:
         """An aggregate call: an error here, as only a grouping has them."""
         name = function_name(call)
-        raise SqlError(
-            "SQL104",
-            f"the aggregate function {name} cannot be used in {self.place_name}",
-            place=self.place(whole),
-            hint="use HAVING, or aggregate in a subquery",
-        )
+        raise SqlError("SQL104", name=name, place_name=self.place_name, place=self.place(whole))
 
     def _filtered(self, node: exp.Expr) -> Rex:
         inner = node.this
         if not is_aggregate_call(inner):
-            raise SqlError("SQL104", "FILTER can only follow an aggregate function", place=self.place(node))
+            raise SqlError("SQL104.filtered", place=self.place(node))
         return self.aggregate(inner, node.expression.this, node)
 
     def _modified(self, node: exp.Expr) -> Rex:

@@ -90,12 +90,7 @@ class GroupingBinder(ExpressionBinder):
 
     def _key(self, node: exp.Expr) -> int:
         if contains_aggregate(node):
-            raise SqlError(
-                "SQL104",
-                "an aggregate function cannot be used in GROUP BY",
-                place=self.place(node),
-                hint="aggregate in a subquery, then group by its column",
-            )
+            raise SqlError("SQL104.key", place=self.place(node))
         rex = self.base.bind(node)
         self.keys.append(rex)
         return self.input.add(rex)
@@ -151,11 +146,7 @@ class GroupingBinder(ExpressionBinder):
                     return self.key_ref(i)
         if isinstance(inner, (exp.Column, exp.Dot)):
             raise SqlError(
-                "SQL107",
-                f"the column '{text_of(inner, self.source)}' is not grouped",
-                place=self.place(inner),
-                expected="a column of GROUP BY, or an aggregate function around it",
-                hint=self._position_hint(),
+                "SQL107", text_of=text_of(inner, self.source), place=self.place(inner), hint=self._position_hint()
             )
         return super().bind(inner)
 
@@ -188,33 +179,18 @@ class GroupingBinder(ExpressionBinder):
         distinct = distinct and name not in ("MIN", "MAX")
         star = len(arguments) == 1 and isinstance(arguments[0], exp.Star)
         if star and name != "COUNT":
-            raise SqlError(
-                "SQL106",
-                f"{name} cannot be called with a star",
-                place=self.place(arguments[0]),
-                expected=f"a column: {name}(column)",
-                hint="only COUNT(*) takes a star",
-            )
+            raise SqlError("SQL106.aggregate", name=name, place=self.place(arguments[0]))
         if name == "COUNT" and not arguments:
-            raise SqlError(
-                "SQL106", "COUNT counts values, or rows", place=self.place(call), expected="COUNT(column) or COUNT(*)"
-            )
+            raise SqlError("SQL106.aggregate_2", place=self.place(call))
         if name == "COUNT" and len(arguments) > 1:
             raise SqlError(
-                "SQL106",
-                "COUNT of several columns cannot be planned, as in Flink",
+                "SQL106.aggregate_3",
                 place=self.place(whole),
-                expected="COUNT(column) or COUNT(*)",
                 hint="COUNT(DISTINCT ROW(a, b)) counts different pairs" if distinct else None,
             )
         operands = [] if star else [self.inside.bind(a) for a in arguments]
         if name == "LISTAGG" and len(operands) > 1 and not isinstance(operands[1], Literal):
-            raise SqlError(
-                "SQL203",
-                "the separator of LISTAGG is not a constant",
-                place=self.place(arguments[1]),
-                expected="a text: LISTAGG(column, ', ')",
-            )
+            raise SqlError("SQL203.aggregate", place=self.place(arguments[1]))
         result = function.infer(
             [o.type for o in operands], self.place(call), grouped=self.group_count > 0, filtered=condition is not None
         )
@@ -279,12 +255,7 @@ class GroupingBinder(ExpressionBinder):
             rex = self.base.bind(node)
             position = next((i for i, k in enumerate(self.input.exprs[: self.group_count]) if equal(k, rex)), None)
             if position is None:
-                raise SqlError(
-                    "SQL107",
-                    f"{name} of '{text_of(node, self.source)}', which is not grouped",
-                    place=self.place(node),
-                    expected="an expression of GROUP BY",
-                )
+                raise SqlError("SQL107.grouping", name=name, text_of=text_of(node, self.source), place=self.place(node))
             args.append(position)
         function = find_aggregate(name)
         assert function is not None
@@ -332,12 +303,7 @@ class _Inside(ExpressionBinder):
         super().__init__(scope, "an aggregate function")
 
     def aggregate(self, call: exp.Expr, condition: exp.Expr | None, whole: exp.Expr) -> Rex:
-        raise SqlError(
-            "SQL108",
-            "an aggregate function cannot be nested in another",
-            place=place_of(whole, self.source),
-            hint="aggregate in a subquery first",
-        )
+        raise SqlError("SQL108", place=place_of(whole, self.source))
 
 
 def project_names(

@@ -60,13 +60,7 @@ class TtlHints:
             if name in _JOIN_HINTS:
                 raise not_supported(f"the hint {name}", place_of(item, source))
             if name != "STATE_TTL":
-                raise SqlError(
-                    "SQL120",
-                    f"there is no hint '{item.name}'",
-                    place=place_of(item, source),
-                    expected="STATE_TTL",
-                    hint=nearest(name, _KNOWN),
-                )
+                raise SqlError("SQL120", name=item.name, place=place_of(item, source), hint=nearest(name, _KNOWN))
             one, where = cls._read_one(item, source)
             merged = {**one, **merged}
             places = {**where, **places}
@@ -76,38 +70,27 @@ class TtlHints:
     def _read_tables(item: exp.Expr, source: str) -> dict[str, exp.Expr]:
         named = {a.name: a for a in item.expressions if not isinstance(a, exp.EQ)}
         if not named or len(named) < len(item.expressions):
-            raise SqlError(
-                "SQL121",
-                f"a {item.name.upper()} hint takes tables",
-                place=place_of(item, source),
-                expected=f"{item.name.upper()}(a, b)",
-            )
+            raise SqlError("SQL121", name=item.name.upper(), place=place_of(item, source))
         return named
 
     @staticmethod
     def _read_one(item: exp.Expr, source: str) -> tuple[dict[str, int], dict[str, exp.Expr]]:
         expected = "STATE_TTL('table' = '1 d', ...)"
         if not item.expressions:
-            raise SqlError(
-                "SQL121", "a STATE_TTL hint without a table", place=place_of(item, source), expected=expected
-            )
+            raise SqlError("SQL121.read_one", place=place_of(item, source), expected=expected)
         lifetimes: dict[str, int] = {}
         places: dict[str, exp.Expr] = {}
         for argument in item.expressions:
             if not isinstance(argument, exp.EQ):
-                raise SqlError(
-                    "SQL121",
-                    "a STATE_TTL hint takes pairs of a table and its lifetime",
-                    place=place_of(argument, source),
-                    expected=expected,
-                )
+                raise SqlError("SQL121.read_one_2", place=place_of(argument, source), expected=expected)
             key = argument.this.name
             try:
                 lifetimes[key] = parse_ttl(argument.expression.name)
             except StateplanError as error:
                 raise SqlError(
                     "SQL122",
-                    f"the lifetime of '{key}' cannot be read: {error.message}",
+                    key=key,
+                    problem=error.message,
                     place=place_of(argument.expression, source),
                     expected=error.expected or "such as '1 d'",
                     hint=error.hint,
@@ -158,7 +141,8 @@ class TtlHints:
                 known = [n for n in names if n]
                 raise SqlError(
                     "SQL123",
-                    f"the {what} hint names '{key}', which is no table of this SELECT",
+                    what=what,
+                    key=key,
                     place=place_of(node.this if isinstance(node, exp.EQ) else node, self.source),
                     expected="one of " + ", ".join(known) if known else "no hint: there is no table",
                     hint=nearest(key, known) or "a table with an alias is known by its alias only",

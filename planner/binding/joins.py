@@ -64,12 +64,7 @@ def bind_join(
     place = place_of(node, source)
     repeated = next((r for r in right_scope.relations if r.name and left_scope.relation([r.name])), None)
     if repeated is not None:
-        raise SqlError(
-            "SQL113",
-            f"two tables of this FROM are called '{repeated.name}'",
-            place=place_of(node.this, source),
-            hint="give one of them another alias",
-        )
+        raise SqlError("SQL113", name=repeated.name, place=place_of(node.this, source))
     join_type = node.args.get("side") or "INNER"
     scope = left_scope.joined(right_scope)
     if node.args.get("method") == "NATURAL":
@@ -82,13 +77,7 @@ def bind_join(
     elif node.args.get("on") is not None:
         condition = _OnBinder(scope, "ON").condition(node.args["on"], "ON")
     elif node.args.get("side") or node.args.get("kind") == "INNER" or _without_condition(node, source):
-        raise SqlError(
-            "SQL114",
-            "a JOIN needs a condition",
-            place=place,
-            expected="ON or USING",
-            hint="write CROSS JOIN to pair every row with every row",
-        )
+        raise SqlError("SQL114", place=place)
     else:
         condition = TRUE
     version = node.this.args.get("version")
@@ -126,32 +115,15 @@ def _temporal(
     period = ExpressionBinder(left[1], "FOR SYSTEM_TIME AS OF").bind(version.expression)
     place = place_of(version.expression, source)
     if not isinstance(period, InputRef) or period.type.kind is None:
-        raise SqlError(
-            "SQL146",
-            "FOR SYSTEM_TIME AS OF takes the left table's time attribute only",
-            place=place,
-            expected="a column of the left table with a WATERMARK, or one that is PROCTIME()",
-        )
+        raise SqlError("SQL146", place=place)
     if period.type.kind == "PROCTIME":
         return TemporalJoin(left[0], right, condition, join_type, period.index, None)
     found = next((i for i, (_, t) in enumerate(right.fields) if t.kind == "ROWTIME"), None)
     if found is None:
-        raise SqlError(
-            "SQL148",
-            "an event-time temporal table join requires both a primary key and a row time attribute in the versioned "
-            "table, but no row time attribute can be found",
-            place=place_of(version, source),
-            expected="WATERMARK FOR ... in the versioned table",
-        )
+        raise SqlError("SQL148", place=place_of(version, source))
     other = right.fields[found][1]
     if other.root != period.type.root:
-        raise SqlError(
-            "SQL148",
-            "an event-time temporal table join requires the same type of row time in the left table and in the "
-            f"versioned table, but these are {period.type.summary()} and {other.summary()}",
-            place=place,
-            expected="two TIMESTAMP(3), or two TIMESTAMP_LTZ(3)",
-        )
+        raise SqlError("SQL148.temporal", type=period.type.summary(), other=other.summary(), place=place)
     return TemporalJoin(left[0], right, condition, join_type, period.index, found)
 
 

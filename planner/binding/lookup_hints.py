@@ -42,18 +42,19 @@ def read_lookup_hint(item: exp.Expr, source: str) -> tuple[str, exp.Expr]:
         key = argument.this.name if isinstance(argument, exp.EQ) else ""
         if key not in _OPTIONS:
             raise SqlError(
-                "SQL121",
-                f"a LOOKUP hint has no option '{key}'" if key else "a LOOKUP hint takes options with values",
+                "SQL121.option" if key else "SQL121.positional",
+                key=key,
+                options=", ".join(f"'{k}'" for k in _OPTIONS),
                 place=place_of(argument, source),
-                expected="one of " + ", ".join(f"'{k}'" for k in _OPTIONS),
                 hint=nearest(key, _OPTIONS),
             )
         try:
             parse_value(_OPTIONS[key], argument.expression.name)
         except StateplanError as error:
             raise SqlError(
-                "SQL121",
-                f"the option '{key}' of a LOOKUP hint cannot be '{argument.expression.name}'",
+                "SQL121.read_lookup_hint",
+                key=key,
+                name=argument.expression.name,
                 place=place_of(argument.expression, source),
                 expected=error.expected,
                 hint=error.hint,
@@ -62,10 +63,5 @@ def read_lookup_hint(item: exp.Expr, source: str) -> tuple[str, exp.Expr]:
             raise not_supported("looking again for rows that were not found", place_of(argument, source))
         given[key] = argument
     if "table" not in given:
-        raise SqlError(
-            "SQL121",
-            "a LOOKUP hint without a table",
-            place=place_of(item, source),
-            expected="LOOKUP('table' = 'name or alias', ...)",
-        )
+        raise SqlError("SQL121.read_lookup_hint_2", place=place_of(item, source))
     return given["table"].expression.name, given["table"].expression

@@ -92,9 +92,10 @@ class Ordering:
             if not 1 <= number <= len(names):
                 raise SqlError(
                     "SQL117",
-                    f"ORDER BY {number}: the query has {counted(len(names), 'column')}",
+                    number=number,
+                    counted=counted(len(names), "column"),
+                    count=len(names),
                     place=self._place(node),
-                    expected=f"a number from 1 to {len(names)}",
                 )
             known = nodes[number - 1]
             return number - 1 if known is None else _bare(known)
@@ -118,13 +119,7 @@ class Ordering:
             return None
         found = [i for i, n in enumerate(names) if n == node.this.name]
         if len(found) > 1:
-            raise SqlError(
-                "SQL101",
-                f"the column '{node.this.name}' is ambiguous",
-                place=self._place(node),
-                expected="the name of one column of the select list",
-                hint="give the columns different names with AS",
-            )
+            raise SqlError("SQL101", name=node.this.name, place=self._place(node))
         return found[0] if found else None
 
     def _column(self, rex: Rex, node: exp.Expr, exprs: Sequence[Rex], add: bool) -> int:
@@ -132,12 +127,7 @@ class Ordering:
             if equal(e, rex) and e.type == rex.type:
                 return i
         if not add:
-            raise SqlError(
-                "SQL118",
-                f"the expression '{text_of(node, self.source)}' is not in the select list of SELECT DISTINCT",
-                place=self._place(node),
-                expected="a column of the select list",
-            )
+            raise SqlError("SQL118", text_of=text_of(node, self.source), place=self._place(node))
         at = len(exprs) + len(self.added)
         self.added.append((node.this.name if isinstance(node, exp.Column) else f"EXPR${at}", rex))
         return at

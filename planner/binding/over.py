@@ -61,18 +61,14 @@ def bind_over(binder: ExpressionBinder, node: exp.Expr) -> Rex:
     """
     place = binder.place(node)
     if not binder.windows:
-        raise SqlError(
-            "SQL105", f"OVER cannot be used in {binder.place_name}", place=place, hint="compute it in a subquery"
-        )
+        raise SqlError("SQL105.bind_over", place_name=binder.place_name, place=place)
     call = node.this
     if isinstance(call, (exp.IgnoreNulls, exp.RespectNulls)):
         raise not_supported("IGNORE NULLS" if isinstance(call, exp.IgnoreNulls) else "RESPECT NULLS", place)
     if not isinstance(call, exp.Anonymous):
         raise SqlError(
-            "SQL105",
-            "OVER must follow a window function or an aggregate function",
+            "SQL105.bind_over_2",
             place=place,
-            expected="SUM(a) OVER (...)",
             hint="FILTER and OVER do not go together: write SUM(CASE WHEN ... THEN a END) OVER (...)"
             if isinstance(call, exp.Filter)
             else None,
@@ -85,12 +81,7 @@ def bind_over(binder: ExpressionBinder, node: exp.Expr) -> Rex:
     if name in WINDOW_ONLY:
         return _window_function(binder, name, call, node)
     if find_aggregate(name) is None:
-        raise SqlError(
-            "SQL105",
-            f"{name} is no aggregate function",
-            place=place,
-            expected="a window function or an aggregate function before OVER",
-        )
+        raise SqlError("SQL105.bind_over_3", name=name, place=place)
     return _aggregate(binder, name, call, _window(binder, node))
 
 
@@ -99,50 +90,32 @@ def _window_function(binder: ExpressionBinder, name: str, call: exp.Expr, node: 
     if name not in ("ROW_NUMBER", "LAG"):
         raise SqlError(
             "SQL162",
-            f"{name}() is not supported on a stream",
+            name=name,
             place=place,
             expected="ROW_NUMBER()" if name in RANKING else "LAG, or an aggregate function",
         )
     window = _window(binder, node)
     if not window.order:
-        raise SqlError(
-            "SQL105",
-            f"{name} needs ORDER BY in its OVER clause",
-            place=place,
-            expected=f"{name}() OVER (PARTITION BY ... ORDER BY ...)",
-        )
+        raise SqlError("SQL105.window_function", name=name, place=place)
     if window.frame is not None:
-        raise SqlError(
-            "SQL105", f"{name} takes no ROWS or RANGE", place=place, expected=f"{name}(...) OVER (... ORDER BY ...)"
-        )
+        raise SqlError("SQL105.window_function_2", name=name, place=place)
     if name == "ROW_NUMBER":
         if call.expressions:
-            raise SqlError("SQL105", "ROW_NUMBER takes no operands", place=binder.place(call.expressions[0]))
+            raise SqlError("SQL105.window_function_3", place=binder.place(call.expressions[0]))
         return window.over(name, (), BIGINT.not_null(), rows=True)
     operands = [binder.bind(a) for a in call.expressions]
     if not 1 <= len(operands) <= 3:
-        raise SqlError(
-            "SQL202",
-            f"LAG cannot take {len(operands)} operands",
-            place=binder.place(call),
-            expected="LAG(column), LAG(column, offset) or LAG(column, offset, default)",
-        )
+        raise SqlError("SQL202.window_function", count=len(operands), place=binder.place(call))
     if len(operands) > 1:
         offset = operands[1].value if isinstance(operands[1], Literal) else None
         if not isinstance(offset, int) or offset < 0:
-            raise SqlError(
-                "SQL203",
-                "the offset of LAG is no number of rows",
-                place=binder.place(call.expressions[1]),
-                expected="a constant: LAG(column, 2)",
-            )
+            raise SqlError("SQL203.window_function", place=binder.place(call.expressions[1]))
     if len(operands) > 2 and not same_type(operands[0].type, operands[2].type):
         raise SqlError(
-            "SQL203",
-            f"the default of LAG is {operands[2].type.summary()}, its column {operands[0].type.summary()}",
+            "SQL203.window_function_2",
+            type=operands[2].type.summary(),
+            type_2=operands[0].type.summary(),
             place=binder.place(call.expressions[2]),
-            expected="the type of the column",
-            hint="CAST the default",
         )
     nullable = len(operands) < 3 or operands[2].type.nullable
     return window.over(name, operands, replace(operands[0].type, kind=None).as_nullable(nullable))
@@ -155,7 +128,7 @@ def _aggregate(binder: ExpressionBinder, name: str, call: exp.Expr, window: _Win
     star = len(arguments) == 1 and isinstance(arguments[0], exp.Star)
     place = binder.place(call)
     if (star and name != "COUNT") or (not arguments and name == "COUNT"):
-        raise SqlError("SQL106", f"{name} takes a column here", place=place, expected=f"{name}(column)")
+        raise SqlError("SQL106.aggregate_4", name=name, place=place)
     if name == "COUNT" and len(arguments) > 1:
         raise not_supported("COUNT of several columns", place)
     if name.startswith(("JSON_", "GROUP")):
@@ -164,12 +137,7 @@ def _aggregate(binder: ExpressionBinder, name: str, call: exp.Expr, window: _Win
     assert function is not None
     operands = [] if star else [binder.bind(a) for a in arguments]
     if name == "LISTAGG" and len(operands) > 1 and not isinstance(operands[1], Literal):
-        raise SqlError(
-            "SQL203",
-            "the separator of LISTAGG is not a constant",
-            place=binder.place(arguments[1]),
-            expected="a text: LISTAGG(column, ', ')",
-        )
+        raise SqlError("SQL203.aggregate", place=binder.place(arguments[1]))
     result = function.infer([o.type for o in operands], place, grouped=window.never_empty)
     if name == "SUM":
         return _sum(window, operands[0], result, distinct)
@@ -257,11 +225,7 @@ def _named(binder: ExpressionBinder, name: exp.Expr) -> exp.Expr:
     window = binder.named_windows.get(name.name)
     if window is None:
         raise SqlError(
-            "SQL105",
-            f"there is no window '{name.name}'",
-            place=binder.place(name),
-            expected="a window of the WINDOW clause",
-            hint=nearest(name.name, binder.named_windows),
+            "SQL105.named", name=name.name, place=binder.place(name), hint=nearest(name.name, binder.named_windows)
         )
     return window
 
@@ -276,12 +240,7 @@ def _frame(binder: ExpressionBinder, spec: exp.Expr) -> Frame:
     order = ("UNBOUNDED_PRECEDING", "PRECEDING", "CURRENT_ROW", "FOLLOWING", "UNBOUNDED_FOLLOWING")
     first, last = order.index(lower.kind), order.index(upper.kind)
     if first > last or lower.kind == "UNBOUNDED_FOLLOWING" or upper.kind == "UNBOUNDED_PRECEDING":
-        raise SqlError(
-            "SQL105",
-            f"a frame cannot go from {lower.text} to {upper.text}",
-            place=binder.place(spec),
-            expected="a beginning before its end",
-        )
+        raise SqlError("SQL105.frame", text=lower.text, upper_text=upper.text, place=binder.place(spec))
     return Frame(rows, lower, upper)
 
 
@@ -295,9 +254,9 @@ def _bound(binder: ExpressionBinder, spec: exp.Expr, value: object, side: str | 
     negative = isinstance(offset, Literal) and str(offset.value).startswith("-")
     if not isinstance(offset, Literal) or not wanted or negative:
         raise SqlError(
-            "SQL105",
-            f"the bound of a frame of {'ROWS' if rows else 'RANGE'} is no "
-            + ("number of rows" if rows else "length of time"),
+            "SQL105.bound",
+            wording="ROWS" if rows else "RANGE",
+            wording_2="number of rows" if rows else "length of time",
             place=binder.place(value),
             expected="a constant: 2 PRECEDING" if rows else "a constant: INTERVAL '10' SECOND PRECEDING",
         )

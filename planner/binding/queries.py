@@ -146,19 +146,21 @@ class QueryBinder:
         if left.width != right.width:
             raise SqlError(
                 "SQL111",
-                f"{word} of a query with {counted(left.width, 'column')} and one with {counted(right.width, 'column')}",
+                word=word,
+                counted=counted(left.width, "column"),
+                counted_2=counted(right.width, "column"),
                 place=self.place(node.expression),
-                expected="as many columns on both sides",
             )
         for i, ((name, a), (_, b)) in enumerate(zip(left.fields, right.fields, strict=True)):
             if least_restrictive([a, b]) is None:
                 raise SqlError(
                     "SQL112",
-                    f"column {i + 1} ('{name}') of the {word} is {a.summary()} on one side and "
-                    f"{b.summary()} on the other",
+                    position=i + 1,
+                    name=name,
+                    word=word,
+                    a=a.summary(),
+                    b=b.summary(),
                     place=self.place(node.expression),
-                    expected="types that mix",
-                    hint="CAST one side",
                 )
         if isinstance(node, (exp.Intersect, exp.Except)):
             operator: Operator = "INTERSECT" if isinstance(node, exp.Intersect) else "EXCEPT"
@@ -205,12 +207,7 @@ class QueryBinder:
     def _typed(self, items: Sequence[_Item], exprs: Sequence[Rex]) -> None:
         for item, e in zip(items, exprs, strict=True):
             if e.type.root == "NULL" and item.node is not None:
-                raise SqlError(
-                    "SQL109",
-                    "a NULL without a type cannot be a column",
-                    place=self.place(item.node),
-                    hint="write CAST(NULL AS <type>)",
-                )
+                raise SqlError("SQL109", place=self.place(item.node))
 
     def _grouped(
         self,
@@ -255,12 +252,7 @@ class QueryBinder:
                 return binder.key_ref(i)
         if item.rex is not None and not list(input_refs(item.rex)):
             return item.rex
-        raise SqlError(
-            "SQL107",
-            f"the column '{item.name}', which the star stands for, is not grouped",
-            place=self.place(node),
-            expected="columns of GROUP BY, or aggregate functions around them",
-        )
+        raise SqlError("SQL107.grouped_star", name=item.name, place=self.place(node))
 
     def _distinct(self, rel: Rel, ttl: int | None, place: Place) -> Rel:
         """SELECT DISTINCT: columns that repeat an earlier one are grouped only once."""
@@ -300,10 +292,7 @@ class QueryBinder:
         if targets is not None:
             if len(items) != targets.count:
                 raise SqlError(
-                    "SQL130",
-                    f"the INSERT takes {counted(targets.count, 'column')}, its query gives {len(items)}",
-                    place=targets.place,
-                    expected="as many of each",
+                    "SQL130", counted=counted(targets.count, "column"), count=len(items), place=targets.place
                 )
             items = [replace(items[c]) if isinstance(c, int) else _Item(None, rex=c) for c in targets.columns]
         for i, item in enumerate(items):
@@ -316,12 +305,7 @@ class QueryBinder:
     def _from(self, first: exp.Expr, joins: Sequence[exp.Expr], hints: TtlHints) -> tuple[Rel, Scope]:
         out = self._first(first, hints)
         if first.args.get("version") is not None:
-            raise SqlError(
-                "SQL146",
-                "FOR SYSTEM_TIME AS OF stands behind the right table of a join only",
-                place=self.place(first.args["version"]),
-                expected="left_table JOIN table FOR SYSTEM_TIME AS OF left_table.time_attribute ON ...",
-            )
+            raise SqlError("SQL146.from", place=self.place(first.args["version"]))
         for join in joins:
             if is_function_join(join.this):
                 out = bind_function_join(out, join, self.source)
@@ -389,9 +373,11 @@ class QueryBinder:
                 if len(columns) != rel.width:
                     raise SqlError(
                         "SQL115",
-                        f"'{name}' has {counted(rel.width, 'column')}, the list of names {len(columns)}",
+                        name=name,
+                        counted=counted(rel.width, "column"),
+                        count=len(columns),
+                        width=rel.width,
                         place=self.place(alias),
-                        expected=f"{rel.width} names",
                     )
                 names = tuple(c.name for c in columns)
                 if isinstance(rel, Values):
@@ -422,7 +408,7 @@ class QueryBinder:
         cte = self.ctes.get(parts[0]) if len(parts) == 1 else None
         if cte is not None:
             if node.args.get("hints"):
-                raise SqlError("SQL120", "a WITH query takes no hints", place=self.place(node.args["hints"][0]))
+                raise SqlError("SQL120.named_table", place=self.place(node.args["hints"][0]))
             query, binder = cte
             if isinstance(query, exp.Subquery) and query.args.get("alias") is not None:
                 return binder.relation(query), parts[0], ()
@@ -432,9 +418,7 @@ class QueryBinder:
         path = found.identifier.parts
         if isinstance(found, CatalogView):
             if node.args.get("hints"):
-                raise SqlError(
-                    "SQL120", f"'{parts[-1]}' is a view and takes no hints", place=self.place(node.args["hints"][0])
-                )
+                raise SqlError("SQL120.named_table_2", parts=parts[-1], place=self.place(node.args["hints"][0]))
             return self._view(found, place), parts[-1], path
         options = _options_hint(node.args.get("hints") or (), self.source)
         table = found.with_options(options) if options else found
@@ -442,7 +426,7 @@ class QueryBinder:
 
     def _view(self, view: CatalogView, place: Place) -> Rel:
         if self.depth > 50:
-            raise SqlError("SQL116", f"views are nested too deeply at '{view.identifier.summary}'", place=place)
+            raise SqlError("SQL116", summary=view.identifier.summary, place=place)
         manager = self.catalog
         current = manager.current_catalog, manager.current_database
         manager.current_catalog, manager.current_database = view.catalog, view.database
@@ -515,19 +499,9 @@ def _options_hint(hints: Sequence[exp.Expr], source: str) -> dict[str, str]:
     for hint in hints:
         for item in hint.expressions:
             if item.name.upper() != "OPTIONS":
-                raise SqlError(
-                    "SQL120",
-                    f"there is no hint '{item.name}' for a table",
-                    place=place_of(item, source),
-                    expected="OPTIONS('key' = 'value')",
-                )
+                raise SqlError("SQL120.options_hint", name=item.name, place=place_of(item, source))
             for pair in item.expressions:
                 if not isinstance(pair, exp.EQ):
-                    raise SqlError(
-                        "SQL121",
-                        "an OPTIONS hint takes pairs of a key and a value",
-                        place=place_of(pair, source),
-                        expected="OPTIONS('key' = 'value')",
-                    )
+                    raise SqlError("SQL121.options_hint", place=place_of(pair, source))
                 out[pair.this.name] = pair.expression.name
     return out

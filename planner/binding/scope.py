@@ -109,13 +109,7 @@ class Scope:
             return InputRef(relation.fields[i][1], relation.offset + i)
         if hits:
             owners = " and ".join(f"'{r.name}'" for r, _ in hits)
-            raise SqlError(
-                "SQL101",
-                f"the column '{name}' is ambiguous",
-                place=place,
-                expected="a column of one table",
-                hint=f"it is in {owners}: qualify it with one of them",
-            )
+            raise SqlError("SQL101.find", name=name, owners=owners, place=place)
         raise self._unknown(name, place, self.relations)
 
     def _unknown(self, name: str, place: Place, relations: Sequence[Relation]) -> SqlError:
@@ -129,7 +123,7 @@ class Scope:
             hint = f"there is a '{elsewhere[0]}.{name}'" if elsewhere else None
         return SqlError(
             "SQL100",
-            f"there is no column '{name}'",
+            name=name,
             place=place,
             expected=f"one of {shown}" if shown else "an expression without columns",
             hint=hint,
@@ -178,7 +172,7 @@ class Scope:
         known = [r.name for r in self.relations if r.name]
         raise SqlError(
             "SQL102",
-            f"there is no table '{'.'.join(names)}' here",
+            names=".".join(names),
             place=place,
             expected="one of " + ", ".join(known) if known else "an unqualified column",
             hint=nearest(names[-1], known),
@@ -214,10 +208,10 @@ class Scope:
             if relation is None:
                 known = [r.name for r in self.relations if r.name]
                 raise SqlError(
-                    "SQL102",
-                    f"there is no table '{'.'.join(p.name for p in parts)}' here",
+                    "SQL102.star",
+                    parts=".".join(p.name for p in parts),
+                    known=", ".join(known),
                     place=place_of(parts[0], self.source),
-                    expected="one of " + ", ".join(known),
                     hint=nearest(parts[-1].name, known),
                 )
             return [(n, InputRef(t, relation.offset + i)) for i, (n, t) in enumerate(relation.fields)]
@@ -232,8 +226,9 @@ def field_of(rex: Rex, name: str, place: Place) -> Rex:
     fields = {f.name: f.type for f in rex.type.fields}
     if rex.type.root != "ROW" or name not in fields:
         raise SqlError(
-            "SQL100",
-            f"there is no field '{name}' in a value of type {rex.type.summary()}",
+            "SQL100.field_of",
+            name=name,
+            type=rex.type.summary(),
             place=place,
             expected="one of " + ", ".join(fields) if fields else "a ROW",
             hint=nearest(name, fields),

@@ -69,39 +69,33 @@ def _check_abilities(table: CatalogTable, overwrite: bool, place: Place) -> tupl
     name, summary = table.options["connector"], table.identifier.summary
     abilities = sink_abilities(table.options)
     if table.distribution is not None and "Bucketing" not in abilities:
-        raise CatalogError(
-            "CAT104",
-            f"'{summary}' is distributed into buckets, and the connector '{name}' does not write buckets",
-            place=place,
-            expected="a table without DISTRIBUTED",
-        )
+        raise CatalogError("CAT104", summary=summary, name=name, place=place)
     if overwrite and "Overwrite" not in abilities:
         able = [c.name for c in CONNECTORS.values() if "Overwrite" in c.sink_abilities]
         raise CatalogError(
             "CAT105",
-            f"INSERT OVERWRITE: the connector '{name}' of '{summary}' does not overwrite",
+            name=name,
+            summary=summary,
+            able=f", or a connector that overwrites: {', '.join(able)}" if able else "",
             place=place,
-            expected="INSERT INTO" + (f", or a connector that overwrites: {', '.join(able)}" if able else ""),
         )
     written = [c for c in table.schema.columns if c.is_metadata and not c.virtual]
     writable = writable_metadata(table.options)
     if written and not writable:
-        raise CatalogError(
-            "CAT106",
-            f"'{summary}' has the metadata column '{written[0].name}', and the connector '{name}' writes no metadata",
-            place=place,
-            expected="a table without metadata columns, or with VIRTUAL ones",
-            hint=f"declare '{written[0].name}' VIRTUAL and INSERT leaves it out",
-        )
+        raise CatalogError("CAT106", summary=summary, name=written[0].name, name_2=name, place=place)
     for column in written:
         key = column.metadata_key or column.name
         if key not in writable or not is_implicit(column.type, writable[key]):
             what = "has no metadata" if key not in writable else f"takes {writable[key].summary()} for the metadata"
             raise CatalogError(
-                "CAT106",
-                f"the connector '{name}' {what} '{key}', which the column '{column.name}' of '{summary}' writes",
+                "CAT106.check_abilities",
+                name=name,
+                what=what,
+                key=key,
+                column_name=column.name,
+                summary=summary,
                 place=place,
-                expected=", ".join(f"{k} {t.summary()}" for k, t in writable.items()),
+                expected=", ".join((f"{k} {t.summary()}" for k, t in writable.items())),
                 hint=nearest(key, writable),
             )
     keys = [c.metadata_key or c.name for c in written]
@@ -131,12 +125,7 @@ def _target(node: exp.Expr, catalog: CatalogManager, source: str) -> CatalogTabl
     place = place_of(node, source)
     found = catalog.resolve(parts, place)
     if isinstance(found, CatalogView):
-        raise CatalogError(
-            "CAT103",
-            f"'{found.identifier.summary}' is a view and cannot be written to",
-            place=place,
-            expected="a table",
-        )
+        raise CatalogError("CAT103", summary=found.identifier.summary, place=place)
     if node.args.get("hints"):
         from stateplan.planner.binding.queries import _options_hint
 
@@ -154,9 +143,10 @@ def _positions(names: list[exp.Expr], columns: list[Column], table: CatalogTable
             hint = "it is computed and cannot be written" if hidden is not None else nearest(node.name, known)
             raise SqlError(
                 "SQL131",
-                f"'{table.identifier.summary}' has no column '{node.name}' to write to",
+                summary=table.identifier.summary,
+                name=node.name,
+                known=", ".join(known),
                 place=place_of(node, source),
-                expected="one of " + ", ".join(known),
                 hint=hint,
             )
         index = known.index(node.name)
@@ -185,7 +175,8 @@ def _partition(
             keys = table.partition_keys
             raise SqlError(
                 "SQL135",
-                f"'{column.name}' is not a column by which '{table.identifier.summary}' is partitioned",
+                name=column.name,
+                summary=table.identifier.summary,
                 place=place_of(column, source),
                 expected="one of " + ", ".join(keys) if keys else "an INSERT without PARTITION",
                 hint=nearest(column.name, keys),
@@ -193,13 +184,7 @@ def _partition(
         negative = isinstance(value, exp.Neg)
         inner = value.this if negative else value
         if not isinstance(inner, exp.Literal) or (negative and inner.is_string):
-            raise SqlError(
-                "SQL136",
-                f"the value of the partition column '{column.name}' is neither a text nor a number",
-                place=place_of(value, source),
-                expected=f"a constant such as {column.name} = '2024-01-31' or {column.name} = 7",
-                hint="a column that is not named in PARTITION is taken from the query",
-            )
+            raise SqlError("SQL136", name=column.name, place=place_of(value, source))
         text = ("-" if negative else "") + inner.name
         out[position] = (
             text,
@@ -209,12 +194,7 @@ def _partition(
 
 
 def _twice(node: exp.Expr, source: str) -> SqlError:
-    return SqlError(
-        "SQL132",
-        f"the column '{node.name}' is named twice",
-        place=place_of(node, source),
-        expected="each column once",
-    )
+    return SqlError("SQL132", name=node.name, place=place_of(node, source))
 
 
 def _targets(
@@ -230,12 +210,7 @@ def _targets(
             layout.append(_constant(partition[i][1], column.type))
             continue
         if i not in positions and not column.type.nullable:
-            raise SqlError(
-                "SQL133",
-                f"the column '{column.name}' of '{table.identifier.summary}' is left out, and it must not be NULL",
-                place=place,
-                expected=f"'{column.name}' among the columns",
-            )
+            raise SqlError("SQL133", name=column.name, summary=table.identifier.summary, place=place)
         layout.append(positions.index(i) if i in positions else Literal(column.type.as_nullable(), None))
     return Targets(tuple(layout), len(positions), place)
 
@@ -277,22 +252,28 @@ def _cast(rel: Rel, columns: list[Column], table: CatalogTable, query: exp.Expr,
     if len(fields) != len(columns):
         shown = ", ".join(f"{n}: {t.summary()}" for n, t in fields)
         raise SqlError(
-            "SQL130",
-            f"the query gives {counted(len(fields), 'column')}, '{summary}' takes {len(columns)}",
+            "SQL130.cast",
+            counted=counted(len(fields), "column"),
+            summary=summary,
+            count=len(columns),
+            shown=shown,
             place=place,
             expected=", ".join(f"{c.name}: {c.type.summary()}" for c in columns),
-            hint=f"the query gives {shown}",
         )
     needed = False
     for i, ((name, t), column) in enumerate(zip(fields, columns, strict=True)):
         if not is_implicit(t, column.type) and not avoids_cast(t, column.type):
             raise SqlError(
                 "SQL134",
-                f"the query's column {i + 1} ('{name}') is {t.summary()}, the column '{column.name}' "
-                f"of '{summary}' is {column.type.summary()}",
+                position=i + 1,
+                name=name,
+                t=t.summary(),
+                column_name=column.name,
+                summary=summary,
+                type=column.type.summary(),
+                type_2=column.type.as_nullable().summary(),
                 place=_item_place(query, i, source) or place,
                 expected=column.type.as_nullable().summary(),
-                hint=f"write CAST(... AS {column.type.as_nullable().summary()})",
             )
         needed |= not avoids_cast(t, column.type)
     if not needed:

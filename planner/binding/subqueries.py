@@ -67,12 +67,7 @@ def scalar_query(binder: ExpressionBinder, node: exp.Expr) -> Rex:
     """
     rel, number = _bound(binder, node)
     if rel.width != 1:
-        raise SqlError(
-            "SQL106",
-            f"a query inside an expression has {counted(rel.width, 'column')}",
-            place=binder.place(node),
-            expected="one column",
-        )
+        raise SqlError("SQL106.scalar_query", counted=counted(rel.width, "column"), place=binder.place(node))
     ttls, place = binder.scope.query_ttls, binder.place(node)
     return SubQuery(
         rel.fields[0][1].as_nullable(), "SCALAR", rel, number, ttls=ttls, grouped=binder.grouped, place=place
@@ -86,10 +81,10 @@ def _compared(
     place = binder.place(query)
     if rel.width != len(operands):
         raise SqlError(
-            "SQL106",
-            f"{counted(len(operands), 'value')} compared with a query of {counted(rel.width, 'column')}",
+            "SQL106.compared",
+            counted=counted(len(operands), "value"),
+            counted_2=counted(rel.width, "column"),
             place=place,
-            expected="as many of each",
         )
     for i, (operand, (_, t)) in enumerate(zip(operands, rel.fields, strict=True)):
         make_call(comparison, [operand, InputRef(t, i)], place)

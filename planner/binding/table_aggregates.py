@@ -80,7 +80,7 @@ def _projected(rel: Rel, exprs: list[Rex]) -> Rel:
 
 def _wrong(what: str, where: exp.Expr, source: str, function: UserFunction, hint: str | None = None) -> SqlError:
     expected = f"{function.name}(TABLE t PARTITION BY k, DESCRIPTOR(x, ..))"
-    return SqlError("SQL119", what, place=place_of(where, source), expected=expected, hint=hint)
+    return SqlError("SQL119", problem=what, place=place_of(where, source), expected=expected, hint=hint)
 
 
 def _arguments(node: exp.Anonymous, function: UserFunction, source: str) -> dict[str, exp.Expr]:

@@ -58,21 +58,18 @@ def bind_function_join(left: tuple[Rel, Scope], join: exp.Expr, source: str) -> 
         columns = [c.name for c in alias.args.get("columns") or ()]
         if columns and len(columns) != len(given):
             raise SqlError(
-                "SQL115",
-                f"'{title}' has {counted(len(given), 'column')}, the list of names {len(columns)}",
+                "SQL115.bind_function_join",
+                title=title,
+                counted=counted(len(given), "column"),
+                count=len(columns),
+                count_2=len(given),
                 place=place_of(alias, source),
-                expected=f"{len(given)} names",
             )
         if columns:
             given = columns
             out = replace(identity(correlate), names=(*names[: rel.width], *columns))
         if scope.relation([title]):
-            raise SqlError(
-                "SQL113",
-                f"two tables of this FROM are called '{title}'",
-                place=place_of(alias, source),
-                hint="give one of them another alias",
-            )
+            raise SqlError("SQL113.bind_function_join", title=title, place=place_of(alias, source))
     types = [t for _, t in correlate.fields[rel.width :]]
     relation = Relation(title, tuple(zip(given, types, strict=True)), 0)
     whole = scope.joined(Scope.of(source, relation))

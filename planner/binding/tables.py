@@ -46,19 +46,8 @@ def _normalized(table: CatalogTable, place: Place) -> Literal["upserts", "duplic
         return "upserts" if upserts else "duplicates"
     summary = table.identifier.summary
     if upserts:
-        raise SqlError(
-            "SQL142",
-            f"the table '{summary}' gives updates without their old rows, and has no primary key to find those by",
-            place=place,
-            expected="PRIMARY KEY (...) NOT ENFORCED in the table",
-        )
-    raise SqlError(
-        "SQL142",
-        f"the table '{summary}' gives changes that may come twice, and has no primary key to tell by",
-        place=place,
-        expected="PRIMARY KEY (...) NOT ENFORCED in the table",
-        hint="or SET 'table.exec.source.cdc-events-duplicate' = 'false'",
-    )
+        raise SqlError("SQL142", summary=summary, place=place)
+    raise SqlError("SQL142.normalized", summary=summary, place=place)
 
 
 def scan_of(table: CatalogTable, place: Place, hints: tuple[tuple[str, str], ...] = ()) -> Rel:
@@ -80,8 +69,9 @@ def scan_of(table: CatalogTable, place: Place, hints: tuple[tuple[str, str], ...
         key = column.metadata_key or column.name
         if key not in available:
             raise CatalogError(
-                "CAT102",
-                f"the connector '{table.options.get('connector')}' has no metadata '{key}'",
+                "CAT102.scan_of",
+                options=table.options.get("connector"),
+                key=key,
                 place=place,
                 expected="one of " + ", ".join(available) if available else "no metadata column",
                 hint=nearest(key, available),

@@ -52,24 +52,14 @@ def bind_unnest(
     numbered = bool(node.args.get("offset"))
     given = _row(operand.type, numbered)
     if given is None:
-        raise SqlError(
-            "SQL203",
-            f"UNNEST cannot be applied to {operand.type.summary()}",
-            place=place_of(node.expressions[0], source),
-            expected="an ARRAY, MAP or MULTISET",
-        )
+        raise SqlError("SQL203.bind_unnest", type=operand.type.summary(), place=place_of(node.expressions[0], source))
     name = "UNNEST_ROWS_WITH_ORDINALITY" if numbered else "UNNEST_ROWS"
     call = Call(given, (operand,), f"${name}$1")
     correl = f"$cor{number()}" if list(input_refs(operand)) else ""
     correlate = FunctionCorrelate(rel, call, kind, place, correl)
     title, columns = _named(node, given, operand.type.root == "MAP", source)
     if title and scope.relation([title]):
-        raise SqlError(
-            "SQL113",
-            f"two tables of this FROM are called '{title}'",
-            place=place_of(node, source),
-            hint="give one of them another alias",
-        )
+        raise SqlError("SQL113.bind_function_join", title=title, place=place_of(node, source))
     types = [t for _, t in correlate.fields[rel.width :]]
     whole = scope.joined(Scope.of(source, Relation(title, tuple(zip(columns, types, strict=True)))))
     on = join.args.get("on")
@@ -116,10 +106,12 @@ def _named(node: exp.Unnest, given: LogicalType, is_map: bool, source: str) -> t
         return title, [title] if fields == ["f0"] else fields
     if len(columns) != len(fields):
         raise SqlError(
-            "SQL115",
-            f"'{title}' has {counted(len(fields), 'column')}, the list of names {len(columns)}",
+            "SQL115.bind_function_join",
+            title=title,
+            counted=counted(len(fields), "column"),
+            count=len(columns),
+            count_2=len(fields),
             place=place_of(alias, source),
-            expected=f"{len(fields)} names",
         )
     return title, columns
 

@@ -41,7 +41,9 @@ def fitted(user: FoundFunction, operands: Sequence[Rex], place: Place) -> list[R
     if len(operands) != len(function.arguments):
         raise SqlError(
             "SQL202",
-            f"{function.name} cannot take {len(operands)} operand{'' if len(operands) == 1 else 's'}",
+            name=function.name,
+            count=len(operands),
+            plural="" if len(operands) == 1 else "s",
             place=place,
             expected=function.signature,
         )
@@ -53,8 +55,11 @@ def fitted(user: FoundFunction, operands: Sequence[Rex], place: Place) -> list[R
         if operand.type.root != "NULL" and not is_implicit(operand.type, wanted):
             shown = ", ".join(o.type.summary() for o in operands)
             raise SqlError(
-                "SQL203",
-                f"{function.name} cannot be applied to ({shown}): operand {i + 1} is {operand.type.summary()}",
+                "SQL203.fitted",
+                name=function.name,
+                shown=shown,
+                position=i + 1,
+                type=operand.type.summary(),
                 place=place,
                 expected=function.signature,
             )

@@ -46,27 +46,16 @@ def bind_values(node: exp.Values, source: str, targets: Targets | None = None) -
     for row, written in zip(rows, node.expressions, strict=True):
         if len(row) != width:
             raise SqlError(
-                "SQL111",
-                f"VALUES has rows of {counted(width, 'value')} and of {len(row)}",
-                place=place_of(written, source),
-                expected="as many values in every row",
+                "SQL111.bind_values", counted=counted(width, "value"), count=len(row), place=place_of(written, source)
             )
         for rex, item in zip(row, written.expressions, strict=True):
             if rex.type.root == "NULL":
-                raise SqlError(
-                    "SQL109",
-                    "a NULL without a type cannot be a column",
-                    place=place_of(item, source),
-                    hint="write CAST(NULL AS <type>)",
-                )
+                raise SqlError("SQL109", place=place_of(item, source))
     literal = [[_is_literal(item) for item in row.expressions] for row in node.expressions]
     if targets is not None:
         if width != targets.count:
             raise SqlError(
-                "SQL130",
-                f"the INSERT takes {counted(targets.count, 'column')}, its query gives {width}",
-                place=targets.place,
-                expected="as many of each",
+                "SQL130.bind_values", counted=counted(targets.count, "column"), width=width, place=targets.place
             )
         columns = targets.columns
         rows = [[row[c] if isinstance(c, int) else c for c in columns] for row in rows]
@@ -88,13 +77,7 @@ def _common(column: Sequence[Rex], position: int, node: exp.Values, source: str)
     t = least_restrictive([rex.type for rex in column])
     if t is None:
         shown = " and ".join(dict.fromkeys(rex.type.summary() for rex in column))
-        raise SqlError(
-            "SQL112",
-            f"the values of column {position + 1} of VALUES are {shown}",
-            place=place_of(node, source),
-            expected="types that mix",
-            hint="CAST them",
-        )
+        raise SqlError("SQL112.common", position=position + 1, shown=shown, place=place_of(node, source))
     return t
 
 

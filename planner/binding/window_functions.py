@@ -85,7 +85,7 @@ class _Binding:
         self.node, self.name, self.source = node, name, source
 
     def wrong(self, what: str, where: exp.Expr, expected: str, hint: str | None = None) -> SqlError:
-        return SqlError("SQL119", what, place=place_of(where, self.source), expected=expected, hint=hint)
+        return SqlError("SQL119", problem=what, place=place_of(where, self.source), expected=expected, hint=hint)
 
     def arguments(self) -> dict[str, exp.Expr]:
         """The arguments by name, all that are needed among them."""

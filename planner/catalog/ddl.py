@@ -67,7 +67,7 @@ def options_of(found: Iterable[nodes.Option] | None, source: str, file: str | No
     for option in found or ():
         key = option.this.name
         if key in out:
-            raise SqlError("SQL011", f"the option '{key}' is there twice", place=place_of(option, source, file))
+            raise SqlError("SQL011", key=key, place=place_of(option, source, file))
         out[key] = option.expression.name
     return out
 
@@ -97,9 +97,9 @@ class _TableBuilder:
         return place_of(node, self.source, self.file)
 
     def error(
-        self, code: str, message: str, node: exp.Expr, expected: str | None = None, hint: str | None = None
+        self, code: str, node: exp.Expr, *, expected: str | None = None, hint: str | None = None, **values: object
     ) -> CatalogError:
-        return CatalogError(code, message, place=self.place(node), expected=expected, hint=hint)
+        return CatalogError(code, place=self.place(node), expected=expected, hint=hint, **values)
 
     def build(self) -> CatalogTable:
         node = self.node
@@ -141,13 +141,7 @@ class _TableBuilder:
             column = self.draft.columns.get(key.name)
             if column is None or not column.is_physical:
                 known = [c.name for c in self.draft.columns.values() if c.is_physical]
-                raise self.error(
-                    "CAT037",
-                    f"the bucket key '{key.name}' is not a physical column of the table",
-                    key,
-                    expected="one of " + ", ".join(known),
-                    hint=nearest(key.name, known),
-                )
+                raise self.error("CAT037", key, name=key.name, known=", ".join(known), hint=nearest(key.name, known))
         return Distribution(
             kind=node.args.get("kind") or "UNKNOWN",
             bucket_count=node.args.get("buckets"),
@@ -159,12 +153,7 @@ class _TableBuilder:
     def _base(self, like: nodes.LikeTable) -> CatalogTable:
         found = self.catalog.resolve(parts_of(like.this), self.place(like.this))
         if isinstance(found, CatalogView):
-            raise self.error(
-                "CAT031",
-                f"'{found.identifier.summary}' is a view, which cannot be copied with LIKE",
-                like.this,
-                "a table",
-            )
+            raise self.error("CAT031", like.this, summary=found.identifier.summary)
         return found
 
     def _take_over(self, base: CatalogTable, how: Mapping[str, str]) -> None:
@@ -190,21 +179,14 @@ class _TableBuilder:
             for option in given or ():
                 key = option.this.name
                 if key in base.options:
-                    raise self.error(
-                        "CAT032",
-                        f"the base table has an option '{key}' = '{base.options[key]}' already",
-                        option,
-                        hint="EXCLUDING OPTIONS or OVERWRITING OPTIONS",
-                    )
+                    raise self.error("CAT032", option, key=key, options=base.options[key])
         return {**base.options, **own}
 
     def _partitions(self, base: CatalogTable | None, how: Mapping[str, str]) -> tuple[str, ...]:
         given = self.node.args.get("partitioned_by") or []
         inherited = base.partition_keys if base else ()
         if given and inherited and how["PARTITIONS"] == _INCLUDING:
-            raise self.error(
-                "CAT032", "the base table has partition keys already", given[0], hint="EXCLUDING PARTITIONS"
-            )
+            raise self.error("CAT032.partitions", given[0])
         for name in given:
             column = self.draft.columns.get(name.name)
             if column is None or not column.is_physical:
@@ -212,10 +194,11 @@ class _TableBuilder:
                 what = "not a column of the table" if column is None else f"a {column.kind.lower()} column"
                 raise self.error(
                     "CAT033",
-                    f"the partition key '{name.name}' is {what}",
                     name,
-                    "a physical column: " + ", ".join(physical),
-                    nearest(name.name, physical),
+                    name=name.name,
+                    what=what,
+                    physical=", ".join(physical),
+                    hint=nearest(name.name, physical),
                 )
         return tuple(name.name for name in given) or inherited
 
@@ -230,14 +213,9 @@ class _TableBuilder:
             kind = {"GENERATED": COMPUTED, "METADATA": METADATA}.get(feature or "")
             if not inherited or feature is None or there.kind != kind:
                 where = f"in the base table '{base.identifier.summary}'" if inherited and base else "in the table"
-                raise self.error("CAT030", f"there is a column '{name}' {where} already", node.this)
+                raise self.error("CAT030", node.this, name=name, where=where)
             if how[feature] != _OVERWRITING:
-                raise self.error(
-                    "CAT032",
-                    f"the base table has a {kind.lower() if kind else ''} column '{name}' already",
-                    node.this,
-                    hint=f"EXCLUDING {feature} or OVERWRITING {feature}",
-                )
+                raise self.error("CAT032.add", node.this, kind=kind.lower() if kind else "", name=name, feature=feature)
         self.own[name] = node
         comment = node.args.get("comment")
         text = comment.name if comment is not None else None
@@ -280,13 +258,11 @@ class _TableBuilder:
             if key is not None:
                 declared.append((key, [column.this]))
         if len(declared) > 1:
-            raise self.error("CAT034", "there are two primary keys", declared[1][0], "one PRIMARY KEY")
+            raise self.error("CAT034", declared[1][0])
         if declared:
             key, names = declared[0]
             if self.draft.primary_key:
-                raise self.error(
-                    "CAT032", "the base table has a primary key already", key, hint="EXCLUDING CONSTRAINTS"
-                )
+                raise self.error("CAT032.keys", key)
             self._check_key(names)
             self.draft.primary_key = tuple(name.name for name in names)
             self.draft.primary_key_name = key.this.name if key.this else "PK_" + "_".join(self.draft.primary_key)
@@ -303,21 +279,17 @@ class _TableBuilder:
             if column is None or not column.is_physical:
                 what = "not a column of the table" if column is None else f"a {column.kind.lower()} column"
                 raise self.error(
-                    "CAT034",
-                    f"the primary key's '{name.name}' is {what}",
+                    "CAT034.check_key",
                     name,
-                    "a physical column: " + ", ".join(physical),
-                    nearest(name.name, physical),
+                    name=name.name,
+                    what=what,
+                    physical=", ".join(physical),
+                    hint=nearest(name.name, physical),
                 )
             if name.name in seen:
-                raise self.error("CAT034", f"'{name.name}' is in the primary key twice", name)
+                raise self.error("CAT034.check_key_2", name, name=name.name)
             if name.name not in self.own and column.type.nullable:
-                raise self.error(
-                    "CAT034",
-                    f"the primary key's '{name.name}' comes from the base table, where it can be NULL",
-                    name,
-                    "a column that is NOT NULL there",
-                )
+                raise self.error("CAT034.check_key_3", name, name=name.name)
             seen.add(name.name)
 
     # watermark
@@ -325,7 +297,7 @@ class _TableBuilder:
     def _watermark(self, base: CatalogTable | None, how: Mapping[str, str]) -> None:
         declared = self.node.args.get("watermarks") or []
         if len(declared) > 1:
-            raise self.error("CAT035", "there are two watermarks", declared[1], "one WATERMARK")
+            raise self.error("CAT035", declared[1])
         own = declared[0] if declared else None
         spec = self.draft.watermark
         if own is not None:
@@ -334,12 +306,7 @@ class _TableBuilder:
             return
         column = self.draft.columns.get(spec.column)
         if column is None:  # the base table's, whose column was left out
-            raise self.error(
-                "CAT035",
-                f"the base table's watermark is for '{spec.column}', which is not in this table",
-                self.node.args["like"],
-                hint="EXCLUDING WATERMARKS",
-            )
+            raise self.error("CAT035.watermark", self.node.args["like"], column=spec.column)
         fields = [(c.name, c.type) for c in self.draft.columns.values()]
         rex = _bind(spec.expression, fields, self.source if own is not None else "")
         if own is not None:
@@ -353,38 +320,23 @@ class _TableBuilder:
     ) -> WatermarkSpec:
         path = [part.name for part in node.expressions]
         if len(path) > 1:
-            raise SqlError(
-                "SQL004",
-                "a watermark for a field of a row is not supported",
-                place=self.place(node.expressions[1]),
-                hint="take the field out with a computed column",
-            )
+            raise SqlError("SQL004", place=self.place(node.expressions[1]))
         names = list(self.draft.columns)
         if path[0] not in names:
             raise self.error(
-                "CAT035",
-                f"the watermark's column '{path[0]}' is not a column of the table",
+                "CAT035.own_watermark",
                 node.expressions[0],
-                "one of " + ", ".join(names),
-                nearest(path[0], names),
+                path=path[0],
+                names=", ".join(names),
+                hint=nearest(path[0], names),
             )
         if inherited is not None and how["WATERMARKS"] != _OVERWRITING:
-            raise self.error(
-                "CAT032",
-                f"the base table has a watermark for '{inherited.column}' already",
-                node,
-                hint="EXCLUDING WATERMARKS or OVERWRITING WATERMARKS",
-            )
+            raise self.error("CAT032.own_watermark", node, column=inherited.column)
         return WatermarkSpec(path[0], node.expression, None, serializable_sql(node.expression))
 
     def _check_time(self, what: str, found: LogicalType, node: exp.Expr) -> None:
         if not found.is_timestamp or found.kind is not None or not 0 <= (found.precision or 0) <= 3:
-            raise self.error(
-                "CAT035",
-                f"{what} is of type {found.summary()}",
-                node,
-                "TIMESTAMP(p) or TIMESTAMP_LTZ(p) with p from 0 to 3",
-            )
+            raise self.error("CAT035.check_time", node, what=what, found=found.summary())
 
 
 def _proctime(found: LogicalType) -> str | None:
@@ -442,9 +394,10 @@ def view_schema(
         if len(columns) != len(fields):
             raise CatalogError(
                 "CAT036",
-                f"the view lists {len(columns)} columns, its query has {len(fields)}",
+                count=len(columns),
+                count_2=len(fields),
+                fields=", ".join((name for name, _ in fields)),
                 place=place_of(columns[-1], source, file),
-                expected=f"{len(fields)} names, for " + ", ".join(name for name, _ in fields),
             )
         names = [(column.name, column) for column in columns]
     _check_names(names, source, file)
@@ -465,12 +418,7 @@ def _check_names(names: Sequence[tuple[str, exp.Expr]], source: str, file: str |
     seen: set[str] = set()
     for name, where in names:
         if name in seen:
-            raise CatalogError(
-                "CAT030",
-                f"the view has two columns '{name}'",
-                place=place_of(where, source, file),
-                hint="give one of them another name with AS, or list the view's columns",
-            )
+            raise CatalogError("CAT030.check_names", name=name, place=place_of(where, source, file))
         seen.add(name)
 
 

@@ -59,13 +59,7 @@ class CatalogFunction:
         if self.given is not None:
             return self.given
         if self.language != "PYTHON":
-            raise SqlError(
-                "SQL211",
-                f"the function {self.summary} is written in {self.language.capitalize()}, which cannot be run here",
-                place=place,
-                expected="LANGUAGE PYTHON",
-                hint="write it in Python, under the same name: plans that call it by name then run",
-            )
+            raise SqlError("SQL211", summary=self.summary, capitalize=self.language.capitalize(), place=place)
         try:
             return of_callable(_imported(self.reference or "", self.summary, place), self.name)
         except SqlError as error:
@@ -80,24 +74,25 @@ def _imported(reference: str, name: str, place: Place | None) -> Any:
         sys.path.append(folder)
     expected = "'module.name' of a module that Python can import"
     if not module_name:
-        raise SqlError(
-            "SQL210", f"the function {name} cannot be imported from '{reference}'", place=place, expected=expected
-        )
+        raise SqlError("SQL210", name=name, reference=reference, place=place, expected=expected)
     try:
         module = importlib.import_module(module_name)
     except Exception as cause:  # whatever a user's module raises
         raise SqlError(
-            "SQL210",
-            f"the function {name} cannot be imported: module '{module_name}' raised "
-            f"{type(cause).__name__}: {str(cause)[:200]}",
+            "SQL210.imported",
+            name=name,
+            module_name=module_name,
+            cause_name=type(cause).__name__,
+            cause=str(cause)[:200],
             place=place,
             expected=expected,
-            hint="the folder of the module must be the current one or on PYTHONPATH",
         ) from cause
     if not hasattr(module, attribute):
         raise SqlError(
-            "SQL210",
-            f"the function {name} cannot be imported: module '{module_name}' has no '{attribute}'",
+            "SQL210.imported_2",
+            name=name,
+            module_name=module_name,
+            attribute=attribute,
             place=place,
             hint=nearest(attribute, [n for n in vars(module) if not n.startswith("_")]),
         )
@@ -129,12 +124,7 @@ class FunctionCatalog:
         """Adds a function. Raises CatalogError CAT060 when the name is taken."""
         shelf = self._shelf(function)
         if function.key in shelf and not overwrite:
-            raise CatalogError(
-                "CAT060",
-                f"the function {function.summary} exists already",
-                place=place,
-                hint="ALTER FUNCTION changes it, IF NOT EXISTS leaves it alone",
-            )
+            raise CatalogError("CAT060", summary=function.summary, place=place)
         shelf[function.key] = function
 
     def drop(self, function: CatalogFunction, *, if_exists: bool = False, place: Place | None = None) -> bool:
@@ -152,7 +142,7 @@ class FunctionCatalog:
         near = nearest(name, [f.name for f in self.all()])
         return CatalogError(
             "CAT061",
-            f"there is no function {summary}",
+            summary=summary,
             place=place,
             expected=f"one of {', '.join(sorted(known)[:8])}" if known else None,
             hint=near or "CREATE FUNCTION makes one",
@@ -265,7 +255,9 @@ def require_kind(found: FoundFunction, wanted: str, place: Place | None, clause:
     if function.kind != wanted:
         raise SqlError(
             "SQL212",
-            f"{function.name} is {KIND_WORDS[function.kind]} and cannot be used {clause}",
+            name=function.name,
+            kind_words=KIND_WORDS[function.kind],
+            clause=clause,
             place=place,
             hint={
                 "TABLE": "call it in FROM: LATERAL TABLE(f(x))",

@@ -59,12 +59,7 @@ class CatalogManager:
             CatalogError: CAT001, for none or more than three parts.
         """
         if not 1 <= len(parts) <= 3:
-            raise CatalogError(
-                "CAT001",
-                f"a name with {len(parts)} parts",
-                place=place,
-                expected="table, database.table or catalog.database.table",
-            )
+            raise CatalogError("CAT001", count=len(parts), place=place)
         full = [self.current_catalog, self.current_database][: 3 - len(parts)] + list(parts)
         return ObjectIdentifier(*full)
 
@@ -93,7 +88,7 @@ class CatalogManager:
         self.require_database(identifier.catalog, identifier.database, place)
         raise CatalogError(
             "CAT002",
-            f"table or view '{identifier.summary}' not found",
+            summary=identifier.summary,
             place=place,
             expected=_one_of("a table or view", self._names(identifier)),
             hint=nearest(identifier.name, self._names(identifier)) or self._elsewhere(identifier),
@@ -121,7 +116,7 @@ class CatalogManager:
         if name not in self._catalogs:
             raise CatalogError(
                 "CAT003",
-                f"catalog '{name}' not found",
+                name=name,
                 place=place,
                 expected=_one_of("a catalog", self._catalogs),
                 hint=nearest(name, self._catalogs),
@@ -134,7 +129,8 @@ class CatalogManager:
         if name not in databases:
             raise CatalogError(
                 "CAT004",
-                f"database '{catalog}.{name}' not found",
+                catalog=catalog,
+                name=name,
                 place=place,
                 expected=_one_of("a database", databases),
                 hint=nearest(name, databases),
@@ -161,7 +157,7 @@ class CatalogManager:
         if name in self._catalogs:
             if if_not_exists:
                 return
-            raise CatalogError("CAT005", f"catalog '{name}' already exists", place=place)
+            raise CatalogError("CAT005", name=name, place=place)
         self._catalogs[name] = {default_database: Database(default_database)}
         self._defaults[name] = default_database
 
@@ -174,12 +170,7 @@ class CatalogManager:
             return
         self.require_catalog(name, place)
         if name == self.current_catalog:
-            raise CatalogError(
-                "CAT006",
-                f"catalog '{name}' is in use and cannot be dropped",
-                place=place,
-                hint="USE CATALOG another one first",
-            )
+            raise CatalogError("CAT006", name=name, place=place)
         del self._catalogs[name]
         del self._defaults[name]
 
@@ -198,7 +189,7 @@ class CatalogManager:
         if name in self._catalogs[catalog]:
             if if_not_exists:
                 return
-            raise CatalogError("CAT007", f"database '{catalog}.{name}' already exists", place=place)
+            raise CatalogError("CAT007", catalog=catalog, name=name, place=place)
         self._catalogs[catalog][name] = Database(name, comment, dict(options or {}))
 
     def drop_database(
@@ -219,19 +210,9 @@ class CatalogManager:
             return
         database = self.require_database(catalog, name, place)
         if (catalog, name) == (self.current_catalog, self.current_database):
-            raise CatalogError(
-                "CAT009",
-                f"database '{catalog}.{name}' is in use and cannot be dropped",
-                place=place,
-                hint="USE another one first",
-            )
+            raise CatalogError("CAT009", catalog=catalog, name=name, place=place)
         if database.objects and not cascade:
-            raise CatalogError(
-                "CAT008",
-                f"database '{catalog}.{name}' is not empty",
-                place=place,
-                expected=f"no tables or views, or CASCADE; it has {_listed(database.objects)}",
-            )
+            raise CatalogError("CAT008", catalog=catalog, name=name, listed=_listed(database.objects), place=place)
         del self._catalogs[catalog][name]
 
     def use_catalog(self, name: str, place: Place | None = None) -> None:
@@ -244,12 +225,7 @@ class CatalogManager:
     def use_database(self, parts: Sequence[str], place: Place | None = None) -> None:
         """Makes ``[catalog.]database`` current. Raises CatalogError CAT001, CAT003, CAT004."""
         if not 1 <= len(parts) <= 2:
-            raise CatalogError(
-                "CAT001",
-                f"a database name with {len(parts)} parts",
-                place=place,
-                expected="database or catalog.database",
-            )
+            raise CatalogError("CAT001.use_database", count=len(parts), place=place)
         catalog, name = [self.current_catalog, *parts][-2:]
         self.require_database(catalog, name, place)
         self.current_catalog, self.current_database = catalog, name
@@ -287,12 +263,7 @@ class CatalogManager:
             if if_not_exists:
                 return False
             sort = "temporary " if item.temporary else ""
-            raise CatalogError(
-                "CAT010",
-                f"{sort}{taken.kind.lower()} '{identifier.summary}' already exists",
-                place=place,
-                hint="use IF NOT EXISTS, another name, or drop it first",
-            )
+            raise CatalogError("CAT010", sort=sort, kind=taken.kind.lower(), summary=identifier.summary, place=place)
         self._store(item)
         return True
 
@@ -327,12 +298,11 @@ class CatalogManager:
         other = {"TABLE": "VIEW", "VIEW": "TABLE"}[kind]
         if hidden is not None and not temporary:
             raise CatalogError(
-                "CAT012",
-                f"a temporary {hidden.kind.lower()} named '{identifier.summary}' hides the permanent one"
-                if item
-                else f"'{identifier.summary}' is a temporary {hidden.kind.lower()}",
+                "CAT012.hides" if item else "CAT012.temporary",
+                kind=hidden.kind.lower(),
+                summary=identifier.summary,
+                drop=f"DROP TEMPORARY {hidden.kind} {identifier.name}",
                 place=place,
-                hint=f"DROP TEMPORARY {hidden.kind} {identifier.name}",
             )
         if item is None:
             if if_exists:
@@ -344,8 +314,10 @@ class CatalogManager:
             )
             sort = "temporary " if temporary else ""
             raise CatalogError(
-                "CAT002",
-                f"{sort}{kind.lower()} '{identifier.summary}' not found",
+                "CAT002.drop",
+                sort=sort,
+                kind=kind.lower(),
+                summary=identifier.summary,
                 place=place,
                 expected=_one_of(f"a {sort}{kind.lower()}", names),
                 hint=nearest(identifier.name, names),
@@ -353,9 +325,13 @@ class CatalogManager:
         if item.kind != kind:
             raise CatalogError(
                 "CAT011",
-                f"'{identifier.summary}' is a {item.kind.lower()}, not a {kind.lower()}",
+                summary=identifier.summary,
+                kind=item.kind.lower(),
+                kind_2=kind.lower(),
+                suffix="TEMPORARY " if temporary else "",
+                other=other,
+                name=identifier.name,
                 place=place,
-                hint=f"DROP {'TEMPORARY ' if temporary else ''}{other} {identifier.name}",
             )
         if temporary:
             del self._temporary[identifier]
@@ -371,15 +347,10 @@ class CatalogManager:
         identifier, new = self.qualify(parts, place), self.qualify(new_parts, place)
         item = self.resolve(parts, place)
         if item.temporary:
-            raise CatalogError(
-                "CAT012",
-                f"'{identifier.summary}' is a temporary {item.kind.lower()}, which cannot be renamed",
-                place=place,
-                hint="drop it and create it under the new name",
-            )
+            raise CatalogError("CAT012", summary=identifier.summary, kind=item.kind.lower(), place=place)
         new = ObjectIdentifier(identifier.catalog, identifier.database, new.name)
         if self._permanent(new) is not None:
-            raise CatalogError("CAT010", f"{item.kind.lower()} '{new.summary}' already exists", place=place)
+            raise CatalogError("CAT010.rename", kind=item.kind.lower(), summary=new.summary, place=place)
         del self._catalogs[identifier.catalog][identifier.database].objects[identifier.name]
         self._store(replace(item, identifier=new))
 

@@ -49,7 +49,7 @@ def plan_schema(table: CatalogTable) -> specs.TableSchema:
     marks = []
     for mark in schema.watermarks:
         if mark.rex is None:
-            raise CatalogError("CAT040", f"the watermark of '{table.identifier.summary}' is not bound")
+            raise CatalogError("CAT040", summary=table.identifier.summary)
         expression = ColumnExpression(rex_node=mark.rex, serializable_string=mark.expression_sql)
         marks.append(specs.WatermarkSpec(rowtime_attribute=mark.column, expression=expression))
     key = None
@@ -62,7 +62,7 @@ def plan_schema(table: CatalogTable) -> specs.TableSchema:
 def _column(column: Column, table: CatalogTable) -> specs.Column:
     if column.is_computed:
         if column.rex is None:
-            raise CatalogError("CAT040", f"the column '{column.name}' of '{table.identifier.summary}' is not bound")
+            raise CatalogError("CAT040.column", name=column.name, summary=table.identifier.summary)
         expression = ColumnExpression(rex_node=column.rex, serializable_string=column.expression_sql or "")
         return specs.Column(name=column.name, comment=column.comment, kind="COMPUTED", expression=expression)
     if column.is_metadata:

@@ -184,7 +184,7 @@ def _type(given: Type) -> LogicalType:
         return given
     expected = "such as 'BIGINT' or DataTypes.BIGINT()"
     if not isinstance(given, str):
-        raise SqlError("SQL213", f"{given!r:.60} is no type", expected=expected)
+        raise SqlError("SQL213", given=given, expected=expected)
     from stateplan.planner.dialect import logical_type, parse_expression
 
     bare = given.strip()
@@ -193,7 +193,7 @@ def _type(given: Type) -> LogicalType:
         cast = parse_expression(f"CAST(NULL AS {bare[:-8].strip() if required else bare})")
         return logical_type(cast.args["to"]).as_nullable(not required)
     except (StateplanError, KeyError, AttributeError):
-        raise SqlError("SQL213", f"{given!r:.60} is no type", expected=expected) from None
+        raise SqlError("SQL213", given=given, expected=expected) from None
 
 
 def _types(given: Type | Iterable[Type] | None) -> tuple[LogicalType, ...] | None:
@@ -216,14 +216,14 @@ def _declared(
     func_type: str = "general",
 ) -> UserFunction:
     if func_type not in ("general", "pandas", "arrow"):
-        raise SqlError("SQL214", f"unknown func_type {func_type!r:.40}", expected="'general', 'pandas' or 'arrow'")
+        raise SqlError("SQL214", func_type=func_type)
     if isinstance(body, type):
         body = body()
     needed = {"SCALAR": "eval", "TABLE": "eval", "AGGREGATE": "accumulate", "TABLE_AGGREGATE": "accumulate"}[kind]
     if not hasattr(body, needed) and not (needed == "eval" and callable(body)):
         raise SqlError(
-            "SQL214",
-            f"{body!r:.60} is no function",
+            "SQL214.declared",
+            body=body,
             expected=f"a callable, or an object with '{needed}'" if needed == "eval" else f"an object with '{needed}'",
             hint=None if needed == "eval" else "rows come one after another: a function of all of them will not do",
         )
@@ -236,12 +236,7 @@ def _declared(
     called = getattr(body, needed, body)
     if inspect.iscoroutinefunction(called) or inspect.iscoroutinefunction(type(called).__call__):
         if kind != "SCALAR" or func_type != "general":
-            raise SqlError(
-                "SQL214",
-                f"{shown} is a coroutine",
-                expected="a function without 'async'",
-                hint="only scalar functions of func_type 'general' can be asynchronous",
-            )
+            raise SqlError("SQL214.declared_2", shown=shown)
         limits = AsyncLimits()
     return UserFunction(
         kind, body, _types(arguments), result, accumulator, vector, deterministic, shown, asynchronous=limits
@@ -299,7 +294,7 @@ def udtf(
     """
     types = _types(result_types)
     if not types:
-        raise SqlError("SQL214", "a function without 'result_types'", expected="the types of its columns")
+        raise SqlError("SQL214.udtf")
     single = len(types) == 1 and types[0].root == "ROW"
     result = types[0] if single else row_type([(f"f{i}", t) for i, t in enumerate(types)])
 
@@ -390,7 +385,7 @@ def _aggregate(
 
 def _required(given: Type | None, what: str) -> LogicalType:
     if given is None:
-        raise SqlError("SQL214", f"a function without '{what}'", expected=f"{what}='BIGINT' or another type")
+        raise SqlError("SQL214.required", what=what)
     return _type(given)
 
 
@@ -401,10 +396,5 @@ def of_callable(body: Callable[..., Any] | UserFunction, name: str) -> UserFunct
         SqlError: SQL214, for anything else.
     """
     if not isinstance(body, UserFunction):
-        raise SqlError(
-            "SQL214",
-            f"{body!r:.60} is no user-defined function",
-            expected="what udf, udtf, udaf or udtaf gives",
-            hint=f"decorate it: @udf(result_type='...') for the function {name}",
-        )
+        raise SqlError("SQL214.of_callable", body=body, name=name)
     return replace(body, name=name)

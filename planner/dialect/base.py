@@ -144,12 +144,10 @@ class ParserBase(parser.Parser):
         token = token or self._ahead(0)
         if token is None or (token.token_type == TokenType.SEMICOLON and token is self._ahead(0)):
             last = self._tokens[self._index - 1] if self._index else None
-            return SqlError(
-                "SQL001", "the statement ends too early", place=end_place(self.sql, last), expected=expected
-            )
+            return SqlError("SQL001", place=end_place(self.sql, last), expected=expected)
         if token.token_type not in _WORDS and token.text not in _SIGNS:
             what, instead = _NO_SQL.get(token.text, (f"unexpected character '{shown(token, self.sql):.10}'", expected))
-            return SqlError("SQL003", what, place=place_of_token(token, self.sql), expected=instead)
+            return SqlError("SQL003", problem=what, place=place_of_token(token, self.sql), expected=instead)
         if token.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
             hint = None
         else:
@@ -160,8 +158,8 @@ class ParserBase(parser.Parser):
         if hint is None and expected.startswith("a name") and token.text.upper() in _NAMELIKE:
             hint = f"as a name it needs backquotes: `{token.text}`"
         return SqlError(
-            "SQL001",
-            f"unexpected '{shown(token, self.sql)}'",
+            "SQL001.unexpected",
+            shown=shown(token, self.sql),
             place=place_of_token(token, self.sql),
             expected=expected,
             hint=hint,
@@ -182,13 +180,7 @@ class ParserBase(parser.Parser):
         return token.token_type == TokenType.VAR and word in RESERVED and word not in _STRUCTURE
 
     def _reserved(self, token: Token) -> SqlError:
-        return SqlError(
-            "SQL008",
-            f"'{token.text}' is a reserved word",
-            place=place_of_token(token, self.sql),
-            expected="a name",
-            hint=f"put it in backquotes: `{token.text}`",
-        )
+        return SqlError("SQL008", text=token.text, place=place_of_token(token, self.sql))
 
     def _unsupported(self, what: str, token: Token | None = None, hint: str | None = None) -> SqlError:
         token = token or self._prev
@@ -211,12 +203,7 @@ class ParserBase(parser.Parser):
         self.depth += 1
         if self.depth > _MAX_DEPTH:
             token = self._curr if not self._at_end() else self._prev
-            raise SqlError(
-                "SQL009",
-                f"SQL is nested more than {_MAX_DEPTH} levels deep",
-                place=place_of_token(token, self.sql),
-                hint="split it into views",
-            )
+            raise SqlError("SQL009", max_depth=_MAX_DEPTH, place=place_of_token(token, self.sql))
         try:
             return parse()
         finally:

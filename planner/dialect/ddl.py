@@ -53,8 +53,10 @@ class DdlParser(QueryParser):
         for words, what in _NOT_HERE.items():
             if self._is(*words.split(" ")):
                 raise SqlError(
-                    "SQL004",
-                    f"{verb} {words}: {what} not supported",
+                    "SQL004.refuse_object",
+                    verb=verb,
+                    words=words,
+                    what=what,
                     place=place_of_token(self._curr, self.sql),
                     expected=", ".join(_CREATABLE),
                 )
@@ -184,12 +186,7 @@ class DdlParser(QueryParser):
         if self._accept("NOT", "ENFORCED"):
             return False
         if self._accept("ENFORCED") or self._is(",") or self._is(")") or self._is("COMMENT"):
-            raise SqlError(
-                "SQL004",
-                "an enforced PRIMARY KEY is not supported",
-                expected="NOT ENFORCED after it: nothing checks that keys are unique",
-                place=place_of_token(self._prev, self.sql),
-            )
+            raise SqlError("SQL004.enforced", place=place_of_token(self._prev, self.sql))
         raise self._unexpected("NOT ENFORCED", words=("NOT", "ENFORCED"))
 
     def _column(self) -> exp.Expr:
@@ -270,10 +267,11 @@ class DdlParser(QueryParser):
             raise self._unexpected(" or ".join([", ".join(allowed[:-1]), allowed[-1]]), words=allowed)
         if what not in allowed:
             raise SqlError(
-                "SQL001",
-                f"OVERWRITING {what} makes no sense",
+                "SQL001.like_option",
+                what=what,
+                how=how,
+                allowed=", ".join(allowed),
                 place=place_of_token(token, self.sql),
-                expected=", ".join(allowed) + f" after {how}",
             )
         return self._mark(exp.Var(this=f"{how} {what}"), start)
 
@@ -285,12 +283,7 @@ class DdlParser(QueryParser):
     def _function_statement(self, action: str, temporary: bool) -> nodes.FunctionStatement:
         system = self._accept("SYSTEM")
         if system and not temporary:
-            raise SqlError(
-                "SQL001",
-                f"{action} SYSTEM FUNCTION: a system function is always a temporary one",
-                place=place_of_token(self._curr, self.sql),
-                expected=f"{action} TEMPORARY SYSTEM FUNCTION",
-            )
+            raise SqlError("SQL001.function_statement", action=action, place=place_of_token(self._curr, self.sql))
         self._expect("FUNCTION")
         exists = self._if_not_exists() if action == "CREATE" else self._if_exists()
         parts: dict[str, Any] = {
@@ -311,12 +304,7 @@ class DdlParser(QueryParser):
         if self._is("USING"):
             token = self._curr
             if parts.get("language") == "PYTHON":
-                raise SqlError(
-                    "SQL001",
-                    "USING does not go with LANGUAGE PYTHON",
-                    place=place_of_token(token, self.sql),
-                    hint="put the folder of the module on PYTHONPATH",
-                )
+                raise SqlError("SQL001.function_statement_2", place=place_of_token(token, self.sql))
             self._advance()
             parts["using"] = self._csv(self._resource)
         return nodes.FunctionStatement(**parts)

@@ -287,10 +287,7 @@ class ExpressionParser(CallParser):
                         raise ValueError(digits)
                 except ValueError:
                     raise SqlError(
-                        "SQL006",
-                        f"'{escape}{digits}' is not a character",
-                        expected="four hexadecimal digits",
-                        place=place_of_token(token, self.sql),
+                        "SQL006", escape=escape, digits=digits, place=place_of_token(token, self.sql)
                     ) from None
         return self._mark(exp.Literal(this=text, is_string=True), token)
 
@@ -298,12 +295,7 @@ class ExpressionParser(CallParser):
         token = self._curr
         self._advance()
         if len(token.text) % 2:
-            raise SqlError(
-                "SQL006",
-                "a binary literal has an odd number of digits",
-                expected="two digits for each byte",
-                place=place_of_token(token, self.sql),
-            )
+            raise SqlError("SQL006.binary_literal", place=place_of_token(token, self.sql))
         return self._mark(exp.HexString(this=token.text), token)
 
     def _constant(self) -> exp.Expr:

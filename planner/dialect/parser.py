@@ -130,7 +130,7 @@ class FlinkParser(DdlParser):
             raise self._unsupported(_NOT_HERE[word], token)
         raise SqlError(
             "SQL002",
-            f"no statement begins with '{shown(token, self.sql)}'",
+            shown=shown(token, self.sql),
             place=place_of_token(token, self.sql),
             expected=", ".join(sorted(w for w in self._STATEMENTS if w.isalpha())),
             hint=nearest(word, self._STATEMENTS) if word else None,
@@ -274,12 +274,7 @@ class FlinkParser(DdlParser):
         while not self._is("END"):
             if not self._is("INSERT"):
                 if not self._at_end() and (self._query_ahead() or self._word_at(0) in self._STATEMENTS):
-                    raise SqlError(
-                        "SQL007",
-                        f"'{self._word_at(0)}' cannot stand in a statement set",
-                        place=place_of_token(self._curr, self.sql),
-                        expected="INSERT statements, then END",
-                    )
+                    raise SqlError("SQL007", word_at=self._word_at(0), place=place_of_token(self._curr, self.sql))
                 raise self._unexpected("INSERT or END", words=("INSERT", "END"))
             inserts.append(self._insert())
             self._expect(";", expected="; after the INSERT")
@@ -304,10 +299,8 @@ class FlinkParser(DdlParser):
         exists = self._if_not_exists()
         if exists and (execute or path is None):
             raise SqlError(
-                "SQL007",
-                "IF NOT EXISTS cannot stand here",
+                "SQL007.compile",
                 place=place_of_token(if_token, self.sql),
-                expected="FOR",
                 hint="COMPILE AND EXECUTE PLAN runs the file when it exists" if execute else None,
             )
         if path is not None and not execute and self._accept("FROM"):
@@ -328,10 +321,11 @@ class FlinkParser(DdlParser):
         expected = "INSERT or STATEMENT SET"
         if not self._at_end() and (self._word_at(0) in self._STATEMENTS or self._query_ahead()):
             raise SqlError(
-                "SQL007",
-                f"'{self._word_at(0)}' cannot stand {where}",
-                expected=expected,
+                "SQL007.compiled",
+                word_at=self._word_at(0),
+                where=where,
                 place=place_of_token(self._curr, self.sql),
+                expected=expected,
                 hint="STATEMENT SET without EXECUTE" if self._is("EXECUTE", "STATEMENT") else None,
             )
         raise self._unexpected(expected, words=("INSERT", "STATEMENT"))
@@ -394,12 +388,7 @@ class FlinkParser(DdlParser):
         elif self._is("INSERT") or self._is("STATEMENT"):
             this = self._compiled("after EXPLAIN")
         elif not self._at_end() and self._word_at(0) in self._STATEMENTS:
-            raise SqlError(
-                "SQL007",
-                f"'{self._word_at(0)}' cannot be explained",
-                place=place_of_token(self._curr, self.sql),
-                expected="a query, INSERT, STATEMENT SET or PLAN 'path'",
-            )
+            raise SqlError("SQL007.explain", word_at=self._word_at(0), place=place_of_token(self._curr, self.sql))
         else:
             raise self._unexpected(
                 "a query, INSERT, STATEMENT SET, PLAN 'path' or one of " + ", ".join(_DETAILS),

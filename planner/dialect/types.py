@@ -152,23 +152,14 @@ class TypeParser(ParserBase):
             raise self._unexpected("a type", words=TYPE_NAMES)
         from stateplan.execnodes.errors import nearest
 
-        raise SqlError(
-            "SQL005",
-            f"unknown type '{token.text}'",
-            place=place_of_token(token, self.sql),
-            expected="one of Flink's types, such as BIGINT, STRING, DECIMAL(10, 2), TIMESTAMP(3)",
-            hint=nearest(word, TYPE_NAMES),
-        )
+        raise SqlError("SQL005", text=token.text, place=place_of_token(token, self.sql), hint=nearest(word, TYPE_NAMES))
 
     def _number(self, what: str, low: int, high: int) -> int:
         token = self._curr
         value = self._integer(f"the {what}, a whole number")
         if not low <= value <= high:
             raise SqlError(
-                "SQL005",
-                f"{what} {value} is out of range",
-                place=place_of_token(token, self.sql),
-                expected=f"{low} to {high}",
+                "SQL005.number", what=what, value=value, low=low, high=high, place=place_of_token(token, self.sql)
             )
         return value
 
@@ -256,10 +247,7 @@ class TypeParser(ParserBase):
             family = UNITS_YEAR_MONTH if first in UNITS_YEAR_MONTH else UNITS_DAY_TIME
             if last not in family or family.index(last) <= family.index(first):
                 raise SqlError(
-                    "SQL006",
-                    f"no interval goes from {first} to {last}",
-                    place=place_of_token(self._prev, self.sql),
-                    expected="YEAR TO MONTH, DAY TO SECOND or another pair from larger to smaller",
+                    "SQL006.interval_qualifier", first=first, last=last, place=place_of_token(self._prev, self.sql)
                 )
             if last == "SECOND" and self._is("("):
                 fraction = self._parens(lambda: self._number("fraction of SECOND", 0, 9))

@@ -194,12 +194,7 @@ def _not_consumed(
             break
         culprit = below
     words = " and ".join(w for k, w in (("UPDATE", "update"), ("DELETE", "delete")) if k in extra)
-    return SqlError(
-        "SQL140",
-        f"{who} doesn't support consuming {words} changes which is produced by node {describe(culprit)}",
-        place=place,
-        expected=expected,
-    )
+    return SqlError("SQL140", who=who, words=words, describe=describe(culprit), place=place, expected=expected)
 
 
 # updates
@@ -490,16 +485,7 @@ def _undecided(sink: Sink) -> SqlError:
     keys = sorted(sorted(k) for k in upsert_keys(sink.input))
     shown = "none" if not keys else ", ".join(names[i] for i in keys[0])
     primary = ", ".join(sink.table.schema.primary_key)
-    return SqlError(
-        "SQL141",
-        "the query has an upsert key that differs from the primary key of the sink table "
-        f"'{sink.table.identifier.summary}': primary key ({primary}), upsert key ({shown}); rows with different "
-        "upsert keys may have the same primary key",
-        place=sink.place,
-        expected=f"changes by ({primary}), or a word on conflicts after the query",
-        hint="ON CONFLICT DO DEDUPLICATE shows the row that came last and keeps the others of its key as state; or SET "
-        "'table.exec.sink.upsert-materialize' = 'NONE'",
-    )
+    return SqlError("SQL141", summary=sink.table.identifier.summary, primary=primary, shown=shown, place=sink.place)
 
 
 def _check_conflict(sink: Sink, mode: ChangelogMode) -> None:
@@ -515,20 +501,10 @@ def _check_conflict(sink: Sink, mode: ChangelogMode) -> None:
     elif RowKind.UPDATE_BEFORE in mode:
         why = "it takes updates with their old rows"
     if why is not None:
-        raise SqlError(
-            "SQL143",
-            f"ON CONFLICT needs a sink that is written to by primary key, and '{summary}' is not: {why}",
-            place=sink.place,
-            expected="a sink that takes updates without their old rows, or no ON CONFLICT",
-        )
+        raise SqlError("SQL143", summary=summary, why=why, place=sink.place)
     if sink.conflict not in ("ERROR", "NOTHING"):
         return
     scans = [rel for rel in walk(sink) if isinstance(rel, Scan) and not rel.table.schema.watermarks]
     if scans:
         tables = ", ".join(dict.fromkeys(f"'{s.table.identifier.summary}'" for s in scans))
-        raise SqlError(
-            "SQL144",
-            f"ON CONFLICT DO {sink.conflict} waits for watermarks, and there are none in {tables}",
-            place=sink.place,
-            expected="a WATERMARK in every table that the query reads, or ON CONFLICT DO DEDUPLICATE",
-        )
+        raise SqlError("SQL144", conflict=sink.conflict, tables=tables, place=sink.place)

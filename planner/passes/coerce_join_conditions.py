@@ -31,10 +31,5 @@ def _coerced(term: Rex) -> Rex:
         return term
     common = least_restrictive([a.type, b.type])
     if common is None:
-        raise SqlError(
-            "SQL203",
-            f"{a.type.summary()} and {b.type.summary()} are compared",
-            expected="types that can be compared",
-            hint="CAST one side",
-        )
+        raise SqlError("SQL203.coerced", type=a.type.summary(), type_2=b.type.summary())
     return compare("=", cast(a, common), cast(b, common))

@@ -56,20 +56,9 @@ def to_interval_join(join: Join, left: Rel, right: Rel) -> IntervalJoin | None:
     first = bounds[0]
     times = types[first.left_time], types[left.width + first.right_time]
     if first.event_time and times[0].root != times[1].root:
-        raise SqlError(
-            "SQL151",
-            f"an interval join needs times of one type, but one is {times[0].root} and the other {times[1].root}",
-            place=join.place,
-            expected="TIMESTAMP on both sides, or TIMESTAMP_LTZ on both",
-        )
+        raise SqlError("SQL151", root=times[0].root, times_root=times[1].root, place=join.place)
     if not first.event_time and any(t.kind == "ROWTIME" for t in types):
-        raise SqlError(
-            "SQL151",
-            "an interval join by processing time cannot pass on a time attribute of event time",
-            place=join.place,
-            expected="a condition on the event times of both tables",
-            hint="CAST(... AS TIMESTAMP(3)) below the join makes it a plain column",
-        )
+        raise SqlError("SQL151.to_interval_join", place=join.place)
     lower, upper = chosen
     return IntervalJoin(
         left,

@@ -47,29 +47,14 @@ def lookup_joins(rel: Rel) -> Rel | None:
     name = find_connector(table.table.options).name
     summary = table.table.identifier.summary
     if name not in _LOOKUP_CONNECTORS or table.normalized is not None:
-        raise SqlError(
-            "SQL149",
-            f"rows of '{summary}' cannot be looked up: it cannot be in a processing-time temporal join",
-            place=rel.place,
-            expected=f"a table of the connector {' or '.join(_LOOKUP_CONNECTORS)} that only adds rows",
-        )
+        raise SqlError("SQL149", summary=summary, lookup_connectors=" or ".join(_LOOKUP_CONNECTORS), place=rel.place)
     if rel.join_type not in ("INNER", "LEFT"):
-        raise SqlError(
-            "SQL149",
-            f"there is no {rel.join_type} JOIN with a table that is looked up",
-            place=rel.place,
-            expected="JOIN or LEFT JOIN, the table on the right",
-        )
+        raise SqlError("SQL149.lookup_joins", join_type=rel.join_type, place=rel.place)
     width = rel.left.width
     keys = tuple((field, k) for k, r in equi_keys(rel.condition, width) if (field := _field(calc, r)) is not None)
     constants = tuple(_constants(calc))
     if not keys and not constants:
-        raise SqlError(
-            "SQL147",
-            f"a temporal table join requires an equality condition on fields of the table '{summary}'",
-            place=rel.place,
-            expected="ON with an equality of a column of each table",
-        )
+        raise SqlError("SQL147", summary=summary, place=rel.place)
     looked_up = {field for field, _ in keys}
     rest: list[Rex] = []
     before: list[Rex] = []

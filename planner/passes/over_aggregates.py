@@ -52,4 +52,4 @@ def check_over_aggregate(rel: Rel) -> Rel | None:
 
 
 def _refused(why: str, rel: OverAggregate, expected: str) -> SqlError:
-    return SqlError("SQL164", f"the OVER window {why}", place=rel.place, expected=expected)
+    return SqlError("SQL164", why=why, place=rel.place, expected=expected)

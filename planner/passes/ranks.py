@@ -73,12 +73,7 @@ def rank_of_window(rel: Rel) -> Rel | None:
 
 
 def _bad_range(why: str, place: Place | None) -> SqlError:
-    return SqlError(
-        "SQL161",
-        f"a top-N query keeps the rows up to a number from 1 on: {why}",
-        place=place,
-        expected="a condition such as row_num <= 3, or row_num BETWEEN 2 AND 5",
-    )
+    return SqlError("SQL161", why=why, place=place)
 
 
 def _rank_range(condition: Rex, number: int) -> tuple[_Range, list[Rex]] | None:

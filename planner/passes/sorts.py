@@ -106,18 +106,8 @@ def physical_sort(rel: Rel) -> Rel | None:
         return TemporalSort(rel.input, rel.order, place=rel.place)
     if rel.fetch is None:
         if rel.offset:
-            raise SqlError(
-                "SQL160",
-                "OFFSET without LIMIT is not supported on a stream",
-                place=rel.place,
-                expected="LIMIT, or FETCH FIRST ... ROWS ONLY",
-            )
-        raise SqlError(
-            "SQL160",
-            "ORDER BY a field that is not an ascending time attribute is not supported on a stream without LIMIT",
-            place=rel.place,
-            expected="LIMIT behind ORDER BY, or first in it a time attribute in ascending order",
-        )
+            raise SqlError("SQL160", place=rel.place)
+        raise SqlError("SQL160.physical_sort", place=rel.place)
     made = (rel.input, rel.order, rel.offset, rel.fetch, rel.place)
     return SortLimit(*made) if rel.order else Limit(*made)
 

@@ -41,12 +41,7 @@ def split_windows(rel: Rel) -> Rel | None:
     first = overs[0]
     other = next((o for o in overs[1:] if _window_key(o) != _window_key(first)), None)
     if other is not None:
-        raise SqlError(
-            "SQL164",
-            "the OVER windows of one SELECT are not the same",
-            place=other.place,
-            expected="the same PARTITION BY, ORDER BY and frame in all of them, or a subquery for each",
-        )
+        raise SqlError("SQL164.split_windows", place=other.place)
     level = _level_zero(rel)
     fields = rel.input.fields
     below: Rel = rel.input

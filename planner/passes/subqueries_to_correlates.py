@@ -79,13 +79,7 @@ def _join(rel: Join) -> Rel | None:
             "this query in the condition of a join", query.place, "put it into WHERE, or into a query that is joined"
         )
     if refers or (query.operator != "SCALAR" and not certain):
-        raise SqlError(
-            "SQL152",
-            "this query cannot be in the condition of a join: Flink has no plan for it, or a wrong one",
-            place=query.place,
-            expected="a query for one value, or EXISTS as a term of an INNER JOIN, that does not refer to the outside",
-            hint="put it into WHERE, or into a query that is joined",
-        )
+        raise SqlError("SQL152", place=query.place)
     right, value = _applied(rel.right, query, certain=certain)
     value = shift(value, rel.left.width)
     join = replace(rel, right=right, condition=_replaced(rel.condition, query, value))
@@ -256,10 +250,5 @@ def _same(left: Rex, right: Rex) -> Rex:
         return compare("=", left, right)
     common = least_restrictive([left.type, right.type])
     if common is None:
-        raise SqlError(
-            "SQL203",
-            f"{left.type.summary()} and {right.type.summary()} are compared",
-            expected="types that can be compared",
-            hint="CAST one side",
-        )
+        raise SqlError("SQL203.coerced", type=left.type.summary(), type_2=right.type.summary())
     return compare("=", cast(left, common), cast(right, common))

@@ -35,12 +35,7 @@ def window_aggregate(rel: Rel) -> Rel | None:
         return None
     window = found.window
     if window.kind == "HOP" and window.size % window.step:
-        raise SqlError(
-            "SQL163",
-            f"hopping windows of {window.size} ms every {window.step} ms cannot be aggregated",
-            place=rel.place,
-            expected="a size that is a multiple of the slide",
-        )
+        raise SqlError("SQL163", size=window.size, step=window.step, place=rel.place)
     starts = [g for g in rel.group if g in found.starts]
     ends = [g for g in rel.group if g in found.ends]
     times = [g for g in rel.group if g in found.times]

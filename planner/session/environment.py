@@ -413,12 +413,7 @@ def inserts_of(node: exp.Expr, source: str) -> tuple[list[exp.Insert], exp.Expr]
         return [node], node
     if isinstance(node, nodes.StatementSet):
         return list(node.expressions), node
-    raise SqlError(
-        "SQL012",
-        "only INSERT and STATEMENT SET have a plan",
-        place=place_of(node, source),
-        expected="INSERT or STATEMENT SET",
-    )
+    raise SqlError("SQL012", place=place_of(node, source))
 
 
 def _whole_tables(options: Mapping[str, str]) -> dict[str, str]:

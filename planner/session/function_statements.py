@@ -39,11 +39,10 @@ def run_function_statement(c: Context, node: nodes.FunctionStatement) -> TableRe
         return ok(words)
     if function.language != "PYTHON":
         raise SqlError(
-            "SQL211",
-            f"the function {function.summary} is written in {function.language.capitalize()}, which cannot be run here",
+            "SQL211.run_function_statement",
+            summary=function.summary,
+            capitalize=function.language.capitalize(),
             place=c.place(node.args["expression"]),
-            expected="LANGUAGE PYTHON",
-            hint="without LANGUAGE it is Java; AS 'module.name' LANGUAGE PYTHON names an object of a Python module",
         )
     there = functions.has(function)
     if action == "ALTER":

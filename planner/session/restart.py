@@ -69,20 +69,12 @@ def _require_sources(diff: PlanDiff, folder: str) -> None:
     others = [o for o in sources if o.old is None or o.new is None]
     if others:
         raise CheckpointError(
-            "CKPT022",
-            f"the checkpoint {folder} counts the sources of its plan, of which Spark takes back none and adds none: "
-            + "; ".join(f"{o.title}: {reason}" for o in others for reason in o.reasons),
-            expected="the tables that were read so far, each as often as before",
-            hint="start from an empty checkpoint directory",
+            "CKPT022.require_sources",
+            folder=folder,
+            others="; ".join(f"{o.title}: {reason}" for o in others for reason in o.reasons),
         )
     for moved in sources:
-        raise CheckpointError(
-            "CKPT023",
-            f"{moved.title} reads other data than the checkpoint {folder} knows how far it has been read: "
-            + "; ".join(moved.reasons),
-            expected="tables that are read from where they were",
-            hint="Spark keeps the positions of all sources in one place: start from an empty checkpoint directory",
-        )
+        raise CheckpointError("CKPT023", title=moved.title, folder=folder, reasons="; ".join(moved.reasons))
 
 
 def _require_accepted(diff: PlanDiff, folder: str, accept: str) -> None:
@@ -100,10 +92,12 @@ def _require_accepted(diff: PlanDiff, folder: str, accept: str) -> None:
         what.append("no state would be lost")
     raise CheckpointError(
         "CKPT003",
-        f"the checkpoint {folder} was written by another plan: " + "; ".join(reasons[:_MANY]) + more,
-        expected="a plan that leaves existing state alone, such as one that differs only in TTLs",
-        hint=f"--accept {diff.verdict}, or '{ACCEPT}' = '{diff.verdict}', runs it all the same: {'; '.join(what)}. "
-        "Otherwise run the plan that wrote it, or set another 'execution.checkpointing.dir'",
+        folder=folder,
+        reasons="; ".join(reasons[:_MANY]),
+        more=more,
+        verdict=diff.verdict,
+        accept=ACCEPT,
+        what="; ".join(what),
     )
 
 

@@ -101,11 +101,10 @@ def _check_row(node: ExecNode, graph: ExecGraph, table: ContextResolvedTable, pl
     if not fits:
         raise CatalogError(
             "CAT053",
-            f"the table '{table.summary}' has changed since the plan was compiled: its columns are "
-            + ", ".join(f"{c.name} {c.type.summary()}" for c in columns),
+            summary=table.summary,
+            columns=", ".join(f"{c.name} {c.type.summary()}" for c in columns),
             place=place,
             expected=", ".join(f"{f.name} {f.type.summary()}" for f in fields),
-            hint="compile the plan anew, or declare the table as it was",
         )
 
 
@@ -116,15 +115,7 @@ def _resolve(
     whole = stored is not None and stored.options is not None
     if mode == "ALL_ENFORCED":
         if not whole:
-            raise CatalogError(
-                "CAT052",
-                f"the plan does not hold the whole table '{table.summary}', and '{_RESTORE}' = 'ALL_ENFORCED' "
-                "keeps the catalog out",
-                place=place,
-                expected="a plan compiled with 'table.plan.compile.catalog-objects' = 'ALL', of a table that is not "
-                "temporary",
-                hint=f"set '{_RESTORE}' to 'ALL' or 'IDENTIFIER'",
-            )
+            raise CatalogError("CAT052", summary=table.summary, restore=_RESTORE, place=place)
         return table
     found = catalog.find(table.path, place)
     if found is None:
@@ -132,22 +123,14 @@ def _resolve(
             raise _missing(table, catalog, mode, place)
         return table
     if not isinstance(found, CatalogTable):
-        raise CatalogError(
-            "CAT054", f"'{table.summary}' of the plan is a view in the catalog", place=place, expected="a table"
-        )
+        raise CatalogError("CAT054", summary=table.summary, place=place)
     schema = plan_schema(found)
     if stored is not None:
         changes = schema_changes(stored.table_schema, schema)
         if set(stored.partition_keys) != set(found.partition_keys):
             changes.append("the partition keys are others")
         if changes:
-            raise CatalogError(
-                "CAT053",
-                f"the table '{table.summary}' has changed since the plan was compiled: " + "; ".join(changes),
-                place=place,
-                expected="the columns of the plan",
-                hint="compile the plan anew, or declare the table as it was",
-            )
+            raise CatalogError("CAT053.resolve", summary=table.summary, changes="; ".join(changes), place=place)
     options = dict(found.options)
     if mode == "ALL" and stored is not None and stored.options is not None:
         options = {**stored.options, **found.options}
@@ -176,22 +159,8 @@ def _missing(table: ContextResolvedTable, catalog: CatalogManager, mode: str, pl
     if len(path) == 3:
         near = nearest(path[2], catalog.list_tables(path[0], path[1]))
     if mode == "IDENTIFIER":
-        return CatalogError(
-            "CAT051",
-            f"the table '{table.summary}' of the plan is not in the catalog, and '{_RESTORE}' = 'IDENTIFIER' keeps the "
-            "plan's definition out",
-            place=place,
-            expected="CREATE TABLE before the plan is executed",
-            hint=near,
-        )
-    return CatalogError(
-        "CAT050",
-        f"the table '{table.summary}' of the plan is not in the catalog, and the plan does not hold it whole",
-        place=place,
-        expected="CREATE TABLE before the plan is executed, or a plan compiled with "
-        "'table.plan.compile.catalog-objects' = 'ALL' of a table that is not temporary",
-        hint=near,
-    )
+        return CatalogError("CAT051", summary=table.summary, restore=_RESTORE, place=place, hint=near)
+    return CatalogError("CAT050", summary=table.summary, place=place, hint=near)
 
 
 def schema_changes(stored: TableSchema, now: TableSchema) -> list[str]:

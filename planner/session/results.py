@@ -63,11 +63,7 @@ class TableResult:
             RunError: RUN050, for a query: its changes go to standard output while it runs.
         """
         if self.statement == "SELECT":
-            raise RunError(
-                "RUN050",
-                "the changes of a query go to standard output",
-                expected="wait(), or INSERT INTO a table and read that",
-            )
+            raise RunError("RUN050")
         yield from self.rows
 
     def wait(self, timeout_ms: int | None = None) -> bool:
@@ -91,7 +87,7 @@ class TableResult:
         from stateplan.plans.live import set_live_ttls
 
         if self.job is None:
-            raise RunError("RUN051", "the statement started no job", expected="the result of INSERT or EXECUTE PLAN")
+            raise RunError("RUN051")
         return set_live_ttls(self.job.checkpoint, ttls, None if timeout_ms is None else timeout_ms / 1000)
 
     def print(self) -> None:

@@ -52,5 +52,5 @@ def read_statement(text: str, file: str | None = None) -> ScriptStatement:
     if len(found) != 1:
         what = "no statement" if not found else f"{len(found)} statements"
         place = found[1].place if len(found) > 1 else Place(file=file)
-        raise SqlError("SQL010", f"{what} where one is expected", place=place, expected="one SQL statement")
+        raise SqlError("SQL010", what=what, place=place)
     return found[0]

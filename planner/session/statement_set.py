@@ -30,13 +30,13 @@ class StatementSet:
         """
         read = read_statement(statement)
         if not isinstance(read.node, exp.Insert):
-            raise SqlError("SQL012", "not an INSERT", place=read.place, expected="INSERT INTO ...")
+            raise SqlError("SQL012.add_insert_sql", place=read.place)
         self._inserts.append(read.text)
         return self
 
     def _sql(self) -> str:
         if not self._inserts:
-            raise SqlError("SQL012", "the statement set is empty", expected="at least one INSERT")
+            raise SqlError("SQL012.sql")
         return "STATEMENT SET BEGIN\n" + "".join(f"{text};\n" for text in self._inserts) + "END"
 
     def compile_plan(self) -> CompiledPlan:

@@ -55,7 +55,7 @@ def _run(environment: TableEnvironment, statement: ScriptStatement) -> TableResu
     if runner is None:
         if isinstance(node, exp.Query):
             return _query(Context(environment, statement), node)
-        raise SqlError("SQL004", f"{type(node).__name__} is not supported", place=statement.place)
+        raise SqlError("SQL004.run", name=type(node).__name__, place=statement.place)
     return runner(Context(environment, statement), node)
 
 
@@ -115,7 +115,7 @@ def _alter_table(c: Context, node: nodes.AlterTable) -> TableResult:
         return ok("ALTER TABLE")
     found = c.catalog.resolve(parts, place)
     if not isinstance(found, CatalogTable):
-        raise CatalogError("CAT011", f"'{found.identifier.summary}' is a view, not a table", place=place)
+        raise CatalogError("CAT011.alter_table", summary=found.identifier.summary, place=place)
     action = node.args["action"]
     if action == "RENAME TO":
         target = node.args["target"]
@@ -126,12 +126,7 @@ def _alter_table(c: Context, node: nodes.AlterTable) -> TableResult:
     else:
         keys = {option.this.name: option for option in node.args["options"]}
         if "connector" in keys:
-            raise OptionError(
-                "OPT003",
-                "the option 'connector' cannot be reset",
-                place=c.place(keys["connector"]),
-                hint="drop the table and create it anew",
-            )
+            raise OptionError("OPT003", place=c.place(keys["connector"]))
         kept = {k: v for k, v in found.options.items() if k not in keys}
         c.catalog.replace(replace(found, options=kept))
     return ok("ALTER TABLE")
@@ -141,7 +136,7 @@ def _alter_view(c: Context, node: nodes.AlterView) -> TableResult:
     parts, place = ddl.parts_of(node.this), c.place(node.this)
     found = c.catalog.resolve(parts, place)
     if not isinstance(found, CatalogView):
-        raise CatalogError("CAT011", f"'{found.identifier.summary}' is a table, not a view", place=place)
+        raise CatalogError("CAT011.alter_view", summary=found.identifier.summary, place=place)
     if node.args["action"] == "RENAME TO":
         target = node.args["target"]
         c.catalog.rename(parts, ddl.parts_of(target), c.place(target))
@@ -171,13 +166,11 @@ def _create_catalog(c: Context, node: nodes.CreateCatalog) -> TableResult:
     kind = options.pop("type", None)
     if kind != "generic_in_memory":
         what = "the catalog has no option 'type'" if kind is None else f"unknown type of catalog '{kind}'"
-        raise OptionError("OPT004", what, place=place, expected="'type' = 'generic_in_memory'")
+        raise OptionError("OPT004", problem=what, place=place)
     default = options.pop("default-database", "default")
     if options:
         key = next(iter(options))
-        raise OptionError(
-            "OPT004", f"unknown option '{key}' of a catalog", place=place, expected="'type' or 'default-database'"
-        )
+        raise OptionError("OPT004.create_catalog", key=key, place=place)
     c.catalog.create_catalog(
         ddl.parts_of(node.this)[0], default_database=default, if_not_exists=bool(node.args.get("exists")), place=place
     )
@@ -230,10 +223,13 @@ def _show_create(c: Context, node: nodes.ShowObjects, kind: str) -> TableResult:
     found = c.catalog.resolve(ddl.parts_of(node.this), place)
     if found.kind != kind:
         raise CatalogError(
-            "CAT011",
-            f"'{found.identifier.summary}' is a {found.kind.lower()}, not a {kind.lower()}",
+            "CAT011.show_create",
+            summary=found.identifier.summary,
+            kind=found.kind.lower(),
+            kind_2=kind.lower(),
+            found_kind=found.kind,
+            name=found.identifier.name,
             place=place,
-            hint=f"SHOW CREATE {found.kind} {found.identifier.name}",
         )
     return content(f"SHOW CREATE {kind}", ["result"], [(show_create(found),)])
 
@@ -328,12 +324,7 @@ def _insert(c: Context, node: exp.Insert) -> TableResult:
 
 
 def _statement_set(c: Context, node: nodes.StatementSet) -> TableResult:
-    raise SqlError(
-        "SQL007",
-        "a statement set is not run by itself",
-        place=c.place(node),
-        expected="EXECUTE STATEMENT SET BEGIN ... END",
-    )
+    raise SqlError("SQL007.statement_set", place=c.place(node))
 
 
 def _execute(c: Context, node: nodes.ExecuteStatement) -> TableResult:
@@ -377,13 +368,7 @@ def _compile(c: Context, node: nodes.CompilePlan) -> TableResult:
 def _plan_exists(c: Context, path: exp.Literal) -> PlanError:
     from stateplan.plans import storage
 
-    return PlanError(
-        "PLAN002",
-        f"Cannot overwrite the plan file '{storage.shown(path.name)}'",
-        place=c.place(path),
-        expected="a path where no file is yet",
-        hint="IF NOT EXISTS leaves the file alone; SET 'table.plan.force-recompile' = 'true' replaces it",
-    )
+    return PlanError("PLAN002", shown=storage.shown(path.name), place=c.place(path))
 
 
 def _migrate(c: Context, node: nodes.MigratePlan) -> TableResult:
@@ -411,11 +396,9 @@ def _require_same_sql(c: Context, node: nodes.CompilePlan, document: Any) -> Non
         shown = " ".join(recorded.split())
         raise PlanError(
             "PLAN090",
-            f"the plan {node.args['path'].name} was compiled from another statement: "
-            f"{shown if len(shown) <= 200 else shown[:197] + '...'}",
+            name=node.args["path"].name,
+            shown=shown if len(shown) <= 200 else shown[:197] + "...",
             place=c.place(node.this),
-            expected="the statement that the plan records, or another path",
-            hint="EXECUTE PLAN runs the file; COMPILE PLAN to another path compiles the statement",
         )
 
 

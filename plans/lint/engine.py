@@ -127,12 +127,7 @@ def severities_of(pairs: Iterable[str]) -> dict[str, Severity]:
     for pair in pairs:
         name, _, word = pair.partition("=")
         if word.strip().lower() not in words:
-            raise OptionError(
-                "OPT421",
-                f"{pair!r:.60} does not say how bad findings of a rule are",
-                expected="RULE=SEVERITY, the severity one of " + ", ".join(words),
-                hint=nearest(word, words),
-            )
+            raise OptionError("OPT421", pair=pair, words=", ".join(words), hint=nearest(word, words))
         out |= dict.fromkeys(_matching(name.strip()), Severity(word.strip().lower()))
     return out
 
@@ -143,8 +138,8 @@ def _matching(word: str) -> list[str]:
     if not hits:
         raise OptionError(
             "OPT420",
-            f"no lint rule is called {word!r:.60}",
-            expected="the code, the beginning of the code or the name of a rule: " + ", ".join(rules),
+            word=word,
+            rules=", ".join(rules),
             hint=nearest(word, [*rules, *(rule.NAME for rule in rules.values())]),
         )
     return hits

@@ -32,7 +32,7 @@ def operators(document: PlanDocument, selector: str) -> tuple[ExecNode, ...]:
     found = found or [n for n in graph.nodes if word.lower() == n.title]
     if len(found) > 1 and not any(n.state_names for n in found):
         listed = ", ".join(n.label for n in found)
-        raise PlanError("PLAN136", f"{len(found)} operators are called {word!r:.60}", expected=f"one of {listed}")
+        raise PlanError("PLAN136", count=len(found), word=word, listed=listed)
     if len(found) == 1:
         return tuple(found)
     ids = dict.fromkeys(view.node_id for view in select_states(document, word))
@@ -47,12 +47,7 @@ def check_code(code: str) -> None:
     """
     known = [c for c, rule in all_rules().items() if rule.SUPPRESSIBLE]
     if code not in known:
-        raise PlanError(
-            "PLAN130",
-            f"{code!r:.60} is not a rule that can be suppressed",
-            expected="one of " + ", ".join(known),
-            hint=nearest(code, known),
-        )
+        raise PlanError("PLAN130", value=code, known=", ".join(known), hint=nearest(code, known))
 
 
 def suppress(document: PlanDocument, node_id: int, code: str, reason: str) -> PlanDocument:
@@ -70,7 +65,7 @@ def suppress(document: PlanDocument, node_id: int, code: str, reason: str) -> Pl
     """
     check_code(code)
     if not reason.strip():
-        raise PlanError("PLAN131", f"a suppression of {code} has no reason", expected="why the finding is accepted")
+        raise PlanError("PLAN131", value=code)
     at = _pointer(document, node_id)
     source = SourceMap(document.text)
     for path, value in (((KEY,), {SUPPRESS: {code: reason}}), ((KEY, SUPPRESS), {code: reason})):
@@ -79,9 +74,7 @@ def suppress(document: PlanDocument, node_id: int, code: str, reason: str) -> Pl
         if found is None:
             return _spliced(document, member_splice(source, at + join_pointer(path[:-1]), path[-1], value, ()))
         if document.text[found.value.start] != "{":
-            raise PlanError(
-                "PLAN132", f"{place} is not an object", place=document.place(place), expected="an object, or nothing"
-            )
+            raise PlanError("PLAN132", where=place, place=document.place(place))
     return _spliced(document, member_splice(source, at + join_pointer((KEY, SUPPRESS)), code, reason, ()))
 
 
@@ -97,7 +90,9 @@ def unsuppress(document: PlanDocument, node_id: int, code: str) -> PlanDocument:
     if code not in known:
         raise PlanError(
             "PLAN133",
-            f"the node {node_id} ({node.title}) has no suppression of {code!r:.60}",
+            node_id=node_id,
+            title=node.title,
+            value=code,
             place=document.place(at),
             expected="one of " + ", ".join(known) if known else "a node with suppressions",
         )
@@ -113,7 +108,7 @@ def _pointer(document: PlanDocument, node_id: int) -> str:
     try:
         return document.graph.pointer(document.graph.node(node_id))
     except PlanError as error:
-        raise PlanError("PLAN070", error.message, expected=error.expected) from None
+        raise PlanError("PLAN070.pointer", problem=error.message, expected=error.expected) from None
 
 
 def _spliced(document: PlanDocument, splice: Splice) -> PlanDocument:

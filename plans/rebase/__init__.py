@@ -146,21 +146,10 @@ class _Merge:
         nodes = self.ours.graph.nodes
         if self.base is None:
             if any(n.states and not n.compiled_ttls for n in nodes):
-                raise PlanError(
-                    "PLAN151",
-                    "the edited plan does not say what was compiled, so its edits cannot be told",
-                    place=self.ours.place(""),
-                    expected="--base with the plan as it was before the edits",
-                    hint="plans compiled by stateplan say what TTLs they were compiled with; this one was not",
-                )
+                raise PlanError("PLAN151", place=self.ours.place(""))
             self.notes.append("without the plan as it was compiled, only edits of states and suppressions are known")
         elif 2 * len(self.origins) < len(nodes):
-            raise PlanError(
-                "PLAN150",
-                f"only {len(self.origins)} of the {len(nodes)} operators of the edited plan are in the base",
-                place=self.ours.place("/nodes"),
-                expected="as --base the plan that was edited, as it was before",
-            )
+            raise PlanError("PLAN150", count=len(self.origins), count_2=len(nodes), place=self.ours.place("/nodes"))
 
     # what was edited
 
@@ -270,11 +259,7 @@ class _Merge:
                     document = document.set_ttl(change.node.id, int(change.path[1]), change.value)
         except PlanError as error:
             raise PlanError(
-                "PLAN152",
-                f"with the edits the new plan would not be valid: {error.message}",
-                place=error.place,
-                expected=error.expected,
-                hint=error.hint,
+                "PLAN152", problem=error.message, place=error.place, expected=error.expected, hint=error.hint
             ) from error
         return document
 

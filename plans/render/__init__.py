@@ -44,17 +44,7 @@ def explained(
         return json.dumps(to_json(explanation), ensure_ascii=False, indent=2) + "\n"
     if form not in FORMATS:
         known = ("text", "json", *FORMATS)
-        raise PlanError(
-            "PLAN184",
-            f"unknown format '{form:.80}' of a plan",
-            expected="one of " + ", ".join(known),
-            hint=nearest(form, known),
-        )
+        raise PlanError("PLAN184", form=form, known=", ".join(known), hint=nearest(form, known))
     if details:
-        raise PlanError(
-            "PLAN182",
-            f"the explain detail {details[0]:.80} does not go with the format {form}",
-            expected="the format text or json",
-            hint="an HTML page shows the changelog mode of each operator as it is",
-        )
+        raise PlanError("PLAN182", details=details[0], form=form)
     return FORMATS[form](show(document, session))

@@ -21,11 +21,7 @@ def write_beside(document: PlanDocument | None, target: str, text: str) -> None:
         own = (
             document is not None and document.file is not None and storage.shown(target) == storage.shown(document.file)
         )
-        raise PlanError(
-            "PLAN183",
-            f"the file '{storage.shown(target)}' is {'the plan itself' if own else 'a plan'}: it is not replaced",
-            expected="a path where no plan is",
-        )
+        raise PlanError("PLAN183", shown=storage.shown(target), wording="the plan itself" if own else "a plan")
     storage.write_bytes(target, text.encode("utf-8"), overwrite=True)
 
 

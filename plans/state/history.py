@@ -58,12 +58,7 @@ def history(folder: Path, names: Mapping[Key, str], only: Sequence[Key] | None =
     """
     records = read_metrics(folder)
     if not any(record.state for record in records):
-        raise CheckpointError(
-            "CKPT040",
-            f"the checkpoint {folder} has no record of how large its state was",
-            expected="records of micro-batches in its folder metrics, which a job writes while it runs",
-            hint="run the job with this version of stateplan; 'state show' without --plot reads the state itself",
-        )
+        raise CheckpointError("CKPT040", folder=folder)
     found = {(uid, i) for record in records for uid, size in record.state.items() for i in range(len(size.rows))}
     keys = [k for k in names if k in found]
     keys = [k for k in keys if k in only] if only is not None else [*keys, *sorted(found - names.keys())]

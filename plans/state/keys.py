@@ -31,9 +31,7 @@ def parse_keys(texts: Sequence[str], columns: Sequence[str]) -> dict[str, str]:
         known = next((c for c in sorted(columns, key=len, reverse=True) if text.startswith(f"{c}=")), None)
         name, equals, value = (known, "=", text[len(known) + 1 :]) if known is not None else text.partition("=")
         if not equals or not name.strip():
-            raise CheckpointError(
-                "CKPT048", f"'{text:.100}' is not a column and its value", expected="COLUMN=VALUE, such as order_id=5"
-            )
+            raise CheckpointError("CKPT048", text=text)
         out[name.strip()] = value.strip()
     return out
 
@@ -56,12 +54,7 @@ def _filter(table: TableState, name: str, value: object) -> RowFilter:
     folded = {label.lower(): column for label, column in by_label.items()}
     column = by_label.get(name) or folded.get(name.lower())
     if column is None:
-        raise CheckpointError(
-            "CKPT048",
-            f"the state has no column '{name:.60}'",
-            expected="one of " + ", ".join(by_label),
-            hint=nearest(name, by_label),
-        )
+        raise CheckpointError("CKPT048.filter", name=name, by_label=", ".join(by_label), hint=nearest(name, by_label))
     return RowFilter(column, _value(name, value, table.table.schema[column]))
 
 
@@ -78,11 +71,7 @@ def _value(name: str, value: object, dtype: pl.DataType) -> Any:
     except (ValueError, OverflowError, TypeError, pl.exceptions.PolarsError):
         found = None
     if found is None:
-        raise CheckpointError(
-            "CKPT049",
-            f"{str(value)!r:.100} is not a value of the column '{name:.60}'",
-            expected=f"a value of type {_words(dtype)}, or NULL",
-        )
+        raise CheckpointError("CKPT049", value=str(value), name=name, words=_words(dtype))
     return found
 
 

@@ -126,21 +126,13 @@ def check_target(path: str, *, overwrite: bool) -> None:
     """Whether a file may be written, before work is done for it. Raises RunError RUN091, RUN092."""
     target = Path(path)
     if target.exists() and not overwrite:
-        raise RunError("RUN092", f"the file {path} exists", expected="a new file", hint="--overwrite replaces the file")
+        raise RunError("RUN092", path=path)
     if not target.absolute().parent.is_dir() or target.is_dir():
-        raise RunError(
-            "RUN091",
-            f"{path} cannot be written: {'it is a folder' if target.is_dir() else 'there is no such folder'}",
-            expected="a file in a folder that exists",
-        )
+        raise RunError("RUN091", path=path, wording="it is a folder" if target.is_dir() else "there is no such folder")
 
 
 def _unwritable(target: Path, cause: OSError) -> RunError:
-    return RunError(
-        "RUN091",
-        f"{target} cannot be written: {(cause.strerror or str(cause)).lower()}",
-        expected="a file in a folder with room that can be written",
-    )
+    return RunError("RUN091.unwritable", target=target, strerror=(cause.strerror or str(cause)).lower())
 
 
 def _write(out: IO[bytes], kind: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:

@@ -153,9 +153,7 @@ class CheckpointReader:
         found = self.select(selector)
         if len(found) > 1:
             raise CheckpointError(
-                "CKPT046",
-                f"the selector '{selector:.100}' fits {len(found)} states: rows are read of one",
-                expected=", ".join(s.selector for s in found),
+                "CKPT046", selector=selector, count=len(found), expected=", ".join(s.selector for s in found)
             )
         return found[0]
 
@@ -176,8 +174,9 @@ class CheckpointReader:
         if not found:
             raise CheckpointError(
                 "CKPT047",
-                f"the checkpoint {self.snapshot.folder} holds no state of {', '.join(v.operator for v in views)}",
-                expected="one of " + ", ".join(s.selector for s in self.states),
+                folder=self.snapshot.folder,
+                views=", ".join(v.operator for v in views),
+                states=", ".join(s.selector for s in self.states),
             )
         return found
 

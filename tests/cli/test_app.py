@@ -99,7 +99,7 @@ def test_an_option_without_key_or_value(stateplan: Command, pair: str) -> None:
     ],
 )
 def test_exit_codes(error: type[StateplanError], code: int) -> None:
-    assert exit_code(error("X001", "wrong")) == code
+    assert exit_code(error.with_text("X001", "wrong")) == code
 
 
 def test_a_bug_is_one_line(stateplan: Command, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,7 +58,7 @@ def test_results_and_the_rest_go_different_ways() -> None:
     console.show("result", None)
     console.note("note")
     console.warning("odd")
-    console.error(SqlError("SQL001", "wrong"))
+    console.error(SqlError.with_text("SQL001", "wrong"))
     assert out.getvalue() == "result\n"
     assert err.getvalue() == "note\nwarning: odd\nerror: [SQL001] wrong\n"
 
@@ -102,7 +102,7 @@ def test_json_is_one_object_per_line() -> None:
     out, err = io.StringIO(), io.StringIO()
     console = JsonConsole(out=out, err=err)
     console.table(["a"], [[1], ["é"]])
-    console.error(SqlError("SQL001", "wrong", place=Place(file="f.sql", line=2), hint="do"))
+    console.error(SqlError.with_text("SQL001", "wrong", place=Place(file="f.sql", line=2), hint="do"))
     console.finished(Progress(batch=1, rows_in=2, rows_out=3, seconds=0.5, sinks={"t": 3}))
     assert json.loads(out.getvalue()) == {"columns": ["a"], "rows": [[1], ["é"]]}
     first, last = err.getvalue().splitlines()

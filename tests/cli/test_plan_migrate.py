@@ -110,12 +110,12 @@ def test_a_version_nobody_knows(stateplan: Command) -> None:
 
 def test_no_engine_is_loaded() -> None:
     script = (
-        "import sys\nfrom cli import app\ntry:\n    app.main(['plan', 'migrate', sys.argv[1], '--dry-run'])\n"
+        "import sys\nfrom stateplan.cli import app\ntry:\n    app.main(['plan', 'migrate', sys.argv[1], '--dry-run'])\n"
         "except SystemExit:\n    pass\nprint(*sys.modules, file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", script, OLD], cwd=ROOT, capture_output=True, text=True, check=True)
     loaded = {name.split(".")[0] for name in done.stderr.split()}
-    assert "plans" in loaded
+    assert "stateplan" in loaded
     assert not loaded & {"pyspark", "polars", "pyarrow", "pandas", "numpy", "sqlglot"}
 
 

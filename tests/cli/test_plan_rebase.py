@@ -149,7 +149,7 @@ def test_command_lines_that_are_wrong(stateplan: Command, work: Path, args: tupl
 
 def test_between_files_no_engine_is_loaded(work: Path) -> None:
     script = (
-        "import sys\nfrom cli import app\n"
+        "import sys\nfrom stateplan.cli import app\n"
         "args = 'plan rebase --ours edited.json --theirs old.json --dry-run'.split()\n"
         "try:\n    app.main(args)\nexcept SystemExit:\n    pass\nprint(*sys.modules, file=sys.stderr)"
     )

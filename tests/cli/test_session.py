@@ -127,7 +127,7 @@ def test_an_interrupted_job_says_how_far_it_got(console: CaptureConsole, monkeyp
 
 
 def test_a_failed_job(console: CaptureConsole, monkeypatch: pytest.MonkeyPatch) -> None:
-    with_job(monkeypatch, FakeJob(RunError("RUN001", "the job failed")))
+    with_job(monkeypatch, FakeJob(RunError.with_text("RUN001", "the job failed")))
     with pytest.raises(RunError):
         Session(console, {}).run_script("INSERT INTO sums SELECT 1, 2")
     assert "finished" not in console.asides

@@ -95,7 +95,7 @@ def test_an_existing_file_is_refused(env: Session, tmp_path: Path) -> None:
 
 def test_what_cannot_be_compiled_leaves_no_file(env: Session, tmp_path: Path) -> None:
     file = tmp_path / "plan.json"
-    env.compile_graph = lambda inserts, source: (_ for _ in ()).throw(StateplanError("X", "no"))  # type: ignore[assignment]
+    env.compile_graph = lambda inserts, source: (_ for _ in ()).throw(StateplanError.with_text("X", "no"))  # type: ignore[assignment]
     fails(env, f"COMPILE PLAN '{file}' FOR {INSERT}")
     assert list(tmp_path.iterdir()) == []
 

@@ -42,7 +42,7 @@ def test_the_error_of_a_task_is_found_in_what_spark_says(spark: SparkSession, la
     @coded
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from batches
-        raise RunError("RUN999", "a task of mine failed", expected="nothing else")
+        raise RunError.with_text("RUN999", "a task of mine failed", expected="nothing else")
 
     with pytest.raises(Exception, match="RUN999") as failure:
         reports(spark.range(1).selectExpr("CAST(NULL AS BINARY) AS reports").mapInArrow(run, SINK_SCHEMA), large)

@@ -150,8 +150,10 @@ def check_types(fields: Fields, fmt: Format, place: Place | None = None) -> None
             else:
                 continue
             raise CatalogError(
-                "CAT102",
-                f"the format '{fmt.name}' cannot hold the column '{name}' of type {declared.summary()}",
+                "CAT102.check_types",
+                name=fmt.name,
+                name_2=name,
+                declared=declared.summary(),
                 place=place,
                 expected=expected,
             )

@@ -198,9 +198,8 @@ class CsvDecoder:
                 return piece.decode("utf-8", "replace")
             raise DataError(
                 "DATA124",
-                f"the text is not UTF-8 (byte 0x{piece[error.start]:02x})",
+                piece=piece[error.start],
                 place=Place(file=file, line=first_line + piece.count(b"\n", 0, error.start)),
-                expected="a file in UTF-8",
             ) from error
 
     def _frame(self, rows: list[list[Any]]) -> pl.DataFrame:

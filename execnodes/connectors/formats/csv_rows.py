@@ -387,9 +387,10 @@ class CsvRows:
         count = len(self.fields)
         return DataError(
             code,
-            f"not a record of the table: {error.reason}",
+            reason=error.reason,
+            count=count,
+            plural="s" if count != 1 else "",
             place=Place(file=file, line=line, column=error.column),
-            expected=f"{count} field{'s' if count != 1 else ''}, one for each column",
             hint=self._hint(text),
         )
 
@@ -398,7 +399,9 @@ class CsvRows:
         empty = error.text == "" and self.layout.null_literal != ""
         return DataError(
             "DATA122",
-            f"'{shown}' is not a value of the column '{error.name}', which is {error.declared.summary()}",
+            shown=shown,
+            name=error.name,
+            declared=error.declared.summary(),
             place=Place(file=file, line=line),
             expected=describe(error.declared),
             hint=("'csv.null-literal' = '' reads empty fields as NULL; " if empty else "") + self._hint(text),

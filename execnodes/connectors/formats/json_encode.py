@@ -178,11 +178,7 @@ class JsonWriter:
             key = entry["key"]
             if key is None:
                 if self.null_key == "FAIL":
-                    raise DataError(
-                        "DATA201",
-                        "JSON cannot hold a map with a NULL key",
-                        hint="'map-null-key.mode' = 'DROP' or 'LITERAL' says what to do with it",
-                    )
+                    raise DataError("DATA201")
                 if self.null_key == "DROP":
                     continue
                 key = self.null_literal

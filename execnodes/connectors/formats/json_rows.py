@@ -304,10 +304,10 @@ class RowReader:
                 if wrong is not None:
                     raise DataError(
                         "DATA151",
-                        wrong.reason,
+                        problem=wrong.reason,
+                        excerpt=excerpt(line),
                         place=Place(file=file, line=number),
                         expected=wrong.expected,
-                        hint=f"the line is: {excerpt(line)}",
                     )
                 ready = self.prepare(value) if self.prepare is not None else value
                 if ready is None:
@@ -327,7 +327,7 @@ class RowReader:
                 elif not self.ignore_errors:
                     raise DataError(
                         "DATA114",
-                        f"not a change event: {bad.reason}",
+                        reason=bad.reason,
                         place=Place(file=file, line=number),
                         expected=bad.expected,
                         hint=_hint(line, format_name),
@@ -445,9 +445,8 @@ def not_json(error: NotJsonError, line: bytes, number: int, file: str | None, fo
     """The error of a line that is not JSON."""
     return DataError(
         "DATA111",
-        f"the line is not a JSON object: {error.reason}",
+        reason=error.reason,
         place=Place(file=file, line=number, column=error.column),
-        expected="one JSON object per line",
         hint=_hint(line, format_name),
     )
 
@@ -459,16 +458,12 @@ def field_error(
     name = ".".join(error.path)
     place = Place(file=file, line=number)
     if error.missing:
-        return DataError(
-            "DATA113",
-            f"the field '{name}' is missing",
-            place=place,
-            expected=f"every column of the table, because '{format_name}.fail-on-missing-field' is set",
-            hint=f"the line is: {excerpt(line)}",
-        )
+        return DataError("DATA113", name=name, format_name=format_name, excerpt=excerpt(line), place=place)
     return DataError(
         "DATA112",
-        f"{_shown(error.value)} is not a value of the column '{name}', which is {error.declared.summary()}",
+        shown=_shown(error.value),
+        name=name,
+        declared=error.declared.summary(),
         place=place,
         expected=describe(error.declared, standard),
         hint=_hint(line, format_name),

@@ -104,11 +104,9 @@ class ParquetDecoder:
                 with fs.open(inner, "rb") as source:
                     yield from self._read(source, path)
         except (pa.ArrowInvalid, OSError) as error:
-            code, what = ("DATA102", "open") if isinstance(error, FileNotFoundError) else ("DATA131", "read")
+            code = "DATA102.parquet" if isinstance(error, FileNotFoundError) else "DATA131.unreadable"
             reason = str(error).splitlines()[0]
-            raise DataError(
-                code, f"cannot {what} the Parquet file: {reason}", place=Place(file=path), expected="a Parquet file"
-            ) from error
+            raise DataError(code, reason=reason, place=Place(file=path)) from error
 
     def _read(self, source: Any, path: str) -> Iterator[pl.DataFrame]:
         file = pq.ParquetFile(source)
@@ -118,10 +116,10 @@ class ParquetDecoder:
             if name in present and not _fits(declared, schema.field(name).type):
                 raise DataError(
                     "DATA132",
-                    f"the column '{name}' is {schema.field(name).type} in the file and "
-                    f"{declared.summary()} in the table",
+                    name=name,
+                    type=schema.field(name).type,
+                    declared=declared.summary(),
                     place=Place(file=path),
-                    expected=f"a column whose values are all values of {declared.summary()}",
                 )
         for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=present, use_threads=False):
             if not batch.num_rows:

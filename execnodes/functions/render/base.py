@@ -103,16 +103,12 @@ class Renderer:
                 return user_call(self, rex)
             render = RENDERERS.get(rex.name)
             if render is None:
-                raise RunError("RUN301", f"the function {rex.name} cannot be run", hint="it is not supported yet")
+                raise RunError("RUN301.expr", name=rex.name)
             return render(self, rex)
         if isinstance(rex, FieldAccess):
             row = self.expr(rex.expr)
             return pl.when(row.is_not_null()).then(row.struct.field(rex.name))
-        raise RunError(
-            "RUN301",
-            f"an expression of kind {type(rex).__name__} cannot be run",
-            expected="a field, a literal or a call",
-        )
+        raise RunError("RUN301.expr_2", name=type(rex).__name__)
 
     def args(self, call: Call) -> list[pl.Expr]:
         """All operands rendered, but symbols, which are no values."""

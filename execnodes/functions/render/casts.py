@@ -259,7 +259,7 @@ def cast_value(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType
     if cast is None and target.is_string:
         cast = _any_to_text
     if cast is None:
-        raise RunError("RUN302", f"a {source.summary()} cannot be cast to {target.summary()}")
+        raise RunError("RUN302", source=source.summary(), target=target.summary())
     return cast(r, e, source, target)
 
 

@@ -72,7 +72,7 @@ def item(r: Renderer, call: Call) -> pl.Expr:
     e, at = r.expr(container), r.expr(index)
     if container.type.root == "ARRAY":
         if isinstance(index, Literal) and isinstance(index.value, int) and index.value < 1:
-            raise RunError("RUN303", "the index of an array counts from 1")
+            raise RunError("RUN303")
         position = at.cast(pl.Int64)
         return pl.when(position >= 1).then(e.list.get(position - 1, null_on_oob=True))
     return _map_value(e, container.type, at, index)

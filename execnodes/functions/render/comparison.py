@@ -172,7 +172,7 @@ def search(r: Renderer, call: Call) -> pl.Expr:
     """A value in a set of ranges (Calcite's ``Sarg``)."""
     operand, literal = call.operands
     if not isinstance(literal, Literal) or not isinstance(literal.sarg, dict):
-        raise PlanError("PLAN079", "SEARCH without a search argument")
+        raise PlanError("PLAN079")
     value = r.expr(operand)
     result = _ranges(r, value, operand.type, literal)
     null_as = literal.sarg.get("nullAs", "UNKNOWN")

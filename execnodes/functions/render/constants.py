@@ -34,17 +34,11 @@ def plan_value(t: LogicalType, value: Any) -> Any:
     """The value of the plan's ``value`` for type ``t``. Raises PlanError PLAN079."""
     reader = _READERS.get(t.root)
     if reader is None:
-        raise PlanError(
-            "PLAN079",
-            f"a constant of type {t.summary()} cannot be read",
-            expected="NULL, or a constant of another type",
-        )
+        raise PlanError("PLAN079.plan_value", t=t.summary())
     try:
         return reader(t, value)
     except (ValueError, ArithmeticError, TypeError, AttributeError) as cause:
-        raise PlanError(
-            "PLAN079", f"the constant {value!r:.60} is not a {t.summary()}", expected=f"a value of type {t.summary()}"
-        ) from cause
+        raise PlanError("PLAN079.plan_value_2", value=value, t=t.summary()) from cause
 
 
 def _boolean(t: LogicalType, value: Any) -> bool:

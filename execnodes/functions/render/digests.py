@@ -86,7 +86,7 @@ _CHARSETS: dict[str, tuple[str, bytes]] = {
 def _charset(name: str) -> tuple[str, bytes]:
     found = _CHARSETS.get(name.upper())
     if found is None:
-        raise RunError("RUN303", f"the character set {name!r:.40} is not known", expected=", ".join(_CHARSETS))
+        raise RunError("RUN303.charset", name=name, expected=", ".join(_CHARSETS))
     return found
 
 
@@ -256,5 +256,5 @@ def hash_code(r: Renderer, call: Call) -> pl.Expr:
     operand = call.operands[0]
     hashing = _HASHES.get(operand.type.root)
     if hashing is None:
-        raise RunError("RUN301", f"HASH_CODE of {operand.type.summary()} cannot be run")
+        raise RunError("RUN301.hash_code", type=operand.type.summary())
     return hashing(r.expr(operand), operand.type)

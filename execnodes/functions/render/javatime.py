@@ -37,7 +37,7 @@ def tokens(pattern: str) -> list[Token]:
             while True:
                 end = pattern.find("'", end)
                 if end < 0:
-                    raise RunError("RUN303", f"the date pattern {pattern!r:.60} has a quote that is not closed")
+                    raise RunError("RUN303.tokens", pattern=pattern)
                 if pattern[end : end + 2] != "''":
                     break
                 end += 2
@@ -78,14 +78,11 @@ def _unknown(pattern: str, letter: str) -> RunError:
     if letter not in _JAVA_LETTERS:
         return RunError(
             NOT_A_PATTERN,
-            f"{pattern!r:.60} is not a date pattern: it has the letter {letter!r}",
-            expected=f"letters of {known}, other text in quotes",
+            pattern=pattern,
+            letter=letter,
+            known=known,
         )
-    return RunError(
-        "RUN303",
-        f"the letter {letter!r} of the date pattern {pattern!r:.60} is not supported",
-        expected=f"letters of {known}, other text in quotes",
-    )
+    return RunError("RUN303.unknown", letter=letter, pattern=pattern, known=known)
 
 
 @lru_cache(maxsize=256)

@@ -42,9 +42,7 @@ def _path(text: str) -> tuple[bool, tuple[str | int | None, ...]]:
         steps.append(name if name is not None else int(match[4]) if match[4] else None)
         pos = match.end()
     if not rest.startswith("$") or pos != len(rest):
-        raise RunError(
-            "RUN303", f"the JSON path {text!r:.80} is not supported", expected="a path such as $.a.b[0]['c']"
-        )
+        raise RunError("RUN303.path", text=text)
     return bool(mode and mode[1].lower() == "lax"), tuple(steps)
 
 
@@ -124,7 +122,7 @@ def _behaviours(operands: tuple[Rex, ...]) -> dict[str, tuple[str, Any]]:
         elif isinstance(operand, Literal):
             default = operand.value
         else:
-            raise RunError("RUN303", "the DEFAULT of JSON_VALUE is not a constant")
+            raise RunError("RUN303.behaviours")
     return out
 
 
@@ -136,7 +134,7 @@ def json_value(r: Renderer, call: Call) -> pl.Expr:
     def otherwise(event: str) -> Any:
         behaviour, default = behaviours[event]
         if behaviour == "ERROR":
-            raise DataError("DATA302", f"JSON_VALUE found {'nothing' if event == 'EMPTY' else 'no value'} at the path")
+            raise DataError("DATA302", wording="nothing" if event == "EMPTY" else "no value")
         return default if behaviour == "DEFAULT" else None
 
     def one(value: str, where: str) -> Any:
@@ -161,7 +159,7 @@ def json_exists(r: Renderer, call: Call) -> pl.Expr:
             return _lookup(value, where) is not None
         except _MissingError:
             if on_error == "ERROR":
-                raise DataError("DATA302", "JSON_EXISTS found no value at the path") from None
+                raise DataError("DATA302.one") from None
             return {"TRUE": True, "FALSE": False}.get(on_error)
 
     return rowwise(one, r.args(call)[:2], pl.Boolean)
@@ -180,7 +178,7 @@ def json_query(r: Renderer, call: Call) -> pl.Expr:
     def otherwise(event: str) -> str | None:
         behaviour = on.get(event, "NULL")
         if behaviour == "ERROR":
-            raise DataError("DATA302", "JSON_QUERY found no array or object at the path")
+            raise DataError("DATA302.otherwise")
         return empty.get(behaviour)
 
     def one(value: str, where: str) -> str | None:

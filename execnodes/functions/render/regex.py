@@ -32,7 +32,7 @@ def _escape(call: Call) -> str | None:
         return None
     escape = _constant(call.operands[2])
     if escape is None or len(escape) != 1:
-        raise RunError("RUN303", f"the ESCAPE of {call.name} is not one constant character")
+        raise RunError("RUN303.escape", name=call.name)
     return escape
 
 
@@ -54,7 +54,7 @@ def _predicate(r: Renderer, call: Call, make: Callable[[str, str | None], str]) 
     try:
         return text.str.contains(make(pattern, escape))
     except PatternError as cause:
-        raise RunError("RUN303", f"{call.name} pattern {pattern!r:.60}: {cause}") from cause
+        raise RunError("RUN303.predicate", name=call.name, pattern=pattern, cause=cause) from cause
 
 
 _ANCHORED = re.compile(r"(%?)([^%_]*)(%?)", re.S)

@@ -102,7 +102,7 @@ def extract(r: Renderer, call: Call) -> pl.Expr:
         day = local_millis(r, e, t).truncdiv(_lit(DAY)).cast(pl.Int32).cast(pl.Date)
         result = _CALENDAR[unit](day)
     if result is None:
-        raise RunError("RUN301", f"EXTRACT of {unit} from {t.summary()} cannot be run")
+        raise RunError("RUN301.extract", unit=unit, t=t.summary())
     return result.cast(pl.Int64)
 
 
@@ -206,9 +206,7 @@ def to_timestamp_ltz(r: Renderer, call: Call) -> pl.Expr:
         return _ltz_from_text(r, call)
     digits = rest[0].value if rest and isinstance(rest[0], Literal) else 3 if not rest else None
     if digits not in (0, 3):
-        raise RunError(
-            "RUN303", "the precision of TO_TIMESTAMP_LTZ is not supported", expected="0 (seconds) or 3 (milliseconds)"
-        )
+        raise RunError("RUN303.to_timestamp_ltz")
     factor = 1000 if digits == 0 else 1
     if value.type.root in ("FLOAT", "DOUBLE"):
         e = (e.cast(pl.Float64) * factor).floor().cast(pl.Int64, wrap_numerical=True)
@@ -228,7 +226,7 @@ def _ltz_from_text(r: Renderer, call: Call) -> pl.Expr:
     if len(call.operands) == 3:
         known = _constant(call.operands[2])
         if known is None:
-            raise RunError("RUN303", "the time zone of TO_TIMESTAMP_LTZ is not a constant")
+            raise RunError("RUN303.ltz_from_text")
         zone = str(_zone(known))
     return to_utc(moment, zone)
 
@@ -238,9 +236,7 @@ def _zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as cause:
-        raise RunError(
-            "RUN303", f"the time zone {name!r:.60} is not known", expected="a name such as Europe/Paris"
-        ) from cause
+        raise RunError("RUN303.zone", name=name) from cause
 
 
 @renders("FROM_UNIXTIME")
@@ -298,11 +294,7 @@ def current_watermark(r: Renderer, call: Call) -> pl.Expr:
 
 @renders("SOURCE_WATERMARK")
 def source_watermark(r: Renderer, call: Call) -> pl.Expr:
-    raise RunError(
-        "RUN303",
-        "SOURCE_WATERMARK() has no value: no connector makes watermarks of its own",
-        expected="a watermark over the table's columns, such as ts - INTERVAL '5' SECOND",
-    )
+    raise RunError("RUN303.source_watermark")
 
 
 @renders("LOCALTIMESTAMP")

@@ -267,7 +267,7 @@ def rpad(r: Renderer, call: Call) -> pl.Expr:
 def repeat(r: Renderer, call: Call) -> pl.Expr:
     def one(text: str, n: int) -> str:
         if len(text) * n > 2**30:
-            raise DataError("DATA301", f"REPEAT failed: {n} times {len(text)} characters is more than a text can hold")
+            raise DataError("DATA301", n=n, count=len(text))
         return text * n
 
     return rowwise(one, r.args(call), pl.String)

@@ -25,11 +25,7 @@ def user_call(r: Renderer, call: Call) -> pl.Expr:
     """
     function = call.function
     if function is None:
-        raise RunError(
-            "RUN301",
-            f"the function {call.name} cannot be run",
-            hint="create it in the session before the plan is executed: CREATE FUNCTION ... LANGUAGE PYTHON",
-        )
+        raise RunError("RUN301.user_call", name=call.name)
     types = [o.type for o in call.operands]
     guard = r.guarded()
     result = call.type

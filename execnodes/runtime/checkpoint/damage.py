@@ -73,7 +73,7 @@ def explain_damage(text: str, spark: Path, operators: Sequence[Stateful]) -> Che
     hint = _RESTORE
     if place == f"commits/{newest}":
         hint = f"remove it, and .{newest}.crc beside it: micro-batch {newest} is then run once more"
-    return CheckpointError("CKPT014", f"{path} {why}; it holds {_content(place, operators)}", hint=hint)
+    return CheckpointError("CKPT014", path=path, why=why, content=_content(place, operators), hint=hint)
 
 
 def _content(place: str, operators: Sequence[Stateful]) -> str:

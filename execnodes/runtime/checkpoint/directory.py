@@ -133,11 +133,7 @@ class Checkpoint:
                 lock = WriterLock.take(folder)
                 new = not (folder / "stateplan.json").exists()
             except OSError as cause:
-                raise CheckpointError(
-                    "CKPT001",
-                    f"the checkpoint directory {folder} cannot be used: {cause.strerror}",
-                    expected="a directory that can be written",
-                ) from cause
+                raise CheckpointError("CKPT001", folder=folder, strerror=cause.strerror) from cause
             if new:
                 check_parallelism(options, groups, resumed=False)
                 fresh = Checkpoint(folder, uuid.uuid4().hex[:12], _now(), groups, not given, False, plan_text)
@@ -147,13 +143,7 @@ class Checkpoint:
                 return fresh
             known = _read(folder, plan_text)
             if 0 < wanted != known.key_groups:
-                raise CheckpointError(
-                    "CKPT004",
-                    f"the checkpoint {folder} has {known.key_groups} key groups, 'pipeline.max-parallelism' is "
-                    f"{wanted}",
-                    expected=f"{known.key_groups}, for the whole life of the state",
-                    hint="remove the option",
-                )
+                raise CheckpointError("CKPT004", folder=folder, key_groups=known.key_groups, wanted=wanted)
             check_parallelism(options, known.key_groups, resumed=True)
             known.lock = lock
             _rename_levels(Path(known.spark))
@@ -192,18 +182,16 @@ class Checkpoint:
         except OSError as cause:
             near = folder.absolute().parent
             raise CheckpointError(
-                "CKPT001",
-                f"the checkpoint directory {folder} cannot be used: {cause.strerror}",
+                "CKPT001.look",
+                folder=folder,
+                strerror=cause.strerror,
                 expected=named,
                 hint=nearest(folder.name, (p.name for p in near.iterdir())) if near.is_dir() else None,
             ) from cause
         if "stateplan.json" not in entries:
             inside = next((p.parent for p in sorted(folder.glob("*/stateplan.json"))), None)
             raise CheckpointError(
-                "CKPT002",
-                f"the directory {folder} is not a checkpoint of stateplan",
-                expected=named,
-                hint=None if inside is None else f"did you mean '{inside}'?",
+                "CKPT002", folder=folder, expected=named, hint=None if inside is None else f"did you mean '{inside}'?"
             )
         plan_file = folder / "plan.json"
         for attempt in range(_ADOPTIONS):
@@ -320,12 +308,7 @@ def _read(folder: Path, plan_text: str) -> Checkpoint:
         facts = json.loads(file.read_text())
         version = facts["format"]
         if version not in (_FIRST_FORMAT, _FORMAT):
-            raise CheckpointError(
-                "CKPT005",
-                f"the checkpoint {folder} has format {version}",
-                expected=f"format {_FORMAT} or an earlier one",
-                hint="use the version of stateplan that wrote it",
-            )
+            raise CheckpointError("CKPT005", folder=folder, version=version, format=_FORMAT)
         layouts = None if version == _FIRST_FORMAT else tuple(Layout.from_json(x) for x in facts["layouts"])
         name, created, groups = str(facts["id"]), int(facts["created"]), int(facts["keyGroups"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as cause:
@@ -347,20 +330,11 @@ def _rename_levels(spark: Path) -> None:
 
 
 def _no_checkpoint(folder: Path) -> CheckpointError:
-    return CheckpointError(
-        "CKPT002",
-        f"the directory {folder} is not a checkpoint of stateplan",
-        expected="an empty directory, or one that an earlier run wrote",
-        hint="set another 'execution.checkpointing.dir'",
-    )
+    return CheckpointError("CKPT002.no_checkpoint", folder=folder)
 
 
 def _damaged(file: Path, why: str) -> CheckpointError:
-    return CheckpointError(
-        "CKPT005",
-        f"{file} is damaged: {why}",
-        hint="restore the checkpoint directory from a copy, or start from an empty one",
-    )
+    return CheckpointError("CKPT005.damaged", file=file, why=why)
 
 
 def _digest(text: str) -> str:

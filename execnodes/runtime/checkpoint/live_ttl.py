@@ -157,12 +157,7 @@ def _whole(value: Any) -> int:
 
 
 def _damaged(path: Path, why: str) -> CheckpointError:
-    return CheckpointError(
-        "CKPT031",
-        f"{path} is damaged: {why}",
-        expected="the file as stateplan wrote it: which TTL each state has since which micro-batch",
-        hint="restore it from a copy of the checkpoint; without the file, the plan's TTLs hold",
-    )
+    return CheckpointError("CKPT031", path=path, why=why)
 
 
 def _write(folder: Path, record: Record) -> None:
@@ -193,11 +188,7 @@ def editing(folder: Path, wait: float = 10.0) -> Iterator[Record]:
     try:
         with locked(folder / _LOCK, wait) as taken:
             if not taken:
-                raise CheckpointError(
-                    "CKPT033",
-                    f"the TTLs of the checkpoint {folder} are being changed by another process",
-                    hint="run the command once more when that one has ended",
-                )
+                raise CheckpointError("CKPT033", folder=folder)
             record = read_ttls(folder)
             before = dict(record)
             yield record
@@ -205,9 +196,7 @@ def editing(folder: Path, wait: float = 10.0) -> Iterator[Record]:
                 _write(folder, record)
     except OSError as cause:
         raise CheckpointError(
-            "CKPT032",
-            f"the TTLs of the checkpoint {folder} cannot be changed: {cause.strerror or cause}",
-            expected=f"a file {folder / _FILE} that can be written",
+            "CKPT032", folder=folder, strerror=cause.strerror or cause, folder_2=folder / _FILE
         ) from cause
 
 

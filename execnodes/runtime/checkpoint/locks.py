@@ -146,12 +146,7 @@ class WriterLock:
         lock = FileLock(folder / WRITER_LOCK)
         if not lock.take(wait=0.5):  # a command that only looks holds it for an instant
             holder = _read_holder(folder)
-            raise CheckpointError(
-                "CKPT030",
-                f"a query writes to the checkpoint {folder} already: {holder or 'a process that does not say its id'}",
-                expected="one query on a checkpoint",
-                hint="stop that one first, or set another 'execution.checkpointing.dir'",
-            )
+            raise CheckpointError("CKPT030", folder=folder, holder=holder or "a process that does not say its id")
         lock.say(json.dumps(asdict(Holder.me())) + "\n")
         return WriterLock(lock)
 

@@ -71,10 +71,11 @@ def check_parallelism(options: Mapping[str, str], key_groups: int, resumed: bool
     if parallelism > key_groups:
         raise CheckpointError(
             "CKPT050",
-            f"'{PARALLELISM}' is {parallelism}, and keyed state is split into {key_groups} key "
-            f"{'group' if key_groups == 1 else 'groups'}",
-            expected=f"at most {key_groups}" + (", for the whole life of the state" if resumed else ""),
-            hint="'pipeline.max-parallelism' says how many there are, when the checkpoint directory is empty",
+            parallelism=PARALLELISM,
+            parallelism_2=parallelism,
+            key_groups=key_groups,
+            wording="group" if key_groups == 1 else "groups",
+            suffix=", for the whole life of the state" if resumed else "",
         )
 
 
@@ -148,10 +149,7 @@ def repartition(spark: SparkSession, folder: Path, rescale: Rescale, console: Ca
             spark._streamingCheckpointManager.repartition(str(folder), after)  # noqa: SLF001 - not public yet
         except (PySparkException, Py4JError) as cause:
             raise CheckpointError(
-                "CKPT051",
-                f"the state cannot be brought from {before} to {after} {_noun(after)}: {_reason(cause)}",
-                expected="a checkpoint directory with room for its state once more",
-                hint="started again, the job finishes what is left to do",
+                "CKPT051", before=before, after=after, noun=_noun(after), reason=_reason(cause)
             ) from cause
         finally:
             spark.conf.set(_STORE_FORMAT, was or "1")

@@ -301,34 +301,17 @@ def _sources(job: JobGraph, before: Layout, continuation: Continuation, folder: 
             f"{old} {'source' if old == 1 else 'sources'}{', by event time' if closes else ''}",
             f"{len(job.sources)}{', by event time' if job.event_time else ''}",
         )
-        raise CheckpointError(
-            "CKPT022",
-            f"the checkpoint {folder} counts {what[0]}, the plan has {what[1]}: Spark takes back no source of a "
-            "checkpoint and adds none",
-            expected="the tables that were read so far, each as often as before",
-            hint="start from an empty checkpoint directory",
-        )
+        raise CheckpointError("CKPT022", folder=folder, what=what[0], what_2=what[1])
     return tuple(out)
 
 
 def _too_deep(job: JobGraph, levels: int, folder: str) -> CheckpointError:
     deep = next(o for o in job.operators if o.level > levels)
-    return CheckpointError(
-        "CKPT021",
-        f"{deep.name} stands behind {deep.level - 1} other operators with state, one behind the other, and the "
-        f"checkpoint {folder} has room for {levels} in a row: Spark adds no stateful operator to a checkpoint",
-        expected=f"at most {levels} operators with state in a row",
-        hint="start from an empty checkpoint directory",
-    )
+    return CheckpointError("CKPT021", name=deep.name, level=deep.level - 1, folder=folder, levels=levels)
 
 
 def _otherwise(spec: OperatorSpec, folder: str, why: str) -> CheckpointError:
-    return CheckpointError(
-        "CKPT024",
-        f"the state of {spec.name} in the checkpoint {folder} is laid out otherwise: {why}",
-        expected="a checkpoint that this version of stateplan wrote for the same operator",
-        hint="run the plan that wrote it with the version of stateplan that wrote it, or start from an empty directory",
-    )
+    return CheckpointError("CKPT024", name=spec.name, folder=folder, why=why)
 
 
 def _columns(tables: Mapping[str, Any]) -> str:
@@ -349,12 +332,7 @@ def first_format(job: JobGraph, continuation: Continuation, folder: str) -> Layo
     gone = any(node.id not in used for node in graph.nodes if node.keeps_state or not graph.inputs(node))
     ordered = all(_ascending(order[i] for i in found if i is not None) for found in (came, read))
     if continuation.moves or None in came or None in read or gone or not ordered:
-        raise CheckpointError(
-            "CKPT025",
-            f"the checkpoint {folder} was written by an earlier version of stateplan, whose operators are known by "
-            "their order alone, and the plan has others",
-            expected="first the plan that wrote it, run once: that brings the checkpoint to the present format",
-        )
+        raise CheckpointError("CKPT025", folder=folder)
     sinks = sum(isinstance(node, Sink) for node in graph.nodes)
     operators = tuple(
         OperatorEntry(

@@ -85,27 +85,13 @@ class Snapshot:
         facts = Checkpoint.look(folder)
         done = numbers(folder / "spark" / "commits")
         if not done or facts.layouts == ():
-            raise CheckpointError(
-                "CKPT041",
-                f"the checkpoint {folder} holds no state yet: no micro-batch of its job has finished",
-                expected="a checkpoint whose job has run",
-            )
+            raise CheckpointError("CKPT041", folder=folder)
         if facts.layouts is None:
-            raise CheckpointError(
-                "CKPT042",
-                f"the checkpoint {folder} was written by an earlier version of stateplan, which did not note where "
-                "each operator keeps its state",
-                expected="a checkpoint of the present format",
-                hint="run the plan that wrote it once: that brings the checkpoint to the present format",
-            )
+            raise CheckpointError("CKPT042", folder=folder)
         if batch is None:
             batch = done[-1]
         elif batch not in done:
-            raise CheckpointError(
-                "CKPT043",
-                f"the checkpoint {folder} has no micro-batch {batch}",
-                expected=f"one of {done[0]} to {done[-1]}",
-            )
+            raise CheckpointError("CKPT043", folder=folder, batch=batch, done=done[0], done_2=done[-1])
         layout = facts.layouts[0]
         offsets = _offsets(folder, batch)
         played = _instant(folder, layout, offsets)
@@ -129,11 +115,7 @@ def _offsets(folder: Path, batch: int) -> list[str]:
         if not isinstance(json.loads(lines[1]), dict):
             raise ValueError("its second line is not an object")
     except (OSError, ValueError, IndexError) as cause:
-        raise CheckpointError(
-            "CKPT005",
-            f"{file} is damaged: {cause}",
-            hint="restore the checkpoint directory from a copy, or start from an empty one",
-        ) from cause
+        raise CheckpointError("CKPT005.offsets", file=file, cause=cause) from cause
     return lines
 
 
@@ -216,10 +198,7 @@ class OperatorState:
         if found is None:
             names = [t.name for t in pool]
             raise CheckpointError(
-                "CKPT044",
-                f"the state of {self.name} has no table '{name:.60}'",
-                expected=", ".join(names),
-                hint=nearest(name, names),
+                "CKPT044", name=self.name, name_2=name, expected=", ".join(names), hint=nearest(name, names)
             )
         return found
 
@@ -287,10 +266,4 @@ def _tables(
 
 
 def _other(snapshot: Snapshot, entry: OperatorEntry) -> StateplanError:
-    return CheckpointError(
-        "CKPT024",
-        f"the state of {entry.name} in the checkpoint {snapshot.folder} is laid out otherwise than this version of "
-        "stateplan does it",
-        expected="a checkpoint that this version of stateplan wrote",
-        hint="look at it with the version of stateplan that wrote it",
-    )
+    return CheckpointError("CKPT024.other", name=entry.name, folder=snapshot.folder)

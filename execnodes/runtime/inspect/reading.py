@@ -253,12 +253,7 @@ def _reading(snapshot: Snapshot, work: Callable[[], T]) -> T:
             raise
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         cause = next((line for line in reversed(lines) if line.startswith("Caused by:")), lines[0] if lines else "")
-        raise CheckpointError(
-            GONE,
-            f"Spark cannot read the state of {snapshot.folder} after micro-batch {snapshot.batch}: {cause[:300]}",
-            expected="the files that Spark wrote, of a micro-batch that it still keeps",
-            hint="restore the checkpoint directory from a copy, or look at another micro-batch",
-        ) from failure
+        raise CheckpointError(GONE, folder=snapshot.folder, batch=snapshot.batch, cause=cause[:300]) from failure
 
 
 def count_state(

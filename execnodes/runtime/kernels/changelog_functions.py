@@ -43,8 +43,8 @@ class FromChangelogTransform:
             code = given.filter(kinds.is_null())[0]
             raise DataError(
                 "DATA321",
-                f"FROM_CHANGELOG met the operation code {'NULL' if code is None else repr(code)}",
-                expected="one of " + ", ".join(f"'{c}'" for c in sorted(self.codes)),
+                value="NULL" if code is None else repr(code),
+                codes=", ".join(f"'{c}'" for c in sorted(self.codes)),
             )
         kept = [c for i, c in enumerate(columns(self.width)) if i != self.op]
         out = frame[kept]

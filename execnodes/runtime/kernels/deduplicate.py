@@ -92,11 +92,7 @@ class DeduplicateKernel(FrozenKernel):
         frame = inputs[0]
         if KIND in frame.columns:
             if is_retraction(frame) is not None or (frame[KIND] == RowKind.UPDATE_AFTER).any():
-                raise RunError(
-                    "RUN061",
-                    "Deduplicate by processing time got a change that is not an insertion",
-                    expected="an insert-only input",
-                )
+                raise RunError("RUN061.process")
             frame = without(frame, KIND)
         if self.keep_last:
             return self._last(frame, state[0], now, ttl[0])

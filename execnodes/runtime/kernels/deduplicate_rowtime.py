@@ -67,11 +67,7 @@ class _ByRowtime(FrozenKernel):
         if KIND not in frame.columns:
             return frame
         if is_retraction(frame) is not None or (frame[KIND] == RowKind.UPDATE_AFTER).any():
-            raise RunError(
-                "RUN061",
-                "Deduplicate by event time got a change that is not an insertion",
-                expected="an insert-only input",
-            )
+            raise RunError("RUN061.arrived")
         return frame.drop(KIND)
 
     def _times(self, frame: pl.DataFrame) -> Ints:

@@ -386,11 +386,7 @@ class GroupAggregateKernel(FrozenKernel):
         change = signs(frame)
         if not self.need_retraction:
             if change is not None:
-                raise RunError(
-                    "RUN064",
-                    "GroupAggregate got a retraction, but its input is said to have none",
-                    expected="insertions only",
-                )
+                raise RunError("RUN064")
             return Batch(frame, codes, None, first, known, known < 0, np.ones(len(first), np.int64))
         rows = np.zeros(len(first), np.int64)
         old = known >= 0

@@ -192,9 +192,4 @@ class SinkConflictKernel(EventTimeBase):
         names = [self.input_type.fields[i].name for i in self.primary_key]
         values = rows.select(self._key_columns).row(int(row))
         key = ", ".join(f"{n}={'null' if v is None else v}" for n, v in zip(names, values, strict=True))
-        return RunError(
-            "RUN024",
-            f"rows with different upsert keys have the same primary key of '{self.table}': [{key}]",
-            expected="one row for each primary key, because the INSERT says ON CONFLICT DO ERROR",
-            hint="ON CONFLICT DO NOTHING keeps the first row, DO DEDUPLICATE shows the last one",
-        )
+        return RunError("RUN024", table=self.table, key=key)

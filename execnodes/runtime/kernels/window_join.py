@@ -120,11 +120,7 @@ class WindowJoinKernel(EventTimeBase):
         """The rows that are not late, with the columns of the state."""
         if KIND in frame.columns:
             if (frame[KIND] != RowKind.INSERT).any():
-                raise RunError(
-                    "RUN061",
-                    "WindowJoin got a change that is not an insertion",
-                    expected="insert-only inputs",
-                )
+                raise RunError("RUN061.arrived_2")
             frame = frame.drop(KIND)
         ends = local_times(frame[column(self.ends[side])], self.slicing.zone)
         made = [

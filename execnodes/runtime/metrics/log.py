@@ -98,11 +98,7 @@ def _read(checkpoint: Path, choose: Callable[[Path], list[Path]]) -> list[BatchM
     try:
         return _records(choose(checkpoint / FOLDER))
     except OSError as cause:
-        raise CheckpointError(
-            "CKPT001",
-            f"the figures of the checkpoint {checkpoint} cannot be read: {cause.strerror}",
-            expected="a folder that can be read",
-        ) from cause
+        raise CheckpointError("CKPT001.read", checkpoint=checkpoint, strerror=cause.strerror) from cause
 
 
 def read_job(checkpoint: Path) -> JobInfo | None:
@@ -115,17 +111,9 @@ def read_job(checkpoint: Path) -> JobInfo | None:
 
 def _require(folder: Path) -> None:
     if not folder.is_dir():
-        raise CheckpointError(
-            "CKPT001",
-            f"the checkpoint directory {folder} does not exist",
-            expected="the directory that 'execution.checkpointing.dir' named",
-        )
+        raise CheckpointError("CKPT001.require", folder=folder)
     if not (folder / "stateplan.json").is_file():
-        raise CheckpointError(
-            "CKPT002",
-            f"the directory {folder} is not a checkpoint of stateplan",
-            expected="the directory that 'execution.checkpointing.dir' named when a job ran",
-        )
+        raise CheckpointError("CKPT002.require", folder=folder)
 
 
 class MetricsLog:

@@ -230,34 +230,23 @@ def reporters(options: Mapping[str, str]) -> list[Reporter]:
     for name in names or [n for n, own in defined.items() if "factory.class" in own]:
         own = defined.get(name)
         if own is None or "factory.class" not in own:
-            raise RunError(
-                "RUN082",
-                f"the metrics reporter '{name}' has no '{prefix}{name}.factory.class'",
-                expected=f"'{FACTORY}'",
-                hint=nearest(name, defined),
-            )
+            raise RunError("RUN082", name=name, prefix=prefix, factory=FACTORY, hint=nearest(name, defined))
         if own["factory.class"] != FACTORY:
             raise RunError(
                 "RUN080",
-                f"the metrics reporter '{name}' is of the class '{own['factory.class']:.200}', which is not known here",
-                expected=f"'{FACTORY}'",
+                name=name,
+                factory_class=own["factory.class"],
+                factory=FACTORY,
                 hint=nearest(own["factory.class"], [FACTORY]),
             )
         unknown = next((k for k in own if k not in _OPTIONS), None)
         if unknown is not None:
             raise RunError(
-                "RUN083",
-                f"the metrics reporter '{name}' has no option '{unknown:.100}'",
-                expected=f"one of {', '.join(_OPTIONS)}",
-                hint=nearest(unknown, _OPTIONS),
+                "RUN083", name=name, unknown=unknown, options=", ".join(_OPTIONS), hint=nearest(unknown, _OPTIONS)
             )
         filtered = own.get(_FILTER, "false").strip().lower()
         if filtered not in ("true", "false"):
-            raise RunError(
-                "RUN083",
-                f"the option '{prefix}{name}.{_FILTER}' is '{own[_FILTER]:.50}'",
-                expected="true or false",
-            )
+            raise RunError("RUN083.reporters", prefix=prefix, name=name, filter=_FILTER, own=own[_FILTER])
         out.append(Reporter(_ports(f"{prefix}{name}.port", own.get("port", DEFAULT_PORTS)), filtered == "true"))
     return out
 
@@ -269,11 +258,7 @@ def _ports(key: str, text: str) -> range:
         start, stop = int(first), int(last or first)
         if start <= stop <= 65535:
             return range(start, stop + 1)
-    raise RunError(
-        "RUN081",
-        f"the option '{key}' is '{text:.50}', which is not a port",
-        expected="a port such as 9249, or a range such as 9250-9260, up to 65535",
-    )
+    raise RunError("RUN081", key=key, text=text)
 
 
 class Endpoint:
@@ -303,12 +288,7 @@ class Endpoint:
             self.port = int(self._server.server_port)
             return
         many = f"none of the ports {ports[0]} to {ports[-1]}" if len(ports) > 1 else f"the port {ports[0]}"
-        raise RunError(
-            "RUN084",
-            f"the metrics cannot be served: {many} {'is free' if len(ports) > 1 else 'is not free'}",
-            expected="a port that nobody listens on",
-            hint="set a range, such as 'metrics.reporter.prom.port' = '9250-9260'",
-        ) from cause
+        raise RunError("RUN084", many=many, wording="is free" if len(ports) > 1 else "is not free") from cause
 
     def close(self) -> None:
         self._server.shutdown()

@@ -124,12 +124,7 @@ def session(options: Mapping[str, str], lasting: bool = False) -> SparkSession:
                 running.conf.set(key, value)
         return running
     if not shutil.which("java") and not os.environ.get("JAVA_HOME"):
-        raise RunError(
-            "RUN010",
-            "Java is not installed",
-            expected="Java 17 or later on the PATH, or JAVA_HOME",
-            hint="on Debian or Ubuntu: apt-get install openjdk-17-jre-headless",
-        )
+        raise RunError("RUN010")
     master = options.get("spark.master", f"local[{parallelism},{_ATTEMPTS}]")
     packages = [str(_installed_in()), os.environ.get("PYTHONPATH", "")]
     python_path = os.pathsep.join(filter(None, packages))
@@ -149,12 +144,7 @@ def session(options: Mapping[str, str], lasting: bool = False) -> SparkSession:
             spark = builder.getOrCreate()
         except (PySparkException, OSError) as cause:
             tail = " / ".join(log.read_text(errors="replace").strip().splitlines()[-3:])
-            raise RunError(
-                "RUN011",
-                f"Spark does not start: {cause} {tail}".strip(),
-                expected="Java 17 or later and enough memory",
-                hint=f"all it printed is in {log}",
-            ) from cause
+            raise RunError("RUN011", problem=f"Spark does not start: {cause} {tail}".strip(), log=log) from cause
     if local and os.name == "posix":
         adapt(spark)
     return spark

@@ -146,34 +146,20 @@ class KeyedState:
         try:
             data = json.loads(text)
             if data["format"] != _FORMAT:
-                raise CheckpointError(
-                    "CKPT010",
-                    f"the state of {self._place} has format {data['format']}",
-                    expected=f"format {_FORMAT}",
-                    hint="use the version of stateplan that wrote it",
-                )
+                raise CheckpointError("CKPT010", where=self._place, format=data["format"], format_2=_FORMAT)
             for name, entries in data["tables"].items():
                 runs[name] = [RunInfo(*entry) for entry in entries]
             self._found = int(data.get("version", 0))
             if "time" in data:
                 self.time = EventTime.from_json(data["time"])
         except (ValueError, KeyError, TypeError) as cause:
-            raise CheckpointError(
-                "CKPT010",
-                f"the list of runs of {self._place} cannot be read ({cause})",
-                hint="restore the checkpoint directory from a copy, or start from an empty one",
-            ) from cause
+            raise CheckpointError("CKPT010.read_manifest", where=self._place, cause=cause) from cause
         return runs
 
     def _rewrite(self, rewrite: Rewrite | None) -> None:
         """Brings all runs to the present version."""
         if rewrite is None or self._found != self._version - 1:
-            raise CheckpointError(
-                "CKPT010",
-                f"the state of {self._place} has version {self._found}",
-                expected=f"version {self._version}",
-                hint="restore the checkpoint directory from a copy, or start from an empty one",
-            )
+            raise CheckpointError("CKPT010.rewrite", where=self._place, found=self._found, version=self._version)
         for table in self._tables:
             names = rewrite.columns[table.name]
             columns = [pl.col(names[name]).alias(name) for name in table.schema]

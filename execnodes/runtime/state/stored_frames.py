@@ -83,11 +83,7 @@ class Parts:
             for n in range(info.chunks):
                 chunk = self._store.get(f"{info.id}/{n}")
                 if chunk is None:
-                    raise CheckpointError(
-                        "CKPT011",
-                        f"run {info.id} of {table.name} of {self._place} is missing from the state store",
-                        hint=_RESTORE,
-                    )
+                    raise CheckpointError("CKPT011", id=info.id, name=table.name, where=self._place, hint=_RESTORE)
                 chunks.append(chunk)
             data = b"".join(chunks) if len(chunks) > 1 else chunks[0]
             if len(data) != info.size:
@@ -118,10 +114,7 @@ class Parts:
             want, schema = state_schema(table), rows.frame.schema
             if any(schema.get(name) != dtype for name, dtype in want.items()):
                 raise CheckpointError(
-                    "CKPT013",
-                    f"run {info.id} of {table.name} of {self._place} has columns {dict(schema)}",
-                    expected=str(want),
-                    hint="the checkpoint was written by another plan",
+                    "CKPT013", id=info.id, name=table.name, where=self._place, dict=dict(schema), expected=str(want)
                 )
             rows.checked = True
         if not info.whole:
@@ -132,10 +125,7 @@ class Parts:
 
     def _damaged(self, table: StateTable, info: RunInfo, why: str, expected: str | None = None) -> CheckpointError:
         return CheckpointError(
-            "CKPT012",
-            f"run {info.id} of {table.name} of {self._place} is damaged: {why}",
-            expected=expected,
-            hint=_RESTORE,
+            "CKPT012", id=info.id, name=table.name, where=self._place, why=why, expected=expected, hint=_RESTORE
         )
 
     def tidy(self, current: Collection[str]) -> None:

@@ -161,11 +161,7 @@ def _failure(cause: BaseException) -> StateplanError:
     found = find_encoded(str(cause))
     if found is not None:
         return found
-    return RunError(
-        "RUN304",
-        f"an expression failed: {str(cause).splitlines()[0]:.200}",
-        hint="check that the operands of the operator's expressions have the types the functions take",
-    )
+    return RunError("RUN304", splitlines=str(cause).splitlines()[0])
 
 
 def _verify(frame: pl.DataFrame, checks: tuple[Check, ...]) -> None:
@@ -176,7 +172,7 @@ def _verify(frame: pl.DataFrame, checks: tuple[Check, ...]) -> None:
         if failed.height:
             row = failed.head(1).select(shown).row(0) if shown else ()
             values = ", ".join(_quoted(v) for v in row)
-            raise DataError("DATA301", f"{check.function} failed: {check.problem.replace('{}', values)}")
+            raise DataError("DATA301.verify", function=check.function, problem=check.problem.replace("{}", values))
 
 
 def _quoted(value: object) -> str:

@@ -168,21 +168,19 @@ class ConstraintTransform:
     def _error(self, row: int, found: _Finding) -> DataError:
         where = f"the column '{found.path}' of '{self.table}'"
         if found.null:
-            return DataError(
-                "DATA202",
-                f"{where} is NOT NULL, and a NULL is being written into it",
-                expected=f"a value of type {found.declared.summary()}",
-                hint="SET 'table.exec.sink.not-null-enforcer' = 'DROP' leaves such rows out",
-            )
+            return DataError("DATA202", where=where, declared=found.declared.summary())
         assert found.values is not None
         what, unit = ("bytes", "bytes") if found.declared.root in _BYTES else ("a text", "characters")
         declared = found.declared.as_nullable().summary()
         return DataError(
             "DATA203",
-            f"{where} is {declared}, and {what} of length {found.values[row]} is being written into it",
-            expected=("exactly" if found.declared.root in _FIXED else "at most") + f" {found.declared.length} {unit}",
-            hint="SET 'table.exec.sink.type-length-enforcer' = 'TRIM_PAD' cuts and fills such values, 'IGNORE' writes "
-            "them as they are",
+            where=where,
+            declared=declared,
+            what=what,
+            values=found.values[row],
+            size=found.declared.length,
+            unit=unit,
+            wording="exactly" if found.declared.root in _FIXED else "at most",
         )
 
     # what is made to fit

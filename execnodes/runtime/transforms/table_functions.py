@@ -88,11 +88,7 @@ class CorrelateTransform:
         fields = self.call.type.fields
         function = self.call.function
         if function is None:
-            raise RunError(
-                "RUN301",
-                f"the function {self.call.name} cannot be run",
-                hint="create it in the session before the plan is executed: CREATE FUNCTION ... LANGUAGE PYTHON",
-            )
+            raise RunError("RUN301.user_call", name=self.call.name)
         arguments: list[Sequence[Any]] = [()] * frame.height
         if self.call.operands and frame.height:
             values = CalcTransform(self.call.operands, None, self.time_zone)(frame.drop(KIND, strict=False), now)

@@ -35,12 +35,7 @@ class WatermarkTransform:
     def __call__(self, frame: pl.DataFrame, now: int) -> pl.DataFrame:
         """The same frame. Raises DataError DATA330 for a row without a time."""
         if frame[column(self.rowtime)].null_count():
-            raise DataError(
-                "DATA330",
-                f"the time attribute '{self.name}' of a row is NULL",
-                expected="a time in every row",
-                hint="leave out rows without one, or compute the column, for example with COALESCE",
-            )
+            raise DataError("DATA330", name=self.name)
         return frame
 
     def watermark(self, frame: pl.DataFrame, now: int) -> int | None:

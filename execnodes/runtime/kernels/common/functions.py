@@ -89,7 +89,8 @@ def accumulator(number: int, call: AggCall, arguments: Sequence[LogicalType], re
             return made
     raise RunError(
         "RUN063",
-        f"{call.function:.80} of {len(call.arg_list)} arguments cannot be run as an aggregate",
-        expected=f"one of {', '.join(ACCUMULATORS)} of its arguments, or COUNT(*)",
+        function=call.function,
+        count=len(call.arg_list),
+        accumulators=", ".join(ACCUMULATORS),
         hint=nearest(call.function, ACCUMULATORS),
     )

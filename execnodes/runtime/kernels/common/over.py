@@ -163,11 +163,7 @@ class OverKernel(FrozenKernel):
         if KIND not in frame.columns:
             return frame
         if (frame[KIND] != RowKind.INSERT).any():
-            raise RunError(
-                "RUN061",
-                "OverAggregate got a change that is not an insertion",
-                expected="an insert-only input",
-            )
+            raise RunError("RUN061")
         return frame.drop(KIND)
 
     # the aggregates

@@ -64,11 +64,7 @@ class Partials(FrozenKernel):
         )
         for call, kept in zip(calls, kernel.accumulators, strict=True):
             if not isinstance(kept, TrackedExtreme) and not (isinstance(kept, Fold) and kept.merges):
-                raise RunError(
-                    "RUN063",
-                    f"partial results of {call.function:.80} cannot be merged",
-                    expected="a function that Flink computes in two phases",
-                )
+                raise RunError("RUN063.of", function=call.function)
         return cls(kernel)
 
     @property

@@ -403,9 +403,5 @@ def _offset(call: AggCall, constants: Mapping[str, Any]) -> int:
         return 1
     value = constants.get(column(call.arg_list[1]))
     if not isinstance(value, int) or value < 0:
-        raise RunError(
-            "RUN063",
-            f"LAG by {'an offset that is not a constant' if value is None else value} cannot be run",
-            expected="a number of rows from 0 on",
-        )
+        raise RunError("RUN063.offset", value="an offset that is not a constant" if value is None else value)
     return value

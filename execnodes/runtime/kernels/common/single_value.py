@@ -31,12 +31,7 @@ class SingleValue(Fold):
         """Raises DataError DATA320, for more than one row."""
         count = np.maximum(before[self._count].to_numpy() + changes.counts(), 0)
         if (count > 1).any():
-            raise DataError(
-                "DATA320",
-                "a query inside an expression has more than one row",
-                expected="at most one row for each row around it",
-                hint="aggregate in it, or compare with IN",
-            )
+            raise DataError("DATA320")
         old = before[self._value]
         there = np.flatnonzero(before[self._count].to_numpy())
         signs = np.ones(len(changes.codes), np.int64) if changes.signs is None else changes.signs

@@ -51,10 +51,7 @@ class UserFold(Fold):
         self.initial = {self._column: None}
         if retract and not hasattr(function.opened(), "retract"):
             raise RunError(
-                "RUN075",
-                f"the aggregate function {function.name} has no method 'retract', and its input takes rows back",
-                expected="retract(accumulator, *args)",
-                hint=f"called by {function.operator}" if function.operator else None,
+                "RUN075", name=function.name, hint=f"called by {function.operator}" if function.operator else None
             )
 
     def update(self, before: pl.DataFrame, changes: Changes) -> list[pl.Series]:
@@ -133,8 +130,5 @@ class UserFold(Fold):
             return pickle.dumps(accumulator, protocol=5)
         except Exception as cause:  # pickling runs a user's code
             raise RunError(
-                "RUN076",
-                f"the accumulator of the function {self._function.name} cannot be kept as state: "
-                f"{type(cause).__name__}: {str(cause)[:200]}",
-                expected="something that pickle takes: numbers, texts, lists, dicts",
+                "RUN076", name=self._function.name, cause_name=type(cause).__name__, cause=str(cause)[:200]
             ) from cause

@@ -13,6 +13,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import lru_cache
+from typing import Self
+
+from stateplan.execnodes.errors.catalogue import texts_of
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
@@ -78,32 +81,63 @@ class Place:
 class StateplanError(Exception):
     """Root of all errors caused by input, configuration or environment.
 
+    The catalogue (``texts/*.toml``) has its texts, and for each code a title, the cause and the remedy.
+
     Args:
-        code: stable code, a family prefix and three digits, such as ``PLAN012``.
-        message: what is wrong, one sentence without a full stop.
+        code: stable code, a family prefix and three digits, such as ``PLAN012``; ``PLAN012.empty`` chooses one of the
+            texts of a code that has several.
         place: where.
-        expected: what would have been right there.
-        hint: what to do, or the nearest valid name.
+        expected: overrides the catalogue: what would have been right there.
+        hint: overrides the catalogue: what to do, or the nearest valid name.
+        values: fill the names in the texts.
     """
 
-    family = "ERR"
+    code: str
+    message: str
+    place: Place | None
+    expected: str | None
+    hint: str | None
 
     def __init__(
         self,
+        code: str,
+        *,
+        place: Place | None = None,
+        expected: str | None = None,
+        hint: str | None = None,
+        **values: object,
+    ) -> None:
+        texts = texts_of(code)
+        self._set(
+            code.partition(".")[0],
+            texts["message"].format_map(values),
+            place,
+            texts["expected"].format_map(values) if expected is None and "expected" in texts else expected,
+            texts["hint"].format_map(values) if hint is None and "hint" in texts else hint,
+        )
+
+    def _set(self, code: str, message: str, place: Place | None, expected: str | None, hint: str | None) -> None:
+        self.code = code
+        self.message = _clipped(message, 2000)
+        self.place = place
+        self.expected = expected
+        self.hint = hint
+        self.args = (self.message,)
+
+    @classmethod
+    def with_text(
+        cls,
         code: str,
         message: str,
         *,
         place: Place | None = None,
         expected: str | None = None,
         hint: str | None = None,
-    ) -> None:
-        message = _clipped(message, 2000)
-        super().__init__(message)
-        self.code = code
-        self.message = message
-        self.place = place
-        self.expected = expected
-        self.hint = hint
+    ) -> Self:
+        """An error whose text was made elsewhere: in another process, or by an error that this one stands for."""
+        error = cls.__new__(cls)
+        error._set(code, message, place, expected, hint)  # noqa: SLF001 - of the same class
+        return error
 
     def __str__(self) -> str:
         lines = [f"[{self.code}] {_printable(self.message)}"]
@@ -142,49 +176,35 @@ class StateplanError(Exception):
 def _rebuild(
     cls: type[StateplanError], code: str, message: str, place: Place | None, expected: str | None, hint: str | None
 ) -> StateplanError:
-    return cls(code, message, place=place, expected=expected, hint=hint)
+    return cls.with_text(code, message, place=place, expected=expected, hint=hint)
 
 
 class SqlError(StateplanError):
     """SQL text that cannot be parsed, bound or planned (codes ``SQL...``). Correct the statement."""
 
-    family = "SQL"
-
 
 class PlanError(StateplanError):
     """A plan file that cannot be read or written, or whose content is not valid (codes ``PLAN...``)."""
-
-    family = "PLAN"
 
 
 class CatalogError(StateplanError):
     """Something named in SQL or in a plan is not in the catalog, or differs from it (codes ``CAT...``)."""
 
-    family = "CAT"
-
 
 class OptionError(StateplanError):
     """An unknown or malformed option of a table, a session or the command line (codes ``OPT...``)."""
-
-    family = "OPT"
 
 
 class DataError(StateplanError):
     """Input data that does not fit the table's schema and format (codes ``DATA...``)."""
 
-    family = "DATA"
-
 
 class RunError(StateplanError):
     """A job that cannot be started or that failed while running (codes ``RUN...``)."""
 
-    family = "RUN"
-
 
 class CheckpointError(RunError):
     """A checkpoint that does not fit the plan, or is damaged (codes ``CKPT...``)."""
-
-    family = "CKPT"
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
@@ -210,4 +230,4 @@ def find_encoded(text: str) -> StateplanError | None:
     data = json.loads(match.group(2))
     place = Place(**data["place"]) if data["place"] else None
     cls = classes.get(match.group(1), StateplanError)
-    return cls(data["code"], data["message"], place=place, expected=data["expected"], hint=data["hint"])
+    return cls.with_text(data["code"], data["message"], place=place, expected=data["expected"], hint=data["hint"])
