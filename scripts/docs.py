@@ -46,14 +46,14 @@ def errors() -> str:
     from stateplan.execnodes.errors.catalogue import FAMILIES, family
 
     out = []
-    for prefix in FAMILIES:
-        out.append(f"## {prefix}\n\n")
+    for prefix, title in FAMILIES.items():
+        out.append(f"### {prefix}: {title}\n\n")
         for code, entry in sorted(family(prefix).items()):
             texts = [entry, *(v for v in entry.values() if isinstance(v, dict))]
             messages = dict.fromkeys(_shown(t["message"]) for t in texts if "message" in t)
-            out.append(f"### {code} {entry.get('title', '')}".rstrip() + "\n\n")
+            out.append(f"#### {code} {entry['title']}\n\n")
             out.append("```text\n" + "\n".join(messages) + "\n```\n\n")
-            out += [f"{entry[key]}\n\n" for key in ("cause", "remedy") if key in entry]
+            out.append(f"- Cause: {entry['cause']}\n- Remedy: {entry['remedy']}\n\n")
     return "".join(out)
 
 

@@ -79,6 +79,14 @@ def test_entries_have_known_keys(prefix: str) -> None:
             assert set(value) <= KEYS if isinstance(value, dict) else key in KEYS, (code, key)
 
 
+@pytest.mark.parametrize("prefix", FAMILIES)
+def test_every_code_is_explained(prefix: str) -> None:
+    """A title, and the cause and the remedy in whole sentences."""
+    for code, entry in family(prefix).items():
+        assert entry["title"] and not entry["title"].endswith("."), code
+        assert entry["cause"].endswith(".") and entry["remedy"].endswith("."), code
+
+
 def test_every_text_is_raised() -> None:
     """By its code as a word in the source: a code may be chosen from a table."""
     source = "\n".join(p.read_text(encoding="utf-8") for package in PACKAGES for p in (ROOT / package).rglob("*.py"))

@@ -13,8 +13,18 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-FAMILIES = ("BUG", "CAT", "CKPT", "DATA", "OPT", "PLAN", "RUN", "SQL", "TYPE")
-"""The prefixes of codes, one file each."""
+FAMILIES = {
+    "SQL": "statements",
+    "PLAN": "plan files",
+    "CAT": "tables, views, functions and catalogs",
+    "OPT": "options",
+    "DATA": "input and output rows",
+    "RUN": "jobs",
+    "CKPT": "checkpoints and state",
+    "TYPE": "data types",
+    "BUG": "internal errors",
+}
+"""The prefixes of codes, one file each, and the subject of their errors."""
 
 
 @cache
