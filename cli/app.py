@@ -1,4 +1,4 @@
-"""The ``stateplan`` command line. This module and what it imports load no engine: ``plan show`` starts fast."""
+"""The ``stateplan`` command line. This module imports no engine, so that ``plan show`` starts fast."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     epilog=EXIT_CODES,
-    help="Streaming SQL whose state you can see and edit: SQL is compiled into a plan file, the plan is run.",
+    help="Compile streaming SQL into a plan file, edit the TTL of each state, and run the plan on Spark.",
 )
 app.add_typer(plan_app, name="plan")
 app.add_typer(job_app, name="job")
@@ -49,7 +49,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def top(
     _: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and end.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Options that come before a command."""
@@ -60,14 +60,14 @@ def sql(
     pairs: SettingsOption,
     file: Annotated[str | None, typer.Option("--file", "-f", metavar="SCRIPT", help="SQL script to run.")] = None,
     execute: Annotated[
-        list[str] | None, typer.Option("--execute", "-e", metavar="SQL", help="Statements to run; may be repeated.")
+        list[str] | None, typer.Option("--execute", "-e", metavar="SQL", help="SQL statements to run. Repeatable.")
     ] = None,
     init: InitOption = None,
     output: FormatOption = Format.TEXT,
     quiet: QuietOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Run SQL: a script (-f), statements (-e), standard input, or a shell when that is a terminal."""
+    """Run SQL: a script (-f), statements (-e) or standard input. On a terminal, open the SQL shell."""
     from stateplan.cli import sql as command
 
     run(output, quiet, debug, lambda console: command.run(console, settings(pairs), file, execute or [], init, debug))
@@ -75,7 +75,7 @@ def sql(
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """The entry point of the command."""
-    # A plan is many small objects that live until the end: looking through them again and again costs a sixth of it.
+    # A plan is many small, long-lived objects: garbage collection would take a sixth of the time.
     gc.set_threshold(200_000, 20, 20)
     app(args=args)
     sys.exit(ExitCode.OK)

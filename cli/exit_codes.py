@@ -1,4 +1,4 @@
-"""What the process returns, and for which error."""
+"""Exit codes, and the error class of each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from stateplan.execnodes.errors import CheckpointError, DataError, RunError, Sta
 
 
 class ExitCode(IntEnum):
-    """Exit codes of ``stateplan``; the meaning of each is its documentation."""
+    """Exit codes of ``stateplan``. ``meaning`` is shown in the help and in the documentation."""
 
     meaning: str
 
@@ -18,16 +18,16 @@ class ExitCode(IntEnum):
         member.meaning = meaning
         return member
 
-    OK = 0, "done"
-    FAILED = 1, "a job failed: its data, a sink, Spark"
-    USAGE = 2, "the command line is wrong"
-    BAD_INPUT = 3, "SQL, a plan file, a table or an option is wrong; nothing was run"
-    CHECKPOINT = 4, "the checkpoint does not fit the plan, is damaged or in use, or did not take in a change"
-    FINDINGS = 9, "plan lint has something to say, or a command with --check or --diff would change something"
+    OK = 0, "success"
+    FAILED = 1, "the job failed"
+    USAGE = 2, "invalid command line"
+    BAD_INPUT = 3, "invalid SQL, plan file, table or option; nothing was run"
+    CHECKPOINT = 4, "the checkpoint does not match the plan, is damaged or in use, or a requested change timed out"
+    FINDINGS = 9, "lint reported problems, or --check or --diff found changes"
     BUG = 70, "a bug in stateplan"
-    INTERRUPTED = 130, "stopped by Ctrl-C; the job was ended cleanly"
-    BROKEN_PIPE = 141, "nobody reads standard output any more"
-    TERMINATED = 143, "stopped by SIGTERM; the job was ended cleanly"
+    INTERRUPTED = 130, "stopped by Ctrl-C; the job shut down cleanly"
+    BROKEN_PIPE = 141, "stdout was closed"
+    TERMINATED = 143, "stopped by SIGTERM; the job shut down cleanly"
 
 
 _BY_CLASS: tuple[tuple[type[StateplanError], ExitCode], ...] = (

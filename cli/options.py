@@ -1,4 +1,4 @@
-"""What commands have in common: their options, and how one is run so that it ends with the right exit code."""
+"""Options that commands share, and :func:`run`, which turns errors into exit codes."""
 
 from __future__ import annotations
 
@@ -26,11 +26,9 @@ class Format(StrEnum):
     JSON = "json"
 
 
-FormatOption = Annotated[Format, typer.Option("--format", help="Results as text or as a JSON object per line.")]
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No notes and no progress on standard error.")]
-DebugOption = Annotated[
-    bool, typer.Option("--debug", envvar="STATEPLAN_DEBUG", help="Show the whole story of an error.")
-]
+FormatOption = Annotated[Format, typer.Option("--format", help="Output format: text, or one JSON object per line.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Suppress notes and progress on standard error.")]
+DebugOption = Annotated[bool, typer.Option("--debug", envvar="STATEPLAN_DEBUG", help="Show the traceback of an error.")]
 SettingsOption = Annotated[
     list[str],
     typer.Option(
@@ -39,15 +37,18 @@ SettingsOption = Annotated[
         metavar="KEY=VALUE",
         default_factory=list,
         show_default=False,
-        help="Set an option before anything runs; may be repeated.",
+        help="Set an option, as SET does in SQL. Repeatable.",
     ),
 ]
 InitOption = Annotated[
-    str | None, typer.Option("--init", "-i", metavar="SCRIPT", help="SQL script to run first: tables and settings.")
+    str | None,
+    typer.Option("--init", "-i", metavar="SCRIPT", help="SQL script to run first, with tables and settings."),
 ]
-PlanArgument = Annotated[str, typer.Argument(metavar="PLAN", help="Path or URL of a plan file; - is standard input.")]
+PlanArgument = Annotated[
+    str, typer.Argument(metavar="PLAN", help="Path or URL of a plan file, or - for standard input.")
+]
 CheckpointArgument = Annotated[
-    str, typer.Argument(metavar="CHECKPOINT", help="The checkpoint directory of a job, running or stopped.")
+    str, typer.Argument(metavar="CHECKPOINT", help="Checkpoint directory of a running or stopped job.")
 ]
 
 
@@ -77,10 +78,10 @@ def installed_version() -> str:
 
 
 def run(output: Format, quiet: bool, debug: bool, work: Callable[[Console], ExitCode | None]) -> None:
-    """Runs a command; ends the process with the exit code it gives, or that of what goes wrong."""
+    """Runs a command and exits with its exit code, or with the code of the error."""
     console = make_console(output.value, quiet)
     if not debug:
-        logging.getLogger().addHandler(logging.NullHandler())  # py4j logs calls that Ctrl-C cut off
+        logging.getLogger().addHandler(logging.NullHandler())  # py4j logs calls that Ctrl-C interrupts
     previous = signal.signal(signal.SIGTERM, _terminate)
     code = ExitCode.OK
     try:
@@ -110,7 +111,7 @@ def run(output: Format, quiet: bool, debug: bool, work: Callable[[Console], Exit
 
 
 def _signalled(error: BaseException | None) -> ExitCode | None:
-    """The exit code when an error came of a signal: PySpark's handler may itself fail when a call is half done."""
+    """The exit code of an error caused by a signal. PySpark's handler may itself fail during a call."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
     if error is None:

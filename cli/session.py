@@ -103,7 +103,7 @@ class Session:
         statements = read_script(read_text(file), file)
         query = _the_query(statements, file)
         if if_not_exists and storage.exists(target):
-            self._console.note(f"the plan {target} exists already: left as it is")
+            self._console.note(f"the plan {target} already exists; kept unchanged")
             return
         document = self._compiled(statements, query)
         force = overwrite or bool(self._environment.get_config().value("table.plan.force-recompile"))

@@ -1,4 +1,4 @@
-"""The interactive shell: reads statements that may span lines, keeps a history, goes on after errors."""
+"""The interactive shell: multi-line statements, a history, and no exit on errors."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ CONTINUATION = "> ".rjust(len(PROMPT))
 HISTORY_LENGTH = 2000
 
 HELP = """\
-Statements end with a semicolon and may span lines. Besides SQL:
-  HELP;   this text
-  CLEAR;  clears the screen
-  QUIT;   ends the shell, as EXIT; and Ctrl-D do
-Ctrl-C drops the statement being typed, or stops the running job.
+Statements end with a semicolon and may span several lines. Commands besides SQL:
+  HELP;   show this text
+  CLEAR;  clear the screen
+  QUIT;   exit the shell (also EXIT; and Ctrl-D)
+Ctrl-C discards the current input or stops the running job.
 """
 
 _TOKEN = re.compile(

@@ -60,6 +60,6 @@ def _shell(console: Console, run_script: Callable[..., None], debug: bool) -> No
         finally:
             console.close()
 
-    console.note("HELP; lists the commands, QUIT; ends.")
+    console.note("Type HELP; for help, QUIT; to exit.")
     with with_history():
         Shell(console, run_statement).loop()

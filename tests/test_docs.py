@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -22,34 +19,13 @@ def test_generated_parts_are_up_to_date() -> None:
     assert outdated(write=False) == [], "run: make docs"
 
 
-def test_the_first_plan_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    script = re.search(r"```sql\n(-- script.sql\n.*?)```", text, re.S)
-    shown = re.search(r"```console\n\$ (.*?\n)(.*?)\$ (stateplan plan explain.*?\n)(.*?)```", text, re.S)
-    assert script is not None
-    assert shown is not None
-    monkeypatch.chdir(tmp_path)
-    Path("script.sql").write_text(script[1])
-    for command, answer in ((shown[1], shown[2]), (shown[3], shown[4])):
-        done = subprocess.run(
-            [sys.executable, "-m", "stateplan", *command.split()[1:]],
-            capture_output=True,
-            text=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            check=False,
-        )
-        assert (done.stderr + done.stdout).rstrip("\n") == answer.rstrip("\n")
-
-
-def test_the_drawing_of_the_first_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    script = re.search(r"```sql\n(-- script.sql\n.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.S)
+def test_the_drawing_of_the_quick_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawing = re.search(r"```mermaid\n(.*?)```", (ROOT / "docs" / "cli.md").read_text(encoding="utf-8"), re.S)
-    assert script is not None
     assert drawing is not None
     monkeypatch.chdir(tmp_path)
-    Path("script.sql").write_text(script[1])
+    script = str(ROOT / "examples" / "quickstart" / "script.sql")
     runner = CliRunner()
-    assert runner.invoke(app, ["plan", "compile", "-f", "script.sql", "-o", "plan.json"]).exit_code == 0
+    assert runner.invoke(app, ["plan", "compile", "-f", script, "-o", "plan.json"]).exit_code == 0
     assert runner.invoke(app, ["plan", "explain", "plan.json", "--format", "mermaid"]).stdout == drawing[1]
 
 

@@ -1,4 +1,4 @@
-"""The commands on a job, running or stopped, one module each. What a command needs is loaded when it runs."""
+"""The commands on a running or stopped job, one module each. A command loads its dependencies when it runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ job_app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     epilog=EXIT_CODES,
-    help="Watch a job: what its operators do, and what they keep.",
+    help="Monitor a running or stopped job.",
 )
 job_app.command("top")(top)
 job_app.command("metrics")(metrics)

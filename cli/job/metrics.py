@@ -10,7 +10,7 @@ def metrics(
     checkpoint: CheckpointArgument,
     debug: DebugOption = False,
 ) -> None:
-    """Print the figures of a job in Prometheus' text format."""
+    """Print the metrics of a job in the Prometheus text format."""
 
     def work(console: Console) -> None:
         from stateplan.cli.job.look import look_at

@@ -23,16 +23,16 @@ _OTHER_SCREEN, _FIRST_SCREEN = "\033[?1049h\033[?25l", "\033[?25h\033[?1049l"
 def top(
     checkpoint: CheckpointArgument,
     interval: Annotated[
-        float, typer.Option("--interval", "-n", metavar="SECONDS", min=0.1, help="Time between two looks.")
+        float, typer.Option("--interval", "-n", metavar="SECONDS", min=0.1, help="Refresh interval.")
     ] = 1.0,
-    once: Annotated[bool, typer.Option("--once", help="Look once, and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print the current figures and exit.")] = False,
     output: FormatOption = Format.TEXT,
     debug: DebugOption = False,
 ) -> None:
-    """Watch what a job does, per operator: rows, state, expiry, time. Ends when the job does, or with Ctrl-C.
+    """Show the throughput, state and load of each operator, until the job ends or Ctrl-C is pressed.
 
-    At a terminal the table is refreshed; in a pipe there is a line for each micro-batch, and with --format json an
-    object.
+    A terminal shows a table that refreshes. A pipe gets one line per micro-batch, or one JSON object
+    with --format json.
     """
 
     def work(console: Console) -> ExitCode:

@@ -103,7 +103,7 @@ def _head(view: JobView) -> list[str]:
     lines.append("; ".join(facts))
     marks = {o.watermark for o in view.operators() if o.watermark is not None}
     if marks:
-        lines.append(f"event time {_time(min(marks))}" if min(marks) < 2**62 else "event time has come to its end")
+        lines.append(f"event time {_time(min(marks))}" if min(marks) < 2**62 else "event time has reached its end")
     return lines
 
 
@@ -125,7 +125,7 @@ def table_text(view: JobView, labels: Labels, width: int = 0) -> str:
         cells = [row[i].ljust(widths[i]) if i < _LEFT else row[i].rjust(widths[i]) for i in used]
         lines.append("  ".join(cells).rstrip())
     if any(o.state is not None and o.state.partial for o in view.operators()):
-        lines += ["", "+ and what was there before the figures began"]
+        lines += ["", "+ plus the state from before figures were recorded"]
     return "".join(f"{text[:width] if width else text}\n" for text in lines)
 
 

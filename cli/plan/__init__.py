@@ -1,4 +1,4 @@
-"""The commands on plan files, one module each. What a command needs is loaded when it runs."""
+"""The commands on plan files, one module each. A command loads its dependencies when it runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ plan_app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     epilog=EXIT_CODES,
-    help="Compile, read, edit, compare and run plan files.",
+    help="Compile, inspect, edit, compare and run plan files.",
 )
 plan_app.command("compile")(compile_plan)
 plan_app.command("show")(show)

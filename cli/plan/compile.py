@@ -23,13 +23,15 @@ def compile_plan(
     file: Annotated[
         str,
         typer.Option(
-            "--file", "-f", metavar="SCRIPT", help="SQL script: tables, settings and one INSERT or STATEMENT SET."
+            "--file", "-f", metavar="SCRIPT", help="SQL script with tables, settings and one INSERT or STATEMENT SET."
         ),
     ],
-    target: Annotated[str, typer.Option("--output", "-o", metavar="PLAN", help="Path or URL to write.")],
+    target: Annotated[
+        str, typer.Option("--output", "-o", metavar="PLAN", help="Path or URL of the plan file to write.")
+    ],
     init: InitOption = None,
-    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="Leave an existing plan alone.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing plan.")] = False,
+    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="Keep an existing plan file.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing plan file.")] = False,
     output: FormatOption = Format.TEXT,
     quiet: QuietOption = False,
     debug: DebugOption = False,
@@ -38,7 +40,7 @@ def compile_plan(
     from stateplan.cli.session import Session
 
     if if_not_exists and overwrite:
-        raise typer.BadParameter("--if-not-exists and --overwrite exclude each other")
+        raise typer.BadParameter("--if-not-exists and --overwrite are mutually exclusive")
     run(
         output,
         quiet,

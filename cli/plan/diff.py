@@ -27,19 +27,19 @@ def diff(
     old: SideArgument,
     new: SideArgument,
     output: Annotated[
-        DiffFormat, typer.Option("--format", help="Text, a JSON object, or Markdown for a pull request.")
+        DiffFormat, typer.Option("--format", help="Output format: text, JSON, or Markdown for a pull request.")
     ] = DiffFormat.TEXT,
     exit_code: Annotated[
         bool,
         typer.Option(
             "--exit-code",
-            help="End with the code of the worst verdict: 0 identical, 10 ttl-only, 11 stateless, 12 rewrite, "
-            "13 reset, 14 unknown.",
+            help="Exit with the code of the worst verdict: 0 identical, 10 ttl-only, 11 stateless, 12 rewrite, 13 "
+            "reset, 14 unknown.",
         ),
     ] = False,
     debug: DebugOption = False,
 ) -> None:
-    """Compare two plans: what changed, and what it means for state that the old one wrote."""
+    """Compare two plans and report what the change does to existing state."""
     worst = 0
 
     def work(console: Console) -> None:

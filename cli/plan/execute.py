@@ -21,7 +21,7 @@ from stateplan.cli.options import (
 
 
 class Accept(StrEnum):
-    """Verdicts on existing state that may be accepted, the milder first."""
+    """Verdicts on existing state that a run can accept, mildest first."""
 
     REWRITE = "rewrite"
     RESET = "reset"
@@ -32,21 +32,22 @@ def execute(
     plan: PlanArgument,
     pairs: SettingsOption,
     file: Annotated[
-        str | None, typer.Option("--file", "-f", metavar="SCRIPT", help="SQL script to run first: tables and settings.")
+        str | None,
+        typer.Option("--file", "-f", metavar="SCRIPT", help="SQL script to run first, with tables and settings."),
     ] = None,
     accept: Annotated[
         Accept | None,
         typer.Option(
-            help="What the plan may do to state of the checkpoint that does not fit it: rewrite it; or reset it, so "
-            "that operators start empty; or reset it too where it cannot be told whether it fits. Each includes those "
-            "before it."
+            help="Continue although some state in the checkpoint does not match the plan. rewrite: convert it. reset: "
+            "also discard it, so that its operators start empty. unknown: also discard it where a match cannot be "
+            "determined."
         ),
     ] = None,
     output: FormatOption = Format.TEXT,
     quiet: QuietOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Run a plan, until its sources end or Ctrl-C."""
+    """Run a plan until its sources end or Ctrl-C is pressed."""
     from stateplan.cli.session import Session
 
     def work(console: Console) -> None:

@@ -39,13 +39,13 @@ def explain(
         ExplainFormat | None,
         typer.Option(
             "--format",
-            help="As text, as JSON, or drawn: a Mermaid flowchart, an SVG, or an HTML page to look around in. "
-            "By default what the ending of the output file says, else text.",
+            help="Text, JSON, Mermaid flowchart, SVG image or interactive HTML page. Default: by the file extension "
+            "of --output, otherwise text.",
             show_default=False,
         ),
     ] = None,
     target: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="FILE", help="File to write; an existing one is replaced.")
+        str | None, typer.Option("--output", "-o", metavar="FILE", help="File to write. An existing file is replaced.")
     ] = None,
     details: Annotated[
         list[str] | None,
@@ -57,7 +57,7 @@ def explain(
     ] = None,
     debug: DebugOption = False,
 ) -> None:
-    """Print the tree of operators as Flink does, and their states; or draw it."""
+    """Print the operator tree as Flink does, with the states, or draw it."""
     chosen = form or _BY_SUFFIX.get((target or "").rpartition(".")[2].lower(), ExplainFormat.TEXT)
     names = [name for given in details or () for name in given.split(",") if name.strip()]
 

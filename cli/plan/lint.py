@@ -57,12 +57,12 @@ def lint(
             metavar="RULES",
             default_factory=list,
             show_default=False,
-            help="Only these rules: codes, beginnings of codes or names, with commas; may be repeated.",
+            help="Run only these rules: codes, code prefixes or names, comma-separated. Repeatable.",
         ),
     ],
     ignore: Annotated[
         CodesOption,
-        typer.Option(metavar="RULES", default_factory=list, show_default=False, help="All rules but these."),
+        typer.Option(metavar="RULES", default_factory=list, show_default=False, help="Skip these rules."),
     ],
     severity: Annotated[
         CodesOption,
@@ -70,49 +70,50 @@ def lint(
             metavar="RULE=SEVERITY",
             default_factory=list,
             show_default=False,
-            help="Take findings of a rule as warning or as advice; may be repeated.",
+            help="Report a rule as warning or as advice. Repeatable.",
         ),
     ],
-    fix: Annotated[bool, typer.Option("--fix", help="Change what has one right answer in the files.")] = False,
-    diff: Annotated[bool, typer.Option("--diff", help="Show what --fix would change, and change nothing.")] = False,
-    show_fixes: Annotated[bool, typer.Option("--show-fixes", help="List what --fix has changed.")] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Fail for advice, too.")] = False,
+    fix: Annotated[bool, typer.Option("--fix", help="Apply the unambiguous fixes to the files.")] = False,
+    diff: Annotated[bool, typer.Option("--diff", help="Print the changes of --fix without writing them.")] = False,
+    show_fixes: Annotated[bool, typer.Option("--show-fixes", help="List the applied fixes.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with code 9 for advice, too.")] = False,
     checkpoint: Annotated[
-        str | None, typer.Option(metavar="FOLDER", help="A checkpoint that the plan would go on from.")
+        str | None, typer.Option(metavar="FOLDER", help="Checkpoint that the plan would continue from.")
     ] = None,
     against: Annotated[
-        str | None, typer.Option(metavar="PLAN", help="The plan that wrote the state the plan would go on from.")
+        str | None, typer.Option(metavar="PLAN", help="Previous plan, which wrote the state to continue from.")
     ] = None,
-    suppress: Annotated[
-        str | None, typer.Option(metavar="CODE", help="Write into the plan that findings of a rule are accepted.")
-    ] = None,
+    suppress: Annotated[str | None, typer.Option(metavar="CODE", help="Suppress a rule in the plan file.")] = None,
     operator: Annotated[
-        str | None, typer.Option(metavar="SELECTOR", help="With --suppress: at which operator; else where it is found.")
+        str | None,
+        typer.Option(metavar="SELECTOR", help="With --suppress: the operator. Default: every operator with a finding."),
     ] = None,
-    reason: Annotated[str | None, typer.Option(metavar="TEXT", help="With --suppress: why.")] = None,
+    reason: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="With --suppress: the reason, which is stored in the plan.")
+    ] = None,
     explain: Annotated[
         str | None,
-        typer.Option(metavar="RULE", callback=_explain, is_eager=True, help="Say what a rule is about, and end."),
+        typer.Option(metavar="RULE", callback=_explain, is_eager=True, help="Explain a rule and exit."),
     ] = None,
     output: Annotated[
         LintFormat,
-        typer.Option("--format", help="Findings as text, JSON, GitHub's workflow commands, or SARIF 2.1.0."),
+        typer.Option("--format", help="Output format: text, JSON, GitHub workflow commands, or SARIF 2.1.0."),
     ] = LintFormat.TEXT,
     quiet: QuietOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Find what is odd in plans: TTLs that make results wrong, state that grows without end."""
+    """Find TTLs that make results wrong and state that grows without bound."""
     if checkpoint is not None and against is not None:
-        raise typer.BadParameter("--checkpoint and --against exclude each other")
+        raise typer.BadParameter("--checkpoint and --against are mutually exclusive")
     if suppress is not None and (fix or diff):
-        raise typer.BadParameter("--suppress and --fix exclude each other")
+        raise typer.BadParameter("--suppress cannot be combined with --fix or --diff")
     if suppress is None and (operator is not None or reason is not None):
-        raise typer.BadParameter("--operator and --reason belong to --suppress")
+        raise typer.BadParameter("--operator and --reason require --suppress")
     if suppress is not None and reason is None:
-        raise typer.BadParameter("--suppress needs a --reason")
+        raise typer.BadParameter("--suppress requires --reason")
 
     if STREAM in plans and ((fix and not diff) or suppress is not None):
-        raise typer.BadParameter("standard input cannot be changed: --diff shows what --fix would do")
+        raise typer.BadParameter("standard input cannot be changed; --diff shows what --fix would change")
 
     def work(console: Console) -> ExitCode:
         from stateplan.plans.lint import choose, severities_of

@@ -16,18 +16,18 @@ __all__ = ["migrate"]
 def migrate(
     plan: PlanArgument,
     target: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="PLAN", help="Path or URL to write the migrated plan to.")
+        str | None, typer.Option("--output", "-o", metavar="PLAN", help="Path or URL of the migrated plan.")
     ] = None,
-    to: Annotated[str, typer.Option("--to", metavar="VERSION", help="Flink version to migrate to.")] = "2.3",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would change; write nothing.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing plan.")] = False,
+    to: Annotated[str, typer.Option("--to", metavar="VERSION", help="Target Flink version.")] = "2.3",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the changes without writing them.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing plan file.")] = False,
     output: FormatOption = Format.TEXT,
     quiet: QuietOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Bring a plan of an older Flink release to the current format, and say what that means for state."""
+    """Update a plan of an older Flink release to the current format, and report what that does to state."""
     if target is None and not dry_run:
-        raise typer.BadParameter("where to? -o PLAN writes the migrated plan, --dry-run only says what would change")
+        raise typer.BadParameter("missing -o PLAN (or --dry-run, which only prints the changes)")
 
     def work(console: Console) -> None:
         from stateplan.plans import storage
@@ -36,7 +36,7 @@ def migrate(
         migration = migrate(read_plan(plan), to)
         if target is not None and not dry_run:
             write_plan(migration.document, target, overwrite)
-            console.note(f"written to {storage.shown(target)}")
+            console.note(f"wrote {storage.shown(target)}")
         console.show(to_text(migration), to_json(migration))
 
     run(output, quiet, debug, work)

@@ -27,7 +27,7 @@ class ReportFormat(StrEnum):
 
 
 class Winner(StrEnum):
-    """Whose value is taken where an edit conflicts."""
+    """Which value wins a conflict."""
 
     OURS = "ours"
     THEIRS = "theirs"
@@ -39,36 +39,39 @@ def rebase(
     base: Annotated[
         str | None,
         typer.Option(
-            "--base", metavar="PLAN", help="The plan before the edits; may be left out when stateplan compiled it."
+            "--base", metavar="PLAN", help="The plan before the edits. Optional for plans that stateplan compiled."
         ),
     ] = None,
     sql: Annotated[
-        str | None, typer.Option("--sql", metavar="SCRIPT", help="The new SQL: tables, settings and one query.")
+        str | None,
+        typer.Option("--sql", metavar="SCRIPT", help="The new SQL script, with tables, settings and one query."),
     ] = None,
     theirs: Annotated[
-        str | None, typer.Option("--theirs", metavar="PLAN", help="In place of --sql: the plan it compiles to.")
+        str | None,
+        typer.Option("--theirs", metavar="PLAN", help="The plan that the new SQL compiles to, instead of --sql."),
     ] = None,
     target: Annotated[
         str | None, typer.Option("--output", "-o", metavar="PLAN", help="Path or URL of the new plan.")
     ] = None,
     conflict: Annotated[
-        Winner | None, typer.Option("--conflict", help="Whose value is taken where an edit conflicts.")
+        Winner | None,
+        typer.Option("--conflict", help="Which value wins a conflict: the edit (ours) or the new SQL (theirs)."),
     ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Write nothing when an edit is lost, either.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done; write nothing.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing plan.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Write nothing if an edit is lost.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the report without writing a plan.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing plan file.")] = False,
     init: InitOption = None,
-    output: Annotated[ReportFormat, typer.Option("--format", help="The report's format.")] = ReportFormat.TEXT,
+    output: Annotated[ReportFormat, typer.Option("--format", help="Format of the report.")] = ReportFormat.TEXT,
     quiet: QuietOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Carry the edits of a plan over to the plan of newer SQL, three-way; list those that conflict or are lost."""
+    """Apply the edits of a plan to the plan of newer SQL, as a three-way merge. Lists conflicts and lost edits."""
     if (sql is None) == (theirs is None):
-        raise typer.BadParameter("either --sql SCRIPT or --theirs PLAN says what the new plan is")
+        raise typer.BadParameter("give either --sql SCRIPT or --theirs PLAN")
     if theirs is not None and (init is not None or pairs):
-        raise typer.BadParameter("--init and -D are for --sql")
+        raise typer.BadParameter("--init and -D require --sql")
     if target is None and not dry_run:
-        raise typer.BadParameter("where to? -o PLAN writes the new plan, --dry-run only says what would be done")
+        raise typer.BadParameter("missing -o PLAN (or --dry-run, which only prints the report)")
 
     def work(console: Console) -> None:
         from stateplan.plans.rebase import rebase
@@ -83,7 +86,7 @@ def rebase(
             raise _lost(done)
         if target is not None and not dry_run:
             write_plan(done.document, target, overwrite)
-            console.note(f"written to {target}")
+            console.note(f"wrote {target}")
 
     run(Format.JSON if output is ReportFormat.JSON else Format.TEXT, quiet, debug, work)
 

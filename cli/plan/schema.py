@@ -12,11 +12,11 @@ from stateplan.cli.options import DebugOption, Format, run
 
 def schema(
     target: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="FILE", help="File to write; an existing one is replaced.")
+        str | None, typer.Option("--output", "-o", metavar="FILE", help="File to write. An existing file is replaced.")
     ] = None,
     debug: DebugOption = False,
 ) -> None:
-    """Print the JSON Schema of plan files, for completion, hover text and errors in an editor."""
+    """Print the JSON Schema of plan files, for completion, hover text and validation in an editor."""
 
     def work(console: Console) -> None:
         import json

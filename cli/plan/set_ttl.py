@@ -14,30 +14,32 @@ from stateplan.cli.options import DebugOption, Format, FormatOption, QuietOption
 
 def set_ttl(
     pairs: SettingsOption,
-    plan: Annotated[str, typer.Argument(metavar="PLAN", help="Path or URL of a plan file; - reads standard input.")],
+    plan: Annotated[str, typer.Argument(metavar="PLAN", help="Path or URL of a plan file, or - for standard input.")],
     assignments: Annotated[
         list[str],
         typer.Argument(
             metavar="SELECTOR=TTL...",
-            help="Which state, and how long it lives: 'deduplicate=1 h', 'join.right=7 d', '5.0=never'.",
+            help="State and TTL, such as 'deduplicate=1 h', 'join.right=7 d' or '5.0=never'.",
         ),
     ],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the diff of the file and write nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print a diff of the file without writing it.")] = False,
     check: Annotated[
-        bool, typer.Option("--check", help="Write nothing; end with code 9 when the file would change.")
+        bool, typer.Option("--check", help="Write nothing; exit with code 9 if the file would change.")
     ] = False,
     target: Annotated[
         str | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write the plan there instead; - is standard output."),
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Write the plan to another file, or - for standard output."
+        ),
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the --output file when it exists.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing --output file.")] = False,
     output: FormatOption = Format.TEXT,
     quiet: QuietOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Change how long states live. Only these values change in the file."""
+    """Change TTLs in a plan file. Every other byte of the file stays the same."""
     if overwrite and target in (None, STREAM):
-        raise typer.BadParameter("--overwrite needs --output FILE")
+        raise typer.BadParameter("--overwrite requires --output FILE")
 
     def work(console: Console) -> ExitCode:
         from stateplan.plans.edit import plan_edit, to_json, to_text, write_edited

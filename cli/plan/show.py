@@ -14,21 +14,21 @@ from stateplan.cli.options import DebugOption, Format, FormatOption, PlanArgumen
 def show(
     plan: PlanArgument,
     pairs: SettingsOption,
-    stateful: Annotated[bool, typer.Option("--stateful", help="Only operators that keep state.")] = False,
+    stateful: Annotated[bool, typer.Option("--stateful", help="Show only operators that keep state.")] = False,
     match: Annotated[
         str | None,
         typer.Option(
             "--match",
             "-m",
             metavar="WORDS",
-            help="Only operators with these words in their id, uid, type, description, keys or states; "
-            "'[5]' is the operator 5.",
+            help="Show only operators whose id, uid, type, description, keys or states contain all these words. '[5]' "
+            "matches operator 5.",
         ),
     ] = None,
     output: FormatOption = Format.TEXT,
     debug: DebugOption = False,
 ) -> None:
-    """List the operators of a plan with their states, the time each state lives, and who says so."""
+    """List the operators of a plan, their states, and where each TTL comes from."""
 
     def work(console: Console) -> None:
         from stateplan.plans.show import narrowed, to_json, to_text

@@ -1,4 +1,4 @@
-"""The commands on the state of a checkpoint, one module each. What a command needs is loaded when it runs."""
+"""The commands on the state of a checkpoint, one module each. A command loads its dependencies when it runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ state_app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     epilog=EXIT_CODES,
-    help="Look at the state of a checkpoint, and change how long it lives.",
+    help="Inspect the state in a checkpoint and change its TTLs.",
 )
 state_app.command("read", no_args_is_help=True)(read)
 state_app.command("show", no_args_is_help=True)(show)

@@ -8,19 +8,19 @@ from typing import Annotated
 import typer
 
 CheckpointArgument = Annotated[
-    str, typer.Argument(metavar="CHECKPOINT", help="The directory that 'execution.checkpointing.dir' of the job names.")
+    str, typer.Argument(metavar="CHECKPOINT", help="Checkpoint directory of the job (execution.checkpointing.dir).")
 ]
 BatchOption = Annotated[
     int | None,
-    typer.Option("--batch", metavar="N", help="Look at the state after micro-batch N, instead of the last one."),
+    typer.Option("--batch", metavar="N", help="Show the state after micro-batch N. Default: the last one."),
 ]
 AtOption = Annotated[
     str | None,
     typer.Option(
         "--at",
         metavar="INSTANT",
-        help="Count ages from there: '2026-01-31 08:00:00' in UTC, or milliseconds since 1970; instead of now, or of "
-        "the last instant played.",
+        help="Compute ages at this time: '2026-01-31 08:00:00' in UTC, or epoch milliseconds. Default: now, or the "
+        "last replayed instant.",
     ),
 ]
 

@@ -13,7 +13,7 @@ from stateplan.cli.options import DebugOption, Format, QuietOption, SettingsOpti
 from stateplan.cli.state.arguments import AtOption, BatchOption, CheckpointArgument, instant
 
 _TEXT_ROWS = 100
-"""So many rows a table has where nobody says how many."""
+"""Default limit of a text table."""
 
 
 class RowFormat(StrEnum):
@@ -34,46 +34,57 @@ _SUFFIXES = {
 
 def read(
     checkpoint: CheckpointArgument,
-    selector: Annotated[str, typer.Argument(metavar="SELECTOR", help="Which state: 'join.left', 'deduplicate', '5'.")],
+    selector: Annotated[
+        str, typer.Argument(metavar="SELECTOR", help="State to read, such as 'join.left', 'deduplicate' or '5'.")
+    ],
     pairs: SettingsOption,
     key: Annotated[
         list[str] | None,
         typer.Option(
-            "--key", "-k", metavar="COLUMN=VALUE", help="Only rows with this value, or NULL; may be repeated."
+            "--key", "-k", metavar="COLUMN=VALUE", help="Read only rows with this value; NULL matches null. Repeatable."
         ),
     ] = None,
     table: Annotated[
         str | None,
-        typer.Option("--table", metavar="NAME", help="Which of its tables, as 'state show' has them."),
+        typer.Option("--table", metavar="NAME", help="Table of the state, as listed by 'state show'."),
     ] = None,
     expired: Annotated[
-        bool, typer.Option("--expired", help="Also the rows that have expired and are still there.")
+        bool, typer.Option("--expired", help="Include expired rows that have not been removed yet.")
     ] = False,
     limit: Annotated[
         int | None,
         typer.Option(
-            "--limit", "-n", metavar="ROWS", min=0, help=f"At most so many, 0 for all; a table has {_TEXT_ROWS}."
+            "--limit",
+            "-n",
+            metavar="ROWS",
+            min=0,
+            help=f"Maximum number of rows, 0 for all. Default: {_TEXT_ROWS} for a text table.",
         ),
     ] = None,
     kind: Annotated[
         RowFormat | None,
-        typer.Option("--format", help="A table, JSON lines, or a Parquet file; as the --output file is named."),
+        typer.Option(
+            "--format",
+            help="Text table, JSON lines or Parquet. Default: by the file extension of --output, otherwise text.",
+        ),
     ] = None,
-    target: Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the rows there.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the --output file when it exists.")] = False,
+    target: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the rows to a file.")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing --output file.")] = False,
     batch: BatchOption = None,
     at: AtOption = None,
     quiet: QuietOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Read the rows of a state of a checkpoint, each with its last access and when its time is up."""
+    """Read the rows of a state, with their last access and expiry times."""
     moment = instant(at)
     if kind is None:
         kind = RowFormat.TEXT if target is None else _SUFFIXES.get(Path(target).suffix.lower(), RowFormat.TEXT)
     if kind is RowFormat.PARQUET and target is None:
-        raise typer.BadParameter("--format parquet needs --output FILE")
+        raise typer.BadParameter("--format parquet requires --output FILE")
     if overwrite and target is None:
-        raise typer.BadParameter("--overwrite needs --output FILE")
+        raise typer.BadParameter("--overwrite requires --output FILE")
     most = limit if limit is not None else _TEXT_ROWS if kind is RowFormat.TEXT and target is None else 0
 
     def work(console: Console) -> None:
@@ -103,9 +114,9 @@ def read(
         else:
             console.show(table_text(schema, rows), None)
         if rows.more:
-            console.note(f"there are more rows than {most:,}: --limit 0 gives all")
+            console.note(f"only the first {most:,} rows are shown; --limit 0 shows all")
         others = [t.name for t in state.tables if t is not found]
         if others and table is None:
-            console.note(f"the state has other tables too: --table {', '.join(others)}")
+            console.note(f"the state has more tables: --table {', '.join(others)}")
 
     run(Format.JSON if kind is RowFormat.JSON else Format.TEXT, quiet, debug, work)

@@ -14,27 +14,27 @@ from stateplan.cli.options import DebugOption, Format, FormatOption, QuietOption
 
 def set_ttl(
     checkpoint: Annotated[
-        str, typer.Argument(metavar="CHECKPOINT", help="The checkpoint directory of a job, running or stopped.")
+        str, typer.Argument(metavar="CHECKPOINT", help="Checkpoint directory of a running or stopped job.")
     ],
     assignments: Annotated[
         list[str],
         typer.Argument(
             metavar="SELECTOR=TTL...",
-            help="Which state, and how long it lives: 'deduplicate=1 h', 'join.right=7 d', '5.0=never'.",
+            help="State and TTL, such as 'deduplicate=1 h', 'join.right=7 d' or '5.0=never'.",
         ),
     ],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would change, and ask for nothing.")] = False,
-    wait: Annotated[bool, typer.Option("--wait", help="End when a micro-batch of the job has taken it in.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the changes without requesting them.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until a micro-batch has applied the new TTL.")] = False,
     timeout: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0, help="How long --wait waits; then the command ends with code 4.")
+        float, typer.Option(metavar="SECONDS", min=0, help="Limit for --wait. The command then exits with code 4.")
     ] = 60,
     output: FormatOption = Format.TEXT,
     quiet: QuietOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Change how long states of a job live, while it runs. The next micro-batch takes it in."""
+    """Change TTLs of a running job. The next new micro-batch applies them."""
     if dry_run and wait:
-        raise typer.BadParameter("--dry-run asks for nothing that --wait could wait for")
+        raise typer.BadParameter("--dry-run and --wait are mutually exclusive")
 
     def work(console: Console) -> ExitCode:
         from stateplan.plans.live import ask, wait_for
@@ -44,10 +44,10 @@ def set_ttl(
         edit = ask(Path(checkpoint.removeprefix("file://")), parsed, write=not dry_run)
         awaited = any(change.awaited for change in edit.changes)
         if awaited and edit.writer is None:
-            console.note(f"no job runs on {checkpoint}: it is taken in when one is started")
+            console.note(f"no job is running on {checkpoint}; the next start applies the TTL")
         for change in edit.changes:
             if change.shorter and change.awaited:
-                console.note(f"{change.label}: rows that were last touched longer ago are then dropped")
+                console.note(f"{change.label}: rows whose last access is older than the new TTL will expire")
         if wait and awaited:
             console.status("waiting for a micro-batch")
             edit = wait_for(edit, timeout)

@@ -22,7 +22,9 @@ def show(
     selectors: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[SELECTOR]...", help="Only these states: 'join.left', 'join', '5'.", show_default=False
+            metavar="[SELECTOR]...",
+            help="Show only these states, such as 'join.left', 'join' or '5'.",
+            show_default=False,
         ),
     ] = None,
     what_if: Annotated[
@@ -31,7 +33,7 @@ def show(
             "--what-if",
             "-w",
             metavar="SELECTOR=TTL",
-            help="How many rows and bytes this TTL would free, such as 'join.left=3 h'; may be repeated.",
+            help="Show how many rows and bytes this TTL would free, such as 'join.left=3 h'. Repeatable.",
         ),
     ] = None,
     plot: Annotated[
@@ -39,7 +41,8 @@ def show(
         typer.Option(
             "--plot",
             metavar="FILE.svg",
-            help="Only draw how large the states have been over time, which needs no Spark; - is standard output.",
+            help="Plot the size of the states over time as an SVG, without starting Spark. - writes to standard "
+            "output.",
         ),
     ] = None,
     batch: BatchOption = None,
@@ -48,10 +51,10 @@ def show(
     quiet: QuietOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Show how much state a checkpoint holds, how old it is, and what another TTL would leave of it."""
+    """Show the size and age of the state in a checkpoint, and what another TTL would free."""
     moment = instant(at)
     if plot is not None and (what_if or batch is not None or at is not None):
-        raise typer.BadParameter("--plot goes with selectors only")
+        raise typer.BadParameter("--plot accepts selectors, but not --what-if, --batch or --at")
 
     def work(console: Console) -> None:
         from stateplan.plans.selector_text import parse_assignment

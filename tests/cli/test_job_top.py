@@ -69,7 +69,7 @@ def test_one_long_micro_batch_counts_by_its_own_time() -> None:
 def test_sizes_that_are_not_whole_are_marked() -> None:
     view = JobView(info(), 1_000_500, None, (record(0, partial=True),))
     text = table_text(view, LABELS)
-    assert "1,000+" in text and "before the figures began" in text
+    assert "1,000+" in text and "before figures were recorded" in text
 
 
 def test_a_line_for_a_log(checkpoint: Path) -> None:

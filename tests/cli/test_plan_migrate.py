@@ -24,7 +24,7 @@ OLD, NEW = (str(FROZEN / "1.18-window" / name) for name in ("old.json", "new.jso
 def test_a_plan_is_migrated_and_the_report_printed(stateplan: Command, tmp_path: Path) -> None:
     target = tmp_path / "new.json"
     code, out, err = stateplan("plan", "migrate", OLD, "-o", str(target))
-    assert (code, err) == (0, f"written to {target}\n")
+    assert (code, err) == (0, f"wrote {target}\n")
     assert target.read_text() == Path(NEW).read_text()
     assert out == (FROZEN / "1.18-window" / "report.txt").read_text()
 
@@ -95,7 +95,7 @@ def test_a_plan_in_place(stateplan: Command, tmp_path: Path) -> None:
 def test_without_a_target_the_command_line_is_wrong(stateplan: Command) -> None:
     code, _, err = stateplan("plan", "migrate", OLD)
     assert code == 2
-    assert "-o PLAN writes the migrated plan" in err
+    assert "missing -o PLAN" in err
 
 
 def test_the_version_is_that_of_the_plans_written_here() -> None:

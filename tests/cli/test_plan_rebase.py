@@ -45,7 +45,7 @@ def ttl(plan: str) -> int:
 
 def test_the_edit_is_carried_over(stateplan: Command, work: Path) -> None:
     code, out, err = stateplan(*EDITED, *TO_NEW, "-o", "new.json")
-    assert (code, err) == (0, "written to new.json\n")
+    assert (code, err) == (0, "wrote new.json\n")
     assert out.startswith("1 edit: 1 carried over\n")
     assert ttl("new.json") == 86_400_000
     facts = PlanDocument.load("new.json").facts
@@ -137,8 +137,8 @@ def test_the_example_of_the_page(stateplan: Command, work: Path) -> None:
     [
         (("--theirs", "old.json", *TO_NEW, "--dry-run"), "either --sql SCRIPT or --theirs PLAN"),
         (("--dry-run",), "either --sql SCRIPT or --theirs PLAN"),
-        (("--theirs", "old.json", "--init", "tables.sql", "--dry-run"), "--init and -D are for --sql"),
-        (TO_NEW, "-o PLAN writes the new plan"),
+        (("--theirs", "old.json", "--init", "tables.sql", "--dry-run"), "--init and -D require --sql"),
+        (TO_NEW, "missing -o PLAN"),
     ],
 )
 def test_command_lines_that_are_wrong(stateplan: Command, work: Path, args: tuple[str, ...], says: str) -> None:

@@ -150,7 +150,7 @@ def test_compile_onto_an_existing_plan(console: CaptureConsole, script: Any, tmp
     with pytest.raises(StateplanError, match=r"PLAN002(.|\n)*--overwrite"):
         Session(console, {}).compile(source, str(target))
     Session(console, {}).compile(source, str(target), if_not_exists=True)
-    assert "left as it is" in console.asides
+    assert "kept unchanged" in console.asides
     assert target.read_text() == "mine"
     Session(console, {}).compile(source, str(target), overwrite=True)
     assert target.read_text().startswith("{")

@@ -22,7 +22,7 @@ from stateplan.plans.document import PlanDocument
 
 PLAN = Path(__file__).parent / "data" / "join_plan.json"
 ROOT = Path(__file__).resolve().parents[2]
-NO_JOB = "no job runs on {}: it is taken in when one is started\n"
+NO_JOB = "no job is running on {}; the next start applies the TTL\n"
 Command = Callable[..., tuple[int, str, str]]
 
 
@@ -91,7 +91,7 @@ def test_a_running_job_takes_it_in(set_ttl: Command, checkpoint: Path) -> None:
         lock.release()
     data = json.loads(out)
     assert code == 0
-    assert "rows that were last touched longer ago are then dropped" in err
+    assert "rows whose last access is older than the new TTL will expire" in err
     assert (data["running"], data["written"]) == (True, True)
     left, right = data["changes"]
     assert [left["state"], left["new"], right["new"]] == ["join[5].left", "0 ms", "30 min"]
