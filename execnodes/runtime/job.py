@@ -24,6 +24,7 @@ from stateplan.execnodes.runtime.metrics.job_metrics import JobMetrics, job_info
 from stateplan.execnodes.runtime.metrics.prometheus import Endpoint, Reporter, reporters
 from stateplan.execnodes.runtime.sinks import SinkDriver, reports
 from stateplan.execnodes.runtime.sources import Sources
+from stateplan.execnodes.runtime.spark.collect import first_column
 from stateplan.execnodes.runtime.spark.local_spark import adapt_query
 from stateplan.execnodes.runtime.spark.query import Shipped, build
 from stateplan.execnodes.runtime.spark.session import session
@@ -268,7 +269,7 @@ class _Run:
             self.spark.sparkContext.setLocalProperty(PROPERTY, ttls)
         try:
             self.sinks.prepare(batch_id)
-            done = reports(frame, self.sinks.reports_rows)
+            done = reports(first_column(frame, large=self.sinks.reports_rows))
             # PySpark may have cleared it: without one Spark notes the stack for whatever it plans.
             self.spark.sparkContext.setLocalProperty(_CALL_SITE, self.metrics.info.name)
             self.sinks.commit(done, batch_id)

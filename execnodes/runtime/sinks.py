@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TextIO
+from typing import Any, ClassVar, Protocol, TextIO
 
 import polars as pl
 import pyarrow as pa
@@ -19,9 +19,6 @@ from stateplan.execnodes.runtime.exchange import Blob, blobs_of, decode
 from stateplan.execnodes.runtime.hashing import slot_label
 from stateplan.execnodes.runtime.jobgraph import SinkSpec
 from stateplan.execnodes.runtime.worker import Count, coded
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 SINK_SCHEMA = "reports BINARY"
 """What a task gives the driver: one row with all its reports, or none."""
@@ -193,25 +190,8 @@ def _parts(blobs: list[Blob], ordered: bool) -> Iterator[tuple[str, int, list[by
         yield some[0].seq, sum(blob.rows for blob in some), [blob.data for blob in some if blob.data]
 
 
-def reports(frame: DataFrame, large: bool) -> list[Report]:
-    """Runs a micro-batch: what the tasks of ``frame``, which has :data:`SINK_SCHEMA`, report.
-
-    Small ones come without ``collect``, for which Spark reads the code of two of its largest classes, 400 KB, to see
-    that its own functions hold nothing that they should not. The rows are Spark's own then, and it has one row for all
-    that a task gives: no task may give two. ``collect`` has the faster way to Python.
-
-    Args:
-        large: whether there may be megabytes of them.
-
-    Raises:
-        Exception: PySpark's or Py4J's, whose text has that of the error that made a task fail.
-    """
-    if large:
-        packed = [row[0] for row in frame.collect()]
-    else:
-        ran = frame._jdf.queryExecution().toRdd().toJavaRDD().collectAsync()  # noqa: SLF001 - PySpark itself only collects
-        rows = ran.get()
-        packed = [rows.get(n).getBinary(0) for n in range(rows.size())]
+def reports(packed: Iterable[bytes]) -> list[Report]:
+    """The reports of all tasks, from what each of them gave."""
     return [report for some in packed for report in pickle.loads(some)]
 
 
