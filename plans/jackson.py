@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from stateplan.execnodes.errors import PlanError
+from stateplan.execnodes.values.floats import double_text
 
 _ESCAPES = {c: f"\\u{c:04X}" for c in range(0x20)} | {
     ord('"'): '\\"',
@@ -31,31 +32,6 @@ def quote(text: str) -> str:
     return f'"{text.translate(_ESCAPES)}"' if _SPECIAL.search(text) else f'"{text}"'
 
 
-def java_double(value: float) -> str:
-    """``value`` as Java's ``Double.toString`` writes it: ``1.0``, ``1.0E10``, ``1.0E-5``.
-
-    Raises:
-        PlanError: PLAN014 for NaN and the infinities, which JSON does not have.
-    """
-    if not math.isfinite(value):
-        raise PlanError("PLAN014", value=value)
-    if value == 0:
-        return "-0.0" if math.copysign(1, value) < 0 else "0.0"
-    sign = "-" if value < 0 else ""
-    mantissa, _, exponent = f"{abs(value)!r}".partition("e")
-    whole, _, fraction = mantissa.partition(".")
-    digits = (whole + fraction).lstrip("0")
-    shift = len(whole) if whole.strip("0") else len(fraction.lstrip("0")) - len(fraction)
-    power = shift + int(exponent or 0)
-    digits = digits.rstrip("0") or "0"
-    if -3 < power <= 7:  # 10^-3 <= value < 10^7
-        padded = "0" * max(0, 1 - power) + digits
-        point = max(1, power)
-        padded = padded.ljust(point + 1, "0")
-        return f"{sign}{padded[:point]}.{padded[point:]}"
-    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{power - 1}"
-
-
 def _scalar(value: Any) -> str | None:
     if value is None:
         return "null"
@@ -68,7 +44,9 @@ def _scalar(value: Any) -> str | None:
     if isinstance(value, int):
         return int.__repr__(value)
     if isinstance(value, float):
-        return java_double(value)
+        if not math.isfinite(value):
+            raise PlanError("PLAN014", value=value)
+        return double_text(value)
     return None
 
 

@@ -1,18 +1,13 @@
-"""Values as Java's ``toString`` writes them: what Flink's print connector and its text formats show.
-
-Numbers follow the shortest text that reads back as the same value, which is Java 19's rule; older Java versions
-sometimes give one digit more.
-"""
+"""Values as Java's ``toString`` writes them: what Flink's print connector and its text formats show."""
 
 from __future__ import annotations
 
-import math
-import struct
 from collections.abc import Callable
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from stateplan.execnodes.types import LogicalType
+from stateplan.execnodes.values.floats import double_text, float_text, floats_text
 
 if TYPE_CHECKING:
     import polars as pl
@@ -20,70 +15,6 @@ if TYPE_CHECKING:
 _NANOS_PER = {"ms": 10**6, "us": 10**3, "ns": 1}
 _DAY = 86400 * 10**9
 _FIRST_DAY, _LAST_DAY = -719162, 2932896
-
-
-def _number_text(digits: str, exponent: int, sign: str) -> str:
-    """``Double.toString`` of 0.d1d2... * 10^exponent: plain from 10^-3 up to 10^7, else computerized notation."""
-    if -3 < exponent <= 7:
-        if exponent <= 0:
-            return f"{sign}0.{'0' * -exponent}{digits}"
-        whole = digits[:exponent].ljust(exponent, "0")
-        return f"{sign}{whole}.{digits[exponent:] or '0'}"
-    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{exponent - 1}"
-
-
-def _split(text: str) -> tuple[str, int, str]:
-    """Digits, exponent (of 0.digits) and sign of a shortest text such as ``1.5e-07``."""
-    sign = "-" if text.startswith("-") else ""
-    mantissa, _, power = text.lstrip("-").lower().partition("e")
-    whole, _, fraction = mantissa.partition(".")
-    digits = (whole + fraction).lstrip("0")
-    exponent = len(whole) - (len(whole + fraction) - len(digits)) + int(power or 0)
-    return digits.rstrip("0"), exponent, sign
-
-
-def _special(value: float) -> str | None:
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    if value == 0:
-        return "-0.0" if math.copysign(1, value) < 0 else "0.0"
-    return None
-
-
-def double_text(value: float) -> str:
-    """``Double.toString``: 1.0, 1.0E10, 1.0E-5, NaN, Infinity."""
-    special = _special(value)
-    if special is not None:
-        return special
-    digits, exponent, sign = _split(repr(value))
-    if len(digits) == 1:
-        two = f"{abs(value):.1e}"
-        if float(two) == abs(value):
-            digits, exponent, _ = _split(two)
-    return _number_text(digits, exponent, sign)
-
-
-def _float32_digits(value: float) -> str:
-    """The shortest text that reads back as the same 32-bit number."""
-    for precision in range(1, 9):
-        text = f"{value:.{precision}e}"
-        try:
-            if struct.unpack("f", struct.pack("f", float(text)))[0] == value:
-                return text
-        except OverflowError:
-            continue
-    return repr(value)
-
-
-def float_text(value: float) -> str:
-    """``Float.toString`` of a number that is exactly a 32-bit one."""
-    special = _special(value)
-    if special is not None:
-        return special
-    digits, exponent, sign = _split(_float32_digits(value))
-    return _number_text(digits, exponent, sign)
 
 
 def decimal_text(value: Decimal) -> str:
@@ -266,15 +197,6 @@ def patched(series: pl.Series, easy: pl.Expr, text: pl.Expr, convert: Callable[[
     return out["text"].scatter(where, [convert(v) for v in series.gather(where).to_list()])
 
 
-def floats_text(series: pl.Series, convert: Callable[[float], str]) -> pl.Series:
-    """:func:`double_text` or :func:`float_text` of a column."""
-    import polars as pl
-
-    size = pl.col("v").abs()
-    easy = ((size >= 1e-3) & (size < 1e7)) | (size == 0)
-    return patched(series, easy, pl.col("v").cast(pl.String), convert)
-
-
 def _timestamps_text(series: pl.Series, unit: str, zoned: bool) -> pl.Series:
     import polars as pl
 
@@ -306,7 +228,7 @@ def column_text(series: pl.Series, declared: LogicalType) -> pl.Series:
     if declared.is_integer or root == "BOOLEAN":
         return series.cast(pl.String)
     if root in ("FLOAT", "DOUBLE"):
-        return floats_text(series, float_text if root == "FLOAT" else double_text)
+        return floats_text(series)
     if root == "DECIMAL":
         easy = pl.lit((declared.scale or 0) <= 6) | (pl.col("v").abs() >= pl.lit("0.000001").cast(series.dtype))
         return patched(series, easy, pl.col("v").cast(pl.String), decimal_text)

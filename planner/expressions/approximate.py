@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from stateplan.execnodes.values.floats import double_text
+
 _MOST_DIGITS = 20
 
 
@@ -19,15 +21,8 @@ class Approximate(str):
 
     @classmethod
     def shortest(cls, value: float) -> Approximate:
-        """``value`` in the fewest digits that give it back: ``100.0``, ``1.0E+10``."""
-        sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
-        if value == 0 or not isinstance(exponent, int):
-            return cls("0.0")
-        if 1e-3 <= abs(value) < 1e7:
-            return cls(repr(value))
-        fraction = "".join(map(str, digits[1:])) or "0"
-        power = len(digits) - 1 + exponent
-        return cls(str(Decimal(f"{'-' if sign else ''}{digits[0]}.{fraction}E{power}")))
+        """``value`` as ``BigDecimal.valueOf`` has it: ``100.0``, ``1.0E+10``."""
+        return cls(Decimal(double_text(value)) if value else "0.0")
 
     @classmethod
     def exact(cls, value: float) -> Approximate:

@@ -16,9 +16,7 @@ from stateplan.execnodes.connectors.formats.values import build_series, raw_dtyp
 from stateplan.execnodes.connectors.java_text import (
     column_text,
     date_text,
-    double_text,
     duration_text,
-    float_text,
     hash_map_order,
     period_text,
     timestamp_text,
@@ -26,6 +24,7 @@ from stateplan.execnodes.connectors.java_text import (
 )
 from stateplan.execnodes.connectors.print import format_rows
 from stateplan.execnodes.types import INT, STRING
+from stateplan.execnodes.values.floats import double_text, float_text
 
 ROW = (
     ("BOOLEAN", True), ("TINYINT", 1), ("SMALLINT", 2), ("INT", 3), ("BIGINT", 4), ("FLOAT", 1.5), ("DOUBLE", 1e10),
@@ -63,7 +62,7 @@ def test_kinds_and_identifier() -> None:
     [
         (0.0, "0.0"), (-0.0, "-0.0"), (1.0, "1.0"), (100.0, "100.0"), (1e7, "1.0E7"), (9999999.999, "9999999.999"),
         (12345678.0, "1.2345678E7"), (1e-3, "0.001"), (9.999e-4, "9.999E-4"), (1e21, "1.0E21"), (1e-5, "1.0E-5"),
-        (123456789.5, "1.234567895E8"), (4.9e-324, "4.9E-324"), (1e-323, "9.9E-324"), (0.1, "0.1"),
+        (123456789.5, "1.234567895E8"), (4.9e-324, "4.9E-324"), (1e-323, "1.0E-323"), (0.1, "0.1"),
         (1.7976931348623157e308, "1.7976931348623157E308"), (math.inf, "Infinity"), (-math.inf, "-Infinity"),
         (math.nan, "NaN"), (-123.456, "-123.456"), (0.30000000000000004, "0.30000000000000004"),
     ],

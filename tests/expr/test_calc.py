@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from stateplan.execnodes.errors import DataError, RunError
 from stateplan.execnodes.functions import make_call, number_literal, string_literal
 from stateplan.execnodes.functions.casting import cast_rex
-from stateplan.execnodes.functions.render.printing import java_double, java_float
 from stateplan.execnodes.rex import Call, InputRef, Rex
 from stateplan.execnodes.runtime.transforms.calc import CalcTransform, compile_rex, evaluate
 from stateplan.execnodes.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, LogicalType, parse_type
+from stateplan.execnodes.values.floats import double_text, float_text
 
 A, B, S = InputRef(INT, 0), InputRef(INT, 1), InputRef(STRING, 2)
 
@@ -260,14 +260,14 @@ def test_division_of_doubles_is_correctly_rounded(x: float) -> None:
     ],
 )
 def test_double_as_text(value: float, text: str) -> None:
-    assert java_double(value) == text
+    assert double_text(value) == text
 
 
 def test_float_as_text() -> None:
     data = pl.DataFrame({"c0": [1.1, 3.4e38, 16777216.0, 1e10]}, schema={"c0": pl.Float32})
     got = CalcTransform((cast_rex(InputRef(parse_type("FLOAT"), 0), STRING),))(data, 0)["c0"].to_list()
     assert got == ["1.1", "3.4E38", "1.6777216E7", "1.0E10"]
-    assert java_float(0.10000000149011612) == "0.1"
+    assert float_text(0.10000000149011612) == "0.1"
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False), st.integers(0, 20))
@@ -285,10 +285,10 @@ def test_double_to_decimal_and_round(x: float, places: int) -> None:
     unit = Decimal(1).scaleb(-places)
     wide = Context(prec=700)
     for value, (as_decimal, rounded, cut) in zip(near, got.rows(), strict=True):
-        exact = Decimal(repr(value)).quantize(unit, rounding=ROUND_HALF_UP, context=wide)
+        exact = Decimal(double_text(value)).quantize(unit, rounding=ROUND_HALF_UP, context=wide)
         assert as_decimal == (exact if exact.copy_abs() < Decimal(10) ** (38 - places) else None)
         assert rounded == float(exact)
-        assert cut == float(Decimal(repr(value)).quantize(unit, rounding=ROUND_DOWN, context=wide))
+        assert cut == float(Decimal(double_text(value)).quantize(unit, rounding=ROUND_DOWN, context=wide))
 
 
 @given(st.lists(st.one_of(st.none(), st.text(max_size=12)), min_size=1, max_size=10))

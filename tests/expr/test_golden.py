@@ -22,7 +22,6 @@ from tests.expr.answers import Golden, cases, frame
 UNSUPPORTED = ("RAND(", "RAND_INTEGER(", "UUID(", "PRINTF(", "CURRENT_DATABASE(")
 
 DIGITS = "prints digits below the declared precision"
-JDK = "a JDK before 19 does not print the shortest form"
 RANGE = "years that Python has no dates for"
 NULLS = "fails on NULL in a nullable column"
 SURROGATES = "takes a character outside of the basic plane apart"
@@ -30,8 +29,6 @@ OTHER = "refused by the planner here"
 DIFFERENT = {
     "CAST(ts6 AS TIMESTAMP(4))": DIGITS,
     "CAST(ts9 AS TIMESTAMP(6))": DIGITS,
-    "CAST(CAST(inn * 1.1 AS FLOAT) AS STRING)": JDK,
-    "CAST(CAST(lnn AS FLOAT) AS STRING)": JDK,
     "ts3 - INTERVAL '1' MONTH * inn": RANGE,
     "INTERVAL '1' DAY * inn": RANGE,
     "TIMESTAMPADD(DAY, i, ts3)": RANGE,

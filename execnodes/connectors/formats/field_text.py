@@ -11,14 +11,12 @@ import polars as pl
 from stateplan.execnodes.connectors.formats.values import raw_dtype
 from stateplan.execnodes.connectors.java_text import (
     date_text,
-    double_text,
-    float_text,
-    floats_text,
     in_four_digit_years,
     patched,
     time_text,
 )
 from stateplan.execnodes.types import LogicalType
+from stateplan.execnodes.values.floats import double_text, float_text, floats_text
 
 _WIDE = Context(prec=1000)
 _PER_SECOND = {"ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -118,7 +116,7 @@ def column_field(series: pl.Series, declared: LogicalType, standard: str, scient
     if root in ("BINARY", "VARBINARY"):
         return series.bin.encode("base64")
     if root in ("FLOAT", "DOUBLE"):
-        return floats_text(series, float_text if root == "FLOAT" else double_text)
+        return floats_text(series)
     if root == "DATE" and in_four_digit_years(series):
         return series.dt.to_string("%Y-%m-%d")
     if declared.is_timestamp and in_four_digit_years(series):

@@ -35,9 +35,9 @@ from stateplan.execnodes.connectors.formats.values import (
     parse_time,
     timestamp_parser,
 )
-from stateplan.execnodes.connectors.java_text import double_text
 from stateplan.execnodes.errors import DataError, Place
 from stateplan.execnodes.types import LogicalType
+from stateplan.execnodes.values.floats import double_text
 
 _MISSING = object()
 

@@ -9,6 +9,7 @@ import polars as pl
 
 from stateplan.execnodes.functions.typerules import as_decimal
 from stateplan.execnodes.types import LogicalType
+from stateplan.execnodes.values.floats import double_text
 
 _I128 = pl.Int128()
 
@@ -185,7 +186,7 @@ def scaled_half_up(x: pl.Expr, places: int) -> tuple[pl.Expr, pl.Expr]:
 
 
 def double_to_decimal(e: pl.Expr, t: LogicalType) -> pl.Expr:
-    """A DOUBLE as DECIMAL through its shortest decimal form (Java's ``BigDecimal.valueOf``), HALF_UP; NULL on overflow,
+    """A DOUBLE as DECIMAL through its text (Java's ``BigDecimal.valueOf``), HALF_UP; NULL on overflow,
     for NaN and the infinities."""
     precision, scale = as_decimal(t)
     context = Context(prec=400, rounding=ROUND_HALF_UP)
@@ -200,7 +201,7 @@ def double_to_decimal(e: pl.Expr, t: LogicalType) -> pl.Expr:
             if x is None or x != x or x in (float("inf"), float("-inf")):
                 out.append(None)
                 continue
-            value = int(Decimal(repr(x)).quantize(unit, context=context).scaleb(scale, context=context))
+            value = int(Decimal(double_text(x)).quantize(unit, context=context).scaleb(scale, context=context))
             out.append(None if abs(value) >= limit else value)
         return pl.Series(out, dtype=_I128)
 

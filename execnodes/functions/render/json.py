@@ -13,9 +13,9 @@ import polars as pl
 
 from stateplan.execnodes.errors import DataError, RunError
 from stateplan.execnodes.functions.render.base import Renderer, renders, rowwise
-from stateplan.execnodes.functions.render.printing import java_double
 from stateplan.execnodes.rex import Call, Literal, Rex
 from stateplan.execnodes.types import LogicalType
+from stateplan.execnodes.values.floats import double_text
 
 __all__: list[str] = []
 
@@ -98,7 +98,7 @@ def _scalar(value: Any, t: LogicalType) -> Any:
     if t.is_string:
         if isinstance(value, bool):
             return "true" if value else "false"
-        return java_double(value) if isinstance(value, float) else str(value)
+        return double_text(value) if isinstance(value, float) else str(value)
     try:
         if t.root == "BOOLEAN":
             return value if isinstance(value, bool) else _TRUE_TEXT[str(value).lower()]
@@ -235,7 +235,7 @@ def _plain(value: Any, t: LogicalType) -> Any:
     if t.root == "ROW":
         return {f.name: _plain(value[f.name], f.type) for f in t.fields}
     if isinstance(value, float):
-        return _Raw(java_double(value + 0.0).replace("E", "E+").replace("E+-", "E-"))
+        return _Raw(double_text(value + 0.0).replace("E", "E+").replace("E+-", "E-"))
     if isinstance(value, Decimal):
         return _Raw(format(value, "f"))
     if isinstance(value, dt.datetime):

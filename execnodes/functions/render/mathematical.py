@@ -15,6 +15,7 @@ from stateplan.execnodes.functions.render.rounding_time import round_moment
 from stateplan.execnodes.functions.typerules import as_decimal
 from stateplan.execnodes.rex import Call, Literal
 from stateplan.execnodes.types import DOUBLE, LogicalType
+from stateplan.execnodes.values.floats import double_text
 
 __all__: list[str] = []
 
@@ -142,14 +143,14 @@ _CONTEXT = Context(prec=400)
 def _round_double(x: float, places: int, mode: str) -> float:
     if math.isnan(x) or math.isinf(x):
         return x
-    value = Decimal(repr(x))
+    value = Decimal(double_text(x))
     if places >= -int(value.as_tuple().exponent):
         return x
     return float(value.quantize(Decimal(1).scaleb(-places), rounding=mode, context=_CONTEXT))
 
 
 def _rounded_double(x: pl.Expr, places: int, mode: str) -> pl.Expr:
-    """ROUND or TRUNCATE of a DOUBLE through its shortest decimal form. Only values near the point of decision are
+    """ROUND or TRUNCATE of a DOUBLE as decimal (``BigDecimal.valueOf``). Only values near the point of decision are
     looked at one by one."""
     if not 0 <= places <= 15:
         return rowwise(lambda v: _round_double(v, places, mode), [x], pl.Float64)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 
 import polars as pl
@@ -10,52 +9,11 @@ import polars as pl
 from stateplan.execnodes.functions.render.base import Renderer, rowwise
 from stateplan.execnodes.functions.render.moments import to_local
 from stateplan.execnodes.types import MAX_LENGTH, LogicalType
+from stateplan.execnodes.values.floats import floats_text
 
 
-def _java_digits(shortest: str) -> str:
-    """Python's shortest form of a finite number as Java's ``Double.toString`` writes it."""
-    sign, text = ("-", shortest[1:]) if shortest.startswith("-") else ("", shortest)
-    mantissa, _, exponent = text.lower().partition("e")
-    whole, _, fraction = mantissa.partition(".")
-    digits = (whole + fraction).lstrip("0")
-    point = len(whole) + int(exponent or 0) - (len(whole + fraction) - len(digits))
-    digits = digits.rstrip("0")
-    if not digits:
-        return sign + "0.0"
-    if -2 <= point <= 7:
-        if point <= 0:
-            return f"{sign}0.{'0' * -point}{digits}"
-        return f"{sign}{digits[:point].ljust(point, '0')}.{digits[point:] or '0'}"
-    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{point - 1}"
-
-
-_SPECIAL = {float("inf"): "Infinity", float("-inf"): "-Infinity"}
-
-
-def java_double(value: float) -> str:
-    """``Double.toString``: 1.0, 1.0E10, 1.0E-5."""
-    if value != value:
-        return "NaN"
-    return _SPECIAL.get(value) or _java_digits(repr(value))
-
-
-def java_float(value: float) -> str:
-    """``Float.toString`` of a value that a FLOAT holds exactly."""
-    if value != value:
-        return "NaN"
-    if value in _SPECIAL:
-        return _SPECIAL[value]
-    for precision in range(1, 10):
-        text = f"{value:.{precision}g}"
-        if struct.unpack("f", struct.pack("f", float(text)))[0] == value:
-            return _java_digits(text)
-    return _java_digits(repr(value))
-
-
-def _float_text(e: pl.Expr, render: Callable[[float], str]) -> pl.Expr:
-    size = e.abs()
-    plain = ((size >= 1e-3) & (size < 1e7)) | (e == 0)
-    return pl.when(plain).then(e.cast(pl.String)).otherwise(rowwise(render, [pl.when(~plain).then(e)], pl.String()))
+def _floats(r: Renderer, e: pl.Expr, t: LogicalType) -> pl.Expr:
+    return e.map_batches(floats_text, return_dtype=pl.String, is_elementwise=True)
 
 
 def timestamp_text(e: pl.Expr, precision: int) -> pl.Expr:
@@ -130,8 +88,8 @@ def _row(r: Renderer, e: pl.Expr, t: LogicalType) -> pl.Expr:
 _PRINTERS: dict[str, Callable[[Renderer, pl.Expr, LogicalType], pl.Expr]] = {
     "BOOLEAN": _boolean,
     **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "DECIMAL"), _plain),
-    "FLOAT": lambda r, e, t: _float_text(e, java_float),
-    "DOUBLE": lambda r, e, t: _float_text(e, java_double),
+    "FLOAT": _floats,
+    "DOUBLE": _floats,
     "CHAR": _same,
     "VARCHAR": _same,
     "BINARY": _bytes,
