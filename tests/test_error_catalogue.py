@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from stateplan.execnodes import errors
-from stateplan.execnodes.errors.catalogue import FAMILIES, family, texts_of
+from stateplan.execnodes.errors.catalogue import FAMILIES, RETIRED, family, texts_of
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("execnodes", "plans", "planner", "cli")
@@ -98,3 +98,8 @@ def test_every_text_is_raised() -> None:
                 unused.append(code)
             unused += [f"{code}.{v}" for v, t in entry.items() if isinstance(t, dict) and f"{code}.{v}" not in words]
     assert not unused, unused
+
+
+def test_a_retired_code_is_not_used_again() -> None:
+    assert not RETIRED & {code for prefix in FAMILIES for code in family(prefix)}
+    assert all(call.code.partition(".")[0] not in RETIRED for call in raised())

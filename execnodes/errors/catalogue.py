@@ -26,6 +26,9 @@ FAMILIES = {
 }
 """The prefixes of codes, one file each, and the subject of their errors."""
 
+RETIRED = frozenset({"CKPT025", "CKPT042"})
+"""Codes of errors that no longer exist. A code is never used again."""
+
 
 @cache
 def family(prefix: str) -> Mapping[str, Mapping[str, Any]]:

@@ -185,19 +185,3 @@ def test_a_shallower_plan_keeps_the_levels(jobs: Jobs) -> None:
     assert jobs.run(COUNT, accept="reset") == ["a> +U[1, 2]", "a> -U[1, 1]"]
     jobs.arrive(2, (2, 5))
     assert jobs.run(COUNT, deep, accept="reset") == ["a> +U[2, 2]", "a> -U[2, 1]", "b> +I[1, 1]"]
-
-
-def test_a_checkpoint_of_the_first_format(jobs: Jobs) -> None:
-    jobs.arrive(0, (1, 10))
-    jobs.checkpoint.mkdir()
-    facts = {"format": 1, "id": "a", "created": 0, "keyGroups": 2}
-    (jobs.checkpoint / "stateplan.json").write_text(json.dumps(facts))
-    assert jobs.run(COUNT, SUM) == ["a> +I[1, 1]", "b> +I[1, 10]"]
-    # there, the sinks came first, then the operators in their order
-    assert [o["first"] for o in jobs.layout()["operators"]] == [2, 4]
-    jobs.arrive(1, (1, 5))
-    upgraded = (jobs.checkpoint / "stateplan.json").read_text()
-    (jobs.checkpoint / "stateplan.json").write_text(json.dumps(facts))
-    assert jobs.refuses(COUNT, MAX, accept="reset").code == "CKPT025"
-    (jobs.checkpoint / "stateplan.json").write_text(upgraded)
-    assert jobs.run(SUM, COUNT) == ["a> +U[1, 15]", "a> -U[1, 10]", "b> +U[1, 2]", "b> -U[1, 1]"]

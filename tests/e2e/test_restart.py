@@ -77,20 +77,6 @@ def test_edited_ttl_judges_rows_written_before(
 
 
 @pytest.mark.spark
-def test_a_level_that_ran_on_pandas_frames(spark: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    job = Job(tmp_path, capsys)
-    job.compile("1 h")
-    job.arrive(0, (1, 10))
-    assert job.run() == ["+I[1, 10]"]
-    written = tmp_path / "checkpoint/spark/state/0/_metadata/v2/0"
-    now = "transformWithStateInPySparkExec"
-    assert now in written.read_text()
-    written.write_text(written.read_text().replace(now, "transformWithStateInPandasExec"))
-    job.arrive(1000, (1, 11), (2, 20))
-    assert job.run() == ["+I[2, 20]"]
-
-
-@pytest.mark.spark
 def test_another_plan_is_refused(spark: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     job = Job(tmp_path, capsys)
     job.compile("1 h")

@@ -139,7 +139,6 @@ def checkpoint_at(folder: Path, **facts: Any) -> Path:
 
 
 def test_formats(tmp_path: Path) -> None:
-    assert refused(checkpoint_at(tmp_path / "first", format=1)).code == "CKPT042"
     error = refused(checkpoint_at(tmp_path / "later", format=99))
     assert (error.code, error.hint) == ("CKPT005", "use the version of stateplan that wrote it")
     assert refused(checkpoint_at(tmp_path / "damaged", layouts=7)).code == "CKPT005"

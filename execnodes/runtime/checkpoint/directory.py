@@ -31,7 +31,7 @@ from stateplan.execnodes.runtime.checkpoint.rescale import (
     planned,
     wanted_parallelism,
 )
-from stateplan.execnodes.runtime.checkpoint.slots import Continuation, Layout, first_format, laid_out
+from stateplan.execnodes.runtime.checkpoint.slots import Continuation, Layout, laid_out
 from stateplan.execnodes.runtime.jobgraph import JobGraph
 from stateplan.execnodes.runtime.scratch import scratch
 
@@ -55,10 +55,6 @@ _BEGUN = {WRITER_LOCK, "stateplan.tmp"}
 """What a start that was killed at once leaves in an empty directory."""
 
 _FORMAT = 2
-_FIRST_FORMAT = 1
-
-_OF_FRAMES, _OF_ROWS = "transformWithStateInPandasExec", "transformWithStateInPySparkExec"
-"""Spark's names for what runs a level of state."""
 _ADOPTIONS = 5
 """How often a checkpoint is looked at again whose plan is being replaced."""
 
@@ -76,8 +72,7 @@ class Checkpoint:
         resumed: whether an earlier run wrote to it.
         plan_text: the plan that is to run.
         lock: the right to write to it; :meth:`close` gives it back.
-        layouts: what the checkpoint holds, the layout of its plan first; empty before the first run, None for a
-            checkpoint of the first format, which has none.
+        layouts: what the checkpoint holds, the layout of its plan first; empty before the first run.
         continuation: how the plan goes on from the one before; None without one.
         parallelism: that the job runs with, where the checkpoint or the user says; the state has it after ``rescale``.
         rescale: what brings the state to that parallelism; None when it has it.
@@ -90,7 +85,7 @@ class Checkpoint:
     temporary: bool
     resumed: bool
     plan_text: str = ""
-    layouts: tuple[Layout, ...] | None = ()
+    layouts: tuple[Layout, ...] = ()
     continuation: Continuation | None = None
     layout: Layout | None = None
     parallelism: int | None = None
@@ -146,7 +141,6 @@ class Checkpoint:
                 raise CheckpointError("CKPT004", folder=folder, key_groups=known.key_groups, wanted=wanted)
             check_parallelism(options, known.key_groups, resumed=True)
             known.lock = lock
-            _rename_levels(Path(known.spark))
             known.continuation = known._go_on(graph, check)  # noqa: SLF001 - of the same class
             known._scale(wanted_parallelism(options))  # noqa: SLF001
             return known
@@ -165,8 +159,7 @@ class Checkpoint:
             self.parallelism, rescale = planned(spark, wanted)
         except (OSError, ValueError) as cause:
             raise _damaged(spark / "offsets", str(cause)) from cause
-        stateful = (spark / "state").exists() if self.layouts is None else any(x.levels for x in self.layouts)
-        self.rescale = rescale if stateful else None
+        self.rescale = rescale if any(x.levels for x in self.layouts) else None
 
     @staticmethod
     def look(folder: Path) -> Checkpoint:
@@ -209,19 +202,18 @@ class Checkpoint:
         raise _damaged(plan_file, "it is not the plan that the checkpoint was written with")
 
     def _go_on(self, graph: ExecGraph, check: RestartCheck) -> Continuation:
-        if self.layouts == ():  # no run has come as far as to state
+        if not self.layouts:  # no run has come as far as to state
             return Continuation.same(graph)
         plan_file = self.folder / "plan.json"
+        if not plan_file.exists():
+            raise _damaged(plan_file, "it is missing")
         try:
-            old = plan_file.read_text() if plan_file.exists() else self.plan_text
+            old = plan_file.read_text()
         except (OSError, ValueError) as cause:
             raise _damaged(plan_file, str(cause)) from cause
-        if self.layouts is not None:
-            if not plan_file.exists():
-                raise _damaged(plan_file, "it is missing")
-            self.layouts = tuple(layout for layout in self.layouts if layout.plan == _digest(old))
-            if not self.layouts:
-                raise _damaged(plan_file, "it is not the plan that the checkpoint was written with")
+        self.layouts = tuple(layout for layout in self.layouts if layout.plan == _digest(old))
+        if not self.layouts:
+            raise _damaged(plan_file, "it is not the plan that the checkpoint was written with")
         if old == self.plan_text:
             return Continuation.same(graph)
         try:
@@ -235,11 +227,9 @@ class Checkpoint:
         """The job with the slots that the checkpoint has for its operators.
 
         Raises:
-            CheckpointError: CKPT021, CKPT022, CKPT024, CKPT025, when it has no place for them.
+            CheckpointError: CKPT021, CKPT022, CKPT024, when it has no place for them.
         """
         before = self.layouts[0] if self.layouts else None
-        if self.layouts is None and self.continuation is not None:
-            before = first_format(job, self.continuation, str(self.folder))
         continuation = None if before is None else self.continuation
         job, self.layout = laid_out(job, before, continuation, self.next_batch(), str(self.folder))
         return job
@@ -260,7 +250,7 @@ class Checkpoint:
         assert self.layout is not None
         layout = replace(self.layout, plan=_digest(self.plan_text))
         # Should the machine fail between the two writes, the old plan is there with its layout.
-        self._write_facts((layout, *(self.layouts or ())[:1]))
+        self._write_facts((layout, *self.layouts[:1]))
         _write(self.folder / "plan.json", self.plan_text)
 
     def _write_facts(self, layouts: Sequence[Layout]) -> None:
@@ -307,26 +297,13 @@ def _read(folder: Path, plan_text: str) -> Checkpoint:
     try:
         facts = json.loads(file.read_text())
         version = facts["format"]
-        if version not in (_FIRST_FORMAT, _FORMAT):
+        if version != _FORMAT:
             raise CheckpointError("CKPT005", folder=folder, version=version, format=_FORMAT)
-        layouts = None if version == _FIRST_FORMAT else tuple(Layout.from_json(x) for x in facts["layouts"])
+        layouts = tuple(Layout.from_json(x) for x in facts["layouts"])
         name, created, groups = str(facts["id"]), int(facts["created"]), int(facts["keyGroups"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as cause:
         raise _damaged(file, str(cause)) from cause
     return Checkpoint(folder, name, created, groups, False, True, plan_text, layouts)
-
-
-def _rename_levels(spark: Path) -> None:
-    """Spark goes on with a level of state under the name alone that it wrote down, and has another one where Python
-    gets pandas frames: as earlier versions did."""
-    for file in sorted(spark.glob("state/*/_metadata/v2/[0-9]*")):
-        try:
-            text = file.read_text()
-            if _OF_FRAMES in text:
-                file.with_name(f".{file.name}.crc").unlink(missing_ok=True)  # a file without one is not checked
-                _write(file, text.replace(_OF_FRAMES, _OF_ROWS))
-        except (OSError, ValueError) as cause:
-            raise _damaged(file, str(cause)) from cause
 
 
 def _no_checkpoint(folder: Path) -> CheckpointError:

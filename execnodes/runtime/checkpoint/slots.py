@@ -5,19 +5,18 @@ empty gets a fresh range; the range it had, as that of an operator that is gone,
 each of its slots is told to remove what it holds, and after that the range is free again. State that has to be
 rewritten is told to in the same way, and rewrites itself before it is used.
 
-Codes: CKPT021 to CKPT026.
+Codes: CKPT021 to CKPT024.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
 from stateplan.execnodes.errors import CheckpointError
 from stateplan.execnodes.graph import ExecGraph
-from stateplan.execnodes.nodes.sink import Sink
 from stateplan.execnodes.runtime.jobgraph import DroppedRange, JobGraph, OperatorSpec, Rewrite, natural_order
 from stateplan.execnodes.runtime.kernel import StateTable
 
@@ -318,46 +317,7 @@ def _columns(tables: Mapping[str, Any]) -> str:
     return "; ".join(f"{name}({', '.join(table['columns'])})" for name, table in tables.items())
 
 
-def first_format(job: JobGraph, continuation: Continuation, folder: str) -> Layout:
-    """What a checkpoint of format 1 holds: slots were counted by the order of sinks and operators in the plan.
-
-    Raises:
-        CheckpointError: CKPT025, when the plan does not have all that in the same order.
-    """
-    graph = continuation.graph
-    order = {node.id: place for place, node in enumerate(graph.nodes)}
-    came = [continuation.operators.get(o.node) for o in job.operators]
-    read = [continuation.sources.get(s.node) for s in job.sources]
-    used = {*continuation.operators.values(), *continuation.sources.values()}
-    gone = any(node.id not in used for node in graph.nodes if node.keeps_state or not graph.inputs(node))
-    ordered = all(_ascending(order[i] for i in found if i is not None) for found in (came, read))
-    if continuation.moves or None in came or None in read or gone or not ordered:
-        raise CheckpointError("CKPT025", folder=folder)
-    sinks = sum(isinstance(node, Sink) for node in graph.nodes)
-    operators = tuple(
-        OperatorEntry(
-            old,
-            spec.uid,
-            spec.name,
-            sinks + number * job.key_groups,
-            spec.level,
-            {t.name: _described(t) for t in spec.kernel.tables},
-            spec.channels,
-        )
-        for number, (spec, old) in enumerate(zip(job.operators, came, strict=True))
-        if old is not None
-    )
-    sources = _in_natural_order(job, continuation.sources)
-    sinks_before = {str(old): s.uid for s in job.sinks if (old := continuation.sinks.get(s.node)) is not None}
-    return Layout(job.levels, operators, sources, sinks_before)
-
-
 def _in_natural_order(job: JobGraph, nodes: Mapping[int, int]) -> tuple[SourceEntry, ...]:
     """The sources of a job, under the ids that ``nodes`` gives for theirs."""
     found = (None if i is None else job.sources[i] for i in natural_order(job))
     return tuple(SourceEntry(None) if s is None else SourceEntry(nodes[s.node], s.uid, s.marks) for s in found)
-
-
-def _ascending(values: Iterable[int]) -> bool:
-    found = list(values)
-    return found == sorted(found)

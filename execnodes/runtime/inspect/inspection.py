@@ -78,16 +78,14 @@ class Snapshot:
             at: the instant to count ages from, ms since 1970.
 
         Raises:
-            CheckpointError: CKPT001, CKPT002, it is not a checkpoint; CKPT041, it has no finished micro-batch; CKPT042,
-                it is of the first format; CKPT043, no such micro-batch; CKPT005, it is damaged or of another version.
+            CheckpointError: CKPT001, CKPT002, it is not a checkpoint; CKPT041, it has no finished micro-batch;
+                CKPT043, no such micro-batch; CKPT005, it is damaged or of another version.
         """
         folder = Path(str(checkpoint).removeprefix("file://")).absolute()
         facts = Checkpoint.look(folder)
         done = numbers(folder / "spark" / "commits")
-        if not done or facts.layouts == ():
+        if not done or not facts.layouts:
             raise CheckpointError("CKPT041", folder=folder)
-        if facts.layouts is None:
-            raise CheckpointError("CKPT042", folder=folder)
         if batch is None:
             batch = done[-1]
         elif batch not in done:
