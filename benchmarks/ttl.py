@@ -26,10 +26,10 @@ from benchmarks.chaos import folded
 from benchmarks.plot import Chart, Series, charts
 from benchmarks.run import machine, write_report
 from benchmarks.ttl_data import make_input, rows_until
-from stateplan.execnodes.runtime.checkpoint.numbered_files import numbers
 from stateplan.execnodes.runtime.job import JobResult
 from stateplan.execnodes.runtime.metrics.figures import BatchMetrics
 from stateplan.execnodes.runtime.metrics.log import read_metrics
+from stateplan.execnodes.runtime.spark.checkpoint_files import SparkCheckpoint
 from stateplan.planner.session.environment import TableEnvironment
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -211,7 +211,7 @@ def measure(query: Query, way: Way, data: Path, work: Path, instants: int) -> Me
     """Runs ``query`` one way over the instants, restarts it, and lets it end."""
     job = Job(query, way, data, work / f"{query.name}-{query.ways.index(way)}")
     job.until(instants - 1)
-    done = len(numbers(job.checkpoint / "spark" / "commits"))
+    done = len(SparkCheckpoint.of(job.checkpoint).done)
     committed = job.bytes() / done
     records = [r for r in read_metrics(job.checkpoint) if r.batch < instants]
     rows = sum(rows_until(data / f"{t}.json", instants) - rows_until(data / f"{t}.json", WARM) for t in query.tables)

@@ -10,12 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stateplan.execnodes.errors import RunError, StateplanError, find_encoded
+from stateplan.execnodes.errors import RunError, StateplanError
 from stateplan.execnodes.graph import ExecGraph
-from stateplan.execnodes.runtime.checkpoint.damage import explain_damage
 from stateplan.execnodes.runtime.checkpoint.directory import Checkpoint, RestartCheck
 from stateplan.execnodes.runtime.checkpoint.live_ttl import PROPERTY, LiveTtls
-from stateplan.execnodes.runtime.checkpoint.rescale import repartition, sweep
 from stateplan.execnodes.runtime.interrupts import between_calls
 from stateplan.execnodes.runtime.jobgraph import JobGraph, OperatorSpec
 from stateplan.execnodes.runtime.memory import CACHE_DIR, CacheSettings, cache_settings
@@ -25,8 +23,10 @@ from stateplan.execnodes.runtime.metrics.prometheus import Endpoint, Reporter, r
 from stateplan.execnodes.runtime.sinks import SinkDriver, reports
 from stateplan.execnodes.runtime.sources import Sources
 from stateplan.execnodes.runtime.spark.collect import first_column
+from stateplan.execnodes.runtime.spark.failures import explained, is_of_spark
 from stateplan.execnodes.runtime.spark.local_spark import adapt_query
 from stateplan.execnodes.runtime.spark.query import Shipped, build
+from stateplan.execnodes.runtime.spark.repartition import repartition
 from stateplan.execnodes.runtime.spark.session import session
 from stateplan.execnodes.runtime.translate import translate
 
@@ -169,25 +169,6 @@ class JobResult:
             self._closed = True
             _jobs.pop(self.checkpoint, None)
             self._run.close()
-
-
-_WORKER_GONE = ("IOException: Broken pipe", "SocketException: Connection reset", "EOFException", "exited unexpectedly")
-"""What Spark says when the process at the other end is no more."""
-
-
-def _explain(text: str, run: _Run) -> StateplanError:
-    """The coded error inside Spark's exception text, or what is damaged in the checkpoint, or RUN001 with the text's
-    first lines."""
-    found = find_encoded(text) or explain_damage(text, Path(run.checkpoint.spark), run.job.operators)
-    if found is not None:
-        return found
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    cause = next((line for line in reversed(lines) if line.startswith(("Caused by:", "pyspark.errors"))), "")
-    python = [line for line in lines if "Error:" in line or "Exception:" in line]
-    detail = (python[-1] if python else cause or (lines[0] if lines else "no message"))[:500]
-    if any(sign in detail for sign in _WORKER_GONE):
-        return RunError("RUN001", detail=detail)
-    return RunError("RUN001.explain", detail=detail)
 
 
 class Losses:
@@ -383,7 +364,7 @@ def execute(
             )
             ttls.restart()
             writer = frame.writeStream.foreachBatch(going.on_batch)
-            writer = writer.option("checkpointLocation", checkpoint.spark)
+            writer = writer.option("checkpointLocation", str(checkpoint.spark.folder))
             if name:
                 writer = writer.queryName(name)
             if pending:
@@ -402,9 +383,9 @@ def execute(
         if checkpoint.rescale is not None:
             if checkpoint.rescale.pending is not None:
                 _finish(start(pending=True), run)
-            repartition(spark, Path(checkpoint.spark), checkpoint.rescale, console)
+            repartition(spark, checkpoint.spark, checkpoint.rescale, console)
         elif checkpoint.parallelism is not None:
-            sweep(Path(checkpoint.spark), checkpoint.parallelism)
+            checkpoint.spark.sweep(checkpoint.parallelism)
         query = start()
     except BaseException:
         if run is not None:
@@ -428,7 +409,7 @@ def _ended(query: StreamingQuery, run: _Run, seconds: float) -> bool:
     try:
         return bool(query.awaitTermination(seconds))
     except StreamingQueryException as failure:
-        raise run.failure or _explain(str(failure), run) from failure
+        raise run.failure or explained(failure, run.checkpoint.spark, run.job.operators) from failure
 
 
 def _finish(query: StreamingQuery, run: _Run) -> None:
@@ -444,13 +425,11 @@ def _finish(query: StreamingQuery, run: _Run) -> None:
 
 
 def _start(writer: Any, run: _Run) -> StreamingQuery:
-    from pyspark.errors import PySparkException
-
     try:
         query: StreamingQuery = writer.start()
     except Exception as failure:
-        if isinstance(failure, PySparkException) or "py4j" in type(failure).__module__:
-            raise _explain(str(failure), run) from failure
+        if is_of_spark(failure):
+            raise explained(failure, run.checkpoint.spark, run.job.operators) from failure
         raise
     adapt_query(run.spark)
     return query

@@ -14,7 +14,8 @@ import polars as pl
 import pytest
 
 from stateplan.execnodes.errors import CheckpointError
-from stateplan.execnodes.runtime.checkpoint.damage import explain_damage, find_damage
+from stateplan.execnodes.runtime.spark.checkpoint_files import SparkCheckpoint
+from stateplan.execnodes.runtime.spark.damage import explain_damage, find_damage
 from stateplan.planner.session.environment import TableEnvironment
 
 SST = "000008-fe5e1f77-b45e-4b3d-b536-f6ceac82f094.sst"
@@ -84,8 +85,10 @@ def spark_files(tmp_path: Path) -> Path:
 
 
 def test_a_sound_checkpoint(spark_files: Path) -> None:
-    assert list(find_damage(spark_files)) == []
-    assert explain_damage("java.io.FileNotFoundException: /data/orders", spark_files, OPERATORS) is None
+    assert list(find_damage(SparkCheckpoint(spark_files))) == []
+    assert (
+        explain_damage("java.io.FileNotFoundException: /data/orders", SparkCheckpoint(spark_files), OPERATORS) is None
+    )
 
 
 @pytest.mark.parametrize("damage", [gone, short, empty, flipped])
@@ -104,7 +107,7 @@ def test_a_sound_checkpoint(spark_files: Path) -> None:
 )
 def test_the_damaged_file_is_found(spark_files: Path, place: str, holds: str, damage: Damage) -> None:
     damage(spark_files / place)
-    error = explain_damage("Checksum error", spark_files, OPERATORS)
+    error = explain_damage("Checksum error", SparkCheckpoint(spark_files), OPERATORS)
     if damage is gone and place.split("/")[0] in ("offsets", "commits"):
         assert error is None  # Spark keeps the last ones only
         return
@@ -118,7 +121,7 @@ def test_the_damaged_file_is_found(spark_files: Path, place: str, holds: str, da
     assert error.message.endswith(f"it holds {holds}")
     assert error.hint is not None
     assert error.hint.startswith("restore")
-    assert explain_damage("some other failure", spark_files, OPERATORS) is None
+    assert explain_damage("some other failure", SparkCheckpoint(spark_files), OPERATORS) is None
 
 
 def test_versions_may_carry_the_id_of_an_attempt(spark_files: Path) -> None:
@@ -126,10 +129,10 @@ def test_versions_may_carry_the_id_of_an_attempt(spark_files: Path) -> None:
         name = f"{file.stem}_{SST[7:-4]}{file.suffix}"
         file.with_name(f".{file.name}.crc").rename(file.with_name(f".{name}.crc"))
         file.rename(file.with_name(name))
-    assert list(find_damage(spark_files)) == []
+    assert list(find_damage(SparkCheckpoint(spark_files))) == []
     snapshot = next((spark_files / "state" / "0" / "1").glob("2_*.zip"))
     short(snapshot)
-    error = explain_damage("Checksum error", spark_files, OPERATORS)
+    error = explain_damage("Checksum error", SparkCheckpoint(spark_files), OPERATORS)
     assert error is not None
     assert f"{snapshot} " in error.message
     assert error.message.endswith("it holds state of join[4], dedup[3], partition 1, as of version 2")
@@ -137,13 +140,13 @@ def test_versions_may_carry_the_id_of_an_attempt(spark_files: Path) -> None:
 
 def test_the_last_commit_can_be_done_again(spark_files: Path) -> None:
     empty(spark_files / "commits" / "3")
-    error = explain_damage("Incomplete log file", spark_files, OPERATORS)
+    error = explain_damage("Incomplete log file", SparkCheckpoint(spark_files), OPERATORS)
     assert error is not None
     assert error.hint == "remove it, and .3.crc beside it: micro-batch 3 is then run once more"
 
 
 def test_a_state_store_that_fails_for_another_reason_is_named(spark_files: Path) -> None:
-    error = explain_damage("[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED]", spark_files, OPERATORS)
+    error = explain_damage("[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED]", SparkCheckpoint(spark_files), OPERATORS)
     assert error is not None
     assert "state cannot be loaded by Spark; it holds the state of all operators" in error.message
 
@@ -172,7 +175,7 @@ def test_spark_fails_over_it_with_a_coded_error(tmp_path: Path) -> None:
     _add(rows, 1)
     _run(rows, sound)
     _add(rows, 2)
-    assert list(find_damage(sound / "spark")) == []
+    assert list(find_damage(SparkCheckpoint.of(sound))) == []
     cases: list[tuple[str, Damage]] = [
         ("metadata", short),
         ("commits/1", empty),

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from benchmarks.chaos import folded as result
-from stateplan.execnodes.runtime.checkpoint.rescale import Rescale, repartition
+from stateplan.execnodes.runtime.checkpoint.rescale import Rescale
 from stateplan.execnodes.runtime.job import JobResult
+from stateplan.execnodes.runtime.spark.checkpoint_files import SparkCheckpoint
+from stateplan.execnodes.runtime.spark.repartition import repartition
 from stateplan.planner.session.environment import TableEnvironment
 
 if TYPE_CHECKING:
@@ -133,8 +135,9 @@ def test_two_five_three(spark: SparkSession, tmp_path: Path, monkeypatch: pytest
     job.until(last + 2, "scaled", 5)
     assert partitions(log)[: last + 3] == [2] * (last + 1) + [5, 5], "the one in hand, the repartition, the next one"
 
-    def cut_off(session: SparkSession, folder: Path, rescale: Rescale, console: Any) -> None:
-        repartition(session, folder, rescale, console)
+    def cut_off(session: SparkSession, written: SparkCheckpoint, rescale: Rescale, console: Any) -> None:
+        repartition(session, written, rescale, console)
+        folder = written.folder
         ((batch, _),) = rescale.steps
         forget(folder / "commits", batch)
         for operator in (folder / "state").iterdir():

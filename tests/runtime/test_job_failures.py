@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from stateplan.execnodes.runtime.job import _explain
+from stateplan.execnodes.runtime.spark.checkpoint_files import SparkCheckpoint
+from stateplan.execnodes.runtime.spark.failures import explained
 
-RUN: Any = SimpleNamespace(checkpoint=SimpleNamespace(spark=str(Path("nowhere"))), job=SimpleNamespace(operators=()))
+NOWHERE = SparkCheckpoint(Path("nowhere"))
 
 
 @pytest.mark.parametrize(
@@ -23,12 +22,13 @@ RUN: Any = SimpleNamespace(checkpoint=SimpleNamespace(spark=str(Path("nowhere"))
 )
 def test_a_python_worker_that_was_killed(cause: str) -> None:
     text = f"Job aborted due to stage failure: Task 0 in stage 3.0 failed 2 times\nCaused by: {cause}"
-    error = _explain(text, RUN)
+    error = explained(Exception(text), NOWHERE, ())
     assert error.code == "RUN001"
     assert error.message.startswith("the job failed: a Python worker was gone (")
     assert "goes on from its checkpoint" in str(error.hint)
 
 
 def test_an_error_in_python_is_its_own_explanation() -> None:
-    error = _explain("Traceback\nZeroDivisionError: division by zero\nCaused by: x", RUN)
+    text = "Traceback\nZeroDivisionError: division by zero\nCaused by: x"
+    error = explained(Exception(text), NOWHERE, ())
     assert error.message == "the job failed: ZeroDivisionError: division by zero"

@@ -12,12 +12,11 @@ from stateplan.execnodes.runtime.checkpoint.directory import Checkpoint
 from stateplan.execnodes.runtime.checkpoint.rescale import (
     Rescale,
     check_parallelism,
-    last_batch,
     last_of_job,
     planned,
-    sweep,
     wanted_parallelism,
 )
+from stateplan.execnodes.runtime.spark.checkpoint_files import SparkCheckpoint
 from tests.runtime.test_checkpoint import GRAPH, JOB, go_on, start
 
 
@@ -73,8 +72,8 @@ def test_what_is_left_to_do(
     planned_with: list[int], committed: int, wanted: int | None, after: int | None, expected: object, tmp_path: Path
 ) -> None:
     folder = log(tmp_path, planned_with, committed)
-    assert planned(folder, wanted) == (after, expected)
-    assert last_batch(folder / "commits") == committed - 1
+    assert planned(SparkCheckpoint(folder), wanted) == (after, expected)
+    assert SparkCheckpoint(folder).last_done == committed - 1
 
 
 def test_the_first_micro_batch_of_the_job_comes_behind_the_repartition() -> None:
@@ -91,10 +90,10 @@ def test_micro_batches_that_repartition_are_not_of_the_job(
     planned_with: list[int], committed: int, last: int, tmp_path: Path
 ) -> None:
     folder = log(tmp_path, planned_with, committed)
-    assert last_of_job(folder) == last
+    assert last_of_job(SparkCheckpoint(folder)) == last
     for batch in range(last):
         (folder / "offsets" / str(batch)).unlink()
-    assert last_of_job(folder) == last, "Spark keeps the last hundred micro-batches"
+    assert last_of_job(SparkCheckpoint(folder)) == last, "Spark keeps the last hundred micro-batches"
 
 
 def test_what_the_user_wants() -> None:
@@ -149,10 +148,10 @@ def test_a_damaged_log_is_named(text: str, tmp_path: Path) -> None:
 def test_partitions_that_are_no_more_leave_nothing(tmp_path: Path) -> None:
     for name in ("0/_metadata", "0/0", "0/2", "0/3", "1/1", "1/10"):
         (tmp_path / "state" / name).mkdir(parents=True)
-    sweep(tmp_path, 3)
+    SparkCheckpoint(tmp_path).sweep(3)
     left = sorted(str(p.relative_to(tmp_path / "state")) for p in tmp_path.glob("state/*/*"))
     assert left == ["0/0", "0/2", "0/_metadata", "1/1"]
-    sweep(tmp_path / "nothing", 3)
+    SparkCheckpoint(tmp_path / "nothing").sweep(3)
 
 
 def open_(folder: Path, **options: str) -> Checkpoint:

@@ -22,7 +22,6 @@ from stateplan.execnodes.errors import CheckpointError, StateplanError, nearest
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.runtime.checkpoint.live_ttl import LiveTtls
 from stateplan.execnodes.runtime.checkpoint.locks import WRITER_LOCK, WriterLock
-from stateplan.execnodes.runtime.checkpoint.numbered_files import last_batch
 from stateplan.execnodes.runtime.checkpoint.rescale import (
     PARALLELISM,
     Rescale,
@@ -34,6 +33,7 @@ from stateplan.execnodes.runtime.checkpoint.rescale import (
 from stateplan.execnodes.runtime.checkpoint.slots import Continuation, Layout, laid_out
 from stateplan.execnodes.runtime.jobgraph import JobGraph
 from stateplan.execnodes.runtime.scratch import scratch
+from stateplan.execnodes.runtime.spark.checkpoint_files import SparkCheckpoint
 
 __all__ = ["Checkpoint", "Continuation", "RestartCheck", "default_key_groups"]
 
@@ -93,8 +93,9 @@ class Checkpoint:
     lock: WriterLock | None = field(default=None, repr=False)
 
     @property
-    def spark(self) -> str:
-        return str(self.folder / "spark")
+    def spark(self) -> SparkCheckpoint:
+        """Spark's part of it."""
+        return SparkCheckpoint.of(self.folder)
 
     @property
     def splits(self) -> Path:
@@ -154,11 +155,10 @@ class Checkpoint:
         return {**({PARALLELISM: str(self.parallelism)} if self.parallelism else {}), **options}
 
     def _scale(self, wanted: int | None) -> None:
-        spark = Path(self.spark)
         try:
-            self.parallelism, rescale = planned(spark, wanted)
+            self.parallelism, rescale = planned(self.spark, wanted)
         except (OSError, ValueError) as cause:
-            raise _damaged(spark / "offsets", str(cause)) from cause
+            raise _damaged(self.spark.offset_log, str(cause)) from cause
         self.rescale = rescale if any(x.levels for x in self.layouts) else None
 
     @staticmethod
@@ -236,14 +236,11 @@ class Checkpoint:
 
     def next_batch(self) -> int:
         """The first micro-batch of the job that will run."""
-        return self._last("commits") + 1 if self.rescale is None else self.rescale.next_batch
+        return self.spark.last_done + 1 if self.rescale is None else self.rescale.next_batch
 
     def last_batch(self) -> int:
         """The last micro-batch of the job that has been committed, -1 for none."""
-        return last_of_job(Path(self.spark))
-
-    def _last(self, log: str) -> int:
-        return last_batch(Path(self.spark) / log)
+        return last_of_job(self.spark)
 
     def adopt(self) -> None:
         """From now on the checkpoint is that of the new plan."""
@@ -270,7 +267,7 @@ class Checkpoint:
         Raises:
             CheckpointError: CKPT031 to CKPT033.
         """
-        ttls = LiveTtls(self.folder, job.operators, self._last("offsets"), console)
+        ttls = LiveTtls(self.folder, job.operators, self.spark.last_planned, console)
         before = {o.node: o.uid for o in self.layouts[0].operators} if self.layouts else {}
         went_on = self.continuation.operators if self.continuation else {}
         came = {o.uid: before[went_on[o.node]] for o in job.operators if went_on.get(o.node) in before}

@@ -13,23 +13,14 @@ Codes: CKPT050, CKPT051.
 
 from __future__ import annotations
 
-import json
-import shutil
-import time
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from stateplan.execnodes.errors import CheckpointError
-from stateplan.execnodes.runtime.checkpoint.numbered_files import last_batch
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from stateplan.execnodes.runtime.spark.checkpoint_files import PARTITIONS, SparkCheckpoint
 
 PARALLELISM = "parallelism.default"
-PARTITIONS = "spark.sql.shuffle.partitions"
-_STORE_FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 
 
 @dataclass(frozen=True)
@@ -79,11 +70,11 @@ def check_parallelism(options: Mapping[str, str], key_groups: int, resumed: bool
         )
 
 
-def planned(folder: Path, wanted: int | None) -> tuple[int | None, Rescale | None]:
+def planned(spark: SparkCheckpoint, wanted: int | None) -> tuple[int | None, Rescale | None]:
     """The parallelism that a job goes on with, and what has to be done for it.
 
     Args:
-        folder: Spark's part of the checkpoint, of a job that keeps state.
+        spark: Spark's part of the checkpoint.
         wanted: number of partitions; None for those that the checkpoint has.
 
     Returns:
@@ -92,11 +83,11 @@ def planned(folder: Path, wanted: int | None) -> tuple[int | None, Rescale | Non
     Raises:
         ValueError, OSError: the log of micro-batches cannot be read.
     """
-    last, done = last_batch(folder / "offsets"), last_batch(folder / "commits")
+    last, done = spark.last_planned, spark.last_done
     if last < 0:
         return wanted, None
-    now = _partitions(folder, last)
-    before = now if done < 0 else _partitions(folder, done)
+    now = spark.planned(last).partitions
+    before = now if done < 0 else spark.planned(done).partitions
     after = wanted or now
     finish = ((last, now),) if before != now and last != done else ()
     pending = last if last != done and not finish else None
@@ -106,82 +97,10 @@ def planned(folder: Path, wanted: int | None) -> tuple[int | None, Rescale | Non
     return after, Rescale(before, after, pending, steps)
 
 
-def last_of_job(folder: Path) -> int:
+def last_of_job(spark: SparkCheckpoint) -> int:
     """The last committed micro-batch that did not repartition the state, -1 for none."""
-    batch = last_batch(folder / "commits")
-    try:
-        while batch > 0 and _partitions(folder, batch) != _partitions(folder, batch - 1):
+    batch = spark.last_done
+    with contextlib.suppress(OSError, ValueError):  # Spark has removed the log from here on
+        while batch > 0 and spark.planned(batch).partitions != spark.planned(batch - 1).partitions:
             batch -= 1
-    except (OSError, ValueError):
-        pass  # Spark has removed the log from here on
     return batch
-
-
-def _partitions(folder: Path, batch: int) -> int:
-    """Into how many partitions Spark's log says that state is split in a micro-batch."""
-    file = folder / "offsets" / str(batch)
-    lines = file.read_text().splitlines()
-    try:
-        return int(json.loads(lines[1])["conf"][PARTITIONS])
-    except (IndexError, KeyError, TypeError, ValueError) as cause:
-        raise ValueError(f"{file.name}: {cause}") from cause
-
-
-def repartition(spark: SparkSession, folder: Path, rescale: Rescale, console: Callable[[str], None] | None) -> None:
-    """Brings the state of a checkpoint to the partitions that are wanted. No query may be running on it, and nothing of
-    the job may be pending. Killed at any moment, it is finished by the next start.
-
-    Raises:
-        CheckpointError: CKPT051, Spark could not do it.
-    """
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
-    before = rescale.before
-    # Spark compares the session's setting with what the checkpoint was written with.
-    was, form = spark.conf.get(_STORE_FORMAT, "1"), "2" if _has_store_ids(folder) else "1"
-    for _, after in rescale.steps:
-        if console is not None:
-            console(f"rescaling the state from {before} to {after} {_noun(after)}")
-        started = time.monotonic()
-        try:
-            spark.conf.set(_STORE_FORMAT, form)
-            spark._streamingCheckpointManager.repartition(str(folder), after)  # noqa: SLF001 - not public yet
-        except (PySparkException, Py4JError) as cause:
-            raise CheckpointError(
-                "CKPT051", before=before, after=after, noun=_noun(after), reason=_reason(cause)
-            ) from cause
-        finally:
-            spark.conf.set(_STORE_FORMAT, was or "1")
-        if console is not None:
-            console(f"rescaled from {before} to {after} {_noun(after)} in {time.monotonic() - started:.1f} s")
-        before = after
-
-
-def _has_store_ids(folder: Path) -> bool:
-    """Whether Spark tells apart what attempts of one micro-batch have written; each checkpoint stays as it began."""
-    lines = (folder / "commits" / str(last_batch(folder / "commits"))).read_text().splitlines()
-    return len(lines) > 1 and bool(json.loads(lines[1]).get("stateUniqueIds"))
-
-
-def _reason(cause: Exception) -> str:
-    """What Spark says, without what Py4J says about how it was called."""
-    lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
-    if lines and lines[0].startswith("An error occurred while calling"):
-        lines = [line.removeprefix(": ") for line in lines[1:]]
-    return (lines[0] if lines else "no reason given")[:500]
-
-
-def sweep(folder: Path, partitions: int) -> None:
-    """Removes what partitions that are no more have left, which Spark never does: the folders whose number is at least
-    ``partitions``. To be called a start later than the repartition, whose commit the machine may have lost with its
-    power."""
-    state = folder / "state"
-    for operator in state.iterdir() if state.is_dir() else ():
-        for entry in operator.iterdir() if operator.is_dir() else ():
-            if entry.name.isdecimal() and int(entry.name) >= partitions:
-                shutil.rmtree(entry, ignore_errors=True)
-
-
-def _noun(partitions: int) -> str:
-    return "partition" if partitions == 1 else "partitions"

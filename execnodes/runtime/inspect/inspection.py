@@ -8,7 +8,6 @@ Codes: CKPT024, CKPT041 to CKPT044, and CKPT001, CKPT002, CKPT005 of :mod:`execn
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +19,6 @@ from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.runtime.checkpoint.directory import Checkpoint
 from stateplan.execnodes.runtime.checkpoint.live_ttl import Record
-from stateplan.execnodes.runtime.checkpoint.numbered_files import numbers
 from stateplan.execnodes.runtime.checkpoint.slots import Layout, OperatorEntry
 from stateplan.execnodes.runtime.hashing import slot_label
 from stateplan.execnodes.runtime.inspect.names import column_labels, short_names
@@ -28,6 +26,7 @@ from stateplan.execnodes.runtime.inspect.tables import NoKernel, noted_tables
 from stateplan.execnodes.runtime.jobgraph import Rewrite
 from stateplan.execnodes.runtime.kernel import StateTable
 from stateplan.execnodes.runtime.operators import Stateful
+from stateplan.execnodes.runtime.spark.checkpoint_files import BatchOffsets, SparkCheckpoint
 from stateplan.execnodes.ttl import TtlConfig
 from stateplan.execnodes.types import LogicalType
 
@@ -59,14 +58,9 @@ class Snapshot:
     newest: bool
 
     @property
-    def spark(self) -> str:
+    def spark(self) -> SparkCheckpoint:
         """Spark's part of the checkpoint."""
-        return str(self.folder / "spark")
-
-    @property
-    def spark_operators(self) -> list[int]:
-        """Spark's numbers of its stateful operators."""
-        return numbers(self.folder / "spark" / "state")
+        return SparkCheckpoint.of(self.folder)
 
     @staticmethod
     def open(checkpoint: str | Path, batch: int | None = None, at: int | None = None) -> Snapshot:
@@ -83,7 +77,8 @@ class Snapshot:
         """
         folder = Path(str(checkpoint).removeprefix("file://")).absolute()
         facts = Checkpoint.look(folder)
-        done = numbers(folder / "spark" / "commits")
+        spark = facts.spark
+        done = spark.done
         if not done or not facts.layouts:
             raise CheckpointError("CKPT041", folder=folder)
         if batch is None:
@@ -91,13 +86,16 @@ class Snapshot:
         elif batch not in done:
             raise CheckpointError("CKPT043", folder=folder, batch=batch, done=done[0], done_2=done[-1])
         layout = facts.layouts[0]
-        offsets = _offsets(folder, batch)
+        try:
+            offsets = spark.planned(batch)
+        except (OSError, ValueError) as cause:
+            raise CheckpointError("CKPT005.offsets", file=spark.offset_log / str(batch), cause=cause) from cause
         played = _instant(folder, layout, offsets)
         now, clock = (at, "given") if at is not None else (played, "replay clock")
         if now is None:
             now, clock = time.time_ns() // 1_000_000, "wall clock"
-        taken = int(json.loads(offsets[1]).get("batchTimestampMs", 0))
-        return Snapshot(folder, facts.plan_text, layout, facts.key_groups, batch, taken, now, clock, batch == done[-1])
+        newest = batch == done[-1]
+        return Snapshot(folder, facts.plan_text, layout, facts.key_groups, batch, offsets.time, now, clock, newest)
 
     def newer(self) -> Snapshot | None:
         """The checkpoint now, when another micro-batch has finished since; else None."""
@@ -105,30 +103,12 @@ class Snapshot:
         return found if found.batch != self.batch else None
 
 
-def _offsets(folder: Path, batch: int) -> list[str]:
-    """The lines of Spark's offset log for a micro-batch: version, metadata, one per source."""
-    file = folder / "spark" / "offsets" / str(batch)
-    try:
-        lines = file.read_text().splitlines()
-        if not isinstance(json.loads(lines[1]), dict):
-            raise ValueError("its second line is not an object")
-    except (OSError, ValueError, IndexError) as cause:
-        raise CheckpointError("CKPT005.offsets", file=file, cause=cause) from cause
-    return lines
-
-
-def _instant(folder: Path, layout: Layout, offsets: Sequence[str]) -> int | None:
+def _instant(folder: Path, layout: Layout, offsets: BatchOffsets) -> int | None:
     """The last instant that a replay has played; None for a job on the wall clock."""
-    if not any(s.markers == "replay" for s in layout.sources):
+    replays = [i for i, source in enumerate(layout.sources) if source.markers == "replay"]
+    if not replays:
         return None
-    played = -1
-    for source, line in zip(layout.sources, offsets[2:], strict=False):
-        try:
-            offset = json.loads(line)
-        except ValueError:
-            continue
-        if source.markers == "replay" and isinstance(offset, dict):
-            played = max(played, int(offset.get("logOffset", -1)))
+    played = max(map(offsets.log_offset, replays))
     names = sorted(p.name for p in (folder / "splits" / "replay").glob("[0-9]*_*"))
     texts = [name.split("_", 1)[1] for name in names[: played + 1]]
     return int(texts[-1]) if texts else 0

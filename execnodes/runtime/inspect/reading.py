@@ -208,14 +208,14 @@ def _source(spark: SparkSession, snapshot: Snapshot, operators: Sequence[Operato
 
     def read(number: int, variable: str) -> DataFrame:
         reader = spark.read.format("statestore").option("operatorId", number).option("stateVarName", variable)
-        frame = reader.option("batchId", snapshot.batch).load(snapshot.spark)
+        frame = reader.option("batchId", snapshot.batch).load(str(snapshot.spark.folder))
         return frame.withColumn("slot", F.col("key.slot"))
 
     manifests: dict[int, str] = {}
     places: dict[int, set[int]] = {}
     parts = [
         read(n, "manifest").select(F.lit(n).alias("number"), "slot", F.col("value.text").alias("text"))
-        for n in snapshot.spark_operators
+        for n in snapshot.spark.operators
     ]
     if parts:
         for number, slot, text in reduce(lambda a, b: a.unionAll(b), parts).collect():
@@ -240,7 +240,7 @@ def _reading(snapshot: Snapshot, work: Callable[[], T]) -> T:
     Raises:
         CheckpointError: :data:`GONE`, and what the tasks raise.
     """
-    from pyspark.errors import PySparkException
+    from stateplan.execnodes.runtime.spark.failures import is_of_spark
 
     try:
         return work()
@@ -249,7 +249,7 @@ def _reading(snapshot: Snapshot, work: Callable[[], T]) -> T:
         found = find_encoded(text)
         if found is not None:
             raise found from failure
-        if not isinstance(failure, PySparkException) and "py4j" not in type(failure).__module__:
+        if not is_of_spark(failure):
             raise
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         cause = next((line for line in reversed(lines) if line.startswith("Caused by:")), lines[0] if lines else "")

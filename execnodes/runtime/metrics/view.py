@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from stateplan.execnodes.runtime.checkpoint.locks import Holder, running_writer
-from stateplan.execnodes.runtime.checkpoint.numbered_files import last_number
 from stateplan.execnodes.runtime.metrics.figures import (
     BatchMetrics,
     Figures,
@@ -20,6 +18,7 @@ from stateplan.execnodes.runtime.metrics.figures import (
     add_figures,
 )
 from stateplan.execnodes.runtime.metrics.log import read_job, read_metrics, recent_metrics
+from stateplan.execnodes.runtime.spark.checkpoint_files import SparkCheckpoint
 
 WINDOW_MS = 10_000
 """Rates are of the micro-batches of so long a time, or of the last one if that took longer."""
@@ -161,7 +160,7 @@ class Watcher:
                 self._batches += record.batches
                 for uid, figures in record.operators.items():
                     add_figures(self._totals.setdefault(uid, {}), figures)
-        writer = running_writer(self._checkpoint)
+        writer, spark = running_writer(self._checkpoint), SparkCheckpoint.of(self._checkpoint)
         return JobView(
             info,
             time.time_ns() // 1_000_000,
@@ -169,30 +168,27 @@ class Watcher:
             tuple(records[-1000:]),
             {uid: dict(figures) for uid, figures in self._totals.items()},
             self._batches,
-            _in_hand(self._checkpoint),
-            _backlog(self._checkpoint),
+            _in_hand(spark),
+            _backlog(self._checkpoint, spark),
         )
 
 
-def _in_hand(checkpoint: Path) -> tuple[int, int] | None:
+def _in_hand(spark: SparkCheckpoint) -> tuple[int, int] | None:
     """The micro-batch that Spark has begun and not committed, and when it began."""
-    begun = last_number(checkpoint / "spark" / "offsets")
-    done = last_number(checkpoint / "spark" / "commits")
-    if begun <= done:
-        return None
     with contextlib.suppress(OSError):
-        return begun, int((checkpoint / "spark" / "offsets" / str(begun)).stat().st_mtime * 1000)
+        begun = spark.last_planned
+        return (begun, int(spark.planned_at(begun) * 1000)) if begun > spark.last_done else None
     return None
 
 
-def _backlog(checkpoint: Path) -> int | None:
+def _backlog(checkpoint: Path, spark: SparkCheckpoint) -> int | None:
     """Instants of replay tables that have not been played; None without replay tables."""
-    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+    with contextlib.suppress(OSError, ValueError):
         instants = sum(not p.name.startswith(".") for p in (checkpoint / "splits" / "replay").iterdir())
-        done = last_number(checkpoint / "spark" / "commits")
+        done = spark.last_done
         if done < 0:
             return instants
-        lines = (checkpoint / "spark" / "offsets" / str(done)).read_text(encoding="utf-8").splitlines()[2:]
-        played = max((json.loads(line)["logOffset"] for line in lines if line != "-"), default=-1)
-        return max(0, instants - int(played) - 1)
+        offsets = spark.planned(done)
+        played = max((offsets.log_offset(i) for i in range(len(offsets.sources))), default=-1)
+        return max(0, instants - played - 1)
     return None

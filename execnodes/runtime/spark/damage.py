@@ -11,7 +11,7 @@ Code: CKPT014.
 
 from __future__ import annotations
 
-import json
+import contextlib
 import math
 import re
 import zipfile
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Protocol
 
 from stateplan.execnodes.errors import CheckpointError
-from stateplan.execnodes.runtime.checkpoint.numbered_files import last_number
+from stateplan.execnodes.runtime.spark.checkpoint_files import BatchOffsets, SparkCheckpoint
 
 _SIGNS = (
     "CANNOT_LOAD_STATE_STORE",
@@ -52,7 +52,7 @@ class Stateful(Protocol):
     def level(self) -> int: ...
 
 
-def explain_damage(text: str, spark: Path, operators: Sequence[Stateful]) -> CheckpointError | None:
+def explain_damage(text: str, spark: SparkCheckpoint, operators: Sequence[Stateful]) -> CheckpointError | None:
     """The error for a failure of Spark that is due to damaged files of a checkpoint; None for any other.
 
     Args:
@@ -64,12 +64,12 @@ def explain_damage(text: str, spark: Path, operators: Sequence[Stateful]) -> Che
         return None
     found = next(find_damage(spark), None)
     if found is None and "CANNOT_LOAD_STATE_STORE" in text:
-        found = spark / "state", "cannot be loaded by Spark"
+        found = spark.state, "cannot be loaded by Spark"
     if found is None:
         return None
     path, why = found
-    place = path.relative_to(spark).as_posix()
-    newest = last_number(spark / "commits")
+    place = path.relative_to(spark.folder).as_posix()
+    newest = max(spark.done, default=-1)
     hint = _RESTORE
     if place == f"commits/{newest}":
         hint = f"remove it, and .{newest}.crc beside it: micro-batch {newest} is then run once more"
@@ -98,17 +98,17 @@ def _content(place: str, operators: Sequence[Stateful]) -> str:
     return f"{state}, partition {rest[1]}{version}"
 
 
-def find_damage(spark: Path) -> Iterator[tuple[Path, str]]:
+def find_damage(spark: SparkCheckpoint) -> Iterator[tuple[Path, str]]:
     """The damaged and missing files of a checkpoint, and what is wrong with each.
 
     Args:
         spark: what Spark wrote of it.
     """
-    logs = [spark / "offsets", spark / "commits"]
-    if not (spark / "metadata").exists() and any(folder.is_dir() and any(folder.iterdir()) for folder in logs):
-        yield spark / "metadata", "is missing"
-    for path in sorted(spark.rglob("*")):
-        place = path.relative_to(spark).as_posix()
+    logs, identity = [spark.offset_log, spark.commit_log], spark.folder / "metadata"
+    if not identity.exists() and any(folder.is_dir() and any(folder.iterdir()) for folder in logs):
+        yield identity, "is missing"
+    for path in sorted(spark.folder.rglob("*")):
+        place = path.relative_to(spark.folder).as_posix()
         if path.name.startswith(".") or not path.is_file() or not _CHECKED.fullmatch(place):
             continue
         try:
@@ -117,13 +117,19 @@ def find_damage(spark: Path) -> Iterator[tuple[Path, str]]:
             why = f"cannot be read ({cause.strerror})"
         if why is not None:
             yield path, why
-    newest = last_number(spark / "commits")
+    newest = max(spark.done, default=-1)
     if newest < 0:
         return
-    for source in sorted((spark / "sources").glob("*")):
-        yield from ((path, "is missing") for path in _missing_of_source(source, newest))
-    partitions = _partitions(spark / "offsets" / str(newest))
-    for level in sorted((spark / "state").glob("[0-9]*")):
+    offsets: BatchOffsets | None = None
+    with contextlib.suppress(OSError, ValueError):
+        offsets = spark.planned(newest)
+    for source in sorted((spark.folder / "sources").glob("*")):
+        end = -1 if offsets is None else offsets.log_offset(int(source.name))
+        yield from ((path, "is missing") for path in _missing_of_source(source, newest, end))
+    partitions: float = math.inf  # there may have been more before
+    with contextlib.suppress(ValueError):
+        partitions = math.inf if offsets is None else offsets.partitions
+    for level in sorted(spark.state.glob("[0-9]*")):
         if not any((level / "_metadata").rglob("[0-9]*")):
             yield level / "_metadata" / "v2" / "0", "is missing"
         for partition in sorted(p for p in level.glob("[0-9]*") if p.is_dir() and int(p.name) < partitions):
@@ -156,32 +162,14 @@ def _wrong(path: Path) -> str | None:
     return None
 
 
-def _missing_of_source(source: Path, newest: int) -> Iterator[Path]:
-    """The files that a log of sources needs and does not have: it has no gaps after the last compact one."""
+def _missing_of_source(source: Path, newest: int, end: int) -> Iterator[Path]:
+    """The files that a log of sources needs, up to the entry ``end``, and does not have: it has no gaps after the last
+    compact one."""
     there = {int(p.name.split(".")[0]) for p in source.glob("[0-9]*")}
     compact = max((int(p.name.split(".")[0]) for p in source.glob("*.compact")), default=-1)
     logged = max(newest, *there) if there else newest
-    wanted = range(max(0, compact), min(logged, _last_offset(source, newest)) + 1)
+    wanted = range(max(0, compact), min(logged, end) + 1)
     yield from (source / str(n) for n in wanted if n not in there)
-
-
-def _last_offset(source: Path, newest: int) -> int:
-    """The last entry of the log of a source that the last micro-batch knows of; -1 where it does not say."""
-    try:
-        lines = (source.parent.parent / "offsets" / str(newest)).read_text().splitlines()[2:]
-    except (OSError, ValueError):
-        return -1
-    number = int(source.name)
-    found = re.fullmatch(r'\{"logOffset":(\d+)\}', lines[number]) if number < len(lines) else None
-    return int(found[1]) if found else -1
-
-
-def _partitions(offsets: Path) -> float:
-    """The number of partitions of a micro-batch, of which there may have been more before."""
-    try:
-        return int(json.loads(offsets.read_text().splitlines()[1])["conf"]["spark.sql.shuffle.partitions"])
-    except (OSError, ValueError, KeyError, TypeError, IndexError):
-        return math.inf
 
 
 def _missing_of_state(partition: Path, version: int) -> list[Path] | None:

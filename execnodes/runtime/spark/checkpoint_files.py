@@ -1,0 +1,145 @@
+"""Spark's part of a checkpoint, read from its files. Loads no engine.
+
+Spark keeps ``offsets/`` and ``commits/`` (a file per micro-batch that was planned, and that is done), ``sources/`` and
+``state/`` (a folder per source and per stateful operator) and ``metadata`` (the query's id). An entry of the offset log
+has a version, a JSON object with the time and the settings of the micro-batch, and a line per source.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+PARTITIONS = "spark.sql.shuffle.partitions"
+"""The setting that fixes the number of partitions of state."""
+
+
+@dataclass(frozen=True)
+class BatchOffsets:
+    """What Spark planned for a micro-batch.
+
+    Attributes:
+        facts: its time and its settings.
+        sources: per source, where reading it ends; None where it has read nothing yet.
+    """
+
+    facts: dict[str, Any]
+    sources: tuple[Any, ...]
+
+    @property
+    def time(self) -> int:
+        """When Spark planned the micro-batch, ms since 1970."""
+        return int(self.facts.get("batchTimestampMs", 0))
+
+    @property
+    def partitions(self) -> int:
+        """Into how many partitions state is split. Raises ValueError when the entry does not say."""
+        try:
+            return int(self.facts["conf"][PARTITIONS])
+        except (KeyError, TypeError) as cause:
+            raise ValueError(f"it has no {PARTITIONS}: {cause!r}") from cause
+
+    def log_offset(self, source: int) -> int:
+        """The last entry of the log of a source of files; -1 where the source has none."""
+        end = self.sources[source] if source < len(self.sources) else None
+        found = end.get("logOffset") if isinstance(end, dict) else None
+        return found if isinstance(found, int) else -1
+
+
+@dataclass(frozen=True)
+class SparkCheckpoint:
+    """Spark's part of a checkpoint, at ``folder``."""
+
+    folder: Path
+
+    @staticmethod
+    def of(checkpoint: Path) -> SparkCheckpoint:
+        """That of our checkpoint in the folder ``checkpoint``."""
+        return SparkCheckpoint(checkpoint / "spark")
+
+    @property
+    def offset_log(self) -> Path:
+        return self.folder / "offsets"
+
+    @property
+    def commit_log(self) -> Path:
+        return self.folder / "commits"
+
+    @property
+    def state(self) -> Path:
+        return self.folder / "state"
+
+    @property
+    def last_planned(self) -> int:
+        """The last micro-batch that was planned, -1 for none. Raises OSError when the log cannot be read."""
+        return _last(self.offset_log)
+
+    @property
+    def last_done(self) -> int:
+        """The last micro-batch that was committed, -1 for none. Raises OSError when the log cannot be read."""
+        return _last(self.commit_log)
+
+    @property
+    def done(self) -> list[int]:
+        """The micro-batches that are known to be committed, ascending; none where the log cannot be read."""
+        return _numbers(self.commit_log)
+
+    @property
+    def operators(self) -> list[int]:
+        """Spark's numbers of its stateful operators."""
+        return _numbers(self.state)
+
+    def planned(self, batch: int) -> BatchOffsets:
+        """What was planned for a micro-batch.
+
+        Raises:
+            OSError: the entry cannot be read.
+            ValueError: it is damaged.
+        """
+        lines = (self.offset_log / str(batch)).read_text(encoding="utf-8").splitlines()
+        facts = json.loads(lines[1]) if len(lines) > 1 else None
+        if not isinstance(facts, dict):
+            raise ValueError("its second line is not an object")
+        return BatchOffsets(facts, tuple(_parsed(line) for line in lines[2:]))
+
+    def planned_at(self, batch: int) -> float:
+        """When the entry of a micro-batch was written, seconds since 1970. Raises OSError."""
+        return (self.offset_log / str(batch)).stat().st_mtime
+
+    def has_store_ids(self, batch: int) -> bool:
+        """Whether state that a committed micro-batch wrote is told apart by the attempt that wrote it.
+
+        Raises:
+            OSError, ValueError: the entry of the micro-batch cannot be read.
+        """
+        lines = (self.commit_log / str(batch)).read_text(encoding="utf-8").splitlines()
+        return len(lines) > 1 and bool(json.loads(lines[1]).get("stateUniqueIds"))
+
+    def sweep(self, partitions: int) -> None:
+        """Removes what partitions that no longer exist have left, which Spark never does: the folders whose number is
+        at least ``partitions``. Call it one start after a repartition: a power failure may undo its commit."""
+        for operator in self.state.iterdir() if self.state.is_dir() else ():
+            for number in _numbers(operator):
+                if number >= partitions:
+                    shutil.rmtree(operator / str(number), ignore_errors=True)
+
+
+def _parsed(line: str) -> Any:
+    with contextlib.suppress(ValueError):
+        return json.loads(line)
+    return None  # "-": nothing has been read yet
+
+
+def _last(log: Path) -> int:
+    return max((int(p.name) for p in log.iterdir() if p.name.isdecimal()), default=-1) if log.is_dir() else -1
+
+
+def _numbers(folder: Path) -> list[int]:
+    """The numbers that entries of a folder have for names, ascending; none where it cannot be read."""
+    with contextlib.suppress(OSError):
+        return sorted(int(p.name) for p in folder.iterdir() if p.name.isdecimal())
+    return []

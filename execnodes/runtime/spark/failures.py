@@ -1,0 +1,39 @@
+"""What Spark's exceptions mean."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stateplan.execnodes.errors import RunError, StateplanError, find_encoded
+from stateplan.execnodes.runtime.spark.checkpoint_files import SparkCheckpoint
+from stateplan.execnodes.runtime.spark.damage import Stateful, explain_damage
+
+_WORKER_GONE = ("IOException: Broken pipe", "SocketException: Connection reset", "EOFException", "exited unexpectedly")
+"""What Spark says when the process at the other end is no more."""
+
+
+def is_of_spark(failure: Exception) -> bool:
+    """Whether Spark raised it, or Py4J in between."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    return isinstance(failure, (PySparkException, Py4JError))
+
+
+def explained(failure: Exception, checkpoint: SparkCheckpoint, operators: Sequence[Stateful]) -> StateplanError:
+    """The error for a failed query: the coded one inside Spark's text, what is damaged in the checkpoint, or RUN001
+    with the line of Spark's text that tells most.
+
+    Args:
+        checkpoint: that the query wrote to.
+        operators: those with state.
+    """
+    text = str(failure)
+    found = find_encoded(text) or explain_damage(text, checkpoint, operators)
+    if found is not None:
+        return found
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    cause = next((line for line in reversed(lines) if line.startswith(("Caused by:", "pyspark.errors"))), "")
+    python = [line for line in lines if "Error:" in line or "Exception:" in line]
+    detail = (python[-1] if python else cause or (lines[0] if lines else "no message"))[:500]
+    return RunError("RUN001.worker" if any(sign in detail for sign in _WORKER_GONE) else "RUN001", detail=detail)
