@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -100,14 +101,13 @@ def test_damaged_checkpoint(damage: str, spark: object, tmp_path: Path, capsys: 
     if damage == "not a checkpoint":
         (checkpoint / "notes.txt").write_text("mine")
     else:
-        (checkpoint / "stateplan.json").write_text(
-            json.dumps({"format": 1, "id": "a", "created": 0, "keyGroups": 4 if damage == "key groups" else 2})
-        )
-        (checkpoint / "plan.json").write_text(job.plan.read_text())
-    if damage == "truncated plan":
-        (checkpoint / "plan.json").write_text(job.plan.read_text()[:500])
-    elif damage == "garbage facts":
-        (checkpoint / "stateplan.json").write_text("{")
+        plan = job.plan.read_text()[: 500 if damage == "truncated plan" else None]
+        digest = hashlib.sha256(plan.encode()).hexdigest()[:16]
+        layout = {"levels": 1, "operators": [], "sources": [], "sinks": {}, "dropped": [], "plan": digest}
+        groups = 4 if damage == "key groups" else 2
+        facts = {"format": 2, "id": "a", "created": 0, "keyGroups": groups, "layouts": [layout]}
+        (checkpoint / "stateplan.json").write_text("{" if damage == "garbage facts" else json.dumps(facts))
+        (checkpoint / "plan.json").write_text(plan)
     with pytest.raises(CheckpointError) as error:
         job.run()
     codes = {
