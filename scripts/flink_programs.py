@@ -1,4 +1,4 @@
-"""Flink's own test programs, four ways each: the table in ``docs/flink-programs.md``.
+"""Runs Flink's own test programs in four ways and writes ``docs/flink-programs.md``.
 
 ``python -m scripts.flink_programs [REFERENCE]`` runs every program of the operators this project has (see
 ``tests/support/programs.py``) and writes the table. REFERENCE is the folder of the reference material, by default
@@ -18,14 +18,19 @@ from tests.support.programs import WAYS, Program, failing, programs
 ROOT = Path(__file__).resolve().parent.parent
 REPORT = ROOT / "docs" / "flink-programs.md"
 
-HEAD = """# Flink's own test programs
+HEAD = """# Flink's test programs
 
-Flink tests its planner with programs: tables with rows, SQL, the plan that an earlier release compiled, and the rows
-that are expected before and after a restart from a savepoint. Each program of the operators this project has runs here
-four ways: compiled from its SQL; from the plan that Flink froze; that plan stopped after the first rows and restored
-for the others; and the same with the plan [migrated](plan-migration.md) in between. Rows are compared as Flink does:
-those a table with a primary key holds in the end, of another one the multiset. `python -m scripts.flink_programs`
-writes this page, `tests/e2e/test_flink_programs.py` keeps it true.
+Flink tests its planner with programs. A program has tables with rows, SQL, the plan that an earlier release compiled, and
+the rows that are expected before and after a restart from a savepoint. stateplan runs each program whose operators it
+supports in four ways:
+
+- compiled from its SQL;
+- from the plan that Flink froze;
+- from that plan, stopped after the first rows and restored for the others;
+- the same, with the plan [migrated](plan-migration.md) before the restore.
+
+Rows are compared as in Flink: the final rows of a table with a primary key, and the multiset of rows of other tables.
+`python -m scripts.flink_programs` writes this page, and `tests/e2e/test_flink_programs.py` checks it.
 
 """
 
@@ -60,7 +65,7 @@ def main() -> int:
     for name, ways in [*counts.items(), ("**all**", totals)]:
         lines.append(f"| {name} | " + " | ".join(f"{ways[w][0]} of {ways[w][1]}" for w in WAYS) + " |")
     if reasons:
-        lines += ["", "What does not pass:", "", "| class | program | way | reason |", "|---|---|---|---|", *reasons]
+        lines += ["", "Failing programs:", "", "| class | program | way | reason |", "|---|---|---|---|", *reasons]
     REPORT.write_text(HEAD + "\n".join(lines) + "\n")
     print("\n".join(lines))
     for label in wrong:
