@@ -178,7 +178,7 @@ class _Parser:
 
     def fail(self, expected: str) -> NoReturn:
         rest = self.text[self.at :]
-        what = f"{rest.split()[0][:40]!r} cannot stand here" if rest.split() else "the selector ends too early"
+        what = f"{rest.split()[0][:40]!r} is not allowed here" if rest.split() else "the selector ends too early"
         place = self.place or Place(
             line=1, column=min(self.at, len(self.text)) + 1, length=max(1, len(rest.split()[0]) if rest.split() else 1),
             source=self.text + " ",

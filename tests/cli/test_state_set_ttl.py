@@ -127,7 +127,7 @@ def test_a_dry_run_asks_for_nothing(set_ttl: Command, checkpoint: Path) -> None:
 def test_waiting_in_vain_leaves_the_request(set_ttl: Command, checkpoint: Path) -> None:
     code, out, err = set_ttl(str(checkpoint), "join.right=2 h", "--wait", "--timeout", "0.2")
     assert (code, out) == (4, "")
-    assert "[CKPT034] no micro-batch has taken in the TTL of join[5].right in 0.2 s: the job does not run" in err
+    assert "[CKPT034] no micro-batch has applied the new TTL of join[5].right in 0.2 s: the job does not run" in err
     assert [s.asked is not None for s in read_ttls(checkpoint).values()] == [True]
 
 

@@ -116,7 +116,7 @@ def test_null_keys_of_maps() -> None:
         make_encoder(table("json"), columns).encode(df)
     assert str(error.value) == (
         "[DATA201] JSON cannot hold a map with a NULL key\n"
-        "  hint: 'map-null-key.mode' = 'DROP' or 'LITERAL' says what to do with it"
+        "  hint: 'map-null-key.mode' = 'DROP' or 'LITERAL' handles such keys"
     )
     drop = table("json") | {"json.map-null-key.mode": "DROP"}
     assert make_encoder(drop, columns).encode(df) == b'{"m":{"a":2}}\n'

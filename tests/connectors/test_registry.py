@@ -251,7 +251,7 @@ ALL_JSON = ", ".join(
             {"connector": "datagen", "fields.b.kind": "random"},
             "source",
             "a INT",
-            "[OPT108] the option 'fields.b.kind' does not go with any column of the table\n"
+            "[OPT108] the option 'fields.b.kind' matches no column of the table\n"
             "  expected: one of fields.a.kind, fields.a.null-rate, fields.a.min, fields.a.max\n"
             "  hint: did you mean 'fields.a.kind' or 'fields.a.min' or 'fields.a.max'?",
         ),
@@ -290,7 +290,7 @@ ALL_JSON = ", ".join(
             {"connector": "datagen", "fields.a.length": "2"},
             "source",
             "a CHAR(3)",
-            "[OPT108] the option 'fields.a.length' does not go with CHAR(3), whose length is fixed\n"
+            "[OPT108] the option 'fields.a.length' does not apply to CHAR(3), whose length is fixed\n"
             "  hint: leave the option out",
         ),
         (

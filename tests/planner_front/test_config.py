@@ -99,7 +99,7 @@ def test_every_default_can_be_set_and_says_so(key: str) -> None:
             "execution.runtime-mode",
             "batch",
             "[OPT002] the option 'execution.runtime-mode' = 'batch' cannot be honoured: queries "
-            "run as streams; bounded input ends by itself\n  expected: 'STREAMING', or no such option",
+            "run as streams; bounded input ends by itself\n  expected: 'STREAMING', or leave the option out",
         ),
         (
             "table.optimizer.join-reorder-enabled",

@@ -153,9 +153,12 @@ def test_like_binds_the_base_tables_expressions_over_the_new_columns() -> None:
         ),
         (
             f"CREATE TABLE t (a INT PRIMARY KEY NOT ENFORCED, PRIMARY KEY (a) NOT ENFORCED) {WITH}",
-            "[CAT034] there are two primary keys",
+            "[CAT034] the table has two primary keys",
         ),
-        (f"CREATE TABLE t (a INT, PRIMARY KEY (a, a) NOT ENFORCED) {WITH}", "[CAT034] 'a' is in the primary key twice"),
+        (
+            f"CREATE TABLE t (a INT, PRIMARY KEY (a, a) NOT ENFORCED) {WITH}",
+            "[CAT034] column 'a' is in the primary key twice",
+        ),
         (
             f"CREATE TABLE t (ts TIMESTAMP(3), WATERMARK FOR tss AS ts) {WITH}",
             "[CAT035] the watermark's column 'tss' is not a column of the table\n  --> line 1, column 48\n"
@@ -185,7 +188,7 @@ def test_like_binds_the_base_tables_expressions_over_the_new_columns() -> None:
         ),
         (
             "CREATE TABLE t (a INT) WITH ('connector' = 'print', 'connector' = 'x')",
-            "[SQL011] the option 'connector' is there twice",
+            "[SQL011] duplicate option 'connector'",
         ),
         ("CREATE TABLE t LIKE u", "[CAT002] table or view 'default_catalog.default_database.u' not found"),
         ("CREATE TABLE d.t (a INT)", "[CAT004] database 'default_catalog.d' not found"),

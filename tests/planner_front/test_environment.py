@@ -81,7 +81,7 @@ def test_an_existing_file_is_refused(env: Session, tmp_path: Path) -> None:
         + "^"
         * (len(str(file)) + 2)
         + "\n"
-        "  expected: a path where no file is yet\n"
+        "  expected: a path that is free\n"
         "  hint: IF NOT EXISTS leaves the file alone; SET 'table.plan.force-recompile' = 'true' replaces it"
     )
     result = env.execute_sql(f"COMPILE PLAN '{file}' IF NOT EXISTS FOR {INSERT}")
@@ -221,7 +221,7 @@ def test_only_inserts_have_plans(env: Session) -> None:
         "  ^^^^^^^^\n  expected: INSERT or STATEMENT SET"
     )
     assert env.compile_plan_sql("EXECUTE " + SET).document.graph
-    assert fails(env, SET).startswith("[SQL007] a statement set is not run by itself")
+    assert fails(env, SET).startswith("[SQL007] a statement set does not run by itself")
 
 
 def test_running_inserts(env: Session) -> None:

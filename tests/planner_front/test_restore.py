@@ -84,7 +84,9 @@ def test_only_the_plan_counts_when_the_catalog_is_kept_out() -> None:
     changed = declared.replace(f"'{before['path']}'", "'/elsewhere'")
     assert options_of(restored(plan(), changed, options={RESTORE: "ALL_ENFORCED"}), name) == before
     message = fails(plan("IDENTIFIER"), options={RESTORE: "ALL_ENFORCED"})
-    assert message.startswith("[CAT052] the plan does not hold the whole table 'default_catalog.default_database.")
+    assert message.startswith(
+        "[CAT052] the plan does not hold the full definition of table 'default_catalog.default_database."
+    )
     assert fails(plan("SCHEMA"), options={RESTORE: "ALL_ENFORCED"}).startswith("[CAT052]")
 
 
@@ -95,7 +97,7 @@ def test_a_plan_without_definitions_needs_the_catalog(objects: str) -> None:
     assert [options_of(result, name) for name in declared] == [options_of(restored(plan()), name) for name in declared]
     message = fails(plan(objects))
     assert message.startswith("[CAT050] the table 'default_catalog.default_database.")
-    assert "is not in the catalog, and the plan does not hold it whole" in message
+    assert "is not in the catalog, and the plan does not hold its full definition" in message
     assert "line 8, column" in message or "line" in message
 
 
@@ -104,7 +106,7 @@ def test_only_the_catalog_counts() -> None:
     restored(plan(), *declared.values(), options={RESTORE: "IDENTIFIER"})
     message = fails(plan(), options={RESTORE: "IDENTIFIER"})
     assert message.startswith("[CAT051] the table 'default_catalog.default_database.")
-    assert f"'{RESTORE}' = 'IDENTIFIER' keeps the plan's definition out" in message
+    assert f"'{RESTORE}' = 'IDENTIFIER' ignores the plan's definition" in message
 
 
 @pytest.mark.parametrize("objects", ["ALL", "SCHEMA"])
@@ -137,7 +139,7 @@ def test_columns_that_have_changed(objects: str, old: str, new: str, change: str
         f"[CAT053] the table 'default_catalog.default_database.{name}' has changed since the plan was "
         f"compiled: {change}"
     )
-    assert message[-1] == "  hint: compile the plan anew, or declare the table as it was"
+    assert message[-1] == "  hint: compile the plan again, or declare the table as it was"
 
 
 @pytest.mark.parametrize("role", ["source", "sink"])

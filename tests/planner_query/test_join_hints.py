@@ -51,6 +51,6 @@ def test_what_a_hint_names(env: TableEnvironment, query: str, expected: Ttls) ->
     ],
 )
 def test_a_hint_that_names_nothing(env: TableEnvironment, query: str, key: str) -> None:
-    with pytest.raises(SqlError, match=f"names '{key}', which is no table") as caught:
+    with pytest.raises(SqlError, match=f"names '{key}', which is not a table") as caught:
         ttls(env, query)
     assert caught.value.code == "SQL123"

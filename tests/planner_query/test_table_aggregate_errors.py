@@ -9,8 +9,8 @@ from stateplan.planner.session.environment import TableEnvironment
 from tests.support import plan_functions
 
 CASES = [
-    ("a, v, r FROM top2(TABLE t PARTITION BY aa, DESCRIPTOR(b))", "SQL100", "aa", "no column 'aa'"),
-    ("a, v, r FROM top2(TABLE t PARTITION BY a, DESCRIPTOR(bb))", "SQL100", "bb", "no column 'bb'"),
+    ("a, v, r FROM top2(TABLE t PARTITION BY aa, DESCRIPTOR(b))", "SQL100", "aa", "column 'aa' not found"),
+    ("a, v, r FROM top2(TABLE t PARTITION BY a, DESCRIPTOR(bb))", "SQL100", "bb", "column 'bb' not found"),
     ("a, v, r FROM top2(TABLE tt PARTITION BY a, DESCRIPTOR(b))", "CAT002", "tt", "not found"),
     ("a, v, r FROM top2(t, DESCRIPTOR(b))", "SQL119", "t", "must be a table"),
     ("a, v, r FROM top2(DESCRIPTOR(b))", "SQL119", "DESCRIPTOR", "must be a table"),
@@ -19,8 +19,8 @@ CASES = [
     ("a, v, r FROM top2(TABLE t PARTITION BY a, DESCRIPTOR(b), 3)", "SQL119", "3", "too many arguments"),
     ("a, v, r FROM top2(TABLE t, input => TABLE t)", "SQL119", "input => TABLE t", "'input' comes twice"),
     ("a, v, r FROM top2(inputs => TABLE t)", "SQL119", "inputs => TABLE t", "no argument 'inputs'"),
-    ("a, v, r FROM top2(TABLE t PARTITION BY a)", "SQL202", "top2", "cannot take 0 operands"),
-    ("a, v, r FROM top2(TABLE t PARTITION BY a, DESCRIPTOR(c))", "SQL203", "top2", "operand 1 is STRING"),
+    ("a, v, r FROM top2(TABLE t PARTITION BY a)", "SQL202", "top2", "cannot take 0 arguments"),
+    ("a, v, r FROM top2(TABLE t PARTITION BY a, DESCRIPTOR(c))", "SQL203", "top2", "argument 1 is STRING"),
     ("a, v, r FROM cnt(TABLE t PARTITION BY a, DESCRIPTOR(c))", "SQL212", "cnt", "is an aggregate function"),
     ("a, v, r FROM t, LATERAL TABLE(top2(b))", "SQL212", "top2", "cannot be used in FROM"),
     ("a, top2(b), 1 FROM t GROUP BY a", "SQL212", "top2", "cannot be used in"),

@@ -80,7 +80,7 @@ def test_lifetimes_of_a_temporal_join_from_a_hint() -> None:
             "o JOIN (SELECT *, PROCTIME() AS now FROM r) AS r ON o.cur = r.cur AND o.pt BETWEEN r.now AND r.now "
             "WHERE MOD(r.rate + EXTRACT(SECOND FROM o.ot), r.rate + EXTRACT(SECOND FROM r.rt)) = 0",
             "SQL151",
-            "by processing time",
+            "processing-time interval join",
         ),
         (
             "o JOIN (SELECT cur, rate, rt FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY cur ORDER BY rt DESC) AS n "

@@ -81,7 +81,7 @@ def test_the_states_of_a_join(renamed: PlanDocument, selector: str, states: list
 @pytest.mark.parametrize(
     ("selector", "code", "parts"),
     [
-        ("join", "PLAN103", ["fits 2 states", "join.left", "join.right", "'join.*' for all of them"]),
+        ("join", "PLAN103", ["matches 2 states", "join.left", "join.right", "'join.*' for all of them"]),
         ("join[R*L].left", "PLAN101", ["in this order", "join.left", "did you mean 'join[L*R]'?"]),
         ("join.rihgt", "PLAN101", ["no state 'rihgt'", "did you mean 'right'?"]),
         ("jion.right", "PLAN101", ["called 'jion'", "did you mean 'join'?"]),
@@ -96,10 +96,10 @@ def test_the_states_of_a_join(renamed: PlanDocument, selector: str, states: list
         ("join.", "PLAN100", ["ends too early"]),
         ("join[", "PLAN100", ["an id, a uid or a table"]),
         ("join[L", "PLAN100", ["']'"]),
-        ("join[L+R]", "PLAN100", ["'+R]' cannot stand here"]),
-        ("join.left.left", "PLAN100", ["'.left' cannot stand here", "the end"]),
-        ("join left", "PLAN100", ["'left' cannot stand here"]),
-        ("`join", "PLAN100", ["cannot stand here"]),
+        ("join[L+R]", "PLAN100", ["'+R]' is not allowed here"]),
+        ("join.left.left", "PLAN100", ["'.left' is not allowed here", "the end"]),
+        ("join left", "PLAN100", ["'left' is not allowed here"]),
+        ("`join", "PLAN100", ["is not allowed here"]),
     ],
 )
 def test_refused(renamed: PlanDocument, selector: str, code: str, parts: list[str]) -> None:

@@ -48,7 +48,7 @@ def test_lengths_are_ignored_unless_asked_for() -> None:
         ("ab ", "xy", b"a\0", b"abc", "long"),
         ("äöü", None, b"ab", None, None),
     ]
-    with pytest.raises(DataError, match=r"'f0' of 't' is CHAR\(3\), and a text of length 2") as error:
+    with pytest.raises(DataError, match=r"'f0' of 't' is CHAR\(3\), but the query writes a text of length 2") as error:
         transform(types, lengths="ERROR")(data, 0)
     assert error.value.code == "DATA203"
 
@@ -69,7 +69,7 @@ def test_rows_and_collections_are_looked_into_when_asked() -> None:
     assert transform(types, "DROP", nested="ROWS")(data, 0).height == 3
     inside = rows(types, [good, (None, ["abc"], None), (None, None, [{"key": "k", "value": None}])])
     assert transform(types, "DROP", "ERROR", "ROWS")(inside, 0).height == 3
-    with pytest.raises(DataError, match=r"'f1\[\]' of 't' is VARCHAR\(2\), and a text of length 3"):
+    with pytest.raises(DataError, match=r"'f1\[\]' of 't' is VARCHAR\(2\), but the query writes a text of length 3"):
         transform(types, "DROP", "ERROR", "ROWS_AND_COLLECTIONS")(inside, 0)
     with pytest.raises(DataError, match=r"'f2\.value' of 't' is NOT NULL"):
         transform(types, "ERROR", "IGNORE", "ROWS_AND_COLLECTIONS")(inside, 0)

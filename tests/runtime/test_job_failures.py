@@ -24,8 +24,8 @@ def test_a_python_worker_that_was_killed(cause: str) -> None:
     text = f"Job aborted due to stage failure: Task 0 in stage 3.0 failed 2 times\nCaused by: {cause}"
     error = explained(Exception(text), NOWHERE, ())
     assert error.code == "RUN001"
-    assert error.message.startswith("the job failed: a Python worker was gone (")
-    assert "goes on from its checkpoint" in str(error.hint)
+    assert error.message.startswith("the job failed: a Python worker died (")
+    assert "continue from its checkpoint" in str(error.hint)
 
 
 def test_an_error_in_python_is_its_own_explanation() -> None:

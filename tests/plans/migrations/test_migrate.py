@@ -164,10 +164,10 @@ def test_a_sink_that_writes_metadata_loses_its_state_in_flink() -> None:
 @pytest.mark.parametrize(
     ("version", "to", "code", "message"),
     [
-        ("2.2", "2.1", "PLAN162", "already and cannot be taken back to 2.1"),
+        ("2.2", "2.1", "PLAN162", "cannot be migrated back to 2.1"),
         ("2.2", "2.4", "PLAN160", "plans cannot be migrated to Flink '2.4'"),
         ("2.2", "1.14", "PLAN160", "plans cannot be migrated to Flink '1.14'"),
-        ("1.14", "2.3", "PLAN161", "one of Flink 1.14, whose format was not kept stable"),
+        ("1.14", "2.3", "PLAN161", "from Flink 1.14, whose plan format was not stable"),
     ],
 )
 def test_what_cannot_be_migrated_is_said(version: str, to: str, code: str, message: str) -> None:
