@@ -39,7 +39,10 @@ def _clipped(text: str, length: int) -> str:
 class Place:
     """Where an error was found. Every field is optional; lines and columns count from 1.
 
-    ``source`` is the text the line and column point into; it is used to underline the span.
+    Attributes:
+        source: the text that line and column point into; the span in it is underlined.
+        operator: the operator that failed on a row, as ``plan show`` names it.
+        expression: the expression of the operator that failed, as SQL.
     """
 
     file: str | None = None
@@ -48,6 +51,8 @@ class Place:
     length: int = 1
     pointer: str | None = None
     source: str | None = None
+    operator: str | None = None
+    expression: str | None = None
 
     def __str__(self) -> str:
         parts = []
@@ -57,10 +62,14 @@ class Place:
             parts.append(f"line {self.line}" + (f", column {self.column}" if self.column is not None else ""))
         if self.pointer is not None:
             parts.append(f"at {_clipped(self.pointer or '/', 400)}")
+        if self.operator:
+            parts.append(self.operator)
         return _printable(", ".join(parts))
 
     def excerpt(self) -> str | None:
-        """The source line with the span underlined, or None when there is no source."""
+        """The expression, or the source line with the span underlined; None when there is neither."""
+        if self.expression is not None:
+            return "  " + _clipped(_CONTROL.sub(" ", self.expression), 400)
         if self.source is None or self.line is None:
             return None
         lines = _lines(self.source)

@@ -47,7 +47,9 @@ class Calc(ExecNode):
         from stateplan.execnodes.zone import local_time_zone
 
         projection = self.projection or (TRUE,)
-        return Stateless((CalcTransform(projection, self.condition, local_time_zone(session)),))
+        return Stateless(
+            (CalcTransform(projection, self.condition, local_time_zone(session), self.label, joined_names(inputs)),)
+        )
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         names = joined_names(inputs)

@@ -102,6 +102,14 @@ def test_failure_names_function_and_value() -> None:
     assert "CAST" in caught.value.message and "'x'" in caught.value.message and "INT" in caught.value.message
 
 
+def test_failure_names_operator_and_expression() -> None:
+    sum_of_cast = make_call("+", [cast_rex(S, INT), n("1")])
+    with pytest.raises(DataError) as caught:
+        CalcTransform((sum_of_cast,), operator="calc[3]", names=("a", "b", "c", "s"))(frame(), 0)
+    found = pickle.loads(pickle.dumps(caught.value))
+    assert str(found).splitlines()[1:] == ["  --> calc[3]", f"  CAST({('a', 'b', 'c', 's')[S.index]} AS INT)"]
+
+
 def test_division_by_zero_fails() -> None:
     with pytest.raises(DataError, match="division by zero of 1, 0"):
         CalcTransform((make_call("/", [A, B]),))(frame(), 0)

@@ -59,12 +59,14 @@ class Check:
         function: what fails, for the message: ``CAST``.
         values: the operands to show.
         problem: why, for the message; ``{}`` stands for the values: ``{} is not a number``.
+        call: the row expression that fails; None for a check outside of a call.
     """
 
     condition: pl.Expr
     function: str
     values: tuple[pl.Expr, ...]
     problem: str
+    call: Rex | None = None
 
 
 class Renderer:
@@ -85,6 +87,7 @@ class Renderer:
         self.uses_now = False
         self.uses_watermark = False
         self._guards: list[pl.Expr] = []
+        self._calls: list[Rex] = []
 
     def expr(self, rex: Rex) -> pl.Expr:
         """The Polars expression of ``rex``; its dtype is ``rex.type.polars()``.
@@ -104,7 +107,11 @@ class Renderer:
             render = RENDERERS.get(rex.name)
             if render is None:
                 raise RunError("RUN301.expr", name=rex.name)
-            return render(self, rex)
+            self._calls.append(rex)
+            try:
+                return render(self, rex)
+            finally:
+                self._calls.pop()
         if isinstance(rex, FieldAccess):
             row = self.expr(rex.expr)
             return pl.when(row.is_not_null()).then(row.struct.field(rex.name))
@@ -148,7 +155,7 @@ class Renderer:
         """Records that a row on which ``condition`` is TRUE fails the job."""
         for outer in reversed(self._guards):
             condition = outer & condition
-        self.checks.append(Check(condition, function, values, problem))
+        self.checks.append(Check(condition, function, values, problem, self._calls[-1] if self._calls else None))
 
     def strict(self, result: pl.Expr, function: str, problem: str, *values: pl.Expr) -> pl.Expr:
         """``result``, failing where it is NULL although no operand is."""

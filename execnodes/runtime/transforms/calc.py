@@ -9,10 +9,11 @@ from typing import Any
 import polars as pl
 
 from stateplan.execnodes.changelog import KIND, column
-from stateplan.execnodes.errors import DataError, RunError, StateplanError, find_encoded
+from stateplan.execnodes.errors import DataError, Place, RunError, StateplanError, find_encoded
 from stateplan.execnodes.functions.render import NOW, WATERMARK, Check, Renderer
 from stateplan.execnodes.rex import InputRef, Rex
 from stateplan.execnodes.runtime.state.small_frames import without
+from stateplan.execnodes.support import rex_text
 
 _CHECK = "@check"
 _HEIGHT = "@height"
@@ -73,18 +74,22 @@ class CalcTransform:
         projection: one expression per output field; the output columns are c0, c1, ...
         condition: rows on which it is not TRUE are dropped; None keeps all.
         time_zone: the session's ``table.local-time-zone``.
+        operator: the operator it runs for, as errors name it.
+        names: of the input fields, for errors.
     """
 
     projection: tuple[Rex, ...]
     condition: Rex | None = None
     time_zone: str = "UTC"
+    operator: str | None = None
+    names: tuple[str, ...] = ()
     _cache: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False, hash=False)
 
     def __getstate__(self) -> tuple[object, ...]:
-        return self.projection, self.condition, self.time_zone
+        return self.projection, self.condition, self.time_zone, self.operator, self.names
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        for name, value in zip(("projection", "condition", "time_zone"), state, strict=True):
+        for name, value in zip(("projection", "condition", "time_zone", "operator", "names"), state, strict=True):
             object.__setattr__(self, name, value)
         object.__setattr__(self, "_cache", {})
 
@@ -140,7 +145,7 @@ class CalcTransform:
             frame = frame.with_columns(pl.lit(watermark, dtype=pl.Int64).alias(WATERMARK))
         if condition is not None:
             if condition.checks:
-                _verify(frame, condition.checks)
+                self._verify(frame, condition.checks)
             frame = frame.filter(condition.values[0])
         if projection.inputs is not None:
             taken = [frame[source].alias(column(i)) for i, source in enumerate(projection.inputs)]
@@ -152,8 +157,24 @@ class CalcTransform:
         if not extra:
             return out
         if out.height and any(out[f"{_CHECK}{i}"][0] for i in range(len(projection.checks))):
-            _verify(frame, projection.checks)
+            self._verify(frame, projection.checks)
         return without(out, *(e.meta.output_name() for e in extra))
+
+    def _verify(self, frame: pl.DataFrame, checks: tuple[Check, ...]) -> None:
+        """Raises DataError for the first check that is TRUE on a row."""
+        for check in checks:
+            shown = [v.alias(f"v{i}") for i, v in enumerate(check.values)]
+            failed = frame.filter(check.condition.fill_null(False))
+            if failed.height:
+                row = failed.head(1).select(shown).row(0) if shown else ()
+                values = ", ".join(_quoted(v) for v in row)
+                text = None if check.call is None else rex_text(check.call, self.names)
+                raise DataError(
+                    "DATA301.verify",
+                    function=check.function,
+                    problem=check.problem.replace("{}", values),
+                    place=Place(operator=self.operator, expression=text),
+                )
 
 
 def _failure(cause: BaseException) -> StateplanError:
@@ -162,17 +183,6 @@ def _failure(cause: BaseException) -> StateplanError:
     if found is not None:
         return found
     return RunError("RUN304", splitlines=str(cause).splitlines()[0])
-
-
-def _verify(frame: pl.DataFrame, checks: tuple[Check, ...]) -> None:
-    """Raises DataError for the first check that is TRUE on a row."""
-    for check in checks:
-        shown = [v.alias(f"v{i}") for i, v in enumerate(check.values)]
-        failed = frame.filter(check.condition.fill_null(False))
-        if failed.height:
-            row = failed.head(1).select(shown).row(0) if shown else ()
-            values = ", ".join(_quoted(v) for v in row)
-            raise DataError("DATA301.verify", function=check.function, problem=check.problem.replace("{}", values))
 
 
 def _quoted(value: object) -> str:
