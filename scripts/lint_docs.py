@@ -1,4 +1,4 @@
-"""The rules of ``plan lint`` as a page: their docstrings, and the examples of their cases, which the tests run."""
+"""Writes the page of the rules of ``plan lint`` from their docstrings and the examples of their cases."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _example(data: Mapping[str, Any]) -> Iterator[str]:
     options = data["plans"][example["plan"]].get("options")
     if options:
         yield f"Options: {_pairs(options)}.\n"
-    for key, words in (("set", "TTLs in the plan"), ("session", "Options"), ("against", "TTLs before")):
+    for key, words in (("set", "TTLs in the plan"), ("session", "Options"), ("against", "Earlier TTLs")):
         if example.get(key):
             yield f"{words}: {_pairs(example[key])}.\n"
     events = [(table, event) for table, events in (example.get("rows") or {}).items() for event in events]
@@ -59,21 +59,21 @@ def _example(data: Mapping[str, Any]) -> Iterator[str]:
         ((operator, entries),) = example["suppress"].items()
         yield f"Suppressed at `{operator}`: `{json.dumps(entries)}`.\n"
     if "then" in example:
-        yield f"TTLs later: {_pairs(example['then'])}.\n"
-    yield f"In the end there is {_rows(example['wrong'])}; {_how(data)} there is {_rows(example['right'])}.\n"
+        yield f"TTLs after the edit: {_pairs(example['then'])}.\n"
+    yield f"Result: {_rows(example['wrong'])}. {_how(data)}: {_rows(example['right'])}.\n"
 
 
 def _how(data: Mapping[str, Any]) -> str:
     repair = data["example"]["repair"]
     if repair == "fix":
-        return "after `--fix`"
+        return "After `--fix`"
     if "unsuppress" in repair:
-        return "without the suppression, and after `--fix`,"
+        return "Without the suppression and after `--fix`"
     if "plan" in repair:
         sql = data["plans"][repair["plan"]]["sql"]
         ttls = f" and {_pairs(repair['set'])}" if "set" in repair else ""
-        return "with `" + " ".join(sql[sql.index("INSERT") :].split()).rstrip(";") + f"`{ttls}"
-    return f"with {_pairs(repair)}"
+        return "With `" + " ".join(sql[sql.index("INSERT") :].split()).rstrip(";") + f"`{ttls}"
+    return f"With {_pairs(repair)}"
 
 
 def _moment(event: tuple[str, Mapping[str, Any]]) -> int:

@@ -99,8 +99,8 @@ class Rule:
 
 
 def for_how_long(ttl: int) -> str:
-    """``for 1 h``, or ``for ever`` for 0."""
-    return "for ever" if ttl == NEVER else f"for {format_ttl(ttl)}"
+    """``for 1 h``, or ``forever`` for 0."""
+    return "forever" if ttl == NEVER else f"for {format_ttl(ttl)}"
 
 
 def raised(subject: Subject, state: State, ttl: int, message: str) -> Problem:
@@ -116,6 +116,6 @@ def raised(subject: Subject, state: State, ttl: int, message: str) -> Problem:
     if hinted:
         hint += ", in the STATE_TTL hint of the SQL"
     elif endless:
-        hint += ", or give the state that never expires a TTL"
+        hint += ", or give the upstream state a TTL"
     edit = None if endless or hinted else SetTtl(state.node.id, state.index, ttl)
     return Problem(state.node, message, hint, state=state.index, edit=edit)

@@ -1,4 +1,4 @@
-"""A plan as lint rules see it: its states, what stands in front of them, and which changes reach them."""
+"""A plan as lint rules see it: its states, what is upstream of them, and which changes reach them."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class Subject:
         return self.gets(node, position) == INSERT_ONLY
 
     def in_front(self, state: State) -> tuple[State, ...]:
-        """The nearest states in front of ``state``, through operators that keep none."""
+        """The nearest states upstream of ``state``, through stateless operators."""
         return self._nearest((state.node.id, state.input))
 
     def longest_in_front(self, state: State) -> State | None:

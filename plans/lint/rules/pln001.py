@@ -1,4 +1,4 @@
-"""Rows are taken back that are not those that were given."""
+"""Columns whose value differs between an insert and its retraction."""
 
 from __future__ import annotations
 
@@ -11,22 +11,21 @@ from stateplan.plans.lint.subject import Subject
 
 
 class NonDeterministicUpdate(Rule):
-    """An update takes back another row than was given, as a column of it is not the same each time.
+    """A non-deterministic column makes an update retract another row than it inserted.
 
-    Anti-pattern: `NOW()`, `UUID()`, `RAND()`, `PROCTIME()`, metadata of a change, or a row that is looked up, in a
-    query over a table with updates and deletions, where the column is part of what a row is known by: a group, a join
-    without a key, a sink without a primary key.
+    Anti-pattern: `NOW()`, `UUID()`, `RAND()`, `PROCTIME()`, changelog metadata or a looked-up row, in a query over a
+    table with updates and deletions, if the column helps to identify a row: a group key, a join without a key, a sink
+    without a primary key.
 
-    Why: the column is computed when a row comes, and again when it goes. The two differ, so the retraction finds
-    nothing: the old row stays for ever, and the new one stands beside it.
+    Why: the column is computed for the insert and again for the retraction. The values differ, so the retraction finds
+    nothing. The old row stays forever, next to the new one.
 
-    Best practice: take the value from the row itself (its own time or id), or compute it before the table gets
-    changes, or keep it out of what rows are known by: a sink with a primary key needs the key to be the same and
-    nothing else. A lookup join can keep what it has found
-    (`table.optimizer.non-deterministic-update.strategy` = `TRY_RESOLVE`).
+    Best practice: use a value of the row itself (its own time or id), or compute the value before the table gets
+    changes. Or do not identify rows by the column: a sink with a primary key only needs the key to be deterministic. A
+    lookup join can keep its results (`table.optimizer.non-deterministic-update.strategy` = `TRY_RESOLVE`).
 
-    Source: Flink's `StreamNonDeterministicUpdatePlanVisitor` and `NonDeterministicUpdateAnalyzer` (FLIP-280); its
-    documentation, "Determinism in continuous queries".
+    Source: Flink's `StreamNonDeterministicUpdatePlanVisitor` and `NonDeterministicUpdateAnalyzer` (FLIP-280), and
+    Flink's documentation, "Determinism in continuous queries".
     """
 
     CODE: ClassVar[str] = "PLN001"
@@ -34,10 +33,10 @@ class NonDeterministicUpdate(Rule):
 
     def check(self, subject: Subject) -> Iterator[Problem]:
         for found in varying(subject):
-            what = f"the column {found.field} is {found.what}" if found.field else f"a condition asks {found.what}"
+            what = f"the column {found.field} is {found.what}" if found.field else f"a condition uses {found.what}"
             yield Problem(
                 found.node,
-                f"{what}, which is another when an update takes the row back",
-                "take the value from the row itself, or compute it before there are updates",
+                f"{what}, which has another value when an update retracts the row",
+                "use a value of the row itself, or compute it upstream of the updates",
                 pointer=found.pointer,
             )

@@ -1,4 +1,4 @@
-"""Suppressions that suppress nothing."""
+"""Suppressions without a finding."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from stateplan.plans.lint.suppressed import POINTER, accepted
 
 
 class UnusedSuppression(Rule):
-    """A suppression suppresses nothing.
+    """A suppression has no finding to suppress.
 
-    Anti-pattern: the plan says that a finding is accepted, and there is no such finding (any more).
+    Anti-pattern: the plan suppresses a finding that does not exist, or no longer exists.
 
-    Why: when the finding comes back with a later edit, nobody is told: it was accepted, once, for other reasons.
+    Why: if a later edit causes the finding again, it stays hidden, although it was accepted for other reasons.
 
-    Best practice: suppressions go when what they suppress is gone; `--fix` takes them out of the plan, and leaves every
-    other byte as it is.
+    Best practice: remove suppressions that are no longer needed. `--fix` removes them and changes nothing else.
 
-    Source: as linters do, such as ruff's `unused-noqa`.
+    Source: similar rules of other linters, such as ruff's `unused-noqa`.
     """
 
     CODE: ClassVar[str] = "PLN002"
@@ -36,8 +35,8 @@ class UnusedSuppression(Rule):
                 if code in found and (code, node.id) not in at:
                     yield Problem(
                         node,
-                        f"{code} has found nothing here that could be suppressed",
-                        "take the suppression out",
+                        f"{code} has no finding here to suppress",
+                        "remove the suppression",
                         pointer=POINTER + join_pointer([code]),
                         on_key=True,
                         edit=Unsuppress(node.id, code),

@@ -1,4 +1,4 @@
-"""Suppressions that say too little."""
+"""Suppressions without a reason or with an unknown code."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from stateplan.plans.lint.suppressed import POINTER, accepted, is_reason
 
 
 class BadSuppression(Rule):
-    """A suppression has no reason, or names no rule.
+    """A suppression has no reason, or names an unknown rule.
 
     Anti-pattern: `"suppress" : {"TTL001" : ""}`, or a code that no rule has.
 
-    Why: without a reason nobody can tell whether the finding was looked at or only silenced, and nobody dares to take
-    the suppression out. Such a suppression does not count: the finding is shown.
+    Why: without a reason, nobody can tell whether the finding was reviewed or only silenced, and nobody dares to remove
+    the suppression. Such a suppression has no effect, and the finding is reported.
 
-    Best practice: `stateplan plan lint PLAN --suppress TTL001 --reason 'why the result may be so'`.
+    Best practice: `stateplan plan lint PLAN --suppress TTL001 --reason 'why this result is acceptable'`.
 
-    Source: as linters do, such as ruff's `blanket-type-ignore`, and reviews of teams that ask for a reason.
+    Source: similar rules of other linters, such as ruff's `blanket-type-ignore`, and review practice.
     """
 
     CODE: ClassVar[str] = "PLN003"
@@ -38,7 +38,7 @@ class BadSuppression(Rule):
                 pointer = POINTER + join_pointer([code])
                 if code not in known:
                     hint = nearest(code, known) or "the codes are " + ", ".join(known)
-                    message = f"no rule that can be suppressed has the code {code!r:.60}"
+                    message = f"{code!r:.60} is not the code of a rule that can be suppressed"
                     yield Problem(node, message, hint, pointer=pointer, on_key=True)
                 elif not is_reason(reason):
-                    yield Problem(node, f"{code} is suppressed without a reason", "say why", pointer=pointer)
+                    yield Problem(node, f"{code} is suppressed without a reason", "add the reason", pointer=pointer)

@@ -1,4 +1,4 @@
-"""Hints that reach nothing."""
+"""STATE_TTL hints without effect."""
 
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ _HINT = re.compile(r"/\*\+[^*]*\bSTATE_TTL\s*\(", re.IGNORECASE)
 
 
 class HintWithoutEffect(Rule):
-    """A STATE_TTL hint of the SQL has reached no state of the plan.
+    """A STATE_TTL hint in the SQL applies to no state of the plan.
 
-    Anti-pattern: `/*+ STATE_TTL('orders' = '7 d') */` in a query that deduplicates or ranks, or whose IN has become a
+    Anti-pattern: `/*+ STATE_TTL('orders' = '7 d') */` in a query that deduplicates or ranks, or whose IN becomes a
     semi-join.
 
-    Why: the hint counts for joins and GROUP BY of its own query block and for nothing else, and says nothing where it
-    does not count. The state has the TTL of the session, or none.
+    Why: the hint applies only to joins and GROUP BY of its own query block. Elsewhere it is ignored without a message.
+    The state then has the TTL of the session, or never expires.
 
-    Best practice: set the TTL in the plan, `stateplan plan set-ttl plan.json 'deduplicate=7 d'`, which works for every
-    state, and take the hint out of the SQL.
+    Best practice: set the TTL in the plan with `stateplan plan set-ttl plan.json 'deduplicate=7 d'`, which works for
+    every state, and remove the hint from the SQL.
 
-    Source: FLIP-373 and Flink's documentation of hints; that Flink 2.3 passes over it without a word was seen by
-    running it.
+    Source: FLIP-373 and Flink's documentation of hints. A run with Flink 2.3 confirmed that it ignores such hints.
     """
 
     CODE: ClassVar[str] = "PLN004"
@@ -41,8 +40,8 @@ class HintWithoutEffect(Rule):
             if isinstance(sql, str) and _HINT.search(sql):
                 yield Problem(
                     node,
-                    "the STATE_TTL hint of the SQL has reached no state of this plan",
-                    "set the TTL in the plan, and take the hint out of the SQL",
+                    "the STATE_TTL hint in the SQL applies to no state of this plan",
+                    "set the TTL in the plan, and remove the hint from the SQL",
                     pointer=f"/{KEY}/sql",
                     on_key=True,
                 )

@@ -1,4 +1,4 @@
-"""Retractions come later than state lives."""
+"""Retractions that arrive after state has expired."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from stateplan.plans.lint.subject import Subject
 
 
 class UnalignedRetractions(Rule):
-    """State behind updates is forgotten before the operator in front has stopped taking rows back.
+    """State downstream of updates expires before the upstream operator stops retracting rows.
 
-    Anti-pattern: an operator that gets updates or deletions has a shorter TTL than the state in front of it.
+    Anti-pattern: an operator receives updates or deletions and has a shorter TTL than the state upstream of it.
 
-    Why: the operator in front knows its rows for as long as its own TTL, and takes them back in that time. A
-    retraction that finds nothing any more changes nothing, so what was computed from the old row is never corrected:
-    sums keep it, joins keep its matches.
+    Why: the upstream operator remembers its rows for its own TTL, and can retract them until then. A retraction that
+    finds nothing has no effect, so results computed from the old row are never corrected: sums include it, and joins
+    keep its matches.
 
-    Best practice: TTLs do not get shorter along a path that carries updates. `--fix` gives the state the longest TTL
-    of the states in front of it. Shortening those is the other way out, and loses rows sooner.
+    Best practice: TTLs do not decrease along a path with updates. `--fix` sets the longest TTL of the upstream states.
+    The alternative is to shorten the upstream TTLs, which loses rows earlier.
 
-    Source: FLIP-292, on TTLs of operators that are not aligned; how operators treat retractions for expired state:
-    Flink's `GroupAggFunction` and `StreamingJoinOperator`.
+    Source: FLIP-292 on unaligned TTLs. Flink's `GroupAggFunction` and `StreamingJoinOperator` show how operators treat
+    retractions of expired rows.
     """
 
     CODE: ClassVar[str] = "TTL001"
@@ -38,7 +38,7 @@ class UnalignedRetractions(Rule):
             front = subject.longest_in_front(state)
             if front is not None and outlives(front.ttl, state.ttl):
                 message = (
-                    f"{state} forgets a row after {ttl_text(state.ttl)}, and {front.operator} in front of it can take "
-                    f"it back {for_how_long(front.ttl)}"
+                    f"{state} expires after {ttl_text(state.ttl)}, but {front.operator} upstream can retract its rows "
+                    f"{for_how_long(front.ttl)}"
                 )
                 yield raised(subject, state, front.ttl, message)

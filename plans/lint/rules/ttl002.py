@@ -1,4 +1,4 @@
-"""One side of a join has updates and expires first."""
+"""Join sides that are updated and expire first."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from stateplan.plans.lint.subject import Subject, longest, siblings
 
 
 class UpdatingSideExpiresFirst(Rule):
-    """A side of a join whose rows are updated expires before the other side.
+    """A join side with updates expires before the other side.
 
-    Anti-pattern: one side of a join gets updates or deletions and has a shorter TTL than the other side.
+    Anti-pattern: one side of a join receives updates or deletions and has a shorter TTL than the other side.
 
-    Why: a row of the short side that has expired no longer meets new rows of the other side. When it is then updated,
-    the join takes back what the old row would match, the new rows of the other side too: results are retracted that
-    have never been given. Counts behind the join are too low from then on, for good.
+    Why: an expired row of the short side no longer matches new rows of the other side. If the row is then updated, the
+    join retracts all matches of the old row, including new rows that it never matched. It retracts results that were
+    never emitted, and counts downstream of the join stay too low.
 
-    Best practice: the side that is updated lives at least as long as the other one; `--fix` sets that.
+    Best practice: the side with updates lives at least as long as the other side. `--fix` sets this TTL.
 
-    Source: FLIP-292 and FLIP-373 (a TTL for each side); Flink's `StreamingJoinOperator`, which answers a retraction
-    from the other side's state alone.
+    Source: FLIP-292 and FLIP-373 (a TTL for each side). Flink's `StreamingJoinOperator` processes a retraction from the
+    state of the other side alone.
     """
 
     CODE: ClassVar[str] = "TTL002"
@@ -37,7 +37,7 @@ class UpdatingSideExpiresFirst(Rule):
             other = longest(others)
             if outlives(other.ttl, state.ttl):
                 message = (
-                    f"{state} forgets a row after {ttl_text(state.ttl)} and gets updates of it; {other.name} keeps "
-                    f"its rows longer ({ttl_text(other.ttl)})"
+                    f"{state} receives updates and expires after {ttl_text(state.ttl)}, before {other.name} "
+                    f"({ttl_text(other.ttl)})"
                 )
                 yield raised(subject, state, other.ttl, message)

@@ -1,4 +1,4 @@
-"""Updates of one side of a join find nothing on the other."""
+"""Updates of a join side that miss expired rows of the other side."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from stateplan.plans.lint.subject import Subject, longest, siblings
 
 
 class JoinSideMissesUpdates(Rule):
-    """Updates of one side of a join come later than the rows of the other side live.
+    """Updates of one join side arrive after the rows of the other side have expired.
 
-    Anti-pattern: a side of a join that only gets new rows has a shorter TTL than the other side, which is updated.
+    Anti-pattern: an append-only side of a join has a shorter TTL than the other side, which has updates.
 
-    Why: a result is corrected only while both of its rows are known. Where the short side has expired, an update of
-    the other side leaves the result as it was. That is often what is wanted of facts that are enriched (the value
-    of then), hence advice; a reader of the table who takes it for the value of now is wrong.
+    Why: the join corrects a result only while it knows both rows. If the row of the short side has expired, an update
+    of the other side does not change the result. This is often intended when facts are enriched with the value at that
+    time, so the finding is advice. It is wrong for readers who expect current values.
 
-    Best practice: give the short side the TTL of the other one, or join with the version of then
-    (`FOR SYSTEM_TIME AS OF`), or suppress this with the reason. `--fix` sets the TTL, unless it is never: the side
-    would grow without end.
+    Best practice: give the short side the TTL of the other side, or use a temporal join (`FOR SYSTEM_TIME AS OF`), or
+    suppress the finding with the reason. `--fix` sets the TTL, unless it is never, because the side would then grow
+    without bound.
 
-    Source: FLIP-373 (a TTL for each side); Flink's `StreamingJoinOperator`.
+    Source: FLIP-373 (a TTL for each side) and Flink's `StreamingJoinOperator`.
     """
 
     CODE: ClassVar[str] = "TTL003"
@@ -40,7 +40,7 @@ class JoinSideMissesUpdates(Rule):
             other = longest(updated)
             if outlives(other.ttl, state.ttl):
                 message = (
-                    f"{state} forgets a row after {ttl_text(state.ttl)}; updates of {other.name} "
-                    f"({ttl_text(other.ttl)}) that come later leave its results as they are"
+                    f"{state} expires after {ttl_text(state.ttl)}; later updates of {other.name} "
+                    f"({ttl_text(other.ttl)}) do not correct its results"
                 )
                 yield raised(subject, state, other.ttl, message)

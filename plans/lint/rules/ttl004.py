@@ -1,4 +1,4 @@
-"""Counts start again while rows of their key still come."""
+"""Aggregates that restart while rows of their key still arrive."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ _RESTART = frozenset(
 
 
 class CountsAgain(Rule):
-    """An aggregate, rank or deduplication starts from zero while rows of its key can still come.
+    """An aggregate, rank or deduplication restarts while rows of its key can still arrive.
 
-    Anti-pattern: an aggregate has a shorter TTL than the state in front of it that says how long rows of a key may
-    come, such as a deduplication or a join.
+    Anti-pattern: an aggregate has a shorter TTL than upstream state that determines how long rows of a key arrive, such
+    as a deduplication or a join.
 
-    Why: a deduplication with a TTL of 7 days expects rows of a key for 7 days, and a join gives results for as long
-    as it keeps rows. An aggregate behind it that has expired begins at zero with the next of them: the count of the
-    days before is replaced by 1. A top-N gives further rows without taking back the ones it gave, a deduplication
-    gives its first row a second time.
+    Why: a deduplication with a TTL of 7 days expects rows of a key for 7 days, and a join emits results as long as it
+    keeps rows. When a downstream aggregate has expired, it restarts at zero with the next row: 1 replaces the count of
+    all days before. A top-N emits new rows without retracting the old ones, and a deduplication emits its first row
+    again.
 
-    Best practice: the aggregate lives at least as long as the state in front of it; `--fix` sets that. Where a key is
-    closed for good after a while, shorten the state in front instead.
+    Best practice: the aggregate lives at least as long as the upstream state. `--fix` sets this TTL. If a key is
+    complete after some time, shorten the upstream state instead.
 
-    Source: Flink's documentation of the SQL operators' TTL ("the count will start again at zero"); FLIP-292.
+    Source: Flink's documentation of TTLs of SQL operators ("the count will start again at zero"), and FLIP-292.
     """
 
     CODE: ClassVar[str] = "TTL004"
@@ -55,7 +55,7 @@ class CountsAgain(Rule):
             front = subject.longest_in_front(state)
             if front is not None and outlives(front.ttl, state.ttl):
                 message = (
-                    f"{state} starts anew after {ttl_text(state.ttl)} without rows, and {front.operator} in front of "
-                    f"it expects rows of a key {for_how_long(front.ttl)}"
+                    f"{state} restarts after {ttl_text(state.ttl)} without rows, but {front.operator} upstream can "
+                    f"emit rows of a key {for_how_long(front.ttl)}"
                 )
                 yield raised(subject, state, front.ttl, message)

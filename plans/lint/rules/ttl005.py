@@ -1,4 +1,4 @@
-"""A sink forgets its rows too early."""
+"""Sinks that forget rows too early."""
 
 from __future__ import annotations
 
@@ -12,20 +12,19 @@ from stateplan.plans.lint.subject import Subject
 
 
 class SinkForgetsFirst(Rule):
-    """A sink forgets which row its table shows before the query has stopped changing it.
+    """A sink forgets the current row of a key while the query can still change it.
 
-    Anti-pattern: a sink that keeps the rows of each primary key (`requireUpsertMaterialize`) has a shorter TTL than
-    the state in front of it.
+    Anti-pattern: a sink that keeps the rows of each primary key (`requireUpsertMaterialize`) has a shorter TTL than the
+    state upstream of it.
 
-    Why: the sink orders the changes of rows that share a primary key, and needs the rows for that. A deletion of a row
-    it has forgotten writes nothing: the table shows the row for ever. Where two rows share a key, the one that
-    remains is not brought back.
+    Why: the sink needs these rows to order changes with the same primary key. The deletion of a forgotten row writes
+    nothing, and the table shows the row forever. If two rows share a key, the remaining one does not come back.
 
-    Best practice: the sink lives at least as long as all the state in front of it; `--fix` sets that. Better still is
-    a primary key that is the key of the query, for which the sink needs no state.
+    Best practice: the sink lives at least as long as all upstream state. `--fix` sets this TTL. A better way is a
+    primary key that is also the key of the query. The sink then needs no state.
 
-    Source: Flink's `SinkUpsertMaterializer`, and its warning that the state is cleared too early
-    ("The state is cleared because of state ttl. This will result in incorrect result.").
+    Source: Flink's `SinkUpsertMaterializer` and its warning ("The state is cleared because of state ttl. This will
+    result in incorrect result.").
     """
 
     CODE: ClassVar[str] = "TTL005"
@@ -39,7 +38,7 @@ class SinkForgetsFirst(Rule):
             front = subject.longest_in_front(state)
             if front is not None and outlives(front.ttl, state.ttl):
                 message = (
-                    f"{state} forgets the rows of a primary key after {ttl_text(state.ttl)}, and {front.operator} in "
-                    f"front of it can change them {for_how_long(front.ttl)}"
+                    f"{state} forgets the rows of a primary key after {ttl_text(state.ttl)}, but {front.operator} "
+                    f"upstream can change them {for_how_long(front.ttl)}"
                 )
                 yield raised(subject, state, front.ttl, message)

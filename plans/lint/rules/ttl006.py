@@ -1,4 +1,4 @@
-"""State is forgotten before late rows come."""
+"""State that expires before late rows arrive."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ _IN_ORDER = frozenset(
         "match",
     }
 )
-"""Operators that wait for the watermark: behind them, rows do not come late any more."""
+"""Operators that wait for the watermark. Downstream of them, no row is late."""
 
 
 class ShorterThanWatermarkDelay(Rule):
-    """State lives shorter than rows are waited for.
+    """The TTL is shorter than the watermark delay.
 
-    Anti-pattern: `WATERMARK FOR ts AS ts - INTERVAL '1' DAY` says that rows may come a day late, and state behind it
-    has a TTL of an hour.
+    Anti-pattern: `WATERMARK FOR ts AS ts - INTERVAL '1' DAY` accepts rows that are a day late, and state downstream of
+    it has a TTL of an hour.
 
-    Why: what a late row belongs to has been forgotten when it comes. Aggregates start anew, deduplications take its
-    twin for new. A temporal join keeps each row until the watermark has come to it: rows that expire while they
-    wait are never joined.
+    Why: the state for a late row has expired when the row arrives. Aggregates restart, and deduplications treat a
+    duplicate as new. A temporal join keeps each row until the watermark reaches it; rows that expire while they wait
+    are never joined.
 
-    Best practice: the TTL is longer than the delay of the watermark, or the delay is shortened to what is true of the
-    source. How much longer depends on how often keys come, so there is no fix.
+    Best practice: use a TTL longer than the watermark delay, or shorten the delay to the actual delay of the source.
+    How much longer depends on how often keys repeat, so there is no fix.
 
-    Source: Flink's `TemporalRowTimeJoinOperator` (cleanup of rows that wait); the state TTL is by processing time
-    (Flink's documentation of state), the delay by event time, and live they go at the same pace.
+    Source: Flink's `TemporalRowTimeJoinOperator` (cleanup of waiting rows). TTLs use processing time (Flink's
+    documentation of state) and delays use event time, but on live data both advance at the same pace.
     """
 
     CODE: ClassVar[str] = "TTL006"
@@ -56,9 +56,9 @@ class ShorterThanWatermarkDelay(Rule):
             if found is not None and state.ttl != NEVER and state.ttl < found.millis:
                 yield Problem(
                     state.node,
-                    f"{state} forgets after {format_ttl(state.ttl)}, and the watermark of {found.node.label} waits "
-                    f"for rows that come up to {format_ttl(found.millis)} late",
-                    f'set its TTL to more than "{format_ttl(found.millis)}", or let the watermark wait for less',
+                    f"{state} expires after {format_ttl(state.ttl)}, but the watermark of {found.node.label} waits "
+                    f"for rows that are up to {format_ttl(found.millis)} late",
+                    f'set its TTL to more than "{format_ttl(found.millis)}", or shorten the watermark delay',
                     state=state.index,
                 )
 

@@ -1,4 +1,4 @@
-"""State is forgotten within a window, or from one window to the next."""
+"""State that expires within a window or between windows."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ _RESULTS = frozenset(
 
 
 class ShorterThanWindow(Rule):
-    """State lives shorter than the windows whose rows it gets.
+    """The TTL is shorter than the windows that feed the state.
 
-    Anti-pattern: a running total over the results of daily windows has a TTL of an hour; or rows are grouped by
-    `window_start` of a window function, with a TTL shorter than the window.
+    Anti-pattern: a running total of daily window results has a TTL of an hour; or rows are grouped by `window_start` of
+    a window function, with a TTL shorter than the window.
 
-    Why: results of windows come when windows end. With a TTL shorter than the time between two ends, every result
-    finds nothing of those before: the running total is always that of the last window. Grouped by the window itself, a
-    group that has no rows for the TTL begins anew within its window.
+    Why: window results arrive when windows end. If the TTL is shorter than the time between two ends, a result never
+    finds the earlier ones, and the running total is that of the last window. If rows are grouped by the window itself,
+    a group without rows for the TTL restarts within its window.
 
-    Best practice: a TTL of several windows. Grouped by the window and nothing else, state of a windowed aggregate
-    (`GROUP BY window_start, window_end` right behind the window function) needs no TTL at all.
+    Best practice: use a TTL of several windows. A window aggregation (`GROUP BY window_start, window_end` directly
+    after the window function) needs no TTL.
 
-    Source: Flink's documentation of windowing table-valued functions (windowed operators drop state when the window
-    ends, others keep it for their TTL); FLIP-145.
+    Source: Flink's documentation of window table-valued functions (window operators drop state when the window ends,
+    other operators keep it for their TTL), and FLIP-145.
     """
 
     CODE: ClassVar[str] = "TTL007"
@@ -54,18 +54,18 @@ class ShorterThanWindow(Rule):
             if window is not None:
                 size = _length(window, "size")
                 if window.title == "window-table-function" and state.ttl < size:
-                    yield _problem(state, f"is grouped by windows of {format_ttl(size)} ({window.label})", size)
+                    yield _problem(state, f"it is grouped by windows of {format_ttl(size)} ({window.label})", size)
                 continue
             found: Origin | None = pace.get(state.node.id)
             if found is not None and state.ttl <= found.millis:
-                why = f"gets the results of {found.node.label} every {format_ttl(found.millis)}"
+                why = f"{found.node.label} emits results every {format_ttl(found.millis)}"
                 yield _problem(state, why, found.millis)
 
 
 def _problem(state: State, why: str, millis: int) -> Problem:
     return Problem(
         state.node,
-        f"{state} forgets after {format_ttl(state.ttl)}, and {why}",
+        f"{state} expires after {format_ttl(state.ttl)}, but {why}",
         f'set its TTL to more than "{format_ttl(millis)}"',
         state=state.index,
     )

@@ -1,4 +1,4 @@
-"""State is forgotten between two batches of rows."""
+"""State that expires between two batches of rows."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _MONITOR = "source.monitor-interval"
 
 
 class ShorterThanBatchInterval(Rule):
-    """State lives shorter than the time between two batches of rows.
+    """The TTL is not longer than the time between two batches of rows.
 
     Anti-pattern: a source looks for new files every 10 minutes (`source.monitor-interval`), or rows wait 10 minutes for
-    a mini-batch (`table.exec.mini-batch.allow-latency`), and state behind it has a TTL of 5 minutes.
+    a mini-batch (`table.exec.mini-batch.allow-latency`), and state downstream of it has a TTL of 5 minutes.
 
-    Why: when the next rows come, everything has been forgotten. Aggregates begin anew with every batch, joins find
-    only rows that came together.
+    Why: all state has expired when the next rows arrive. Aggregates restart with every batch, and joins match only rows
+    of the same batch.
 
-    Best practice: a TTL of many such intervals. How many depends on how often keys come, so there is no fix.
+    Best practice: use a TTL of many such intervals. How many depends on how often keys repeat, so there is no fix.
 
     Source: Flink's `FileSystemConnectorOptions.SOURCE_MONITOR_INTERVAL` and
-    `ExecutionConfigOptions.TABLE_EXEC_MINIBATCH_ALLOW_LATENCY`; a TTL counts from the last write (Flink's
-    documentation of state, `OnCreateAndWrite`).
+    `ExecutionConfigOptions.TABLE_EXEC_MINIBATCH_ALLOW_LATENCY`. A TTL starts at the last write (Flink's documentation
+    of state, `OnCreateAndWrite`).
     """
 
     CODE: ClassVar[str] = "TTL008"
@@ -40,9 +40,9 @@ class ShorterThanBatchInterval(Rule):
             if found is not None and state.ttl != NEVER and state.ttl <= found.millis:
                 yield Problem(
                     state.node,
-                    f"{state} forgets after {format_ttl(state.ttl)}, and rows of {found.node.label} come every "
+                    f"{state} expires after {format_ttl(state.ttl)}, but rows of {found.node.label} arrive every "
                     f"{format_ttl(found.millis)}",
-                    f'set its TTL to several times "{format_ttl(found.millis)}", or let rows come more often',
+                    f'set its TTL to several times "{format_ttl(found.millis)}", or shorten the interval',
                     state=state.index,
                 )
 

@@ -1,4 +1,4 @@
-"""The plan says something else than the hint in the SQL."""
+"""Plans whose TTL differs from the hint in the SQL."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ from stateplan.plans.lint.subject import Subject
 
 
 class ShadowedHint(Rule):
-    """A STATE_TTL hint of the SQL does not count, as the plan has been edited.
+    """An edit of the plan overrides a STATE_TTL hint in the SQL.
 
-    Anti-pattern: the SQL says `/*+ STATE_TTL('orders' = '7 d') */`, and the plan that was compiled from it says another
-    TTL.
+    Anti-pattern: the SQL has `/*+ STATE_TTL('orders' = '7 d') */`, and the plan compiled from it has another TTL.
 
-    Why: the plan counts, and a reader of the SQL is misled: changing the hint changes nothing until the plan is
-    compiled again, and then the edit is gone.
+    Why: the plan wins, so the hint misleads readers of the SQL. Changing the hint has no effect until the plan is
+    compiled again, and then the edit is lost.
 
-    Best practice: say it in one place. Take the TTL into the hint and compile the plan again, or take the hint out of
-    the SQL, or set the TTL of the plan back. Which of them is right, only its author knows, so there is no fix.
+    Best practice: set the TTL in one place. Move it into the hint and compile the plan again, or remove the hint from
+    the SQL, or reset the TTL of the plan. Only the author knows which is right, so there is no fix.
 
-    Source: FLIP-373 and Flink's documentation of the SQL operators' TTL: a TTL in the plan goes before a hint, a hint
-    before `table.exec.state.ttl`.
+    Source: FLIP-373 and Flink's documentation of TTLs of SQL operators: a TTL in the plan overrides a hint, and a hint
+    overrides `table.exec.state.ttl`.
     """
 
     CODE: ClassVar[str] = "TTL009"
@@ -39,7 +38,7 @@ class ShadowedHint(Rule):
             if whence == "hint" and ttl != state.ttl:
                 yield Problem(
                     state.node,
-                    f"the TTL of {state} is {ttl_text(state.ttl)}, and the hint in the SQL says {ttl_text(ttl)}",
-                    "say it in the hint and compile the plan again, or take the hint out, or set the TTL back",
+                    f"the TTL of {state} is {ttl_text(state.ttl)}, but the hint in the SQL sets {ttl_text(ttl)}",
+                    "move the TTL into the hint and compile the plan again, or remove the hint, or reset the TTL",
                     state=state.index,
                 )

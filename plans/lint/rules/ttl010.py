@@ -1,4 +1,4 @@
-"""State that is there dies at once."""
+"""Existing state that expires at once."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from stateplan.plans.lint.subject import Subject, states_of
 
 
 class ShortenedOnCheckpoint(Rule):
-    """A TTL is shorter than that of the plan whose state the job would go on from.
+    """The TTL is shorter than the one that existing state was written with.
 
-    Anti-pattern: a job is stopped, a TTL in its plan is shortened, and it is started again on its checkpoint. Lint sees
-    this with `--checkpoint` or `--against`.
+    Anti-pattern: you stop a job, shorten a TTL in its plan, and start it again on its checkpoint. Lint checks this with
+    `--checkpoint` or `--against`.
 
-    Why: state holds when it was last written, not when it dies. Rows that were written longer ago than the new TTL are
-    gone with the first micro-batch, all together: the next rows of their keys begin anew, and what was computed from
-    them is never corrected. Lengthening the TTL again does not bring them back.
+    Why: state stores the time of the last write, not the time of expiry. With the first micro-batch, all rows older
+    than the new TTL expire together. The next rows of their keys start again, and results computed from the old rows
+    are never corrected. A longer TTL does not bring them back.
 
-    Best practice: shorten a TTL when all that counts is younger than the new one, and keep a copy of the checkpoint.
-    Or accept the loss, and say so: `--suppress TTL010 --reason ...`.
+    Best practice: shorten a TTL only if no row older than the new TTL matters, and keep a copy of the checkpoint. Or
+    accept the loss with `--suppress TTL010 --reason ...`.
 
-    Source: Flink's documentation of state TTL (the TTL is no part of a checkpoint) and FLINK-32953 on changing
-    it for state that is there.
+    Source: Flink's documentation of state TTL (the TTL is not part of a checkpoint), and FLINK-32953 on changing the
+    TTL of existing state.
     """
 
     CODE: ClassVar[str] = "TTL010"
@@ -48,9 +48,9 @@ class ShortenedOnCheckpoint(Rule):
             if before is not None and outlives(before.ttl, state.ttl):
                 yield Problem(
                     state.node,
-                    f"{state} is there with a TTL of {ttl_text(before.ttl)}; with {ttl_text(state.ttl)} everything "
-                    "written longer ago is gone at once",
-                    f'set its TTL back to "{ttl_text(before.ttl) if before.ttl else "0 ms"}", or wait until what is '
-                    "older does not count any more",
+                    f"{state} was written with the TTL {ttl_text(before.ttl)}; with {ttl_text(state.ttl)}, all older "
+                    "rows expire at once",
+                    f'set its TTL back to "{ttl_text(before.ttl) if before.ttl else "0 ms"}", or wait until '
+                    "older rows no longer matter",
                     state=state.index,
                 )

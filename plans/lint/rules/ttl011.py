@@ -1,4 +1,4 @@
-"""State grows without end."""
+"""State that grows without bound."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ _BOUNDED = frozenset({"values", "replay", "jdbc", "hbase-1.4", "hbase-2.2"})
 
 
 class EndlessState(Rule):
-    """State that never expires is filled from a source that never ends.
+    """State that never expires is fed by an unbounded source.
 
-    Anti-pattern: a join or a GROUP BY of insert-only streams, with no TTL anywhere.
+    Anti-pattern: a join or a GROUP BY of append-only streams without any TTL.
 
-    Why: every new key, and for joins every row, is kept for ever. The job gets slower and its checkpoints larger, until
-    it stops. State behind updates and deletions is not meant: rows leave it as they leave the table.
+    Why: the state keeps every new key forever, and a join keeps every row. The job becomes slower and its checkpoints
+    grow, until it fails. State downstream of updates and deletions is not reported, because rows leave it when they
+    leave the table.
 
-    Best practice: a TTL longer than rows of a key are apart: in the plan (`plan set-ttl`), as a hint, or for
-    all of it with `table.exec.state.ttl`. Or windows, interval joins and temporal joins, which know when a row is no
-    longer needed. How long is long enough, only the data tells, so there is no fix. Where the keys are known to be
-    few, suppress this and say so.
+    Best practice: set a TTL longer than the time between rows of a key: in the plan (`plan set-ttl`), in a hint, or for
+    all states with `table.exec.state.ttl`. Or use windows, interval joins and temporal joins, which know when a row is
+    no longer needed. The right TTL depends on the data, so there is no fix. If there are only a few keys, suppress the
+    finding with that reason.
 
-    Source: Flink's documentation, "Performance tuning" and "State management" of streaming SQL (operators with state
-    that is kept for ever by default).
+    Source: Flink's documentation, "Performance tuning" and "State management" of streaming SQL (operators that keep
+    state forever by default).
     """
 
     CODE: ClassVar[str] = "TTL011"
@@ -43,8 +44,9 @@ class EndlessState(Rule):
             if state.ttl == NEVER and source is not None and _grows(subject, state):
                 yield Problem(
                     state.node,
-                    f"{state} never expires, and {source} never ends",
-                    'set its TTL, or "table.exec.state.ttl" for all states, to longer than rows of a key are apart',
+                    f"{state} never expires, and {source} is unbounded",
+                    'set its TTL, or "table.exec.state.ttl" for all states, to more than the time between rows of '
+                    "a key",
                     state=state.index,
                 )
 

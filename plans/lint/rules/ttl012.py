@@ -1,4 +1,4 @@
-"""A row is forgotten before what was computed from it."""
+"""Rows that expire before results computed from them."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _SUMS = frozenset(
 
 
 class CountedTwice(Rule):
-    """The last row of a key is forgotten before the aggregate that has counted it.
+    """The last row of a key expires before the aggregate that counted it.
 
     Anti-pattern: a normalization of upserts, or a deduplication that keeps the last row, has a shorter TTL than the
-    aggregate or rank behind it.
+    downstream aggregate or rank.
 
-    Why: the next row of a key that has been forgotten is taken for the first: it is given as an insertion, and the row
-    that the aggregate has counted is not taken back. The key is in the sum twice, for as long as the sum is kept.
+    Why: the next row of an expired key looks like the first one. It is emitted as an insert, and the row that the
+    aggregate already counted is not retracted. The sum contains the key twice until the sum expires.
 
-    Best practice: the operator that holds the rows lives at least as long as what is computed from them; `--fix` sets
-    that, unless it is never and nothing else removes the rows: then shorten the aggregate instead.
+    Best practice: the operator that holds the rows lives at least as long as the results computed from them. `--fix`
+    sets this TTL, unless it is never and nothing else removes the rows. Shorten the aggregate in that case.
 
-    Source: FLIP-292 (TTLs that are not aligned); Flink's `ProcTimeDeduplicateKeepLastRowFunction` and
-    `StreamExecChangelogNormalize`, which emit an expired key as +I.
+    Source: FLIP-292 (unaligned TTLs). Flink's `ProcTimeDeduplicateKeepLastRowFunction` and
+    `StreamExecChangelogNormalize` emit an expired key as +I.
     """
 
     CODE: ClassVar[str] = "TTL012"
@@ -51,7 +51,7 @@ class CountedTwice(Rule):
             found = behind.get((front.node.id, front.index))
             if found is not None:
                 message = (
-                    f"{front} forgets a row after {ttl_text(front.ttl)}, and {found.operator} behind it has it in its "
-                    f"result {for_how_long(found.ttl)}: the next row of the key is counted, too"
+                    f"{front} expires after {ttl_text(front.ttl)}, but {found.operator} downstream counts its row "
+                    f"{for_how_long(found.ttl)}, and then also counts the next row of the key"
                 )
                 yield raised(subject, front, found.ttl, message)

@@ -145,7 +145,7 @@ def test_what_cannot_be_done(lint: Command, plan: Path, args: tuple[str, ...], c
 def test_a_rule_is_explained(lint: Command) -> None:
     answer = lint("--explain", "TTL001")
     assert (answer.code, answer.err) == (0, "")
-    assert answer.out.startswith("TTL001 unaligned-retractions (warning)\n\nState behind updates is forgotten")
+    assert answer.out.startswith("TTL001 unaligned-retractions (warning)\n\nState downstream of updates expires")
     assert "\nBest practice: " in answer.out
     assert "[OPT420]" in lint("--explain", "TTL999").err
 
@@ -158,7 +158,7 @@ def test_against_what_wrote_the_state(lint: Command, plan: Path, tmp_path: Path,
     old = folder if how == "--checkpoint" else folder / "plan.json"
     answer = lint(plan, how, old, "--select", "TTL010")
     assert answer.code == ExitCode.FINDINGS
-    assert "TTL010 deduplicateState of deduplicate[4] is there with a TTL of 30 d; with 7 d" in answer.out
+    assert "TTL010 deduplicateState of deduplicate[4] was written with the TTL 30 d; with 7 d" in answer.out
     assert lint(plan, "--select", "TTL010").code == 0
 
 

@@ -86,5 +86,5 @@ def test_a_ttl_that_a_hint_says_is_not_fixed_in_the_plan() -> None:
 def test_findings_are_advice_of_explain() -> None:
     document = edited(all_cases()["TTL001"].compiled("totals"), {"deduplicate": "7 d", "group-aggregate": "1 h"})
     (one,) = advice(document)
-    assert str(one).startswith("[WARNING] TTL001 groupAggregateState of group-aggregate[7] forgets a row after 1 h")
+    assert str(one).startswith("[WARNING] TTL001 groupAggregateState of group-aggregate[7] expires after 1 h")
     assert f": {one}\n" in to_text(explain(document, None, ["PLAN_ADVICE"]))
