@@ -58,14 +58,12 @@ def format_rows(df: pl.DataFrame, types: Sequence[LogicalType], identifier: str 
     """
     import polars as pl
 
-    from stateplan.execnodes.connectors.java_text import column_text
+    from stateplan.execnodes.values.codecs import codec
 
     prefix = f"{identifier}> " if identifier else ""
-    cells = [
-        column_text(df[column(i)], declared).fill_null("null").alias(column(i)) for i, declared in enumerate(types)
-    ]
+    cells = [codec(declared).java(pl.col(column(i))).fill_null("null") for i, declared in enumerate(types)]
     body = (
-        pl.DataFrame(cells).select(pl.concat_str(pl.all(), separator=", ")).to_series()
+        df.select(pl.concat_str(cells, separator=", ")).to_series()
         if cells
         else pl.Series([""] * df.height, dtype=pl.String)
     )

@@ -31,51 +31,6 @@ class FunctionContext:
         return default_value
 
 
-class Row(tuple[Any, ...]):
-    """A row: ``Row(1, 'a')``, or ``Row(id=1, name='a')`` with names.
-
-    >>> r = Row(id=1, name="a")
-    >>> r[0], r.name, r["name"]
-    (1, 'a', 'a')
-    """
-
-    _names: tuple[str, ...]
-
-    def __new__(cls, *values: Any, **named: Any) -> Row:
-        if values and named:
-            raise ValueError("a row takes values with names or without, not both")
-        row = super().__new__(cls, named.values() if named else values)
-        row._names = tuple(named)
-        return row
-
-    @classmethod
-    def named(cls, names: Sequence[str], values: Sequence[Any]) -> Row:
-        """A row of these values, with names that need be no Python names."""
-        row = cls(*values)
-        row._names = tuple(names)
-        return row
-
-    def __getnewargs__(self) -> tuple[Any, ...]:
-        return tuple(self)
-
-    def __getitem__(self, key: Any) -> Any:
-        return super().__getitem__(self._names.index(key) if isinstance(key, str) else key)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name not in self._names:
-            raise AttributeError(f"the row has no field '{name}'")
-        return super().__getitem__(self._names.index(name))
-
-    def as_dict(self) -> dict[str, Any]:
-        """The values by name."""
-        return dict(zip(self._names, self, strict=False))
-
-    def __repr__(self) -> str:
-        if not self._names:
-            return f"Row({', '.join(map(repr, self))})"
-        return f"Row({', '.join(f'{n}={v!r}' for n, v in zip(self._names, self, strict=True))})"
-
-
 @dataclass(frozen=True)
 class AsyncLimits:
     """How calls of an asynchronous function are awaited.
@@ -197,7 +152,7 @@ class UserFunction:
             found = self.method(method)(*arguments)
             if found is None:
                 return
-            if isinstance(found, (str, bytes, dict, Row, tuple)) or not hasattr(found, "__iter__"):
+            if isinstance(found, (str, bytes, dict, tuple)) or not hasattr(found, "__iter__"):
                 yield from _unpacked(found)
                 return
             for part in [found] if _is_table(found) else found:

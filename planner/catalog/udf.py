@@ -17,8 +17,9 @@ from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
 from stateplan.execnodes.errors import SqlError, StateplanError
-from stateplan.execnodes.functions.user import AsyncLimits, FunctionContext, FunctionKind, Row, UserFunction
+from stateplan.execnodes.functions.user import AsyncLimits, FunctionContext, FunctionKind, UserFunction
 from stateplan.execnodes.types import LogicalType, parse_type, row_type
+from stateplan.execnodes.values.row import Row
 
 __all__ = [
     "AggregateFunction",

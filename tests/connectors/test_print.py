@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal
+from typing import Any
 
 import polars as pl
 import pytest
@@ -11,20 +12,14 @@ from connector_tables import GOLDEN, fields
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.connectors.formats.field_text import column_field, scalar_field
 from stateplan.execnodes.connectors.formats.values import build_series, raw_dtype
-from stateplan.execnodes.connectors.java_text import (
-    column_text,
-    date_text,
-    duration_text,
-    hash_map_order,
-    period_text,
-    timestamp_text,
-    value_text,
-)
 from stateplan.execnodes.connectors.print import format_rows
 from stateplan.execnodes.types import INT, STRING
+from stateplan.execnodes.values.atomic import FieldStyle
+from stateplan.execnodes.values.codecs import codec
 from stateplan.execnodes.values.floats import double_text, float_text
+from stateplan.execnodes.values.java_hash import hash_map_order
+from tests.values.texts import scalar_field, value_text
 
 ROW = (
     ("BOOLEAN", True), ("TINYINT", 1), ("SMALLINT", 2), ("INT", 3), ("BIGINT", 4), ("FLOAT", 1.5), ("DOUBLE", 1e10),
@@ -102,24 +97,42 @@ def test_floats() -> None:
         (253402300800000, "ms", "+10000-01-01T00:00", "+10000-01-01T00:00:00Z"),
     ],
 )
-def test_timestamps(count: int, unit: str, plain: str, zoned: str) -> None:
-    assert timestamp_text(count, unit, zoned=False) == plain
-    assert timestamp_text(count, unit, zoned=True) == zoned
+def test_timestamps(count: int, unit: Any, plain: str, zoned: str) -> None:
+    precision = {"ms": 3, "us": 6, "ns": 9}[unit]
+    assert java_texts(f"TIMESTAMP({precision})", [count]) == [plain]
+    assert java_texts(f"TIMESTAMP_LTZ({precision})", [count]) == [zoned]
 
 
-def test_dates_before_the_common_era() -> None:
-    assert [date_text(d) for d in (-719163, -719529, 0, 2932897)] == [
+def java_texts(name: str, raw: list[Any]) -> list[str | None]:
+    """The texts of a column of raw values."""
+    ((_, declared),) = fields(f"a {name}")
+    return column_of(build_series("v", raw, declared), codec(declared).java(pl.col("v")))
+
+
+def column_of(series: pl.Series, text: pl.Expr) -> list[str | None]:
+    return series.alias("v").to_frame().select(text).to_series().to_list()
+
+
+def test_dates_before_the_common_era_and_far_away() -> None:
+    assert java_texts("DATE", [-719163, -719529, 0, 2932897]) == [
         "0000-12-31",
         "-0001-12-31",
         "1970-01-01",
         "+10000-01-01",
     ]
+    assert java_texts("DATE", [-(2**31), 2**31 - 1, 0]) == ["-5877641-06-23", "+5881580-07-11", "1970-01-01"]
+    assert java_texts("TIMESTAMP(3)", [2**62, None, -1]) == [
+        "+146140482-04-24T15:36:27.904",
+        None,
+        "1969-12-31T23:59:59.999",
+    ]
 
 
 def test_intervals() -> None:
     texts = {0: "PT0S", 5: "PT0.005S", 93784567: "PT26H3M4.567S", 3600000: "PT1H", -1500: "PT-1.5S", -500: "PT-0.5S"}
-    assert {millis: duration_text(millis) for millis in texts} == texts
-    assert [period_text(m) for m in (0, 14, 12, 1, -14)] == ["P0D", "P1Y2M", "P1Y", "P1M", "P-1Y-2M"]
+    assert java_texts("INTERVAL DAY TO SECOND", list(texts)) == list(texts.values())
+    months = {0: "P0D", 14: "P1Y2M", 12: "P1Y", 1: "P1M", -14: "P-1Y-2M"}
+    assert java_texts("INTERVAL YEAR TO MONTH", list(months)) == list(months.values())
 
 
 def test_maps_in_the_order_of_java_s_hash_map() -> None:
@@ -151,10 +164,16 @@ def test_columns_read_as_their_values(name: str, data: st.DataObject) -> None:
     """The texts of a whole column, and those of the files, are those of its values one by one."""
     ((_, declared),) = fields(f"a {name}")
     values = data.draw(st.lists(RAW[name] | st.none(), max_size=6))
-    series = build_series("c0", values, declared)
-    raw = series.cast(raw_dtype(declared)).to_list()
-    assert column_text(series, declared).to_list() == [None if v is None else value_text(declared, v) for v in raw]
-    for standard, scientific in (("SQL", True), ("ISO-8601", False)):
-        assert column_field(series, declared, standard, scientific).to_list() == [
-            None if v is None else scalar_field(v, declared, standard, scientific) for v in raw
+    series = build_series("v", values, declared)
+    raw, found = series.cast(raw_dtype(declared)).to_list(), codec(declared)
+    expected = [None if v is None else value_text(declared, v) for v in raw]
+    assert column_of(series, found.java(pl.col("v"))) == expected
+    for standard, decimals in (("SQL", "scientific"), ("ISO-8601", "plain")):
+        style = FieldStyle(standard=standard, decimals=decimals)
+        assert column_of(series, found.field(pl.col("v"), style)) == [
+            None if v is None else scalar_field(v, declared, standard, decimals == "scientific") for v in raw
         ]
+    inner = pl.Series("v", [values], dtype=pl.List(raw_dtype(declared))).cast(pl.List(declared.polars()))
+    texts = ", ".join("null" if text is None else text for text in expected)
+    ((_, of),) = fields(f"a ARRAY<{name}>")
+    assert column_of(inner, codec(of).java(pl.col("v"))) == [f"[{texts}]"]

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from stateplan.execnodes.errors import PlanError
-from stateplan.execnodes.functions.render.constants import plan_value
 from stateplan.execnodes.types import parse_type
+from stateplan.execnodes.values.codecs import plan_value
 
 
 @pytest.mark.parametrize(

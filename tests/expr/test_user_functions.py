@@ -11,12 +11,13 @@ import polars as pl
 import pytest
 
 from stateplan.execnodes.errors import DataError, RunError
-from stateplan.execnodes.functions.user import Row, UserFunction
+from stateplan.execnodes.functions.user import UserFunction
 from stateplan.execnodes.functions.values import column_of, python_values
 from stateplan.execnodes.rex import Call, InputRef, Rex
 from stateplan.execnodes.runtime.transforms.calc import CalcTransform
 from stateplan.execnodes.runtime.user_functions import Shipped
 from stateplan.execnodes.types import BIGINT, BOOLEAN, LogicalType
+from stateplan.execnodes.values.row import Row
 from stateplan.planner.catalog.udf import DataTypes, ScalarFunction, udf
 
 TEXT = DataTypes.STRING()

@@ -7,9 +7,8 @@ that comes before the delimiter or the quote in Unicode, such as a space; quotes
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import polars as pl
 
@@ -17,11 +16,11 @@ from stateplan.execnodes.changelog import column
 from stateplan.execnodes.connectors.formats import csv as csv_format
 from stateplan.execnodes.connectors.formats.base import Fields, check_types
 from stateplan.execnodes.connectors.formats.csv_rows import CsvLayout
-from stateplan.execnodes.connectors.formats.field_text import column_field, scalar_field
 from stateplan.execnodes.connectors.formats.json_encode import lines_to_bytes
-from stateplan.execnodes.connectors.formats.values import raw_dtype
 from stateplan.execnodes.connectors.options import OptionValues
 from stateplan.execnodes.types import LogicalType
+from stateplan.execnodes.values.atomic import FieldStyle
+from stateplan.execnodes.values.codecs import codec
 
 _QUOTE_BEYOND = 24
 _UNQUOTED = frozenset({"BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL"})
@@ -58,16 +57,9 @@ class CsvEncoder:
         )
 
     def _column(self, series: pl.Series, declared: LogicalType) -> pl.Series:
-        if declared.root in ("ARRAY", "ROW"):
-            write = self._container(declared)
-            raw = series.cast(raw_dtype(declared)).to_list()
-            text = pl.Series([None if v is None else write(v) for v in raw], dtype=pl.String)
-        elif declared.root == "DECIMAL" and not self.scientific:
-            text = series.cast(pl.String)
-            if declared.scale:
-                text = text.str.strip_chars_end("0").str.strip_suffix(".")
-        else:
-            text = column_field(series, declared, "SQL", scientific=True)
+        decimals = "scientific" if self.scientific else "plain" if declared.root in ("ARRAY", "ROW") else "short"
+        style = FieldStyle(decimals=decimals, null=self.layout.null_literal or "", separator=self.layout.elements)
+        text = series.to_frame("v").select(codec(declared).field(pl.col("v"), style)).to_series()
         return text if declared.root in _UNQUOTED or self.layout.quote is None else self._quoted(text)
 
     def _quoted(self, text: pl.Series) -> pl.Series:
@@ -86,18 +78,3 @@ class CsvEncoder:
             )
             .to_series()
         )
-
-    def _container(self, declared: LogicalType) -> Callable[[Any], str]:
-        null, separator = self.layout.null_literal or "", self.layout.elements
-        if declared.root == "ARRAY":
-            element = declared.children[0]
-            return lambda value: separator.join(null if v is None else self._element(v, element) for v in value)
-        inner = declared.fields
-        return lambda value: separator.join(
-            null if value[f.name] is None else self._element(value[f.name], f.type) for f in inner
-        )
-
-    def _element(self, value: Any, declared: LogicalType) -> str:
-        if declared.root in ("ARRAY", "ROW"):
-            return self._container(declared)(value)
-        return scalar_field(value, declared, "SQL", self.scientific)

@@ -17,9 +17,9 @@ import polars as pl
 
 from stateplan.execnodes.changelog import column
 from stateplan.execnodes.errors import RunError, StateplanError
-from stateplan.execnodes.functions.render.constants import constant
 from stateplan.execnodes.rex import Call, FieldAccess, InputRef, Literal, Rex
 from stateplan.execnodes.types import LogicalType
+from stateplan.execnodes.values.codecs import constant
 
 NOW = "@now"
 WATERMARK = "@watermark"

@@ -13,7 +13,6 @@ import polars as pl
 from stateplan.execnodes.errors import RunError
 from stateplan.execnodes.functions.render import decimals
 from stateplan.execnodes.functions.render.base import Renderer, exact_quotient
-from stateplan.execnodes.functions.render.constants import constant
 from stateplan.execnodes.functions.render.moments import (
     DAY,
     floor_div,
@@ -31,10 +30,10 @@ from stateplan.execnodes.functions.render.parsing import (
     parse_time,
     parse_timestamp,
 )
-from stateplan.execnodes.functions.render.printing import fit, to_text
 from stateplan.execnodes.functions.typerules import as_decimal, family, same_type
 from stateplan.execnodes.rex import Call, Literal, Rex
-from stateplan.execnodes.types import INT, LogicalType
+from stateplan.execnodes.types import INT, MAX_LENGTH, LogicalType
+from stateplan.execnodes.values.codecs import codec, constant
 
 _APPROXIMATE = ("FLOAT", "DOUBLE")
 _EXACT_SCALE = 22
@@ -102,12 +101,21 @@ def _boolean_to_number(r: Renderer, e: pl.Expr, source: LogicalType, target: Log
     return to_number(e.cast(pl.Int32), INT, target)
 
 
+def fit(e: pl.Expr, t: LogicalType, *, known: int | None = None) -> pl.Expr:
+    """Text cut to the length of CHAR or VARCHAR ``t``, and filled up with blanks for CHAR. ``known`` is a length that
+    the text is known not to exceed."""
+    length = t.length or 1
+    if length < MAX_LENGTH and (known is None or known > length):
+        e = e.str.head(length)
+    return e.str.pad_end(length) if t.root == "CHAR" else e
+
+
 def _text_to_text(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
     return fit(e, target, known=source.length)
 
 
 def _any_to_text(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
-    return fit(to_text(r, e, source), target)
+    return fit(codec(source).sql(e, r.time_zone), target)
 
 
 def _text_to_number(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:

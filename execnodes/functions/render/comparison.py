@@ -13,10 +13,10 @@ from stateplan.execnodes.errors import PlanError
 from stateplan.execnodes.functions.render import decimals
 from stateplan.execnodes.functions.render.base import Renderer, renders, rowwise
 from stateplan.execnodes.functions.render.casts import cast_or_fail, convert, number
-from stateplan.execnodes.functions.render.constants import plan_value
 from stateplan.execnodes.functions.typerules import as_decimal, family, timestamp_ltz
 from stateplan.execnodes.rex import Call, Literal, Rex
 from stateplan.execnodes.types import DOUBLE, FLOAT, LogicalType
+from stateplan.execnodes.values.codecs import plan_value
 
 _APPROXIMATE = ("FLOAT", "DOUBLE")
 

@@ -11,8 +11,7 @@ from stateplan.execnodes.errors import RunError, StateplanError
 from stateplan.execnodes.functions.asynchronous import awaited
 from stateplan.execnodes.functions.render.base import Renderer, shielded
 from stateplan.execnodes.functions.user import UserFunction
-from stateplan.execnodes.functions.values import column_of, python_values
-from stateplan.execnodes.functions.vectors import plain_value, vector_columns
+from stateplan.execnodes.functions.values import column_of, plain_value, python_values, vector_columns
 from stateplan.execnodes.rex import Call
 from stateplan.execnodes.types import LogicalType
 

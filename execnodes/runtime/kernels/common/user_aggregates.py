@@ -15,8 +15,7 @@ import polars as pl
 
 from stateplan.execnodes.errors import RunError
 from stateplan.execnodes.functions.user import UserFunction
-from stateplan.execnodes.functions.values import column_of, python_values
-from stateplan.execnodes.functions.vectors import plain_value, vector_columns
+from stateplan.execnodes.functions.values import column_of, plain_value, python_values, vector_columns
 from stateplan.execnodes.runtime.kernels.common.accumulators import Changes, Fold
 from stateplan.execnodes.runtime.kernels.common.net import Ints, stable_order
 from stateplan.execnodes.types import LogicalType
