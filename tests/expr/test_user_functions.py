@@ -87,7 +87,7 @@ def test_values_come_out_as_they_went_in(typed: str, values: list[Any]) -> None:
     ],
 )
 def test_a_result_of_another_type_names_the_function(typed: str, value: Any) -> None:
-    with pytest.raises(DataError, match="the function f gave") as caught:
+    with pytest.raises(DataError, match="the function f returned") as caught:
         run(udf(lambda v: value, ["BIGINT"], typed), [1])
     assert caught.value.code == "DATA311"
 
