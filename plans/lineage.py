@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from stateplan.execnodes.connectors.registry import known_connector, known_format
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.deduplicate import Deduplicate
@@ -41,12 +42,6 @@ _PASSES_ROWS = frozenset(
 )
 """Operators whose output has the fields of their input, and maybe more behind them, and that look at no field but those
 they refer to."""
-
-_BY_NAME = frozenset({"json", "debezium-json", "canal-json", "maxwell-json", "ogg-json", "parquet", "orc"})
-"""Formats that find a column by its name; in others its position counts."""
-
-_NO_DATA_OF_ITS_OWN = frozenset({"datagen", "values"})
-"""Connectors whose options do not say which data they read."""
 
 
 @dataclass(frozen=True)
@@ -148,10 +143,11 @@ def _scan(node: TableSourceScan) -> Lineage:
     schema = spec.table.resolved_table.table_schema.columns if spec.table.resolved_table else ()
     physical = tuple(c.name for c in schema if c.kind == "PHYSICAL")
     metadata = {c.name: c.metadata_key or c.name for c in schema if c.kind == "METADATA"}
-    says_what = bool(options) and options.get("connector") not in _NO_DATA_OF_ITS_OWN
-    identity = options if says_what else [table["identifier"], options]
+    connector, fmt = known_connector(options), known_format(options)
+    own_data = options if connector is None else connector.identity(options)
+    identity = own_data if options and own_data is not None else [table["identifier"], options]
     rows = _hash("scan", own, identity, ability_meaning(spec.abilities, physical))
-    by_name = options.get("format") in _BY_NAME
+    by_name = fmt is not None and fmt.by_name
     fields = []
     for field in node.output_type.fields:
         place = None if by_name or field.name not in physical else physical.index(field.name)

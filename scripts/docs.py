@@ -88,7 +88,10 @@ def _option_rows(options: Iterable[object]) -> list[list[str]]:
 
 
 def _sections(things: Iterable[object], level: str) -> str:
-    from stateplan.execnodes.connectors.options import Connector, Format
+    from stateplan.execnodes.connectors.formats.base import Format
+    from stateplan.execnodes.connectors.options import Role
+    from stateplan.execnodes.connectors.protocol import Connector
+    from stateplan.execnodes.connectors.registry import formats_of
 
     out = []
     for thing in things:
@@ -96,8 +99,9 @@ def _sections(things: Iterable[object], level: str) -> str:
         out.append(f"{level} {thing.name}\n\n{thing.description}\n")
         if isinstance(thing, Connector):
             out.append(f"As: {', '.join(r.value for r in thing.roles)}.")
-            if thing.formats:
-                out.append(f" Formats: {', '.join(f'`{f}`' for f in thing.formats)}.")
+            formats = dict.fromkeys([*formats_of(thing, Role.SOURCE), *formats_of(thing, Role.SINK)])
+            if formats:
+                out.append(f" Formats: {', '.join(f'`{f}`' for f in formats)}.")
             if thing.metadata:
                 out.append(" Metadata: " + ", ".join(f"`{k}` {t}" for k, t in thing.metadata) + ".")
             out.append("\n")

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-from stateplan.execnodes.connectors.options import Connector, Role
+from collections.abc import Mapping
 
-CONNECTOR = Connector(
-    "blackhole",
-    "Takes every change and does nothing with it.",
-    (),
-    roles=(Role.SINK,),
-    sink_abilities=frozenset({"Partitioning"}),
-)
+from stateplan.execnodes.changelog import ChangelogMode, RowKind
+from stateplan.execnodes.connectors.options import Role
+from stateplan.execnodes.connectors.protocol import Connector, Sink, SinkTable
+
+
+class Blackhole(Connector):
+    """Counts rows and forgets them."""
+
+    name = "blackhole"
+    description = "Takes every change and does nothing with it."
+    roles = (Role.SINK,)
+    sink_abilities = frozenset({"Partitioning"})
+
+    def sink_mode(self, options: Mapping[str, str], asked: ChangelogMode) -> ChangelogMode:
+        return asked - {RowKind.UPDATE_BEFORE}
+
+    def sink(self, table: SinkTable) -> Sink:
+        return _Nothing()
+
+
+class _Nothing(Sink):
+    needs_rows = False

@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 
 from stateplan.execnodes.changelog import column
-from stateplan.execnodes.connectors.datagen import ColumnPlan
+from stateplan.execnodes.connectors.datagen_columns import ColumnPlan
 from stateplan.execnodes.connectors.formats.values import build_series, fit_decimal
 from stateplan.execnodes.types import LogicalType
 

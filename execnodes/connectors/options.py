@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from stateplan.execnodes.changelog import ChangelogMode
 from stateplan.execnodes.errors import OptionError, Place, StateplanError, nearest
 
 
@@ -242,6 +241,15 @@ def parse_value(option: Option, text: str, key: str | None = None, place: Place 
     return value
 
 
+def match(key: str, table: Mapping[str, Option]) -> Option | None:
+    """The row of a table for a key as written; ``fields.a.b.kind`` matches ``fields.#.kind``."""
+    if key in table:
+        return table[key]
+    if key.count(".") < 2:
+        return None
+    return table.get(f"{key.partition('.')[0]}.#.{key.rpartition('.')[2]}")
+
+
 @dataclass(frozen=True)
 class OptionValues:
     """The parsed options of a table: those written, and the defaults of the rest."""
@@ -265,67 +273,5 @@ class OptionValues:
         return cls(values)
 
 
-NO_VALUE_TYPES = frozenset({"RAW", "SYMBOL", "STRUCTURED_TYPE", "TIMESTAMP_WITH_TIME_ZONE", "DISTINCT_TYPE"})
-"""Roots of the types that no format can hold."""
-
-
-@dataclass(frozen=True)
-class Format:
-    """A format: how the bytes of a file are rows.
-
-    Attributes:
-        name: Flink's identifier.
-        description: one paragraph for the documentation.
-        options: its options; in a table they are written ``<name>.<key>``.
-        source_changes: row kinds it reads; None when it cannot read. A format whose tables say it with an option
-            ``mode`` gives all it can read.
-        sink_changes: row kinds it writes, likewise; None when it cannot write.
-        extension: ending of the files it writes, without the dot.
-        unheld: roots of the types it cannot hold.
-        text_keys: whether keys of maps must be text.
-        metadata: metadata key to type text of what its events tell; a table names it ``value.<key>``.
-    """
-
-    name: str
-    description: str
-    options: tuple[Option, ...]
-    source_changes: ChangelogMode | None
-    sink_changes: ChangelogMode | None
-    extension: str
-    unheld: frozenset[str] = NO_VALUE_TYPES
-    text_keys: bool = False
-    metadata: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True)
-class Connector:
-    """A connector: where rows come from or go to.
-
-    Attributes:
-        name: Flink's identifier.
-        description: one paragraph for the documentation.
-        options: its options, without ``connector`` and ``format``.
-        roles: what its tables can be used as.
-        source_formats: formats its sources read; empty when it has no ``format`` option.
-        sink_formats: formats its sinks write; empty when it has no ``format`` option.
-        abilities: names of the push-downs its sources take, as the plan writes them.
-        metadata: metadata key to type text of what its sources can read.
-        sink_abilities: what its sinks can be asked for, as the plan writes it; ``WritingMetadata`` is not among them.
-        writable: metadata key to type text of what its sinks can write.
-    """
-
-    name: str
-    description: str
-    options: tuple[Option, ...]
-    roles: tuple[Role, ...]
-    source_formats: tuple[str, ...] = ()
-    sink_formats: tuple[str, ...] = ()
-    abilities: frozenset[str] = frozenset()
-    metadata: tuple[tuple[str, str], ...] = ()
-    sink_abilities: frozenset[str] = frozenset()
-    writable: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def formats(self) -> tuple[str, ...]:
-        """Every format of the connector, whatever the role."""
-        return tuple(dict.fromkeys(self.source_formats + self.sink_formats))
+PATH = Option("path", OptionType.STRING, "Folder or file; a plain path or a URL.", required=True)
+"""Where a table's files are."""

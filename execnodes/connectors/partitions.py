@@ -8,23 +8,20 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from stateplan.execnodes.changelog import KIND, columns
 from stateplan.execnodes.connectors.files import filesystem_of, local_path
+from stateplan.execnodes.connectors.formats.base import Decoder
+from stateplan.execnodes.connectors.protocol import Partition
 from stateplan.execnodes.errors import DataError, Place, StateplanError
 from stateplan.execnodes.types import STRING, LogicalType
 
 if TYPE_CHECKING:
     import polars as pl
-
-    from stateplan.execnodes.connectors.formats.base import Decoder
-
-Partition: TypeAlias = Mapping[str, str | None]
-"""Partition column to its value as text; None for NULL."""
 
 _ESCAPED = re.compile(r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^]""")
 

@@ -3,25 +3,31 @@
 Values are written as Flink writes them: NULL as ``null``, timestamps as ``2024-01-01T00:00``, floating-point numbers
 as ``1.0E10``, lists as ``[a, b]``, maps as ``{k=v}``, nested rows as ``+I[..]``, bytes as signed numbers.
 
-The options are the rows of :data:`CONNECTOR`.
+The options are the rows of :class:`Print`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TextIO
 
-from stateplan.execnodes.changelog import KIND, RowKind, column
-from stateplan.execnodes.connectors.options import Connector, Option, OptionType, Role
+from stateplan.execnodes.changelog import KIND, MODES, ChangelogMode, RowKind, column
+from stateplan.execnodes.connectors.options import Option, OptionType, Role
+from stateplan.execnodes.connectors.protocol import Connector, Sink, SinkTable
 from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
     import polars as pl
 
-CONNECTOR = Connector(
-    "print",
-    "One line on standard output per change, as Flink prints it.",
-    (
+
+class Print(Connector):
+    """Lines on standard output."""
+
+    name = "print"
+    description = "One line on standard output per change, as Flink prints it."
+    options = (
         Option("print-identifier", OptionType.STRING, "Text before every line, followed by '> '.", role=Role.SINK),
         Option("standard-error", OptionType.BOOLEAN, "Print to standard error instead.", default=False, role=Role.SINK),
         Option(
@@ -42,10 +48,39 @@ CONNECTOR = Connector(
             minimum=1,
             no_effect="one writer prints",
         ),
-    ),
-    roles=(Role.SINK,),
-    sink_abilities=frozenset({"Partitioning"}),
-)
+    )
+    roles = (Role.SINK,)
+    sink_abilities = frozenset({"Partitioning"})
+
+    def sink_mode(self, options: Mapping[str, str], asked: ChangelogMode) -> ChangelogMode:
+        mode = self.value(options, "changelog-mode")
+        return asked if mode is None else MODES[mode]
+
+    def takes_key_deletes(self, options: Mapping[str, str]) -> bool:
+        return options.get("changelog-mode") == "upsert-key-delete"
+
+    def sink(self, table: SinkTable) -> Sink:
+        types = tuple(declared for _, declared in table.fields)
+        return _Lines(types, table.options.get("print-identifier"), table.value("standard-error"))
+
+
+@dataclass(frozen=True)
+class _Lines(Sink):
+    """The lines of a micro-batch, made in workers and printed by the driver."""
+
+    types: tuple[LogicalType, ...]
+    identifier: str | None
+    to_stderr: bool = False
+    ordered = True
+
+    def write(self, frame: pl.DataFrame, epoch: int, part: str) -> bytes:
+        return "".join(f"{line}\n" for line in format_rows(frame, self.types, self.identifier)).encode()
+
+    def commit(self, parts: list[bytes], epoch: int) -> None:
+        out: TextIO = sys.stderr if self.to_stderr else sys.stdout
+        for part in parts:
+            out.write(part.decode())
+        out.flush()
 
 
 def format_rows(df: pl.DataFrame, types: Sequence[LogicalType], identifier: str | None = None) -> list[str]:

@@ -4,47 +4,88 @@ Each line is a JSON object of the table's format with one more field, ``"@at"``:
 milliseconds as a whole number. Over all replay tables of a plan each distinct instant is one micro-batch, ascending,
 and is the time its operators see as now. The table is bounded.
 
-The options are the rows of :data:`CONNECTOR`.
+The options are the rows of :class:`Replay`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from stateplan.execnodes.connectors.options import Connector, Option, OptionType, Role
-from stateplan.execnodes.types import LogicalType
+from stateplan.execnodes.changelog import INSERT_ONLY
+from stateplan.execnodes.connectors.files import local_path, require_path
+from stateplan.execnodes.connectors.formats.base import Format, StampedDecoder, frame_schema
+from stateplan.execnodes.connectors.options import PATH, Role
+from stateplan.execnodes.connectors.protocol import Connector, InstantSource, Lookup, Source, SourceTable, Split
+from stateplan.execnodes.types import BIGINT, LogicalType
 
 if TYPE_CHECKING:
     import polars as pl
 
-CONNECTOR = Connector(
-    "replay",
-    "Recorded arrivals, played back on a virtual clock: every line says when it arrives.",
-    (Option("path", OptionType.STRING, "Folder or file; a plain path or a URL.", required=True, role=Role.SOURCE),),
-    roles=(Role.SOURCE,),
-    source_formats=("json", "debezium-json", "canal-json", "maxwell-json", "ogg-json", "op-json"),
-    abilities=frozenset({"ProjectPushDown"}),
-)
+_AT = "@at"
 
 
-class ReplayTable:
+class Replay(Connector):
+    """Recorded arrivals."""
+
+    name = "replay"
+    description = "Recorded arrivals, played back on a virtual clock: every line says when it arrives."
+    options = (replace(PATH, role=Role.SOURCE),)
+    roles = (Role.SOURCE,)
+    formatted = True
+    can_look_up = True
+    abilities = frozenset({"ProjectPushDown"})
+    reserved = {_AT: "the time of arrival"}  # noqa: RUF012 - declared ClassVar in the base
+
+    def takes_format(self, fmt: Format, role: Role) -> bool:
+        return fmt.is_lines
+
+    def shared_location(self, options: Mapping[str, str]) -> bool | None:
+        return local_path(options["path"]) is None
+
+    def source(self, table: SourceTable) -> Source:
+        return ReplayTable.of(table)
+
+    def lookup(self, table: SourceTable) -> Lookup:
+        return _LookedUp(ReplayTable.of(table))
+
+
+@dataclass(frozen=True)
+class ReplayTable(InstantSource):
     """The rows of a replay table by the instant of their arrival. Picklable.
 
     A process reads the files once, and again only when their paths, sizes or modification times change.
 
-    Args:
-        options: the table's options.
-        fields: name and type of its physical columns.
-        projection: positions of the columns to read, in output order.
+    Attributes:
+        path: of the files.
+        options: the table's options in order of their keys, to tell tables apart.
+        columns: name and type of the columns that are read.
+        decoder: gives their rows with the instants.
+        changes: whether the format has kinds of changes.
     """
 
-    def __init__(
-        self, options: Mapping[str, str], fields: Sequence[tuple[str, LogicalType]], projection: Sequence[int]
-    ) -> None:
-        self.options = dict(options)
-        self.fields = tuple(fields)
-        self.projection = tuple(projection)
+    path: str
+    options: tuple[tuple[str, str], ...]
+    columns: tuple[tuple[str, LogicalType], ...]
+    decoder: StampedDecoder
+    changes: bool
+
+    @classmethod
+    def of(cls, table: SourceTable) -> ReplayTable:
+        """The rows of a table."""
+        assert table.format is not None
+        decoder = table.format.stamped_decoder(table.options, table.fields, table.projection, (_AT, BIGINT))
+        return cls(
+            table.options["path"],
+            tuple(sorted(table.options.items())),
+            tuple(table.fields[i] for i in table.projection),
+            decoder,
+            table.format.source_changes != INSERT_ONLY,
+        )
+
+    def check(self, name: str) -> None:
+        require_path(self.path, name)
 
     def instants(self) -> list[int]:
         """The distinct instants of the table, ascending.
@@ -55,7 +96,7 @@ class ReplayTable:
         """
         from stateplan.execnodes.connectors.replay_index import index_of
 
-        return index_of(self).instants()
+        return index_of(self.key, self.path, self.schema(), self.decoder).instants()
 
     def read_at(self, at: int) -> pl.DataFrame:
         """The rows that arrive at an instant, in file order: ``c0..``, with ``kind`` as the format's decoder has it.
@@ -65,4 +106,29 @@ class ReplayTable:
         """
         from stateplan.execnodes.connectors.replay_index import index_of
 
-        return index_of(self).rows(at)
+        return index_of(self.key, self.path, self.schema(), self.decoder).rows(at)
+
+    def read(self, split: Split) -> Iterator[pl.DataFrame]:
+        yield self.read_at(split["now"])
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Tells tables, and ways to read them, apart."""
+        return self.options, self.columns
+
+    def schema(self) -> dict[str, pl.DataType]:
+        """Of the frames."""
+        return frame_schema(self.columns, range(len(self.columns)), changes=self.changes)
+
+
+@dataclass(frozen=True)
+class _LookedUp(Lookup):
+    """The rows whose time has come."""
+
+    table: ReplayTable
+
+    def rows(self, now: int, keys: pl.DataFrame | None) -> pl.DataFrame:
+        import polars as pl
+
+        frames = [self.table.read_at(at) for at in self.table.instants() if at <= now]
+        return pl.concat(frames or [self.table.read_at(0)])

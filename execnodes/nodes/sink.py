@@ -14,9 +14,7 @@ from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import (
     ChangelogKind,
     ConflictStrategy,
-    ContextResolvedTable,
     DynamicTableSink,
-    Overwrite,
     WritingMetadata,
 )
 from stateplan.execnodes.support import joined_names
@@ -127,8 +125,6 @@ class Sink(StatefulNode):
         nulls, lengths, nested = (options.get(key, default).upper() for key, default in _ENFORCERS)
         if nested == "ROWS_AND_COLLECTIONS" and lengths == "TRIM_PAD":
             raise RunError("RUN022", summary=spec.summary)
-        if any(isinstance(ability, Overwrite) for ability in self.dynamic_table_sink.abilities):
-            _check_overwrite(spec)
         check = ConstraintTransform(spec.summary, fields, nulls, lengths, nested)
         checks = (check,) if check.demands_something else ()
         table = spec.resolved_table
@@ -152,17 +148,6 @@ class Sink(StatefulNode):
         fields, table = ", ".join(names) or "rows", self.dynamic_table_sink.table.summary
         text = f"writes {fields} to {table} as {kinds}"
         return text + (", keeping the rows of each primary key" if self.require_upsert_materialize else "")
-
-
-def _check_overwrite(table: ContextResolvedTable) -> None:
-    """Files are not overwritten by a stream, as in Flink.
-
-    Raises:
-        RunError: RUN023.
-    """
-    options = table.resolved_table.options if table.resolved_table else None
-    if options and options.get("connector") == "filesystem":
-        raise RunError("RUN023", summary=table.summary)
 
 
 @exec_node

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import polars as pl
-import pyarrow as pa
 
+from stateplan.execnodes.connectors.protocol import Sink, Source
 from stateplan.execnodes.runtime.kernel import Kernel
 from stateplan.execnodes.runtime.state.ttl_access import InputFields
 from stateplan.execnodes.ttl import TtlConfig
@@ -58,18 +58,6 @@ class Pipeline:
     outputs: tuple[Pipeline | ToOperator | ToSink, ...]
 
 
-class Reader(Protocol):
-    """Reads what one row of a Spark source stands for (a file, an instant, a range of numbers). Picklable."""
-
-    def splits(self, batch: pa.RecordBatch) -> list[dict[str, Any]]:
-        """The splits that a batch of rows of the Spark source stands for; each has ``seq`` (text) and ``now`` (ms)."""
-        ...
-
-    def read(self, split: dict[str, Any]) -> Iterator[pl.DataFrame]:
-        """Frames of changes of the split, in order."""
-        ...
-
-
 @dataclass(frozen=True)
 class SourceSpec:
     """A table scan.
@@ -77,9 +65,8 @@ class SourceSpec:
     Attributes:
         uid: of the plan node.
         name: table name, for progress and errors.
-        connector: which kind of Spark source feeds it: ``files``, ``replay``, ``datagen``.
-        options: the table's options.
-        reader: decodes a split.
+        connector: of the table, for errors.
+        reader: plans and reads its splits.
         pipeline: what happens to its rows.
         node: the plan node.
         marks: the name of its marker files.
@@ -88,8 +75,7 @@ class SourceSpec:
     uid: str
     name: str
     connector: str
-    options: dict[str, str]
-    reader: Reader
+    reader: Source
     pipeline: Pipeline
     node: int = -1
     marks: str = ""
@@ -146,15 +132,12 @@ class OperatorSpec:
 
 @dataclass(frozen=True)
 class SinkSpec:
-    """A sink. ``columns``: name and type of each; ``connector``, ``options`` and ``partition_keys`` as in the plan;
-    ``node``: the plan node."""
+    """A sink. ``columns``: name and type of each; ``writer``: writes them; ``node``: the plan node."""
 
     uid: str
     name: str
-    connector: str
-    options: dict[str, str]
     columns: tuple[tuple[str, Any], ...]
-    partition_keys: tuple[str, ...] = ()
+    writer: Sink
     node: int = -1
 
 

@@ -1,86 +1,42 @@
 """Rows looked up in a table at the moment a row asks for them.
 
-Source of the semantics: Flink's ``LookupJoinRunner`` and ``LookupJoinWithCalcRunner``. A table is read anew for a
-micro-batch where its files have changed; with ``lookup.cache`` = FULL it is kept until its reload interval has passed.
+Source of the semantics: Flink's ``LookupJoinRunner`` and ``LookupJoinWithCalcRunner``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, replace
 
 import polars as pl
 
 from stateplan.execnodes.changelog import KIND, column, columns
+from stateplan.execnodes.connectors.protocol import Lookup
 from stateplan.execnodes.errors import RunError
 from stateplan.execnodes.rex import Rex, input_refs, remap
-from stateplan.execnodes.runtime.sources import FileReader
+from stateplan.execnodes.runtime.tables import source_table
 from stateplan.execnodes.runtime.transforms.calc import CalcTransform
 from stateplan.execnodes.specs import DynamicTableSource, FilterPushDown, LookupKey, ProjectPushDown, ReadingMetadata
 from stateplan.execnodes.types import LogicalType
 
-_FOR_EVER = 1 << 60
 _ROW = "@row"
 _KEY = "@key"
-
-_loaded: dict[tuple[object, ...], tuple[int, object, pl.DataFrame]] = {}
-"""Per table: when it was read (ms), what its files were then, its rows."""
 
 
 @dataclass(frozen=True)
 class LookupTable:
-    """A bounded table, read whole.
+    """A table that is looked up, and ``filters`` that were pushed into it, over the columns that are read."""
 
-    Attributes:
-        name: for errors.
-        connector: ``filesystem`` or ``replay``.
-        path: folder or file.
-        reader: of the connector.
-        reload: milliseconds for which rows once read are used; 0 is not beyond changes of the files.
-        filters: pushed into it, over the columns that are read.
-    """
-
-    name: str
-    connector: str
-    path: str
-    reader: Any
-    reload: int = 0
+    lookup: Lookup
     filters: tuple[Rex, ...] = ()
 
-    def rows(self, now: int, time_zone: str) -> pl.DataFrame:
-        """Its rows now: of a replay table those whose time has come."""
-        rows: pl.DataFrame = self._read(now)
+    def rows(self, now: int, time_zone: str, keys: pl.DataFrame | None = None) -> pl.DataFrame:
+        """Its rows now, at least those with one of the ``keys``."""
+        rows = self.lookup.rows(now, keys)
         for predicate in self.filters if rows.height else ():
             holds = CalcTransform((predicate,), None, time_zone)(rows.drop(KIND, strict=False), now)[column(0)]
             rows = rows.filter(holds.fill_null(False))
         return rows
-
-    def _read(self, now: int) -> pl.DataFrame:
-        if self.connector == "replay":
-            frames = [self.reader.read_at(at) for at in self.reader.instants() if at <= now]
-            rows: pl.DataFrame = pl.concat(frames or [self.reader.read_at(0)])
-            return rows
-        files = self._files()
-        stamp = tuple((str(p), p.stat().st_mtime_ns, p.stat().st_size) for p in files)
-        key = (self.path, repr(self.reader), self.reload)
-        known = _loaded.get(key)
-        if known is not None and (known[1] == stamp or now - known[0] < self.reload):
-            return known[2]
-        frames = [f for p in files for f in self.reader.read({"path": str(p)})]
-        if not frames:
-            raise RunError("RUN025", name=self.name)
-        rows = pl.concat(frames)
-        _loaded[key] = (now, stamp, rows)
-        return rows
-
-    def _files(self) -> list[Path]:
-        root = Path(self.path.removeprefix("file://").removeprefix("file:"))
-        if root.is_file():
-            return [root]
-        hidden = ("_", ".")
-        return sorted(p for p in root.rglob("*") if p.is_file() and not p.name.startswith(hidden))
 
 
 def lookup_table(source: DynamicTableSource) -> LookupTable:
@@ -89,16 +45,8 @@ def lookup_table(source: DynamicTableSource) -> LookupTable:
     Raises:
         RunError: RUN021, a table without its options; RUN026, one whose rows cannot be looked up.
     """
-    from stateplan.execnodes.connectors.registry import make_decoder, option_value, validate_table
-
-    table = source.table.resolved_table
-    name = source.table.summary
-    if table is None or table.options is None:
-        raise RunError("RUN021", name=name)
-    options = dict(table.options)
-    fields = [(c.name, c.type) for c in table.table_schema.columns if c.kind == "PHYSICAL"]
-    validate_table(options, "source", schema=fields)
-    projection = list(range(len(fields)))
+    table = source_table(source)
+    projection = list(table.projection)
     metadata: tuple[str, ...] = ()
     pushed: list[tuple[Rex, list[int | str]]] = []
     for ability in source.abilities:
@@ -116,19 +64,10 @@ def lookup_table(source: DynamicTableSource) -> LookupTable:
     projection += extra
     place = {c: i for i, c in enumerate([*projection, *metadata])}
     filters = tuple(remap(p, {i: place[row[i]] for i in input_refs(p)}) for p, row in pushed)
-    connector = options["connector"]
-    if connector == "replay":
-        from stateplan.execnodes.connectors.replay import ReplayTable
-
-        return LookupTable(name, connector, options["path"], ReplayTable(options, fields, projection), filters=filters)
-    if connector != "filesystem":
-        raise RunError("RUN026", name=name, connector=connector)
-    reload = 0
-    if str(option_value(options, "lookup.cache")).upper() == "FULL":
-        interval = option_value(options, "lookup.full-cache.periodic-reload.interval")
-        reload = interval if isinstance(interval, int) else _FOR_EVER
-    reader = FileReader(make_decoder(options, fields, projection, metadata, table.partition_keys))
-    return LookupTable(name, connector, options["path"], reader, reload, filters)
+    if not table.connector.can_look_up:
+        raise RunError("RUN026", name=table.name, connector=table.connector.name)
+    lookup = table.connector.lookup(replace(table, projection=tuple(projection), metadata=metadata))
+    return LookupTable(lookup, filters)
 
 
 @dataclass(frozen=True)
@@ -174,7 +113,7 @@ class LookupTransform:
         if self.before is not None:
             asks = self._holds(self.before, frame, now)
             asking = rows.filter(asks)
-        there = self._there(now)
+        there = self._there(now, asking)
         left_keys = [column(k.index) for k in self.keys.values() if k.index is not None]
         right_keys = [f"{_KEY}{f}" for f, k in self.keys.items() if k.index is not None]
         if left_keys:
@@ -194,9 +133,17 @@ class LookupTransform:
         nulls = [pl.lit(None, dtype=both.schema[n]).alias(n) for n in found]
         return pl.concat([both, missing.with_columns(nulls).select(both.columns)]).sort(_ROW, maintain_order=True)
 
-    def _there(self, now: int) -> pl.DataFrame:
+    def _asked(self, asking: pl.DataFrame) -> pl.DataFrame | None:
+        """The distinct values that rows ask for, under the names of the table's columns; None when not needed."""
+        pairs = [(f, k.index) for f, k in self.keys.items() if k.index is not None]
+        if not self.table.lookup.by_key or not pairs:
+            return None
+        types = [f.type.polars() for f in self.table_type.fields]
+        return asking.select(pl.col(column(i)).cast(types[f]).alias(column(f)) for f, i in pairs).unique()
+
+    def _there(self, now: int, asking: pl.DataFrame) -> pl.DataFrame:
         """The table's rows that may be found: projected, under the names of the output, their keys beside them."""
-        rows = self.table.rows(now, self.time_zone)
+        rows = self.table.rows(now, self.time_zone, self._asked(asking))
         rows = rows.select(columns(len(self.table_type.fields)))
         fixed = [(f, k.literal) for f, k in self.keys.items() if k.index is None and k.literal is not None]
         for field, literal in fixed:

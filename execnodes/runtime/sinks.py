@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import pickle
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, ClassVar, Protocol, TextIO
 
-import polars as pl
 import pyarrow as pa
 
-from stateplan.execnodes.connectors.partitions import Partitioner
+from stateplan.execnodes.connectors.protocol import Sink
 from stateplan.execnodes.runtime.exchange import Blob, blobs_of, decode
 from stateplan.execnodes.runtime.hashing import slot_label
 from stateplan.execnodes.runtime.jobgraph import SinkSpec
@@ -28,123 +25,8 @@ Report = tuple[int, str, int, bytes]
 needs (printed lines, file names)."""
 
 
-class SinkWriter(Protocol):
-    """The two halves of a sink connector. Picklable."""
-
-    @property
-    def ordered(self) -> bool:
-        """Whether parts of all workers must be committed in one order; else each worker writes a single part."""
-        ...
-
-    def write(self, frame: pl.DataFrame, batch_id: int, part: str) -> bytes:
-        """In a worker: writes or formats the rows; what it returns goes to :meth:`commit`."""
-        ...
-
-    def prepare(self, batch_id: int) -> None:
-        """On the driver, before a micro-batch: removes what an unfinished attempt at it left behind."""
-        ...
-
-    def commit(self, parts: list[bytes], batch_id: int) -> None:
-        """On the driver, after a micro-batch: makes its rows visible; parts are in order."""
-        ...
-
-
-@dataclass(frozen=True)
-class PrintWriter:
-    """Lines on standard output, as Flink's ``print`` connector writes them."""
-
-    types: tuple[Any, ...]
-    identifier: str | None
-    to_stderr: bool = False
-    ordered: ClassVar[bool] = True
-
-    def write(self, frame: pl.DataFrame, batch_id: int, part: str) -> bytes:
-        from stateplan.execnodes.connectors.print import format_rows
-
-        return "".join(f"{line}\n" for line in format_rows(frame, self.types, self.identifier)).encode()
-
-    def prepare(self, batch_id: int) -> None:
-        """Nothing is left behind."""
-
-    def commit(self, parts: list[bytes], batch_id: int) -> None:
-        out: TextIO = sys.stderr if self.to_stderr else sys.stdout
-        for part in parts:
-            out.write(part.decode())
-        out.flush()
-
-
-@dataclass(frozen=True)
-class FileWriter:
-    """Files that appear once, whole, and exactly once: staged hidden by workers, renamed by the driver.
-
-    A micro-batch that runs again after a failure first removes all files of its earlier attempt: file names carry
-    the batch id.
-    """
-
-    folder: str
-    uid: str
-    encoder: Any
-    partitioner: Any = None
-    ordered: ClassVar[bool] = False
-
-    def write(self, frame: pl.DataFrame, batch_id: int, part: str) -> bytes:
-        from stateplan.execnodes.connectors.filesystem import stage
-
-        parts = [("", frame)] if self.partitioner is None else self.partitioner.split(frame)
-        made = [
-            stage(self.folder, self.uid, batch_id, part, self.encoder.extension, self.encoder.encode(rows), partition)
-            for partition, rows in parts
-        ]
-        return "\n".join(made).encode()
-
-    def prepare(self, batch_id: int) -> None:
-        from stateplan.execnodes.connectors.filesystem import clean
-
-        clean(self.folder, self.uid, batch_id)
-
-    def commit(self, parts: list[bytes], batch_id: int) -> None:
-        from stateplan.execnodes.connectors.filesystem import commit
-
-        commit(self.folder, [name for part in parts for name in part.decode().split("\n")])
-
-
-@dataclass(frozen=True)
-class NullWriter:
-    """Counts rows and forgets them: ``blackhole``."""
-
-    ordered: ClassVar[bool] = False
-
-    def write(self, frame: pl.DataFrame, batch_id: int, part: str) -> bytes:
-        return b""
-
-    def prepare(self, batch_id: int) -> None:
-        """Nothing is left behind."""
-
-    def commit(self, parts: list[bytes], batch_id: int) -> None:
-        """Nothing to make visible."""
-
-
-def make_writer(sink: SinkSpec) -> SinkWriter:
-    """The writer of a sink's connector."""
-    from stateplan.execnodes.connectors.registry import make_encoder, option_value
-
-    if sink.connector == "blackhole":
-        return NullWriter()
-    if sink.connector == "print":
-        return PrintWriter(
-            tuple(t for _, t in sink.columns),
-            sink.options.get("print-identifier"),
-            bool(option_value(sink.options, "standard-error")),
-        )
-    if not sink.partition_keys:
-        return FileWriter(sink.options["path"], sink.uid, make_encoder(sink.options, sink.columns))
-    default_name = str(option_value(sink.options, "partition.default-name"))
-    partitioner = Partitioner(sink.columns, sink.partition_keys, default_name)
-    return FileWriter(sink.options["path"], sink.uid, make_encoder(sink.options, partitioner.in_files), partitioner)
-
-
 def write_sinks(
-    writers: tuple[SinkWriter, ...],
+    writers: tuple[Sink, ...],
     batch_id: int,
     slots: Sequence[int],
     uids: Sequence[str] = (),
@@ -211,12 +93,12 @@ class SinkDriver:
     """
 
     sinks: tuple[SinkSpec, ...]
-    writers: tuple[SinkWriter, ...]
+    writers: tuple[Sink, ...]
     written: list[Written] = field(default_factory=list)
 
     @staticmethod
     def of(sinks: tuple[SinkSpec, ...]) -> SinkDriver:
-        return SinkDriver(sinks, tuple(make_writer(s) for s in sinks), [Written() for _ in sinks])
+        return SinkDriver(sinks, tuple(s.writer for s in sinks), [Written() for _ in sinks])
 
     @property
     def reports_rows(self) -> bool:

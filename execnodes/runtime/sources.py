@@ -1,27 +1,29 @@
-"""Sources: what feeds each connector from Spark, and how a worker reads a split.
+"""Sources: what feeds each kind of source (:mod:`execnodes.connectors.protocol`) from Spark.
 
-Spark's file source decides which files, or which *marker files*, make up a micro-batch, and logs it: a marker is a
-small file that stands for an instant of the replay clock or a range of generated rows. Contents are read by the
-Python workers alone.
+Spark decides and logs which splits make up a micro-batch. Its file source does so for files, and for *marker files*: a
+marker is a small file that stands for an instant of a virtual clock or a range of generated rows. Splits that a source
+plans itself come by :mod:`execnodes.runtime.spark.split_source`. Contents are read by the Python workers alone.
 """
 
 from __future__ import annotations
 
-import re
+import os
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
-import pyarrow as pa
 
 from stateplan.execnodes.changelog import column
-from stateplan.execnodes.errors import CheckpointError, OptionError, RunError
+from stateplan.execnodes.connectors.protocol import FileSource, InstantSource, OffsetSource, RangeSource, Split
+from stateplan.execnodes.errors import CheckpointError, RunError
 from stateplan.execnodes.rex import Rex
-from stateplan.execnodes.runtime.jobgraph import JobGraph, SourceSpec
+from stateplan.execnodes.runtime.jobgraph import JobGraph
+from stateplan.execnodes.runtime.spark.checkpoint_files import INSTANTS
+from stateplan.execnodes.runtime.spark.split_source import split_frame
 from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
@@ -39,84 +41,20 @@ _TASK_BYTES_STATELESS = 256 << 20
 """The same for a plan without state, whose rows only pass through."""
 
 
-class _EachRow:
-    """A reader for which every row of the Spark source is one split."""
-
-    def splits(self, batch: pa.RecordBatch) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = batch.to_pylist()
-        return rows
-
-
 @dataclass(frozen=True)
-class FileReader(_EachRow):
-    """Reads whole files with a format's decoder; ``pattern`` is ``source.path.regex-pattern``. Of each file no more
-    than ``limit`` rows are needed."""
-
-    decoder: Any
-    pattern: str | None = None
-    limit: int | None = None
-
-    def read(self, split: dict[str, Any]) -> Iterator[pl.DataFrame]:
-        path = _plain(split["path"])
-        if self.pattern is not None and not re.fullmatch(self.pattern, path):
-            return
-        left = self.limit
-        for frame in self.decoder.read(path):
-            if left is None:
-                yield frame
-                continue
-            yield frame.head(left)
-            left -= frame.height
-            if left <= 0:
-                return
-
-
-@dataclass(frozen=True)
-class ReplayReader(_EachRow):
-    """Reads the rows of one instant of a replay table."""
-
-    table: Any
-
-    def read(self, split: dict[str, Any]) -> Iterator[pl.DataFrame]:
-        yield self.table.read_at(split["now"])
-
-
-@dataclass(frozen=True)
-class RangeReader:
-    """Makes a range of rows of a datagen table."""
-
-    generator: Any
-    step: int = 65536
-
-    def splits(self, batch: pa.RecordBatch) -> list[dict[str, Any]]:
-        merged: list[dict[str, Any]] = []
-        for row in sorted(batch.to_pylist(), key=lambda r: r["start"]):
-            if merged and merged[-1]["stop"] == row["start"]:
-                merged[-1]["stop"] = row["stop"]
-            else:
-                merged.append(row)
-        return merged
-
-    def read(self, split: dict[str, Any]) -> Iterator[pl.DataFrame]:
-        for start in range(split["start"], split["stop"], self.step):
-            yield self.generator.rows(start, min(start + self.step, split["stop"]))
-
-
-@dataclass(frozen=True)
-class ValuesReader(_EachRow):
-    """Gives the constant rows of a plan; on the replay clock at the instant 0, before all others."""
+class ValuesSource(RangeSource):
+    """Gives the constant rows of a plan, all at once; on a virtual clock at the instant 0, before all others."""
 
     rows: tuple[tuple[Rex, ...], ...]
     types: tuple[LogicalType, ...]
-
-    @property
-    def table(self) -> ValuesReader:
-        return self
+    total = 1
+    any_clock = True
 
     def instants(self) -> list[int]:
+        """The instant of the rows."""
         return [0]
 
-    def read(self, split: dict[str, Any]) -> Iterator[pl.DataFrame]:
+    def read(self, split: Split) -> Iterator[pl.DataFrame]:
         from stateplan.execnodes.runtime.transforms.calc import CalcTransform
 
         if split["now"] and "start" not in split:
@@ -128,15 +66,6 @@ class ValuesReader(_EachRow):
             schema = {column(i): t.polars() for i, t in enumerate(self.types)}
             casts = [pl.col(name).cast(kind) for name, kind in schema.items()]
             yield pl.concat([CalcTransform(row)(one, 0).select(casts) for row in self.rows])
-
-
-def _plain(path: str) -> str:
-    """Spark's URI of a local file as a plain path."""
-    if path.startswith("file:"):
-        from urllib.parse import unquote, urlsplit
-
-        return unquote(urlsplit(path).path)
-    return path
 
 
 class Sources:
@@ -152,17 +81,15 @@ class Sources:
         self._graph = graph
         self._options = options
         self._markers = markers
-        kinds = {s.connector for s in graph.sources if s.connector != "values"}
-        self._replays = "replay" in kinds
-        if "replay" in kinds and kinds != {"replay"}:
-            other = next(s for s in graph.sources if s.connector not in ("replay", "values"))
-            raise RunError("RUN020", name=other.name, connector=other.connector)
+        self._virtual = any(isinstance(s.reader, InstantSource) for s in graph.sources)
+        for other in graph.sources if self._virtual else ():
+            reader = other.reader
+            if not isinstance(reader, InstantSource) and not (isinstance(reader, RangeSource) and reader.any_clock):
+                raise RunError("RUN020", name=other.name, connector=other.connector)
 
     def bounded(self) -> bool:
         """Whether every source ends."""
-        from stateplan.execnodes.connectors.registry import is_bounded
-
-        return all(s.connector == "values" or is_bounded(s.options) for s in self._graph.sources)
+        return all(s.reader.bounded for s in self._graph.sources)
 
     def trigger_interval(self) -> int:
         """Milliseconds between micro-batches of an unbounded job."""
@@ -171,12 +98,7 @@ class Sources:
         given = self._options.get("execution.checkpointing.interval")
         if given:
             return parse_ttl(given)
-        monitors = [
-            parse_ttl(s.options["source.monitor-interval"])
-            for s in self._graph.sources
-            if "source.monitor-interval" in s.options
-        ]
-        return min(monitors, default=1000)
+        return min((s.reader.interval for s in self._graph.sources if s.reader.interval is not None), default=1000)
 
     def closing_frame(self, spark: SparkSession) -> DataFrame:
         """The streaming frame of the ends of bounded input: column ``now``. Each marker written by :meth:`close` is one
@@ -213,19 +135,15 @@ class Sources:
             CheckpointError: CKPT020, an instant that lies before those already played.
         """
         for source in self._graph.sources:
-            if source.connector in ("filesystem", "replay"):
-                _require(source)
-        if any(s.connector == "replay" for s in self._graph.sources):
-            self._write_markers("replay", [(f"{at}", 0) for at in self._instants()])
+            source.reader.check(source.name)
+        if self._virtual:
+            self._write_markers(INSTANTS, [f"{at}" for at in self._instants()])
         for source in self._graph.sources:
-            if source.connector == "values":
-                self._write_markers(source.marks, [("0-1", 0)])
-            if source.connector == "datagen" and source.reader.generator.bounded is not None:  # type: ignore[attr-defined]
-                total = source.reader.generator.bounded  # type: ignore[attr-defined]
-                made = self._made(source.marks)
+            if isinstance(source.reader, RangeSource) and source.reader.total is not None:
+                total, made = source.reader.total, self._made(source.marks)
                 parts = max(1, min(int(self._options.get("parallelism.default", "2")), total - made))
                 edges = [made + (total - made) * i // parts for i in range(parts + 1)]
-                self._write_markers(source.marks, [(f"{a}-{b}", 0) for a, b in pairwise(edges) if a < b])
+                self._write_markers(source.marks, [f"{a}-{b}" for a, b in pairwise(edges) if a < b])
 
     def _made(self, name: str) -> int:
         """How many rows the ranges stand for whose markers an earlier run wrote, whatever its parallelism was."""
@@ -234,19 +152,16 @@ class Sources:
         return max((int(n.rpartition("-")[2]) for n in names if not n.startswith(".")), default=0)
 
     def _instants(self) -> list[int]:
-        """The distinct instants of all replay tables, ascending."""
-        readers = [s.reader for s in self._graph.sources if isinstance(s.reader, ReplayReader)]
-        return sorted({at for r in readers for at in r.table.instants()})
+        """The distinct instants of all tables on the virtual clock, ascending."""
+        readers = [s.reader for s in self._graph.sources if isinstance(s.reader, InstantSource)]
+        return sorted({at for r in readers for at in r.instants()})
 
-    def _write_markers(self, name: str, wanted: list[tuple[str, int]]) -> None:
+    def _write_markers(self, name: str, texts: list[str]) -> None:
         """One file per entry, in order of their modification times."""
-        import os
-
         folder = self._markers / name
         folder.mkdir(parents=True, exist_ok=True)
         there = sorted(p.name for p in folder.iterdir() if not p.name.startswith("."))
         known = [n.split("_", 1)[1] for n in there]
-        texts = [t for t, _ in wanted]
         if known == texts[: len(known)]:
             fresh = texts[len(known) :]
         else:
@@ -266,59 +181,48 @@ class Sources:
         from pyspark.sql import functions as F  # noqa: N812
 
         source = self._graph.sources[index]
-        order = f"{index:04d}/"
-        if source.connector == "filesystem":
-            reader = spark.readStream.format("binaryFile").schema(_FILE_SCHEMA).option("recursiveFileLookup", "true")
-            files = source.options.get("source.max-files-per-trigger")
-            if files:
-                reader = reader.option("maxFilesPerTrigger", files)
+        reader, order = source.reader, F.lit(f"{index:04d}/")
+        now = F.unix_millis(F.current_timestamp()).alias("now")
+        tasks = int(self._options.get("parallelism.default", "2"))
+        if isinstance(reader, OffsetSource):
+            frame = split_frame(spark, source.marks, reader, tasks)
+            return frame.select(F.col("split"), F.concat(order, F.col("seq")).alias("seq"), now)
+        if isinstance(reader, FileSource):
+            files = spark.readStream.format("binaryFile").schema(_FILE_SCHEMA).option("recursiveFileLookup", "true")
+            if reader.max_files:
+                files = files.option("maxFilesPerTrigger", reader.max_files)
             else:
-                tasks = int(self._options.get("parallelism.default", "2"))
                 limit = _TASK_BYTES if self._graph.levels else _TASK_BYTES_STATELESS
-                reader = reader.option("maxBytesPerTrigger", limit * tasks)
-            return reader.load(source.options["path"]).select(
-                F.col("path"),
-                F.concat(
-                    F.lit(order), F.format_string("%016d/", F.unix_millis("modificationTime")), F.col("path")
-                ).alias("seq"),
-                F.unix_millis(F.current_timestamp()).alias("now"),
-            )
-        if source.connector == "datagen" and source.reader.generator.bounded is None:  # type: ignore[attr-defined]
-            rate = int(source.options.get("rows-per-second", "10000"))
-            rows = max(1, rate * self.trigger_interval() // 1000)
+                files = files.option("maxBytesPerTrigger", limit * tasks)
+            seq = F.concat(order, F.format_string("%016d/", F.unix_millis("modificationTime")), F.col("path"))
+            return files.load(reader.path).select(F.col("path"), seq.alias("seq"), now)
+        if isinstance(reader, RangeSource) and not reader.bounded:
+            rows = max(1, reader.per_second * self.trigger_interval() // 1000)
+            frame = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", rows)
             return (
-                spark.readStream.format("rate-micro-batch")
-                .option("rowsPerBatch", rows)
-                .option("numPartitions", self._options.get("parallelism.default", "2"))
+                frame.option("numPartitions", tasks)
                 .load()
                 .select(
                     F.col("value").alias("start"),
                     (F.col("value") + 1).alias("stop"),
-                    F.format_string("%s%020d", F.lit(order), F.col("value")).alias("seq"),
-                    F.unix_millis(F.current_timestamp()).alias("now"),
+                    F.format_string("%s%020d", order, F.col("value")).alias("seq"),
+                    now,
                 )
             )
+        instants = isinstance(reader, InstantSource)
         frame = (
             spark.readStream.format("binaryFile")
             .schema(_FILE_SCHEMA)
-            .option("maxFilesPerTrigger", 1 if source.connector == "replay" else 1_000_000)
+            .option("maxFilesPerTrigger", 1 if instants else 1_000_000)
             .load(str(self._markers / source.marks))
         )
         text = F.regexp_extract("path", r"[^/]*_([^/]*)$", 1)
-        seq = F.concat(F.lit(order), F.regexp_extract("path", r"([^/]*)$", 1)).alias("seq")
-        if source.connector == "replay":
+        seq = F.concat(order, F.regexp_extract("path", r"([^/]*)$", 1)).alias("seq")
+        if instants:
             return frame.select(seq, text.cast("long").alias("now"))
         return frame.select(
             F.split(text, "-")[0].cast("long").alias("start"),
             F.split(text, "-")[1].cast("long").alias("stop"),
             seq,
-            (F.lit(0).cast("long") if self._replays else F.unix_millis(F.current_timestamp())).alias("now"),
+            F.lit(0).cast("long").alias("now") if self._virtual else now,
         )
-
-
-def _require(source: SourceSpec) -> None:
-    path = source.options["path"]
-    if "://" in path and not path.startswith("file:"):
-        return
-    if not Path(_plain(path)).exists():
-        raise OptionError("OPT040", name=source.name, path=path)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stateplan.execnodes.changelog import INSERT_ONLY, columns
-from stateplan.execnodes.connectors.partitions import Partition
-from stateplan.execnodes.errors import RunError
+from stateplan.execnodes.connectors.protocol import InstantSource, Partition
+from stateplan.execnodes.connectors.registry import source_changelog_mode
 from stateplan.execnodes.fingerprint import assign_uids
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.base import ExecNode
@@ -35,8 +35,10 @@ from stateplan.execnodes.runtime.kernel import works_by_event_time
 from stateplan.execnodes.runtime.operators import Stateful, Stateless
 from stateplan.execnodes.runtime.rowtimes import event_time_columns
 from stateplan.execnodes.runtime.scan_checks import check_scan
-from stateplan.execnodes.runtime.sources import FileReader, RangeReader, ReplayReader, ValuesReader
+from stateplan.execnodes.runtime.sources import ValuesSource
+from stateplan.execnodes.runtime.spark.checkpoint_files import INSTANTS
 from stateplan.execnodes.runtime.state.ttl_access import InputFields
+from stateplan.execnodes.runtime.tables import sink_table, source_table
 from stateplan.execnodes.runtime.transforms.calc import CalcTransform
 from stateplan.execnodes.specs import (
     FilterPushDown,
@@ -79,6 +81,7 @@ class _Translation:
     started: int
     operators: dict[int, int] = field(default_factory=dict)
     sinks: dict[int, int] = field(default_factory=dict)
+    writers: dict[int, SinkSpec] = field(default_factory=dict)
     parts: dict[int, Stateful | Stateless] = field(default_factory=dict)
     levels: dict[int, int] = field(default_factory=dict)
     consumers: dict[int, list[tuple[ExecNode, int]]] = field(default_factory=dict)
@@ -122,12 +125,13 @@ class _Translation:
         self.graph.check_ways(
             lambda node: isinstance(node, Sink) or isinstance(self.parts.get(node.id), Stateful), "a pipeline"
         )
+        self.writers = {i: self.sink(self.graph.node(i)) for i in self.sinks}
         sources = tuple(self.source(scan) for scan in scans)
         operators = [self.operator(self.graph.node(i)) for i in self.operators]
         return JobGraph(
             sources,
             tuple(self.timed(self.graph.node(i), o) for i, o in zip(self.operators, operators, strict=True)),
-            tuple(self.sink(self.graph.node(i)) for i in self.sinks),
+            tuple(self.writers.values()),
             key_groups,
         )
 
@@ -144,7 +148,7 @@ class _Translation:
         """What happens to the rows of ``node`` up to the next operators and sinks."""
         outputs: list[Pipeline | ToOperator | ToSink] = []
         if isinstance(node, Sink):
-            return Pipeline(first, (ToSink(self.sinks[node.id], self.connector(node) == "blackhole"),))
+            return Pipeline(first, (ToSink(self.sinks[node.id], not self.writers[node.id].writer.needs_rows),))
         for consumer, position in self.consumers[node.id]:
             part = self.parts[consumer.id]
             if isinstance(part, Stateful):
@@ -179,35 +183,22 @@ class _Translation:
             fields=InputFields(tuple(tuple(columns(k)) for k in part.keys), self.event_times.get(node.id, ())),
         )
 
-    def connector(self, node: ExecNode) -> str:
-        table = node.dynamic_table_sink if isinstance(node, Sink) else None
-        return self.table_options(table)["connector"] if table is not None else ""
-
-    def table_options(self, spec: Any) -> dict[str, str]:
-        table = spec.table.resolved_table
-        if table is None or table.options is None:
-            raise RunError("RUN021.table_options", summary=spec.table.summary)
-        return dict(table.options)
-
     def source(self, node: TableSourceScan | Values) -> SourceSpec:
         with self.graph.placing(node):
             return self._source(node)
 
     def _source(self, node: TableSourceScan | Values) -> SourceSpec:
-        from stateplan.execnodes.connectors.registry import make_decoder, source_changelog_mode, validate_table
-
         if isinstance(node, Values):
             types = tuple(f.type for f in node.output_type.fields)
-            values = ValuesReader(node.tuples, types)
+            values = ValuesSource(node.tuples, types)
             marks = f"values-{_uid(node)}"
-            return SourceSpec(_uid(node), "VALUES", "values", {}, values, self.pipeline(node), node.id, marks)
+            return SourceSpec(_uid(node), "VALUES", "values", values, self.pipeline(node), node.id, marks)
         spec = node.scan_table_source
-        options = self.table_options(spec)
         table = spec.table.resolved_table
+        read = source_table(spec, self.started)
         assert table is not None
         check_scan(node, self.graph.pointer(node))
-        fields = [(c.name, c.type) for c in table.table_schema.columns if c.kind == "PHYSICAL"]
-        validate_table(options, "source", schema=fields)
+        options, fields, connector = read.options, read.fields, read.connector
         keys = {c.name: c.metadata_key or c.name for c in table.table_schema.columns if c.kind == "METADATA"}
         projection = list(range(len(fields)))
         metadata: Sequence[str] = tuple(keys.values())
@@ -221,16 +212,17 @@ class _Translation:
                 metadata = ability.metadata_keys
             elif isinstance(ability, PartitionPushDown):
                 partitions = ability.partitions
-                if options["connector"] != "filesystem":
+                if "PartitionPushDown" not in connector.abilities:
                     filters.append((_in_partitions(partitions, fields), list(range(len(fields)))))
             elif isinstance(ability, FilterPushDown):
                 filters.extend((p, [*projection, *metadata]) for p in ability.predicates)
             elif isinstance(ability, LimitPushDown):
                 limit = ability.limit
-        if filters or source_changelog_mode(options) != INSERT_ONLY:
+        changes = source_changelog_mode(options) != INSERT_ONLY
+        if filters or changes:
             # The first changes are not those of the first rows; and of what is filtered away nothing counts.
             limit = None
-        if source_changelog_mode(options) != INSERT_ONLY:
+        if changes:
             # Behind a source of changes the plan filters once more, where both rows of an update are known.
             key = table.table_schema.primary_key
             names = key.columns if key else ()
@@ -239,26 +231,14 @@ class _Translation:
         wanted: list[int | str] = [*projection, *metadata]
         used = {row[i] for predicate, row in filters for i in input_refs(predicate)}
         projection += sorted(i for i in used if isinstance(i, int) and i not in projection)
-        connector = options["connector"]
-        reader: Any
-        if connector == "filesystem":
-            decoder = make_decoder(options, fields, projection, metadata, table.partition_keys, partitions)
-            reader = FileReader(decoder, options.get("source.path.regex-pattern"), limit)
-        elif connector == "replay":
-            from stateplan.execnodes.connectors.replay import ReplayTable
-
-            reader = ReplayReader(ReplayTable(options, fields, projection))
-        else:
-            from stateplan.execnodes.connectors.datagen import DatagenGenerator
-
-            if limit is not None:
-                options["number-of-rows"] = str(min(limit, int(options.get("number-of-rows", limit))))
-            reader = RangeReader(DatagenGenerator(options, fields, now=self.started))
+        reader = connector.source(
+            replace(read, projection=tuple(projection), metadata=tuple(metadata), partitions=partitions, limit=limit)
+        )
         first = _filters(filters, wanted, [*projection, *metadata], [f.type for f in node.output_type.fields])
         first = (*first, *self.watermarks(node))
-        marks = "replay" if connector == "replay" else f"{connector}-{_uid(node)}"
+        marks = INSTANTS if isinstance(reader, InstantSource) else f"{connector.name}-{_uid(node)}"
         pipeline = self.pipeline(node, first)
-        return SourceSpec(_uid(node), spec.table.summary, connector, options, reader, pipeline, node.id, marks)
+        return SourceSpec(_uid(node), read.name, connector.name, reader, pipeline, node.id, marks)
 
     def watermarks(self, node: TableSourceScan) -> Iterator[Transform]:
         """What a source does that was told to make the watermarks itself."""
@@ -276,22 +256,10 @@ class _Translation:
             return self._sink(node)
 
     def _sink(self, node: ExecNode) -> SinkSpec:
-        from stateplan.execnodes.connectors.registry import validate_table
-
         assert isinstance(node, Sink)
-        options = self.table_options(node.dynamic_table_sink)
-        fields = node.written
-        table = node.dynamic_table_sink.table.resolved_table
-        validate_table(options, "sink", schema=fields)
-        return SinkSpec(
-            f"{_uid(node)}-{self.job_id}",
-            node.dynamic_table_sink.table.summary,
-            options["connector"],
-            options,
-            fields,
-            table.partition_keys if table else (),
-            node.id,
-        )
+        uid = f"{_uid(node)}-{self.job_id}"
+        table = sink_table(node.dynamic_table_sink, node.written, uid)
+        return SinkSpec(uid, table.name, node.written, table.connector.sink(table), node.id)
 
 
 def _filters(

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from stateplan.execnodes.connectors.registry import CONNECTORS, sink_abilities, validate_table, writable_metadata
+from stateplan.execnodes.connectors.registry import connectors, sink_abilities, validate_table, writable_metadata
 from stateplan.execnodes.errors import CatalogError, Place, SqlError, nearest
 from stateplan.execnodes.functions.literals import number_literal, string_literal
 from stateplan.execnodes.functions.typerules import family, is_implicit
@@ -71,7 +71,7 @@ def _check_abilities(table: CatalogTable, overwrite: bool, place: Place) -> tupl
     if table.distribution is not None and "Bucketing" not in abilities:
         raise CatalogError("CAT104", summary=summary, name=name, place=place)
     if overwrite and "Overwrite" not in abilities:
-        able = [c.name for c in CONNECTORS.values() if "Overwrite" in c.sink_abilities]
+        able = [c.name for c in connectors() if "Overwrite" in c.sink_abilities]
         raise CatalogError(
             "CAT105",
             name=name,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from stateplan.execnodes.connectors.registry import find_connector
+from stateplan.execnodes.connectors.registry import connectors, find_connector
 from stateplan.execnodes.errors import SqlError
 from stateplan.execnodes.rex import InputRef, Literal, Rex
 from stateplan.planner.algebra.relations import Calc, Filter, Join, Project, Rel, Scan, replace_inputs
@@ -16,8 +16,6 @@ from stateplan.planner.algebra.temporal import LookupJoin, Snapshot
 from stateplan.planner.expressions.ops import and_, conjunctions, input_refs, kind
 from stateplan.planner.passes.push_filters import equi_keys, is_equi_key
 from stateplan.planner.physical import Physical
-
-_LOOKUP_CONNECTORS = ("filesystem", "replay")
 
 
 def project_through_snapshot(rel: Rel) -> Rel | None:
@@ -44,10 +42,10 @@ def lookup_joins(rel: Rel) -> Rel | None:
     calc = below if isinstance(below, Calc) else None
     table = below.input if isinstance(below, Calc) else below
     assert isinstance(table, Scan)
-    name = find_connector(table.table.options).name
     summary = table.table.identifier.summary
-    if name not in _LOOKUP_CONNECTORS or table.normalized is not None:
-        raise SqlError("SQL149", summary=summary, lookup_connectors=" or ".join(_LOOKUP_CONNECTORS), place=rel.place)
+    if not find_connector(table.table.options).can_look_up or table.normalized is not None:
+        able = " or ".join(c.name for c in connectors() if c.can_look_up)
+        raise SqlError("SQL149", summary=summary, lookup_connectors=able, place=rel.place)
     if rel.join_type not in ("INNER", "LEFT"):
         raise SqlError("SQL149.lookup_joins", join_type=rel.join_type, place=rel.place)
     width = rel.left.width

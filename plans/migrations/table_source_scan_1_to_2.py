@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from stateplan.execnodes.connectors.registry import known_connector
 from stateplan.plans.migrations import Effect, NodeUpgrade
-
-_BUILT_BY_THE_PLANNER = ("filesystem", "datagen")
-"""Connectors that give a Source, a SourceFunction or an InputFormat: the plan gives the uid in both versions."""
 
 
 def _upgrade(node: dict[str, Any]) -> Iterator[Effect]:
     table = node.get("scanTableSource", {}).get("table", {}).get("resolvedTable") or {}
-    if (table.get("options") or {}).get("connector") in _BUILT_BY_THE_PLANNER:
+    connector = known_connector(table.get("options") or {})
+    if connector is not None and connector.planner_gives_uid:
         yield Effect("version 1 -> 2")
         return
     yield Effect(

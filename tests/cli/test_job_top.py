@@ -105,9 +105,9 @@ def test_what_spark_has_begun_and_what_is_to_come(checkpoint: Path) -> None:
         (checkpoint / "spark" / log).mkdir(parents=True)
         for n in numbers:
             (checkpoint / "spark" / log / str(n)).write_text(f'v1\n{{}}\n{{"logOffset":{n}}}\n-')
-    (checkpoint / "splits" / "replay").mkdir(parents=True)
+    (checkpoint / "splits" / "instants").mkdir(parents=True)
     for n in range(9):
-        (checkpoint / "splits" / "replay" / f"{n:010d}_{n}").write_text("x")
+        (checkpoint / "splits" / "instants" / f"{n:010d}_{n}").write_text("x")
     view = look(checkpoint)
     assert view.in_hand is not None and view.in_hand[0] == 3 and view.backlog == 6
     text = table_text(view, LABELS)

@@ -9,8 +9,13 @@ from typing import Any
 
 import polars as pl
 
+from stateplan.execnodes.connectors.filesystem import decoder_of
+from stateplan.execnodes.connectors.formats.base import Decoder, Encoder
+from stateplan.execnodes.connectors.options import Role
 from stateplan.execnodes.connectors.print import format_rows
-from stateplan.execnodes.connectors.registry import make_decoder, metadata_columns
+from stateplan.execnodes.connectors.protocol import Partition, SourceTable
+from stateplan.execnodes.connectors.registry import FORMATS, find_connector, find_format, metadata_columns
+from stateplan.execnodes.connectors.replay import ReplayTable
 from stateplan.execnodes.types import LogicalType, parse_type
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -32,6 +37,37 @@ def table(fmt: str, **options: str) -> dict[str, str]:
 def cases(name: str) -> Iterator[dict[str, Any]]:
     for line in (GOLDEN / name).read_text(encoding="utf-8").splitlines():
         yield json.loads(line)
+
+
+def source_table(
+    options: Mapping[str, str], columns: Fields, projection: Sequence[int], metadata: Sequence[str] = (), **more: Any
+) -> SourceTable:
+    """A table that is read."""
+    connector, fmt = find_connector(options), find_format(options, Role.SOURCE)
+    read = {"projection": tuple(projection), "metadata": tuple(metadata), **more}
+    return SourceTable("t", connector, options, tuple(columns), fmt, **read)
+
+
+def make_decoder(
+    options: Mapping[str, str],
+    columns: Fields,
+    projection: Sequence[int],
+    metadata: Sequence[str] = (),
+    keys: Sequence[str] = (),
+    only: Sequence[Partition] | None = None,
+) -> Decoder:
+    """The decoder of a filesystem table."""
+    return decoder_of(source_table(options, columns, projection, metadata, partition_keys=tuple(keys), partitions=only))
+
+
+def make_encoder(options: Mapping[str, str], columns: Sequence[tuple[str, LogicalType]]) -> Encoder:
+    """The encoder of a filesystem table."""
+    return FORMATS[options["format"]].encoder(options, columns)
+
+
+def replay_table(options: Mapping[str, str], columns: Fields, projection: Sequence[int]) -> ReplayTable:
+    """The rows of a replay table."""
+    return ReplayTable.of(source_table(options, columns, projection))
 
 
 def read_lines(options: Mapping[str, str], columns: Fields, path: Path, metadata: Sequence[str] = ()) -> list[str]:

@@ -8,13 +8,11 @@ from typing import Any
 
 import polars as pl
 import pytest
-from connector_tables import cases, fields, read_all, table
+from connector_tables import cases, fields, make_decoder, make_encoder, read_all, replay_table, table
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stateplan.execnodes.changelog import KIND
-from stateplan.execnodes.connectors.registry import make_decoder, make_encoder
-from stateplan.execnodes.connectors.replay import ReplayTable
 from stateplan.execnodes.errors import DataError
 from stateplan.execnodes.runtime.translate import translate
 from stateplan.planner.session.environment import TableEnvironment
@@ -158,7 +156,7 @@ def test_replayed(fmt: str, tmp_path: Path) -> None:
     path = tmp_path / "t.json"
     path.write_text(EVENTS[fmt] + "\n" + EVENTS[fmt].replace(":5}", ":3}") + "\n")
     options = {"connector": "replay", "path": str(path), "format": fmt}
-    replay = ReplayTable(options, fields("a INT, b STRING"), [1, 0])
+    replay = replay_table(options, fields("a INT, b STRING"), [1, 0])
     assert replay.instants() == [3, 5]
     assert replay.read_at(5).rows() == [("w", 1, 1), ("x", 1, 2)]
 

@@ -6,13 +6,12 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from connector_tables import fields, read_all, table
+from connector_tables import fields, make_decoder, read_all, table
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from stateplan.execnodes.connectors import files
 from stateplan.execnodes.connectors.formats.csv_decode import CsvDecoder
-from stateplan.execnodes.connectors.registry import make_decoder
 from stateplan.execnodes.errors import DataError
 
 DATES = st.sampled_from(["2024-01-31", "2024-02-29", "2024-02-30", "0001-01-01", "9999-12-31", "2024-1-1"])

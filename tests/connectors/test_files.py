@@ -9,12 +9,11 @@ from pathlib import Path
 import polars as pl
 import pyarrow as pa
 import pytest
-from connector_tables import fields, read_all, table
+from connector_tables import fields, make_decoder, read_all, table
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stateplan.execnodes.connectors.files import line_chunks, local_path
-from stateplan.execnodes.connectors.registry import make_decoder
 from stateplan.execnodes.errors import DataError
 
 

@@ -11,16 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.connectors import filesystem
-from stateplan.execnodes.connectors.filesystem import (
-    clean,
-    commit,
-    file_entries,
-    list_files,
-    natural_key,
-    part_name,
-    stage,
-)
+from stateplan.execnodes.connectors import staging
+from stateplan.execnodes.connectors.files import file_entries, filesystem_of, list_files, natural_key
+from stateplan.execnodes.connectors.staging import clean, commit, part_name, stage
 from stateplan.execnodes.errors import DataError, RunError
 
 
@@ -99,7 +92,7 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 def visible(path: str) -> dict[str, bytes]:
-    fs, _ = filesystem.filesystem_of(path)
+    fs, _ = filesystem_of(path)
     return {p.rsplit("/", 1)[1]: fs.cat_file(p.removeprefix("memory://")) for p in list_files(path)}
 
 
@@ -142,7 +135,7 @@ def test_a_crash_at_any_step(table: str, step: int, monkeypatch: pytest.MonkeyPa
     count = 0
 
     def crashing(name: str) -> None:
-        original = getattr(filesystem._Sink, name)
+        original = getattr(staging._Sink, name)
 
         def wrapped(self: object, *args: object) -> object:
             nonlocal count
@@ -151,7 +144,7 @@ def test_a_crash_at_any_step(table: str, step: int, monkeypatch: pytest.MonkeyPa
                 raise CrashError
             return original(self, *args)
 
-        monkeypatch.setattr(filesystem._Sink, name, wrapped)
+        monkeypatch.setattr(staging._Sink, name, wrapped)
 
     for name in ("write", "move", "remove"):
         crashing(name)

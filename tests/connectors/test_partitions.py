@@ -7,12 +7,13 @@ from typing import Any
 
 import polars as pl
 import pytest
+from connector_tables import make_decoder, make_encoder
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.connectors.filesystem import commit, stage
-from stateplan.execnodes.connectors.partitions import Partition, Partitioner, folder_of, list_partitions, partition_of
-from stateplan.execnodes.connectors.registry import make_decoder, make_encoder
+from stateplan.execnodes.connectors.partitions import Partitioner, folder_of, list_partitions, partition_of
+from stateplan.execnodes.connectors.protocol import Partition
+from stateplan.execnodes.connectors.staging import commit, stage
 from stateplan.execnodes.errors import DataError
 from stateplan.execnodes.types import parse_type
 

@@ -339,19 +339,25 @@ def test_what_tables_are() -> None:
     assert registry.source_changelog_mode(FILES | {"format": "debezium-json"}) == RETRACT
     assert registry.sink_changelog_mode(FILES) == INSERT_ONLY
     assert registry.sink_changelog_mode({"connector": "print"}) == RETRACT
-    assert registry.supports_projection(FILES) and not registry.supports_projection({"connector": "datagen"})
+    assert "ProjectPushDown" in registry.source_abilities(FILES)
+    assert "ProjectPushDown" not in registry.source_abilities({"connector": "datagen"})
     assert list(registry.metadata_columns(FILES)) == ["file.path", "file.name", "file.size", "file.modification-time"]
     assert (
         str(registry.metadata_columns(FILES)["file.modification-time"]) == "TIMESTAMP(3) WITH LOCAL TIME ZONE NOT NULL"
     )
-    assert registry.is_bounded(FILES) and not registry.is_bounded(FILES | {"source.monitor-interval": "1 s"})
-    assert not registry.is_bounded({"connector": "datagen"})
-    assert registry.is_bounded({"connector": "datagen", "number-of-rows": "5"})
-    assert registry.is_bounded({"connector": "replay"})
-    assert registry.option_value(FILES | {"source.monitor-interval": "2 min"}, "source.monitor-interval") == 120_000
-    assert registry.option_value(FILES, "json.timestamp-format.standard") == "SQL"
+    assert bounded(FILES) and not bounded(FILES | {"source.monitor-interval": "1 s"})
+    assert not bounded({"connector": "datagen"})
+    assert bounded({"connector": "datagen", "number-of-rows": "5"})
+    assert bounded({"connector": "replay"})
+    files = CONNECTORS["filesystem"]
+    assert files.value(FILES | {"source.monitor-interval": "2 min"}, "source.monitor-interval") == 120_000
+    assert FORMATS["json"].values(FILES)["timestamp-format.standard"] == "SQL"
     with pytest.raises(OptionError):
-        registry.option_value(FILES, "nope")
+        files.value(FILES, "nope")
+
+
+def bounded(options: dict[str, str]) -> bool:
+    return registry.find_connector(options).is_bounded(options)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from connector_tables import fields
+from connector_tables import fields, replay_table
 
 from stateplan.execnodes.connectors import replay_index
 from stateplan.execnodes.connectors.replay import ReplayTable
@@ -19,7 +19,7 @@ COLUMNS = fields("id INT, v STRING")
 
 def replay(path: Path, fmt: str = "json", projection: list[int] | None = None, **options: str) -> ReplayTable:
     table = {"connector": "replay", "path": str(path), "format": fmt} | options
-    return ReplayTable(table, COLUMNS, [0, 1] if projection is None else projection)
+    return replay_table(table, COLUMNS, [0, 1] if projection is None else projection)
 
 
 def test_rows_by_instant(tmp_path: Path) -> None:

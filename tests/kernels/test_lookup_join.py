@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stateplan.execnodes.changelog import KIND
+from stateplan.execnodes.connectors.protocol import Lookup
 from stateplan.execnodes.rex import Call, InputRef, Literal
 from stateplan.execnodes.runtime.kernels.lookup_join import LookupJoinKernel
 from stateplan.execnodes.runtime.lookup import LookupTable, LookupTransform, lookup_table
@@ -34,23 +35,18 @@ def compare(op: str, a, b) -> Call:
     return Call(BOOLEAN, (a, b), f"${op}$1", "BINARY")
 
 
-class Fixed(LookupTable):
+class Fixed(Lookup):
     """A table of given rows; as a function of the time of the micro-batch."""
 
-    def __new__(cls, *rows):
-        made = object.__new__(cls)
-        object.__setattr__(made, "versions", rows)
-        return made
-
     def __init__(self, *rows) -> None:
-        pass
+        self.versions = rows
 
-    def rows(self, now: int, time_zone: str) -> pl.DataFrame:
+    def rows(self, now: int, keys: pl.DataFrame | None) -> pl.DataFrame:
         return frame(TABLE, [(0, r) for r in self.versions[now % len(self.versions)]])
 
 
 def transform(*tables, outer=False, before=None, rest=None, condition=None, keys=KEYS) -> LookupTransform:
-    return LookupTransform(Fixed(*tables), LEFT, TABLE, TABLE, keys, outer, None, condition, before, rest)
+    return LookupTransform(LookupTable(Fixed(*tables)), LEFT, TABLE, TABLE, keys, outer, None, condition, before, rest)
 
 
 def found(row, table, outer, before, rest, condition):

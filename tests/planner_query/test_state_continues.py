@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from stateplan.execnodes.connectors.print import format_rows
+from stateplan.execnodes.connectors.protocol import FileSource
 from stateplan.execnodes.runtime.checkpoint.slots import Layout, laid_out
 from stateplan.execnodes.runtime.jobgraph import JobGraph
 from stateplan.execnodes.runtime.translate import translate
@@ -122,8 +123,9 @@ class Plan:
     def take(self, run: LocalRun, number: int) -> list[list[str]]:
         """What the sinks get of file ``number``: sorted lines for each."""
         rows = {
-            i: list(source.reader.read({"path": f"{source.options['path']}/{number}.json"}))
+            i: list(source.reader.read({"path": f"{source.reader.path}/{number}.json"}))
             for i, source in enumerate(self.job.sources)
+            if isinstance(source.reader, FileSource)
         }
         out = run.batch(rows, NOW + number)
         return [

@@ -96,9 +96,9 @@ def checkpoint(folder: Path, *queries: tuple[str, str], batches: int = 1) -> Pat
         for batch in range(batches):
             lines = ["v1", json.dumps({"batchTimestampMs": 1000 + batch}), *[f'{{"logOffset":{batch}}}'] * 3]
             (folder / "spark" / name / str(batch)).write_text("\n".join(lines))
-    (folder / "splits" / "replay").mkdir(parents=True)
+    (folder / "splits" / "instants").mkdir(parents=True)
     for n, at in enumerate((0, 5_000, 60_000)):
-        (folder / "splits" / "replay" / f"{n:010d}_{at}").write_text("x")
+        (folder / "splits" / "instants" / f"{n:010d}_{at}").write_text("x")
     return folder
 
 

@@ -49,7 +49,7 @@ def job(*operators: tuple[int, int], sources: Sequence[int] = (90,), width: int 
     )
     to = tuple(ToOperator(n, 0, ("c0",)) for n in range(len(specs)))
     reader: Any = None
-    read = tuple(SourceSpec(f"s{i}", f"t{i}", "replay", {}, reader, Pipeline((), to), i, "replay") for i in sources)
+    read = tuple(SourceSpec(f"s{i}", f"t{i}", "replay", reader, Pipeline((), to), i, "instants") for i in sources)
     return JobGraph(read, specs, (), GROUPS)
 
 

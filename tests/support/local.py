@@ -105,9 +105,9 @@ def printed(graph: JobGraph) -> list[str]:
     def show(delivered: list[list[pl.DataFrame]]) -> None:
         for sink, frames in zip(graph.sinks, delivered, strict=True):
             for frame in frames:
-                lines.extend(format_rows(frame, [t for _, t in sink.columns], sink.options.get("print-identifier")))
+                lines.extend(format_rows(frame, [t for _, t in sink.columns], getattr(sink.writer, "identifier", None)))
 
-    for now in sorted({at for r in readers for at in r.table.instants()}):
+    for now in sorted({at for r in readers for at in r.instants()}):
         show(local.batch({i: list(r.read({"now": now})) for i, r in enumerate(readers)}, now))
     show(local.close(now))
     return lines

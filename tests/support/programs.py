@@ -10,14 +10,14 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from stateplan.execnodes.connectors.print import format_rows
+from stateplan.execnodes.connectors.print import Print, format_rows
 from stateplan.execnodes.connectors.registry import CONNECTORS
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.runtime.jobgraph import JobGraph
@@ -159,7 +159,7 @@ class Program:
             if local is None or restart or self.program_class == "LookupJoin":
                 local = LocalRun(graph) if local is None else local.continue_with(graph)
             readers: list[Any] = [s.reader for s in graph.sources]
-            for at in sorted({i for r in readers for i in r.table.instants()}) or [0]:
+            for at in sorted({i for r in readers for i in r.instants()}) or [0]:
                 now += 1
                 rows = {i: list(r.read({"now": at})) for i, r in enumerate(readers)}
                 self._print(graph, local.batch(rows, now), printed)
@@ -256,12 +256,9 @@ def _values_sink(options: Mapping[str, str]) -> str:
     """The name of a sink like Flink's connector for tests, which can all that a sink can; it prints."""
     writable = tuple(tuple(part.split(":")) for part in options.get("writable-metadata", "").split(",") if part)
     name = "values" + "".join(f"-{key}" for key, _ in writable)
-    CONNECTORS[name] = replace(
-        CONNECTORS["print"],
-        name=name,
-        sink_abilities=frozenset({"Partitioning", "Overwrite", "Bucketing"}),
-        writable=writable,
-    )
+    abilities = frozenset({"Partitioning", "Overwrite", "Bucketing"})
+    made = type("Values", (Print,), {"name": name, "sink_abilities": abilities, "writable": writable})
+    CONNECTORS[name] = made()
     return name
 
 

@@ -229,7 +229,8 @@ class Play:
         at = event.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
         given: dict[int, list[Any]] = {}
         for i, source in enumerate(self.local.graph.sources):
-            name = Path(source.options["path"]).stem
+            reader: Any = source.reader
+            name = Path(reader.path).stem
             lines = []
             for table, *values in rows:
                 if table == name:
@@ -237,7 +238,6 @@ class Play:
                     body = {"before": None, "after": row, "op": "c"} if name == "ups" else row
                     lines.append(json.dumps({**body, "@at": self.number}) + "\n")
             (self.folder / f"{name}.json").write_text("".join(lines))
-            reader: Any = source.reader
             given[i] = list(reader.read({"now": self.number})) if lines else []
         (frames,) = self.local.batch(given, now)
         (sink,) = self.local.graph.sinks

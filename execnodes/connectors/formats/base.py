@@ -1,15 +1,14 @@
-"""What a format's reader and writer are to the runtime, and what they share."""
+"""What a format is: one class per format says all that the planner, the runtime and the documentation ask of it."""
 
 from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from stateplan.execnodes.changelog import KIND, column
+from stateplan.execnodes.changelog import INSERT_ONLY, KIND, ChangelogMode, column
 from stateplan.execnodes.connectors.files import filesystem_of, local_path
-from stateplan.execnodes.connectors.options import Format
+from stateplan.execnodes.connectors.options import Option, OptionValues
 from stateplan.execnodes.errors import CatalogError, Place
 from stateplan.execnodes.types import LogicalType
 
@@ -17,11 +16,14 @@ if TYPE_CHECKING:
     import polars as pl
 
 Fields = Sequence[tuple[str, LogicalType]]
+"""Name and type of columns, in order."""
+
+NO_VALUE_TYPES = frozenset({"RAW", "SYMBOL", "STRUCTURED_TYPE", "TIMESTAMP_WITH_TIME_ZONE", "DISTINCT_TYPE"})
+"""Roots of the types that no format can hold."""
 
 
-@runtime_checkable
 class Decoder(Protocol):
-    """Reads files of one table. Made in the driver, pickled, used in workers."""
+    """Reads files of one table. Made on the driver, pickled, used in workers."""
 
     def read(self, path: str) -> Iterator[pl.DataFrame]:
         """The rows of one file, in file order, in frames of bounded size.
@@ -36,14 +38,16 @@ class Decoder(Protocol):
         ...
 
 
-@runtime_checkable
-class Encoder(Protocol):
-    """Writes files of one table. Made in the driver, pickled, used in workers."""
+class StampedDecoder(Protocol):
+    """Reads files whose rows carry one field more than the table has."""
 
-    @property
-    def extension(self) -> str:
-        """Ending of the files, without the dot."""
+    def stamped(self, path: str) -> Iterator[tuple[pl.DataFrame, pl.Series]]:
+        """As :meth:`Decoder.read`, and for each row the value of the extra field."""
         ...
+
+
+class Encoder(Protocol):
+    """Writes files of one table. Made on the driver, pickled, used in workers."""
 
     def encode(self, df: pl.DataFrame) -> bytes:
         """The bytes of one file holding the rows of ``df`` (``c0..cn``; ``kind`` where the format has changes).
@@ -54,47 +58,121 @@ class Encoder(Protocol):
         ...
 
 
-class MakeDecoder(Protocol):
-    """Makes a picklable decoder; see :func:`execnodes.connectors.formats.json.make_decoder` for the arguments."""
+class Format:
+    """A format: how the bytes of a file are rows. Subclasses set the attributes and override what differs.
 
-    def __call__(
-        self,
-        options: Mapping[str, str],
-        fields: Fields,
-        projection: Sequence[int],
-        metadata: Sequence[str] = (),
-    ) -> Decoder: ...
+    Importing the module of a format loads no engine: :meth:`make_decoder` and :meth:`make_encoder` import theirs.
 
+    Attributes:
+        name: Flink's identifier.
+        description: one paragraph for the documentation.
+        options: its options; in a table they are written ``<name>.<key>``.
+        source_changes: row kinds it reads; None when it cannot read.
+        sink_changes: row kinds it writes; None when it cannot write.
+        extension: ending of the files it writes, without the dot.
+        unheld: roots of the types it cannot hold.
+        text_keys: whether keys of maps must be text.
+        by_name: whether columns are found by name; else by position.
+        exclusive: pairs of options that a table cannot have both.
+        reserved: names that no column may have, with their meaning.
+        metadata: metadata key to type text of what its rows tell; a table names it ``value.<key>``.
+        is_lines: whether each line is a row that can carry one field more: :meth:`stamped_decoder`.
+    """
 
-class MakeEncoder(Protocol):
-    """Makes a picklable encoder of rows of ``fields``, whose frames may have ``kind`` where the format has changes."""
+    name: ClassVar[str]
+    description: ClassVar[str] = ""
+    options: ClassVar[tuple[Option, ...]] = ()
+    source_changes: ClassVar[ChangelogMode | None] = INSERT_ONLY
+    sink_changes: ClassVar[ChangelogMode | None] = INSERT_ONLY
+    extension: ClassVar[str] = ""
+    unheld: ClassVar[frozenset[str]] = NO_VALUE_TYPES
+    text_keys: ClassVar[bool] = False
+    by_name: ClassVar[bool] = False
+    exclusive: ClassVar[tuple[tuple[str, str], ...]] = ()
+    reserved: ClassVar[Mapping[str, str]] = {}
+    metadata: ClassVar[tuple[tuple[str, str], ...]] = ()
+    is_lines: ClassVar[bool] = False
 
-    def __call__(self, options: Mapping[str, str], fields: Fields) -> Encoder: ...
+    def values(self, options: Mapping[str, str]) -> OptionValues:
+        """The format's options of a table. Raises OptionError OPT105."""
+        return OptionValues.read(self.options, options, f"{self.name}.")
 
+    def source_mode(self, options: Mapping[str, str]) -> ChangelogMode:
+        """The row kinds that a table gives when it is read."""
+        return INSERT_ONLY if self.source_changes is None else self.source_changes
 
-def change_decoder(module: str) -> MakeDecoder:
-    """How a format of change events is read: as the ``EVENTS`` of the module say, imported on first use."""
+    def sink_mode(self, options: Mapping[str, str], asked: ChangelogMode) -> ChangelogMode:
+        """The row kinds that a table takes, of a query that gives ``asked``."""
+        return asked if self.sink_changes is None else self.sink_changes
 
-    def make(
-        options: Mapping[str, str], fields: Fields, projection: Sequence[int], metadata: Sequence[str] = ()
+    def key_deletes(self, options: Mapping[str, str]) -> bool:
+        """Whether only the key is right in deleted rows."""
+        return False
+
+    def check(self, fields: Fields, place: Place | None = None) -> None:
+        """Checks that the format can hold every column.
+
+        Raises:
+            CatalogError: CAT102, naming the column and its type.
+        """
+        for name, declared in fields:
+            for part in _parts(declared):
+                if part.root in self.unheld:
+                    expected: str | None = "a column of another type, or another format"
+                elif part.root in ("MAP", "MULTISET") and self.text_keys and not part.children[0].is_string:
+                    expected = "a map whose keys are text"
+                else:
+                    continue
+                raise CatalogError(
+                    "CAT102.check_types",
+                    name=self.name,
+                    name_2=name,
+                    declared=declared.summary(),
+                    place=place,
+                    expected=expected,
+                )
+
+    def decoder(
+        self, options: Mapping[str, str], fields: Fields, projection: Sequence[int], metadata: Sequence[str] = ()
     ) -> Decoder:
-        from stateplan.execnodes.connectors.formats.changes import ChangeDecoder
+        """A picklable decoder.
 
-        events = import_module(f"stateplan.execnodes.connectors.formats.{module}").EVENTS
-        return ChangeDecoder.make(events, options, fields, projection, metadata)
+        Args:
+            options: the table's options as written.
+            fields: name and type of every physical column in the files.
+            projection: positions in ``fields`` of the columns to read, in output order.
+            metadata: metadata keys whose values follow the projected columns.
 
-    return make
+        Raises:
+            OptionError: OPT105; CatalogError: CAT102, for a column that the format cannot hold.
+        """
+        self.check(fields)
+        return self.make_decoder(self.values(options), fields, projection, metadata)
 
+    def stamped_decoder(
+        self, options: Mapping[str, str], fields: Fields, projection: Sequence[int], stamp: tuple[str, LogicalType]
+    ) -> StampedDecoder:
+        """The same for lines with an extra field ``stamp``, which each must have; for formats that :attr:`is_lines`.
 
-def event_encoder(fmt: Format) -> MakeEncoder:
-    """How a format of change events is written."""
+        Raises:
+            DataError: when reading, DATA151 for a line without the field or with another value.
+        """
+        raise NotImplementedError(self.name)
 
-    def make(options: Mapping[str, str], fields: Fields) -> Encoder:
-        from stateplan.execnodes.connectors.formats.json_encode import EventEncoder
+    def encoder(self, options: Mapping[str, str], fields: Fields) -> Encoder:
+        """A picklable encoder of rows of ``fields``. Raises as :meth:`decoder`."""
+        self.check(fields)
+        return self.make_encoder(self.values(options), fields)
 
-        return EventEncoder.make(fmt, options, fields)
+    def make_decoder(
+        self, values: OptionValues, fields: Fields, projection: Sequence[int], metadata: Sequence[str]
+    ) -> Decoder:
+        """As :meth:`decoder`, with the options parsed and the columns checked."""
+        raise NotImplementedError(self.name)
 
-    return make
+    def make_encoder(self, values: OptionValues, fields: Fields) -> Encoder:
+        """As :meth:`encoder`, with the options parsed and the columns checked."""
+        raise NotImplementedError(self.name)
 
 
 def frame_schema(
@@ -133,30 +211,6 @@ def with_metadata(df: pl.DataFrame, path: str, width: int, metadata: Sequence[st
         "file.modification-time": pl.lit(int(modified.timestamp() * 1000), pl.Int64).cast(pl.Datetime("ms", "UTC")),
     }
     return df.with_columns(values[key].alias(column(width + i)) for i, key in enumerate(metadata))
-
-
-def check_types(fields: Fields, fmt: Format, place: Place | None = None) -> None:
-    """Checks that a format can hold every column.
-
-    Raises:
-        CatalogError: CAT102, naming the column and its type.
-    """
-    for name, declared in fields:
-        for part in _parts(declared):
-            if part.root in fmt.unheld:
-                expected: str | None = "a column of another type, or another format"
-            elif part.root in ("MAP", "MULTISET") and fmt.text_keys and not part.children[0].is_string:
-                expected = "a map whose keys are text"
-            else:
-                continue
-            raise CatalogError(
-                "CAT102.check_types",
-                name=fmt.name,
-                name_2=name,
-                declared=declared.summary(),
-                place=place,
-                expected=expected,
-            )
 
 
 def _parts(declared: LogicalType) -> Iterator[LogicalType]:

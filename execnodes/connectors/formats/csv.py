@@ -4,25 +4,23 @@ Fields are matched by position; there is no header line. Without ``csv.null-lite
 string for text and an error for every other type. A line that cannot be read fails the job naming file, line and
 column, or with ``csv.ignore-parse-errors`` is skipped or gets NULL in the field that cannot be read.
 
-The options are the rows of :data:`FORMAT`.
+The options are the rows of :class:`CsvFormat`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from stateplan.execnodes.changelog import INSERT_ONLY
-from stateplan.execnodes.connectors.options import NO_VALUE_TYPES, Format, Option, OptionType, Role
-from stateplan.execnodes.types import LogicalType
+from stateplan.execnodes.connectors.formats.base import NO_VALUE_TYPES, Decoder, Encoder, Fields, Format
+from stateplan.execnodes.connectors.options import Option, OptionType, OptionValues, Role
 
-if TYPE_CHECKING:
-    from stateplan.execnodes.connectors.formats.base import Decoder, Encoder
 
-FORMAT = Format(
-    "csv",
-    "Comma-separated values (RFC 4180), matched by position; no header line.",
-    (
+class CsvFormat(Format):
+    """Comma-separated values."""
+
+    name = "csv"
+    description = "Comma-separated values (RFC 4180), matched by position; no header line."
+    options = (
         Option("field-delimiter", OptionType.CHARACTER, "Character between two fields.", default=","),
         Option(
             "disable-quote-character",
@@ -80,28 +78,19 @@ FORMAT = Format(
             default=False,
             role=Role.SOURCE,
         ),
-    ),
-    source_changes=INSERT_ONLY,
-    sink_changes=INSERT_ONLY,
-    extension="csv",
-    unheld=NO_VALUE_TYPES | {"MAP", "MULTISET", "INTERVAL_DAY_TIME", "INTERVAL_YEAR_MONTH"},
-)
+    )
+    extension = "csv"
+    unheld = NO_VALUE_TYPES | {"MAP", "MULTISET", "INTERVAL_DAY_TIME", "INTERVAL_YEAR_MONTH"}
+    exclusive = (("csv.disable-quote-character", "csv.quote-character"),)
 
+    def make_decoder(
+        self, values: OptionValues, fields: Fields, projection: Sequence[int], metadata: Sequence[str]
+    ) -> Decoder:
+        from stateplan.execnodes.connectors.formats.csv_decode import CsvDecoder
 
-def make_decoder(
-    options: Mapping[str, str],
-    fields: Sequence[tuple[str, LogicalType]],
-    projection: Sequence[int],
-    metadata: Sequence[str] = (),
-) -> Decoder:
-    """A picklable decoder; arguments as in :func:`execnodes.connectors.formats.json.make_decoder`."""
-    from stateplan.execnodes.connectors.formats.csv_decode import CsvDecoder
+        return CsvDecoder.make(values, fields, projection, metadata)
 
-    return CsvDecoder.make(options, fields, projection, metadata)
+    def make_encoder(self, values: OptionValues, fields: Fields) -> Encoder:
+        from stateplan.execnodes.connectors.formats.csv_encode import CsvEncoder
 
-
-def make_encoder(options: Mapping[str, str], fields: Sequence[tuple[str, LogicalType]]) -> Encoder:
-    """A picklable encoder; see :class:`execnodes.connectors.formats.base.Encoder`."""
-    from stateplan.execnodes.connectors.formats.csv_encode import CsvEncoder
-
-    return CsvEncoder.make(options, fields)
+        return CsvEncoder.make(values, fields)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,8 +19,7 @@ import polars as pl
 
 from stateplan.execnodes.changelog import KIND, columns
 from stateplan.execnodes.connectors.files import line_chunks
-from stateplan.execnodes.connectors.formats import csv as csv_format
-from stateplan.execnodes.connectors.formats.base import Fields, check_types, frame_schema, with_metadata
+from stateplan.execnodes.connectors.formats.base import Fields, frame_schema, with_metadata
 from stateplan.execnodes.connectors.formats.csv_rows import CsvLayout, CsvRows
 from stateplan.execnodes.connectors.formats.strict import strict_value
 from stateplan.execnodes.connectors.formats.values import build_series
@@ -118,11 +117,9 @@ class CsvDecoder:
 
     @classmethod
     def make(
-        cls, options: Mapping[str, str], fields: Fields, projection: Sequence[int], metadata: Sequence[str] = ()
+        cls, values: OptionValues, fields: Fields, projection: Sequence[int], metadata: Sequence[str] = ()
     ) -> CsvDecoder:
-        """See :func:`execnodes.connectors.formats.csv.make_decoder`."""
-        values = OptionValues.read(csv_format.FORMAT.options, options, "csv.")
-        check_types(fields, csv_format.FORMAT)
+        """As :meth:`execnodes.connectors.formats.base.Format.make_decoder`."""
         return cls(
             list(fields),
             list(projection),

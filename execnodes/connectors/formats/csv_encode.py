@@ -7,14 +7,12 @@ that comes before the delimiter or the quote in Unicode, such as a space; quotes
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import polars as pl
 
 from stateplan.execnodes.changelog import column
-from stateplan.execnodes.connectors.formats import csv as csv_format
-from stateplan.execnodes.connectors.formats.base import Fields, check_types
+from stateplan.execnodes.connectors.formats.base import Fields
 from stateplan.execnodes.connectors.formats.csv_rows import CsvLayout
 from stateplan.execnodes.connectors.formats.json_encode import lines_to_bytes
 from stateplan.execnodes.connectors.options import OptionValues
@@ -34,15 +32,9 @@ class CsvEncoder:
     layout: CsvLayout
     scientific: bool
 
-    @property
-    def extension(self) -> str:
-        return csv_format.FORMAT.extension
-
     @classmethod
-    def make(cls, options: Mapping[str, str], fields: Fields) -> CsvEncoder:
-        """See :func:`execnodes.connectors.formats.csv.make_encoder`."""
-        values = OptionValues.read(csv_format.FORMAT.options, options, "csv.")
-        check_types(fields, csv_format.FORMAT)
+    def make(cls, values: OptionValues, fields: Fields) -> CsvEncoder:
+        """As :meth:`execnodes.connectors.formats.base.Format.make_encoder`."""
         return cls(list(fields), CsvLayout.of(values), values["write-bigdecimal-in-scientific-notation"])
 
     def encode(self, df: pl.DataFrame) -> bytes:

@@ -11,20 +11,16 @@ so; the default one loses its place). TIMESTAMP(7) to (9) reach from 1678 to 226
 
 Writing gives what Flink's ``JsonRowDataSerializationSchema`` gives, one object per line.
 
-The options are the rows of :data:`FORMAT`.
+The options are the rows of :class:`JsonFormat`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
-from stateplan.execnodes.changelog import INSERT_ONLY
-from stateplan.execnodes.connectors.options import Format, Option, OptionType, Role
+from stateplan.execnodes.connectors.formats.base import Decoder, Encoder, Fields, Format, StampedDecoder
+from stateplan.execnodes.connectors.options import Option, OptionType, OptionValues, Role
 from stateplan.execnodes.types import LogicalType
-
-if TYPE_CHECKING:
-    from stateplan.execnodes.connectors.formats.base import Decoder, Encoder
 
 TIMESTAMP_FORMAT = Option(
     "timestamp-format.standard",
@@ -73,10 +69,13 @@ ENCODE_OPTIONS = (
     ),
 )
 
-FORMAT = Format(
-    "json",
-    "One JSON object per line.",
-    (
+
+class JsonFormat(Format):
+    """One JSON object per line."""
+
+    name = "json"
+    description = "One JSON object per line."
+    options = (
         Option(
             "fail-on-missing-field",
             OptionType.BOOLEAN,
@@ -95,35 +94,28 @@ FORMAT = Format(
             no_effect="there is one reader here; it reads what both of Flink's read",
         ),
         *ENCODE_OPTIONS,
-    ),
-    source_changes=INSERT_ONLY,
-    sink_changes=INSERT_ONLY,
-    extension="json",
-    text_keys=True,
-)
+    )
+    extension = "json"
+    text_keys = True
+    by_name = True
+    is_lines = True
+    exclusive = (("json.fail-on-missing-field", "json.ignore-parse-errors"),)
 
+    def make_decoder(
+        self, values: OptionValues, fields: Fields, projection: Sequence[int], metadata: Sequence[str]
+    ) -> Decoder:
+        from stateplan.execnodes.connectors.formats.json_decode import RowDecoder
 
-def make_decoder(
-    options: Mapping[str, str],
-    fields: Sequence[tuple[str, LogicalType]],
-    projection: Sequence[int],
-    metadata: Sequence[str] = (),
-) -> Decoder:
-    """A picklable decoder; see :class:`execnodes.connectors.formats.base.Decoder`.
+        return RowDecoder.of_rows(self.name, values, [fields[i] for i in projection], metadata)
 
-    Args:
-        options: the table's options as written.
-        fields: name and type of every physical column of the table.
-        projection: positions in ``fields`` of the columns to read, in output order.
-        metadata: metadata keys whose values follow the projected columns.
-    """
-    from stateplan.execnodes.connectors.formats.json_decode import JsonDecoder
+    def stamped_decoder(
+        self, options: Mapping[str, str], fields: Fields, projection: Sequence[int], stamp: tuple[str, LogicalType]
+    ) -> StampedDecoder:
+        from stateplan.execnodes.connectors.formats.json_decode import RowDecoder
 
-    return JsonDecoder.make(options, fields, projection, metadata)
+        return RowDecoder.of_rows(self.name, self.values(options), [fields[i] for i in projection], (), stamp)
 
+    def make_encoder(self, values: OptionValues, fields: Fields) -> Encoder:
+        from stateplan.execnodes.connectors.formats.json_encode import JsonEncoder, JsonWriter
 
-def make_encoder(options: Mapping[str, str], fields: Sequence[tuple[str, LogicalType]]) -> Encoder:
-    """A picklable encoder; see :class:`execnodes.connectors.formats.base.Encoder`."""
-    from stateplan.execnodes.connectors.formats.json_encode import JsonEncoder
-
-    return JsonEncoder.make(options, fields)
+        return JsonEncoder(JsonWriter.make(values, fields))

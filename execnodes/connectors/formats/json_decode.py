@@ -9,20 +9,21 @@ halves until it is small.
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import polars as pl
 
-from stateplan.execnodes.changelog import KIND, columns
+from stateplan.execnodes.changelog import KIND, column, columns
 from stateplan.execnodes.connectors.files import line_chunks
-from stateplan.execnodes.connectors.formats import json as json_format
-from stateplan.execnodes.connectors.formats.base import Fields, check_types, frame_schema, with_metadata
+from stateplan.execnodes.connectors.formats.base import Fields, with_metadata
 from stateplan.execnodes.connectors.formats.json_arrow import ArrowLines
-from stateplan.execnodes.connectors.formats.json_rows import BadEvent, RowReader
+from stateplan.execnodes.connectors.formats.json_rows import BadEvent, Number, RowReader
 from stateplan.execnodes.connectors.formats.values import build_series
 from stateplan.execnodes.connectors.options import OptionValues
+from stateplan.execnodes.types import LogicalType
 
 _SMALL_PIECE = 16 << 10
 
@@ -123,37 +124,156 @@ class LineDecoder:
         )
 
 
-def make_lines(options: Mapping[str, str], fields: Fields) -> LineDecoder:
-    """The line decoder of a table of the ``json`` format."""
-    values = OptionValues.read(json_format.FORMAT.options, options, "json.")
-    check_types(fields, json_format.FORMAT)
-    return LineDecoder(
-        fields,
-        "json",
-        values["timestamp-format.standard"],
-        values["fail-on-missing-field"],
-        values["ignore-parse-errors"],
-    )
+class Event(Protocol):
+    """How a format writes changes: an object per line, which holds rows and what happened to them. Picklable."""
+
+    def fields(self, columns: Fields) -> Fields:
+        """The fields to read of an event whose rows have these columns."""
+        ...
+
+    def checks(self) -> Mapping[str, Any]:
+        """Arguments of the event's :class:`LineDecoder`."""
+        ...
+
+    def changes(self, df: pl.DataFrame, width: int) -> tuple[pl.DataFrame, pl.Series]:
+        """From a frame of events and the number of columns of a row: ``c0..`` and ``kind`` of the changes in order,
+        and for each the position of its event."""
+        ...
+
+
+@dataclass(frozen=True)
+class EventValue:
+    """A metadata column that comes with every event: the event's ``field``, read as ``type`` and converted."""
+
+    field: str
+    type: LogicalType
+    convert: Callable[[pl.Series], pl.Series] | None = None
 
 
 @dataclass
-class JsonDecoder:
-    """Decoder of the ``json`` format; see :class:`execnodes.connectors.formats.base.Decoder`."""
+class RowDecoder:
+    """Decoder of the formats of lines; see :class:`execnodes.connectors.formats.base.Decoder`.
+
+    Attributes:
+        lines: gives the columns, or the fields of the event; the values of ``metadata`` and the stamp come last.
+        width: number of columns.
+        event: turns what ``lines`` gives into changes; None for plain rows.
+        metadata: per metadata column a key of the file, or a value of the event.
+    """
 
     lines: LineDecoder
-    metadata: tuple[str, ...]
-    with_kind: bool
+    width: int
+    event: Event | None
+    metadata: tuple[str | EventValue, ...]
 
     @classmethod
-    def make(
-        cls, options: Mapping[str, str], fields: Fields, projection: Sequence[int], metadata: Sequence[str] = ()
-    ) -> JsonDecoder:
-        """See :func:`execnodes.connectors.formats.json.make_decoder`."""
-        lines = make_lines(options, [fields[i] for i in projection])
-        return cls(lines, tuple(metadata), KIND in frame_schema(fields, projection, metadata))
+    def of_rows(
+        cls,
+        format_name: str,
+        values: OptionValues,
+        columns: Fields,
+        metadata: Sequence[str],
+        stamp: tuple[str, LogicalType] | None = None,
+    ) -> RowDecoder:
+        """For lines that are rows."""
+        fields = [*columns, *([] if stamp is None else [stamp])]
+        standard, missing = values["timestamp-format.standard"], values["fail-on-missing-field"]
+        lines = LineDecoder(fields, format_name, standard, missing, values["ignore-parse-errors"])
+        return cls(_stamped(lines, stamp), len(columns), None, tuple(metadata))
+
+    @classmethod
+    def of_events(
+        cls,
+        format_name: str,
+        values: OptionValues,
+        event: Event,
+        columns: Fields,
+        width: int,
+        metadata: Sequence[str | EventValue],
+        stamp: tuple[str, LogicalType] | None = None,
+    ) -> RowDecoder:
+        """For lines that are events with rows of ``columns``, of which the first ``width`` are wanted."""
+        own = [(m.field, m.type) for m in metadata if isinstance(m, EventValue)]
+        fields = [*event.fields(columns), *own, *([] if stamp is None else [stamp])]
+        standard, ignore = values["timestamp-format.standard"], values["ignore-parse-errors"]
+        lines = LineDecoder(fields, format_name, standard, False, ignore, **event.checks())
+        return cls(_stamped(lines, stamp), width, event, tuple(metadata))
 
     def read(self, path: str) -> Iterator[pl.DataFrame]:
         """The rows of one file."""
         for df in self.lines.decode_file(path):
-            df = with_metadata(df, path, len(self.lines.fields), self.metadata)
-            yield pl.DataFrame({KIND: pl.zeros(df.height, pl.Int8, eager=True)}) if self.with_kind else df
+            rows, origin = self._rows(df)
+            if origin is None:
+                rows = with_metadata(rows, path, self.width, [m for m in self.metadata if isinstance(m, str)])
+                yield rows if rows.width else _counted(rows)
+            else:
+                yield self._with_metadata(rows, df, origin, path) if self.metadata else rows
+
+    def stamped(self, path: str) -> Iterator[tuple[pl.DataFrame, pl.Series]]:
+        """The rows of one file, and for each the stamp of its line."""
+        for df in self.lines.decode_file(path):
+            rows, origin = self._rows(df)
+            stamp = df[column(df.width - 1)]
+            if origin is None:
+                rows = rows.select(columns(self.width)) if self.width else _counted(rows)
+            yield rows, stamp if origin is None else stamp[origin]
+
+    def _rows(self, df: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series | None]:
+        if self.event is None:
+            return df, None
+        rows, origin = self.event.changes(df, max(self.width, 1))
+        return rows.select(*columns(self.width), KIND), origin
+
+    def _with_metadata(self, rows: pl.DataFrame, df: pl.DataFrame, origin: pl.Series, path: str) -> pl.DataFrame:
+        files = [m for m in self.metadata if isinstance(m, str)]
+        data = with_metadata(rows.drop(KIND) if self.width else rows, path, self.width, files)
+        place = df.width - (len(self.metadata) - len(files))
+        made = []
+        for i, source in enumerate(self.metadata):
+            if isinstance(source, str):
+                series = data[column(self.width + files.index(source))]
+            else:
+                series = df[column(place)]
+                series = (series if source.convert is None else source.convert(series))[origin]
+                place += 1
+            made.append(series.alias(column(self.width + i)))
+        return data.select(columns(self.width)).with_columns(*made, rows[KIND])
+
+
+def _counted(df: pl.DataFrame) -> pl.DataFrame:
+    """The frame of rows without any column."""
+    return pl.DataFrame({KIND: pl.zeros(df.height, pl.Int8, eager=True)})
+
+
+def _stamped(lines: LineDecoder, stamp: tuple[str, LogicalType] | None) -> LineDecoder:
+    if stamp is not None:
+        lines.guard = _Guard(stamp[0])
+        lines.check_frame = _Complete(lines.check_frame)
+    return lines
+
+
+@dataclass(frozen=True)
+class _Guard:
+    """Whether an object has the stamp, a whole number of 64 bits."""
+
+    name: str
+
+    def __call__(self, value: dict[str, Any]) -> BadEvent | None:
+        expected = f'a field "{self.name}" with the time of arrival in milliseconds, as a whole number'
+        if self.name not in value:
+            return BadEvent(f'the field "{self.name}" is missing', expected)
+        at = value[self.name]
+        if not isinstance(at, Number) or not at.removeprefix("-").isdigit() or not -(1 << 63) <= int(at) < 1 << 63:
+            shown = str(at) if isinstance(at, Number) else json.dumps(at, ensure_ascii=False)
+            return BadEvent(f'the field "{self.name}" is {shown[:80]}', expected)
+        return None
+
+
+@dataclass(frozen=True)
+class _Complete:
+    """Whether every row of a frame has its stamp, and passes the format's own check."""
+
+    inner: Callable[[pl.DataFrame], bool] | None
+
+    def __call__(self, df: pl.DataFrame) -> bool:
+        return not df[column(df.width - 1)].null_count() and (self.inner is None or self.inner(df))

@@ -7,16 +7,13 @@ trailing zeros unless ``encode.decimal-as-plain-number``; timestamps by ``timest
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import polars as pl
 
 from stateplan.execnodes.changelog import KIND, RowKind, column
-from stateplan.execnodes.connectors.formats import json as json_format
-from stateplan.execnodes.connectors.formats import op_json
-from stateplan.execnodes.connectors.formats.base import Fields, check_types
-from stateplan.execnodes.connectors.options import Format, OptionValues
+from stateplan.execnodes.connectors.formats.base import Fields
+from stateplan.execnodes.connectors.options import OptionValues
 from stateplan.execnodes.errors import DataError
 from stateplan.execnodes.values.atomic import FieldStyle
 from stateplan.execnodes.values.codecs import codec, json_object
@@ -42,9 +39,7 @@ class JsonWriter:
     style: FieldStyle
 
     @classmethod
-    def make(cls, options: Mapping[str, str], fields: Fields, fmt: Format) -> JsonWriter:
-        values = OptionValues.read(fmt.options, options, fmt.name + ".")
-        check_types(fields, fmt)
+    def make(cls, values: OptionValues, fields: Fields) -> JsonWriter:
         style = FieldStyle(
             standard=values["timestamp-format.standard"],
             decimals="plain" if values["encode.decimal-as-plain-number"] else "scientific",
@@ -73,56 +68,24 @@ class JsonEncoder:
 
     writer: JsonWriter
 
-    @property
-    def extension(self) -> str:
-        return json_format.FORMAT.extension
-
-    @classmethod
-    def make(cls, options: Mapping[str, str], fields: Fields) -> JsonEncoder:
-        """See :func:`execnodes.connectors.formats.json.make_encoder`."""
-        return cls(JsonWriter.make(options, fields, json_format.FORMAT))
-
     def encode(self, df: pl.DataFrame) -> bytes:
         """The bytes of one file."""
         return lines_to_bytes(self.writer.objects(df))
 
 
-@dataclass(frozen=True)
-class _EventText:
-    """What stands around a row: before and behind one that is added, and one that is gone."""
-
-    added: tuple[str, str]
-    gone: tuple[str, str]
-
-
-_EVENTS = {
-    "debezium-json": _EventText(('{"before":null,"after":', ',"op":"c"}'), ('{"before":', ',"after":null,"op":"d"}')),
-    "ogg-json": _EventText(
-        ('{"before":null,"after":', ',"op_type":"I"}'), ('{"before":', ',"after":null,"op_type":"D"}')
-    ),
-    "maxwell-json": _EventText(('{"data":', ',"type":"insert"}'), ('{"data":', ',"type":"delete"}')),
-    "canal-json": _EventText(('{"data":[', '],"type":"INSERT"}'), ('{"data":[', '],"type":"DELETE"}')),
-}
-
-
 @dataclass
 class EventEncoder:
     """Encoder of the formats of change events: +I and +U become an event that adds a row, -U and -D one that deletes
-    it."""
+    it. ``added`` and ``gone`` are the texts before and after the row in each."""
 
     writer: JsonWriter
-    text: _EventText
-    extension: str
-
-    @classmethod
-    def make(cls, fmt: Format, options: Mapping[str, str], fields: Fields) -> EventEncoder:
-        """See :class:`execnodes.connectors.formats.base.MakeEncoder`."""
-        return cls(JsonWriter.make(options, fields, fmt), _EVENTS[fmt.name], fmt.extension)
+    added: tuple[str, str]
+    gone: tuple[str, str]
 
     def encode(self, df: pl.DataFrame) -> bytes:
         """The bytes of one file."""
         rows = self.writer.objects(df).alias("row").to_frame()
-        added, gone = self._around(self.text.added), self._around(self.text.gone)
+        added, gone = self._around(self.added), self._around(self.gone)
         if KIND not in df.columns:
             return lines_to_bytes(rows.select(added).to_series())
         kinds = rows.with_columns(df[KIND])
@@ -140,15 +103,6 @@ class OpEncoder:
     """Encoder of the ``op-json`` format: the kind of the change as the first field of the object."""
 
     writer: JsonWriter
-
-    @property
-    def extension(self) -> str:
-        return op_json.FORMAT.extension
-
-    @classmethod
-    def make(cls, options: Mapping[str, str], fields: Fields) -> OpEncoder:
-        """See :class:`execnodes.connectors.formats.base.MakeEncoder`."""
-        return cls(JsonWriter.make(options, fields, op_json.FORMAT))
 
     def encode(self, df: pl.DataFrame) -> bytes:
         """The bytes of one file."""

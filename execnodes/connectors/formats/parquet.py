@@ -6,20 +6,18 @@ the file does not fit the table's type is an error that names file, column and b
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from stateplan.execnodes.changelog import INSERT_ONLY
-from stateplan.execnodes.connectors.options import Format, Option, OptionType, Role
-from stateplan.execnodes.types import LogicalType
+from stateplan.execnodes.connectors.formats.base import Decoder, Encoder, Fields, Format
+from stateplan.execnodes.connectors.options import Option, OptionType, OptionValues, Role
 
-if TYPE_CHECKING:
-    from stateplan.execnodes.connectors.formats.base import Decoder, Encoder
 
-FORMAT = Format(
-    "parquet",
-    "Apache Parquet files; columns are matched by name.",
-    (
+class ParquetFormat(Format):
+    """Apache Parquet files."""
+
+    name = "parquet"
+    description = "Apache Parquet files; columns are matched by name."
+    options = (
         Option(
             "utc-timezone",
             OptionType.BOOLEAN,
@@ -35,27 +33,18 @@ FORMAT = Format(
             role=Role.SINK,
             values=("snappy", "gzip", "zstd", "lz4", "brotli", "uncompressed"),
         ),
-    ),
-    source_changes=INSERT_ONLY,
-    sink_changes=INSERT_ONLY,
-    extension="parquet",
-)
+    )
+    extension = "parquet"
+    by_name = True
 
+    def make_decoder(
+        self, values: OptionValues, fields: Fields, projection: Sequence[int], metadata: Sequence[str]
+    ) -> Decoder:
+        from stateplan.execnodes.connectors.formats.parquet_io import ParquetDecoder
 
-def make_decoder(
-    options: Mapping[str, str],
-    fields: Sequence[tuple[str, LogicalType]],
-    projection: Sequence[int],
-    metadata: Sequence[str] = (),
-) -> Decoder:
-    """A picklable decoder; arguments as in :func:`execnodes.connectors.formats.json.make_decoder`."""
-    from stateplan.execnodes.connectors.formats.parquet_io import ParquetDecoder
+        return ParquetDecoder.make(fields, projection, metadata)
 
-    return ParquetDecoder.make(options, fields, projection, metadata)
+    def make_encoder(self, values: OptionValues, fields: Fields) -> Encoder:
+        from stateplan.execnodes.connectors.formats.parquet_io import ParquetEncoder
 
-
-def make_encoder(options: Mapping[str, str], fields: Sequence[tuple[str, LogicalType]]) -> Encoder:
-    """A picklable encoder; see :class:`execnodes.connectors.formats.base.Encoder`."""
-    from stateplan.execnodes.connectors.formats.parquet_io import ParquetEncoder
-
-    return ParquetEncoder.make(options, fields)
+        return ParquetEncoder(list(fields), values["compression"])

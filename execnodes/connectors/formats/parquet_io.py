@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +13,7 @@ import pyarrow.parquet as pq
 
 from stateplan.execnodes.changelog import KIND, column
 from stateplan.execnodes.connectors.files import filesystem_of, local_path
-from stateplan.execnodes.connectors.formats import parquet as parquet_format
-from stateplan.execnodes.connectors.formats.base import Fields, check_types, frame_schema, with_metadata
-from stateplan.execnodes.connectors.options import OptionValues
+from stateplan.execnodes.connectors.formats.base import Fields, frame_schema, with_metadata
 from stateplan.execnodes.errors import DataError, Place
 from stateplan.execnodes.types import INT, LogicalType
 
@@ -83,13 +81,9 @@ class ParquetDecoder:
     with_kind: bool
 
     @classmethod
-    def make(
-        cls, options: Mapping[str, str], fields: Fields, projection: Sequence[int], metadata: Sequence[str] = ()
-    ) -> ParquetDecoder:
-        """See :func:`execnodes.connectors.formats.parquet.make_decoder`."""
-        OptionValues.read(parquet_format.FORMAT.options, options, "parquet.")
+    def make(cls, fields: Fields, projection: Sequence[int], metadata: Sequence[str] = ()) -> ParquetDecoder:
+        """As :meth:`execnodes.connectors.formats.base.Format.decoder`."""
         wanted = [fields[i] for i in projection]
-        check_types(wanted, parquet_format.FORMAT)
         return cls(wanted, tuple(metadata), KIND in frame_schema(fields, projection, metadata))
 
     def read(self, path: str) -> Iterator[pl.DataFrame]:
@@ -173,17 +167,6 @@ class ParquetEncoder:
 
     fields: list[tuple[str, LogicalType]]
     compression: str
-
-    @property
-    def extension(self) -> str:
-        return parquet_format.FORMAT.extension
-
-    @classmethod
-    def make(cls, options: Mapping[str, str], fields: Fields) -> ParquetEncoder:
-        """See :func:`execnodes.connectors.formats.parquet.make_encoder`."""
-        values = OptionValues.read(parquet_format.FORMAT.options, options, "parquet.")
-        check_types(fields, parquet_format.FORMAT)
-        return cls(list(fields), values["compression"])
 
     def encode(self, df: pl.DataFrame) -> bytes:
         """The bytes of one file."""

@@ -15,9 +15,10 @@ import numpy as np
 import polars as pl
 
 from stateplan.execnodes.changelog import column
-from stateplan.execnodes.connectors.formats.changes import changes_of
+from stateplan.execnodes.connectors.formats.base import Fields
+from stateplan.execnodes.connectors.formats.change_events import changes_of
 from stateplan.execnodes.connectors.formats.json_rows import BadEvent, Number
-from stateplan.execnodes.types import BOOLEAN, STRING, LogicalType
+from stateplan.execnodes.types import BOOLEAN, STRING, LogicalType, row_type
 
 FILLED = "@filled"
 """Field of an event whose ``old`` holds whole rows."""
@@ -48,13 +49,19 @@ class DataOld:
     ignored: tuple[str, ...]
     listed: bool
     expected: str
-    filters: Mapping[str, re.Pattern[str]] = field(default_factory=dict)
+    filters: Mapping[str, str] = field(default_factory=dict)
 
-    def fields(self, row: LogicalType) -> list[tuple[str, LogicalType]]:
-        """The fields to read of an event with rows of type ``row``."""
+    def fields(self, columns: Fields) -> Fields:
+        """The fields to read of an event whose rows have these columns."""
+        row = row_type(list(columns))
         rows = LogicalType("ARRAY", children=(row,)) if self.listed else row
         fixed = [("data", rows), ("old", rows), ("type", STRING), (FILLED, BOOLEAN)]
         return fixed + [(name, STRING) for name in self.filters]
+
+    def checks(self) -> Mapping[str, Any]:
+        """Arguments of the event's line decoder."""
+        more = {"fits": self.fits, "select": self.select, "prepare": self.prepare}
+        return {"tree": True, "check_frame": self.frame, "check_row": self.row, **more}
 
     # pieces and frames
 
@@ -67,7 +74,7 @@ class DataOld:
         """The events that count."""
         for i, pattern in enumerate(self.filters.values()):
             name = column(4 + i)
-            good = [v for v in df[name].unique() if v is not None and pattern.fullmatch(v)]
+            good = [v for v in df[name].unique() if v is not None and re.fullmatch(pattern, v)]
             df = df.filter(pl.col(name).is_in(good))
         return df
 
@@ -103,7 +110,7 @@ class DataOld:
         kinds = there.group_by("event").agg(pl.exclude("event").n_unique()).drop("event")
         return bool((kinds.max_horizontal() <= 1).all())
 
-    def changes(self, df: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
+    def changes(self, df: pl.DataFrame, width: int) -> tuple[pl.DataFrame, pl.Series]:
         """Changes of a frame of good events, and for each the position of its event."""
         data, old, kind, filled = df.get_columns()[:4]
         update, delete = (kind == self.update).to_numpy(), (kind == self.delete).to_numpy()
@@ -148,7 +155,7 @@ class DataOld:
         for name, pattern in self.filters.items():
             if name not in event:
                 return BadEvent(f'there is no "{name}"', self.expected)
-            if not pattern.fullmatch(tree_text(event[name])):
+            if not re.fullmatch(pattern, tree_text(event[name])):
                 return None
         kind = tree_text(event["type"]) if event.get("type") is not None else None
         if kind in self.ignored:

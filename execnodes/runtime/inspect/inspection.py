@@ -26,7 +26,7 @@ from stateplan.execnodes.runtime.inspect.tables import NoKernel, noted_tables
 from stateplan.execnodes.runtime.jobgraph import Rewrite
 from stateplan.execnodes.runtime.kernel import StateTable
 from stateplan.execnodes.runtime.operators import Stateful
-from stateplan.execnodes.runtime.spark.checkpoint_files import BatchOffsets, SparkCheckpoint
+from stateplan.execnodes.runtime.spark.checkpoint_files import INSTANTS, BatchOffsets, SparkCheckpoint
 from stateplan.execnodes.ttl import TtlConfig
 from stateplan.execnodes.types import LogicalType
 
@@ -105,11 +105,11 @@ class Snapshot:
 
 def _instant(folder: Path, layout: Layout, offsets: BatchOffsets) -> int | None:
     """The last instant that a replay has played; None for a job on the wall clock."""
-    replays = [i for i, source in enumerate(layout.sources) if source.markers == "replay"]
+    replays = [i for i, source in enumerate(layout.sources) if source.markers == INSTANTS]
     if not replays:
         return None
     played = max(map(offsets.log_offset, replays))
-    names = sorted(p.name for p in (folder / "splits" / "replay").glob("[0-9]*_*"))
+    names = sorted(p.name for p in (folder / "splits" / INSTANTS).glob("[0-9]*_*"))
     texts = [name.split("_", 1)[1] for name in names[: played + 1]]
     return int(texts[-1]) if texts else 0
 

@@ -18,7 +18,7 @@ from stateplan.execnodes.runtime.metrics.figures import (
     add_figures,
 )
 from stateplan.execnodes.runtime.metrics.log import read_job, read_metrics, recent_metrics
-from stateplan.execnodes.runtime.spark.checkpoint_files import SparkCheckpoint
+from stateplan.execnodes.runtime.spark.checkpoint_files import INSTANTS, SparkCheckpoint
 
 WINDOW_MS = 10_000
 """Rates are of the micro-batches of so long a time, or of the last one if that took longer."""
@@ -184,7 +184,7 @@ def _in_hand(spark: SparkCheckpoint) -> tuple[int, int] | None:
 def _backlog(checkpoint: Path, spark: SparkCheckpoint) -> int | None:
     """Instants of replay tables that have not been played; None without replay tables."""
     with contextlib.suppress(OSError, ValueError):
-        instants = sum(not p.name.startswith(".") for p in (checkpoint / "splits" / "replay").iterdir())
+        instants = sum(not p.name.startswith(".") for p in (checkpoint / "splits" / INSTANTS).iterdir())
         done = spark.last_done
         if done < 0:
             return instants

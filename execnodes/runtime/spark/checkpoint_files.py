@@ -17,6 +17,9 @@ from typing import Any
 PARTITIONS = "spark.sql.shuffle.partitions"
 """The setting that fixes the number of partitions of state."""
 
+INSTANTS = "instants"
+"""The folder of marker files for the instants of a virtual clock, next to Spark's part: a number and the instant."""
+
 
 @dataclass(frozen=True)
 class BatchOffsets:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
+from stateplan.execnodes.connectors.registry import known_connector
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.ttl import NEVER
 from stateplan.plans.lint.lineage import keys
 from stateplan.plans.lint.rule import Problem, Rule, Severity
 from stateplan.plans.lint.subject import State, Subject
-
-_BOUNDED = frozenset({"values", "replay", "jdbc", "hbase-1.4", "hbase-2.2"})
-"""Connectors whose tables end. Of a table whose options the plan does not hold, nothing is known."""
 
 
 class EndlessState(Rule):
@@ -67,17 +65,8 @@ def _endless(subject: Subject) -> dict[int, str]:
 
 def _ends(options: Mapping[str, str]) -> bool:
     """Whether a table is read to an end. Connectors that are not known stream, as nearly all of Flink's do."""
-    connector = options.get("connector", "")
-    if connector == "filesystem":
-        return "source.monitor-interval" not in options
-    if connector == "values":  # of Flink's own tests
-        return options.get("bounded", "true") == "true"
-    if connector == "datagen":
-        kinds = [v for k, v in options.items() if k.startswith("fields.") and k.endswith(".kind")]
-        return "number-of-rows" in options or "sequence" in kinds
-    if connector in ("kafka", "upsert-kafka"):
-        return options.get("scan.bounded.mode", "unbounded") != "unbounded"
-    return connector in _BOUNDED
+    connector = known_connector(options)
+    return connector is not None and connector.is_bounded(options)
 
 
 def _grows(subject: Subject, state: State) -> bool:

@@ -179,7 +179,7 @@ class Example:
         lines: list[str] = []
         readers: list[Any] = [source.reader for source in local.graph.sources]
         now = 0
-        for now in sorted({at for reader in readers for at in reader.table.instants()}):
+        for now in sorted({at for reader in readers for at in reader.instants()}):
             if before is not None and now >= restart:
                 local, before = local.continue_with(self._runnable(document)), None
                 readers = [source.reader for source in local.graph.sources]

@@ -1,0 +1,376 @@
+"""What a connector is: one class says everything that the planner, the runtime and the documentation ask of it.
+
+A connector of another package is a class of this kind under the entry point group ``stateplan.connectors``; see
+``docs/connector-protocol.md``. Importing this module loads no engine.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
+from stateplan.execnodes.connectors.formats.base import Decoder, Encoder, Fields, Format
+from stateplan.execnodes.connectors.options import Option, Role, match, parse_value
+from stateplan.execnodes.errors import OptionError, Place
+from stateplan.execnodes.types import LogicalType
+
+if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow as pa
+
+Partition: TypeAlias = Mapping[str, str | None]
+"""Partition column to its value as text; None for NULL."""
+
+Split: TypeAlias = dict[str, Any]
+"""What a worker reads in one go. A source that plans its own gives JSON-ready values; ``seq`` (text) orders the splits
+of a micro-batch, ``now`` (ms) is its time."""
+
+Offset: TypeAlias = dict[str, Any]
+"""How far a source has been read, JSON-ready: Spark's checkpoint has it before any row up to it is read."""
+
+
+# ---- tables ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table in the hands of its connector.
+
+    Attributes:
+        name: for errors.
+        connector: of the table.
+        options: as written.
+        fields: name and type of the physical columns.
+        format: None for a connector without formats.
+        partition_keys: of PARTITIONED BY.
+    """
+
+    name: str
+    connector: Connector
+    options: Mapping[str, str]
+    fields: tuple[tuple[str, LogicalType], ...]
+    format: Format | None = None
+    partition_keys: tuple[str, ...] = ()
+
+    def value(self, key: str) -> Any:
+        """The parsed value of an option of the connector, or its default. Raises OptionError OPT104, OPT105."""
+        return self.connector.value(self.options, key)
+
+
+@dataclass(frozen=True)
+class SourceTable(Table):
+    """A table that is read.
+
+    Attributes:
+        projection: positions in ``fields`` of the columns to read, in output order.
+        metadata: metadata keys whose values follow them.
+        partitions: to read; None for all.
+        limit: how many rows are enough; None for all.
+        started: when the job began, ms since 1970.
+    """
+
+    projection: tuple[int, ...] = ()
+    metadata: tuple[str, ...] = ()
+    partitions: Sequence[Partition] | None = None
+    limit: int | None = None
+    started: int = 0
+
+    def decoder(self) -> Decoder:
+        """The decoder of the table's files.
+
+        Raises:
+            OptionError: OPT103, the table has no format.
+        """
+        if self.format is None:
+            raise OptionError("OPT103.make_decoder", connector=self.connector.name)
+        return self.format.decoder(self.options, self.fields, self.projection, self.metadata)
+
+
+@dataclass(frozen=True)
+class SinkTable(Table):
+    """A table that is written.
+
+    Attributes:
+        uid: of the sink in this checkpoint: names what another job, or another checkpoint, must not take for its own.
+        overwrite: whether the statement is INSERT OVERWRITE.
+    """
+
+    uid: str = ""
+    overwrite: bool = False
+
+    def encoder(self, fields: Fields | None = None) -> Encoder:
+        """The encoder of the table's files, or of some of its columns.
+
+        Raises:
+            OptionError: OPT103, the table has no format.
+        """
+        if self.format is None:
+            raise OptionError("OPT103.make_decoder", connector=self.connector.name)
+        return self.format.encoder(self.options, self.fields if fields is None else fields)
+
+
+# ---- reading ---------------------------------------------------------------------------------------------------
+
+
+class Source(ABC):
+    """How a table is read. Picklable: made on the driver, used in workers.
+
+    A subclass of one of the four kinds below, which say where the splits of a micro-batch come from.
+
+    Attributes:
+        bounded: whether it ends by itself.
+        interval: milliseconds between micro-batches that an unbounded source asks for; None for the default.
+    """
+
+    bounded: bool = True
+    interval: int | None = None
+
+    def check(self, name: str) -> None:  # noqa: B027 - nothing by default
+        """On the driver, before the job starts: raises an OptionError when the table ``name`` cannot be read."""
+
+    def splits(self, batch: pa.RecordBatch) -> list[Split]:
+        """In a worker: the splits that rows of the Spark source stand for."""
+        rows: list[Split] = batch.to_pylist()
+        return rows
+
+    @abstractmethod
+    def read(self, split: Split) -> Iterator[pl.DataFrame]:
+        """In a worker: the rows of a split, in order, in frames of bounded size.
+
+        Frames have the projected columns, then the metadata columns, as ``c0, c1, ...`` with exactly the types of
+        :meth:`LogicalType.polars`, and ``kind`` (Int8, of :class:`RowKind`) unless all rows are insertions. A frame
+        without any column has ``kind`` too, so that its rows can be counted.
+        """
+
+
+class OffsetSource(Source):
+    """A source that plans its own splits. The offsets between which a micro-batch reads are recorded before it reads
+    any row: one that runs again, after a failure or at another parallelism, reads the same.
+
+    The methods that plan run in a process of their own next to the driver.
+    """
+
+    @abstractmethod
+    def initial_offset(self) -> Offset:
+        """Where a job without a checkpoint begins."""
+
+    @abstractmethod
+    def latest_offset(self, start: Offset) -> Offset:
+        """How far the micro-batch that begins at ``start`` may read; ``start`` itself when there is nothing to read.
+
+        A bounded source has ended when it gives ``start``. A source that has much to read bounds its micro-batches.
+        """
+
+    @abstractmethod
+    def plan(self, start: Offset, end: Offset) -> list[Split]:
+        """The splits of the micro-batch from ``start`` to ``end``, in the order of their rows: the same whenever it is
+        asked. They are JSON-ready and without the keys ``seq`` and ``now``."""
+
+    def committed(self, end: Offset) -> None:
+        """Everything before ``end`` has been processed and will not be asked for again. At least once, maybe late."""
+
+    def splits(self, batch: pa.RecordBatch) -> list[Split]:
+        return [{**json.loads(row.pop("split")), **row} for row in batch.to_pylist()]
+
+
+class FileSource(Source):
+    """A source of whole files below a folder, which Spark lists and records; a split has ``path``.
+
+    Attributes:
+        path: folder or file, a plain path or URL.
+        max_files: in a micro-batch; None to bound its bytes.
+    """
+
+    path: str
+    max_files: int | None = None
+
+
+class RangeSource(Source):
+    """A source of numbered rows; a split has ``start`` and ``stop`` (exclusive).
+
+    Attributes:
+        total: number of rows; None for a source that is not ``bounded``.
+        per_second: rows to make in a second, when there is no end.
+        any_clock: whether the rows may be read on a virtual clock, at its instant 0.
+    """
+
+    total: int | None = None
+    per_second: int = 1
+    any_clock: bool = False
+
+    def splits(self, batch: pa.RecordBatch) -> list[Split]:
+        merged: list[Split] = []
+        for row in sorted(batch.to_pylist(), key=lambda r: int(r["start"])):
+            if merged and merged[-1]["stop"] == row["start"]:
+                merged[-1]["stop"] = row["stop"]
+            else:
+                merged.append(row)
+        return merged
+
+
+class InstantSource(Source):
+    """A source on a virtual clock: each distinct instant of all such tables of a plan is one micro-batch, ascending,
+    and is the time that its operators see. A split has ``now`` alone."""
+
+    @abstractmethod
+    def instants(self) -> list[int]:
+        """On the driver: the distinct instants of the table, ascending."""
+
+
+class Lookup(ABC):
+    """A table whose rows are looked up when other rows ask for them. Picklable.
+
+    Attributes:
+        by_key: whether :meth:`rows` makes use of ``keys``.
+    """
+
+    by_key: bool = False
+
+    @abstractmethod
+    def rows(self, now: int, keys: pl.DataFrame | None) -> pl.DataFrame:
+        """In a worker: the rows of the table as it is now, in the frames of :meth:`Source.read`.
+
+        Args:
+            now: the time of the micro-batch, ms.
+            keys: distinct values that are asked for, under the names of the table's columns (``c0, ...``); rows with
+                other values need not be there. None where any row may be asked for, or without ``by_key``.
+        """
+
+
+# ---- writing ---------------------------------------------------------------------------------------------------
+
+
+class Sink:
+    """How a table is written, once per micro-batch: ``prepare`` on the driver, ``write`` in workers, ``commit`` on the
+    driver. Picklable.
+
+    Every micro-batch has an epoch, 0, 1, ... It may run again under the same epoch, after a failure at any point; after
+    ``commit`` too, when Spark had no time to note it. A sink is exactly-once when what ``write`` makes stays invisible
+    until ``commit``, and ``commit`` of an epoch that is committed changes nothing.
+
+    Attributes:
+        ordered: whether parts of all workers are committed in the order of the rows; else each worker writes one part.
+        needs_rows: whether the rows themselves matter; else they are only counted.
+    """
+
+    ordered: bool = False
+    needs_rows: bool = True
+
+    def prepare(self, epoch: int) -> None:
+        """On the driver, before each attempt at a micro-batch: removes what an unfinished attempt left behind."""
+
+    def write(self, frame: pl.DataFrame, epoch: int, part: str) -> bytes:
+        """In a worker: stages rows (``c0, c1, ...``; ``kind`` where they are changes).
+
+        Args:
+            frame: the rows.
+            epoch: of the micro-batch.
+            part: tells the parts of a micro-batch apart; the same again replaces the part.
+
+        Returns:
+            What :meth:`commit` needs of the part; empty for nothing.
+        """
+        return b""
+
+    def commit(self, parts: list[bytes], epoch: int) -> None:
+        """On the driver, after all workers: makes the micro-batch visible, at once or not at all.
+
+        Args:
+            parts: what :meth:`write` gave, in order, without the empty ones.
+            epoch: of the micro-batch.
+        """
+
+
+# ---- the connector ---------------------------------------------------------------------------------------------
+
+
+class Connector:
+    """A connector: where rows come from or go to. Subclasses set the attributes and override what differs.
+
+    Attributes:
+        name: Flink's identifier.
+        description: one paragraph for the documentation.
+        options: its options, without ``connector`` and ``format``.
+        roles: what its tables can be used as.
+        formatted: whether its tables have an option ``format``.
+        can_look_up: whether its tables can be looked up: :meth:`lookup`.
+        abilities: names of the push-downs its sources take, as the plan writes them.
+        metadata: metadata key to type text of what its sources can read.
+        sink_abilities: what its sinks can be asked for, as the plan writes it; ``WritingMetadata`` is not among them.
+        writable: metadata key to type text of what its sinks can write.
+        reserved: names that no column may have, with their meaning.
+        planner_gives_uid: whether a source node of version 1 has the uid of the plan in Flink, as in version 2:
+            the connector gives a Source, a SourceFunction or an InputFormat.
+    """
+
+    name: ClassVar[str]
+    description: ClassVar[str] = ""
+    options: ClassVar[tuple[Option, ...]] = ()
+    roles: ClassVar[tuple[Role, ...]] = ()
+    formatted: ClassVar[bool] = False
+    can_look_up: ClassVar[bool] = False
+    abilities: ClassVar[frozenset[str]] = frozenset()
+    metadata: ClassVar[tuple[tuple[str, str], ...]] = ()
+    sink_abilities: ClassVar[frozenset[str]] = frozenset()
+    writable: ClassVar[tuple[tuple[str, str], ...]] = ()
+    reserved: ClassVar[Mapping[str, str]] = {}
+    planner_gives_uid: ClassVar[bool] = False
+
+    def value(self, options: Mapping[str, str], key: str) -> Any:
+        """The parsed value of an option, or its default. Raises OptionError OPT104, OPT105."""
+        option = match(key, {o.key: o for o in self.options})
+        if option is None:
+            raise OptionError("OPT104.option_value", key=key, name=self.name)
+        return parse_value(option, options[key], key) if key in options else option.default
+
+    def takes_format(self, fmt: Format, role: Role) -> bool:
+        """Whether tables in this role, which the format can read or write, can have it."""
+        return self.formatted
+
+    def is_bounded(self, options: Mapping[str, str]) -> bool:
+        """Whether a table that is read ends by itself."""
+        return True
+
+    def source_mode(self, options: Mapping[str, str]) -> ChangelogMode:
+        """The row kinds that a table without a format gives."""
+        return INSERT_ONLY
+
+    def sink_mode(self, options: Mapping[str, str], asked: ChangelogMode) -> ChangelogMode:
+        """The row kinds that a table without a format takes, of a query that gives ``asked``."""
+        return asked
+
+    def takes_key_deletes(self, options: Mapping[str, str]) -> bool:
+        """Whether deleted rows of which only the key is right are enough for a table without a format."""
+        return False
+
+    def check_schema(self, options: Mapping[str, str], fields: Fields, place: Place | None) -> None:
+        """Raises an OptionError or CatalogError where the physical columns and the options do not go together."""
+
+    def shared_location(self, options: Mapping[str, str]) -> bool | None:
+        """Whether every machine of a cluster reaches the table at the same place; None for a table without a place."""
+        return None
+
+    def identity(self, options: Mapping[str, str]) -> Mapping[str, str] | None:
+        """What says which data a table holds: state over two tables of the same identity means the same. None when the
+        options do not say it, and so the name of the table has to."""
+        return options
+
+    def partitions(self, options: Mapping[str, str], keys: Sequence[str]) -> list[dict[str, str | None]] | None:
+        """The partitions that a table has now, for ``PartitionPushDown``; None when they cannot be listed."""
+        return None
+
+    def source(self, table: SourceTable) -> Source:
+        """How a table is read; for a connector whose roles have SOURCE."""
+        raise NotImplementedError(self.name)
+
+    def lookup(self, table: SourceTable) -> Lookup:
+        """How a table is looked up; for a connector that :attr:`can_look_up`."""
+        raise NotImplementedError(self.name)
+
+    def sink(self, table: SinkTable) -> Sink:
+        """How a table is written; for a connector whose roles have SINK."""
+        raise NotImplementedError(self.name)
