@@ -20,156 +20,177 @@ _BOOLEAN, _INTEGER, _LONG = OptionType.BOOLEAN, OptionType.INTEGER, OptionType.L
 _MEMORY = OptionType.MEMORY_SIZE
 _DURATION, _ENUM, _STRING = OptionType.DURATION, OptionType.ENUM, OptionType.STRING
 
-_LATER = "it is not supported yet"
+_LATER = "not supported yet"
 _NO_CLUSTER = "there is no Flink cluster"
-_HERE = "the process that starts a job runs it"
-_UIDS = "every plan names its operators by what they mean"
+_HERE = "a job runs in the process that starts it"
+_UIDS = "uids of operators are always hashes of their meaning"
 _MINI_BATCH = "every micro-batch is a mini-batch"
-_BATCH = "it is about batch queries"
-_OWN = "it is about Flink's own operators"
+_BATCH = "it applies to batch queries"
+_OWN = "it applies to Flink's own operators"
 
 # fmt: off
 _ROWS: tuple[Option, ...] = (
     # state and plans
-    Option("table.exec.state.ttl", _DURATION, "How long state lives after it was last written, where the plan says "
-           "nothing else; 0 is for ever. Written into the plan when it is compiled.", default=0),
-    Option("table.plan.force-recompile", _BOOLEAN, "COMPILE PLAN overwrites an existing file.", default=False),
-    Option("table.plan.compile.catalog-objects", _ENUM, "What a plan holds of its tables: everything, all but the "
-           "options, or only the name.", default="ALL", values=("ALL", "SCHEMA", "IDENTIFIER")),
-    Option("table.plan.restore.catalog-objects", _ENUM, "Where a plan's tables come from: the catalog if it has them, "
-           "else the plan (ALL); only the plan (ALL_ENFORCED); only the catalog (IDENTIFIER).", default="ALL",
+    Option("table.exec.state.ttl", _DURATION, "Default TTL of state, from its last write. 0 never expires. The "
+           "compiler writes it into the plan, where each state can have its own TTL.", default=0),
+    Option("table.plan.force-recompile", _BOOLEAN, "Whether COMPILE PLAN overwrites an existing file.", default=False),
+    Option("table.plan.compile.catalog-objects", _ENUM, "What a plan stores of its tables: everything (ALL), "
+           "everything except the options (SCHEMA), or only the name (IDENTIFIER).",
+           default="ALL", values=("ALL", "SCHEMA", "IDENTIFIER")),
+    Option("table.plan.restore.catalog-objects", _ENUM, "Where the tables of a plan come from: the catalog, or the "
+           "plan if the catalog does not have the table (ALL); only the plan (ALL_ENFORCED); only the catalog "
+           "(IDENTIFIER).", default="ALL",
            values=("ALL", "ALL_ENFORCED", "IDENTIFIER")),
-    Option("table.exec.uid.generation", _ENUM, "When operators get stable names.", default="PLAN_ONLY",
+    Option("table.exec.uid.generation", _ENUM, "When operators get stable uids.", default="PLAN_ONLY",
            values=("PLAN_ONLY", "ALWAYS", "DISABLED"), no_effect=_UIDS),
-    Option("table.exec.uid.format", _STRING, "The form of operators' names.", default="<id>_<transformation>",
+    Option("table.exec.uid.format", _STRING, "Format of the uids of operators.", default="<id>_<transformation>",
            no_effect=_UIDS),
     # running
-    Option("execution.runtime-mode", _ENUM, "How queries run.", default="STREAMING",
+    Option("execution.runtime-mode", _ENUM, "Execution mode.", default="STREAMING",
            values=("STREAMING", "BATCH", "AUTOMATIC"),
-           refused="queries run as streams; bounded input ends by itself"),
-    Option("execution.checkpointing.dir", _STRING, "The query's checkpoint directory. Where it holds a checkpoint, "
-           "the run goes on from it, if the plan fits."),
-    Option("execution.state-recovery.accept", _ENUM, "What a plan may do to state of the checkpoint that does not fit "
-           "it: rewrite it; reset it, so that operators start empty; reset it too where it cannot be told whether it "
-           "fits. Each one includes those before it.", default="none", values=("none", "rewrite", "reset", "unknown")),
-    Option("execution.checkpointing.interval", _DURATION, "Time between two micro-batches of an unbounded query.",
+           refused="queries always run as streams, and end when their bounded input ends"),
+    Option("execution.checkpointing.dir", _STRING, "Checkpoint directory of the job. The job continues from a "
+           "checkpoint in this directory if the plan is compatible."),
+    Option("execution.state-recovery.accept", _ENUM, "How to treat state in the checkpoint that does not match the "
+           "plan. none: refuse to run. rewrite: convert it. reset: also discard it, so that its operators start "
+           "empty. unknown: also discard it where a match cannot be determined.",
+           default="none", values=("none", "rewrite", "reset", "unknown")),
+    Option("execution.checkpointing.interval", _DURATION, "Minimum time between the starts of two micro-batches of an "
+           "unbounded query.",
            minimum=1),
-    Option("parallelism.default", _INTEGER, "Number of partitions that operators run in. On a checkpoint another "
-           "number rescales its state; without one it keeps the number it has.", minimum=1),
-    Option("pipeline.max-parallelism", _INTEGER, "Number of key groups that keyed state is split into; fixed for the "
-           "life of a checkpoint.", minimum=1),
-    Option("taskmanager.memory.managed.size", _MEMORY, "Memory for state beside what is mapped from files: one half "
-           "for RocksDB, one for runs of state that local disk does not take. 512 mb where it is not set."),
-    Option("state.backend.forst.cache.dir", _STRING, "Folder on local disk for copies of the runs of state that a job "
-           "reads; by default that for temporary files."),
-    Option("state.backend.forst.cache.size-based-limit", _MEMORY, "How much of the disk these copies may take; those "
-           "not opened for longest go first. Without it, as much as the state."),
-    Option("state.backend.forst.cache.reserve-size", _MEMORY, "How much of the disk these copies leave free: 256 mb "
-           "where it is not set."),
-    Option("pipeline.name", _STRING, "The name of the query."),
-    Option("metrics.reporters", _STRING, "Names of metrics reporters, with commas. Of each, "
-           "metrics.reporter.<name>.factory.class is that of Flink's Prometheus reporter, and "
-           "metrics.reporter.<name>.port says where it listens: a port or a range such as 9250-9260. "
-           "See [metrics](metrics.md)."),
-    Option("table.dml-sync", _BOOLEAN, "INSERT and EXECUTE PLAN return when the job is done.", default=False),
+    Option("parallelism.default", _INTEGER, "Number of partitions of operators. A new value on an existing checkpoint "
+           "rescales its state. Default: the parallelism of the checkpoint, or 2. See [rescaling](rescaling.md).",
+           minimum=1),
+    Option("pipeline.max-parallelism", _INTEGER, "Number of key groups of keyed state, and the maximum parallelism. "
+           "It is fixed for the life of a checkpoint.", minimum=1),
+    Option("taskmanager.memory.managed.size", _MEMORY, "Memory for state, besides memory-mapped files. Half is for "
+           "RocksDB, and half for runs of state that do not fit on local disk. Default: 512 mb."),
+    Option("state.backend.forst.cache.dir", _STRING, "Local folder for copies of runs of state. Default: the folder "
+           "for temporary files."),
+    Option("state.backend.forst.cache.size-based-limit", _MEMORY, "Maximum size of these copies. The least recently "
+           "opened ones are evicted first. Default: no limit."),
+    Option("state.backend.forst.cache.reserve-size", _MEMORY, "Disk space that these copies leave free. Default: 256 "
+           "mb."),
+    Option("pipeline.name", _STRING, "Name of the job."),
+    Option("metrics.reporters", _STRING, "Names of metrics reporters, comma-separated. For each, set "
+           "metrics.reporter.<name>.factory.class to Flink's Prometheus reporter, and metrics.reporter.<name>.port "
+           "to a port or a range such as 9250-9260. See [metrics](metrics.md#prometheus)."),
+    Option("table.dml-sync", _BOOLEAN, "Whether INSERT and EXECUTE PLAN wait until the job ends.", default=False),
     # planning
-    Option("table.local-time-zone", _STRING, "The session's time zone, for TIMESTAMP_LTZ: an id such as "
-           "Europe/Berlin, an offset such as GMT-08:00, or default.", default="default"),
-    Option("table.exec.mini-batch.enabled", _BOOLEAN, "Plans are made for mini-batches, which here are the "
-           "micro-batches: aggregates work in two phases.", default=False),
-    Option("table.exec.mini-batch.allow-latency", _DURATION, "The longest time to wait for a mini-batch; written into "
-           "the plan.", default=0),
-    Option("table.exec.mini-batch.size", _LONG, "The most rows of a mini-batch.", default=-1, no_effect=_MINI_BATCH),
-    Option("table.exec.deduplicate.mini-batch.compact-changes-enabled", _BOOLEAN, "Keep-last deduplication nets the "
-           "changes of a mini-batch.", default=False, no_effect=_MINI_BATCH),
-    Option("table.exec.deduplicate.insert-update-after-sensitive-enabled", _BOOLEAN, "Deduplication must tell a first "
-           "row from an update.", default=True, no_effect="it always tells them apart"),
-    Option("__table.exec.sort.non-temporal.enabled__", _BOOLEAN, "ORDER BY without LIMIT may go by other fields than a "
-           "time attribute: rows come out when bounded input ends. Flink hides this option.", default=False),
-    Option("table.exec.rank.topn-cache-size", _LONG, "Rows that top-N keeps in a cache.", default=10000,
-           no_effect="the state cache sets its own size"),
-    Option("table.exec.source.cdc-events-duplicate", _BOOLEAN, "Change events may come twice: they are normalized by "
-           "primary key.", default=False),
-    Option("table.exec.source.idle-timeout", _DURATION, "A source without rows for this long does not hold back "
-           "watermarks.", default=0),
-    Option("table.exec.sink.not-null-enforcer", _ENUM, "What happens to a NULL for a NOT NULL column of a sink.",
+    Option("table.local-time-zone", _STRING, "Session time zone for TIMESTAMP_LTZ: an id such as Europe/Berlin, an "
+           "offset such as GMT-08:00, or default.", default="default"),
+    Option("table.exec.mini-batch.enabled", _BOOLEAN, "Whether plans use mini-batches. Aggregates then run in two "
+           "phases. A mini-batch is one micro-batch.", default=False),
+    Option("table.exec.mini-batch.allow-latency", _DURATION, "Maximum time to wait for a mini-batch. The compiler "
+           "writes it into the plan.", default=0),
+    Option("table.exec.mini-batch.size", _LONG, "Maximum number of rows of a mini-batch.",
+           default=-1, no_effect=_MINI_BATCH),
+    Option("table.exec.deduplicate.mini-batch.compact-changes-enabled", _BOOLEAN, "Whether keep-last deduplication "
+           "merges the changes of a mini-batch.", default=False, no_effect=_MINI_BATCH),
+    Option("table.exec.deduplicate.insert-update-after-sensitive-enabled", _BOOLEAN, "Whether deduplication must "
+           "distinguish a first row from an update.",
+           default=True, no_effect="deduplication always distinguishes them"),
+    Option("__table.exec.sort.non-temporal.enabled__", _BOOLEAN, "Whether ORDER BY without LIMIT can sort by other "
+           "columns than a time attribute. Rows are emitted when bounded input ends. This is a hidden option of "
+           "Flink.", default=False),
+    Option("table.exec.rank.topn-cache-size", _LONG, "Number of rows in the cache of top-N.", default=10000,
+           no_effect="the state cache determines its own size"),
+    Option("table.exec.source.cdc-events-duplicate", _BOOLEAN, "Whether change events can be duplicated. They are "
+           "then normalized by primary key.", default=False),
+    Option("table.exec.source.idle-timeout", _DURATION, "A source without rows for this long does not hold back the "
+           "watermark. 0 disables this.", default=0),
+    Option("table.exec.sink.not-null-enforcer", _ENUM, "How a sink treats NULL in a NOT NULL column: fail the job "
+           "(ERROR) or drop the row (DROP).",
            default="ERROR", values=("ERROR", "DROP")),
-    Option("table.exec.sink.type-length-enforcer", _ENUM, "What happens to a value too long for its CHAR, VARCHAR or "
-           "BINARY column of a sink.", default="IGNORE", values=("IGNORE", "TRIM_PAD", "ERROR")),
-    Option("table.exec.sink.nested-constraint-enforcer", _ENUM, "Whether the two above look into rows and "
-           "collections.", default="IGNORE", values=("IGNORE", "ROWS", "ROWS_AND_COLLECTIONS")),
-    Option("table.exec.sink.upsert-materialize", _ENUM, "Whether a sink keeps state to order updates by its key.",
+    Option("table.exec.sink.type-length-enforcer", _ENUM, "How a sink treats a value whose length does not match its "
+           "CHAR, VARCHAR or BINARY column.", default="IGNORE", values=("IGNORE", "TRIM_PAD", "ERROR")),
+    Option("table.exec.sink.nested-constraint-enforcer", _ENUM, "Whether the two options above also check nested rows "
+           "and collections.", default="IGNORE", values=("IGNORE", "ROWS", "ROWS_AND_COLLECTIONS")),
+    Option("table.exec.sink.upsert-materialize", _ENUM, "Whether a sink keeps state to order updates by its primary "
+           "key.",
            default="AUTO", values=("NONE", "AUTO", "FORCE")),
-    Option("table.exec.sink.keyed-shuffle", _ENUM, "Whether rows are sent to a sink by its key.", default="AUTO",
-           values=("NONE", "AUTO", "FORCE"), no_effect="changes of one key always keep their order"),
-    Option("table.exec.sink.rowtime-inserter", _ENUM, "Whether a sink's rows carry their event time.",
-           default="ENABLED", values=("ENABLED", "DISABLED"), no_effect="no sink takes an event time beside the row"),
-    Option("table.exec.sink.require-on-conflict", _BOOLEAN, "INSERT must say ON CONFLICT where the query's key is not "
-           "the sink's.", default=True),
-    Option("table.exec.sink.upsert-materialize-strategy.type", _ENUM, "How a sink keeps state to order updates.",
-           default="LEGACY", values=("LEGACY", "MAP", "VALUE", "ADAPTIVE"), no_effect="all give the same changes, and "
-           "there is one here"),
-    Option("table.exec.legacy-cast-behaviour", _ENUM, "How a CAST that fails behaves.", default="DISABLED",
-           values=("ENABLED", "DISABLED"), refused="a failing CAST is an error; TRY_CAST gives NULL"),
-    Option("table.optimizer.agg-phase-strategy", _ENUM, "Whether aggregates are computed in two phases, a local one "
-           "and a global one, where mini-batches are on.", default="AUTO", values=("AUTO", "ONE_PHASE", "TWO_PHASE")),
-    Option("table.optimizer.distinct-agg.split.enabled", _BOOLEAN, "DISTINCT aggregates are split into two levels, by "
-           "buckets of their values.", default=False),
-    Option("table.optimizer.distinct-agg.split.bucket-num", _INTEGER, "Buckets of a split DISTINCT aggregate.",
+    Option("table.exec.sink.keyed-shuffle", _ENUM, "Whether rows are distributed to a sink by its primary key.",
+           default="AUTO",
+           values=("NONE", "AUTO", "FORCE"), no_effect="changes of a key always keep their order"),
+    Option("table.exec.sink.rowtime-inserter", _ENUM, "Whether sink rows carry their event time.",
+           default="ENABLED", values=("ENABLED", "DISABLED"), no_effect="no sink uses a separate event time"),
+    Option("table.exec.sink.require-on-conflict", _BOOLEAN, "Whether INSERT requires ON CONFLICT if the key of the "
+           "query is not the primary key of the sink.", default=True),
+    Option("table.exec.sink.upsert-materialize-strategy.type", _ENUM, "Layout of the state that a sink keeps to order "
+           "updates.",
+           default="LEGACY", values=("LEGACY", "MAP", "VALUE", "ADAPTIVE"), no_effect="stateplan has one layout, "
+           "which gives the same changes"),
+    Option("table.exec.legacy-cast-behaviour", _ENUM, "Whether a failing CAST returns NULL (legacy behaviour).",
+           default="DISABLED",
+           values=("ENABLED", "DISABLED"), refused="a failing CAST is an error, and TRY_CAST returns NULL"),
+    Option("table.optimizer.agg-phase-strategy", _ENUM, "Whether aggregates run in a local and a global phase when "
+           "mini-batches are enabled.", default="AUTO", values=("AUTO", "ONE_PHASE", "TWO_PHASE")),
+    Option("table.optimizer.distinct-agg.split.enabled", _BOOLEAN, "Whether DISTINCT aggregates are split into two "
+           "levels, by buckets of their values.", default=False),
+    Option("table.optimizer.distinct-agg.split.bucket-num", _INTEGER, "Number of buckets of a split DISTINCT "
+           "aggregate.",
            default=1024),
-    Option("table.optimizer.incremental-agg-enabled", _BOOLEAN, "Split DISTINCT aggregates in two phases are joined by "
-           "an incremental one.", default=True),
-    Option("table.optimizer.join-reorder-enabled", _BOOLEAN, "Joins may be reordered.", default=False, refused=_LATER),
-    Option("table.optimizer.multi-join.enabled", _BOOLEAN, "Chains of joins become one operator.", default=False),
-    Option("table.optimizer.delta-join.strategy", _ENUM, "Whether joins look up their other side in a table.",
+    Option("table.optimizer.incremental-agg-enabled", _BOOLEAN, "Whether a split DISTINCT aggregate in two phases "
+           "uses an incremental aggregate.", default=True),
+    Option("table.optimizer.join-reorder-enabled", _BOOLEAN, "Whether joins can be reordered.",
+           default=False, refused=_LATER),
+    Option("table.optimizer.multi-join.enabled", _BOOLEAN, "Whether chains of joins become one operator.",
+           default=False),
+    Option("table.optimizer.delta-join.strategy", _ENUM, "Whether joins look up the other side in its source table.",
            default="AUTO", values=("AUTO", "FORCE", "NONE"), refused=_LATER),
-    Option("table.optimizer.multiple-input-enabled", _BOOLEAN, "Operators are fused.", default=True,
+    Option("table.optimizer.multiple-input-enabled", _BOOLEAN, "Whether operators are fused.", default=True,
            no_effect="stateless operators are always fused"),
-    Option("table.optimizer.non-deterministic-update.strategy", _ENUM, "Whether updates that depend on what is not "
-           "deterministic are made to: with TRY_RESOLVE, a lookup join of updates keeps what it found.",
+    Option("table.optimizer.non-deterministic-update.strategy", _ENUM, "Whether the planner makes non-deterministic "
+           "updates deterministic. With TRY_RESOLVE, a lookup join over updates keeps its results in state.",
            default="IGNORE", values=("IGNORE", "TRY_RESOLVE")),
-    Option("table.optimizer.reuse-sub-plan-enabled", _BOOLEAN, "Equal parts of a plan are run once.", default=True),
-    Option("table.optimizer.reuse-source-enabled", _BOOLEAN, "A table that is read twice is read once.", default=True),
-    Option("table.optimizer.reuse-sink-enabled", _BOOLEAN, "INSERTs into one table share its sink.", default=True,
+    Option("table.optimizer.reuse-sub-plan-enabled", _BOOLEAN, "Whether equal parts of a plan run only once.",
+           default=True),
+    Option("table.optimizer.reuse-source-enabled", _BOOLEAN, "Whether a table that a plan uses several times is read "
+           "only once.", default=True),
+    Option("table.optimizer.reuse-sink-enabled", _BOOLEAN, "Whether INSERTs into the same table share a sink.",
+           default=True,
            refused=_LATER),
-    Option("table.optimizer.union-all-as-breakpoint-enabled", _BOOLEAN, "A UNION ALL that several INSERTs read is "
-           "planned once.", default=True, refused=_LATER),
-    Option("table.optimizer.sql2rel.project-merge.enabled", _BOOLEAN, "Projections are merged while SQL is read.",
+    Option("table.optimizer.union-all-as-breakpoint-enabled", _BOOLEAN, "Whether a UNION ALL that several INSERTs "
+           "read is planned only once.", default=True, refused=_LATER),
+    Option("table.optimizer.sql2rel.project-merge.enabled", _BOOLEAN, "Whether projections are merged while SQL is "
+           "parsed.",
            default=False, refused=_LATER),
     # asynchronous functions
-    Option("table.exec.async-scalar.max-concurrent-operations", _INTEGER, "How many calls of an asynchronous function "
-           "are awaited at the same time, in each task.", default=10, minimum=1),
-    Option("table.exec.async-scalar.timeout", _DURATION, "How long a call of an asynchronous function may take, with "
-           "all attempts.", default=180_000),
-    Option("table.exec.async-scalar.retry-strategy", _ENUM, "Whether a call of an asynchronous function that failed is "
-           "made again.", default="FIXED_DELAY", values=("NO_RETRY", "FIXED_DELAY")),
-    Option("table.exec.async-scalar.retry-delay", _DURATION, "How long after a failed call the next attempt is made.",
+    Option("table.exec.async-scalar.max-concurrent-operations", _INTEGER, "Maximum number of concurrent calls of an "
+           "asynchronous function per task.", default=10, minimum=1),
+    Option("table.exec.async-scalar.timeout", _DURATION, "Timeout of a call of an asynchronous function, including "
+           "retries.", default=180_000),
+    Option("table.exec.async-scalar.retry-strategy", _ENUM, "Whether failed calls of an asynchronous function are "
+           "retried.", default="FIXED_DELAY", values=("NO_RETRY", "FIXED_DELAY")),
+    Option("table.exec.async-scalar.retry-delay", _DURATION, "Delay before a retry.",
            default=100),
-    Option("table.exec.async-scalar.max-attempts", _INTEGER, "How often a failed call is made again.", default=3,
+    Option("table.exec.async-scalar.max-attempts", _INTEGER, "Maximum number of retries.", default=3,
            minimum=0),
     # the SQL client
-    Option("sql-client.execution.result-mode", _ENUM, "How rows of a query are shown.", default="TABLE",
-           values=("TABLE", "CHANGELOG", "TABLEAU"), no_effect="a query's changes are printed, a line each"),
-    Option("sql-client.execution.max-table-result.rows", _INTEGER, "The most rows kept for showing.", default=1000000,
-           no_effect="a query's changes are printed, a line each"),
-    Option("sql-client.verbose", _BOOLEAN, "Errors are shown with what caused them.", default=False,
-           no_effect="the command line has --debug"),
-    Option("table.display.max-column-width", _INTEGER, "The widest column shown.", default=30,
+    Option("sql-client.execution.result-mode", _ENUM, "How the SQL client shows query results.", default="TABLE",
+           values=("TABLE", "CHANGELOG", "TABLEAU"), no_effect="a query prints its changelog, one line per change"),
+    Option("sql-client.execution.max-table-result.rows", _INTEGER, "Maximum number of result rows to keep.",
+           default=1000000,
+           no_effect="a query prints its changelog, one line per change"),
+    Option("sql-client.verbose", _BOOLEAN, "Whether errors are printed with their causes.", default=False,
+           no_effect="use --debug instead"),
+    Option("table.display.max-column-width", _INTEGER, "Maximum width of a result column.", default=30,
            no_effect="columns are as wide as their content, up to 100 characters"),
     # known in Flink, nothing here
-    Option("table.sql-dialect", _ENUM, "The SQL dialect.", default="default", values=("default", "hive"),
-           refused="there is only Flink's"),
-    Option("table.dynamic-table-options.enabled", _BOOLEAN, "Hints may set options of tables.", default=True,
-           refused="OPTIONS hints are always on"),
-    Option("table.exec.resource.default-parallelism", _INTEGER, "The parallelism of all operators.", default=-1,
+    Option("table.sql-dialect", _ENUM, "SQL dialect.", default="default", values=("default", "hive"),
+           refused="only Flink's dialect is available"),
+    Option("table.dynamic-table-options.enabled", _BOOLEAN, "Whether OPTIONS hints can set table options.",
+           default=True,
+           refused="OPTIONS hints are always enabled"),
+    Option("table.exec.resource.default-parallelism", _INTEGER, "Parallelism of all operators.", default=-1,
            refused="set 'parallelism.default' instead"),
-    Option("execution.checkpointing.mode", _ENUM, "The guarantee of checkpoints.", default="EXACTLY_ONCE",
+    Option("execution.checkpointing.mode", _ENUM, "Consistency guarantee of checkpoints.", default="EXACTLY_ONCE",
            values=("EXACTLY_ONCE", "AT_LEAST_ONCE"), refused="state is always exactly once"),
-    Option("execution.checkpointing.incremental", _BOOLEAN, "Checkpoints hold only what changed.", default=False,
-           no_effect="checkpoints always hold only what changed"),
-    Option("state.backend.type", _STRING, "The state backend.", no_effect="state is kept in Spark's state store"),
-    Option("execution.attached", _BOOLEAN, "The client waits for the job.", default=False, no_effect=_HERE),
-    Option("execution.target", _STRING, "Where the job is sent.", no_effect=_HERE),
+    Option("execution.checkpointing.incremental", _BOOLEAN, "Whether checkpoints are incremental.", default=False,
+           no_effect="checkpoints are always incremental"),
+    Option("state.backend.type", _STRING, "State backend.", no_effect="state is kept in Spark's state store"),
+    Option("execution.attached", _BOOLEAN, "Whether the client waits for the job.", default=False, no_effect=_HERE),
+    Option("execution.target", _STRING, "Deployment target of the job.", no_effect=_HERE),
 )
 
 # fmt: on
@@ -191,7 +212,7 @@ NO_EFFECT_PREFIXES: dict[str, str] = {
     "metrics.latency.": _NO_CLUSTER,
     "metrics.scope.": _NO_CLUSTER,
     "metrics.system-resource": _NO_CLUSTER,
-    "restart-strategy.": "a job that fails is started again by whoever runs it",
+    "restart-strategy.": "stateplan does not restart failed jobs",
     "state.backend.rocksdb.": "state is kept in Spark's state store",
     "table.exec.async-table.": "there are no asynchronous table functions",
     "table.exec.async-lookup.": "there are no asynchronous lookups",
@@ -199,7 +220,7 @@ NO_EFFECT_PREFIXES: dict[str, str] = {
     "table.exec.async-ml-predict.": _OWN,
     "table.exec.async-vector-search.": _OWN,
     "table.exec.delta-join.": "there are no delta joins",
-    "table.exec.interval-join.": "rows of an interval join leave as soon as nothing can meet them",
+    "table.exec.interval-join.": "an interval join removes rows as soon as nothing can match them",
     "table.exec.sort.": _BATCH,
     "table.exec.spill-compression.": _BATCH,
     "table.exec.local-hash-agg.": _BATCH,
@@ -279,7 +300,7 @@ class Configuration:
             self.set(key, text)
 
     def set(self, key: str, text: str, place: Place | None = None) -> str | None:
-        """Sets an option; returns a note when it changes nothing here.
+        """Sets an option; returns a note if it has no effect.
 
         Raises:
             OptionError: OPT001 unknown key, OPT105 malformed value, OPT002 a value that cannot be honoured.
@@ -288,7 +309,7 @@ class Configuration:
         if row is None:
             self._values[key] = text
             reason = next((why for prefix, why in NO_EFFECT_PREFIXES.items() if key.startswith(prefix)), None)
-            return None if reason is None else f"the option '{key}' changes nothing here: {reason}"
+            return None if reason is None else f"the option '{key}' has no effect: {reason}"
         parsed = parse_value(row, text, key, place)
         if row.refused and parsed != row.default:
             raise OptionError(
@@ -297,7 +318,7 @@ class Configuration:
         if key == "table.local-time-zone":
             _check_time_zone(text, place)
         self._values[key] = text
-        return f"the option '{key}' changes nothing here: {row.no_effect}" if row.no_effect else None
+        return f"the option '{key}' has no effect: {row.no_effect}" if row.no_effect else None
 
     def get(self, key: str, default: str | None = None) -> str | None:
         """The text of an option: as set, else ``default``, else the option's own default. Raises OptionError OPT001."""

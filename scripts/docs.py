@@ -80,9 +80,9 @@ def _option_rows(options: Iterable[object]) -> list[list[str]]:
         if option.values:
             note += " One of " + ", ".join(f"`{v}`" for v in option.values) + "."
         if option.no_effect:
-            note += f" Accepted, without effect: {option.no_effect}."
+            note += f" No effect: {option.no_effect}."
         if option.refused:
-            note += f" Only the default: {option.refused}."
+            note += f" Only the default is supported: {option.refused}."
         rows.append([f"`{option.key}`", option.type.value, default, option.role.value, note])
     return rows
 

@@ -51,7 +51,7 @@ class Option:
         values: accepted words of an ENUM, in the spelling of the documentation.
         exact: whether the words of an ENUM must be spelled exactly.
         minimum: smallest number accepted.
-        no_effect: why setting it changes nothing here, for options that Flink has and this runtime accepts.
+        no_effect: why it has no effect, for an option of Flink that is accepted and ignored.
         refused: why a value other than the default cannot be honoured, for options that must not be ignored.
     """
 

@@ -287,7 +287,7 @@ def validate_table(
         if option.refused and value != option.default:
             raise OptionError("OPT107", key=key, text=text, refused=option.refused, place=place)
         if option.no_effect:
-            notes.append(f"the option '{key}' changes nothing here: {option.no_effect}")
+            notes.append(f"the option '{key}' has no effect: {option.no_effect}")
     for one, other in fmt.exclusive if fmt is not None else ():
         if all(k in options and parse_value(known[k], options[k], k) is not False for k in (one, other)):
             raise OptionError("OPT106.validate_table", one=one, other=other, place=place)

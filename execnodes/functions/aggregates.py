@@ -150,12 +150,12 @@ MERGEABLE = frozenset({"COUNT", "SUM", "$SUM0", "AVG", "MIN", "MAX", "LISTAGG", 
 
 
 _COMPARABLE = ("NUMERIC", "CHARACTER", "BOOLEAN", "DATE", "TIME", "TIMESTAMP", "BINARY")
-_STATE = "its state is not available yet"
+_STATE = "its state is not supported yet"
 _BITMAP = "the BITMAP type is not available"
 
 _UNSUPPORTED = {
     "PERCENTILE": _STATE,
-    "APPROX_COUNT_DISTINCT": "Flink has it for batch queries only",
+    "APPROX_COUNT_DISTINCT": "Flink supports it only in batch queries",
     **{
         f"BITMAP_{name}_AGG": _BITMAP
         for name in (

@@ -7,7 +7,7 @@ from stateplan.execnodes.types import STRING
 
 __all__: list[str] = []
 
-_RANDOM = "its value differs when a micro-batch is run again after a failure"
+_RANDOM = "its value would change when a micro-batch runs again after a failure"
 _BITMAP = "the BITMAP type is not available"
 _VARIANT = "the VARIANT type is not available"
 _STRUCTURED = "structured types are not available"
@@ -34,28 +34,28 @@ _REASONS = {
     },
     "PARSE_JSON": _VARIANT,
     "TRY_PARSE_JSON": _VARIANT,
-    "JSON": "only as an argument of JSON_OBJECT and JSON_ARRAY in Flink",
+    "JSON": "Flink allows it only as an argument of JSON_OBJECT and JSON_ARRAY",
     "OBJECT_OF": _STRUCTURED,
     "OBJECT_UPDATE": _STRUCTURED,
     "STREAMRECORD_TIMESTAMP": _WATERMARK,
     "PRINTF": "Java's format strings are not implemented",
     "CURRENT_DATABASE": "a plan does not record the session's current database",
-    "OVERLAPS": "write the comparison of the two intervals' ends out",
+    "OVERLAPS": "compare the ends of the two intervals instead",
     "GROUPING": "GROUPING SETS are not available yet",
     "GROUPING_ID": "GROUPING SETS are not available yet",
     "GROUP_ID": "GROUPING SETS are not available yet",
     **{
         f"{window}{part}": reason
         for window, reason in (
-            ("TUMBLE", "in FROM only, of a table: TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '5' MINUTE))"),
-            ("HOP", "in FROM only, of a table: TABLE(HOP(TABLE t, DESCRIPTOR(ts), slide, size))"),
+            ("TUMBLE", "use it in FROM: TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '5' MINUTE))"),
+            ("HOP", "use it in FROM: TABLE(HOP(TABLE t, DESCRIPTOR(ts), slide, size))"),
             ("SESSION", "session windows are not available yet"),
         )
         for part in ("", "_START", "_END", "_ROWTIME", "_PROCTIME")
     },
     **dict.fromkeys(
         ("ROW_NUMBER", "RANK", "DENSE_RANK", "PERCENT_RANK", "CUME_DIST", "NTILE", "LEAD", "LAG"),
-        "it needs an OVER window",
+        "it requires an OVER window",
     ),
     **dict.fromkeys(("MATCH_PROCTIME", "MATCH_ROWTIME", "CLASSIFIER"), "MATCH_RECOGNIZE is not available yet"),
     "ML_PREDICT": "models are not available",

@@ -27,6 +27,7 @@ STEP = NodeUpgrade(
     2,
     "2.3",
     "The fields are the same.",
-    "Kept: here both versions keep whole rows. In Flink a sink that materializes and writes metadata loses its state.",
+    "Kept. In stateplan, both versions keep whole rows. In Flink, a sink with state and metadata columns loses its "
+    "state.",
     _upgrade,
 )

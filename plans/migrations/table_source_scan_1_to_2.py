@@ -29,7 +29,7 @@ STEP = NodeUpgrade(
     2,
     "2.3",
     "The fields are the same.",
-    "Kept. In Flink a source that its connector builds as a DataStream or a Transformation (Kafka does) gets another "
-    "uid and forgets how far it has read.",
+    "Kept. In Flink, a source that its connector builds as a DataStream or a Transformation (such as Kafka) gets "
+    "another uid and loses its offsets.",
     _upgrade,
 )

@@ -30,8 +30,8 @@ def _upgrade(node: dict[str, Any]) -> Iterator[Effect]:
 STEP = Release(
     "1.15",
     "1.18",
-    "A join calls the keys of its inputs leftUpsertKeys and rightUpsertKeys. Entries of state are not invented: where "
-    "there are none, the TTL is that of the node's configuration or of the session, as before.",
-    "Kept, except in joins whose keys had the old names.",
+    "The upsert keys of join inputs are named leftUpsertKeys and rightUpsertKeys. No state entries are added. A state "
+    "without an entry keeps the TTL of its node's configuration or of the session.",
+    "Kept, except in joins with the old key names.",
     _upgrade,
 )

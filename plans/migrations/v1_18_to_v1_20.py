@@ -23,8 +23,8 @@ def _upgrade(node: dict[str, Any]) -> Iterator[Effect]:
 STEP = Release(
     "1.18",
     "1.20",
-    "Window aggregations say whether rows are taken back from them. From 1.18 to 1.19 nothing changed for operators "
-    "that both have.",
-    "Kept: what was not said was false.",
+    "Window aggregations record whether their input has retractions. Operators that exist in both 1.18 and 1.19 did "
+    "not change.",
+    "Kept. The missing value meant false.",
     _upgrade,
 )

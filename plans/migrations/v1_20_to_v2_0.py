@@ -18,7 +18,7 @@ def with_shuffle(node: dict[str, Any]) -> Iterator[Effect]:
 STEP = Release(
     "1.20",
     "2.0",
-    "A lookup join says whether the connector distributes its rows.",
-    "Kept: what was not said was false.",
+    "Lookup joins record whether the connector distributes its rows.",
+    "Kept. The missing value meant false.",
     with_shuffle,
 )

@@ -52,9 +52,9 @@ def _drop_empty(value: Any) -> Iterator[str]:
 STEP = Release(
     "2.0",
     "2.1",
-    "deduplicate says whether it waits for the watermark and emits each key once (FLINK-37005), OVER says which layout "
-    "its state has (FLINK-37213), and empty lists of tables, calls and sources are left out.",
-    "Kept: each flag gets the value that its absence meant. What Flink 2.1 compiles anew has the other value and "
-    "another state.",
+    "deduplicate records whether it waits for the watermark and emits each key once (FLINK-37005). OVER records the "
+    "layout of its state (FLINK-37213). Empty lists of tables, calls and sources are omitted.",
+    "Kept. Each flag gets the value that its absence meant. New plans of Flink 2.1 have the other value and another "
+    "state.",
     _upgrade,
 )

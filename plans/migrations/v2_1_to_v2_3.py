@@ -15,8 +15,8 @@ def _upgrade(node: dict[str, Any]) -> Iterator[Effect]:
 STEP = Release(
     "2.1",
     "2.3",
-    "The keys are the same. New ones (conflictStrategy, upsertMaterializeStrategy of a sink) are optional, and absent "
-    "they mean what they meant.",
+    "The keys are the same. New keys (conflictStrategy and upsertMaterializeStrategy of a sink) are optional, and "
+    "their absence keeps the old meaning.",
     "Kept.",
     _upgrade,
 )

@@ -329,7 +329,7 @@ def test_good_tables_and_their_notes() -> None:
     )
     assert validate_table({"connector": "datagen", "fields.a.b.kind": "random"}, "source") == ()
     assert validate_table(FILES | {"sink.rolling-policy.file-size": "1 mb"}, "sink") == (
-        "the option 'sink.rolling-policy.file-size' changes nothing here: files are committed once per micro-batch",
+        "the option 'sink.rolling-policy.file-size' has no effect: files are committed once per micro-batch",
     )
     assert validate_table(FILES | {"auto-compaction": "false"}, "sink") == ()
 

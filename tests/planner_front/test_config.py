@@ -99,13 +99,13 @@ def test_every_default_can_be_set_and_says_so(key: str) -> None:
             "execution.runtime-mode",
             "batch",
             "[OPT002] the option 'execution.runtime-mode' = 'batch' cannot be honoured: queries "
-            "run as streams; bounded input ends by itself\n  expected: 'STREAMING', or leave the option out",
+            "always run as streams, and end when their bounded input ends\n"
+            "  expected: 'STREAMING', or leave the option out",
         ),
         (
             "table.optimizer.join-reorder-enabled",
             "true",
-            "[OPT002] the option 'table.optimizer.join-reorder-enabled' = 'true' cannot be honoured: "
-            "it is not supported yet",
+            "[OPT002] the option 'table.optimizer.join-reorder-enabled' = 'true' cannot be honoured: not supported yet",
         ),
         (
             "table.local-time-zone",
@@ -124,10 +124,10 @@ def test_bad_options(key: str, text: str, message: str) -> None:
 def test_what_changes_nothing_says_why() -> None:
     config = Configuration()
     assert config.set("state.backend.type", "rocksdb") == (
-        "the option 'state.backend.type' changes nothing here: state is kept in Spark's state store"
+        "the option 'state.backend.type' has no effect: state is kept in Spark's state store"
     )
     assert config.set("taskmanager.numberOfTaskSlots", "4") == (
-        "the option 'taskmanager.numberOfTaskSlots' changes nothing here: there is no Flink cluster"
+        "the option 'taskmanager.numberOfTaskSlots' has no effect: there is no Flink cluster"
     )
     assert config.set("spark.sql.shuffle.partitions", "7") is None
     assert config.to_dict() == {

@@ -242,7 +242,7 @@ def test_set_lists_every_option_and_reset_forgets() -> None:
         "[OPT001] unknown option 'table.exec.state.tt'\n  --> line 1, column 1\n"
     )
     assert env.execute_sql("SET 'state.backend.type' = 'rocksdb'").notes == (
-        "the option 'state.backend.type' changes nothing here: state is kept in Spark's state store",
+        "the option 'state.backend.type' has no effect: state is kept in Spark's state store",
     )
 
 
