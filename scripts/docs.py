@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from scripts.lint_docs import lint_rules
 
@@ -68,14 +69,12 @@ def exit_codes() -> str:
 
 
 def _option_rows(options: Iterable[object]) -> list[list[str]]:
-    from stateplan.execnodes.connectors.options import Option, OptionType
+    from stateplan.execnodes.connectors.options import Option
 
     rows = []
     for option in options:
         assert isinstance(option, Option)
-        shown = str(option.default).lower() if option.type is OptionType.BOOLEAN else str(option.default)
-        unit = " ms" if option.type is OptionType.DURATION else ""
-        default = "required" if option.required else "" if option.default is None else f"`{shown}{unit}`"
+        default = "required" if option.required else "" if option.default is None else f"`{_default(option)}`"
         note = option.description
         if option.values:
             note += " One of " + ", ".join(f"`{v}`" for v in option.values) + "."
@@ -85,6 +84,16 @@ def _option_rows(options: Iterable[object]) -> list[list[str]]:
             note += f" Only the default is supported: {option.refused}."
         rows.append([f"`{option.key}`", option.type.value, default, option.role.value, note])
     return rows
+
+
+def _default(option: Any) -> str:
+    """The default of an Option as a user writes it."""
+    from stateplan.execnodes.connectors.options import OptionType
+    from stateplan.execnodes.settings import default_text
+
+    if option.type is OptionType.MEMORY_SIZE:
+        return f"{option.default // 2**20} mb"
+    return default_text(option) or ""
 
 
 def _sections(things: Iterable[object], level: str) -> str:
@@ -98,7 +107,7 @@ def _sections(things: Iterable[object], level: str) -> str:
         assert isinstance(thing, Connector | Format)
         out.append(f"{level} {thing.name}\n\n{thing.description}\n")
         if isinstance(thing, Connector):
-            out.append(f"As: {', '.join(r.value for r in thing.roles)}.")
+            out.append(f"\nUsed as: {', '.join(r.value for r in thing.roles)}.")
             formats = dict.fromkeys([*formats_of(thing, Role.SOURCE), *formats_of(thing, Role.SINK)])
             if formats:
                 out.append(f" Formats: {', '.join(f'`{f}`' for f in formats)}.")
@@ -108,7 +117,8 @@ def _sections(things: Iterable[object], level: str) -> str:
         elif thing.metadata:
             out.append("\nMetadata: " + ", ".join(f"`value.{k}` {t}" for k, t in thing.metadata) + ".\n")
         if thing.options:
-            out.append("\n" + _table(["option", "type", "default", "of", ""], _option_rows(thing.options)))
+            head = ["option", "type", "default", "used by", "description"]
+            out.append("\n" + _table(head, _option_rows(thing.options)))
         out.append("\n")
     return "".join(out).rstrip("\n") + "\n"
 
@@ -132,7 +142,8 @@ def options() -> str:
     from stateplan.execnodes.settings import OPTIONS
 
     return _table(
-        ["option", "type", "default", ""], [[row[0], row[1], row[2], row[4]] for row in _option_rows(OPTIONS.values())]
+        ["option", "type", "default", "description"],
+        [[row[0], row[1], row[2], row[4]] for row in _option_rows(OPTIONS.values())],
     )
 
 
@@ -141,7 +152,7 @@ def functions() -> str:
     from stateplan.execnodes.functions.table import functions as table
 
     return _table(
-        ["function", "also written", "supported"],
+        ["function", "aliases", "supported"],
         [
             [f"`{f.signature}`", ", ".join(f"`{a}`" for a in f.aliases), "yes" if f.supported else f"no: {f.reason}"]
             for f in table()

@@ -13,7 +13,7 @@ class Blackhole(Connector):
     """Counts rows and forgets them."""
 
     name = "blackhole"
-    description = "Takes every change and does nothing with it."
+    description = "Discards all changes."
     roles = (Role.SINK,)
     sink_abilities = frozenset({"Partitioning"})
 

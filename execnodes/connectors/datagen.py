@@ -24,9 +24,7 @@ from stateplan.execnodes.types import LogicalType
 if TYPE_CHECKING:
     import polars as pl
 
-_NUMBER_OF_ROWS = Option(
-    "number-of-rows", OptionType.LONG, "How many rows to make in all. Not set: without end.", minimum=0
-)
+_NUMBER_OF_ROWS = Option("number-of-rows", OptionType.LONG, "Total number of rows. Default: unbounded.", minimum=0)
 
 
 def bounded(options: Mapping[str, str]) -> int | None:
@@ -80,16 +78,16 @@ class Datagen(Connector):
     """Rows made up from the schema."""
 
     name = "datagen"
-    description = "Random values and sequences made from the table's schema."
+    description = "Generated rows, with random values or sequences for the columns of the table."
     options = (
-        Option("rows-per-second", OptionType.LONG, "How many rows to make per second.", default=10000, minimum=1),
+        Option("rows-per-second", OptionType.LONG, "Rows per second.", default=10000, minimum=1),
         _NUMBER_OF_ROWS,
         Option(
             "scan.parallelism",
             OptionType.INTEGER,
             "Number of parallel readers.",
             minimum=1,
-            no_effect="rows do not depend on the number of readers",
+            no_effect="the number of readers does not affect the rows",
         ),
         *FIELD_OPTIONS,
     )

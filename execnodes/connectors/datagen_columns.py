@@ -16,21 +16,23 @@ FIELD_OPTIONS = (
     Option(
         "fields.#.kind",
         OptionType.ENUM,
-        "How values of the column are made.",
+        "Generator of the column.",
         default="random",
         values=("random", "sequence"),
     ),
-    Option("fields.#.min", OptionType.STRING, "Smallest random value. Not set: the smallest of the type."),
-    Option("fields.#.max", OptionType.STRING, "Largest random value. Not set: the largest of the type."),
-    Option("fields.#.max-past", OptionType.DURATION, "How far before the start random timestamps go.", default=0),
+    Option("fields.#.min", OptionType.STRING, "Minimum random value. Default: the minimum of the type."),
+    Option("fields.#.max", OptionType.STRING, "Maximum random value. Default: the maximum of the type."),
+    Option(
+        "fields.#.max-past", OptionType.DURATION, "Maximum age of random timestamps, relative to the start.", default=0
+    ),
     Option(
         "fields.#.length",
         OptionType.INTEGER,
-        "Length of random text and bytes (100 when not set), or number of elements of lists and maps (3).",
+        "Length of random strings and bytes (default 100), or number of elements of arrays and maps (default 3).",
         minimum=1,
     ),
-    Option("fields.#.var-len", OptionType.BOOLEAN, "Whether the length is random up to 'length'.", default=False),
-    Option("fields.#.null-rate", OptionType.FLOAT, "Share of values that are NULL, 0 to 1.", default=0.0),
+    Option("fields.#.var-len", OptionType.BOOLEAN, "Whether the length is random, up to 'length'.", default=False),
+    Option("fields.#.null-rate", OptionType.FLOAT, "Fraction of NULL values, from 0 to 1.", default=0.0),
     Option("fields.#.start", OptionType.STRING, "First value of a sequence."),
     Option("fields.#.end", OptionType.STRING, "Last value of a sequence."),
 )

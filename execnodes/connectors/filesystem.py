@@ -40,35 +40,34 @@ if TYPE_CHECKING:
     import polars as pl
 
 _ONE_COMMIT = "files are committed once per micro-batch"
-_NO_COMMIT = "partitions are not announced: the files of a micro-batch appear all at once when it ends"
+_NO_COMMIT = "there is no partition commit; the files of a micro-batch appear together when it ends"
 
 
 class Filesystem(Connector):
     """The files of a folder."""
 
     name = "filesystem"
-    description = "The files of a folder, local or on an object store."
+    description = "Files in a folder, on a local disk or an object store."
     options = (
         PATH,
         Option(
             "source.monitor-interval",
             OptionType.DURATION,
-            "How often to look for new files. Not set: the files present at the start are read, and the source ends.",
+            "How often to look for new files. Default: the source reads the existing files and ends.",
             role=Role.SOURCE,
             minimum=1,
         ),
         Option(
             "source.path.regex-pattern",
             OptionType.REGEX,
-            "Only files whose absolute path matches are read.",
+            "Regular expression that the absolute path of a file must match.",
             role=Role.SOURCE,
         ),
         Option(
             "lookup.cache",
             OptionType.ENUM,
-            "Whether the rows of a table that is looked up (FOR SYSTEM_TIME AS OF a processing time) are kept. NONE: "
-            "its files are looked at in every micro-batch, and read again when they have changed. FULL: what was read "
-            "is used until the reload interval has passed.",
+            "Cache of a table in a lookup join. NONE: check the files in every micro-batch, and read them again if "
+            "they changed. FULL: reuse the rows until the reload interval has passed.",
             default="NONE",
             values=("NONE", "FULL"),
             role=Role.SOURCE,
@@ -76,22 +75,22 @@ class Filesystem(Connector):
         Option(
             "lookup.full-cache.periodic-reload.interval",
             OptionType.DURATION,
-            "How long rows that were read are used with `lookup.cache` FULL. Not set: as long as the job runs.",
+            "Reload interval for `lookup.cache` FULL. Default: never reload.",
             role=Role.SOURCE,
             minimum=1,
         ),
         Option(
             "source.max-files-per-trigger",
             OptionType.INTEGER,
-            "How many new files a micro-batch reads at most. Not set: 128 MiB for each parallel task, 256 MiB in a "
-            "plan without state.",
+            "Maximum number of new files per micro-batch. Default: 128 MiB of files per parallel task, or 256 MiB in "
+            "a plan without state.",
             role=Role.SOURCE,
             minimum=1,
         ),
         Option(
             "source.report-statistics",
             OptionType.ENUM,
-            "Which statistics the source gives to the planner.",
+            "Statistics that the source reports to the planner.",
             default="ALL",
             values=("NONE", "ALL"),
             role=Role.SOURCE,
@@ -103,12 +102,12 @@ class Filesystem(Connector):
             "Number of parallel writers.",
             role=Role.SINK,
             minimum=1,
-            no_effect="the number of files follows the partitions of the micro-batch",
+            no_effect="the number of files depends on the partitions of the micro-batch",
         ),
         Option(
             "sink.rolling-policy.file-size",
             OptionType.MEMORY_SIZE,
-            "Size at which a file is closed.",
+            "File size at which the sink starts a new file.",
             default=134217728,
             role=Role.SINK,
             no_effect=_ONE_COMMIT,
@@ -116,7 +115,7 @@ class Filesystem(Connector):
         Option(
             "sink.rolling-policy.rollover-interval",
             OptionType.DURATION,
-            "Longest time a file stays open.",
+            "Maximum time that a file stays open.",
             default=1800000,
             role=Role.SINK,
             no_effect=_ONE_COMMIT,
@@ -124,7 +123,7 @@ class Filesystem(Connector):
         Option(
             "sink.rolling-policy.inactivity-interval",
             OptionType.DURATION,
-            "Longest time a file stays inactive.",
+            "Maximum time that a file stays inactive.",
             default=1800000,
             role=Role.SINK,
             no_effect=_ONE_COMMIT,
@@ -132,7 +131,7 @@ class Filesystem(Connector):
         Option(
             "sink.rolling-policy.check-interval",
             OptionType.DURATION,
-            "How often the rolling policy is checked.",
+            "Interval of rolling policy checks.",
             default=60000,
             role=Role.SINK,
             no_effect=_ONE_COMMIT,
@@ -140,53 +139,53 @@ class Filesystem(Connector):
         Option(
             "auto-compaction",
             OptionType.BOOLEAN,
-            "Whether files are merged after a checkpoint.",
+            "Whether files are compacted after a checkpoint.",
             default=False,
             role=Role.SINK,
-            refused="files are not merged after they are written",
+            refused="files are not compacted",
         ),
         Option(
             "compaction.file-size",
             OptionType.MEMORY_SIZE,
-            "Target size of merged files.",
+            "Target size of compacted files.",
             role=Role.SINK,
-            no_effect="files are not merged after they are written",
+            no_effect="files are not compacted",
         ),
         Option(
             "partition.default-name",
             OptionType.STRING,
-            "Partition name for NULL.",
+            "Name of the partition for NULL.",
             default="__DEFAULT_PARTITION__",
         ),
         Option(
             "partition.time-extractor.kind",
             OptionType.STRING,
-            "How partition times are found.",
+            "How to extract partition times.",
             default="default",
             no_effect=_NO_COMMIT,
         ),
         Option(
             "partition.time-extractor.class",
             OptionType.STRING,
-            "Class that finds partition times.",
+            "Class that extracts partition times.",
             no_effect=_NO_COMMIT,
         ),
         Option(
             "partition.time-extractor.timestamp-pattern",
             OptionType.STRING,
-            "Pattern of partition times.",
+            "Pattern for partition times.",
             no_effect=_NO_COMMIT,
         ),
         Option(
             "partition.time-extractor.timestamp-formatter",
             OptionType.STRING,
-            "Formatter of partition times.",
+            "Formatter for partition times.",
             no_effect=_NO_COMMIT,
         ),
         Option(
             "sink.shuffle-by-partition.enable",
             OptionType.BOOLEAN,
-            "Shuffle rows by partition before writing.",
+            "Whether rows are shuffled by partition before writing.",
             default=False,
             role=Role.SINK,
             no_effect=_NO_COMMIT,
@@ -194,7 +193,7 @@ class Filesystem(Connector):
         Option(
             "sink.partition-commit.trigger",
             OptionType.ENUM,
-            "When a partition is complete.",
+            "Trigger of a partition commit.",
             default="process-time",
             values=("partition-time", "process-time"),
             role=Role.SINK,
@@ -203,7 +202,7 @@ class Filesystem(Connector):
         Option(
             "sink.partition-commit.delay",
             OptionType.DURATION,
-            "How long to wait before a partition is complete.",
+            "Delay of a partition commit.",
             default=0,
             role=Role.SINK,
             no_effect=_NO_COMMIT,
@@ -211,7 +210,7 @@ class Filesystem(Connector):
         Option(
             "sink.partition-commit.watermark-time-zone",
             OptionType.STRING,
-            "Zone of the watermark.",
+            "Time zone of the watermark.",
             default="UTC",
             role=Role.SINK,
             no_effect=_NO_COMMIT,
@@ -219,7 +218,7 @@ class Filesystem(Connector):
         Option(
             "sink.partition-commit.policy.kind",
             OptionType.STRING,
-            "How readers learn of a complete partition.",
+            "Policy of a partition commit.",
             role=Role.SINK,
             no_effect=_NO_COMMIT,
         ),

@@ -273,5 +273,5 @@ class OptionValues:
         return cls(values)
 
 
-PATH = Option("path", OptionType.STRING, "Folder or file; a plain path or a URL.", required=True)
+PATH = Option("path", OptionType.STRING, "Path or URL of a folder or file.", required=True)
 """Where a table's files are."""

@@ -26,16 +26,18 @@ class Print(Connector):
     """Lines on standard output."""
 
     name = "print"
-    description = "One line on standard output per change, as Flink prints it."
+    description = "Prints one line per change to standard output, in Flink's format."
     options = (
-        Option("print-identifier", OptionType.STRING, "Text before every line, followed by '> '.", role=Role.SINK),
-        Option("standard-error", OptionType.BOOLEAN, "Print to standard error instead.", default=False, role=Role.SINK),
+        Option("print-identifier", OptionType.STRING, "Prefix of each line, followed by '> '.", role=Role.SINK),
+        Option(
+            "standard-error", OptionType.BOOLEAN, "Whether to print to standard error.", default=False, role=Role.SINK
+        ),
         Option(
             "changelog-mode",
             OptionType.ENUM,
-            "Which changes the sink asks for: every kind (retract), updates without their old rows (upsert), likewise "
-            "with only the key right in deleted rows (upsert-key-delete), or insertions only (append). Not set: what "
-            "the query gives. Flink's print has no such option.",
+            "Changelog mode of the sink: all changes (retract), no -U (upsert), no -U and only keys in -D "
+            "(upsert-key-delete), or only +I (append). Default: the mode of the query. Flink's print connector has no "
+            "such option.",
             role=Role.SINK,
             values=("retract", "upsert", "upsert-key-delete", "append"),
             exact=True,
@@ -46,7 +48,7 @@ class Print(Connector):
             "Number of parallel writers.",
             role=Role.SINK,
             minimum=1,
-            no_effect="one writer prints",
+            no_effect="there is one writer",
         ),
     )
     roles = (Role.SINK,)

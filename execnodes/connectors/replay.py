@@ -30,7 +30,7 @@ class Replay(Connector):
     """Recorded arrivals."""
 
     name = "replay"
-    description = "Recorded arrivals, played back on a virtual clock: every line says when it arrives."
+    description = "Recorded arrivals, played on a virtual clock. Each row has its arrival time."
     options = (replace(PATH, role=Role.SOURCE),)
     roles = (Role.SOURCE,)
     formatted = True

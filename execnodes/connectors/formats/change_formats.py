@@ -117,12 +117,12 @@ class DebeziumJson(ChangeFormat):
     """
 
     name = "debezium-json"
-    description = "Change events as Debezium writes them, one JSON object per line."
+    description = "Debezium change events, one JSON object per line."
     options = (
         Option(
             "schema-include",
             OptionType.BOOLEAN,
-            "Whether events come with their schema, under 'payload'.",
+            "Whether events contain their schema, with the data in 'payload'.",
             default=False,
             role=Role.SOURCE,
         ),
@@ -154,18 +154,18 @@ class CanalJson(ChangeFormat):
     """
 
     name = "canal-json"
-    description = "Change events as Canal writes them, one JSON object per line."
+    description = "Canal change events, one JSON object per line."
     options = (
         Option(
             "database.include",
             OptionType.REGEX,
-            "Only events whose field 'database' matches this regular expression wholly are read.",
+            "Regular expression that the field 'database' of an event must match completely.",
             role=Role.SOURCE,
         ),
         Option(
             "table.include",
             OptionType.REGEX,
-            "Only events whose field 'table' matches this regular expression wholly are read.",
+            "Regular expression that the field 'table' of an event must match completely.",
             role=Role.SOURCE,
         ),
         *_OPTIONS,
@@ -204,7 +204,7 @@ class MaxwellJson(ChangeFormat):
     """
 
     name = "maxwell-json"
-    description = "Change events as Maxwell writes them, one JSON object per line."
+    description = "Maxwell change events, one JSON object per line."
     event_metadata = (
         Metadata("database", "STRING", "database"),
         Metadata("table", "STRING", "table"),
@@ -235,7 +235,7 @@ class OggJson(ChangeFormat):
     """
 
     name = "ogg-json"
-    description = "Change events as Oracle GoldenGate writes them, one JSON object per line."
+    description = "Oracle GoldenGate change events, one JSON object per line."
     event_metadata = (
         Metadata("table", "STRING", "table"),
         Metadata("primary-keys", "ARRAY<STRING>", "primary_keys"),
@@ -268,15 +268,15 @@ class OpJson(ChangeFormat):
 
     name = "op-json"
     description = (
-        "One JSON object per line, with the kind of the change (+I, -U, +U or -D) in its field '_op'. A format of this "
-        "project: Flink has none for upserts in files."
+        "One JSON object per line, with the row kind (+I, -U, +U or -D) in the field '_op'. This format exists only in "
+        "stateplan, because Flink has no format for upserts in files."
     )
     options = (
         Option(
             "mode",
             OptionType.ENUM,
-            "Which kinds there are: all (retract), no -U (upsert), likewise with only the key right in a -D "
-            "(upsert-key-delete), or +I alone (append).",
+            "Changelog mode: all changes (retract), no -U (upsert), no -U and only keys in -D (upsert-key-delete), or "
+            "only +I (append).",
             default="upsert",
             values=("upsert", "upsert-key-delete", "retract", "append"),
             exact=True,

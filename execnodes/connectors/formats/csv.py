@@ -19,62 +19,77 @@ class CsvFormat(Format):
     """Comma-separated values."""
 
     name = "csv"
-    description = "Comma-separated values (RFC 4180), matched by position; no header line."
+    description = "Comma-separated values (RFC 4180) without a header line. Columns are matched by position."
     options = (
-        Option("field-delimiter", OptionType.CHARACTER, "Character between two fields.", default=","),
+        Option("field-delimiter", OptionType.CHARACTER, "Field delimiter.", default=","),
         Option(
             "disable-quote-character",
             OptionType.BOOLEAN,
-            "No character encloses field values; 'csv.quote-character' cannot be set then.",
+            "Whether quoting is disabled. Excludes 'csv.quote-character'.",
             default=False,
         ),
-        Option("quote-character", OptionType.CHARACTER, "Character that encloses field values.", default='"'),
+        Option("quote-character", OptionType.CHARACTER, "Quote character.", default='"'),
         Option(
-            "allow-comments", OptionType.BOOLEAN, "Skip lines that start with '#'.", default=False, role=Role.SOURCE
-        ),
-        Option(
-            "ignore-parse-errors",
+            "allow-comments",
             OptionType.BOOLEAN,
-            "Skip rows and fields that cannot be read instead of failing; such fields become NULL.",
+            "Whether to skip lines that start with '#'.",
             default=False,
             role=Role.SOURCE,
         ),
         Option(
-            "array-element-delimiter", OptionType.STRING, "Text between the elements of an array or a row.", default=";"
+            "ignore-parse-errors",
+            OptionType.BOOLEAN,
+            "Whether to skip invalid rows, and read invalid fields as NULL, instead of failing.",
+            default=False,
+            role=Role.SOURCE,
         ),
-        Option("escape-character", OptionType.CHARACTER, "Character that escapes the next one."),
-        Option("null-literal", OptionType.STRING, "Text that is read and written as NULL."),
+        Option(
+            "array-element-delimiter",
+            OptionType.STRING,
+            "Delimiter between the elements of an array or a row.",
+            default=";",
+        ),
+        Option("escape-character", OptionType.CHARACTER, "Escape character."),
+        Option("null-literal", OptionType.STRING, "Text that represents NULL."),
         Option(
             "write-bigdecimal-in-scientific-notation",
             OptionType.BOOLEAN,
-            "Write a DECIMAL that is a multiple of 10 as 1E+5 instead of 100000.",
+            "Whether to write a DECIMAL that is a multiple of 10 as 1E+5 instead of 100000.",
             default=True,
             role=Role.SINK,
         ),
         Option(
             "allow-trailing-comma",
             OptionType.BOOLEAN,
-            "Accept a delimiter after the last field.",
+            "Whether to accept a delimiter after the last field.",
             default=True,
             role=Role.SOURCE,
         ),
         Option(
-            "trim-spaces", OptionType.BOOLEAN, "Remove spaces around unquoted values.", default=False, role=Role.SOURCE
-        ),
-        Option(
-            "ignore-trailing-unmappable",
+            "trim-spaces",
             OptionType.BOOLEAN,
-            "Ignore fields after the last column.",
+            "Whether to remove spaces around unquoted values.",
             default=False,
             role=Role.SOURCE,
         ),
         Option(
-            "empty-string-as-null", OptionType.BOOLEAN, "Read an empty text as NULL.", default=False, role=Role.SOURCE
+            "ignore-trailing-unmappable",
+            OptionType.BOOLEAN,
+            "Whether to ignore fields after the last column.",
+            default=False,
+            role=Role.SOURCE,
+        ),
+        Option(
+            "empty-string-as-null",
+            OptionType.BOOLEAN,
+            "Whether to read an empty string as NULL.",
+            default=False,
+            role=Role.SOURCE,
         ),
         Option(
             "fail-on-missing-columns",
             OptionType.BOOLEAN,
-            "Fail when a line has fewer fields than the table has columns instead of reading NULL.",
+            "Whether a line with too few fields is an error instead of NULL values.",
             default=False,
             role=Role.SOURCE,
         ),

@@ -25,7 +25,8 @@ from stateplan.execnodes.types import LogicalType
 TIMESTAMP_FORMAT = Option(
     "timestamp-format.standard",
     OptionType.ENUM,
-    "How timestamps are written: 'SQL' is \"yyyy-MM-dd HH:mm:ss.s{precision}\", 'ISO-8601' has a 'T' in the middle.",
+    "Format of timestamps: 'SQL' is \"yyyy-MM-dd HH:mm:ss.s{precision}\", and 'ISO-8601' has a 'T' between date and "
+    "time.",
     default="SQL",
     values=("SQL", "ISO-8601"),
     exact=True,
@@ -33,7 +34,7 @@ TIMESTAMP_FORMAT = Option(
 IGNORE_PARSE_ERRORS = Option(
     "ignore-parse-errors",
     OptionType.BOOLEAN,
-    "Skip rows and fields that cannot be read instead of failing; such fields become NULL.",
+    "Whether to skip invalid rows, and read invalid fields as NULL, instead of failing.",
     default=False,
     role=Role.SOURCE,
 )
@@ -41,7 +42,7 @@ ENCODE_OPTIONS = (
     Option(
         "map-null-key.mode",
         OptionType.ENUM,
-        "What to do with a NULL key of a map: fail, drop the entry, or write 'map-null-key.literal'.",
+        "How to write a NULL key of a map: fail, drop the entry, or write 'map-null-key.literal'.",
         default="FAIL",
         values=("FAIL", "DROP", "LITERAL"),
         role=Role.SINK,
@@ -49,21 +50,21 @@ ENCODE_OPTIONS = (
     Option(
         "map-null-key.literal",
         OptionType.STRING,
-        "The key written for NULL when 'map-null-key.mode' is LITERAL.",
+        "Text for a NULL key if 'map-null-key.mode' is LITERAL.",
         default="null",
         role=Role.SINK,
     ),
     Option(
         "encode.decimal-as-plain-number",
         OptionType.BOOLEAN,
-        "Write every DECIMAL as a plain number, never in scientific notation.",
+        "Whether to write DECIMAL values without scientific notation.",
         default=False,
         role=Role.SINK,
     ),
     Option(
         "encode.ignore-null-fields",
         OptionType.BOOLEAN,
-        "Leave out fields that are NULL.",
+        "Whether to omit NULL fields.",
         default=False,
         role=Role.SINK,
     ),
@@ -79,7 +80,7 @@ class JsonFormat(Format):
         Option(
             "fail-on-missing-field",
             OptionType.BOOLEAN,
-            "Fail when a field is missing instead of reading NULL.",
+            "Whether a missing field is an error instead of NULL.",
             default=False,
             role=Role.SOURCE,
         ),
@@ -88,10 +89,10 @@ class JsonFormat(Format):
         Option(
             "decode.json-parser.enabled",
             OptionType.BOOLEAN,
-            "Which of Flink's two JSON readers to use.",
+            "Which of Flink's two JSON parsers to use.",
             default=True,
             role=Role.SOURCE,
-            no_effect="there is one reader here; it reads what both of Flink's read",
+            no_effect="stateplan has one parser, which accepts the input of both",
         ),
         *ENCODE_OPTIONS,
     )

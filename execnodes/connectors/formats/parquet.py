@@ -16,19 +16,19 @@ class ParquetFormat(Format):
     """Apache Parquet files."""
 
     name = "parquet"
-    description = "Apache Parquet files; columns are matched by name."
+    description = "Apache Parquet files. Columns are matched by name."
     options = (
         Option(
             "utc-timezone",
             OptionType.BOOLEAN,
-            "Whether timestamps are stored as UTC. Flink's default, false, means the JVM's zone.",
+            "Whether timestamps are stored in UTC. Flink's default, false, means the time zone of the JVM.",
             default=False,
-            no_effect="timestamps are stored without conversion; a column marked as UTC is read as it is",
+            no_effect="timestamps are stored without conversion, and a column marked as UTC is read as it is",
         ),
         Option(
             "compression",
             OptionType.ENUM,
-            "Codec of the files written.",
+            "Compression codec of written files.",
             default="snappy",
             role=Role.SINK,
             values=("snappy", "gzip", "zstd", "lz4", "brotli", "uncompressed"),
