@@ -72,6 +72,8 @@ _ROWS: tuple[Option, ...] = (
     Option("state.backend.forst.cache.reserve-size", _MEMORY, "Disk space that these copies leave free. Default: 256 "
            "mb."),
     Option("pipeline.name", _STRING, "Name of the job."),
+    Option("spark.stateplan.tweaks.off", _STRING, "Tweaks of Spark to turn off: names from the "
+           "[table below](#tweaks-of-spark), comma-separated, or all."),
     Option("metrics.reporters", _STRING, "Names of metrics reporters, comma-separated. For each, set "
            "metrics.reporter.<name>.factory.class to Flink's Prometheus reporter, and metrics.reporter.<name>.port "
            "to a port or a range such as 9250-9260. See [metrics](metrics.md#prometheus)."),

@@ -147,6 +147,13 @@ def options() -> str:
     )
 
 
+def tweaks() -> str:
+    """Tweaks of Spark."""
+    from stateplan.execnodes.runtime.spark.tweaks import TWEAKS
+
+    return _table(["tweak", "what it is for", "measured"], [[f"`{n}`", t.about, t.gain] for n, t in TWEAKS.items()])
+
+
 def functions() -> str:
     """Scalar functions and whether they are supported."""
     from stateplan.execnodes.functions.table import functions as table
@@ -201,6 +208,7 @@ PARTS: dict[str, Callable[[], str]] = {
         connectors,
         formats,
         options,
+        tweaks,
         functions,
         aggregates,
         nodes,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -132,3 +133,44 @@ def test_no_file_is_too_long() -> None:
     lines = {str(p.relative_to(ROOT)): p.read_text(encoding="utf-8").count("\n") for p in python_files()}
     long = {n: c for n, c in lines.items() if c > MAX_LINES}
     assert set(long) == set(LONG_FILES), f"over {MAX_LINES} lines: {long}; with a reason: {LONG_FILES}"
+
+
+SPARK_INSIDE = re.compile(
+    r"py4j|org\.apache\.(spark|hadoop)|_(jvm|jdf|jsc|jsparkSession|jlistener|gateway|streamingCheckpointManager)"
+    r"|callSite\.\w+|streaming\.sql\.batchId|\.crc|_metadata|(offsets|commits)/.*"
+)
+"""Names of Py4J, of the JVM's classes, of PySpark's private members, and of files of Spark's checkpoint."""
+SPARK_FILES = {"offsets", "commits", "sources", "state", "metadata"}
+"""The same, as parts of a path."""
+
+
+def spark_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """(line, name) of everything of Spark's inside that code names; comments and docstrings may."""
+    texts = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in texts:
+            if SPARK_INSIDE.fullmatch(node.value) or re.match(r"(py4j|org\.apache\.(spark|hadoop))\b", node.value):
+                yield node.lineno, node.value
+        elif isinstance(node, ast.Attribute) and SPARK_INSIDE.fullmatch(node.attr):
+            yield node.lineno, node.attr
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and isinstance(node.right, ast.Constant):
+            if node.right.value in SPARK_FILES:
+                yield node.lineno, node.right.value
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            names = [a.name for a in node.names] + [getattr(node, "module", None) or ""]
+            yield from ((node.lineno, name) for name in names if name.split(".")[0] == "py4j")
+
+
+def test_only_one_folder_knows_sparks_inside() -> None:
+    wrong = [
+        f"{name}:{line} names {what}"
+        for name in package_files()
+        if not name.startswith("execnodes/runtime/spark/")
+        for line, what in spark_names(ast.parse((ROOT / name).read_text(encoding="utf-8")))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_sparks_inside_is_noticed() -> None:
+    code = 'frame._jdf\n"a" + "org.apache.spark.X"\nfolder / "commits"\nfrom py4j.protocol import Py4JError\n"""py4j"""'
+    assert {line for line, _ in spark_names(ast.parse(code))} == {1, 2, 3, 4}

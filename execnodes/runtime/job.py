@@ -22,20 +22,18 @@ from stateplan.execnodes.runtime.metrics.job_metrics import JobMetrics, job_info
 from stateplan.execnodes.runtime.metrics.prometheus import Endpoint, Reporter, reporters
 from stateplan.execnodes.runtime.sinks import SinkDriver, reports
 from stateplan.execnodes.runtime.sources import Sources
-from stateplan.execnodes.runtime.spark.collect import first_column
+from stateplan.execnodes.runtime.spark.collect import run_batch
 from stateplan.execnodes.runtime.spark.failures import explained, is_of_spark
 from stateplan.execnodes.runtime.spark.local_spark import adapt_query
 from stateplan.execnodes.runtime.spark.query import Shipped, build
 from stateplan.execnodes.runtime.spark.repartition import repartition
 from stateplan.execnodes.runtime.spark.session import session
+from stateplan.execnodes.runtime.spark.tweaks import Tweaks
 from stateplan.execnodes.runtime.translate import translate
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
-
-_CALL_SITE = "callSite.short"
-"""Spark's name for what a thread does."""
 
 
 @dataclass
@@ -221,6 +219,7 @@ class _Run:
         console: Callable[[str], None] | None,
         info: JobInfo,
         cache: CacheSettings,
+        tweaks: Tweaks,
     ) -> None:
         from stateplan.execnodes.runtime.metrics.counters import Counters
 
@@ -230,6 +229,7 @@ class _Run:
         self.checkpoint = checkpoint
         self.sinks = sinks
         self.cache = cache
+        self.tweaks = tweaks
         self.shipped = Shipped(job, cache)
         self.counters = Counters(spark)
         self.metrics = JobMetrics(info, self.counters, checkpoint, console)
@@ -250,10 +250,8 @@ class _Run:
             self.spark.sparkContext.setLocalProperty(PROPERTY, ttls)
         try:
             self.sinks.prepare(batch_id)
-            done = reports(first_column(frame, large=self.sinks.reports_rows))
-            # PySpark may have cleared it: without one Spark notes the stack for whatever it plans.
-            self.spark.sparkContext.setLocalProperty(_CALL_SITE, self.metrics.info.name)
-            self.sinks.commit(done, batch_id)
+            packed = run_batch(frame, self.metrics.info.name, self.sinks.reports_rows, self.tweaks)
+            self.sinks.commit(reports(packed), batch_id)
         except StateplanError as error:
             self.failure = error
             raise
@@ -328,6 +326,7 @@ def execute(
     """
     for ended in [job for job in _jobs.values() if job.has_ended]:
         ended.close()
+    tweaks = Tweaks(options, console)
     checkpoint = Checkpoint.open(options, plan_text, graph, check_restart)
     options = checkpoint.settings(options)
     run: _Run | None = None
@@ -342,9 +341,9 @@ def execute(
         ttls = checkpoint.ttls(job, graph, console)
         checkpoint.adopt()
         ttls.settle()
-        spark = session(options, lasting=not bounded)
+        spark = session(options, lasting=not bounded, tweaks=tweaks)
         info = job_info(graph, job, options, checkpoint.next_batch())
-        run = _Run(spark, job, checkpoint, ttls, sinks, console, info, cache_settings(options, console))
+        run = _Run(spark, job, checkpoint, ttls, sinks, console, info, cache_settings(options, console), tweaks)
         run.serve(serving, console)
         if console is not None and checkpoint.lock is not None and not checkpoint.lock.real:
             console(f"the file system of {checkpoint.folder} has no locks: a second job on it would not be refused")
@@ -431,5 +430,5 @@ def _start(writer: Any, run: _Run) -> StreamingQuery:
         if is_of_spark(failure):
             raise explained(failure, run.checkpoint.spark, run.job.operators) from failure
         raise
-    adapt_query(run.spark)
+    adapt_query(run.spark, run.tweaks)
     return query

@@ -171,7 +171,7 @@ def test_rows_on_the_command_line(shop: Shop, tmp_path: Path) -> None:
     assert stateplan("read", shop.checkpoint, "join.right", "-o", target).exit_code == ExitCode.FAILED
     done = stateplan("read", shop.checkpoint, "join.right", "-n", "1")
     assert "1 row in set" in done.stdout
-    assert "more rows than 1" in done.stderr
+    assert "only the first 1 rows" in done.stderr
 
 
 def test_rows_as_a_data_frame(shop: Shop) -> None:

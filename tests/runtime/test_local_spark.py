@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from stateplan.execnodes.runtime.spark.local_spark import FILES, adapt_query
+from stateplan.execnodes.runtime.spark.tweaks import Tweaks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,7 +54,7 @@ def test_a_damaged_file_is_still_noticed(spark: SparkSession, tmp_path: Path) ->
 
 def test_tasks_are_not_sent_the_defaults_of_yarn_and_mapreduce(spark: SparkSession) -> None:
     options: Any = spark.sparkContext._jsc.hadoopConfiguration()
-    adapt_query(spark)
+    adapt_query(spark, Tweaks({}))
     assert options.get("yarn.resourcemanager.address") is None
     assert options.get("mapreduce.map.memory.mb") is None
     assert options.get("fs.s3a.connection.maximum") is not None
@@ -67,7 +68,7 @@ def test_threads_without_a_session_have_its_options(spark: SparkSession) -> None
     conf = jvm.org.apache.spark.sql.internal.SQLConf
     key = "spark.sql.codegen.factoryMode"
     active = jvm.org.apache.spark.sql.classic.SparkSession
-    adapt_query(spark)
+    adapt_query(spark, Tweaks({}))
     active.clearActiveSession()
     try:
         assert conf.get().getConfString(key) == "NO_CODEGEN"
@@ -90,4 +91,6 @@ def test_nothing_is_kept_for_pages_that_nobody_serves(spark: SparkSession) -> No
 
 
 def test_a_spark_of_someone_else_is_left_alone() -> None:
-    adapt_query(cast("SparkSession", SimpleNamespace(sparkContext=SimpleNamespace(applicationId="another"))))
+    adapt_query(
+        cast("SparkSession", SimpleNamespace(sparkContext=SimpleNamespace(applicationId="another"))), Tweaks({})
+    )

@@ -13,7 +13,8 @@ import pytest
 
 from stateplan.execnodes.errors import RunError, find_encoded
 from stateplan.execnodes.runtime.sinks import SINK_SCHEMA, Report, reports
-from stateplan.execnodes.runtime.spark.collect import first_column
+from stateplan.execnodes.runtime.spark.collect import run_batch
+from stateplan.execnodes.runtime.spark.tweaks import Tweaks
 from stateplan.execnodes.runtime.worker import coded
 
 if TYPE_CHECKING:
@@ -35,7 +36,9 @@ def test_each_comes_once_in_the_order_of_the_tasks(spark: SparkSession, tasks: i
                     yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(reported(task))])], ["reports"])
 
     frame = spark.range(0, tasks, numPartitions=tasks).mapInArrow(run, SINK_SCHEMA)
-    assert reports(first_column(frame, large)) == [report for task in range(1, tasks) for report in reported(task)]
+    assert reports(run_batch(frame, "job", large, Tweaks({}))) == [
+        report for task in range(1, tasks) for report in reported(task)
+    ]
 
 
 @pytest.mark.parametrize("large", [False, True])
@@ -47,7 +50,7 @@ def test_the_error_of_a_task_is_found_in_what_spark_says(spark: SparkSession, la
 
     frame = spark.range(1).selectExpr("CAST(NULL AS BINARY) AS reports").mapInArrow(run, SINK_SCHEMA)
     with pytest.raises(Exception, match="RUN999") as failure:
-        reports(first_column(frame, large))
+        reports(run_batch(frame, "job", large, Tweaks({})))
     found = find_encoded(str(failure.value))
     assert found is not None
     assert (found.code, found.message) == ("RUN999", "a task of mine failed")
@@ -64,7 +67,7 @@ def test_a_query_stopped_in_a_micro_batch_has_not_failed(spark: SparkSession, tm
             yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps([])])], ["reports"])
 
     def on_batch(frame: DataFrame, batch_id: int) -> None:
-        reports(first_column(frame, large))
+        reports(run_batch(frame, "job", large, Tweaks({})))
 
     rows = spark.readStream.format("rate").option("rowsPerSecond", "100").load()
     writer = rows.mapInArrow(run, SINK_SCHEMA).writeStream.foreachBatch(on_batch)

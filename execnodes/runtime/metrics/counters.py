@@ -13,6 +13,7 @@ from pyspark import TaskContext
 from pyspark.accumulators import AccumulatorParam
 
 from stateplan.execnodes.runtime.metrics.figures import Figures, add_figures
+from stateplan.execnodes.runtime.spark.tasks import micro_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -102,7 +103,5 @@ def _this_attempt() -> Attempt:
     context = TaskContext.get()
     if context is None:
         return Attempt(-1, 0, 0, 0)
-    batch = context.getLocalProperty("streaming.sql.batchId")
-    return Attempt(
-        -1 if batch is None else int(batch), context.stageId(), context.partitionId(), context.taskAttemptId()
-    )
+    batch = micro_batch()
+    return Attempt(-1 if batch is None else batch, context.stageId(), context.partitionId(), context.taskAttemptId())

@@ -2,26 +2,60 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
+
+    from stateplan.execnodes.runtime.spark.tweaks import Tweaks
+
+_CALL_SITE = "callSite.short"
+"""Spark's name for what a thread does."""
 
 
-def first_column(frame: DataFrame, large: bool) -> list[bytes]:
+def run_batch(frame: DataFrame, name: str, large: bool, tweaks: Tweaks) -> list[bytes]:
     """Runs a micro-batch: the binary values of the first column of ``frame``, in the order of its partitions.
 
-    Small ones come without ``collect``, for which Spark reads the code of two of its largest classes, 400 KB, to see
-    that its own functions capture nothing unserializable. The rows are then Spark's own, and it reuses one row for all
-    of a partition: no partition may give two. ``collect`` has the faster way to Python.
+    By ``collectAsync``, where it can be had, the rows are Spark's own, and it reuses one row for all of a partition: no
+    partition may give two.
 
     Args:
-        large: whether there may be megabytes of them.
+        name: of the job.
+        large: whether there may be megabytes of them, for which ``collect`` has the faster way to Python.
 
     Raises:
         Exception: PySpark's or Py4J's; its text has that of the error that made a task fail.
     """
-    if large:
-        return [row[0] for row in frame.collect()]
-    rows = frame._jdf.queryExecution().toRdd().toJavaRDD().collectAsync().get()  # noqa: SLF001 - PySpark only collects
-    return [rows.get(n).getBinary(0) for n in range(rows.size())]
+    running = None
+    if not large and tweaks.works("collect-async", _probe_rows, frame.sparkSession):
+        running = _started(frame, tweaks)
+    if running is not None:
+        rows = running.get()
+        packed = [rows.get(n).getBinary(0) for n in range(rows.size())]
+    else:
+        packed = [row[0] for row in frame.collect()]
+    if tweaks.on("call-site"):  # PySpark may have cleared it
+        frame.sparkSession.sparkContext.setLocalProperty(_CALL_SITE, name)
+    return packed
+
+
+def _probe_rows(spark: SparkSession) -> None:
+    """Fails unless the rows of a plan give their bytes as we ask for them: a row of one empty value does."""
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - PySpark has no other way to the JVM
+    row = jvm.org.apache.spark.sql.catalyst.expressions.UnsafeRow(1)
+    row.pointTo(bytearray(16), 16)
+    if bytes(row.getBinary(0)):
+        raise ValueError("an empty row has bytes")
+
+
+def _started(frame: DataFrame, tweaks: Tweaks) -> Any:
+    """The job of a micro-batch, running; None where a call of Spark's is missing."""
+    from py4j.protocol import Py4JJavaError, Py4JNetworkError
+
+    try:
+        return frame._jdf.queryExecution().toRdd().toJavaRDD().collectAsync()  # noqa: SLF001 - PySpark only collects
+    except (Py4JJavaError, Py4JNetworkError):  # the query cannot be planned, or has been stopped
+        raise
+    except Exception as cause:
+        tweaks.lose("collect-async", cause)
+        return None

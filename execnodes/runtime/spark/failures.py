@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from stateplan.execnodes.errors import RunError, StateplanError, find_encoded
 from stateplan.execnodes.runtime.spark.checkpoint_files import SparkCheckpoint
 from stateplan.execnodes.runtime.spark.damage import Stateful, explain_damage
+from stateplan.execnodes.runtime.spark.session import keep_log
 
 _WORKER_GONE = ("IOException: Broken pipe", "SocketException: Connection reset", "EOFException", "exited unexpectedly")
 """What Spark says when the process at the other end is no more."""
@@ -36,4 +37,7 @@ def explained(failure: Exception, checkpoint: SparkCheckpoint, operators: Sequen
     cause = next((line for line in reversed(lines) if line.startswith(("Caused by:", "pyspark.errors"))), "")
     python = [line for line in lines if "Error:" in line or "Exception:" in line]
     detail = (python[-1] if python else cause or (lines[0] if lines else "no message"))[:500]
-    return RunError("RUN001.worker" if any(sign in detail for sign in _WORKER_GONE) else "RUN001", detail=detail)
+    if any(sign in detail for sign in _WORKER_GONE):
+        return RunError("RUN001.worker", detail=detail)
+    log = keep_log()
+    return RunError("RUN001" if log is None else "RUN001.log", detail=detail, log=log)

@@ -5,20 +5,32 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from pyspark import SparkContext
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQueryListener
-from pyspark.sql.streaming.listener import JStreamingQueryListener, QueryProgressEvent
 
 from stateplan.execnodes.runtime.metrics.figures import BatchMetrics, JobInfo
 from stateplan.execnodes.runtime.metrics.job_metrics import metrics_of_run
+from stateplan.execnodes.runtime.spark.tweaks import OFF, Tweaks
 
 
-class _FromJson(JStreamingQueryListener):  # type: ignore[misc]
-    """Takes a progress event over from the JVM as one text: field by field, as PySpark does, it is a thousand calls."""
+def _from_json(listener: StreamingQueryListener, tweaks: Tweaks) -> Any:
+    """The listener as the JVM sees it, which takes a progress event over as one text."""
+    from pyspark import SparkContext
+    from pyspark.sql.streaming.listener import JStreamingQueryListener, QueryProgressEvent
 
-    def onQueryProgress(self, jevent: Any) -> None:  # noqa: N802
-        progress = json.loads(jevent.progress().json())
-        self.pylistener.onQueryProgress(QueryProgressEvent.fromJson({"progress": progress}))
+    class FromJson(JStreamingQueryListener):  # type: ignore[misc]
+        def onQueryProgress(self, jevent: Any) -> None:  # noqa: N802
+            event = tweaks.attempt("json-progress", parsed, jevent)
+            if event is None:
+                super().onQueryProgress(jevent)
+            else:
+                self.pylistener.onQueryProgress(event)
+
+    def parsed(event: Any) -> QueryProgressEvent:
+        return QueryProgressEvent.fromJson({"progress": json.loads(event.progress().json())})
+
+    jvm: Any = SparkContext._jvm  # noqa: SLF001 - how PySpark's own listeners reach the JVM
+    return jvm.PythonStreamingQueryListenerWrapper(FromJson(listener))
 
 
 class MetricsListener(StreamingQueryListener):  # type: ignore[misc]
@@ -33,8 +45,9 @@ class MetricsListener(StreamingQueryListener):  # type: ignore[misc]
     @property
     def _jlistener(self) -> Any:
         if self._wrapped is None:
-            assert SparkContext._jvm is not None  # noqa: SLF001 - how PySpark's own listeners reach the JVM
-            self._wrapped = SparkContext._jvm.PythonStreamingQueryListenerWrapper(_FromJson(self))  # noqa: SLF001
+            spark = SparkSession.active()
+            tweaks = Tweaks({OFF: spark.sparkContext.getConf().get(OFF, "") or ""})
+            self._wrapped = tweaks.attempt("json-progress", _from_json, self, tweaks) or super()._jlistener
         return self._wrapped
 
     def onBatchMetrics(self, progress: Any, metrics: BatchMetrics, job: JobInfo) -> None:  # noqa: N802

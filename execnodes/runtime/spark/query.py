@@ -18,6 +18,7 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from stateplan.execnodes.runtime.checkpoint.live_ttl import PROPERTY, with_ttls
+from stateplan.execnodes.runtime.spark.tasks import local_property, micro_batch
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,7 +55,7 @@ class Shipped:
     def graph(self) -> JobGraph:
         """The graph with the TTLs of the micro-batch of this task; decoded at most once in this process."""
         graph = self._planned()
-        text = _local_property(PROPERTY)
+        text = local_property(PROPERTY)
         if not text:
             return graph
         if (self.key, text) not in _live:
@@ -178,21 +179,7 @@ class LevelProcessor(StatefulProcessor):  # type: ignore[misc]
 
 def _touches(graph: JobGraph) -> bool:
     """Whether this task is of the micro-batch that drops and rewrites state; doing so once more does no harm."""
-    return graph.touches_state and _micro_batch() in (None, graph.first_batch)
-
-
-def _micro_batch() -> int | None:
-    """The id of the micro-batch that this task is of; None when Spark does not say."""
-    text = _local_property("streaming.sql.batchId")
-    return None if text is None else int(text)
-
-
-def _local_property(name: str) -> str | None:
-    """What the driver tells the tasks of a micro-batch under ``name``; None outside of a task."""
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    return context.getLocalProperty(name) if context is not None else None
+    return graph.touches_state and micro_batch() in (None, graph.first_batch)
 
 
 def _source_reader(shipped: Shipped, index: int, count: Count | None, level: int = 1) -> Task:
@@ -201,7 +188,7 @@ def _source_reader(shipped: Shipped, index: int, count: Count | None, level: int
 
         _settle()
         graph = shipped.graph()
-        yield from read_source(graph, index, count, _touches(graph), _micro_batch(), level)(batches)
+        yield from read_source(graph, index, count, _touches(graph), micro_batch(), level)(batches)
 
     return run
 
@@ -230,7 +217,7 @@ def _sink_writer(job: JobGraph, sinks: SinkDriver, count: Count | None, read: Ta
         from stateplan.execnodes.runtime.sinks import write_sinks
 
         _settle()
-        number = _micro_batch()
+        number = micro_batch()
         assert number is not None
         yield from write_sinks(writers, number, slots, uids, count)(batches if read is None else read(batches))
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from stateplan.execnodes.errors import CheckpointError
 from stateplan.execnodes.runtime.checkpoint.rescale import Rescale
 from stateplan.execnodes.runtime.spark.checkpoint_files import SparkCheckpoint
+from stateplan.execnodes.runtime.spark.tweaks import reason
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,17 +42,11 @@ def repartition(
             spark.conf.set(_STORE_FORMAT, form)
             spark._streamingCheckpointManager.repartition(str(checkpoint.folder), after)  # noqa: SLF001 - not public yet
         except Exception as cause:  # Spark's, Py4J's, or what Python says of a name that is gone
-            raise CheckpointError("CKPT051", before=before, after=after, noun=noun, reason=_reason(cause)) from cause
+            raise CheckpointError(
+                "CKPT051", before=before, after=after, noun=noun, reason=reason(cause)[:500]
+            ) from cause
         finally:
             spark.conf.set(_STORE_FORMAT, was or "1")
         if console is not None:
             console(f"rescaled from {before} to {after} {noun} in {time.monotonic() - started:.1f} s")
         before = after
-
-
-def _reason(cause: Exception) -> str:
-    """What Spark says, without what Py4J says about how it was called."""
-    lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
-    if lines and lines[0].startswith("An error occurred while calling"):
-        lines = [line.removeprefix(": ") for line in lines[1:]]
-    return (lines[0] if lines else "no reason given")[:500]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
@@ -12,20 +13,21 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stateplan.execnodes.errors import RunError
 from stateplan.execnodes.runtime.memory import rocksdb_settings
 from stateplan.execnodes.runtime.scratch import scratch
 from stateplan.execnodes.runtime.spark.local_spark import adapt
+from stateplan.execnodes.runtime.spark.tweaks import TWEAKS, Tweaks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_STREAMING = "org.apache.spark.sql.execution.streaming"
-
 FIXED = {
-    "spark.sql.streaming.stateStore.providerClass": f"{_STREAMING}.state.RocksDBStateStoreProvider",
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     # An attempt of a micro-batch that never was committed may still upload its state, after the next attempt has.
     "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
@@ -41,44 +43,16 @@ DEFAULTS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.sql.adaptive.enabled": "false",
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        f"{_STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager"
-    ),
     "spark.log.level": "ERROR",
     "spark.executorEnv.POLARS_MAX_THREADS": "1",
     "spark.executorEnv.OMP_NUM_THREADS": "1",
 }
 """Settings that a user's ``spark.*`` options override."""
 
-STARTED = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.exchange.reuse": "false",
-    "spark.sql.execution.reuseSubquery": "false",
-    # Ten minutes by default, and the whole folder is listed in every micro-batch: the last 100 of them are kept anyway.
-    "spark.sql.streaming.fileSource.log.cleanupDelay": "0",
-}
-"""The same, of a Spark that is started for the job alone: its rows are blobs, some hundred in a micro-batch, and code
-made for them costs more than it saves. No part of a job's query is in it twice, for which Spark looks every time."""
-
-_COMPILERS = {
-    False: ("-XX:TieredStopAtLevel=1",),
-    True: ("-XX:+IgnoreUnrecognizedVMOptions", "-XX:Tier3DelayOn=0"),
-}
-"""How the JVM compiles, by whether a job is to last. Its optimizing compiler is half of all the work of small
-micro-batches in a job's first minute, and pays after that: so one that ends goes without it, and one that does not
-keeps no profiles of code (which slow it down) that this compiler has no time for yet."""
-
-_COLLECTOR = ("-XX:G1HeapRegionSize=4m", "-XX:MetaspaceSize=256m")
-"""When the JVM collects garbage. Buffers of 1 MB, several of them for each micro-batch, are no special case to
-G1 with regions of this size: otherwise each may start a collection. And loading Spark's classes starts none."""
-
-_ONE_LOGGER_CONTEXT = "-Dlog4j2.contextSelector=org.apache.logging.log4j.core.selector.BasicContextSelector"
-"""Log4j has one configuration here: it need not walk the stack for whose it is, each time that Spark copies a node of a
-plan, which has a logger of its own."""
-
 _FIRST = ("spark-core", "spark-sql", "spark-catalyst", "spark-common-utils", "scala-library")
 """Libraries to be looked at before all others."""
+
+_LOG = "spark.log"
 
 _ATTEMPTS = 2
 """How often a local task is tried: a Python worker that the system kills, for want of memory say, ends no job."""
@@ -86,22 +60,19 @@ _ATTEMPTS = 2
 _SOCKET_FOLDER = 60
 """The longest path of a folder, in bytes, where Spark can put a socket: paths of sockets have at most some hundred."""
 
-_log: Path | None = None
+_printed: list[Path] = []
+"""The file that has what the JVM printed that this process started; it goes when the process ends."""
 
 
-def spark_log() -> Path | None:
-    """The file that has what Spark's JVM printed, when this process started it."""
-    return _log
-
-
-def session(options: Mapping[str, str], lasting: bool = False) -> SparkSession:
+def session(options: Mapping[str, str], lasting: bool = False, tweaks: Tweaks | None = None) -> SparkSession:
     """The running Spark session, or a new local one with ``parallelism.default`` cores.
 
-    What the JVM prints goes to a log file (:func:`spark_log`): standard output belongs to the ``print`` connector.
+    What the JVM prints goes to a log file: standard output belongs to the ``print`` connector.
 
     Args:
         options: session options; ``spark.*`` are handed to Spark.
         lasting: whether the first job has unbounded input.
+        tweaks: of the job.
 
     Raises:
         RunError: RUN010, Java is missing; RUN011, Spark does not start.
@@ -109,6 +80,7 @@ def session(options: Mapping[str, str], lasting: bool = False) -> SparkSession:
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
+    tweaks = tweaks or Tweaks(options)
     parallelism = options.get("parallelism.default", "2")
     settings = {
         **DEFAULTS,
@@ -130,23 +102,29 @@ def session(options: Mapping[str, str], lasting: bool = False) -> SparkSession:
     python_path = os.pathsep.join(filter(None, packages))
     local = master.startswith("local")
     if "PYSPARK_PYTHON" not in os.environ:
-        os.environ["PYSPARK_PYTHON"] = _worker_python(python_path) if local and os.name == "posix" else sys.executable
+        program = tweaks.attempt("worker-python", _worker_python, python_path) if local and os.name == "posix" else None
+        os.environ["PYSPARK_PYTHON"] = program or sys.executable
     settings.setdefault("spark.executorEnv.PYTHONPATH", python_path)
-    settings = {**STARTED, **settings}
     if local:
-        _set_up_local(settings, lasting)
-    builder = SparkSession.builder.appName(options.get("pipeline.name", "stateplan"))
-    builder = builder.master(master)
-    for key, value in settings.items():
+        settings = {**_of_this_machine(tweaks, lasting), **settings}
+    tuned = _tuned(tweaks)
+    builder = SparkSession.builder.appName(options.get("pipeline.name", "stateplan")).master(master)
+    for key, value in {**{k: v for found in tuned.values() for k, v in found.items()}, **settings}.items():
         builder = builder.config(key, value)
     with _output_to_log() as log:
         try:
             spark = builder.getOrCreate()
         except (PySparkException, OSError) as cause:
             tail = " / ".join(log.read_text(errors="replace").strip().splitlines()[-3:])
-            raise RunError("RUN011", problem=f"Spark does not start: {cause} {tail}".strip(), log=log) from cause
+            problem = f"Spark does not start: {cause} {tail}".strip()
+            raise RunError("RUN011", problem=problem, log=keep_log()) from cause
+    for name, found in tuned.items():
+        if not tweaks.works(name, _probe_settings, spark, found):
+            for key in found.keys() - settings.keys():
+                if key.startswith("spark.sql."):
+                    spark.conf.unset(key)
     if local and os.name == "posix":
-        adapt(spark)
+        adapt(spark, tweaks)
     return spark
 
 
@@ -157,58 +135,88 @@ def _installed_in() -> Path:
     return Path(spec.origin).parent.parent
 
 
-def _set_up_local(settings: dict[str, str], lasting: bool) -> None:
+def _tuned(tweaks: Tweaks) -> dict[str, Mapping[str, str]]:
+    """The settings of the tweaks that are settings."""
+    return {name: tweak.settings for name, tweak in TWEAKS.items() if tweak.settings and tweaks.on(name)}
+
+
+def _probe_settings(spark: SparkSession, settings: Mapping[str, str]) -> None:
+    """Fails for a setting that Spark does not know, or the name of a class that it does not have."""
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - PySpark has no other way to the JVM
+    for key, value in settings.items():
+        if value.startswith("org."):
+            jvm.java.lang.Class.forName(value)
+        elif jvm.org.apache.spark.internal.config.ConfigEntry.findEntry(key) is None:
+            raise ValueError(f"it has no setting '{key}'")
+
+
+def _of_this_machine(tweaks: Tweaks, lasting: bool) -> dict[str, str]:
     """Settings of a Spark on this machine. It keeps its files where they are removed with those of this process, even
     after it was killed: the working copies of state stores, shuffles, and libraries that its JVM unpacks."""
     folder = str(scratch("spark"))
+    java = ["-XX:+IgnoreUnrecognizedVMOptions"]
+    if tweaks.on("compilers"):
+        java.append("-XX:Tier3DelayOn=0" if lasting else "-XX:TieredStopAtLevel=1")
+    java += [option for name, tweak in TWEAKS.items() if tweaks.on(name) for option in tweak.java]
+    if not re.search(r"\s", folder):
+        java.append(f"-Djava.io.tmpdir={folder}")
+    settings = {"spark.driver.defaultJavaOptions": " ".join(java)}
     if "SPARK_LOCAL_DIRS" not in os.environ:
-        settings.setdefault("spark.local.dir", folder)
-    temporary = [] if re.search(r"\s", folder) else [f"-Djava.io.tmpdir={folder}"]
-    options = [*_COMPILERS[lasting], *_COLLECTOR, _ONE_LOGGER_CONTEXT, *temporary]
-    settings.setdefault("spark.driver.defaultJavaOptions", " ".join(options))
-    # Whatever is broadcast, and that is little, gets a buffer of that size: by default 4 MB, four times a micro-batch.
-    settings.setdefault("spark.broadcast.blockSize", "64k")
-    settings.setdefault("spark.driver.extraClassPath", _class_path())
-    if os.name == "posix" and len(os.fsencode(folder)) <= _SOCKET_FOLDER:
-        # Over TCP each stage waits some 40 ms for an acknowledgement that is held back.
-        settings.setdefault("spark.python.unix.domain.socket.enabled", "true")
-        settings.setdefault("spark.python.unix.domain.socket.dir", folder)
+        settings["spark.local.dir"] = folder
+    first = tweaks.attempt("class-path", _class_path)
+    if first is not None:
+        settings["spark.driver.extraClassPath"] = first
+    if tweaks.on("unix-sockets") and os.name == "posix" and len(os.fsencode(folder)) <= _SOCKET_FOLDER:
+        settings["spark.python.unix.domain.socket.enabled"] = "true"
+        settings["spark.python.unix.domain.socket.dir"] = folder
+    return settings
 
 
 def _class_path() -> str:
-    """Those of Spark's own libraries that it plans micro-batches with. For every function that it sends to tasks it
-    looks for the code of classes, in all libraries one after the other: some 250, in no order."""
+    """Those of Spark's own libraries that it plans micro-batches with."""
     from pyspark.find_spark_home import _find_spark_home
 
     jars = Path(_find_spark_home()) / "jars"
-    return os.pathsep.join(str(jar) for name in _FIRST for jar in sorted(jars.glob(f"{name}[_-]*.jar")))
+    found = [str(jar) for name in _FIRST for jar in sorted(jars.glob(f"{name}[_-]*.jar"))]
+    if not found:
+        raise FileNotFoundError(f"{jars} has none of {', '.join(_FIRST)}")
+    return os.pathsep.join(found)
 
 
 def _worker_python(python_path: str) -> str:
-    """A program for Spark to start Python with, on this machine: this interpreter, with the installed pyspark.
-
-    Spark puts its ``pyspark.zip`` in front of every worker's path. Python caches no compiled modules of an archive, so
-    that each of its processes would compile pyspark again, half a second of work for every ``transformWithState``.
-    """
+    """A program for Spark to start Python with, on this machine: this interpreter, with the installed pyspark. Raises
+    OSError where it cannot be run."""
     program = scratch("python") / "python"
     program.write_text(f'#!/bin/sh\nPYTHONPATH={shlex.quote(python_path)} exec {shlex.quote(sys.executable)} "$@"\n')
     program.chmod(0o755)
+    if not os.access(program, os.X_OK):
+        raise PermissionError(f"{program} cannot be run")
     return str(program)
+
+
+def keep_log() -> Path | None:
+    """Something failed: what the JVM printed stays when this process has ended, in the folder for temporary files. None
+    when this process started no JVM."""
+    if _printed and _printed[0].name == _LOG:
+        with contextlib.suppress(OSError):
+            kept = Path(tempfile.gettempdir()) / f"stateplan-{_printed[0].parent.name}.log"
+            _printed[0] = _printed[0].rename(kept)
+    return _printed[0] if _printed else None
 
 
 @contextmanager
 def _output_to_log() -> Iterator[Path]:
     """Gives child processes started inside a log file as standard output and error."""
-    global _log
-    handle, name = tempfile.mkstemp(prefix="stateplan-spark-", suffix=".log")
-    _log = Path(name)
+    log = scratch("spark") / _LOG
+    _printed[:] = [log]
+    handle = os.open(log, os.O_WRONLY | os.O_CREAT, 0o600)
     sys.stdout.flush()
     sys.stderr.flush()
     saved = [(fd, os.dup(fd)) for fd in (1, 2)]
     try:
         for fd, _ in saved:
             os.dup2(handle, fd)
-        yield _log
+        yield log
     finally:
         for fd, copy in saved:
             os.dup2(copy, fd)

@@ -1,0 +1,266 @@
+"""Every tweak of Spark can be taken away: the job runs, has the right result, and says once what it runs without."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from stateplan.execnodes.errors import OptionError
+from stateplan.execnodes.runtime.spark import collect, local_spark, session, tweaks
+from stateplan.execnodes.runtime.spark.local_spark import SOURCES, adapt, adapt_query
+from stateplan.execnodes.runtime.spark.session import _of_this_machine, _probe_settings, _tuned
+from stateplan.execnodes.runtime.spark.tweaks import OFF, TWEAKS, Tweaks
+from stateplan.planner.session.environment import TableEnvironment
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Patch = pytest.MonkeyPatch
+
+PLAIN = ("compilers", "collector", "logger-context", "unix-sockets", "call-site")
+"""Tweaks that need nothing of Spark's inside: the JVM and Spark pass over options that they do not know."""
+
+
+@pytest.fixture(autouse=True)
+def untried(monkeypatch: Patch) -> None:
+    """No tweak has been tried in this process."""
+    monkeypatch.setattr(tweaks, "_lost", {})
+    monkeypatch.setattr(tweaks, "_passed", set())
+
+
+# ---- how each one is taken away ---------------------------------------------------------------------------------
+
+
+def class_is_missing(name: str) -> Callable[[Patch], None]:
+    """The source of a tweak in the JVM names a class of Spark's or Hadoop's that is gone."""
+
+    def take(monkeypatch: Patch) -> None:
+        cls, source = SOURCES[name]
+        gone = source.replace("org.apache.", "org.apache.gone.", 1)
+        assert gone != source
+        monkeypatch.setitem(SOURCES, name, (cls, gone))
+
+    return take
+
+
+def setting_is_missing(name: str) -> Callable[[Patch], None]:
+    """Spark does not know a setting of the tweak, or the class that it names."""
+
+    def take(monkeypatch: Patch) -> None:
+        tweak = TWEAKS[name]
+        gone = {k: f"{v}Gone" for k, v in tweak.settings.items()}
+        if not all(v.startswith("org.") for v in tweak.settings.values()):
+            gone = {f"{k}.gone": v for k, v in tweak.settings.items()}
+        monkeypatch.setitem(TWEAKS, name, replace(tweak, settings=gone))
+
+    return take
+
+
+def _fails(*_: Any) -> Any:
+    raise TypeError("'JavaPackage' object is not callable")
+
+
+TAKEN: Mapping[str, Callable[[Patch], None]] = {
+    **{name: class_is_missing(name) for name in SOURCES},
+    **{name: setting_is_missing(name) for name in TWEAKS if TWEAKS[name].settings},
+    "ui-listeners": lambda patch: patch.setattr(local_spark, "_forget_pages", _fails),
+    "class-path": lambda patch: patch.setattr(session, "_FIRST", ("spark-gone",)),
+    "worker-python": lambda patch: patch.setattr(session, "_worker_python", _fails),
+    "collect-async": lambda patch: patch.setattr(collect, "_probe_rows", _fails),
+    "json-progress": lambda patch: patch.setattr("pyspark.sql.streaming.listener.QueryProgressEvent.fromJson", _fails),
+}
+
+
+def test_every_tweak_is_taken_away() -> None:
+    assert sorted([*TAKEN, *PLAIN]) == sorted(TWEAKS)
+
+
+# ---- one by one, in the session of the test run -----------------------------------------------------------------
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+def set_up(spark: SparkSession, said: list[str]) -> Tweaks:
+    """What is done when a Spark is started for a job, as far as a running one can do it again."""
+    made = Tweaks({}, said.append)
+    _of_this_machine(made, lasting=False)
+    made.attempt("worker-python", session._worker_python, "")
+    for name, settings in _tuned(made).items():
+        made.works(name, _probe_settings, spark, settings)
+    adapt(spark, made)
+    adapt_query(spark, made)
+    return made
+
+
+def results(folder: Path, options: Mapping[str, str], console: Callable[[str], None] | None = None) -> list[Any]:
+    """The last counts of a job of two micro-batches."""
+    for n in range(2):
+        file = folder / "input" / f"{n}.json"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text('{"k": 1}\n' + f'{{"k": {n + 2}}}\n')
+        os.utime(file, (1_700_000_000 + n,) * 2)
+    environment = TableEnvironment.create(
+        {"pipeline.max-parallelism": "1", "parallelism.default": "1", **options}, console=console
+    )
+    environment.execute_sql(f"""CREATE TABLE src (k INT) WITH ('connector'='filesystem', 'path'='{folder / "input"}',
+        'format'='json', 'source.max-files-per-trigger'='1')""")
+    environment.execute_sql(f"""CREATE TABLE snk (k INT, n BIGINT) WITH ('connector'='filesystem',
+        'path'='{folder / "output"}', 'format'='debezium-json')""")
+    environment.execute_sql("INSERT INTO snk SELECT k, COUNT(*) FROM src GROUP BY k").wait()
+    counts: dict[int, int] = {}
+    lines = [line for file in sorted((folder / "output").glob("*.json")) for line in file.read_text().splitlines()]
+    for change in map(json.loads, lines):
+        if change["op"] == "c":
+            counts[change["after"]["k"]] = max(change["after"]["n"], counts.get(change["after"]["k"], 0))
+    return sorted(counts.items())
+
+
+EXPECTED = [(1, 2), (2, 1), (3, 1)]
+
+
+@pytest.fixture
+def set_up_again(spark: SparkSession) -> Iterator[None]:
+    """Later tests have the session as it was."""
+    yield
+    adapt(spark, Tweaks({}))
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("set_up_again")
+def test_none_is_lost(spark: SparkSession, said: list[str], tmp_path: Path) -> None:
+    set_up(spark, said)
+    assert results(tmp_path, {}, said.append) == EXPECTED
+    assert [line for line in said if "tweak" in line] == []
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("set_up_again")
+@pytest.mark.parametrize("name", [n for n in TAKEN if n not in ("collect-async", "json-progress")])
+def test_one_is_lost_alone(spark: SparkSession, said: list[str], monkeypatch: Patch, name: str) -> None:
+    TAKEN[name](monkeypatch)
+    set_up(spark, said)
+    set_up(spark, said)
+    assert len(said) == 1, said
+    assert said[0].startswith(f"running without the Spark tweak '{name}', which this Spark does not take: ")
+
+
+@pytest.mark.spark
+def test_reports_come_without_collect_async(
+    spark: SparkSession, said: list[str], tmp_path: Path, monkeypatch: Patch
+) -> None:
+    TAKEN["collect-async"](monkeypatch)
+    assert results(tmp_path, {}, said.append) == EXPECTED
+    assert [line for line in said if "tweak" in line] == [
+        "running without the Spark tweak 'collect-async', which this Spark does not take: "
+        "'JavaPackage' object is not callable"
+    ]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("call", ["queryExecution", "toRdd", "toJavaRDD", "collectAsync"])
+def test_a_call_of_sparks_that_is_gone(spark: SparkSession, said: list[str], call: str) -> None:
+    frame = spark.createDataFrame([(bytearray(b"a"),)], "reports BINARY")
+
+    class Gone:
+        """A Java object that has all methods but one."""
+
+        def __getattr__(self, name: str) -> Any:
+            if name == call:
+                raise AttributeError(f"no {name}")
+            return lambda: Gone()
+
+    frame.__dict__["_jdf"] = (real := frame._jdf)
+    asked = SimpleNamespace(_jdf=Gone(), sparkSession=spark, collect=lambda: [(b"a",)])
+    assert collect.run_batch(asked, "job", False, Tweaks({}, said.append)) == [b"a"]  # type: ignore[arg-type]
+    assert real is frame._jdf
+    assert len(said) == 1
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("off", ["json-progress", None])
+def test_a_listener_gets_figures_without_json(
+    spark: SparkSession, tmp_path: Path, monkeypatch: Patch, off: str | None
+) -> None:
+    from stateplan.execnodes.runtime.spark.listener import MetricsListener
+
+    seen: list[tuple[int, float]] = []
+
+    class Listener(MetricsListener):
+        def onBatchMetrics(self, progress: Any, metrics: Any, job: Any) -> None:  # noqa: N802
+            seen.append((progress.batchId, metrics.total("rows_in")))
+
+    if off is None:
+        TAKEN["json-progress"](monkeypatch)
+    else:
+        monkeypatch.setattr(Tweaks, "on", lambda self, name: name != off)
+    listener = Listener()
+    spark.streams.addListener(listener)
+    try:
+        assert results(tmp_path, {}) == EXPECTED
+        jvm: Any = spark.sparkContext._jsc.sc()
+        jvm.listenerBus().waitUntilEmpty()
+    finally:
+        spark.streams.removeListener(listener)
+    assert [batch for batch, _ in seen] == [0, 1]
+    assert all(rows > 0 for _, rows in seen)
+
+
+# ---- all of them, in a Spark of its own --------------------------------------------------------------------------
+
+
+def _alone(folder: Path, code: str) -> list[str]:
+    """What the job said in a process of its own, after ``code``; its results are right."""
+    script = f"""
+from pathlib import Path
+import pytest
+from tests.runtime.test_tweaks import EXPECTED, TAKEN, results
+said, options = [], {{}}
+{code}
+assert results(Path({str(folder)!r}), options, said.append) == EXPECTED
+print(*said, sep="\\n")
+"""
+    env = {k: v for k, v in os.environ.items() if k != "PYSPARK_PYTHON"}  # which the session of this process has set
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, env=env)
+    assert done.returncode == 0, done.stderr
+    return [line for line in done.stdout.splitlines() if "tweak" in line]
+
+
+@pytest.mark.spark
+def test_a_spark_that_takes_none(tmp_path: Path) -> None:
+    said = _alone(tmp_path, "for take in TAKEN.values(): take(pytest.MonkeyPatch())")
+    assert sorted(line.split("'")[1] for line in said) == sorted(TAKEN.keys() - {"json-progress"})
+
+
+@pytest.mark.spark
+def test_a_job_that_wants_none(tmp_path: Path) -> None:
+    assert _alone(tmp_path, f"options = {{{OFF!r}: 'all'}}") == []
+
+
+# ---- the option --------------------------------------------------------------------------------------------------
+
+
+def test_a_tweak_is_turned_off() -> None:
+    made = Tweaks({OFF: " local-files, collector"})
+    assert not made.on("local-files") and not made.on("collector") and made.on("rule-counts")
+    assert made.attempt("local-files", _fails) is None
+    java = _of_this_machine(made, lasting=True)["spark.driver.defaultJavaOptions"]
+    assert "G1HeapRegionSize" not in java and "Tier3DelayOn" in java
+    assert not any(Tweaks({OFF: "all"}).on(name) for name in TWEAKS)
+
+
+def test_a_name_that_no_tweak_has() -> None:
+    with pytest.raises(OptionError, match="'local-file' is not a value of the option") as error:
+        Tweaks({OFF: "local-file"})
+    assert error.value.hint == "did you mean 'local-files'?"
