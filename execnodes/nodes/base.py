@@ -28,7 +28,7 @@ from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.validation import escape
 
 if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.operators import Stateful, Stateless
+    from stateplan.execnodes.runtime.kernel import Stateful, Stateless
 
 STATE_TTL = "table.exec.state.ttl"
 """The option that gives the TTL of states a plan says nothing about."""

@@ -13,7 +13,7 @@ from stateplan.execnodes.support import joined_names, rex_text
 from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.operators import Stateless
+    from stateplan.execnodes.runtime.kernel import Stateless
 
 
 @exec_node
@@ -42,7 +42,7 @@ class Calc(ExecNode):
         return tuple(rex.type for rex in self.projection)
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        from stateplan.execnodes.runtime.operators import Stateless
+        from stateplan.execnodes.runtime.kernel import Stateless
         from stateplan.execnodes.runtime.transforms.calc import CalcTransform
         from stateplan.execnodes.zone import local_time_zone
 

@@ -13,7 +13,7 @@ from stateplan.execnodes.support import joined_names, names_text, rex_text
 from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.operators import Stateful
+    from stateplan.execnodes.runtime.kernel import Stateful
 
 
 @exec_node
@@ -64,8 +64,8 @@ class ChangelogNormalize(StatefulNode):
         return False
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
+        from stateplan.execnodes.runtime.kernel import Stateful
         from stateplan.execnodes.runtime.kernels.changelog_normalize import ChangelogNormalizeKernel
-        from stateplan.execnodes.runtime.operators import Stateful
         from stateplan.execnodes.zone import local_time_zone
 
         kernel = ChangelogNormalizeKernel(

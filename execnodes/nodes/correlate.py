@@ -14,7 +14,7 @@ from stateplan.execnodes.support import joined_names, rex_text
 from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.operators import Stateless
+    from stateplan.execnodes.runtime.kernel import Stateless
 
 
 class _Correlate(ExecNode):
@@ -34,7 +34,7 @@ class _Correlate(ExecNode):
         return None
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        from stateplan.execnodes.runtime.operators import Stateless
+        from stateplan.execnodes.runtime.kernel import Stateless
         from stateplan.execnodes.runtime.transforms.table_functions import (
             REPLICATE_ROWS,
             UNNEST,

@@ -14,8 +14,7 @@ from stateplan.execnodes.support import joined_names, names_text
 from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.kernel import Kernel
-    from stateplan.execnodes.runtime.operators import Stateful
+    from stateplan.execnodes.runtime.kernel import Kernel, Stateful
 
 
 @exec_node
@@ -57,8 +56,8 @@ class Deduplicate(StatefulNode):
         return INSERT_ONLY if first or self.output_insert_only else updating(self.generate_update_before)
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
+        from stateplan.execnodes.runtime.kernel import Stateful
         from stateplan.execnodes.runtime.kernels.deduplicate import DeduplicateKernel
-        from stateplan.execnodes.runtime.operators import Stateful
 
         keys = self.unique_keys
         if self.is_rowtime:

@@ -11,7 +11,7 @@ from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.operators import Stateless
+    from stateplan.execnodes.runtime.kernel import Stateless
 
 
 @exec_node
@@ -39,8 +39,8 @@ class DropUpdateBefore(ExecNode):
         return True
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
+        from stateplan.execnodes.runtime.kernel import Stateless
         from stateplan.execnodes.runtime.kernels.drop_update_before import DropUpdateBeforeTransform
-        from stateplan.execnodes.runtime.operators import Stateless
 
         return Stateless((DropUpdateBeforeTransform(),))
 

@@ -13,7 +13,7 @@ from stateplan.execnodes.support import joined_names, names_text
 from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.operators import Stateless
+    from stateplan.execnodes.runtime.kernel import Stateless
 
 
 @exec_node
@@ -46,7 +46,7 @@ class Exchange(ExecNode):
         return {"distribution": to_json(self.distribution)}
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        from stateplan.execnodes.runtime.operators import Stateless
+        from stateplan.execnodes.runtime.kernel import Stateless
 
         return Stateless()
 

@@ -14,7 +14,7 @@ from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.operators import Stateless
+    from stateplan.execnodes.runtime.kernel import Stateless
 
 
 @exec_node
@@ -52,7 +52,7 @@ class Expand(ExecNode):
         return tuple(rex.type for rex in self.projects[0]) if self.projects else None
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        from stateplan.execnodes.runtime.operators import Stateless
+        from stateplan.execnodes.runtime.kernel import Stateless
         from stateplan.execnodes.runtime.transforms.expand import ExpandTransform
         from stateplan.execnodes.zone import local_time_zone
 

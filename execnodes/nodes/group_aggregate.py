@@ -17,7 +17,7 @@ from stateplan.execnodes.support import agg_text, joined_names, names_text
 from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.operators import Stateful
+    from stateplan.execnodes.runtime.kernel import Stateful
 
 _STATES = ("groupAggregateState",)
 
@@ -76,8 +76,8 @@ class Grouping(StatefulNode):
         return None if self.need_retraction else INSERT_ONLY
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
+        from stateplan.execnodes.runtime.kernel import Stateful
         from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
-        from stateplan.execnodes.runtime.operators import Stateful
 
         kernel = GroupAggregateKernel(
             inputs[0],

@@ -17,7 +17,7 @@ from stateplan.execnodes.support import agg_text, joined_names, names_text
 from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.operators import Stateful
+    from stateplan.execnodes.runtime.kernel import Stateful
 
 
 @exec_node
@@ -55,8 +55,8 @@ class GroupTableAggregate(Grouping):
         return updating(self.generate_update_before)
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
+        from stateplan.execnodes.runtime.kernel import Stateful
         from stateplan.execnodes.runtime.kernels.group_table_aggregate import GroupTableAggregateKernel
-        from stateplan.execnodes.runtime.operators import Stateful
 
         kernel = GroupTableAggregateKernel(
             inputs[0],

@@ -15,7 +15,7 @@ from stateplan.execnodes.ttl import format_ttl
 from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.operators import Stateful
+    from stateplan.execnodes.runtime.kernel import Stateful
 
 
 class WindowBounds(PlanModel):
@@ -71,8 +71,8 @@ class IntervalJoin(ExecNode):
         return (*left, *right)
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
+        from stateplan.execnodes.runtime.kernel import Stateful
         from stateplan.execnodes.runtime.kernels.interval_join import IntervalJoinKernel
-        from stateplan.execnodes.runtime.operators import Stateful
         from stateplan.execnodes.zone import local_time_zone
 
         spec, bounds = self.interval_join_spec.join_spec, self.interval_join_spec.window_bounds

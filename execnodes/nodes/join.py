@@ -15,7 +15,7 @@ from stateplan.execnodes.support import field_names, joined_names, names_text, r
 from stateplan.execnodes.types import LogicalType, with_a_field
 
 if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.operators import Stateful
+    from stateplan.execnodes.runtime.kernel import Stateful
 
 UpsertKeys = Annotated[tuple[tuple[Index, ...], ...], NULL_IS_EMPTY]
 
@@ -72,8 +72,8 @@ class Join(StatefulNode):
         return updating(update_before)
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
+        from stateplan.execnodes.runtime.kernel import Stateful
         from stateplan.execnodes.runtime.kernels.join import JoinKernel
-        from stateplan.execnodes.runtime.operators import Stateful
         from stateplan.execnodes.zone import local_time_zone
 
         left, right = map(with_a_field, inputs)

@@ -14,7 +14,7 @@ from stateplan.execnodes.support import field_names, joined_names, names_text, r
 from stateplan.execnodes.types import LogicalType, row_type
 
 if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.operators import Stateful, Stateless
+    from stateplan.execnodes.runtime.kernel import Stateful, Stateless
 
 
 @exec_node
@@ -88,9 +88,9 @@ class LookupJoin(StatefulNode):
         return (*field_types(inputs[0]), *field_types(self.found_type))
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless | Stateful:
+        from stateplan.execnodes.runtime.kernel import Stateful, Stateless
         from stateplan.execnodes.runtime.kernels.lookup_join import LookupJoinKernel
         from stateplan.execnodes.runtime.lookup import LookupTransform, lookup_table
-        from stateplan.execnodes.runtime.operators import Stateful, Stateless
         from stateplan.execnodes.zone import local_time_zone
 
         transform = LookupTransform(

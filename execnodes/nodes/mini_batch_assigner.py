@@ -11,7 +11,7 @@ from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.operators import Stateless
+    from stateplan.execnodes.runtime.kernel import Stateless
 
 
 class MiniBatchInterval(PlanModel):
@@ -41,7 +41,7 @@ class MiniBatchAssigner(ExecNode):
         return field_types(inputs[0])
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        from stateplan.execnodes.runtime.operators import Stateless
+        from stateplan.execnodes.runtime.kernel import Stateless
 
         return Stateless()
 

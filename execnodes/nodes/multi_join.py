@@ -16,7 +16,7 @@ from stateplan.execnodes.support import joined_names, rex_text
 from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.operators import Stateful
+    from stateplan.execnodes.runtime.kernel import Stateful
 
 _WORDS = {"INNER": "joins", "LEFT": "left outer joins"}
 
@@ -110,8 +110,8 @@ class MultiJoin(StatefulNode):
         return updating(update_before) if "LEFT" in self.join_types else joined(inputs)
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
+        from stateplan.execnodes.runtime.kernel import Stateful
         from stateplan.execnodes.runtime.kernels.multi_join import MultiJoinKernel
-        from stateplan.execnodes.runtime.operators import Stateful
         from stateplan.execnodes.zone import local_time_zone
 
         keys = tuple(p.required_distribution.keys for p in self.input_properties)

@@ -15,7 +15,7 @@ from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.validation import escape
 
 if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.operators import Stateful, Stateless
+    from stateplan.execnodes.runtime.kernel import Stateful, Stateless
 
 _STATELESS = frozenset({"legacy-table-source-scan", "data-stream-scan", "legacy-sink"})
 """Those that keep nothing; of the others it is assumed that they do."""

@@ -20,8 +20,8 @@ from stateplan.execnodes.support import agg_text, joined_names, names_text, rex_
 from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
+    from stateplan.execnodes.runtime.kernel import Stateful
     from stateplan.execnodes.runtime.kernels.common.walks import Frame
-    from stateplan.execnodes.runtime.operators import Stateful
 
 
 def range_ttl(preceding: int) -> int:
@@ -170,8 +170,8 @@ class OverAggregate(ExecNode):
         return (*field_types(inputs[0]), *(call.type for call in calls))
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
+        from stateplan.execnodes.runtime.kernel import Stateful
         from stateplan.execnodes.runtime.kernels.over_aggregate import ProctimeOverKernel, RowtimeOverKernel
-        from stateplan.execnodes.runtime.operators import Stateful
 
         spec = self.over_spec
         if len(spec.groups) != 1:

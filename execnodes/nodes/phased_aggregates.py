@@ -17,7 +17,7 @@ from stateplan.execnodes.support import agg_text, joined_names, names_text
 from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.operators import Stateful, Stateless
+    from stateplan.execnodes.runtime.kernel import Stateful, Stateless
 
 
 def _check_flags(title: str, calls: Sequence[AggCall], flags: Sequence[bool], names: tuple[str, str]) -> None:
@@ -101,8 +101,8 @@ class LocalGroupAggregate(ExecNode):
         return None if self.need_retraction else INSERT_ONLY
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
+        from stateplan.execnodes.runtime.kernel import Stateless
         from stateplan.execnodes.runtime.kernels.common.partials import LocalTransform, Partials
-        from stateplan.execnodes.runtime.operators import Stateless
 
         types = field_types(inputs[0])
         partials = Partials.of(
@@ -166,9 +166,9 @@ class GlobalGroupAggregate(StatefulNode):
         return updating(self.generate_update_before, deletes=self.need_retraction)
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
+        from stateplan.execnodes.runtime.kernel import Stateful
         from stateplan.execnodes.runtime.kernels.common.partials import Partials
         from stateplan.execnodes.runtime.kernels.global_group_aggregate import GlobalGroupAggregateKernel
-        from stateplan.execnodes.runtime.operators import Stateful
 
         types = field_types(inputs[0])
         partials = Partials.of(
@@ -238,12 +238,12 @@ class IncrementalGroupAggregate(StatefulNode):
         return nameless(super().meaning(), "partialOriginalAggCalls")
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
+        from stateplan.execnodes.runtime.kernel import Stateful
         from stateplan.execnodes.runtime.kernels.common.partials import Partials
         from stateplan.execnodes.runtime.kernels.incremental_group_aggregate import (
             IncrementalGroupAggregateKernel,
             final_call,
         )
-        from stateplan.execnodes.runtime.operators import Stateful
         from stateplan.execnodes.types import row_type
 
         types = field_types(inputs[0])

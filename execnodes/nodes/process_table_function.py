@@ -12,7 +12,7 @@ from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.operators import Stateless
+    from stateplan.execnodes.runtime.kernel import Stateless
 
 
 @exec_node
@@ -61,8 +61,8 @@ class ProcessTableFunction(ExecNode):
         return named(known) or None
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
+        from stateplan.execnodes.runtime.kernel import Stateless
         from stateplan.execnodes.runtime.kernels.changelog_functions import FromChangelogTransform, ToChangelogTransform
-        from stateplan.execnodes.runtime.operators import Stateless
 
         names = [f.name for f in inputs[0].fields]
         codes = self._mapping() or {kind.name: kind.name for kind in RowKind}

@@ -13,7 +13,7 @@ from stateplan.execnodes.support import joined_names, rex_text
 from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.operators import Stateless
+    from stateplan.execnodes.runtime.kernel import Stateless
 
 
 class _FunctionCalc(ExecNode):
@@ -33,7 +33,7 @@ class _FunctionCalc(ExecNode):
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
         from stateplan.execnodes.functions.asynchronous import limits_of, with_limits
-        from stateplan.execnodes.runtime.operators import Stateless
+        from stateplan.execnodes.runtime.kernel import Stateless
         from stateplan.execnodes.runtime.transforms.calc import CalcTransform
         from stateplan.execnodes.zone import local_time_zone
 

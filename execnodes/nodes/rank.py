@@ -28,7 +28,7 @@ from stateplan.execnodes.support import joined_names, names_text
 from stateplan.execnodes.types import BIGINT, LogicalType
 
 if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.operators import Stateful
+    from stateplan.execnodes.runtime.kernel import Stateful
 
 _NO_END = 2**63 - 1
 """The end of a range where a query gave none."""
@@ -94,10 +94,10 @@ class RankBase(StatefulNode):
         return INSERT_ONLY if isinstance(self.rank_strategy, AppendFastStrategy) else None
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
+        from stateplan.execnodes.runtime.kernel import Stateful
         from stateplan.execnodes.runtime.kernels.common.topn import TopN
         from stateplan.execnodes.runtime.kernels.local_topn import LocalTopN
         from stateplan.execnodes.runtime.kernels.rank import rank_kernel
-        from stateplan.execnodes.runtime.operators import Stateful
 
         given = self.rank_range
         if self.rank_type != "ROW_NUMBER":

@@ -21,8 +21,7 @@ from stateplan.execnodes.support import joined_names
 from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.kernel import Kernel
-    from stateplan.execnodes.runtime.operators import Stateful, Stateless
+    from stateplan.execnodes.runtime.kernel import Kernel, Stateful, Stateless
 
 _ENFORCERS = (
     ("table.exec.sink.not-null-enforcer", "ERROR"),
@@ -114,9 +113,9 @@ class Sink(StatefulNode):
         return tuple(fields)
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless | Stateful:
+        from stateplan.execnodes.runtime.kernel import Stateful, Stateless
         from stateplan.execnodes.runtime.kernels.sink_conflicts import SinkConflictKernel
         from stateplan.execnodes.runtime.kernels.sink_materializer import SinkMaterializerKernel
-        from stateplan.execnodes.runtime.operators import Stateful, Stateless
         from stateplan.execnodes.runtime.transforms.constraints import ConstraintTransform
 
         spec = self.dynamic_table_sink.table

@@ -13,7 +13,7 @@ from stateplan.execnodes.support import joined_names
 from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.operators import Stateful
+    from stateplan.execnodes.runtime.kernel import Stateful
 
 
 @exec_node
@@ -44,8 +44,8 @@ class Sort(ExecNode):
         return True
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
+        from stateplan.execnodes.runtime.kernel import Stateful
         from stateplan.execnodes.runtime.kernels.sort import SortKernel
-        from stateplan.execnodes.runtime.operators import Stateful
 
         return Stateful(SortKernel(inputs[0], self.order_by), ((),))
 

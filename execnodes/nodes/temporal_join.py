@@ -14,7 +14,7 @@ from stateplan.execnodes.support import field_names, joined_names, names_text, r
 from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.operators import Stateful
+    from stateplan.execnodes.runtime.kernel import Stateful
 
 
 @exec_node
@@ -62,8 +62,8 @@ class TemporalJoin(StatefulNode):
         return update_before and position == 0
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
+        from stateplan.execnodes.runtime.kernel import Stateful
         from stateplan.execnodes.runtime.kernels.temporal_join import ProcessingTimeJoinKernel, TemporalJoinKernel
-        from stateplan.execnodes.runtime.operators import Stateful
         from stateplan.execnodes.zone import local_time_zone
 
         spec = self.join_spec

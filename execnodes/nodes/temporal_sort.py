@@ -13,7 +13,7 @@ from stateplan.execnodes.support import joined_names
 from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.operators import Stateful, Stateless
+    from stateplan.execnodes.runtime.kernel import Stateful, Stateless
 
 
 @exec_node
@@ -41,8 +41,8 @@ class TemporalSort(ExecNode):
         return field_types(inputs[0])
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless | Stateful:
+        from stateplan.execnodes.runtime.kernel import Stateful, Stateless
         from stateplan.execnodes.runtime.kernels.temporal_sort import ProctimeSortKernel, RowtimeSortKernel
-        from stateplan.execnodes.runtime.operators import Stateful, Stateless
 
         first, *rest = self.order_by.fields
         if inputs[0].fields[first.index].type.kind != "PROCTIME":

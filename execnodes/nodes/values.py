@@ -16,7 +16,7 @@ from stateplan.execnodes.rex import Literal
 from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.operators import Stateless
+    from stateplan.execnodes.runtime.kernel import Stateless
 
 
 @exec_node
@@ -50,7 +50,7 @@ class Values(ExecNode):
         return tuple(f.type for f in self.output_type.fields)
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        from stateplan.execnodes.runtime.operators import Stateless
+        from stateplan.execnodes.runtime.kernel import Stateless
 
         return Stateless()
 

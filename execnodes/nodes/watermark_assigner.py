@@ -12,7 +12,7 @@ from stateplan.execnodes.support import field_names, joined_names, names_text, r
 from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.operators import Stateless
+    from stateplan.execnodes.runtime.kernel import Stateless
 
 
 @exec_node
@@ -41,7 +41,7 @@ class WatermarkAssigner(ExecNode):
         return field_types(inputs[0])
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        from stateplan.execnodes.runtime.operators import Stateless
+        from stateplan.execnodes.runtime.kernel import Stateless
         from stateplan.execnodes.runtime.transforms.watermarks import WatermarkTransform
         from stateplan.execnodes.zone import local_time_zone
 

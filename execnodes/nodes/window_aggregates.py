@@ -26,11 +26,10 @@ from stateplan.execnodes.windows import (
 )
 
 if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.jobgraph import Transform
+    from stateplan.execnodes.runtime.kernel import Stateful, Stateless, Transform
     from stateplan.execnodes.runtime.kernels.common.partials import Partials
     from stateplan.execnodes.runtime.kernels.window_aggregate import Property
     from stateplan.execnodes.runtime.kernels.window_slices import SliceTransform
-    from stateplan.execnodes.runtime.operators import Stateful, Stateless
 
 _STATE = "window-aggs"
 
@@ -118,7 +117,7 @@ class LocalWindowAggregate(_Windowed):
         return None if self.need_retraction else INSERT_ONLY
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        from stateplan.execnodes.runtime.operators import Stateless
+        from stateplan.execnodes.runtime.kernel import Stateless
 
         types = field_types(inputs[0])
         partials = _partials(inputs[0], [types[k] for k in self.grouping], self.agg_calls, bool(self.need_retraction))
@@ -177,9 +176,9 @@ class GlobalWindowAggregate(_Windowed):
         return (*(types[key] for key in self.grouping), *(call.type for call in self.agg_calls), *told)
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
+        from stateplan.execnodes.runtime.kernel import Stateful
         from stateplan.execnodes.runtime.kernels.global_group_aggregate import GlobalGroupAggregateKernel
         from stateplan.execnodes.runtime.kernels.window_aggregate import WindowAggregateKernel
-        from stateplan.execnodes.runtime.operators import Stateful
 
         types = field_types(inputs[0])
         keys = [types[k] for k in self.grouping]
@@ -237,11 +236,11 @@ class WindowAggregate(_Windowed):
         return None if self.need_retraction else INSERT_ONLY
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
+        from stateplan.execnodes.runtime.kernel import Stateful
         from stateplan.execnodes.runtime.kernels.common.net import state_columns
         from stateplan.execnodes.runtime.kernels.global_group_aggregate import GlobalGroupAggregateKernel
         from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
         from stateplan.execnodes.runtime.kernels.window_aggregate import WindowAggregateKernel
-        from stateplan.execnodes.runtime.operators import Stateful
 
         row, calls, retraction = inputs[0], self.agg_calls, bool(self.need_retraction)
         sliced = self._sliced(self.windowing, row, session)

@@ -16,7 +16,7 @@ from stateplan.execnodes.windows import WindowAttached, Windowing, window_text
 from stateplan.execnodes.zone import local_time_zone
 
 if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.operators import Stateful
+    from stateplan.execnodes.runtime.kernel import Stateful
 
 
 @exec_node
@@ -61,8 +61,8 @@ class WindowJoin(ExecNode):
         return left if self.join_spec.join_type in ("SEMI", "ANTI") else (*left, *right)
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
+        from stateplan.execnodes.runtime.kernel import Stateful
         from stateplan.execnodes.runtime.kernels.window_join import WindowJoinKernel
-        from stateplan.execnodes.runtime.operators import Stateful
 
         spec, left, right = self.join_spec, self.left_windowing, self.right_windowing
         if not isinstance(left, WindowAttached) or not isinstance(right, WindowAttached):

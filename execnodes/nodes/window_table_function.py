@@ -22,8 +22,8 @@ from stateplan.execnodes.windows import (
 from stateplan.execnodes.zone import local_time_zone
 
 if TYPE_CHECKING:
+    from stateplan.execnodes.runtime.kernel import Stateless
     from stateplan.execnodes.runtime.kernels.window_slices import Slicing
-    from stateplan.execnodes.runtime.operators import Stateless
 
 _TIMESTAMP = LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", nullable=False, precision=3)
 
@@ -90,8 +90,8 @@ class WindowTableFunction(ExecNode):
         return (*field_types(inputs[0]), _TIMESTAMP, _TIMESTAMP, last)
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
+        from stateplan.execnodes.runtime.kernel import Stateless
         from stateplan.execnodes.runtime.kernels.window_table_function import WindowTableFunctionTransform
-        from stateplan.execnodes.runtime.operators import Stateless
 
         windowing = self.windowing
         if not isinstance(windowing, TimeAttribute):

@@ -10,22 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import polars as pl
 
 from stateplan.execnodes.connectors.protocol import Sink, Source
-from stateplan.execnodes.runtime.kernel import Kernel
+from stateplan.execnodes.runtime.kernel import Kernel, Transform
 from stateplan.execnodes.runtime.state.ttl_access import InputFields
 from stateplan.execnodes.ttl import TtlConfig
 
 _NO_FIELDS = InputFields()
-
-
-class Transform(Protocol):
-    """A stateless operator: frame of changes and the micro-batch's time in, frame of changes out. Picklable."""
-
-    def __call__(self, frame: pl.DataFrame, now: int) -> pl.DataFrame: ...
 
 
 @dataclass(frozen=True)

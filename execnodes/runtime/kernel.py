@@ -1,4 +1,4 @@
-"""What a stateful operator is to the runtime: pure functions over frames.
+"""What an operator is to the runtime: pure functions over frames, with state in a kernel, without in a transform.
 
 A *frame of changes* is a ``polars.DataFrame`` with the fields of the row as ``c0, c1, ...`` (see
 :func:`execnodes.changelog.column`) and, unless the stream is insert-only, the row kind as Int8 column
@@ -10,9 +10,10 @@ A *state frame* holds rows of one :class:`StateTable`: its columns, plus the las
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol, TypeGuard, runtime_checkable
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar
 
 import polars as pl
 
@@ -113,21 +114,56 @@ class Step:
     late: int = 0
 
 
-@runtime_checkable
-class Kernel(Protocol):
-    """A stateful operator, picklable, without any state of its own."""
+class Frozen:
+    """Base of frozen dataclasses that compute things once, on first use, and do not pickle them."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
+
+
+class Kernel(Frozen, ABC):
+    """A stateful operator: a frozen dataclass, picklable, without any state of its own.
+
+    A kernel declares :attr:`tables`, and says with :meth:`keys` and :meth:`process` what a micro-batch needs and does.
+    The rest are capabilities, with what holds for a kernel that does not have them.
+    """
+
+    by_event_time: ClassVar[bool] = False
+    """Whether the kernel is also called for a micro-batch that brings no row but a later watermark."""
 
     @property
+    def by_clock(self) -> bool:
+        """Whether, of a kernel by event time, the clock of the micro-batch takes the place of the watermark: what is
+        due waits for the next micro-batch of its key group."""
+        return False
+
+    @property
+    def watermark_delay(self) -> int:
+        """How much later than the operator's watermark its output may be, ms."""
+        return 0
+
+    @property
+    @abstractmethod
     def tables(self) -> tuple[StateTable, ...]:
         """The state tables, in a fixed order."""
-        ...
 
+    @abstractmethod
     def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
         """Per state table, the rows whose state is needed: a frame holding its ``lookup`` columns (repeats
         allowed, the runtime makes them unique), or None for no lookup. ``inputs`` has one frame of changes per
         input of the operator; any but not all may be empty."""
-        ...
 
+    def first_keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+        """As :meth:`keys`, without what only :meth:`more_keys` can tell. A kernel that asks in two steps rarely needs
+        the large part of its state."""
+        return self.keys(inputs)
+
+    def more_keys(self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+        """As :meth:`keys`, knowing the rows found for :meth:`first_keys`; for a table it was asked about there,
+        None."""
+        return [None] * len(self.tables)
+
+    @abstractmethod
     def process(
         self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]
     ) -> Step:
@@ -140,35 +176,6 @@ class Kernel(Protocol):
             now: the micro-batch's time, milliseconds.
             ttl: per ``state`` entry of the plan, milliseconds; 0 is never.
         """
-        ...
-
-
-@runtime_checkable
-class StagedKernel(Kernel, Protocol):
-    """A kernel that can say in two steps what state it needs, so that it rarely needs the large part.
-
-    :meth:`Kernel.keys` alone still asks for all that may be needed; :func:`fetch_state` uses the steps.
-    """
-
-    def first_keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
-        """As :meth:`Kernel.keys`, without what only :meth:`more_keys` can tell."""
-        ...
-
-    def more_keys(self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
-        """As :meth:`Kernel.keys`, knowing the rows found for :meth:`first_keys`; for a table it was asked about
-        there, None."""
-        ...
-
-
-@runtime_checkable
-class EventTimeKernel(Kernel, Protocol):
-    """A kernel that works by event time: the runtime calls :meth:`advance` in place of :meth:`Kernel.process`, also for
-    a micro-batch that brings no row but a later watermark.
-
-    Two attributes are optional: ``by_clock``, whether the clock of the micro-batch takes the place of the watermark
-    (what is due waits for the next micro-batch of its key group), and ``watermark_delay``, how much later than the
-    watermark its output may be, ms.
-    """
 
     def advance(
         self,
@@ -178,32 +185,82 @@ class EventTimeKernel(Kernel, Protocol):
         ttl: Sequence[int],
         watermark: Watermark,
     ) -> Step:
-        """As :meth:`Kernel.process`, knowing how far event time has come.
+        """As :meth:`process`, knowing how far event time has come.
 
         ``state`` holds, of tables with :attr:`StateTable.due`, also the rows that the watermark makes due.
         """
-        ...
+        return self.process(inputs, state, now, ttl)
 
 
-_conforms: dict[tuple[type, type], bool] = {}
+class EventTimeKernel(Kernel):
+    """A kernel that works by event time, in :meth:`advance`."""
+
+    by_event_time: ClassVar[bool] = True
+
+    def process(
+        self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]
+    ) -> Step:
+        """As :meth:`advance`, while there is no watermark."""
+        return self.advance(inputs, state, now, ttl, Watermark())
+
+    @abstractmethod
+    def advance(
+        self,
+        inputs: Sequence[pl.DataFrame],
+        state: Sequence[pl.DataFrame],
+        now: int,
+        ttl: Sequence[int],
+        watermark: Watermark,
+    ) -> Step:
+        """One micro-batch; see :meth:`Kernel.advance`."""
 
 
-def _is(kernel: Kernel | None, protocol: type) -> bool:
-    """As ``isinstance``, asked once for each type of kernel: Python looks at all that a protocol has, every time."""
-    key = type(kernel), protocol
-    if key not in _conforms:
-        _conforms[key] = isinstance(kernel, protocol)
-    return _conforms[key]
+class Transform(ABC):
+    """A stateless operator: frame of changes and the micro-batch's time in, frame of changes out. Picklable."""
+
+    makes_watermarks: ClassVar[bool] = False
+    """Whether the rows say, by :meth:`watermark`, how far event time has come."""
+
+    @property
+    def reads_watermark(self) -> bool:
+        """Whether the result depends on how far event time has come."""
+        return False
+
+    @abstractmethod
+    def __call__(self, frame: pl.DataFrame, now: int) -> pl.DataFrame:
+        """The rows that come of ``frame``; ``now`` is the micro-batch's time, ms."""
+
+    def at_watermark(self, frame: pl.DataFrame, now: int, watermark: int | None) -> pl.DataFrame:
+        """As a call, knowing how far event time has come, ms since 1970; None before the first watermark."""
+        return self(frame, now)
+
+    def watermark(self, frame: pl.DataFrame, now: int) -> int | None:
+        """How far event time has come with the rows, ms since 1970; None where they do not say."""
+        return None
 
 
-def works_by_event_time(kernel: Kernel | None) -> TypeGuard[EventTimeKernel]:
-    """Whether it is an :class:`EventTimeKernel`."""
-    return _is(kernel, EventTimeKernel)
+@dataclass(frozen=True)
+class Stateless:
+    """A node that is translated to transforms of the rows of every input, in order; none where it changes no row."""
+
+    transforms: tuple[Transform, ...] = ()
 
 
-def is_staged(kernel: Kernel) -> TypeGuard[StagedKernel]:
-    """Whether it is a :class:`StagedKernel`."""
-    return _is(kernel, StagedKernel)
+@dataclass(frozen=True)
+class Stateful:
+    """A node that is translated to a kernel.
+
+    Attributes:
+        kernel: what it computes.
+        keys: per input, the fields that decide the key group of a row.
+        before: transforms of the rows of every input, in order.
+        schemas: the columns of the inputs where they are not those of the plan.
+    """
+
+    kernel: Kernel
+    keys: tuple[tuple[int, ...], ...]
+    before: tuple[Transform, ...] = ()
+    schemas: tuple[dict[str, pl.DataType], ...] | None = None
 
 
 def fetch_state(
@@ -228,8 +285,6 @@ def fetch_state(
             return found if found.height else rows
         return pl.concat([found, rows]).unique(subset=list(table.identity), keep="first", maintain_order=True)
 
-    if not is_staged(kernel):
-        return [first(table, keys) for table, keys in zip(kernel.tables, kernel.keys(inputs), strict=True)]
     state = [first(table, keys) for table, keys in zip(kernel.tables, kernel.first_keys(inputs), strict=True)]
     more = kernel.more_keys(inputs, state)
     return [

@@ -14,6 +14,7 @@ from stateplan.execnodes.changelog import KIND, column, columns
 from stateplan.execnodes.connectors.protocol import Lookup
 from stateplan.execnodes.errors import RunError
 from stateplan.execnodes.rex import Rex, input_refs, remap
+from stateplan.execnodes.runtime.kernel import Transform
 from stateplan.execnodes.runtime.tables import source_table
 from stateplan.execnodes.runtime.transforms.calc import CalcTransform
 from stateplan.execnodes.specs import DynamicTableSource, FilterPushDown, LookupKey, ProjectPushDown, ReadingMetadata
@@ -71,7 +72,7 @@ def lookup_table(source: DynamicTableSource) -> LookupTable:
 
 
 @dataclass(frozen=True)
-class LookupTransform:
+class LookupTransform(Transform):
     """Rows with those found beside them; a row that finds several comes several times, next to each other.
 
     Args:

@@ -29,10 +29,8 @@ from stateplan.execnodes.runtime.jobgraph import (
     SourceSpec,
     ToOperator,
     ToSink,
-    Transform,
 )
-from stateplan.execnodes.runtime.kernel import works_by_event_time
-from stateplan.execnodes.runtime.operators import Stateful, Stateless
+from stateplan.execnodes.runtime.kernel import Stateful, Stateless, Transform
 from stateplan.execnodes.runtime.rowtimes import event_time_columns
 from stateplan.execnodes.runtime.scan_checks import check_scan
 from stateplan.execnodes.runtime.sources import ValuesSource
@@ -118,7 +116,7 @@ class _Translation:
         for node in reversed(self.graph.nodes):
             made = self.parts.get(node.id)
             kernel = made.kernel if isinstance(made, Stateful) else None
-            if works_by_event_time(kernel) and not getattr(kernel, "by_clock", False):
+            if kernel is not None and kernel.by_event_time and not kernel.by_clock:
                 self.by_time.add(node.id)
             if node.id in self.by_time:
                 self.by_time.update(i.id for i in self.graph.inputs(node))

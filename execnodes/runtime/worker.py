@@ -18,7 +18,7 @@ from stateplan.execnodes.errors import StateplanError
 from stateplan.execnodes.runtime.exchange import Blob, blob_batch, decode, encode, split
 from stateplan.execnodes.runtime.hashing import slot_label
 from stateplan.execnodes.runtime.jobgraph import JobGraph, OperatorSpec, Pipeline, ToOperator, ToSink, targets
-from stateplan.execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark, works_by_event_time
+from stateplan.execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
 from stateplan.execnodes.runtime.state.keyed_state import KeyedState, RunStore, StepStats
 from stateplan.execnodes.runtime.state.run_cache import RunCache
 from stateplan.execnodes.runtime.watermarks import MARK, Mark, decode_mark, encode_mark
@@ -100,17 +100,14 @@ def deliver(
     for transform in pipeline.transforms:
         if frame.height == 0:
             return
-        watermark = getattr(transform, "watermark", None)
-        if watermark is not None:
+        if transform.makes_watermarks:
             frame = transform(frame, now)
             known = clock.made.get(id(transform), NO_WATERMARK)
             seen = None if known == NO_WATERMARK else known
             if _asked(pipeline):
-                clock.take(pipeline, id(transform), watermark(frame, now))
-        elif getattr(transform, "reads_watermark", False):
-            frame = transform(frame, now, seen)  # type: ignore[call-arg]
+                clock.take(pipeline, id(transform), transform.watermark(frame, now))
         else:
-            frame = transform(frame, now)
+            frame = transform.at_watermark(frame, now, seen)
     if frame.height == 0:
         return
     for output in pipeline.outputs:
@@ -132,7 +129,7 @@ def _asked(pipeline: Pipeline) -> bool:
 
 
 def _reads(pipeline: Pipeline) -> bool:
-    return any(getattr(t, "reads_watermark", False) for t in pipeline.transforms) or any(
+    return any(t.reads_watermark for t in pipeline.transforms) or any(
         _reads(o) for o in pipeline.outputs if isinstance(o, Pipeline)
     )
 
@@ -182,7 +179,7 @@ def sweeps(graph: JobGraph, batch: int, now: int, level: int = 1) -> Iterator[Bl
     slots = [
         (spec.level, graph.slot(i, group))
         for i, spec in enumerate(graph.operators)
-        if any(config.ttl for config in spec.ttl) and not works_by_event_time(spec.kernel)
+        if any(config.ttl for config in spec.ttl) and not spec.kernel.by_event_time
         for group in range(graph.key_groups)
     ]
     turns = -(-len(slots) // SWEPT_WITHIN)
@@ -257,9 +254,8 @@ def run_operator(
         received = ((b.input, *decode_mark(b.data)) for b in blobs if b.rows == MARK)
         watermark = state.time.advance(received, spec.channels, now, spec.idle_timeout)
         state.touch_time()
-    if works_by_event_time(spec.kernel) or any(f.height for f in inputs):
-        by_clock = getattr(spec.kernel, "by_clock", False)
-        time_of_kernel = Watermark(NO_WATERMARK, now) if by_clock else watermark
+    if spec.kernel.by_event_time or any(f.height for f in inputs):
+        time_of_kernel = Watermark(NO_WATERMARK, now) if spec.kernel.by_clock else watermark
         output = state.step(spec.kernel, inputs, now, spec.ttl, time_of_kernel, spec.fields)
     else:
         output = pl.DataFrame()
@@ -327,8 +323,7 @@ def _passed_on(spec: OperatorSpec, group: int, watermark: Watermark, clock: Cloc
     """The watermarks that a key group sends on: those made behind the operator, and, as one group for all, its own."""
     marks = dict(clock.marks)
     if group == 0 and watermark.now > NO_WATERMARK:
-        delay = getattr(spec.kernel, "watermark_delay", 0)
-        value = watermark.now if watermark.now == END_OF_TIME else watermark.now - delay
+        value = watermark.now if watermark.now == END_OF_TIME else watermark.now - spec.kernel.watermark_delay
         for to in targets(spec.pipeline):
             if isinstance(to, ToOperator) and to.event_time:
                 marks.setdefault(Mark(to.operator, to.input, to.channel), value)

@@ -24,8 +24,7 @@ from stateplan.execnodes.runtime.hashing import slot_label
 from stateplan.execnodes.runtime.inspect.names import column_labels, short_names
 from stateplan.execnodes.runtime.inspect.tables import NoKernel, noted_tables
 from stateplan.execnodes.runtime.jobgraph import Rewrite
-from stateplan.execnodes.runtime.kernel import StateTable
-from stateplan.execnodes.runtime.operators import Stateful
+from stateplan.execnodes.runtime.kernel import Stateful, StateTable
 from stateplan.execnodes.runtime.spark.checkpoint_files import INSTANTS, BatchOffsets, SparkCheckpoint
 from stateplan.execnodes.ttl import TtlConfig
 from stateplan.execnodes.types import LogicalType

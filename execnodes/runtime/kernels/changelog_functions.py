@@ -13,10 +13,11 @@ import polars as pl
 
 from stateplan.execnodes.changelog import KIND, RowKind, columns
 from stateplan.execnodes.errors import DataError
+from stateplan.execnodes.runtime.kernel import Transform
 
 
 @dataclass(frozen=True)
-class FromChangelogTransform:
+class FromChangelogTransform(Transform):
     """Rows with a column that says what change each is, as these changes without the column.
 
     Attributes:
@@ -53,7 +54,7 @@ class FromChangelogTransform:
 
 
 @dataclass(frozen=True)
-class ToChangelogTransform:
+class ToChangelogTransform(Transform):
     """Changes as insertions with a first column that says what change each was; kinds without a code are left out.
 
     Attributes:

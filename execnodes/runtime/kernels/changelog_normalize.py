@@ -16,10 +16,9 @@ import polars as pl
 
 from stateplan.execnodes.changelog import KIND, RowKind, columns
 from stateplan.execnodes.rex import Rex
-from stateplan.execnodes.runtime.kernel import StateTable, Step
+from stateplan.execnodes.runtime.kernel import Kernel, StateTable, Step
 from stateplan.execnodes.runtime.kernels.common.net import (
     Bools,
-    FrozenKernel,
     Ints,
     equal,
     ids_of,
@@ -36,7 +35,7 @@ from stateplan.execnodes.types import LogicalType
 
 
 @dataclass(frozen=True)
-class ChangelogNormalizeKernel(FrozenKernel):
+class ChangelogNormalizeKernel(Kernel):
     """Of the changes of a key in a micro-batch only the last counts: +I and +U set the key's row, -U and -D delete it.
 
     A row that does not meet the condition deletes too. Of a deleting row only the key is looked at: what is emitted

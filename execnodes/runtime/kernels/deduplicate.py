@@ -15,10 +15,9 @@ import polars as pl
 
 from stateplan.execnodes.changelog import KIND, RowKind, columns
 from stateplan.execnodes.errors import RunError
-from stateplan.execnodes.runtime.kernel import Access, StateTable, Step
+from stateplan.execnodes.runtime.kernel import Access, Kernel, StateTable, Step
 from stateplan.execnodes.runtime.kernels.common.net import (
     Bools,
-    FrozenKernel,
     Ints,
     equal,
     first_of_each,
@@ -37,7 +36,7 @@ from stateplan.execnodes.types import LogicalType
 
 
 @dataclass(frozen=True)
-class DeduplicateKernel(FrozenKernel):
+class DeduplicateKernel(Kernel):
     """Keeps the first or the last row per key, in order of arrival.
 
     Keep-first: +I of the first row of a key that is not in the state. The state holds the key alone; later rows do not

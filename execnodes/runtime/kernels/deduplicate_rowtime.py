@@ -14,10 +14,8 @@ import polars as pl
 
 from stateplan.execnodes.changelog import KIND, RowKind, column, columns
 from stateplan.execnodes.errors import RunError
-from stateplan.execnodes.runtime.kernel import Access, StateTable, Step, Watermark
+from stateplan.execnodes.runtime.kernel import Access, EventTimeKernel, Kernel, StateTable, Step, Watermark
 from stateplan.execnodes.runtime.kernels.common.net import (
-    EventTimeBase,
-    FrozenKernel,
     Ints,
     ids_of,
     is_retraction,
@@ -37,7 +35,7 @@ _ALWAYS = 2**62
 
 
 @dataclass(frozen=True)
-class _ByRowtime(FrozenKernel):
+class _ByRowtime(Kernel):
     """What both kernels share.
 
     Attributes:
@@ -126,7 +124,7 @@ class RowtimeDeduplicateKernel(_ByRowtime):
 
 
 @dataclass(frozen=True)
-class RowtimeFirstRowKernel(_ByRowtime, EventTimeBase):
+class RowtimeFirstRowKernel(_ByRowtime, EventTimeKernel):
     """Emits the row with the least time (of equal ones the first to arrive) of each key once the watermark has come to
     it, and nothing more of the key.
 
@@ -154,7 +152,7 @@ class RowtimeFirstRowKernel(_ByRowtime, EventTimeBase):
         ttl: Sequence[int],
         watermark: Watermark,
     ) -> Step:
-        """One micro-batch; see :class:`execnodes.runtime.kernel.EventTimeKernel`.
+        """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`.
 
         Raises:
             RunError: RUN061, when the input is not insert-only.

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import polars as pl
 
 from stateplan.execnodes.changelog import KIND, RowKind
+from stateplan.execnodes.runtime.kernel import Transform
 
 
 @dataclass(frozen=True)
-class DropUpdateBeforeTransform:
+class DropUpdateBeforeTransform(Transform):
     """Keeps all changes but -U."""
 
     def __call__(self, frame: pl.DataFrame, now: int) -> pl.DataFrame:

@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from stateplan.execnodes.runtime.kernel import ACCESS_TIME, StateTable, Step
+from stateplan.execnodes.runtime.kernel import ACCESS_TIME, Kernel, StateTable, Step
 from stateplan.execnodes.runtime.kernels.common.accumulators import Changes, Fold
 from stateplan.execnodes.runtime.kernels.common.net import (
-    FrozenKernel,
     framed,
     ids_of,
     lookup_frame,
@@ -29,7 +28,7 @@ _NEVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
-class GlobalGroupAggregateKernel(FrozenKernel):
+class GlobalGroupAggregateKernel(Kernel):
     """One row per group, updated by the partial results of micro-batches.
 
     State and output are those of the group aggregate, under another name. As in Flink a group whose row did not change

@@ -6,7 +6,7 @@ that ``AggsHandlerCodeGenerator`` and ``DistinctAggCodeGen`` make.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -15,12 +15,11 @@ import polars as pl
 
 from stateplan.execnodes.changelog import RowKind, column, columns
 from stateplan.execnodes.errors import RunError
-from stateplan.execnodes.runtime.kernel import ACCESS_TIME, StateTable, Step
+from stateplan.execnodes.runtime.kernel import ACCESS_TIME, Kernel, StateTable, Step
 from stateplan.execnodes.runtime.kernels.common.accumulators import Accumulator, Changes, Fold, TrackedExtreme
 from stateplan.execnodes.runtime.kernels.common.functions import accumulator
 from stateplan.execnodes.runtime.kernels.common.net import (
     Bools,
-    FrozenKernel,
     Ints,
     absent,
     equal,
@@ -102,6 +101,29 @@ class Prepared:
         return frame is self.frame and all(a is b for a, b in zip(self.state, state, strict=False))
 
 
+class Preparer:
+    """Sorts batches out. ``more_keys`` and ``process`` of a kernel get the same frames one after the other: what was
+    found out for the former is kept for the latter, once.
+
+    Args:
+        prepare: sorts out an input with its state.
+    """
+
+    def __init__(self, prepare: Callable[[pl.DataFrame, Sequence[pl.DataFrame]], Prepared]) -> None:
+        self._prepare = prepare
+        self._last: Prepared | None = None
+
+    def ahead(self, frame: pl.DataFrame, state: Sequence[pl.DataFrame]) -> Prepared:
+        """The batch, which :meth:`take` will be asked for next."""
+        self._last = self._prepare(frame, state)
+        return self._last
+
+    def take(self, frame: pl.DataFrame, state: Sequence[pl.DataFrame]) -> Prepared:
+        """The batch."""
+        last, self._last = self._last, None
+        return last if last is not None and last.is_of(frame, state) else self._prepare(frame, state)
+
+
 @dataclass(frozen=True)
 class Folded:
     """A batch taken into the state.
@@ -121,7 +143,7 @@ class Folded:
 
 
 @dataclass(frozen=True)
-class GroupAggregateKernel(FrozenKernel):
+class GroupAggregateKernel(Kernel):
     """One row per group: its key, then the result of each call.
 
     A micro-batch changes a group once: +I for a new group, else -U of the row before and +U; -D when its last row is
@@ -226,6 +248,10 @@ class GroupAggregateKernel(FrozenKernel):
         extra = [ROWS, BORN] if self.need_retraction else []
         return [name for kept in self.accumulators for name in kept.columns] + extra
 
+    @cached_property
+    def _preparer(self) -> Preparer:
+        return Preparer(self._prepare)
+
     def ttl_of_lists(self, ttl: Sequence[int]) -> int:
         """The TTL of an element of a list, ms; 0 is never."""
         return ttl[0] if self.lists_expire else 0
@@ -278,9 +304,7 @@ class GroupAggregateKernel(FrozenKernel):
         place = 1 + len(self.values)
         if place == len(self.tables) or is_retraction(frame) is None:
             return out
-        prepared = self._prepare(frame, state)
-        # process() comes next with the same frames: what was found out is kept for it.
-        self.__dict__["_prepared"] = prepared
+        prepared = self._preparer.ahead(frame, state)
         batch = prepared.batch
         for values, users in self.value_plan:
             if values.order is None:
@@ -312,8 +336,7 @@ class GroupAggregateKernel(FrozenKernel):
         frame, groups = inputs[0], state[0]
         upserts: list[pl.DataFrame | None] = [None] * len(self.tables)
         deletes: list[pl.DataFrame | None] = [None] * len(self.tables)
-        known: Prepared | None = self.__dict__.pop("_prepared", None)
-        prepared = known if known is not None and known.is_of(frame, state) else self._prepare(frame, state)
+        prepared = self._preparer.take(frame, state)
         batch, before, born = prepared.batch, prepared.before, prepared.born
         # Should the clock go back, values are not written before the birth of their group: they would be taken for
         # leftovers of the one before.

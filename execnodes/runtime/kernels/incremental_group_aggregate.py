@@ -13,10 +13,10 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from stateplan.execnodes.runtime.kernel import StateTable, Step
+from stateplan.execnodes.runtime.kernel import Kernel, StateTable, Step
 from stateplan.execnodes.runtime.kernels.common.accumulators import Changes, Fold
 from stateplan.execnodes.runtime.kernels.common.lists import packed
-from stateplan.execnodes.runtime.kernels.common.net import FrozenKernel, Ints, framed, key_ids
+from stateplan.execnodes.runtime.kernels.common.net import Ints, framed, key_ids
 from stateplan.execnodes.runtime.kernels.common.partials import ROWS, Partials, list_name
 from stateplan.execnodes.runtime.kernels.common.values import Values
 from stateplan.execnodes.runtime.kernels.group_aggregate import is_distinct
@@ -32,7 +32,7 @@ def final_call(call: AggCall, position: int) -> AggCall:
 
 
 @dataclass(frozen=True)
-class IncrementalGroupAggregateKernel(FrozenKernel):
+class IncrementalGroupAggregateKernel(Kernel):
     """Keeps the values of DISTINCT calls, by key and bucket; everything else passes through.
 
     Attributes:

@@ -14,10 +14,9 @@ import numpy as np
 import polars as pl
 
 from stateplan.execnodes.changelog import column, columns
-from stateplan.execnodes.runtime.kernel import StateTable, Step, Watermark
+from stateplan.execnodes.runtime.kernel import EventTimeKernel, StateTable, Step, Watermark
 from stateplan.execnodes.runtime.kernels.common.net import (
     Bools,
-    EventTimeBase,
     Ints,
     framed,
     ids_of,
@@ -58,7 +57,7 @@ class _Rows:
 
 
 @dataclass(frozen=True)
-class IntervalJoinKernel(EventTimeBase):
+class IntervalJoinKernel(EventTimeKernel):
     """A join of rows with lower <= left time - right time <= upper.
 
     A row meets the rows of the other side that are kept, and is kept itself until the watermark is past all that it
@@ -150,7 +149,7 @@ class IntervalJoinKernel(EventTimeBase):
         ttl: Sequence[int],
         watermark: Watermark,
     ) -> Step:
-        """One micro-batch; see :class:`execnodes.runtime.kernel.EventTimeKernel`."""
+        """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`."""
         before, after = (watermark.before, watermark.now) if self.event_time else (now, now)
         releases = after > before or not self.event_time
         first = int(state[2][_NUMBER][0]) if state[2].height else 0

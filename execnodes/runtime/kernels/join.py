@@ -15,17 +15,17 @@ import polars as pl
 
 from stateplan.execnodes.changelog import KIND, columns
 from stateplan.execnodes.rex import InputRef
-from stateplan.execnodes.runtime.kernel import StateTable, Step
+from stateplan.execnodes.runtime.kernel import Kernel, StateTable, Step
 from stateplan.execnodes.runtime.kernels.common.join_outer import MatchingJoin, joinable, keeps_order, netted_rows
 from stateplan.execnodes.runtime.kernels.common.join_state import Side, side_of, without
-from stateplan.execnodes.runtime.kernels.common.net import FrozenKernel, stamped, state_columns, with_kind
+from stateplan.execnodes.runtime.kernels.common.net import stamped, state_columns, with_kind
 from stateplan.execnodes.runtime.transforms.calc import CalcTransform
 from stateplan.execnodes.specs import JoinSpec
 from stateplan.execnodes.types import LogicalType
 
 
 @dataclass(frozen=True)
-class JoinKernel(FrozenKernel):
+class JoinKernel(Kernel):
     """A regular join of any type, possibly with a further condition over left ++ right.
 
     A micro-batch is one of the orders in which Flink may see it: first all rows of the left input meet the right side

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 import polars as pl
 
 from stateplan.execnodes.changelog import KIND
+from stateplan.execnodes.runtime.kernel import Transform
 from stateplan.execnodes.runtime.kernels.common.topn import TopN
 
 
 @dataclass(frozen=True)
-class LocalTopN:
+class LocalTopN(Transform):
     """Leaves out the rows of a frame that have ``end`` rows of their partition before them in the same frame: they are
     never among the first, and change neither the rows nor their times of access.
 

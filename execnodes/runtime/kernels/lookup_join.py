@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from stateplan.execnodes.changelog import KIND, column, columns
-from stateplan.execnodes.runtime.kernel import ACCESS_TIME, StateTable, Step
+from stateplan.execnodes.runtime.kernel import ACCESS_TIME, Kernel, StateTable, Step
 from stateplan.execnodes.runtime.lookup import LookupTransform
 from stateplan.execnodes.types import LogicalType
 
@@ -20,7 +20,7 @@ _PLACE = "@place"
 
 
 @dataclass(frozen=True)
-class LookupJoinKernel:
+class LookupJoinKernel(Kernel):
     """A lookup join with a memory.
 
     Args:

@@ -14,10 +14,9 @@ import polars as pl
 
 from stateplan.execnodes.changelog import KIND, RowKind, column, columns
 from stateplan.execnodes.rex import InputRef, Rex
-from stateplan.execnodes.runtime.kernel import StateTable, Step
+from stateplan.execnodes.runtime.kernel import Kernel, StateTable, Step
 from stateplan.execnodes.runtime.kernels.common.join_state import Side, side_of, without
 from stateplan.execnodes.runtime.kernels.common.net import (
-    FrozenKernel,
     ids_of,
     is_retraction,
     positions,
@@ -35,7 +34,7 @@ _SIGN = "@d"
 
 
 @dataclass(frozen=True)
-class MultiJoinKernel(FrozenKernel):
+class MultiJoinKernel(Kernel):
     """N inputs, joined from left to right, INNER or LEFT each, all on one common key.
 
     What a micro-batch changes is found per common key. Where all joins are INNER: for each input, its changes meet the

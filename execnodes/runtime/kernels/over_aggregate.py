@@ -16,10 +16,9 @@ import numpy as np
 import polars as pl
 
 from stateplan.execnodes.changelog import column
-from stateplan.execnodes.runtime.kernel import ACCESS_TIME, StateTable, Step, Watermark
+from stateplan.execnodes.runtime.kernel import ACCESS_TIME, EventTimeKernel, StateTable, Step, Watermark
 from stateplan.execnodes.runtime.kernels.common.net import (
     Bools,
-    EventTimeBase,
     Ints,
     absent,
     ids_of,
@@ -135,7 +134,7 @@ class ProctimeOverKernel(OverKernel):
 
 
 @dataclass(frozen=True)
-class RowtimeOverKernel(OverKernel, EventTimeBase):
+class RowtimeOverKernel(OverKernel, EventTimeKernel):
     """OVER (ORDER BY a rowtime attribute): each row comes out when the watermark has come to its time.
 
     Late rows are dropped as in Flink: without a bound those at or before the watermark, with one those that are not
@@ -204,7 +203,7 @@ class RowtimeOverKernel(OverKernel, EventTimeBase):
         ttl: Sequence[int],
         watermark: Watermark,
     ) -> Step:
-        """One micro-batch; see :class:`execnodes.runtime.kernel.EventTimeKernel`.
+        """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`.
 
         Raises:
             RunError: RUN061, when the input is not insert-only.

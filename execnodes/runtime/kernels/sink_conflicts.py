@@ -14,10 +14,9 @@ import polars as pl
 
 from stateplan.execnodes.changelog import KIND, RowKind, columns
 from stateplan.execnodes.errors import RunError
-from stateplan.execnodes.runtime.kernel import StateTable, Step, Watermark
+from stateplan.execnodes.runtime.kernel import EventTimeKernel, StateTable, Step, Watermark
 from stateplan.execnodes.runtime.kernels.common.net import (
     Bools,
-    EventTimeBase,
     Ints,
     equal,
     ids_of,
@@ -37,7 +36,7 @@ _NUMBER, _DUE = "n", "due"
 
 
 @dataclass(frozen=True)
-class SinkConflictKernel(EventTimeBase):
+class SinkConflictKernel(EventTimeKernel):
     """Rows wait until the watermark advances; then those of each primary key are taken together, after the row that
     the table shows. A row and its retraction cancel each other, in whichever order they came. One row left is shown,
     none deletes the key; of more, DO ERROR fails the job, and DO NOTHING leaves the table as it is, or shows the first
@@ -82,11 +81,11 @@ class SinkConflictKernel(EventTimeBase):
         return [keys, keys]
 
     def first_keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
-        """As :class:`execnodes.runtime.kernel.StagedKernel`."""
+        """As :class:`execnodes.runtime.kernel.Kernel`."""
         return [lookup_frame(inputs[0], self._key_columns), None]
 
     def more_keys(self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
-        """As :class:`execnodes.runtime.kernel.StagedKernel`."""
+        """As :class:`execnodes.runtime.kernel.Kernel`."""
         keys = pl.concat([inputs[0].select(self._key_columns), state[0].select(self._key_columns)])
         return [None, lookup_frame(keys, self._key_columns)]
 
@@ -98,7 +97,7 @@ class SinkConflictKernel(EventTimeBase):
         ttl: Sequence[int],
         watermark: Watermark,
     ) -> Step:
-        """One micro-batch; see :class:`execnodes.runtime.kernel.EventTimeKernel`.
+        """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`.
 
         Raises:
             RunError: RUN024, two rows of a primary key, with DO ERROR.

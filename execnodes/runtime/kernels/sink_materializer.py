@@ -13,10 +13,9 @@ import numpy as np
 import polars as pl
 
 from stateplan.execnodes.changelog import KIND, RowKind, columns
-from stateplan.execnodes.runtime.kernel import StateTable, Step
+from stateplan.execnodes.runtime.kernel import Kernel, StateTable, Step
 from stateplan.execnodes.runtime.kernels.common.net import (
     Bools,
-    FrozenKernel,
     Ints,
     absent,
     ids_of,
@@ -37,7 +36,7 @@ _PLACE = "n"
 
 
 @dataclass(frozen=True)
-class SinkMaterializerKernel(FrozenKernel):
+class SinkMaterializerKernel(Kernel):
     """Keeps the rows of each primary key in the order they came; the table shows the one that came last.
 
     A row that comes replaces the one of the same upsert key, at its place, or goes last. A row that is retracted (-U,

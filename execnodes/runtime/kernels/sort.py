@@ -14,9 +14,8 @@ import polars as pl
 
 from stateplan.execnodes.changelog import columns
 from stateplan.execnodes.ranking import SortSpec
-from stateplan.execnodes.runtime.kernel import END_OF_TIME, StateTable, Step, Watermark
+from stateplan.execnodes.runtime.kernel import END_OF_TIME, EventTimeKernel, StateTable, Step, Watermark
 from stateplan.execnodes.runtime.kernels.common.net import (
-    EventTimeBase,
     ids_of,
     is_retraction,
     lookup_frame,
@@ -32,7 +31,7 @@ _COUNT, _DUE = "@c", "@due"
 
 
 @dataclass(frozen=True)
-class SortKernel(EventTimeBase):
+class SortKernel(EventTimeKernel):
     """Keeps each different row with the number of its occurrences, and emits all as insertions when the input ends; a
     job that is started again on more input emits what is new at its end. Nothing has a TTL.
 
@@ -63,7 +62,7 @@ class SortKernel(EventTimeBase):
         ttl: Sequence[int],
         watermark: Watermark,
     ) -> Step:
-        """One micro-batch; see :class:`execnodes.runtime.kernel.EventTimeKernel`."""
+        """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`."""
         frame, stored = inputs[0], state[0]
         names = list(self.tables[0].identity)
         rows = pl.concat([stored[names], frame[names]])

@@ -15,8 +15,16 @@ import polars as pl
 
 from stateplan.execnodes.changelog import KIND, column, columns
 from stateplan.execnodes.rex import Rex
-from stateplan.execnodes.runtime.kernel import ACCESS_TIME, NO_WATERMARK, Access, StateTable, Step, Watermark
-from stateplan.execnodes.runtime.kernels.common.net import EventTimeBase
+from stateplan.execnodes.runtime.kernel import (
+    ACCESS_TIME,
+    NO_WATERMARK,
+    Access,
+    EventTimeKernel,
+    Kernel,
+    StateTable,
+    Step,
+    Watermark,
+)
 from stateplan.execnodes.runtime.transforms.calc import CalcTransform
 from stateplan.execnodes.specs import JoinSpec
 from stateplan.execnodes.types import LogicalType
@@ -120,7 +128,7 @@ def _condition(spec: JoinSpec, zone: str) -> CalcTransform | None:
 
 
 @dataclass(frozen=True)
-class TemporalJoinKernel(EventTimeBase):
+class TemporalJoinKernel(EventTimeKernel):
     """Joins by event time.
 
     Args:
@@ -258,7 +266,7 @@ class TemporalJoinKernel(EventTimeBase):
 
 
 @dataclass(frozen=True)
-class ProcessingTimeJoinKernel:
+class ProcessingTimeJoinKernel(Kernel):
     """Joins with the row of a key that is there when the left row arrives; the right rows of a micro-batch come first.
 
     Args:

@@ -15,10 +15,8 @@ import polars as pl
 
 from stateplan.execnodes.changelog import KIND, column, columns
 from stateplan.execnodes.ranking import SortSpec
-from stateplan.execnodes.runtime.kernel import NO_WATERMARK, StateTable, Step, Watermark
+from stateplan.execnodes.runtime.kernel import NO_WATERMARK, EventTimeKernel, Kernel, StateTable, Step, Watermark
 from stateplan.execnodes.runtime.kernels.common.net import (
-    EventTimeBase,
-    FrozenKernel,
     lookup_frame,
     stamped,
     state_columns,
@@ -40,7 +38,7 @@ def in_order(rows: pl.DataFrame, order: SortSpec) -> pl.DataFrame:
 
 
 @dataclass(frozen=True)
-class ProctimeSortKernel(FrozenKernel):
+class ProctimeSortKernel(Kernel):
     """Sorts each micro-batch; it keeps nothing.
 
     Attributes:
@@ -66,7 +64,7 @@ class ProctimeSortKernel(FrozenKernel):
 
 
 @dataclass(frozen=True)
-class RowtimeSortKernel(EventTimeBase):
+class RowtimeSortKernel(EventTimeKernel):
     """Emits rows in an order whose first field is a rowtime attribute, once the watermark has come to their time.
 
     A row that is not later than the last one that was emitted is dropped. Nothing has a TTL.
@@ -99,7 +97,7 @@ class RowtimeSortKernel(EventTimeBase):
         ttl: Sequence[int],
         watermark: Watermark,
     ) -> Step:
-        """One micro-batch; see :class:`execnodes.runtime.kernel.EventTimeKernel`."""
+        """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`."""
         waiting, emitted, arrived = state
         frame = inputs[0].drop(KIND, strict=False)
         number = int(arrived[_LAST][0]) if arrived.height else 0

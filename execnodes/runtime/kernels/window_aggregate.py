@@ -15,8 +15,8 @@ import numpy as np
 import polars as pl
 
 from stateplan.execnodes.changelog import column
-from stateplan.execnodes.runtime.kernel import ACCESS_TIME, NO_WATERMARK, StateTable, Step, Watermark
-from stateplan.execnodes.runtime.kernels.common.net import Bools, EventTimeBase, Ints, absent, ids_of, positions
+from stateplan.execnodes.runtime.kernel import ACCESS_TIME, NO_WATERMARK, EventTimeKernel, StateTable, Step, Watermark
+from stateplan.execnodes.runtime.kernels.common.net import Bools, Ints, absent, ids_of, positions
 from stateplan.execnodes.runtime.kernels.common.partials import ROWS, Partials
 from stateplan.execnodes.runtime.kernels.common.values import VALUE
 from stateplan.execnodes.runtime.kernels.global_group_aggregate import GlobalGroupAggregateKernel
@@ -48,7 +48,7 @@ class _Slices:
 
 
 @dataclass(frozen=True)
-class WindowAggregateKernel(EventTimeBase):
+class WindowAggregateKernel(EventTimeKernel):
     """Keeps accumulators per key and slice, and emits those of a window when the watermark closes it.
 
     A row is late when the last window that has its slice is closed; a late row is dropped. A window whose rows have all
@@ -99,11 +99,11 @@ class WindowAggregateKernel(EventTimeBase):
         return self.inner.keys(inputs)
 
     def first_keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
-        """See :class:`execnodes.runtime.kernel.StagedKernel`."""
+        """See :class:`execnodes.runtime.kernel.Kernel`."""
         return self.inner.first_keys(inputs)
 
     def more_keys(self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
-        """See :class:`execnodes.runtime.kernel.StagedKernel`."""
+        """See :class:`execnodes.runtime.kernel.Kernel`."""
         return self.inner.more_keys(inputs, state)
 
     def advance(
@@ -114,7 +114,7 @@ class WindowAggregateKernel(EventTimeBase):
         ttl: Sequence[int],
         watermark: Watermark,
     ) -> Step:
-        """One micro-batch; see :class:`execnodes.runtime.kernel.EventTimeKernel`."""
+        """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`."""
         frame = self._in_time(inputs[0], watermark.before)
         upserts: list[pl.DataFrame | None] = [None] * len(self.tables)
         deletes: list[pl.DataFrame | None] = [None] * len(self.tables)

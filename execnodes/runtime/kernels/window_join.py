@@ -14,9 +14,8 @@ import polars as pl
 
 from stateplan.execnodes.changelog import KIND, RowKind, column, columns
 from stateplan.execnodes.errors import RunError
-from stateplan.execnodes.runtime.kernel import NO_WATERMARK, StateTable, Step, Watermark
+from stateplan.execnodes.runtime.kernel import NO_WATERMARK, EventTimeKernel, StateTable, Step, Watermark
 from stateplan.execnodes.runtime.kernels.common.net import (
-    EventTimeBase,
     Ints,
     framed,
     ids_of,
@@ -38,7 +37,7 @@ _NUMBER, _DUE, _END = "@n", "@due", "@end"
 
 
 @dataclass(frozen=True)
-class WindowJoinKernel(EventTimeBase):
+class WindowJoinKernel(EventTimeKernel):
     """Keeps the rows of both sides until the watermark closes their window, and joins them then.
 
     Rows of a closed window are dropped. Nothing has a TTL.
@@ -90,7 +89,7 @@ class WindowJoinKernel(EventTimeBase):
         ttl: Sequence[int],
         watermark: Watermark,
     ) -> Step:
-        """One micro-batch; see :class:`execnodes.runtime.kernel.EventTimeKernel`.
+        """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`.
 
         Raises:
             RunError: RUN061, when an input is not insert-only.

@@ -16,7 +16,8 @@ import numpy as np
 import polars as pl
 
 from stateplan.execnodes.changelog import column
-from stateplan.execnodes.runtime.kernels.common.net import Bools, FrozenKernel, Ints, within
+from stateplan.execnodes.runtime.kernel import Frozen, Transform
+from stateplan.execnodes.runtime.kernels.common.net import Bools, Ints, within
 
 _HOUR = 3_600_000
 
@@ -56,7 +57,7 @@ def _instants(shown: pl.Series, zone: str, twice: Literal["earliest", "latest"],
 
 
 @dataclass(frozen=True)
-class Slicing(FrozenKernel):
+class Slicing(Frozen):
     """The windows of an operator.
 
     Attributes:
@@ -132,7 +133,7 @@ def _counted(counts: Ints) -> tuple[Ints, Ints]:
 
 
 @dataclass(frozen=True)
-class SliceTransform(FrozenKernel):
+class SliceTransform(Frozen, Transform):
     """Rows with the end of their slice as a further field, BIGINT.
 
     Attributes:

@@ -11,7 +11,8 @@ import numpy as np
 import polars as pl
 
 from stateplan.execnodes.changelog import KIND, column
-from stateplan.execnodes.runtime.kernels.common.net import FrozenKernel, Ints
+from stateplan.execnodes.runtime.kernel import Frozen, Transform
+from stateplan.execnodes.runtime.kernels.common.net import Ints
 from stateplan.execnodes.runtime.kernels.window_slices import Slicing, instants, local_times
 
 
@@ -27,7 +28,7 @@ def window_time(name: str, ends: Ints, zone: str, dtype: pl.DataType) -> pl.Seri
 
 
 @dataclass(frozen=True)
-class WindowTableFunctionTransform(FrozenKernel):
+class WindowTableFunctionTransform(Frozen, Transform):
     """Rows with start, end and last instant of their windows as further fields. A row without a time is in none.
 
     Attributes:

@@ -33,7 +33,6 @@ from stateplan.execnodes.runtime.kernel import (
     Step,
     Watermark,
     fetch_state,
-    works_by_event_time,
 )
 from stateplan.execnodes.runtime.kernels.common.net import Bools, Ints, ids_of, positions
 from stateplan.execnodes.runtime.state.runs import WRITTEN
@@ -125,14 +124,11 @@ def take_step(
         return _as_written(table, find_due(table, None, *accesses.visible(table)))
 
     ttls = [config.ttl for config in configs]
-    timed = works_by_event_time(kernel) and watermark.now > watermark.before
+    timed = kernel.by_event_time and watermark.now > watermark.before
     started = time.perf_counter()
     state = fetch_state(kernel, inputs, lookup, due if timed else None)
     found = time.perf_counter()
-    if works_by_event_time(kernel):
-        step = kernel.advance(inputs, state, now, ttls, watermark)
-    else:
-        step = kernel.process(inputs, state, now, ttls)
+    step = kernel.advance(inputs, state, now, ttls, watermark)
     computed = time.perf_counter()
     written = list(accesses.settled(kernel.tables, step))
     settled = time.perf_counter()

@@ -12,6 +12,7 @@ from stateplan.execnodes.changelog import KIND, column
 from stateplan.execnodes.errors import DataError, Place, RunError, StateplanError, find_encoded
 from stateplan.execnodes.functions.render import NOW, WATERMARK, Check, Renderer
 from stateplan.execnodes.rex import InputRef, Rex
+from stateplan.execnodes.runtime.kernel import Transform
 from stateplan.execnodes.runtime.state.small_frames import without
 from stateplan.execnodes.support import rex_text
 
@@ -67,7 +68,7 @@ def compile_rex(rex: Rex, time_zone: str = "UTC") -> pl.Expr:
 
 
 @dataclass(frozen=True)
-class CalcTransform:
+class CalcTransform(Transform):
     """Projection and filter. Picklable; compiled once per process.
 
     Args:
@@ -113,6 +114,9 @@ class CalcTransform:
             self._cache["programs"] = (condition, _compile(self.projection, names, self.time_zone))
         programs: tuple[_Compiled | None, _Compiled] = self._cache["programs"]
         return programs
+
+    def at_watermark(self, frame: pl.DataFrame, now: int, watermark: int | None) -> pl.DataFrame:
+        return self(frame, now, watermark)
 
     def __call__(self, frame: pl.DataFrame, now: int, watermark: int | None = None) -> pl.DataFrame:
         """The rows that pass, projected; column ``kind`` is kept.

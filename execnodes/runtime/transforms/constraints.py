@@ -15,6 +15,7 @@ import polars as pl
 
 from stateplan.execnodes.changelog import column
 from stateplan.execnodes.errors import DataError
+from stateplan.execnodes.runtime.kernel import Transform
 from stateplan.execnodes.types import LogicalType
 
 Bools = npt.NDArray[np.bool_]
@@ -37,7 +38,7 @@ class _Finding:
 
 
 @dataclass(frozen=True)
-class ConstraintTransform:
+class ConstraintTransform(Transform):
     """Checks the rows of a sink, changes of every kind alike.
 
     Attributes:

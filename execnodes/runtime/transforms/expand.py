@@ -9,11 +9,12 @@ import numpy as np
 import polars as pl
 
 from stateplan.execnodes.rex import Rex
+from stateplan.execnodes.runtime.kernel import Transform
 from stateplan.execnodes.runtime.transforms.calc import CalcTransform
 
 
 @dataclass(frozen=True)
-class ExpandTransform:
+class ExpandTransform(Transform):
     """Every row once per projection; the rows of one row stand together, as in Flink."""
 
     projections: tuple[CalcTransform, ...]

@@ -16,6 +16,7 @@ from stateplan.execnodes.changelog import KIND, column
 from stateplan.execnodes.errors import RunError
 from stateplan.execnodes.functions.values import column_of, python_values, row_cells
 from stateplan.execnodes.rex import Call, CorrelVariable, FieldAccess, InputRef, Rex
+from stateplan.execnodes.runtime.kernel import Transform
 from stateplan.execnodes.runtime.transforms.calc import CalcTransform
 from stateplan.execnodes.types import LogicalType
 
@@ -37,7 +38,7 @@ def over_input(rex: Rex, row: LogicalType) -> Rex:
 
 
 @dataclass(frozen=True)
-class CorrelateTransform:
+class CorrelateTransform(Transform):
     """The fields of the input, then those of the function's rows.
 
     Args:

@@ -7,17 +7,19 @@ goes back.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import polars as pl
 
 from stateplan.execnodes.changelog import column
 from stateplan.execnodes.errors import DataError
 from stateplan.execnodes.rex import Rex
+from stateplan.execnodes.runtime.kernel import Transform
 from stateplan.execnodes.runtime.transforms.calc import CalcTransform
 
 
 @dataclass(frozen=True)
-class WatermarkTransform:
+class WatermarkTransform(Transform):
     """Leaves rows as they are; :meth:`watermark` is how far event time has come with them.
 
     Args:
@@ -26,6 +28,8 @@ class WatermarkTransform:
         name: of that field, for errors.
         time_zone: the session's ``table.local-time-zone``.
     """
+
+    makes_watermarks: ClassVar[bool] = True
 
     expression: Rex
     rowtime: int

@@ -16,11 +16,10 @@ import polars as pl
 
 from stateplan.execnodes.changelog import KIND, RowKind, columns
 from stateplan.execnodes.rex import InputRef
-from stateplan.execnodes.runtime.kernel import Step
+from stateplan.execnodes.runtime.kernel import Frozen, Step
 from stateplan.execnodes.runtime.kernels.common.join_state import CountedRows, PlainRows, Side
 from stateplan.execnodes.runtime.kernels.common.net import (
     Bools,
-    FrozenKernel,
     Ints,
     ids_of,
     key_ids,
@@ -118,7 +117,7 @@ class _Outcome:
 
 
 @dataclass(frozen=True)
-class MatchingJoin(FrozenKernel):
+class MatchingJoin(Frozen):
     """What an outer, semi or anti join does in a step. See :class:`execnodes.runtime.kernels.join.JoinKernel`.
 
     Each counted side keeps per row the number of its matches. Where that leaves or reaches zero, the row's answer for

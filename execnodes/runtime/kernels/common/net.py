@@ -8,17 +8,14 @@ and a tenth of that of a ``group_by`` with row lists. Hashed keys are compared i
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import fields
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from stateplan.execnodes.changelog import KIND, RowKind, column
-from stateplan.execnodes.runtime.kernel import ACCESS_TIME, Step, Watermark
+from stateplan.execnodes.runtime.kernel import ACCESS_TIME
 from stateplan.execnodes.runtime.state.small_frames import stacked
 from stateplan.execnodes.types import LogicalType
 
@@ -28,34 +25,6 @@ Words = npt.NDArray[np.uint64]
 
 _DENSE_SPAN = 4
 """Integer keys that span at most so many values per row are numbered through a table instead of a sort."""
-
-
-class FrozenKernel:
-    """Base of the kernels: frozen dataclasses that compute things once, on first use, and do not pickle them."""
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
-
-
-class EventTimeBase(FrozenKernel, ABC):
-    """Base of the kernels on event time; see :class:`execnodes.runtime.kernel.EventTimeKernel`."""
-
-    def process(
-        self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]
-    ) -> Step:
-        """As :meth:`advance`, while there is no watermark."""
-        return self.advance(inputs, state, now, ttl, Watermark())
-
-    @abstractmethod
-    def advance(
-        self,
-        inputs: Sequence[pl.DataFrame],
-        state: Sequence[pl.DataFrame],
-        now: int,
-        ttl: Sequence[int],
-        watermark: Watermark,
-    ) -> Step:
-        """One micro-batch."""
 
 
 class KeyIds:

@@ -12,10 +12,9 @@ import polars as pl
 
 from stateplan.execnodes.changelog import KIND, RowKind, column, columns
 from stateplan.execnodes.errors import RunError
-from stateplan.execnodes.runtime.kernel import ACCESS_TIME, StateTable
+from stateplan.execnodes.runtime.kernel import ACCESS_TIME, Kernel, StateTable
 from stateplan.execnodes.runtime.kernels.common.net import (
     Bools,
-    FrozenKernel,
     Ints,
     framed,
     ids_of,
@@ -68,7 +67,7 @@ class Played:
 
 
 @dataclass(frozen=True)
-class OverKernel(FrozenKernel):
+class OverKernel(Kernel):
     """Base of the kernels.
 
     Attributes:

@@ -18,9 +18,10 @@ import polars as pl
 
 from stateplan.execnodes.changelog import column, columns
 from stateplan.execnodes.errors import RunError
+from stateplan.execnodes.runtime.kernel import Frozen, Transform
 from stateplan.execnodes.runtime.kernels.common.accumulators import Changes, Fold, TrackedExtreme, added, aligned
 from stateplan.execnodes.runtime.kernels.common.lists import exploded, packed
-from stateplan.execnodes.runtime.kernels.common.net import FrozenKernel, Ints, framed, key_ids, narrow, positions, signs
+from stateplan.execnodes.runtime.kernels.common.net import Ints, framed, key_ids, narrow, positions, signs
 from stateplan.execnodes.runtime.kernels.common.values import VALUE, Values
 from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel, Seen, group_changes, is_distinct
 from stateplan.execnodes.specs import AggCall
@@ -31,7 +32,7 @@ ROWS = "rows"
 
 
 @dataclass(frozen=True)
-class Partials(FrozenKernel):
+class Partials(Frozen):
     """What partial results of ``kernel`` look like: its key columns, then :attr:`schema`."""
 
     kernel: GroupAggregateKernel
@@ -163,7 +164,7 @@ def list_name(number: int) -> str:
 
 
 @dataclass(frozen=True)
-class LocalTransform(FrozenKernel):
+class LocalTransform(Frozen, Transform):
     """LocalGroupAggregate: the partial results of a frame of changes. Picklable, without state.
 
     Attributes:

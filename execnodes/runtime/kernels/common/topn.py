@@ -18,10 +18,9 @@ import polars as pl
 from stateplan.execnodes.changelog import KIND, RowKind, column, columns
 from stateplan.execnodes.errors import RunError
 from stateplan.execnodes.ranking import ConstantRange, SortSpec, VariableRange
-from stateplan.execnodes.runtime.kernel import Access, StateTable
+from stateplan.execnodes.runtime.kernel import Access, Kernel, StateTable
 from stateplan.execnodes.runtime.kernels.common.net import (
     Bools,
-    FrozenKernel,
     Ints,
     KeyIds,
     ids_of,
@@ -103,7 +102,7 @@ class Pool:
 
 
 @dataclass(frozen=True)
-class TopN(FrozenKernel):
+class TopN(Kernel):
     """Base of the kernels of ``rank``, ``limit`` and ``sort-limit``.
 
     Attributes:
