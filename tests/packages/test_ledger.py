@@ -1,0 +1,102 @@
+"""A connector of another package: found by its entry point, and exact through kills, restarts and rescaling."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tomllib
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+OWNERS = ("ann", "bob", "cid")
+
+
+def install(folder: Path, package: str = "stateplan_ledger") -> dict[str, str]:
+    """Puts a package where Python finds it, with the metadata that an installer writes; the environment that does."""
+    project = tomllib.loads((HERE / package / "pyproject.toml").read_text())["project"]
+    shutil.copy(HERE / package / f"{package}.py", folder)
+    info = folder / f"{package}-{project['version']}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
+    lines = []
+    for group, points in project["entry-points"].items():
+        lines += [f"[{group}]", *(f"{name} = {value}" for name, value in points.items())]
+    (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)])}
+
+
+class Books:
+    """A database with entries of accounts, and what the jobs over it have written."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "books.db"
+        self.entries = 0
+        with self.open() as database:
+            database.execute("CREATE TABLE entries (id, account, amount)")
+            database.execute("CREATE TABLE accounts (account, owner)")
+            accounts = [(f"a{i}", OWNERS[i % len(OWNERS)]) for i in range(7)]
+            database.executemany("INSERT INTO accounts VALUES (?, ?)", accounts)
+
+    def open(self) -> sqlite3.Connection:
+        return sqlite3.connect(self.path, timeout=60)
+
+    def enter(self, count: int) -> None:
+        rows = [(i, f"a{i % 7}", i * i % 101) for i in range(self.entries, self.entries + count)]
+        self.entries += count
+        with self.open() as database:
+            database.executemany("INSERT INTO entries VALUES (?, ?, ?)", rows)
+
+    def check(self) -> None:
+        """Every entry has been copied once, and the totals are those of all entries."""
+        with self.open() as database:
+            copies = database.execute("SELECT kind, id FROM copies ORDER BY id").fetchall()
+            changes = database.execute("SELECT * FROM totals ORDER BY rowid").fetchall()
+            expected = database.execute(
+                "SELECT owner, COUNT(*), SUM(amount) FROM entries JOIN accounts USING (account) GROUP BY owner"
+            ).fetchall()
+        assert copies == [("+I", i) for i in range(self.entries)]
+        left: Counter[tuple[object, ...]] = Counter()
+        for kind, *row in changes:
+            left[tuple(row)] += 1 if kind[0] == "+" else -1
+            assert left[tuple(row)] >= 0, f"{kind}{row} takes back what is not there"
+        assert sorted((+left).elements()) == sorted(expected)
+
+
+def run(books: Books, env: dict[str, str], mode: str, parallelism: int, kill: str = "") -> int:
+    """Runs a job until it has copied all entries, or is killed; its exit code."""
+    checkpoint = str(books.path.parent / mode)
+    given = [str(books.path), checkpoint, mode, str(parallelism), str(books.entries), *([kill] if kill else [])]
+    command = [sys.executable, str(HERE / "ledger_job.py"), *given]
+    done = subprocess.run(command, env=env, cwd=books.path.parent, capture_output=True, text=True, check=False)
+    assert done.returncode in (0, 9), done.stderr
+    return done.returncode
+
+
+@pytest.mark.spark
+def test_a_stream_is_exact_through_kills_and_another_parallelism(tmp_path: Path) -> None:
+    (tmp_path / "site").mkdir()
+    env, books = install(tmp_path / "site"), Books(tmp_path)
+    books.enter(200)
+    assert run(books, env, "stream", 2, "before") == 9
+    books.enter(100)
+    assert run(books, env, "stream", 3, "after") == 9
+    books.enter(60)
+    assert run(books, env, "stream", 2) == 0
+    books.check()
+
+
+@pytest.mark.spark
+def test_a_snapshot_ends_and_goes_on_with_what_has_come(tmp_path: Path) -> None:
+    (tmp_path / "site").mkdir()
+    env, books = install(tmp_path / "site"), Books(tmp_path)
+    for count, parallelism in ((150, 2), (90, 4)):
+        books.enter(count)
+        assert run(books, env, "snapshot", parallelism) == 0
+        books.check()
