@@ -50,6 +50,9 @@ FORMATS: dict[str, Format] = {
 }
 """Format name to format, likewise."""
 
+RESULTS = print.Print.name
+"""The connector that shows the rows of a query."""
+
 
 @cache
 def _entry_points(group: str) -> tuple[EntryPoint, ...]:
@@ -114,7 +117,7 @@ class _Plugins(Generic[T]):
             else:
                 return made
         except Exception as error:  # whatever a package of somebody else does
-            reason = f"{type(error).__name__}: {error}"
+            reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
         package = _package(point)
         raise OptionError("OPT109", kind=self.kind, name=point.name, package=package, reason=reason, place=place)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stateplan.execnodes.connectors.registry import clashing_names
 from stateplan.execnodes.errors import RunError, StateplanError
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.runtime.checkpoint.directory import Checkpoint, RestartCheck
@@ -347,6 +348,9 @@ def execute(
         run.serve(serving, console)
         if console is not None and checkpoint.lock is not None and not checkpoint.lock.real:
             console(f"the file system of {checkpoint.folder} has no locks: a second job on it would not be refused")
+        if console is not None:
+            for sentence in clashing_names():
+                console(sentence)
         if checkpoint.resumed and console is not None:
             console(f"continuing from the checkpoint {checkpoint.folder}")
         going = run

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
+from stateplan.execnodes.connectors.registry import RESULTS
 from stateplan.execnodes.errors import SqlError, StateplanError
 from stateplan.execnodes.settings import Configuration, value
 from stateplan.planner.catalog.functions import CatalogFunction, FunctionCatalog, functions_in_use
@@ -214,7 +215,7 @@ class TableEnvironment:
         names = _distinct([name for name, _ in fields])
         columns = tuple(Column(name, _plain(kind)) for name, (_, kind) in zip(names, fields, strict=True))
         parts = (DEFAULT_CATALOG, DEFAULT_DATABASE, f"*anonymous_print${next(self._anonymous)}*")
-        table = CatalogTable(ObjectIdentifier(*parts), TableSchema(columns), {"connector": "print"}, temporary=True)
+        table = CatalogTable(ObjectIdentifier(*parts), TableSchema(columns), {"connector": RESULTS}, temporary=True)
         catalog, database, name = (exp.to_identifier(part, quoted=True) for part in parts)
         self.catalog.create(table)
         try:

@@ -214,8 +214,8 @@ ALL_JSON = ", ".join(
             FILES | {"auto-compaction": "true"},
             "sink",
             "a INT",
-            "[OPT107] the option 'auto-compaction' = 'true' cannot be honoured: files are not merged after they are "
-            "written\n  hint: leave the option out",
+            "[OPT107] the option 'auto-compaction' = 'true' cannot be honoured: files are not "
+            "compacted\n  hint: leave the option out",
         ),
         (
             {"connector": "print"},
