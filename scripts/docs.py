@@ -167,6 +167,13 @@ def functions() -> str:
     )
 
 
+def row_by_row() -> str:
+    """Functions that run row by row, and why."""
+    from stateplan.execnodes.functions.render.rowwise import BY_ROW
+
+    return _table(["function", "row by row because"], [[f"`{name}`", reason] for name, reason in BY_ROW.items()])
+
+
 def aggregates() -> str:
     """Aggregate functions and whether they are supported."""
     from stateplan.execnodes.functions.aggregates import aggregates as table
@@ -210,6 +217,7 @@ PARTS: dict[str, Callable[[], str]] = {
         options,
         tweaks,
         functions,
+        row_by_row,
         aggregates,
         nodes,
         migrations,

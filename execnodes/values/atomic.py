@@ -60,6 +60,8 @@ class FieldStyle:
         null_literal: the key written for NULL with ``LITERAL``.
         null: NULL within a list or row of CSV.
         separator: between the elements of a list or row of CSV.
+        functions: whether it is the style of SQL's JSON functions: ``1.0E+10``, keys in order, no escapes beyond those
+            that JSON needs.
     """
 
     standard: str = "SQL"
@@ -69,6 +71,7 @@ class FieldStyle:
     null_literal: str = ""
     null: str = ""
     separator: str = ";"
+    functions: bool = False
 
 
 class Codec:
@@ -167,6 +170,9 @@ class _Float(Codec):
         return e.map_batches(floats_text, return_dtype=pl.String, is_elementwise=True)
 
     def json(self, e: pl.Expr, style: FieldStyle) -> pl.Expr:
+        if style.functions:
+            text = self.java(pl.when(e == 0).then(pl.lit(0.0)).otherwise(e.cast(pl.Float64)))
+            return text.str.replace("E", "E+", literal=True).str.replace("E+-", "E-", literal=True)
         quote = pl.when(e.is_finite()).then(pl.lit("")).otherwise(pl.lit('"'))
         return pl.concat_str(quote, self.java(e), quote)
 
@@ -246,12 +252,12 @@ def _units(match: re.Match[str]) -> str:
     return "".join(f"\\u{unit:04X}" for unit in memoryview(match.group().encode("utf-16-le")).cast("H"))
 
 
-def _escaped(series: pl.Series) -> pl.Series:
-    """Texts as they stand in JSON: characters beyond the basic plane as two escapes."""
+def _escaped(series: pl.Series, functions: bool = False) -> pl.Series:
+    """Texts as they stand in JSON: characters beyond the basic plane as two escapes, but in ``functions``."""
     if not series.str.contains(r'["\\\x00-\x1f\x{10000}-\x{10ffff}]').any():
         return series
     series = series.str.replace_many(list(_ESCAPES), list(_ESCAPES.values()))
-    if series.str.contains(r"[\x{10000}-\x{10ffff}]").any():
+    if not functions and series.str.contains(r"[\x{10000}-\x{10ffff}]").any():
         series = pl.Series([None if v is None else _BEYOND.sub(_units, v) for v in series.to_list()], dtype=pl.String)
     return series
 
@@ -272,7 +278,7 @@ class _Text(Codec):
         return e
 
     def json(self, e: pl.Expr, style: FieldStyle) -> pl.Expr:
-        text = e.map_batches(_escaped, return_dtype=pl.String, is_elementwise=True)
+        text = e.map_batches(lambda s: _escaped(s, style.functions), return_dtype=pl.String, is_elementwise=True)
         return pl.concat_str(pl.lit('"'), text, pl.lit('"'))
 
     def constant(self, value: Any) -> Any:

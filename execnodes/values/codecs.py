@@ -94,7 +94,13 @@ class _Map(Opaque):
         key = entry.field("key")
         if style.null_key == "DROP":
             e = e.list.eval(pl.element().filter(key.is_not_null()))
-        text = self.key.json(key.fill_null(style.null_literal), style)
+        if self.key.type.is_string:
+            key = key.fill_null(style.null_literal)
+        text = self.key.json(key, style)
+        if not self.key.quoted:
+            text = pl.concat_str(pl.lit('"'), text, pl.lit('"'))
+        if style.functions:
+            e = e.list.eval(pl.element().sort_by(text))
         e = e.map_batches(_last_of_each_key, return_dtype=self.type.polars(), is_elementwise=True)
         body = self._entries(e, text, ":", self.value.json(entry.field("value"), style), "null")
         return _around(e, "{", body.list.join(","), "}")
@@ -178,15 +184,27 @@ class _Row(Opaque):
 
 def json_object(names: Sequence[str], values: Sequence[pl.Expr], style: FieldStyle) -> pl.Expr:
     """JSON objects of columns of JSON values."""
-    labels = [quoted(name) + ":" for name in names]
-    if style.skip_nulls:
-        parts = [pl.concat_str(pl.lit("," + label), v).fill_null("") for label, v in zip(labels, values, strict=True)]
-        body = pl.concat_str(parts).str.strip_prefix(",") if parts else pl.lit("")
-        return pl.concat_str(pl.lit("{"), body, pl.lit("}"))
-    parts = []
-    for i, (label, value) in enumerate(zip(labels, values, strict=True)):
-        parts += [pl.lit("," + label if i else label), value.fill_null("null")]
-    return pl.concat_str(pl.lit("{"), *parts, pl.lit("}"))
+    return json_fields([(pl.lit(quoted(n)), v) for n, v in zip(names, values, strict=True)], style.skip_nulls)
+
+
+def json_fields(fields: Sequence[tuple[pl.Expr, pl.Expr]], skip_nulls: bool) -> pl.Expr:
+    """JSON objects of columns of names in quotes and JSON values."""
+    return _listed("{", [(pl.concat_str(name, pl.lit(":")), value) for name, value in fields], "}", skip_nulls)
+
+
+def json_items(values: Sequence[pl.Expr], skip_nulls: bool) -> pl.Expr:
+    """JSON lists of columns of JSON values."""
+    return _listed("[", [(pl.lit(""), value) for value in values], "]", skip_nulls)
+
+
+def _listed(start: str, items: Sequence[tuple[pl.Expr, pl.Expr]], end: str, skip_nulls: bool) -> pl.Expr:
+    if skip_nulls:
+        parts = [pl.concat_str(pl.lit(","), label, value).fill_null("") for label, value in items]
+        return pl.concat_str(pl.lit(start), _concat(parts, "").str.strip_prefix(","), pl.lit(end))
+    parts = [pl.lit(start)]
+    for i, (label, value) in enumerate(items):
+        parts += [pl.lit("," if i else ""), label, value.fill_null("null")]
+    return pl.concat_str(*parts, pl.lit(end))
 
 
 _NESTED: dict[str, type[Codec]] = {"ARRAY": _Array, "MAP": _Map, "MULTISET": _Map, "ROW": _Row}

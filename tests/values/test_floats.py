@@ -11,13 +11,13 @@ import polars as pl
 import pytest
 
 from stateplan.execnodes.connectors.print import format_rows
-from stateplan.execnodes.connectors.registry import make_encoder
 from stateplan.execnodes.functions.casting import cast_rex
 from stateplan.execnodes.rex import InputRef
 from stateplan.execnodes.runtime.transforms.calc import CalcTransform
 from stateplan.execnodes.types import STRING, parse_type
 from stateplan.execnodes.values.floats import double_text, float_text, floats_text
 from stateplan.plans import jackson
+from tests.connectors.connector_tables import make_encoder
 from tests.values.java_floats import FROZEN, double_of, edge_bits, float_of, java_texts, java_version, random_bits
 
 TYPES = ("DOUBLE", "FLOAT")

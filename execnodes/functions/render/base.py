@@ -8,7 +8,7 @@ the values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import polars as pl
 
 from stateplan.execnodes.changelog import column
-from stateplan.execnodes.errors import RunError, StateplanError
+from stateplan.execnodes.errors import RunError
 from stateplan.execnodes.rex import Call, FieldAccess, InputRef, Literal, Rex
 from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.values.codecs import constant
@@ -166,60 +166,6 @@ class Renderer:
         return result
 
 
-def shielded(function: Callable[[Sequence[pl.Series]], pl.Series]) -> Callable[[Sequence[pl.Series]], pl.Series]:
-    """``function`` for ``pl.map_batches``: Polars makes a new exception of a raised one's class and text, which an
-    error of this project does not survive; it travels encoded in a ValueError."""
-
-    def run(series: Sequence[pl.Series]) -> pl.Series:
-        try:
-            return function(series)
-        except StateplanError as error:
-            raise ValueError(error.encoded()) from error
-
-    return run
-
-
-def rowwise(
-    function: Callable[..., Any],
-    exprs: Sequence[pl.Expr],
-    dtype: pl.DataType | type[pl.DataType],
-    *,
-    nulls: bool = False,
-) -> pl.Expr:
-    """``function`` applied to each row's values in Python, for what has no vectorised form.
-
-    Equal rows of a frame are computed once, but with floats, whose 0.0 and -0.0 are equal. Without ``nulls`` a NULL
-    operand gives NULL and the function is not called; an unhashable operand must be a list or dict.
-    """
-
-    @shielded
-    def run(series: Sequence[pl.Series]) -> pl.Series:
-        if not nulls and any(len(s) and s.null_count() == len(s) for s in series):
-            return pl.Series([None], dtype=dtype).new_from_index(0, max(len(s) for s in series))
-        height = min((len(s) for s in series if len(s) != 1), default=1)
-        lists = [s.to_list() if len(s) == height else s.to_list() * height for s in series]
-        known: dict[Any, Any] = {}
-        signed = any(s.dtype.is_float() for s in series)
-        out: list[Any] = []
-        for row in zip(*lists, strict=True):
-            if not nulls and None in row:
-                out.append(None)
-                continue
-            try:
-                if not signed and row in known:
-                    out.append(known[row])
-                    continue
-                known[row] = value = function(*row)
-            except TypeError:
-                if _hashable(row):
-                    raise
-                value = function(*row)
-            out.append(value)
-        return pl.Series(out, dtype=dtype, strict=False)
-
-    return pl.map_batches(list(exprs), run, return_dtype=dtype, is_elementwise=True)
-
-
 def exact_quotient(a: pl.Expr, b: pl.Expr) -> pl.Expr:
     """a / b of two FLOAT or two DOUBLE expressions, correctly rounded; a DOUBLE where b is a constant.
 
@@ -229,11 +175,3 @@ def exact_quotient(a: pl.Expr, b: pl.Expr) -> pl.Expr:
     if b.meta.root_names():
         return a / b
     return a.cast(pl.Float64) / (b.cast(pl.Float64) + pl.int_range(pl.len()).cast(pl.Float64) * 0.0)
-
-
-def _hashable(row: tuple[Any, ...]) -> bool:
-    try:
-        hash(row)
-    except TypeError:
-        return False
-    return True

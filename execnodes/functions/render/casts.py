@@ -137,11 +137,7 @@ def _bytes_to_bytes(r: Renderer, e: pl.Expr, source: LogicalType, target: Logica
     cut = e.bin.head(length)
     if target.root == "VARBINARY":
         return cut
-
-    def pad(s: pl.Series) -> pl.Series:
-        return pl.Series([None if v is None else v.ljust(length, b"\0") for v in s.to_list()], dtype=pl.Binary)
-
-    return cut.map_batches(pad, return_dtype=pl.Binary, is_elementwise=True)
+    return cut.bin.encode("hex").str.pad_end(2 * length, "0").str.decode("hex")
 
 
 def _text_to_bytes(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:

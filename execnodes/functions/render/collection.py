@@ -8,8 +8,9 @@ from typing import Any
 import polars as pl
 
 from stateplan.execnodes.errors import RunError
-from stateplan.execnodes.functions.render.base import Renderer, renders, rowwise
+from stateplan.execnodes.functions.render.base import Renderer, renders
 from stateplan.execnodes.functions.render.casts import convert
+from stateplan.execnodes.functions.render.rowwise import rowwise
 from stateplan.execnodes.rex import Call, Literal, Rex
 from stateplan.execnodes.types import LogicalType
 
@@ -91,7 +92,7 @@ def _map_value(e: pl.Expr, t: LogicalType, key: pl.Expr, rex: Rex) -> pl.Expr:
     def find(entries: list[dict[str, Any]], wanted: Any) -> Any:
         return next((x["value"] for x in entries if x["key"] == wanted), None)
 
-    return rowwise(find, [e, key], t.children[1].polars())
+    return rowwise(find, [e, key], t.children[1].polars(), "MAP['key']")
 
 
 @renders("CARDINALITY")
@@ -122,11 +123,7 @@ def position(r: Renderer, call: Call) -> pl.Expr:
     def find(items: list[Any], value: Any) -> int:
         return items.index(value) + 1 if value in items else 0
 
-    return rowwise(find, list(_element_operand(r, call)), pl.Int32)
-
-
-def _on_lists(call: Call, function: Callable[..., Any], exprs: list[pl.Expr], *, nulls: bool = False) -> pl.Expr:
-    return rowwise(function, exprs, call.type.polars(), nulls=nulls)
+    return rowwise(find, list(_element_operand(r, call)), pl.Int32, "ARRAY_POSITION, ARRAY_REMOVE")
 
 
 @renders("ARRAY_APPEND")
@@ -146,7 +143,7 @@ def remove(r: Renderer, call: Call) -> pl.Expr:
     def one(items: list[Any] | None, value: Any) -> list[Any] | None:
         return None if items is None else [x for x in items if x != value]
 
-    return _on_lists(call, one, list(_element_operand(r, call)), nulls=True)
+    return rowwise(one, list(_element_operand(r, call)), call.type.polars(), "ARRAY_POSITION, ARRAY_REMOVE", nulls=True)
 
 
 def _distinct(items: list[Any]) -> list[Any]:
@@ -183,20 +180,23 @@ def sort(r: Renderer, call: Call) -> pl.Expr:
         nulls: list[Any] = [None] * (len(items) - len(values))
         return nulls + values if first else values + nulls
 
-    return _on_lists(call, one, [e, *flags])
+    return rowwise(one, [e, *flags], call.type.polars(), "ARRAY_SORT")
 
 
 @renders("ARRAY_SLICE")
 def slice_(r: Renderer, call: Call) -> pl.Expr:
-    def one(items: list[Any], start: int, end: int | None = None) -> list[Any]:
-        size = len(items)
-        last = size if end is None else end
-        first = 1 if start == 0 else start + size + 1 if start < 0 else start
-        last = 1 if last == 0 and end is not None else last + size + 1 if last < 0 else last
-        first = max(first, 1)
-        return items[first - 1 : last] if first <= size and last >= first else []
+    e, *bounds = r.args(call)
+    size = e.list.len().cast(pl.Int64)
 
-    return _on_lists(call, one, r.args(call))
+    def place(at: pl.Expr) -> pl.Expr:
+        """From 1 on; negative ones count from the end, and 0 is 1."""
+        at = at.cast(pl.Int64)
+        return pl.when(at == 0).then(pl.lit(1, dtype=pl.Int64)).when(at < 0).then(at + size + 1).otherwise(at)
+
+    first = pl.max_horizontal(place(bounds[0]), pl.lit(1, dtype=pl.Int64))
+    last = place(bounds[1]) if len(bounds) > 1 else size
+    count = pl.max_horizontal(last - first + 1, pl.lit(0, dtype=pl.Int64))
+    return _where_known([e, *bounds], e.list.slice(first - 1, count))
 
 
 def _merged(r: Renderer, call: Call) -> list[pl.Expr]:
@@ -226,12 +226,15 @@ def except_(r: Renderer, call: Call) -> pl.Expr:
             out.append(x)
         return _distinct(out)
 
-    return _on_lists(call, one, r.args(call))
+    return rowwise(one, r.args(call), call.type.polars(), "ARRAY_EXCEPT, ARRAY_INTERSECT")
 
 
 @renders("ARRAY_INTERSECT")
 def intersect(r: Renderer, call: Call) -> pl.Expr:
-    return _on_lists(call, lambda a, b: _distinct([x for x in a if x in b]), _merged(r, call))
+    def one(a: list[Any], b: list[Any]) -> list[Any]:
+        return _distinct([x for x in a if x in b])
+
+    return rowwise(one, _merged(r, call), call.type.polars(), "ARRAY_EXCEPT, ARRAY_INTERSECT")
 
 
 @renders("ARRAY_MAX")
@@ -250,7 +253,13 @@ def join(r: Renderer, call: Call) -> pl.Expr:
         shown = (null if x is None else x for x in items)
         return between.join(x for x in shown if x is not None)
 
-    return rowwise(one, r.args(call), pl.String)
+    items, between, *instead = call.operands
+    if instead and not (isinstance(instead[0], Literal) and isinstance(instead[0].value, str)):
+        return rowwise(one, r.args(call), pl.String, "ARRAY_JOIN")
+    e = r.expr(items)
+    if instead:
+        e = e.list.eval(pl.element().fill_null(r.expr(instead[0])))
+    return e.list.join(r.expr(between), ignore_nulls=True)
 
 
 def _field(name: str) -> Callable[[Renderer, Call], pl.Expr]:
@@ -274,7 +283,7 @@ def from_arrays(r: Renderer, call: Call) -> pl.Expr:
     def one(k: list[Any], v: list[Any]) -> list[dict[str, Any]]:
         return [{"key": a, "value": b} for a, b in dict(zip(k, v, strict=False)).items()]
 
-    return _on_lists(call, one, [keys, values])
+    return rowwise(one, [keys, values], call.type.polars(), "MAP_FROM_ARRAYS")
 
 
 @renders("MAP_UNION")

@@ -11,8 +11,9 @@ import polars as pl
 
 from stateplan.execnodes.errors import PlanError
 from stateplan.execnodes.functions.render import decimals
-from stateplan.execnodes.functions.render.base import Renderer, renders, rowwise
+from stateplan.execnodes.functions.render.base import Renderer, renders
 from stateplan.execnodes.functions.render.casts import cast_or_fail, convert, number
+from stateplan.execnodes.functions.render.rowwise import rowwise
 from stateplan.execnodes.functions.typerules import as_decimal, family, timestamp_ltz
 from stateplan.execnodes.rex import Call, Literal, Rex
 from stateplan.execnodes.types import DOUBLE, FLOAT, LogicalType
@@ -35,7 +36,7 @@ def _numeric_sides(a: pl.Expr, ta: LogicalType, b: pl.Expr, tb: LogicalType) -> 
     if max(p1 + scale - s1, p2 + scale - s2) <= 38:
         x, y = (e * pl.lit(10 ** (scale - s), dtype=pl.Int128) if scale > s else e for e, s in ((x, s1), (y, s2)))
         return x, y, False
-    sign = rowwise(lambda m, n: _sign(m * 10 ** (scale - s1) - n * 10 ** (scale - s2)), [x, y], pl.Int8)
+    sign = rowwise(lambda m, n: _sign(m * 10 ** (scale - s1) - n * 10 ** (scale - s2)), [x, y], pl.Int8, "DECIMAL")
     return sign, pl.lit(0, dtype=pl.Int8), False
 
 

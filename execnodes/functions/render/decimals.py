@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Context, Decimal
 
 import polars as pl
 
+from stateplan.execnodes.functions.render.rowwise import rowwise
 from stateplan.execnodes.functions.typerules import as_decimal
 from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.values.floats import double_text
@@ -72,17 +74,11 @@ def to_decimal(e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
 def _exact(function: Callable[[int, int], int | None], a: pl.Expr, b: pl.Expr, limit: int) -> pl.Expr:
     """``function`` of two unscaled values per row with unlimited integers; NULL where the result reaches ``limit``."""
 
-    def run(series: Sequence[pl.Series]) -> pl.Series:
-        left, right = (s.to_list() for s in series)
-        height = max(len(left), len(right)) if left and right else 0
-        left, right = (x * height if len(x) == 1 else x for x in (left, right))
-        out: list[int | None] = []
-        for x, y in zip(left, right, strict=True):
-            value = None if x is None or y is None else function(x, y)
-            out.append(None if value is None or abs(value) >= limit else value)
-        return pl.Series(out, dtype=_I128)
+    def one(x: int, y: int) -> int | None:
+        value = function(x, y)
+        return None if value is None or abs(value) >= limit else value
 
-    return pl.map_batches([a, b], run, return_dtype=_I128, is_elementwise=True)
+    return rowwise(one, [a, b], _I128, "DECIMAL")
 
 
 def _divide_half_up(a: int, b: int) -> int:
@@ -193,20 +189,14 @@ def double_to_decimal(e: pl.Expr, t: LogicalType) -> pl.Expr:
     limit = 10**precision
     unit = Decimal(1).scaleb(-scale)
 
-    def run(s: pl.Series) -> pl.Series:
-        if s.null_count() == len(s):
-            return pl.Series([None], dtype=_I128).new_from_index(0, len(s))
-        out: list[int | None] = []
-        for x in s.to_list():
-            if x is None or x != x or x in (float("inf"), float("-inf")):
-                out.append(None)
-                continue
-            value = int(Decimal(double_text(x)).quantize(unit, context=context).scaleb(scale, context=context))
-            out.append(None if abs(value) >= limit else value)
-        return pl.Series(out, dtype=_I128)
+    def one(x: float) -> int | None:
+        if not math.isfinite(x):
+            return None
+        value = int(Decimal(double_text(x)).quantize(unit, context=context).scaleb(scale, context=context))
+        return None if abs(value) >= limit else value
 
     def slow(x: pl.Expr) -> pl.Expr:
-        return x.map_batches(run, return_dtype=_I128, is_elementwise=True)
+        return rowwise(one, [x], _I128, "ROUND, TRUNCATE, CAST(double AS DECIMAL)")
 
     if scale > 15:
         return from_unscaled(slow(e), t, certain=True)

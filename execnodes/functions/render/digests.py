@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-import struct
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote, unquote_to_bytes
@@ -14,10 +13,14 @@ import numpy as np
 import polars as pl
 
 from stateplan.execnodes.errors import RunError
-from stateplan.execnodes.functions.render.base import Renderer, renders, rowwise
+from stateplan.execnodes.functions.render.base import Renderer, renders
 from stateplan.execnodes.functions.render.decimals import scale_of, unscaled
-from stateplan.execnodes.rex import Call
-from stateplan.execnodes.types import LogicalType
+from stateplan.execnodes.functions.render.rowwise import rowwise
+from stateplan.execnodes.rex import Call, Literal
+from stateplan.execnodes.types import MAX_LENGTH, LogicalType
+from stateplan.execnodes.values.codecs import codec
+
+_BYTES = LogicalType("VARBINARY", length=MAX_LENGTH)
 
 _DIGESTS = {
     "MD5": "md5",
@@ -32,7 +35,10 @@ _DIGESTS = {
 def _digest(name: str, algorithm: str) -> None:
     @renders(name)
     def render(r: Renderer, call: Call) -> pl.Expr:
-        return rowwise(lambda text: hashlib.new(algorithm, text.encode()).hexdigest(), r.args(call), pl.String)
+        def one(text: str) -> str:
+            return hashlib.new(algorithm, text.encode()).hexdigest()
+
+        return rowwise(one, r.args(call), pl.String, "MD5, SHA1, SHA2, ...")
 
 
 for _name, _algorithm in _DIGESTS.items():
@@ -48,7 +54,7 @@ def sha2(r: Renderer, call: Call) -> pl.Expr:
     def one(value: str, length: int) -> str | None:
         return hashlib.new(f"sha{length}", value.encode()).hexdigest() if length in (224, 256, 384, 512) else None
 
-    return rowwise(one, [text, bits], pl.String)
+    return rowwise(one, [text, bits], pl.String, "MD5, SHA1, SHA2, ...")
 
 
 @renders("TO_BASE64")
@@ -68,7 +74,10 @@ def _from_base64(text: str) -> str | None:
 @renders("FROM_BASE64")
 def from_base64(r: Renderer, call: Call) -> pl.Expr:
     text = r.expr(call.operands[0])
-    return r.strict(rowwise(_from_base64, [text], pl.String), "FROM_BASE64", "{} is not Base64", text)
+    data = text.str.decode("base64", strict=False)
+    slow = rowwise(_from_base64, [pl.when(data.is_null()).then(text)], pl.String, "FROM_BASE64")
+    result = pl.coalesce(codec(_BYTES).sql(data, r.time_zone), slow)
+    return r.strict(result, "FROM_BASE64", "{} is not Base64", text)
 
 
 _CHARSETS: dict[str, tuple[str, bytes]] = {
@@ -90,26 +99,35 @@ def _charset(name: str) -> tuple[str, bytes]:
     return found
 
 
+def _is_utf8(call: Call) -> bool:
+    charset = call.operands[1]
+    return isinstance(charset, Literal) and str(charset.value).upper() in ("UTF-8", "UTF8")
+
+
 @renders("ENCODE")
 def encode(r: Renderer, call: Call) -> pl.Expr:
     def one(text: str, charset: str) -> bytes:
-        codec, mark = _charset(charset)
-        return mark + text.encode(codec, "replace")
+        encoding, mark = _charset(charset)
+        return mark + text.encode(encoding, "replace")
 
-    return rowwise(one, r.args(call), pl.Binary)
+    if _is_utf8(call):
+        return r.expr(call.operands[0]).cast(pl.Binary)
+    return rowwise(one, r.args(call), pl.Binary, "ENCODE, DECODE")
 
 
 @renders("DECODE")
 def decode(r: Renderer, call: Call) -> pl.Expr:
     def one(data: bytes, charset: str) -> str:
-        codec, mark = _charset(charset)
+        encoding, mark = _charset(charset)
         if mark and data[:2] == b"\xff\xfe":
-            codec, data = "utf-16-le", data[2:]
+            encoding, data = "utf-16-le", data[2:]
         elif mark and data.startswith(mark):
             data = data[2:]
-        return data.decode(codec, "replace")
+        return data.decode(encoding, "replace")
 
-    return rowwise(one, r.args(call), pl.String)
+    if _is_utf8(call):
+        return codec(_BYTES).sql(r.expr(call.operands[0]), r.time_zone)
+    return rowwise(one, r.args(call), pl.String, "ENCODE, DECODE")
 
 
 @renders("URL_ENCODE")
@@ -117,7 +135,7 @@ def url_encode(r: Renderer, call: Call) -> pl.Expr:
     def one(text: str) -> str:
         return quote(text, safe="* ").replace(" ", "+").replace("~", "%7E")
 
-    return rowwise(one, r.args(call), pl.String)
+    return rowwise(one, r.args(call), pl.String, "PARSE_URL, URL_ENCODE, URL_DECODE")
 
 
 def _url_decode(text: str) -> str | None:
@@ -129,7 +147,7 @@ def _url_decode(text: str) -> str | None:
 
 @renders("URL_DECODE")
 def url_decode(r: Renderer, call: Call) -> pl.Expr:
-    return rowwise(_url_decode, r.args(call), pl.String)
+    return rowwise(_url_decode, r.args(call), pl.String, "PARSE_URL, URL_ENCODE, URL_DECODE")
 
 
 def _parse_url(url: str, part: str, key: str | None = None) -> str | None:
@@ -162,7 +180,7 @@ def _parse_url(url: str, part: str, key: str | None = None) -> str | None:
 
 @renders("PARSE_URL")
 def parse_url(r: Renderer, call: Call) -> pl.Expr:
-    return rowwise(_parse_url, r.args(call), pl.String)
+    return rowwise(_parse_url, r.args(call), pl.String, "PARSE_URL, URL_ENCODE, URL_DECODE")
 
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -204,20 +222,14 @@ def _fold(bits: pl.Expr) -> pl.Expr:
     return bits.cast(pl.Int32, wrap_numerical=True).xor(high)
 
 
-def _int32(value: int) -> int:
-    return (value + 2**31) % 2**32 - 2**31
-
-
-def _decimal_hash(value: int, scale: int) -> int:
-    """``BigDecimal.hashCode``."""
-    words, magnitude = [], abs(value)
-    while magnitude:
-        words.append(magnitude & 0xFFFFFFFF)
-        magnitude >>= 32
-    h = 0
-    for word in reversed(words):
-        h = (h * 31 + word) & 0xFFFFFFFF
-    return _int32(31 * (-h if value < 0 else h) + scale)
+def _decimal_hash(e: pl.Expr, t: LogicalType) -> pl.Expr:
+    """``BigDecimal.hashCode``: over the words of the unscaled value, then its sign and scale."""
+    value, word = unscaled(e, t), pl.lit(2**32, dtype=pl.Int128)
+    size, h = value.abs(), pl.lit(0, dtype=pl.Int64)
+    for shift in (96, 64, 32, 0):
+        h = (h * 31 + (size // pl.lit(2**shift, dtype=pl.Int128) % word).cast(pl.Int64)) % 2**32
+    signed = pl.when(value < 0).then(-h).otherwise(h)
+    return (signed * 31 + scale_of(t)).cast(pl.Int32, wrap_numerical=True)
 
 
 def _text_hash(e: pl.Expr, t: LogicalType) -> pl.Expr:
@@ -238,9 +250,9 @@ _HASHES: dict[str, Callable[[pl.Expr, LogicalType], pl.Expr]] = {
     "BOOLEAN": lambda e, t: pl.when(e).then(pl.lit(1231, dtype=pl.Int32)).when(~e).then(pl.lit(1237, dtype=pl.Int32)),
     **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER"), lambda e, t: e.cast(pl.Int32)),
     "BIGINT": lambda e, t: _fold(e),
-    "FLOAT": lambda e, t: rowwise(lambda v: struct.unpack(">i", struct.pack(">f", v))[0], [e], pl.Int32),
+    "FLOAT": lambda e, t: e.reinterpret(dtype=pl.Int32),
     "DOUBLE": _double_hash,
-    "DECIMAL": lambda e, t: rowwise(lambda v: _decimal_hash(v, scale_of(t)), [unscaled(e, t)], pl.Int32),
+    "DECIMAL": _decimal_hash,
     "CHAR": _text_hash,
     "VARCHAR": _text_hash,
     "DATE": lambda e, t: e.to_physical(),

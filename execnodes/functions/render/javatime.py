@@ -168,7 +168,7 @@ _FIXED = {
     ("d", 2): ("%d", 2),
     ("H", 2): ("%H", 2),
     ("m", 2): ("%M", 2),
-    ("s", 2): ("%S", 2),
+    ("s", 2): ("%S", 1),  # 60, which Rust takes, is none
     ("S", 3): ("%3f", 3),
 }
 
@@ -189,7 +189,7 @@ def quick_form(pattern: str) -> tuple[str, str] | None:
             return None
         seen.add(token.letter)
         form += known[0]
-        regex += f"[0-9]{{{known[1]}}}"
+        regex += ("[0-5]" if token.letter == "s" else "") + f"[0-9]{{{known[1]}}}"
     return (f"^{regex}$", form) if {"M", "d"} <= seen and seen & {"y", "u"} else None
 
 

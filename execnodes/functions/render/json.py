@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import re
-from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
 import polars as pl
 
 from stateplan.execnodes.errors import DataError, RunError
-from stateplan.execnodes.functions.render.base import Renderer, renders, rowwise
+from stateplan.execnodes.functions.render.base import Renderer, renders
+from stateplan.execnodes.functions.render.rowwise import rowwise
 from stateplan.execnodes.rex import Call, Literal, Rex
 from stateplan.execnodes.types import LogicalType
+from stateplan.execnodes.values.atomic import FieldStyle
+from stateplan.execnodes.values.codecs import codec, json_fields, json_items
 from stateplan.execnodes.values.floats import double_text
 
 __all__: list[str] = []
+
+
+_LISTED = "JSON_VALUE, JSON_QUERY, JSON_EXISTS, IS JSON"
 
 
 class _MissingError(Exception):
@@ -146,7 +150,7 @@ def json_value(r: Renderer, call: Call) -> pl.Expr:
         except _MissingError:
             return otherwise("ERROR")
 
-    return rowwise(one, [r.expr(text), r.expr(path)], call.type.polars())
+    return rowwise(one, [r.expr(text), r.expr(path)], call.type.polars(), _LISTED)
 
 
 @renders("JSON_EXISTS")
@@ -162,7 +166,7 @@ def json_exists(r: Renderer, call: Call) -> pl.Expr:
                 raise DataError("DATA302.one") from None
             return {"TRUE": True, "FALSE": False}.get(on_error)
 
-    return rowwise(one, r.args(call)[:2], pl.Boolean)
+    return rowwise(one, r.args(call)[:2], pl.Boolean, _LISTED)
 
 
 def _compact(value: Any) -> str:
@@ -193,7 +197,7 @@ def json_query(r: Renderer, call: Call) -> pl.Expr:
             return otherwise("EMPTY")
         return _compact(found) if container else otherwise("ERROR")
 
-    return rowwise(one, r.args(call)[:2], pl.String)
+    return rowwise(one, r.args(call)[:2], pl.String, _LISTED)
 
 
 _KINDS: dict[str, tuple[type, ...]] = {"VALUE": (object,), "OBJECT": (dict,), "ARRAY": (list,)}
@@ -210,7 +214,7 @@ def _is_json(text: str, kind: str) -> bool:
 def _predicate(name: str, kind: str, negated: bool) -> None:
     @renders(name)
     def render(r: Renderer, call: Call) -> pl.Expr:
-        result = rowwise(lambda text: _is_json(text, kind), r.args(call), pl.Boolean).fill_null(False)
+        result = rowwise(lambda text: _is_json(text, kind), r.args(call), pl.Boolean, _LISTED).fill_null(False)
         return ~result if negated else result
 
 
@@ -219,65 +223,19 @@ for _kind in ("VALUE", "OBJECT", "ARRAY", "SCALAR"):
     _predicate(f"IS NOT JSON {_kind}", _kind, True)
 
 
-class _Raw(str):
-    """Text that is JSON already."""
-
-
-def _plain(value: Any, t: LogicalType) -> Any:
-    """A value of type ``t`` as data that the JSON writer takes."""
-    if value is None:
-        return None
-    if t.root == "ARRAY":
-        return [_plain(x, t.children[0]) for x in value]
-    if t.root in ("MAP", "MULTISET"):
-        inner = t.children[1] if t.root == "MAP" else LogicalType("INTEGER")
-        return {str(x["key"]): _plain(x["value"], inner) for x in sorted(value, key=lambda x: str(x["key"]))}
-    if t.root == "ROW":
-        return {f.name: _plain(value[f.name], f.type) for f in t.fields}
-    if isinstance(value, float):
-        return _Raw(double_text(value + 0.0).replace("E", "E+").replace("E+-", "E-"))
-    if isinstance(value, Decimal):
-        return _Raw(format(value, "f"))
-    if isinstance(value, dt.datetime):
-        text = value.replace(tzinfo=None).isoformat(timespec="microseconds").rstrip("0").rstrip(".")
-        return text + ("Z" if t.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE" else "")
-    if isinstance(value, dt.date | dt.time):
-        return value.isoformat()
-    if isinstance(value, bytes):
-        import base64
-
-        return base64.b64encode(value).decode()
-    return value
-
-
-def _write(value: Any) -> str:
-    if isinstance(value, _Raw):
-        return str(value)
-    if isinstance(value, dict):
-        return "{" + ",".join(f"{_compact(k)}:{_write(v)}" for k, v in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ",".join(_write(v) for v in value) + "]"
-    return _compact(value)
+_STYLE = FieldStyle(standard="ISO-8601", decimals="plain", functions=True)
 
 
 @renders("JSON_STRING")
 def json_string(r: Renderer, call: Call) -> pl.Expr:
-    t = call.operands[0].type
-    e = r.expr(call.operands[0])
-    if t.is_timestamp and t.time_unit() == "ns":
-        zone = "Z" if t.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE" else ""
-        text = e.dt.to_string("%Y-%m-%dT%H:%M:%S%.9f").str.strip_chars_end("0").str.strip_suffix(".")
-        return pl.format('"{}{}"', text, pl.lit(zone))
-    return rowwise(lambda value: _write(_plain(value, t)), [e], pl.String)
+    return _json(r, call.operands[0])
 
 
-def _embedded(operand: Rex) -> bool:
-    """Whether an operand is a call that makes JSON, which is put in as it is."""
-    return isinstance(operand, Call) and operand.name in ("JSON_OBJECT", "JSON_ARRAY", "JSON_QUERY")
-
-
-def _item(value: Any, operand: Rex) -> Any:
-    return _Raw(value) if _embedded(operand) and value is not None else _plain(value, operand.type)
+def _json(r: Renderer, operand: Rex) -> pl.Expr:
+    """A value as JSON. A call that makes JSON is put in as it is."""
+    e = r.expr(operand)
+    embedded = isinstance(operand, Call) and operand.name in ("JSON_OBJECT", "JSON_ARRAY", "JSON_QUERY")
+    return e if embedded else codec(operand.type).json(e, _STYLE)
 
 
 def _on_null(call: Call) -> bool:
@@ -287,41 +245,33 @@ def _on_null(call: Call) -> bool:
 
 @renders("JSON_OBJECT")
 def json_object(r: Renderer, call: Call) -> pl.Expr:
-    absent, pairs = _on_null(call), call.operands[1:]
-    if not pairs:
-        return pl.lit("{}")
-
-    def one(*values: Any) -> str:
-        out = {}
-        for i in range(0, len(values), 2):
-            value = _item(values[i + 1], pairs[i + 1])
-            if not (absent and value is None):
-                out[str(values[i])] = value
-        return _write(out)
-
-    return rowwise(one, [r.expr(o) for o in pairs], pl.String, nulls=True)
+    pairs = call.operands[1:]
+    fields: dict[object, tuple[pl.Expr, pl.Expr]] = {}
+    for key, value in zip(pairs[0::2], pairs[1::2], strict=True):
+        label = codec(key.type).json(r.expr(key), _STYLE)
+        fields[key.value if isinstance(key, Literal) else key] = (label, _json(r, value))
+    return json_fields(list(fields.values()), _on_null(call))
 
 
 @renders("JSON_ARRAY")
 def json_array(r: Renderer, call: Call) -> pl.Expr:
-    absent, items = _on_null(call), call.operands[1:]
-    if not items:
-        return pl.lit("[]")
+    return json_items([_json(r, o) for o in call.operands[1:]], _on_null(call))
 
-    def one(*values: Any) -> str:
-        found = [_item(v, o) for v, o in zip(values, items, strict=True)]
-        return _write([v for v in found if not (absent and v is None)])
 
-    return rowwise(one, [r.expr(o) for o in items], pl.String, nulls=True)
+_SHORT = {c: "\\" + c for c in '"\\/'} | {
+    "\b": "\\b",
+    "\f": "\\f",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+}
 
 
 def _quote(text: str) -> str:
     out = ['"']
     for c in text:
-        if c in '"\\/':
-            out.append("\\" + c)
-        elif c in "\b\f\n\r\t":
-            out.append({"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}[c])
+        if c in _SHORT:
+            out.append(_SHORT[c])
         elif " " <= c <= "~":
             out.append(c)
         else:
@@ -332,7 +282,11 @@ def _quote(text: str) -> str:
 
 @renders("JSON_QUOTE")
 def json_quote(r: Renderer, call: Call) -> pl.Expr:
-    return rowwise(_quote, r.args(call), pl.String)
+    text = r.expr(call.operands[0])
+    plain = text.str.contains(r"^[ -~\x08\x0c\n\r\t]*$")
+    escaped = text.str.replace_many(list(_SHORT), list(_SHORT.values()))
+    slow = rowwise(_quote, [pl.when(~plain).then(text)], pl.String, "JSON_QUOTE")
+    return pl.when(plain).then(pl.concat_str(pl.lit('"'), escaped, pl.lit('"'))).otherwise(slow)
 
 
 def _unquote(text: str) -> str:
@@ -347,4 +301,7 @@ def _unquote(text: str) -> str:
 
 @renders("JSON_UNQUOTE")
 def json_unquote(r: Renderer, call: Call) -> pl.Expr:
-    return rowwise(_unquote, r.args(call), pl.String)
+    text = r.expr(call.operands[0])
+    within = text.str.starts_with('"') & text.str.ends_with('"')
+    slow = rowwise(_unquote, [pl.when(within).then(text)], pl.String, "JSON_UNQUOTE")
+    return pl.when(within).then(slow).otherwise(text)

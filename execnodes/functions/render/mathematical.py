@@ -9,9 +9,10 @@ from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
 import polars as pl
 
 from stateplan.execnodes.functions.render import decimals
-from stateplan.execnodes.functions.render.base import Renderer, exact_quotient, renders, rowwise
+from stateplan.execnodes.functions.render.base import Renderer, exact_quotient, renders
 from stateplan.execnodes.functions.render.casts import number
 from stateplan.execnodes.functions.render.rounding_time import round_moment
+from stateplan.execnodes.functions.render.rowwise import rowwise
 from stateplan.execnodes.functions.typerules import as_decimal
 from stateplan.execnodes.rex import Call, Literal
 from stateplan.execnodes.types import DOUBLE, LogicalType
@@ -138,6 +139,7 @@ def _places(call: Call) -> int | None:
 
 
 _CONTEXT = Context(prec=400)
+_LISTED = "ROUND, TRUNCATE, CAST(double AS DECIMAL)"
 
 
 def _round_double(x: float, places: int, mode: str) -> float:
@@ -153,7 +155,7 @@ def _rounded_double(x: pl.Expr, places: int, mode: str) -> pl.Expr:
     """ROUND or TRUNCATE of a DOUBLE as decimal (``BigDecimal.valueOf``). Only values near the point of decision are
     looked at one by one."""
     if not 0 <= places <= 15:
-        return rowwise(lambda v: _round_double(v, places, mode), [x], pl.Float64)
+        return rowwise(lambda v: _round_double(v, places, mode), [x], pl.Float64, _LISTED)
     unit = pl.lit(float(10**places))
     if mode == ROUND_HALF_UP:
         result, unsure = decimals.scaled_half_up(x, places)
@@ -162,7 +164,12 @@ def _rounded_double(x: pl.Expr, places: int, mode: str) -> pl.Expr:
         result = scaled.floor()
         fraction, slack = scaled - result, scaled * 1e-12 + 1e-9
         unsure = (fraction <= slack) | (fraction >= pl.lit(1.0) - slack) | ~(scaled < 1e15)
-    exact = rowwise(lambda v: _round_double(v, places, mode), [pl.when(unsure).then(x)], pl.Float64)
+    exact = rowwise(
+        lambda v: _round_double(v, places, mode),
+        [pl.when(unsure).then(x)],
+        pl.Float64,
+        _LISTED,
+    )
     quick = pl.when(x < 0).then(-exact_quotient(result, unit)).otherwise(exact_quotient(result, unit))
     return pl.when(unsure).then(exact).otherwise(quick)
 
@@ -220,7 +227,7 @@ def _round_by_column(r: Renderer, call: Call, value: pl.Expr, mode: str) -> pl.E
         rounded = exact.quantize(Decimal(1).scaleb(-max(min(places, 40), -40)), rounding=mode, context=_CONTEXT)
         return int(rounded) if isinstance(x, int) else rounded.quantize(Decimal(1).scaleb(-(t.scale or 0)))
 
-    return rowwise(one, [value, digits], call.type.polars())
+    return rowwise(one, [value, digits], call.type.polars(), _LISTED)
 
 
 @renders("ROUND")
@@ -233,13 +240,18 @@ def truncate(r: Renderer, call: Call) -> pl.Expr:
     return _round(r, call, ROUND_DOWN)
 
 
-def _as_long(value: int) -> int:
-    return value & 0xFFFFFFFFFFFFFFFF
+def _digits(value: pl.Expr, form: str) -> pl.Expr:
+    """A whole number, as 64 bits without sign, in the digits of ``form``: ``08b`` or ``02X`` for each byte."""
+    bits, texts = value.cast(pl.Int64).reinterpret(signed=False), [format(i, form) for i in range(256)]
+    in_order = [bits // 256**i % 256 for i in range(7, -1, -1)]
+    shown = [byte.replace_strict(list(range(256)), texts, return_dtype=pl.String) for byte in in_order]
+    text = pl.concat_str(shown).str.strip_chars_start("0")
+    return pl.when(value == 0).then(pl.lit("0")).otherwise(text)
 
 
 @renders("BIN")
 def binary(r: Renderer, call: Call) -> pl.Expr:
-    return rowwise(lambda v: f"{_as_long(v):b}", r.args(call), pl.String)
+    return _digits(r.expr(call.operands[0]), "08b")
 
 
 @renders("HEX")
@@ -247,20 +259,12 @@ def hexadecimal(r: Renderer, call: Call) -> pl.Expr:
     value = r.expr(call.operands[0])
     if call.operands[0].type.is_string:
         return value.cast(pl.Binary).bin.encode("hex").str.to_uppercase()
-    return rowwise(lambda v: f"{_as_long(v):X}", [value], pl.String)
-
-
-def _unhex(text: str) -> bytes | None:
-    """Pairs of hex digits; of an odd number, the first one stands for a zero byte, as in Flink."""
-    odd = len(text) % 2
-    try:
-        if odd:
-            int(text[0], 16)
-        return b"\0" * odd + bytes.fromhex(text[odd:]) if " " not in text else None
-    except ValueError:
-        return None
+    return _digits(value, "02X")
 
 
 @renders("UNHEX")
 def unhex(r: Renderer, call: Call) -> pl.Expr:
-    return rowwise(_unhex, r.args(call), pl.Binary)
+    """Pairs of hex digits; of an odd number, the first one stands for a zero byte, as in Flink."""
+    text = r.expr(call.operands[0])
+    pairs = pl.when(text.str.len_chars() % 2 == 1).then(pl.concat_str(pl.lit("00"), text.str.slice(1))).otherwise(text)
+    return pl.when(text.str.contains("^[0-9a-fA-F]*$")).then(pairs).str.decode("hex", strict=False)

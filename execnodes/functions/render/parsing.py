@@ -5,16 +5,19 @@ from __future__ import annotations
 import datetime as dt
 import re
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from typing import Any
 
 import polars as pl
 
-from stateplan.execnodes.functions.render.base import Renderer, rowwise
+from stateplan.execnodes.functions.render.base import Renderer
 from stateplan.execnodes.functions.render.decimals import from_unscaled
 from stateplan.execnodes.functions.render.moments import to_utc
+from stateplan.execnodes.functions.render.rowwise import rowwise
 from stateplan.execnodes.functions.typerules import as_decimal
 from stateplan.execnodes.types import LogicalType
 
 _BLANKS = " \t\r\n\f"
+_MOMENT = "CAST(text AS DATE), CAST(text AS TIMESTAMP)"
 
 
 def parse_integer(e: pl.Expr, t: LogicalType) -> pl.Expr:
@@ -54,7 +57,12 @@ def parse_decimal(e: pl.Expr, t: LogicalType) -> pl.Expr:
             return None
         return value if abs(value) < limit else None
 
-    return from_unscaled(rowwise(read, [e], pl.Int128()), t, certain=True)
+    text = e.str.strip_chars(_BLANKS)
+    usual = text.str.contains(rf"^[+-]?0*[0-9]{{0,{precision - scale}}}(\.[0-9]{{0,{scale}}})?$")
+    usual = usual & text.str.contains("[0-9]")
+    fast = pl.when(usual).then(text).cast(t.polars(), strict=False)
+    slow = rowwise(read, [pl.when(~usual).then(e)], pl.Int128(), "CAST(text AS DECIMAL)")
+    return pl.when(usual).then(fast).otherwise(from_unscaled(slow, t, certain=True))
 
 
 _TRUE, _FALSE = ["true", "t", "yes", "y", "1"], ["false", "f", "no", "n", "0"]
@@ -87,7 +95,7 @@ def parse_date(e: pl.Expr) -> pl.Expr:
     """A DATE; see :func:`read_date`."""
     usual = e.str.contains(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")
     fast = pl.when(usual).then(e).str.to_date("%Y-%m-%d", strict=False)
-    return pl.when(usual).then(fast).otherwise(rowwise(read_date, [pl.when(~usual).then(e)], pl.Date()))
+    return pl.when(usual).then(fast).otherwise(rowwise(read_date, [pl.when(~usual).then(e)], pl.Date(), _MOMENT))
 
 
 _TIME = re.compile(r"(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?", re.ASCII)
@@ -107,7 +115,12 @@ def parse_time(e: pl.Expr, t: LogicalType) -> pl.Expr:
         except ValueError:
             return None
 
-    return rowwise(read, [e], pl.Time())
+    text = e.str.strip_chars()
+    usual = text.str.contains(r"^([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,9})?$")
+    nanos = pl.when(usual).then(text).str.to_time("%H:%M:%S%.f", strict=False).to_physical()
+    step = 10 ** (9 - min(precision, 6))
+    slow = rowwise(read, [pl.when(~usual).then(e)], pl.Time(), _MOMENT)
+    return pl.when(usual).then((nanos // step * step).cast(pl.Time)).otherwise(slow)
 
 
 _TIMESTAMP = re.compile(r"(\d{4,6})-(\d{1,2})-(\d{1,2})(?: (\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.(\d{1,9}))?)?", re.ASCII)
@@ -127,6 +140,15 @@ def read_timestamp(text: str) -> int | None:
     return (delta.days * 86_400 + delta.seconds) * 10**9 + int((match[7] or "").ljust(9, "0"))
 
 
+def usual_timestamp(e: pl.Expr, unit: Any) -> tuple[pl.Expr, pl.Expr]:
+    """Texts such as ``2024-01-31 10:00:00.123`` as a Datetime, digits below the unit cut off; and the texts that are
+    of another form, NULL elsewhere."""
+    year = "(1[7-9]|2[01])[0-9]{2}" if unit == "ns" else "[0-9]{4}"
+    usual = e.str.contains(rf"^{year}-[0-9]{{2}}-[0-9]{{2}} [0-9]{{2}}:[0-9]{{2}}:[0-5][0-9](\.[0-9]{{1,9}})?$")
+    fast = pl.when(usual).then(e).str.to_datetime("%Y-%m-%d %H:%M:%S%.f", time_unit=unit, strict=False)
+    return fast, pl.when(~usual).then(e)
+
+
 _UNIT_DIGITS = {"ms": 3, "us": 6, "ns": 9}
 
 
@@ -141,10 +163,10 @@ def parse_timestamp(r: Renderer, e: pl.Expr, t: LogicalType) -> pl.Expr:
         nanos = read_timestamp(text)
         return None if nanos is None else nanos // below * below // step
 
-    usual = e.str.contains(r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,3})?$")
-    moment = pl.Datetime(unit)
-    slow = rowwise(read, [pl.when(~usual).then(e) if precision >= 3 else e], pl.Int64()).cast(moment)
-    if precision >= 3:
-        fast = pl.when(usual).then(e).str.to_datetime("%Y-%m-%d %H:%M:%S%.f", time_unit=unit, strict=False)
-        slow = pl.when(usual).then(fast).otherwise(slow)
-    return to_utc(slow, r.time_zone) if t.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE" else slow
+    fast, rest = usual_timestamp(e, unit)
+    slow = rowwise(read, [rest], pl.Int64(), _MOMENT).cast(pl.Datetime(unit))
+    if precision < _UNIT_DIGITS[unit]:
+        whole = 10 ** (_UNIT_DIGITS[unit] - precision)
+        fast = (fast.to_physical() // whole * whole).cast(pl.Datetime(unit))
+    moment = pl.coalesce(fast, slow)
+    return to_utc(moment, r.time_zone) if t.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE" else moment

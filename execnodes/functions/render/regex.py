@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from stateplan.execnodes.errors import RunError
-from stateplan.execnodes.functions.render.base import Renderer, renders, rowwise
+from stateplan.execnodes.functions.render.base import Renderer, renders
 from stateplan.execnodes.functions.render.patterns import (
     PatternError,
     like_regex,
@@ -18,6 +18,7 @@ from stateplan.execnodes.functions.render.patterns import (
     rust_regex,
     similar_regex,
 )
+from stateplan.execnodes.functions.render.rowwise import rowwise
 from stateplan.execnodes.rex import Call, Literal, Rex
 
 __all__: list[str] = []
@@ -50,7 +51,7 @@ def _predicate(r: Renderer, call: Call, make: Callable[[str, str | None], str]) 
         def one(value: str, template: str) -> bool:
             return _compiled(make, template, escape).match(value) is not None
 
-        return rowwise(one, [text, r.expr(call.operands[1])], pl.Boolean)
+        return rowwise(one, [text, r.expr(call.operands[1])], pl.Boolean, "LIKE, SIMILAR TO, REGEXP, ...")
     try:
         return text.str.contains(make(pattern, escape))
     except PatternError as cause:
@@ -101,7 +102,9 @@ def _search(
         compiled = python_regex(source)
         return invalid if compiled is None else slow(compiled, value, *more)
 
-    return rowwise(one, [r.expr(text), r.expr(template), *(r.expr(o) for o in rest)], dtype)
+    return rowwise(
+        one, [r.expr(text), r.expr(template), *(r.expr(o) for o in rest)], dtype, "LIKE, SIMILAR TO, REGEXP, ..."
+    )
 
 
 @renders("REGEXP")

@@ -11,7 +11,7 @@ import polars as pl
 
 from stateplan.execnodes.errors import RunError
 from stateplan.execnodes.functions.render import javatime
-from stateplan.execnodes.functions.render.base import Renderer, renders, rowwise, shielded
+from stateplan.execnodes.functions.render.base import Renderer, renders
 from stateplan.execnodes.functions.render.casts import to_number
 from stateplan.execnodes.functions.render.moments import (
     DAY,
@@ -21,7 +21,8 @@ from stateplan.execnodes.functions.render.moments import (
     to_local,
     to_utc,
 )
-from stateplan.execnodes.functions.render.parsing import read_date, read_timestamp
+from stateplan.execnodes.functions.render.parsing import parse_date, read_timestamp, usual_timestamp
+from stateplan.execnodes.functions.render.rowwise import rowwise, shielded
 from stateplan.execnodes.functions.typerules import timestamp
 from stateplan.execnodes.rex import Call, Literal, Rex
 from stateplan.execnodes.types import BIGINT, LogicalType
@@ -111,6 +112,7 @@ def _constant(rex: Rex) -> str | None:
 
 
 _DEFAULT = "yyyy-MM-dd HH:mm:ss"
+_LISTED = "DATE_FORMAT, TO_DATE, TO_TIMESTAMP, UNIX_TIMESTAMP"
 
 
 def _formatted(r: Renderer, moment: pl.Expr, pattern: Rex | None) -> pl.Expr:
@@ -137,15 +139,11 @@ def date_format(r: Renderer, call: Call) -> pl.Expr:
     value, pattern = call.operands
     e, t = r.expr(value), value.type
     if t.is_string:
-        e = rowwise(read_timestamp, [e], pl.Int64).cast(pl.Datetime("ns"))
+        fast, rest = usual_timestamp(e, "ns")
+        e = pl.coalesce(fast, rowwise(read_timestamp, [rest], pl.Int64, _LISTED).cast(pl.Datetime("ns")))
     elif t.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE":
         e = to_local(e, r.time_zone)
     return _formatted(r, e, pattern)
-
-
-def _moment_reader(r: Renderer, call: Call, reader: Callable[..., int | None]) -> pl.Expr:
-    """Nanoseconds since the epoch (Int64) read by ``reader(text[, pattern])``; NULL where the text does not fit."""
-    return rowwise(reader, r.args(call)[:2], pl.Int64)
 
 
 def _by_pattern(text: str, pattern: str) -> int | None:
@@ -164,12 +162,12 @@ def _by_any_pattern(r: Renderer, call: Call) -> pl.Expr:
     text, pattern = r.expr(call.operands[0]), _constant(call.operands[1])
     quick = javatime.quick_form(pattern) if pattern is not None else None
     if quick is None:
-        return _from_nanos(_moment_reader(r, call, _by_pattern))
+        return _from_nanos(rowwise(_by_pattern, r.args(call)[:2], pl.Int64, _LISTED))
     regex, form = quick
     fits = pl.when(text.str.contains(regex)).then(text)
     fast = fits.str.to_datetime(form, time_unit="ms", strict=False)
     rest = pl.when(fast.is_null()).then(text)
-    return pl.coalesce(fast, _from_nanos(rowwise(_by_pattern, [rest, pl.lit(pattern)], pl.Int64)))
+    return pl.coalesce(fast, _from_nanos(rowwise(_by_pattern, [rest, pl.lit(pattern)], pl.Int64, _LISTED)))
 
 
 def _from_nanos(e: pl.Expr) -> pl.Expr:
@@ -181,18 +179,34 @@ def to_timestamp(r: Renderer, call: Call) -> pl.Expr:
     text = r.expr(call.operands[0])
     if len(call.operands) == 2:
         return _by_any_pattern(r, call)
-    usual = text.str.contains(r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?$")
-    fast = pl.when(usual).then(text).str.to_datetime("%Y-%m-%d %H:%M:%S%.f", time_unit="ms", strict=False)
-    slow = _from_nanos(rowwise(read_timestamp, [pl.when(~usual).then(text)], pl.Int64))
-    return pl.when(usual).then(fast).otherwise(slow)
+    return _usual_or_read(text)
+
+
+def _usual_or_read(text: pl.Expr) -> pl.Expr:
+    fast, rest = usual_timestamp(text, "ms")
+    return pl.coalesce(fast, _from_nanos(rowwise(read_timestamp, [rest], pl.Int64, _LISTED)))
+
+
+def _lenient(r: Renderer, call: Call) -> pl.Expr:
+    """Epoch milliseconds of a wall clock text by the pattern that may follow it, as ``SimpleDateFormat`` reads it."""
+    text = r.expr(call.operands[0])
+    given = call.operands[1] if len(call.operands) > 1 else None
+    pattern = _DEFAULT if given is None else _constant(given)
+    quick = javatime.quick_form(pattern) if pattern is not None else None
+    shown = r.expr(given) if given is not None else pl.lit(_DEFAULT)
+    if quick is None:
+        return rowwise(javatime.parse_lenient, [text, shown], pl.Int64, _LISTED)
+    regex, form = quick
+    fast = pl.when(text.str.contains(regex)).then(text).str.to_datetime(form, time_unit="ms", strict=False)
+    rest = pl.when(fast.is_null()).then(text)
+    return pl.coalesce(fast.to_physical(), rowwise(javatime.parse_lenient, [rest, shown], pl.Int64, _LISTED))
 
 
 @renders("TO_DATE")
 def to_date(r: Renderer, call: Call) -> pl.Expr:
     if len(call.operands) == 1:
-        return rowwise(read_date, r.args(call), pl.Date)
-    millis = rowwise(javatime.parse_lenient, r.args(call), pl.Int64)
-    return (millis // _lit(DAY)).cast(pl.Int32).cast(pl.Date)
+        return parse_date(r.expr(call.operands[0]))
+    return (_lenient(r, call) // _lit(DAY)).cast(pl.Int32).cast(pl.Date)
 
 
 _EPOCH_MIN, _EPOCH_MAX = -62_167_219_200_000, 253_402_300_799_999
@@ -218,10 +232,7 @@ def to_timestamp_ltz(r: Renderer, call: Call) -> pl.Expr:
 
 
 def _ltz_from_text(r: Renderer, call: Call) -> pl.Expr:
-    if len(call.operands) == 1:
-        moment = _from_nanos(rowwise(read_timestamp, [r.expr(call.operands[0])], pl.Int64))
-    else:
-        moment = _from_nanos(_moment_reader(r, call, _by_pattern))
+    moment = _by_any_pattern(r, call) if len(call.operands) > 1 else _usual_or_read(r.expr(call.operands[0]))
     zone = "UTC"
     if len(call.operands) == 3:
         known = _constant(call.operands[2])
@@ -252,11 +263,7 @@ def unix_timestamp(r: Renderer, call: Call) -> pl.Expr:
     if not call.operands:
         return r.now() // _lit(1000)
     text = r.expr(call.operands[0])
-    if len(call.operands) == 1:
-        millis = rowwise(lambda t: javatime.parse_lenient(t, _DEFAULT), [text], pl.Int64)
-    else:
-        millis = rowwise(javatime.parse_lenient, r.args(call), pl.Int64)
-    instant = to_utc(millis.cast(pl.Datetime("ms")), r.time_zone, ambiguous="latest")
+    instant = to_utc(_lenient(r, call).cast(pl.Datetime("ms")), r.time_zone, ambiguous="latest")
     seconds = instant.to_physical() // _lit(1000)
     return pl.when(text.is_not_null()).then(seconds.fill_null(-(2**63)))
 
@@ -270,7 +277,7 @@ def convert_tz(r: Renderer, call: Call) -> pl.Expr:
         local = dt.datetime(1970, 1, 1) + dt.timedelta(seconds=millis // 1000)
         return local.replace(tzinfo=_zone(source)).astimezone(_zone(target)).strftime("%Y-%m-%d %H:%M:%S")
 
-    return rowwise(one, r.args(call), pl.String)
+    return rowwise(one, r.args(call), pl.String, "CONVERT_TZ")
 
 
 def _now(r: Renderer) -> pl.Expr:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import polars as pl
 
 from stateplan.execnodes.errors import DataError
-from stateplan.execnodes.functions.render.base import Renderer, renders, rowwise
+from stateplan.execnodes.functions.render.base import Renderer, renders
 from stateplan.execnodes.functions.render.casts import convert
 from stateplan.execnodes.functions.render.parsing import parse_double
+from stateplan.execnodes.functions.render.rowwise import rowwise, shielded
 from stateplan.execnodes.rex import Call, Literal, Rex
 from stateplan.execnodes.types import STRING
 
@@ -46,7 +47,7 @@ def _initcap(text: str) -> str:
 
 @renders("INITCAP")
 def initcap(r: Renderer, call: Call) -> pl.Expr:
-    return rowwise(_initcap, r.args(call), pl.String)
+    return rowwise(_initcap, r.args(call), pl.String, "INITCAP")
 
 
 def _stripped(r: Renderer, text: Rex, characters: Rex | None, side: str) -> pl.Expr:
@@ -55,14 +56,14 @@ def _stripped(r: Renderer, text: Rex, characters: Rex | None, side: str) -> pl.E
     if isinstance(known, str):
         if known == "":
             return e
-        strip = {"BOTH": e.str.strip_chars, "LEADING": e.str.strip_chars_start, "TRAILING": e.str.strip_chars_end}[side]
-        return strip(known)
-    name = {"BOTH": "strip", "LEADING": "lstrip", "TRAILING": "rstrip"}[side]
-    return rowwise(
-        lambda t, c: getattr(t, name)(c) if c else t,
-        [e, r.expr(characters)],  # type: ignore[arg-type]
-        pl.String,
-    )
+        return _strip(e, side)(known)
+    assert characters is not None
+    set_ = r.expr(characters)
+    return pl.when(set_ == "").then(e).when(set_.is_not_null()).then(_strip(e, side)(set_))
+
+
+def _strip(e: pl.Expr, side: str) -> Callable[[Any], pl.Expr]:
+    return {"BOTH": e.str.strip_chars, "LEADING": e.str.strip_chars_start, "TRAILING": e.str.strip_chars_end}[side]
 
 
 @renders("TRIM")
@@ -124,26 +125,30 @@ def char_length(r: Renderer, call: Call) -> pl.Expr:
     return r.expr(call.operands[0]).str.len_chars().cast(pl.Int32)
 
 
-def _find(needle: str, text: str, start: int = 1) -> int:
-    if needle == "":
-        return 1
-    return text.find(needle, max(start - 1, 0)) + 1
+def _found(text: pl.Expr, needle: pl.Expr) -> pl.Expr:
+    """The place of ``needle`` in ``text`` (Int64), 0 where it is not; NULL where one of them is."""
+    at = text.str.find(needle, literal=True)
+    before = text.cast(pl.Binary).bin.slice(0, at).cast(pl.String)
+    place = pl.when(at.is_not_null()).then(_length(before) + 1).otherwise(pl.lit(0, dtype=pl.Int64))
+    return pl.when(text.is_not_null() & needle.is_not_null()).then(place)
 
 
 @renders("POSITION", "LOCATE")
 def position(r: Renderer, call: Call) -> pl.Expr:
-    needle, text, *start = call.operands
-    known = _constant(needle)
-    if start or not isinstance(known, str) or known == "":
-        return rowwise(_find, r.args(call), pl.Int32)
-    e = r.expr(text)
-    before = e.str.splitn(known, 2).struct.field("field_0").str.len_chars().cast(pl.Int32)
-    return (
-        pl.when(e.str.contains(known, literal=True))
-        .then(before + 1)
-        .when(e.is_not_null())
-        .then(pl.lit(0, dtype=pl.Int32))
+    needle, text, *start = r.args(call)
+    known = _constant(call.operands[0])
+    if not start and isinstance(known, str) and known:
+        before = text.str.splitn(known, 2).struct.field("field_0").str.len_chars().cast(pl.Int32)
+        absent = pl.when(text.is_not_null()).then(pl.lit(0, dtype=pl.Int32))
+        return pl.when(text.str.contains(known, literal=True)).then(before + 1).otherwise(absent)
+    if not start:
+        return _found(text, needle).cast(pl.Int32)
+    skipped = _clipped(start[0].cast(pl.Int64) - 1)
+    found = _found(text.str.slice(skipped), needle)
+    place = (
+        pl.when(found == 0).then(found).when(needle == "").then(pl.lit(1, dtype=pl.Int64)).otherwise(found + skipped)
     )
+    return pl.when(start[0].is_not_null() & found.is_not_null()).then(place).cast(pl.Int32)
 
 
 def _instr(text: str, needle: str, start: int = 1, nth: int = 1) -> int | None:
@@ -169,7 +174,8 @@ def _instr(text: str, needle: str, start: int = 1, nth: int = 1) -> int | None:
 
 @renders("INSTR")
 def instr(r: Renderer, call: Call) -> pl.Expr:
-    return rowwise(_instr, r.args(call), pl.Int32)
+    args = r.args(call)
+    return _found(*args).cast(pl.Int32) if len(args) == 2 else rowwise(_instr, args, pl.Int32, "INSTR")
 
 
 @renders("REPLACE")
@@ -181,7 +187,7 @@ def replace(r: Renderer, call: Call) -> pl.Expr:
     def one(text: str, a: str, b: str) -> str:
         return text.replace(a, b) if a else _joined(_units(text).replace(a, _units(b)))
 
-    return rowwise(one, r.args(call), pl.String)
+    return rowwise(one, r.args(call), pl.String, "REPLACE, TRANSLATE")
 
 
 def _units(text: str) -> str:
@@ -215,14 +221,29 @@ def _overlay_units(text: str, new: str, position: int, length: int | None) -> st
 
 @renders("OVERLAY")
 def overlay(r: Renderer, call: Call) -> pl.Expr:
-    return rowwise(_overlay, r.args(call), pl.String)
+    args = r.args(call)
+    text, new, place, *rest = args
+    at = place.cast(pl.Int64)
+    count = rest[0].cast(pl.Int64) if rest else _length(new)
+    behind = pl.when(count > 0).then(text.str.slice(at - 1 + count)).otherwise(pl.lit(""))
+    whole = pl.concat_str(text.str.head(_clipped(at - 1)), new, behind)
+    plain = pl.when((at <= 0) | (at > _length(text))).then(text).otherwise(whole)
+    known = new.is_not_null() & at.is_not_null() & count.is_not_null()
+    return _by_units(_overlay, args, pl.when(known).then(plain), text, new)
+
+
+def _by_units(function: Callable[..., str | None], args: list[pl.Expr], plain: pl.Expr, *texts: pl.Expr) -> pl.Expr:
+    """``plain``, but ``function`` where one of the texts has characters beyond the basic plane."""
+    beyond = pl.any_horizontal(t.str.contains(r"[\x{10000}-\x{10ffff}]") for t in texts)
+    slow = rowwise(function, [pl.when(beyond).then(args[0]), *args[1:]], pl.String, "OVERLAY, LPAD, RPAD")
+    return pl.when(beyond).then(slow).otherwise(plain)
 
 
 @renders("||", "CONCAT")
 def concatenate(r: Renderer, call: Call) -> pl.Expr:
     parts = r.args(call)
     if call.type.root.endswith("BINARY"):
-        return rowwise(lambda *p: b"".join(p), parts, pl.Binary)
+        return pl.concat_str([p.bin.encode("hex") for p in parts]).str.decode("hex")
     return pl.concat_str(parts)
 
 
@@ -232,11 +253,9 @@ def concat_ws(r: Renderer, call: Call) -> pl.Expr:
     known = _constant(separator)
     if isinstance(known, str):
         return pl.concat_str([r.expr(p) for p in parts], separator=known, ignore_nulls=True)
-
-    def join(between: str | None, *values: str | None) -> str | None:
-        return None if between is None else between.join(v for v in values if v is not None)
-
-    return rowwise(join, r.args(call), pl.String, nulls=True)
+    between = r.expr(separator)
+    height = pl.when(pl.lit(False)).then(between)  # constants alone would be a list for all rows
+    return pl.concat_list([height, *(r.expr(p) for p in parts)]).list.drop_nulls().list.join(between)
 
 
 def _pad(text: str, length: int, fill: str, *, left_side: bool) -> str | None:
@@ -253,24 +272,40 @@ def _pad_units(text: str, length: int, fill: str, *, left_side: bool) -> str:
     return padding + text if left_side else text + padding
 
 
+def _padded(r: Renderer, call: Call, *, left_side: bool) -> pl.Expr:
+    text, length, fill = args = r.args(call)
+    size = length.cast(pl.Int64)
+    missing = _clipped(size - _length(text))
+    padding = fill.repeat_by(missing // _length(fill) + 1).list.join("").str.head(missing)
+    longer = pl.concat_str(padding, text) if left_side else pl.concat_str(text, padding)
+    plain = pl.when((size >= 0) & (fill != "")).then(pl.when(missing > 0).then(longer).otherwise(text.str.head(size)))
+    return _by_units(lambda t, n, p: _pad(t, n, p, left_side=left_side), args, plain, text, fill)
+
+
 @renders("LPAD")
 def lpad(r: Renderer, call: Call) -> pl.Expr:
-    return rowwise(lambda t, n, p: _pad(t, n, p, left_side=True), r.args(call), pl.String)
+    return _padded(r, call, left_side=True)
 
 
 @renders("RPAD")
 def rpad(r: Renderer, call: Call) -> pl.Expr:
-    return rowwise(lambda t, n, p: _pad(t, n, p, left_side=False), r.args(call), pl.String)
+    return _padded(r, call, left_side=False)
 
 
 @renders("REPEAT")
 def repeat(r: Renderer, call: Call) -> pl.Expr:
-    def one(text: str, n: int) -> str:
-        if len(text) * n > 2**30:
-            raise DataError("DATA301", n=n, count=len(text))
-        return text * n
+    @shielded
+    def checked(series: Sequence[pl.Series]) -> pl.Series:
+        sizes, times = series
+        long = (sizes * times > 2**30).fill_null(False)
+        if long.any():
+            row = long.arg_true()[0]
+            raise DataError("DATA301", n=times[row if len(times) > 1 else 0], count=sizes[row if len(sizes) > 1 else 0])
+        return times.clip(0)
 
-    return rowwise(one, r.args(call), pl.String)
+    text, n = r.args(call)
+    times = pl.map_batches([_length(text), n.cast(pl.Int64)], checked, return_dtype=pl.Int64, is_elementwise=True)
+    return pl.when(text.is_not_null() & n.is_not_null()).then(text.repeat_by(times).list.join(""))
 
 
 @renders("REVERSE")
@@ -285,12 +320,12 @@ def split_index(r: Renderer, call: Call) -> pl.Expr:
     if isinstance(between, int) and not isinstance(between, bool):
         between = chr(between)
     if not isinstance(between, str) or not isinstance(at, int):
-        return rowwise(_split_index, r.args(call), pl.String)
+        return rowwise(_split_index, r.args(call), pl.String, "SPLIT_INDEX")
     e = r.expr(text)
     if at < 0:
         return pl.when(e.is_null()).then(e)
     if between == "":
-        return rowwise(lambda t: _split_index(t, "", at), [e], pl.String)
+        return rowwise(lambda t: _split_index(t, "", at), [e], pl.String, "SPLIT_INDEX")
     return pl.when(e != "").then(e.str.split(between).list.get(at, null_on_oob=True))
 
 
@@ -303,10 +338,9 @@ def _split_index(text: str, separator: str | int, index: int) -> str | None:
 
 @renders("SPLIT")
 def split(r: Renderer, call: Call) -> pl.Expr:
-    def parts(text: str, separator: str) -> list[str]:
-        return [] if text == "" else text.split(separator) if separator else list(text)
-
-    return rowwise(parts, r.args(call), pl.List(pl.String))
+    text, separator = r.args(call)
+    parts = pl.when(separator == "").then(text.str.extract_all("(?s).")).otherwise(text.str.split(separator))
+    return pl.when(separator.is_not_null()).then(pl.when(text != "").then(parts).otherwise(parts.list.head(0)))
 
 
 @renders("STR_TO_MAP")
@@ -323,7 +357,7 @@ def str_to_map(r: Renderer, call: Call) -> pl.Expr:
             found[pair[0]] = pair[1] if len(pair) > 1 else None
         return [{"key": k, "value": v} for k, v in found.items()]
 
-    return rowwise(entries, r.args(call), call.type.polars())
+    return rowwise(entries, r.args(call), call.type.polars(), "STR_TO_MAP")
 
 
 @renders("ELT")
@@ -355,35 +389,37 @@ def translate(r: Renderer, call: Call) -> pl.Expr:
             table.setdefault(ord(c), new[i] if i < len(new) else None)
         return text.translate(table)
 
-    return rowwise(one, r.args(call), pl.String)
+    text, old, new = call.operands
+    known, instead = _constant(old), _constant(new)
+    if not isinstance(known, str) or not isinstance(instead, str):
+        return rowwise(one, r.args(call), pl.String, "REPLACE, TRANSLATE")
+    first = {c: instead[i : i + 1] for i, c in reversed(list(enumerate(known)))}
+    return r.expr(text).str.replace_many(list(first), list(first.values())) if first else r.expr(text)
 
 
 @renders("ASCII")
 def ascii_(r: Renderer, call: Call) -> pl.Expr:
-    def first(text: str) -> int:
-        byte = text.encode()[0] if text else 0
-        return byte - 256 if byte > 127 else byte
-
-    return rowwise(first, r.args(call), pl.Int32)
+    """The first byte of the UTF-8 form, signed; 0 of an empty text."""
+    text = r.expr(call.operands[0])
+    first = text.cast(pl.Binary).bin.head(1).bin.reinterpret(dtype=pl.Int8, endianness="little")
+    return pl.when(text.is_not_null()).then(first.cast(pl.Int32).fill_null(0))
 
 
 @renders("CHR")
 def chr_(r: Renderer, call: Call) -> pl.Expr:
-    return rowwise(lambda n: "" if n < 0 else chr(n & 0xFF), r.args(call), pl.String)
+    n = r.expr(call.operands[0])
+    chars = (n & 0xFF).replace_strict(list(range(256)), [chr(i) for i in range(256)], return_dtype=pl.String)
+    return pl.when(n < 0).then(pl.lit("")).otherwise(chars)
 
 
-def _every(text: str, test: str) -> bool:
-    return text != "" and all(getattr(c, test)() for c in text)
-
-
-def _character_class(name: str, test: str) -> None:
+def _character_class(name: str, regex: str) -> None:
     @renders(name)
     def render(r: Renderer, call: Call) -> pl.Expr:
-        return rowwise(lambda text: _every(text, test), r.args(call), pl.Boolean).fill_null(False)
+        return r.expr(call.operands[0]).str.contains(regex).fill_null(False)
 
 
-for _name, _test in (("IS_ALPHA", "isalpha"), ("IS_DIGIT", "isdecimal")):
-    _character_class(_name, _test)
+for _name, _regex in (("IS_ALPHA", r"^\p{L}+$"), ("IS_DIGIT", r"^\p{Nd}+$")):
+    _character_class(_name, _regex)
 
 
 @renders("IS_DECIMAL")
@@ -396,26 +432,23 @@ def typeof(r: Renderer, call: Call) -> pl.Expr:
     return pl.lit(call.operands[0].type.summary())
 
 
-def _aton(text: str) -> int | None:
-    parts = text.split(".")
-    if not 1 <= len(parts) <= 4 or not all(p.isascii() and p.isdigit() for p in parts):
-        return None
-    numbers: Sequence[int] = [int(p) for p in parts]
-    if any(n > 255 for n in numbers[:-1]) or numbers[-1] >= 256 ** (5 - len(parts)):
-        return None
-    return sum(n << (24 - 8 * i) for i, n in enumerate(numbers[:-1])) + numbers[-1]
-
-
 @renders("INET_ATON")
 def inet_aton(r: Renderer, call: Call) -> pl.Expr:
-    return rowwise(_aton, r.args(call), pl.Int64)
+    """Up to four numbers of a byte each, of which the last fills the bytes that are left."""
+    text = r.expr(call.operands[0])
+    parts = text.str.split(".").list.eval(pl.element().cast(pl.Int64, strict=False))
+    count = parts.list.len().cast(pl.Int64)
+    total, right = pl.lit(0, dtype=pl.Int64), text.str.contains(r"^[0-9]+(\.[0-9]+){0,3}$")
+    for i in range(4):
+        part = parts.list.get(i, null_on_oob=True).fill_null(0)
+        last = count == i + 1
+        right = right & (last | (part <= 255)) & (~last | (part < 256 ** (4 - i)))
+        total = total + pl.when(last).then(part).otherwise(part * 2 ** (24 - 8 * i))
+    return pl.when(right & ~parts.list.eval(pl.element().is_null()).list.any()).then(total)
 
 
 @renders("INET_NTOA")
 def inet_ntoa(r: Renderer, call: Call) -> pl.Expr:
-    def one(number: int) -> str | None:
-        if not 0 <= number < 2**32:
-            return None
-        return ".".join(str(number >> shift & 255) for shift in (24, 16, 8, 0))
-
-    return rowwise(one, r.args(call), pl.String)
+    number = r.expr(call.operands[0]).cast(pl.Int64)
+    parts = [(number // 2**shift % 256).cast(pl.String) for shift in (24, 16, 8, 0)]
+    return pl.when((number >= 0) & (number < 2**32)).then(pl.concat_str(parts, separator="."))

@@ -9,7 +9,8 @@ import polars as pl
 
 from stateplan.execnodes.errors import RunError, StateplanError
 from stateplan.execnodes.functions.asynchronous import awaited
-from stateplan.execnodes.functions.render.base import Renderer, shielded
+from stateplan.execnodes.functions.render.base import Renderer
+from stateplan.execnodes.functions.render.rowwise import shielded
 from stateplan.execnodes.functions.user import UserFunction
 from stateplan.execnodes.functions.values import column_of, plain_value, python_values, vector_columns
 from stateplan.execnodes.rex import Call
