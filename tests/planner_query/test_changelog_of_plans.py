@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from stateplan.execnodes.changelog import ChangelogMode, RowKind
@@ -12,9 +10,8 @@ from stateplan.planner.physical import Physical
 from stateplan.plans import jackson
 from stateplan.plans.changelog import changelog_modes
 from stateplan.plans.document import PlanDocument
-from tests.planner_query.conftest import compiled, script_of
-
-GOLDEN = sorted(Path(__file__).parent.glob("golden/*/script.sql"))
+from tests.planner_query.conftest import compiled
+from tests.support.golden import golden_cases
 
 
 @pytest.mark.parametrize("part", range(8))
@@ -29,9 +26,9 @@ def test_same_as_inferred(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(lowering._Graph, "add", remembering)
     wrong, compared = [], 0
-    for script in GOLDEN[part::8][::3]:
+    for case in golden_cases()[part::8][::3]:
         inferred.clear()
-        graph = PlanDocument.parse(jackson.dumps(compiled(script_of(script.parent)))).graph
+        graph = PlanDocument.parse(jackson.dumps(compiled(case.script))).graph
         modes = changelog_modes(graph)
         if any(_declared(node.title, inferred[node.id]) for node in graph.nodes):
             continue
@@ -41,7 +38,7 @@ def test_same_as_inferred(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
             expected = _mode(inferred[node.id])
             compared += 1
             if modes[node.id] != expected:
-                wrong.append(f"{script.parent.name}: {node.title}[{node.id}] {modes[node.id]} is {expected}")
+                wrong.append(f"{case.name}: {node.title}[{node.id}] {modes[node.id]} is {expected}")
     assert compared > 400
     assert not wrong, "\n".join(wrong)
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from tests.planner_query.conftest import compiled, plain, script_of
+from tests.planner_query.conftest import compiled, plain
 from tests.support.cases import IN_SCOPE, Case
-
-GOLDEN = Path(__file__).parent / "golden"
+from tests.support.golden import GoldenCase, golden_cases, plans, tree_of
 
 
 def check(script: str, plan: str) -> None:
@@ -24,10 +24,20 @@ def check(script: str, plan: str) -> None:
     assert got == expected
 
 
-@pytest.mark.parametrize("name", sorted(p.name for p in GOLDEN.iterdir() if p.is_dir()))
-def test_plan_equals_flinks(name: str) -> None:
-    folder = GOLDEN / name
-    check(script_of(folder), (folder / "plan.json").read_text(encoding="utf-8"))
+@pytest.mark.parametrize("case", golden_cases(), ids=lambda case: case.name)
+def test_plan_equals_flinks(case: GoldenCase) -> None:
+    check(case.script, case.plan)
+
+
+def test_the_files_are_whole() -> None:
+    """No case is lost or without its plan, and the trees that people read are those of the plans."""
+    cases = golden_cases()
+    assert len(cases) == 2515
+    assert sum(case.rows is not None for case in cases) == 367
+    assert [name for name, count in Counter(case.name for case in cases).items() if count > 1] == []
+    for subject in {case.subject for case in cases}:
+        assert set(plans(subject)) == {case.title for case in cases if case.subject == subject}
+    assert [case.name for case in cases if tree_of(json.loads(case.plan)) != case.tree] == []
 
 
 @pytest.mark.parametrize("name", IN_SCOPE)

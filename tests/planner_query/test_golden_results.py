@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -11,29 +12,32 @@ from stateplan.execnodes.runtime.translate import translate
 from stateplan.planner.session.environment import TableEnvironment
 from stateplan.planner.session.script import read_script
 from tests.support.cases import Case, replay_script
+from tests.support.golden import GoldenCase, golden_cases
 from tests.support.local import fold, printed
 
-GOLDEN = Path(__file__).parent / "golden"
 ROWS = Path(__file__).parent / "golden_rows"
 
 
+@dataclass(frozen=True)
 class RowCase(Case):
-    """A golden pair; its tables are in :data:`ROWS`."""
+    """A golden case over the tables in :data:`ROWS`."""
+
+    golden: GoldenCase
 
     def text(self, name: str) -> str:
-        return ((ROWS if name.endswith(".json") else self.folder) / name).read_text(encoding="utf-8")
+        return self.golden.script if name == "script.sql" else (ROWS / name).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("step", [1, 7])
-@pytest.mark.parametrize("name", sorted(p.parent.name for p in GOLDEN.glob("*/materialized.txt")))
-def test_rows_equal_flinks(name: str, step: int, tmp_path: Path) -> None:
-    if step > 1 and name.startswith("window_late_"):
+@pytest.mark.parametrize("golden", [c for c in golden_cases() if c.rows is not None], ids=lambda case: case.name)
+def test_rows_equal_flinks(golden: GoldenCase, step: int, tmp_path: Path) -> None:
+    if step > 1 and golden.subject == "window_late":
         pytest.skip("no row is late among those of one micro-batch")
-    case = RowCase(GOLDEN / name)
+    case = RowCase(ROWS, golden)
     environment = TableEnvironment.create()
     *before, last = read_script(replay_script(case, tmp_path, step))
     for statement in before:
         environment.execute_statement(statement)
     graph = environment.compile_document(last.node, last.source).graph
     options = dict(re.findall(r"SET '([^']+)' = '([^']*)'", case.text("script.sql")))
-    assert fold(printed(translate(graph, options, 2))) == sorted(case.text("materialized.txt").splitlines())
+    assert fold(printed(translate(graph, options, 2))) == sorted(golden.rows or ())

@@ -1,3 +1,0 @@
-CREATE TABLE t (a INT, b BIGINT, c STRING, d DOUBLE, e DECIMAL(10, 2), f TIMESTAMP(3), g BOOLEAN) WITH ('connector'='filesystem', 'path'='${DIR}/t.json', 'format'='json');
-CREATE TABLE snk (x0 STRING, x1 STRING, x2 BIGINT) WITH ('connector'='print');
-INSERT INTO snk SELECT FIRST_VALUE(c), LAST_VALUE(c) FILTER (WHERE g), COUNT(*) FROM t;

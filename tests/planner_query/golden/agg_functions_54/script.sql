@@ -1,3 +1,0 @@
-CREATE TABLE r (a INT, b BIGINT, c STRING, d DOUBLE, e DECIMAL(10, 2), f TIMESTAMP(3), g BOOLEAN) WITH ('connector'='filesystem', 'path'='${DIR}/r.json', 'format'='debezium-json');
-CREATE TABLE snk (x0 INT, x1 TIMESTAMP(3), x2 TIMESTAMP(3)) WITH ('connector'='print');
-INSERT INTO snk SELECT a, FIRST_VALUE(f), MAX(f) FROM r GROUP BY a;

@@ -1,3 +1,0 @@
-CREATE TABLE t (a INT, b BIGINT, c STRING, d DOUBLE, e DECIMAL(10, 2), f TIMESTAMP(3), g BOOLEAN) WITH ('connector'='filesystem', 'path'='${DIR}/t.json', 'format'='json');
-CREATE TABLE snk (x0 INT, x1 ARRAY<STRING>, x2 MULTISET<STRING>) WITH ('connector'='print');
-INSERT INTO snk SELECT a, ARRAY_AGG(c), COLLECT(c) FROM (SELECT COALESCE(a, 0) AS a, COALESCE(c, 'n') AS c FROM t) GROUP BY a;

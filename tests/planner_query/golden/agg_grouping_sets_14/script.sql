@@ -1,3 +1,0 @@
-CREATE TABLE t (a INT, b BIGINT, c STRING, d DOUBLE, e DECIMAL(10, 2), f TIMESTAMP(3), g BOOLEAN) WITH ('connector'='filesystem', 'path'='${DIR}/t.json', 'format'='json');
-CREATE TABLE snk (x0 INT, x1 STRING, x2 BIGINT, x3 BIGINT) WITH ('connector'='print');
-INSERT INTO snk SELECT a, c, GROUP_ID(), COUNT(*) FROM t GROUP BY ROLLUP(a, c);

@@ -1,6 +1,0 @@
-SET 'table.exec.mini-batch.enabled' = 'true';
-SET 'table.exec.mini-batch.allow-latency' = '1 s';
-SET 'table.exec.mini-batch.size' = '1000';
-CREATE TABLE t (a INT, b BIGINT, c STRING, d DOUBLE, e DECIMAL(10, 2), f TIMESTAMP(3), g BOOLEAN) WITH ('connector'='filesystem', 'path'='${DIR}/t.json', 'format'='json');
-CREATE TABLE snk (x0 INT, x1 BIGINT, x2 BIGINT) WITH ('connector'='print');
-INSERT INTO snk SELECT a, SUM(CASE WHEN g THEN b ELSE 0 END), COUNT(CASE WHEN d > 1 THEN 1 END) FROM t GROUP BY a;

@@ -1,2 +1,0 @@
-CREATE TABLE snk (x0 BIGINT, x1 DOUBLE, x2 DECIMAL(38, 2)) WITH ('connector'='print');
-INSERT INTO snk SELECT * FROM (VALUES (1, 1.5, 2.5), (20000000000, 2, 10.25));

@@ -1,2 +1,0 @@
-CREATE TABLE snk (x0 INT, x1 TIMESTAMP(3)) WITH ('connector'='print');
-INSERT INTO snk SELECT * FROM (VALUES (1, TIMESTAMP '2024-01-01 00:00:00')) AS v(a, f);

@@ -1,3 +1,0 @@
-CREATE TABLE t (a INT, b BIGINT, c STRING, d DOUBLE, e DECIMAL(10, 2), f TIMESTAMP(3), g BOOLEAN) WITH ('connector'='filesystem', 'path'='${DIR}/t.json', 'format'='json');
-CREATE TABLE snk (x0 INT, x1 INT, x2 STRING) WITH ('connector'='print');
-INSERT INTO snk SELECT t.a, v.k, v.w FROM t LEFT JOIN (VALUES (1, 'one'), (2, 'two')) AS v(k, w) ON t.a = v.k;

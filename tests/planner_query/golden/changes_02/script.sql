@@ -1,3 +1,0 @@
-CREATE TABLE ups (id INT, g STRING, v INT, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector'='filesystem', 'path'='${DIR}/ups.json', 'format'='op-json');
-CREATE TABLE s (id INT, g STRING, v INT) WITH ('connector'='print');
-INSERT INTO s SELECT id, g, v + 1 FROM ups WHERE id > 3;

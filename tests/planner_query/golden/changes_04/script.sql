@@ -1,3 +1,0 @@
-CREATE TABLE ukd (id INT, g STRING, v INT, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector'='filesystem', 'path'='${DIR}/ukd.json', 'format'='op-json', 'op-json.mode'='upsert-key-delete');
-CREATE TABLE s (id INT, g STRING, v INT) WITH ('connector'='print');
-INSERT INTO s SELECT id, g, v + 1 FROM ukd WHERE id > 3;

@@ -1,4 +1,0 @@
--- Flink compiled this with a sink that declares the changelog mode in code: its own print has no such option.
-CREATE TABLE ret (id INT, g STRING, v INT, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector'='filesystem', 'path'='${DIR}/ret.json', 'format'='op-json', 'op-json.mode'='retract');
-CREATE TABLE s (g STRING, n BIGINT, m INT, PRIMARY KEY (g) NOT ENFORCED) WITH ('connector'='print', 'changelog-mode'='upsert');
-INSERT INTO s SELECT g, COUNT(*), MAX(v) FROM ret GROUP BY g;

@@ -1,4 +1,0 @@
-CREATE TABLE ups (id INT, g STRING, v INT, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector'='filesystem', 'path'='${DIR}/ups.json', 'format'='op-json');
-CREATE TABLE dbz (id INT, g STRING, v INT, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector'='filesystem', 'path'='${DIR}/dbz.json', 'format'='debezium-json');
-CREATE TABLE s (id INT, g STRING, v INT, w INT) WITH ('connector'='print');
-INSERT INTO s SELECT x.id, x.g, x.v, y.v FROM ups x LEFT JOIN dbz y ON x.g = y.g;

@@ -1,4 +1,0 @@
-CREATE TABLE ups (id INT, g STRING, v INT, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector'='filesystem', 'path'='${DIR}/ups.json', 'format'='op-json');
-CREATE TABLE dbz (id INT, g STRING, v INT, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector'='filesystem', 'path'='${DIR}/dbz.json', 'format'='debezium-json');
-CREATE TABLE s (id INT, g STRING, v INT) WITH ('connector'='print');
-INSERT INTO s SELECT id, g, v FROM ups UNION SELECT id, g, v FROM dbz;

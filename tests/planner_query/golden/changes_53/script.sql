@@ -1,5 +1,0 @@
--- Flink compiled this with a sink that declares the changelog mode in code: its own print has no such option.
-SET 'table.exec.source.cdc-events-duplicate' = 'true';
-CREATE TABLE can (id INT, g STRING, v INT, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector'='filesystem', 'path'='${DIR}/can.json', 'format'='canal-json');
-CREATE TABLE s (id INT, g STRING, v INT, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector'='print', 'changelog-mode'='upsert');
-INSERT INTO s SELECT id, g, v FROM can WHERE v > 3;

@@ -1,5 +1,0 @@
--- Flink compiled this with a sink that declares the changelog mode in code: its own print has no such option.
-CREATE TABLE wmd (id INT, g STRING, v INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector'='filesystem', 'path'='${DIR}/wmd.json', 'format'='debezium-json');
-CREATE TABLE wmu (id INT, g STRING, v INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '1' SECOND, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector'='filesystem', 'path'='${DIR}/wmu.json', 'format'='op-json');
-CREATE TABLE s (id INT, g STRING, v INT, PRIMARY KEY (g) NOT ENFORCED) WITH ('connector'='print', 'changelog-mode'='upsert');
-INSERT INTO s SELECT x.id, y.g, x.v FROM wmd x JOIN wmu y ON x.v = y.id ON CONFLICT DO ERROR;

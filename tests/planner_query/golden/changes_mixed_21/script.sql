@@ -1,4 +1,0 @@
--- Flink compiled this with a sink that declares the changelog mode in code: its own print has no such option.
-CREATE TABLE cmp (id INT, g STRING, v INT, w AS v * 2, f STRING METADATA FROM 'file.name' VIRTUAL, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector'='filesystem', 'path'='${DIR}/cmp.json', 'format'='op-json');
-CREATE TABLE s (id INT, g STRING, v INT, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector'='print', 'changelog-mode'='upsert-key-delete');
-INSERT INTO s SELECT id, g, v FROM cmp WHERE id IN (1, 2, 3) AND g IS NOT NULL;

@@ -1,4 +1,0 @@
--- Flink compiled this with a sink that declares the changelog mode in code: its own print has no such option.
-CREATE TABLE ups (id INT, g STRING, v INT, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector'='filesystem', 'path'='${DIR}/ups.json', 'format'='op-json');
-CREATE TABLE s (g STRING, n BIGINT, m INT) WITH ('connector'='print', 'changelog-mode'='retract');
-INSERT INTO s SELECT g, COUNT(*) FILTER (WHERE v > 3), SUM(DISTINCT v) FROM ups GROUP BY g;

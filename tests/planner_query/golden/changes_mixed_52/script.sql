@@ -1,6 +1,0 @@
--- Flink compiled this with a sink that declares the changelog mode in code: its own print has no such option.
-CREATE TABLE ups (id INT, g STRING, v INT, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector'='filesystem', 'path'='${DIR}/ups.json', 'format'='op-json');
-CREATE VIEW vw AS SELECT id, g, v FROM ups WHERE v > 0;
-CREATE TABLE s (id INT, g STRING, v INT) WITH ('connector'='print');
-CREATE TABLE t (g STRING, n BIGINT, PRIMARY KEY (g) NOT ENFORCED) WITH ('connector'='print', 'changelog-mode'='upsert');
-EXECUTE STATEMENT SET BEGIN INSERT INTO s SELECT id, g, v FROM vw; INSERT INTO t SELECT g, COUNT(*) FROM vw GROUP BY g; END;

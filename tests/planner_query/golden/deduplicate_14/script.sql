@@ -1,3 +1,0 @@
-CREATE TABLE p (a INT, b BIGINT, c STRING, pt AS PROCTIME(), a2 AS a * 2) WITH ('connector'='filesystem','path'='${DIR}/p.json','format'='json');
-CREATE TABLE snk (k INT, b BIGINT, c STRING, rn BIGINT) WITH ('connector'='print');
-INSERT INTO snk SELECT * FROM (SELECT a, b, c, ROW_NUMBER() OVER (PARTITION BY a ORDER BY pt DESC) AS rn FROM p) WHERE rn = 1;

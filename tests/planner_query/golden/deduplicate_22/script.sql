@@ -1,4 +1,0 @@
-CREATE TABLE p (a INT, b BIGINT, c STRING, pt AS PROCTIME(), a2 AS a * 2) WITH ('connector'='filesystem','path'='${DIR}/p.json','format'='json');
-CREATE VIEW v AS SELECT a, b, c FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY a ORDER BY pt ASC) AS rn FROM p) WHERE rn = 1;
-CREATE TABLE snk (a INT, x BIGINT) WITH ('connector'='print');
-INSERT INTO snk SELECT a, b FROM v WHERE b > 2;

@@ -1,3 +1,0 @@
-CREATE TABLE t (a INT, b BIGINT, c STRING, d DOUBLE, e DECIMAL(10,2), f TIMESTAMP(3), g BOOLEAN, h DATE) WITH ('connector'='filesystem','path'='${DIR}/t.json','format'='json');
-CREATE TABLE snk (a INT, b STRING) WITH ('connector'='print');
-INSERT INTO snk SELECT x, y FROM (SELECT a + 1 AS x, c AS y FROM t) WHERE x = 3;

@@ -1,3 +1,0 @@
-CREATE TABLE p (a INT, b BIGINT, c STRING, pt AS PROCTIME(), a2 AS a * 2) WITH ('connector'='filesystem','path'='${DIR}/p.json','format'='json');
-CREATE TABLE snk (a INT, b BIGINT, rn BIGINT) WITH ('connector'='print');
-INSERT INTO snk SELECT a AS k, b, rn + 1 AS z FROM (SELECT a, b, ROW_NUMBER() OVER (PARTITION BY a ORDER BY pt) AS rn FROM p) WHERE rn = 1;

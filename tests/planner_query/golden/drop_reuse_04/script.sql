@@ -1,8 +1,0 @@
--- Flink compiled this with a sink that declares the changelog mode in code: its own print has no such option.
-CREATE TABLE ups (id INT, g STRING, v INT, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector'='filesystem', 'path'='${DIR}/ups.json', 'format'='op-json', 'op-json.mode'='upsert');
-CREATE TABLE bh (id INT, g STRING, v INT) WITH ('connector'='blackhole');
-CREATE TABLE luiv (id INT, v INT, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector'='print', 'changelog-mode'='upsert');
-EXECUTE STATEMENT SET BEGIN
-INSERT INTO luiv SELECT id, v FROM ups;
-INSERT INTO bh SELECT id, g, v FROM ups;
-END;

@@ -1,3 +1,0 @@
-CREATE TABLE t (a INT, b BIGINT, c STRING, d DOUBLE, e DECIMAL(10,2), f TIMESTAMP(3), g BOOLEAN, h DATE) WITH ('connector'='filesystem','path'='${DIR}/t.json','format'='json');
-CREATE TABLE snk (x VARCHAR(10), y CHAR(3)) WITH ('connector'='print');
-INSERT INTO snk SELECT 'abc', 'abc' FROM t;

@@ -1,3 +1,0 @@
-CREATE TABLE t (a INT, b BIGINT, c STRING, d DOUBLE, e DECIMAL(10,2), f TIMESTAMP(3), g BOOLEAN, h DATE) WITH ('connector'='filesystem','path'='${DIR}/t.json','format'='json');
-CREATE TABLE snk (x INT, z BIGINT) WITH ('connector'='print');
-INSERT INTO snk SELECT z.q, z.s FROM (SELECT a, b FROM t) AS z(q, s);

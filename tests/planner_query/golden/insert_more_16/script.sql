@@ -1,3 +1,0 @@
-CREATE TABLE src (a INT, b BIGINT, c STRING) WITH ('connector'='filesystem', 'path'='${DIR}/src.json', 'format'='json');
-CREATE TABLE snk (a INT, b BIGINT, c STRING) WITH ('connector'='filesystem','path'='${DIR}/out','format'='json');
-INSERT OVERWRITE snk SELECT * FROM src;

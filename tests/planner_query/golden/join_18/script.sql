@@ -1,5 +1,0 @@
-CREATE TABLE t (a INT, b BIGINT, c STRING, d DOUBLE, e DECIMAL(10,2), f TIMESTAMP(3), g BOOLEAN, h DATE) WITH ('connector'='filesystem','path'='${DIR}/t.json','format'='json');
-CREATE TABLE u (a INT, x BIGINT, y STRING) WITH ('connector'='filesystem','path'='${DIR}/u.json','format'='json');
-CREATE TABLE cdc (id INT, k INT, v BIGINT, s STRING, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector'='filesystem','path'='${DIR}/c.json','format'='debezium-json');
-CREATE TABLE snk (x INT, y STRING) WITH ('connector'='print');
-INSERT INTO snk SELECT /*+ STATE_TTL('t'='1d', 'u'='2d') */ t.a, u.y FROM t JOIN u ON t.a = u.a JOIN cdc ON cdc.k = u.a;

@@ -1,4 +1,0 @@
-CREATE TABLE events (id BIGINT, user_id BIGINT, kind STRING, amount INT) WITH ('connector'='filesystem', 'path'='/data/events', 'format'='json');
-CREATE TABLE users (id BIGINT, name STRING, country STRING, level INT, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector'='filesystem', 'path'='/data/users', 'format'='debezium-json');
-CREATE TABLE snk (k BIGINT) WITH ('connector'='print');
-INSERT INTO snk SELECT /*+ STATE_TTL('e'='1 d') */ e.id FROM (SELECT id, user_id FROM events WHERE amount > 3) e JOIN users u ON e.user_id = u.id;

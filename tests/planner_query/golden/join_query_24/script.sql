@@ -1,4 +1,0 @@
-CREATE TABLE events (id BIGINT, user_id BIGINT, kind STRING, amount INT) WITH ('connector'='filesystem', 'path'='/data/events', 'format'='json');
-CREATE TABLE users (id BIGINT, name STRING, country STRING, level INT, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector'='filesystem', 'path'='/data/users', 'format'='debezium-json');
-CREATE TABLE snk (k BIGINT, s STRING) WITH ('connector'='print');
-INSERT INTO snk SELECT id, name FROM users WHERE id IN (SELECT user_id FROM events WHERE kind = 'buy') AND id NOT IN (SELECT user_id FROM events WHERE kind = 'refund');

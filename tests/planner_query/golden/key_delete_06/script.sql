@@ -1,4 +1,0 @@
--- Flink compiled this with a sink that declares the changelog mode in code: its own print has no such option.
-CREATE TABLE upk (id INT, g STRING, v INT, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector'='filesystem', 'path'='${DIR}/upk.json', 'format'='op-json', 'op-json.mode'='upsert-key-delete');
-CREATE TABLE lukn (id INT, g STRING, v INT) WITH ('connector'='print', 'changelog-mode'='upsert-key-delete');
-INSERT INTO lukn SELECT id, g, v FROM upk UNION ALL SELECT id, g, v FROM upk;

@@ -1,3 +1,0 @@
-CREATE TABLE t (a INT, b BIGINT, c STRING, d DOUBLE, e DECIMAL(10,2), f TIMESTAMP(3), g BOOLEAN, h DATE) WITH ('connector'='filesystem','path'='${DIR}/t.json','format'='json');
-CREATE TABLE snk (x STRING) WITH ('connector'='print');
-INSERT INTO snk SELECT c FROM t WHERE b = 3 AND d = 1.5 AND e = 2 AND f = TIMESTAMP '2024-01-01 00:00:00';

@@ -1,4 +1,0 @@
-CREATE TABLE t (a INT, b BIGINT, c STRING, d DOUBLE, e DECIMAL(10,2), f TIMESTAMP(3), g BOOLEAN, h DATE) WITH ('connector'='filesystem','path'='${DIR}/t.json','format'='json');
-CREATE TABLE u (a INT, x BIGINT, y STRING) WITH ('connector'='filesystem','path'='${DIR}/u.json','format'='json');
-CREATE TABLE snk (x INT, y BIGINT) WITH ('connector'='print');
-INSERT INTO snk SELECT a, SUM(c) FROM (SELECT a, COUNT(*) c FROM t GROUP BY a UNION ALL SELECT a, x FROM u) GROUP BY a;

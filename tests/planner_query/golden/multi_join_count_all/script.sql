@@ -1,8 +1,0 @@
-SET 'table.optimizer.multi-join.enabled'='true';
-CREATE TABLE a (id INT, k INT, m INT, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector'='filesystem', 'path'='/tmp/x/a', 'format'='json');
-CREATE TABLE b (k INT, t STRING, m INT) WITH ('connector'='filesystem', 'path'='/tmp/x/b', 'format'='json');
-CREATE TABLE c (k INT, z STRING, m INT) WITH ('connector'='filesystem', 'path'='/tmp/x/c', 'format'='json');
-CREATE TABLE d (k INT, w STRING, m INT, PRIMARY KEY (k) NOT ENFORCED) WITH ('connector'='filesystem', 'path'='/tmp/x/d', 'format'='debezium-json');
-CREATE TABLE e (k BIGINT, v STRING, PRIMARY KEY (k) NOT ENFORCED) WITH ('connector'='filesystem', 'path'='/tmp/x/e', 'format'='debezium-json');
-CREATE TABLE snk (x1 INT, x2 BIGINT) WITH ('connector'='print');
-INSERT INTO snk SELECT 1, COUNT(*) FROM a JOIN b ON a.k=b.k JOIN c ON a.k=c.k;

@@ -1,8 +1,0 @@
--- Flink compiled this with a sink that declares the changelog mode in code: its own print has no such option.
-CREATE TABLE ups (id INT, g STRING, v INT, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector'='filesystem', 'path'='${DIR}/ups.json', 'format'='op-json', 'op-json.mode'='upsert');
-CREATE TABLE pr (id INT, g STRING, v INT) WITH ('connector'='print');
-CREATE TABLE lu (id INT, g STRING, v INT, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector'='print', 'changelog-mode'='upsert');
-EXECUTE STATEMENT SET BEGIN
-INSERT INTO pr SELECT id, g, v FROM ups;
-INSERT INTO lu SELECT id, g, v FROM ups;
-END;

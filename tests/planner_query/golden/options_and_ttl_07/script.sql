@@ -1,4 +1,0 @@
-SET 'table.exec.state.ttl' = '1 d';
-CREATE TABLE t (a INT, b BIGINT, c STRING, d DOUBLE, e DECIMAL(10,2), f TIMESTAMP(3), g BOOLEAN, h DATE) WITH ('connector'='filesystem','path'='${DIR}/t.json','format'='json');
-CREATE TABLE snk (a INT, b BIGINT) WITH ('connector'='print');
-INSERT INTO snk SELECT a, COUNT(*) FROM t GROUP BY a;

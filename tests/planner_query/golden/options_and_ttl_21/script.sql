@@ -1,5 +1,0 @@
-CREATE TABLE t (a INT, b BIGINT, c STRING, d DOUBLE, e DECIMAL(10,2), f TIMESTAMP(3), g BOOLEAN, h DATE) WITH ('connector'='filesystem','path'='${DIR}/t.json','format'='json');
-CREATE TABLE u (a INT, x BIGINT, y STRING) WITH ('connector'='filesystem','path'='${DIR}/u.json','format'='json');
-CREATE VIEW v1 AS SELECT a, x FROM u WHERE x > 3;
-CREATE TABLE snk (a INT, b BIGINT) WITH ('connector'='print');
-INSERT INTO snk SELECT /*+ STATE_TTL('t'='1 h', 'v1'='2 h') */ t.a, v1.x FROM t JOIN v1 ON t.a = v1.a;

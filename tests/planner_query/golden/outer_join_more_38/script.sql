@@ -1,5 +1,0 @@
-CREATE TABLE t (a INT, b BIGINT, c STRING) WITH ('connector'='filesystem', 'path'='/data/t', 'format'='json');
-CREATE TABLE u (a INT, x BIGINT, y STRING) WITH ('connector'='filesystem', 'path'='/data/u', 'format'='json');
-CREATE TABLE v (k INT, w BIGINT, z STRING) WITH ('connector'='filesystem', 'path'='/data/v', 'format'='json');
-CREATE TABLE four (a INT, b BIGINT, c INT, d BIGINT) WITH ('connector'='print');
-INSERT INTO four SELECT t.a, u.x, v.k, v.w FROM t JOIN (u LEFT JOIN v ON u.a = v.k) ON t.a = u.a WHERE v.w > 3;

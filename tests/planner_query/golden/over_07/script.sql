@@ -1,3 +1,0 @@
-CREATE TABLE t (id INT, g STRING, v INT, d DOUBLE, pt AS PROCTIME(), ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '2' SECOND) WITH ('connector'='filesystem', 'path'='/data', 'format'='json');
-CREATE TABLE kd (id INT, s DOUBLE, c DOUBLE) WITH ('connector'='print');
-INSERT INTO kd SELECT id, AVG(d) OVER w, SUM(d) OVER w FROM t WINDOW w AS (PARTITION BY g ORDER BY ts ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW);

@@ -1,3 +1,0 @@
-CREATE TABLE u (id INT, g STRING, v INT, w BIGINT NOT NULL, d DOUBLE, e DECIMAL(10, 2), s STRING, pt AS PROCTIME()) WITH ('connector'='filesystem', 'path'='${DIR}/over.json', 'format'='json');
-CREATE TABLE snk (id INT, x BIGINT, y BIGINT) WITH ('connector'='print');
-INSERT INTO snk SELECT id, COUNT(*) OVER (PARTITION BY g ORDER BY pt ROWS BETWEEN 2 PRECEDING AND CURRENT ROW), v FROM (SELECT id, g, v, pt FROM u WHERE v > 1 UNION ALL SELECT id + 100, g, v, pt FROM u WHERE v < 2);

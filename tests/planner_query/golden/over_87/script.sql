@@ -1,3 +1,0 @@
-CREATE TABLE u (id INT, g STRING, v INT, w BIGINT NOT NULL, d DOUBLE, e DECIMAL(10, 2), s STRING, pt AS PROCTIME()) WITH ('connector'='filesystem', 'path'='${DIR}/over.json', 'format'='json');
-CREATE TABLE snk (id INT, x FLOAT, y SMALLINT) WITH ('connector'='print');
-INSERT INTO snk SELECT id, SUM(CAST(d AS FLOAT)) OVER w, SUM(CAST(v AS SMALLINT)) OVER w FROM u WINDOW w AS (PARTITION BY g ORDER BY pt ROWS 1 PRECEDING);

@@ -1,6 +1,0 @@
-SET 'table.exec.mini-batch.enabled' = 'true';
-SET 'table.exec.mini-batch.allow-latency' = '2 s';
-SET 'table.exec.mini-batch.size' = '100';
-CREATE TABLE t (id INT, g STRING, v INT, w BIGINT NOT NULL, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND) WITH ('connector'='filesystem', 'path'='/data', 'format'='json');
-CREATE TABLE kg (g STRING, x BIGINT) WITH ('connector'='print');
-INSERT INTO kg SELECT g, MAX(x) FROM (SELECT g, SUM(v) OVER (PARTITION BY g ORDER BY ts) AS x FROM t) GROUP BY g;

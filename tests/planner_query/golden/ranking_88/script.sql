@@ -1,5 +1,0 @@
-CREATE TABLE t (a INT, b BIGINT, c STRING, d DOUBLE, e DECIMAL(10,2), f TIMESTAMP(3), g BOOLEAN, n INT) WITH ('connector'='filesystem','path'='${DIR}/t.json','format'='json');
-CREATE TABLE s1 (a INT, b BIGINT) WITH ('connector'='print');
-CREATE TABLE s2 (a INT, n BIGINT) WITH ('connector'='print');
-CREATE VIEW v AS SELECT a, b FROM (SELECT a, b, ROW_NUMBER() OVER (PARTITION BY a ORDER BY b DESC) AS rn FROM t) WHERE rn <= 3;
-EXECUTE STATEMENT SET BEGIN INSERT INTO s1 SELECT a, b FROM v; INSERT INTO s2 SELECT a, COUNT(*) FROM v GROUP BY a; END;

@@ -1,6 +1,0 @@
-SET 'table.exec.mini-batch.enabled' = 'true';
-SET 'table.exec.mini-batch.allow-latency' = '1 s';
-SET 'table.exec.mini-batch.size' = '10';
-CREATE TABLE t (a INT, b BIGINT, c STRING, d DOUBLE, e DECIMAL(10,2), f TIMESTAMP(3), g BOOLEAN, n INT) WITH ('connector'='filesystem','path'='${DIR}/t.json','format'='json');
-CREATE TABLE snk (a INT, b BIGINT) WITH ('connector'='print');
-INSERT INTO snk SELECT a, b FROM t LIMIT 3;

@@ -1,6 +1,0 @@
-SET 'table.exec.mini-batch.enabled' = 'true';
-SET 'table.exec.mini-batch.allow-latency' = '1 s';
-SET 'table.exec.mini-batch.size' = '10';
-CREATE TABLE p (a INT, b BIGINT, c STRING, pt AS PROCTIME()) WITH ('connector'='filesystem','path'='${DIR}/p.json','format'='json');
-CREATE TABLE snk (a INT, b BIGINT) WITH ('connector'='print');
-INSERT INTO snk SELECT a, MAX(b) FROM (SELECT a, b FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY a, c ORDER BY pt) AS rn FROM p) WHERE rn = 1) GROUP BY a;

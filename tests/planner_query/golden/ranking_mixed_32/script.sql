@@ -1,3 +1,0 @@
-CREATE TABLE cdc (id INT, k INT, v BIGINT, w STRING, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector'='filesystem','path'='${DIR}/cdc.json','format'='debezium-json');
-CREATE TABLE snk (id INT, v BIGINT) WITH ('connector'='print');
-INSERT INTO snk SELECT id, v FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY id) AS rn FROM cdc) WHERE rn <= 2 ORDER BY v LIMIT 3;

@@ -1,3 +1,0 @@
-CREATE TABLE r (a INT, b BIGINT, c STRING, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND) WITH ('connector'='filesystem','path'='${DIR}/r.json','format'='json');
-CREATE TABLE snk (a INT, b BIGINT) WITH ('connector'='print');
-INSERT INTO snk SELECT a, MAX(b) FROM (SELECT a, b FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY a, b ORDER BY ts) AS rn FROM r) WHERE rn = 1) GROUP BY a;

@@ -1,3 +1,0 @@
-CREATE TABLE cdc (id INT, k INT, v BIGINT, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector'='filesystem','path'='${DIR}/ranking_20_cdc.json','format'='debezium-json');
-CREATE TABLE snk (id INT, v BIGINT, rn BIGINT) WITH ('connector'='print');
-INSERT INTO snk SELECT id, v, rn FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY v DESC) AS rn FROM cdc) WHERE rn <= 2;

@@ -1,5 +1,0 @@
-CREATE TABLE t (a INT, b BIGINT, c STRING) WITH ('connector'='filesystem', 'path'='/data/t', 'format'='json');
-CREATE TABLE u (a INT, x BIGINT, y STRING) WITH ('connector'='filesystem', 'path'='/data/u', 'format'='json');
-CREATE TABLE v (k INT, w BIGINT, z STRING) WITH ('connector'='filesystem', 'path'='/data/v', 'format'='json');
-CREATE TABLE two (a INT, b BIGINT) WITH ('connector'='print');
-INSERT INTO two SELECT t.a, u.x FROM t JOIN u ON t.a = u.a AND t.b > (SELECT MAX(w) FROM v);

@@ -1,5 +1,0 @@
-CREATE TABLE customer (c_custkey BIGINT NOT NULL, c_name STRING, c_nationkey INT, c_acctbal DECIMAL(12, 2), c_mktsegment STRING, PRIMARY KEY (c_custkey) NOT ENFORCED) WITH ('connector'='filesystem', 'path'='/data/customer', 'format'='json');
-CREATE TABLE orders (o_orderkey BIGINT NOT NULL, o_custkey BIGINT, o_orderstatus STRING, o_totalprice DECIMAL(12, 2), o_orderdate DATE, o_orderpriority STRING) WITH ('connector'='filesystem', 'path'='/data/orders', 'format'='json');
-CREATE TABLE lineitem (l_orderkey BIGINT, l_partkey BIGINT, l_suppkey BIGINT, l_quantity INT, l_extendedprice DECIMAL(12, 2), l_discount DECIMAL(4, 2), l_shipdate DATE, l_commitdate DATE, l_receiptdate DATE, l_shipmode STRING) WITH ('connector'='filesystem', 'path'='/data/lineitem', 'format'='json');
-CREATE TABLE snk (k BIGINT) WITH ('connector'='print');
-INSERT INTO snk SELECT l.l_orderkey FROM lineitem l, orders o WHERE l.l_orderkey = o.o_orderkey AND NOT EXISTS (SELECT 1 FROM customer WHERE c_custkey = o_custkey AND c_acctbal > o_totalprice);

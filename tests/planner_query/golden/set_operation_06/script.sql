@@ -1,4 +1,0 @@
-CREATE TABLE t (a INT, b BIGINT, c STRING) WITH ('connector'='filesystem', 'path'='/data/t', 'format'='json');
-CREATE TABLE v (k INT, w BIGINT, z STRING) WITH ('connector'='filesystem', 'path'='/data/v', 'format'='json');
-CREATE TABLE uno (a INT) WITH ('connector'='print');
-INSERT INTO uno SELECT a FROM t EXCEPT SELECT k FROM v WHERE w > 3;

@@ -1,3 +1,0 @@
-CREATE TABLE n (a INT NOT NULL, x BIGINT NOT NULL, y STRING) WITH ('connector'='filesystem', 'path'='/data/n', 'format'='json');
-CREATE TABLE uno (a INT) WITH ('connector'='print');
-INSERT INTO uno SELECT a FROM n INTERSECT SELECT a FROM n;

@@ -1,5 +1,0 @@
--- Flink compiled this with a sink that declares the changelog mode in code: its own print has no such option.
-SET 'table.exec.sink.require-on-conflict' = 'false';
-CREATE TABLE app (id INT, g STRING, v INT) WITH ('connector'='filesystem', 'path'='${DIR}/app.json', 'format'='json');
-CREATE TABLE lu (id INT, g STRING, v INT, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector'='print', 'changelog-mode'='upsert');
-INSERT INTO lu SELECT id, g, v FROM app;

@@ -1,5 +1,0 @@
--- Flink compiled this with a sink that declares the changelog mode in code: its own print has no such option.
-SET 'table.exec.sink.upsert-materialize-strategy.type' = 'ADAPTIVE';
-CREATE TABLE dbz (id INT, g STRING, v INT, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector'='filesystem', 'path'='${DIR}/dbz.json', 'format'='debezium-json');
-CREATE TABLE lug (id INT, g STRING, v INT, PRIMARY KEY (g) NOT ENFORCED) WITH ('connector'='print', 'changelog-mode'='upsert');
-INSERT INTO lug SELECT id, g, v FROM dbz ON CONFLICT DO DEDUPLICATE;

@@ -1,9 +1,0 @@
-CREATE TABLE t (a INT, b BIGINT, c STRING, d DOUBLE, e DECIMAL(10,2), f TIMESTAMP(3), g BOOLEAN, h DATE) WITH ('connector'='filesystem','path'='${DIR}/t.json','format'='json');
-CREATE TABLE s1 (c STRING, a INT) WITH ('connector'='print');
-CREATE TABLE s2 (a INT, b BIGINT) WITH ('connector'='print');
-CREATE TABLE s3 (a INT, b BIGINT, c STRING, d DOUBLE, e DECIMAL(10,2), f TIMESTAMP(3), g BOOLEAN, h DATE) WITH ('connector'='print');
-EXECUTE STATEMENT SET BEGIN
-INSERT INTO s1 SELECT c, a FROM t;
-INSERT INTO s2 SELECT a, b FROM t;
-INSERT INTO s3 SELECT * FROM t;
-END;

@@ -1,3 +1,0 @@
-CREATE TABLE users (id BIGINT, name STRING, country STRING, level INT, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector'='filesystem', 'path'='/data/users', 'format'='debezium-json');
-CREATE TABLE snk (k BIGINT) WITH ('connector'='print');
-INSERT INTO snk SELECT id FROM users u WHERE (SELECT level FROM users v WHERE v.id = u.id) IS NULL;

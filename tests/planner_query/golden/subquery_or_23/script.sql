@@ -1,4 +1,0 @@
-CREATE TABLE t (x INT, y STRING) WITH ('connector'='filesystem', 'path'='${DIR}/t.json', 'format'='json');
-CREATE TABLE u (x INT, y STRING) WITH ('connector'='filesystem', 'path'='${DIR}/u.json', 'format'='json');
-CREATE TABLE snk (c0 INT) WITH ('connector'='print');
-INSERT INTO snk SELECT x FROM t WHERE CASE WHEN x > 2 THEN x = (SELECT MAX(x) FROM u WHERE u.y = t.y) ELSE FALSE END;

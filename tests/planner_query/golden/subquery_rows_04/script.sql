@@ -1,4 +1,0 @@
-CREATE TABLE t (a INT, b BIGINT, c STRING, d DOUBLE, e DECIMAL(10, 2), f TIMESTAMP(3), g BOOLEAN) WITH ('connector'='filesystem', 'path'='${DIR}/t.json', 'format'='json');
-CREATE TABLE u (a INT, b BIGINT, c STRING, d DOUBLE, e DECIMAL(10, 2), f TIMESTAMP(3), g BOOLEAN) WITH ('connector'='filesystem', 'path'='${DIR}/u.json', 'format'='json');
-CREATE TABLE snk (a INT, c STRING) WITH ('connector'='print');
-INSERT INTO snk SELECT a, c FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.a = t.a AND u.c <> t.c);

@@ -1,4 +1,0 @@
-CREATE TABLE o (oid INT, cur STRING, amt INT, ot TIMESTAMP(3), WATERMARK FOR ot AS ot - INTERVAL '2' SECOND) WITH ('connector'='filesystem','path'='${DIR}/o.json','format'='json');
-CREATE TABLE ru (cur STRING, rate INT, rt TIMESTAMP(3), WATERMARK FOR rt AS rt - INTERVAL '2' SECOND, PRIMARY KEY (cur) NOT ENFORCED) WITH ('connector'='filesystem','path'='${DIR}/ru.json','format'='op-json','op-json.mode'='upsert');
-CREATE TABLE snk (oid INT, amt INT, rate INT) WITH ('connector'='print');
-INSERT INTO snk SELECT o.oid, o.amt, r.rate FROM o JOIN ru FOR SYSTEM_TIME AS OF o.ot AS r ON o.cur = r.cur AND o.amt > r.rate;

@@ -1,5 +1,0 @@
-CREATE TABLE o (oid INT, cur STRING, amt INT, ot TIMESTAMP(3), WATERMARK FOR ot AS ot - INTERVAL '2' SECOND) WITH ('connector'='filesystem','path'='${DIR}/o.json','format'='json');
-CREATE TABLE rh (cur STRING, rate INT, rt TIMESTAMP(3), WATERMARK FOR rt AS rt) WITH ('connector'='filesystem','path'='${DIR}/rh.json','format'='json');
-CREATE VIEW v AS SELECT cur, rate, rt FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY cur ORDER BY rt DESC) AS rn FROM rh) WHERE rn = 1;
-CREATE TABLE snk (oid INT, amt INT, rate INT) WITH ('connector'='print');
-INSERT INTO snk SELECT o.oid, o.amt, r.rate FROM o JOIN v FOR SYSTEM_TIME AS OF o.ot AS r ON o.cur = r.cur;

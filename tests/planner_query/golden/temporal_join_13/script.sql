@@ -1,4 +1,0 @@
-CREATE TABLE o (oid INT, cur STRING, amt INT, ot TIMESTAMP(3), WATERMARK FOR ot AS ot - INTERVAL '2' SECOND) WITH ('connector'='filesystem','path'='${DIR}/o.json','format'='json');
-CREATE TABLE r (cur STRING, rate INT, rt TIMESTAMP(3), WATERMARK FOR rt AS rt - INTERVAL '2' SECOND, PRIMARY KEY (cur) NOT ENFORCED) WITH ('connector'='filesystem','path'='${DIR}/r.json','format'='json');
-CREATE TABLE snk (cur STRING, v BIGINT) WITH ('connector'='print');
-INSERT INTO snk SELECT o.cur, SUM(CAST(o.amt * r.rate AS BIGINT)) FROM o JOIN r FOR SYSTEM_TIME AS OF o.ot ON o.cur = r.cur GROUP BY o.cur;

@@ -1,3 +1,0 @@
-CREATE TABLE cdc (id INT, k INT, v BIGINT, w STRING, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector'='filesystem','path'='${DIR}/cdc.json','format'='debezium-json');
-CREATE TABLE snk (id INT, v BIGINT, rn BIGINT) WITH ('connector'='print');
-INSERT INTO snk SELECT id, v, rn FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY v DESC) AS rn FROM cdc) WHERE rn BETWEEN 2 AND 3;

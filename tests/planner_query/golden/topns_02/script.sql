@@ -1,3 +1,0 @@
-CREATE TABLE v (n INT, a INT, b BIGINT) WITH ('connector'='filesystem','path'='${DIR}/v.json','format'='json');
-CREATE TABLE snk (n INT, a INT, b BIGINT, rn BIGINT) WITH ('connector'='print');
-INSERT INTO snk SELECT n, a, b, rn FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY a ORDER BY b DESC) AS rn FROM v) WHERE rn < n;

@@ -1,7 +1,0 @@
-CREATE TABLE supplier (s_suppkey BIGINT NOT NULL, s_name STRING, s_nationkey INT, s_comment STRING, PRIMARY KEY (s_suppkey) NOT ENFORCED) WITH ('connector'='filesystem', 'path'='/data/supplier', 'format'='json');
-CREATE TABLE part (p_partkey BIGINT, p_name STRING, p_brand STRING, p_type STRING, p_size INT, p_container STRING) WITH ('connector'='filesystem', 'path'='/data/part', 'format'='json');
-CREATE TABLE partsupp (ps_partkey BIGINT, ps_suppkey BIGINT, ps_availqty INT, ps_supplycost DECIMAL(12, 2)) WITH ('connector'='filesystem', 'path'='/data/partsupp', 'format'='json');
-CREATE TABLE nation (n_nationkey INT NOT NULL, n_name STRING, n_regionkey INT, PRIMARY KEY (n_nationkey) NOT ENFORCED) WITH ('connector'='filesystem', 'path'='/data/nation', 'format'='json');
-CREATE TABLE region (r_regionkey INT NOT NULL, r_name STRING, PRIMARY KEY (r_regionkey) NOT ENFORCED) WITH ('connector'='filesystem', 'path'='/data/region', 'format'='json');
-CREATE TABLE snk (k BIGINT, s STRING) WITH ('connector'='print');
-INSERT INTO snk SELECT s.s_suppkey, p.p_name FROM part p, supplier s, partsupp ps, nation n, region r WHERE p.p_partkey = ps.ps_partkey AND s.s_suppkey = ps.ps_suppkey AND p.p_size = 15 AND s.s_nationkey = n.n_nationkey AND n.n_regionkey = r.r_regionkey AND r.r_name = 'EUROPE' AND ps.ps_supplycost = (SELECT MIN(ps2.ps_supplycost) FROM partsupp ps2, supplier s2, nation n2, region r2 WHERE p.p_partkey = ps2.ps_partkey AND s2.s_suppkey = ps2.ps_suppkey AND s2.s_nationkey = n2.n_nationkey AND n2.n_regionkey = r2.r_regionkey AND r2.r_name = 'EUROPE');

@@ -1,4 +1,0 @@
-CREATE TABLE orders (o_orderkey BIGINT NOT NULL, o_custkey BIGINT, o_orderstatus STRING, o_totalprice DECIMAL(12, 2), o_orderdate DATE, o_orderpriority STRING) WITH ('connector'='filesystem', 'path'='/data/orders', 'format'='json');
-CREATE TABLE lineitem (l_orderkey BIGINT, l_partkey BIGINT, l_suppkey BIGINT, l_quantity INT, l_extendedprice DECIMAL(12, 2), l_discount DECIMAL(4, 2), l_shipdate DATE, l_commitdate DATE, l_receiptdate DATE, l_shipmode STRING) WITH ('connector'='filesystem', 'path'='/data/lineitem', 'format'='json');
-CREATE TABLE snk (s STRING, n BIGINT) WITH ('connector'='print');
-INSERT INTO snk SELECT o_orderpriority, COUNT(*) AS order_count FROM orders WHERE o_orderdate >= DATE '1993-07-01' AND o_orderdate < DATE '1993-10-01' AND EXISTS (SELECT * FROM lineitem WHERE l_orderkey = o_orderkey AND l_commitdate < l_receiptdate) GROUP BY o_orderpriority;

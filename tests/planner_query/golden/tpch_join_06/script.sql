@@ -1,5 +1,0 @@
-CREATE TABLE supplier (s_suppkey BIGINT NOT NULL, s_name STRING, s_nationkey INT, s_comment STRING, PRIMARY KEY (s_suppkey) NOT ENFORCED) WITH ('connector'='filesystem', 'path'='/data/supplier', 'format'='json');
-CREATE TABLE partsupp (ps_partkey BIGINT, ps_suppkey BIGINT, ps_availqty INT, ps_supplycost DECIMAL(12, 2)) WITH ('connector'='filesystem', 'path'='/data/partsupp', 'format'='json');
-CREATE TABLE nation (n_nationkey INT NOT NULL, n_name STRING, n_regionkey INT, PRIMARY KEY (n_nationkey) NOT ENFORCED) WITH ('connector'='filesystem', 'path'='/data/nation', 'format'='json');
-CREATE TABLE snk (k BIGINT, d DECIMAL(38, 2)) WITH ('connector'='print');
-INSERT INTO snk SELECT ps_partkey, SUM(ps_supplycost * ps_availqty) AS v FROM partsupp, supplier, nation WHERE ps_suppkey = s_suppkey AND s_nationkey = n_nationkey AND n_name = 'GERMANY' GROUP BY ps_partkey HAVING SUM(ps_supplycost * ps_availqty) > (SELECT SUM(ps_supplycost * ps_availqty) * 0.0001 FROM partsupp, supplier, nation WHERE ps_suppkey = s_suppkey AND s_nationkey = n_nationkey AND n_name = 'GERMANY');

@@ -1,4 +1,0 @@
-CREATE TABLE orders (o_orderkey BIGINT NOT NULL, o_custkey BIGINT, o_orderstatus STRING, o_totalprice DECIMAL(12, 2), o_orderdate DATE, o_orderpriority STRING) WITH ('connector'='filesystem', 'path'='/data/orders', 'format'='json');
-CREATE TABLE lineitem (l_orderkey BIGINT, l_partkey BIGINT, l_suppkey BIGINT, l_quantity INT, l_extendedprice DECIMAL(12, 2), l_discount DECIMAL(4, 2), l_shipdate DATE, l_commitdate DATE, l_receiptdate DATE, l_shipmode STRING) WITH ('connector'='filesystem', 'path'='/data/lineitem', 'format'='json');
-CREATE TABLE snk (s STRING, k BIGINT, n BIGINT) WITH ('connector'='print');
-INSERT INTO snk SELECT l_shipmode, SUM(CASE WHEN o_orderpriority = '1-URGENT' OR o_orderpriority = '2-HIGH' THEN 1 ELSE 0 END), SUM(CASE WHEN o_orderpriority <> '1-URGENT' AND o_orderpriority <> '2-HIGH' THEN 1 ELSE 0 END) FROM orders, lineitem WHERE o_orderkey = l_orderkey AND l_shipmode IN ('MAIL', 'SHIP') AND l_commitdate < l_receiptdate GROUP BY l_shipmode;

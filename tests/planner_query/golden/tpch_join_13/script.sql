@@ -1,7 +1,0 @@
-CREATE TABLE lineitem (l_orderkey BIGINT, l_partkey BIGINT, l_suppkey BIGINT, l_quantity INT, l_extendedprice DECIMAL(12, 2), l_discount DECIMAL(4, 2), l_shipdate DATE, l_commitdate DATE, l_receiptdate DATE, l_shipmode STRING) WITH ('connector'='filesystem', 'path'='/data/lineitem', 'format'='json');
-CREATE TABLE supplier (s_suppkey BIGINT NOT NULL, s_name STRING, s_nationkey INT, s_comment STRING, PRIMARY KEY (s_suppkey) NOT ENFORCED) WITH ('connector'='filesystem', 'path'='/data/supplier', 'format'='json');
-CREATE TABLE part (p_partkey BIGINT, p_name STRING, p_brand STRING, p_type STRING, p_size INT, p_container STRING) WITH ('connector'='filesystem', 'path'='/data/part', 'format'='json');
-CREATE TABLE partsupp (ps_partkey BIGINT, ps_suppkey BIGINT, ps_availqty INT, ps_supplycost DECIMAL(12, 2)) WITH ('connector'='filesystem', 'path'='/data/partsupp', 'format'='json');
-CREATE TABLE nation (n_nationkey INT NOT NULL, n_name STRING, n_regionkey INT, PRIMARY KEY (n_nationkey) NOT ENFORCED) WITH ('connector'='filesystem', 'path'='/data/nation', 'format'='json');
-CREATE TABLE snk (k BIGINT, s STRING) WITH ('connector'='print');
-INSERT INTO snk SELECT s_suppkey, s_name FROM supplier, nation WHERE s_suppkey IN (SELECT ps_suppkey FROM partsupp WHERE ps_partkey IN (SELECT p_partkey FROM part WHERE p_name LIKE 'forest%') AND ps_availqty > (SELECT 0.5 * SUM(l_quantity) FROM lineitem WHERE l_partkey = ps_partkey AND l_suppkey = ps_suppkey)) AND s_nationkey = n_nationkey AND n_name = 'CANADA';

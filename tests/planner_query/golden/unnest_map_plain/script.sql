@@ -1,3 +1,0 @@
-CREATE TABLE t (a INT, b BIGINT, xs ARRAY<INT>, rs ARRAY<ROW<p INT, q STRING>>, m MAP<STRING, INT>) WITH ('connector'='filesystem', 'path'='/tmp/x/t', 'format'='json');
-CREATE TABLE snk (a STRING, x INT) WITH ('connector'='print');
-INSERT INTO snk SELECT KEY, `VALUE` FROM t CROSS JOIN UNNEST(m);

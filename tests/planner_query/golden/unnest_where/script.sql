@@ -1,3 +1,0 @@
-CREATE TABLE t (a INT, b BIGINT, xs ARRAY<INT>, rs ARRAY<ROW<p INT, q STRING>>, m MAP<STRING, INT>) WITH ('connector'='filesystem', 'path'='/tmp/x/t', 'format'='json');
-CREATE TABLE snk (a INT, x INT) WITH ('connector'='print');
-INSERT INTO snk SELECT a, x FROM t CROSS JOIN UNNEST(xs) AS s(x) WHERE x > 3 AND a > 1;

@@ -1,3 +1,0 @@
-CREATE TABLE t (a INT, b BIGINT, c STRING, d DOUBLE, e DECIMAL(10,2), f TIMESTAMP(3), g BOOLEAN, h DATE) WITH ('connector'='filesystem','path'='${DIR}/t.json','format'='json');
-CREATE TABLE snk (a INT, b BIGINT) WITH ('connector'='print');
-INSERT INTO snk SELECT x.a, x.n FROM (SELECT a, COUNT(*) AS n FROM t GROUP BY a) x JOIN (SELECT a, COUNT(*) AS n FROM t GROUP BY a) y ON x.n = y.n;

@@ -1,3 +1,0 @@
-CREATE TABLE t (k STRING, v INT, d DOUBLE, n DECIMAL(10, 2), g BOOLEAN, ts TIMESTAMP(3), pt AS PROCTIME(), WATERMARK FOR ts AS ts - INTERVAL '2' SECOND) WITH ('connector'='filesystem', 'path'='${DIR}/t.json', 'format'='json', 'json.timestamp-format.standard'='ISO-8601');
-CREATE TABLE snk (k STRING, ws TIMESTAMP(3), we TIMESTAMP(3), wt TIMESTAMP(3), c BIGINT) WITH ('connector'='print');
-INSERT INTO snk SELECT k, window_start, window_end, window_time, COUNT(v) FROM TABLE(HOP(TABLE t, DESCRIPTOR(ts), INTERVAL '2' SECOND, INTERVAL '4' SECOND)) GROUP BY k, window_start, window_end, window_time;

@@ -1,3 +1,0 @@
-CREATE TABLE t (k STRING, v INT, d DOUBLE, n DECIMAL(10, 2), g BOOLEAN, ts TIMESTAMP(3), pt AS PROCTIME(), WATERMARK FOR ts AS ts - INTERVAL '2' SECOND) WITH ('connector'='filesystem', 'path'='${DIR}/t.json', 'format'='json', 'json.timestamp-format.standard'='ISO-8601');
-CREATE TABLE snk (ws TIMESTAMP(3), we TIMESTAMP(3), c BIGINT) WITH ('connector'='print');
-INSERT INTO snk WITH w AS (SELECT k, window_time AS rt, COUNT(*) AS c FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '5' SECOND)) GROUP BY k, window_start, window_end, window_time) SELECT window_start, window_end, SUM(c) FROM TABLE(TUMBLE(TABLE w, DESCRIPTOR(rt), INTERVAL '10' SECOND)) GROUP BY window_start, window_end;

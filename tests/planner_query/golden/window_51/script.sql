@@ -1,4 +1,0 @@
-SET 'table.local-time-zone' = 'Asia/Shanghai';
-CREATE TABLE l (k STRING, v INT, ts TIMESTAMP_LTZ(3), WATERMARK FOR ts AS ts - INTERVAL '2' SECOND) WITH ('connector'='filesystem', 'path'='${DIR}/l.json', 'format'='json', 'json.timestamp-format.standard'='ISO-8601');
-CREATE TABLE snk (ws TIMESTAMP(3), we TIMESTAMP(3), wt TIMESTAMP_LTZ(3), c STRING) WITH ('connector'='print');
-INSERT INTO snk SELECT window_start, window_end, window_time, k FROM TABLE(HOP(TABLE l, DESCRIPTOR(ts), INTERVAL '1' HOUR, INTERVAL '1' DAY));

@@ -1,4 +1,0 @@
-SET 'table.optimizer.agg-phase-strategy' = 'ONE_PHASE';
-CREATE TABLE src (k STRING, v INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '2' SECOND) WITH ('connector'='filesystem', 'path'='${DIR}/window_clicks.json', 'format'='json', 'json.timestamp-format.standard'='ISO-8601');
-CREATE TABLE snk (k STRING, ws TIMESTAMP(3), we TIMESTAMP(3), c BIGINT, s INT, m INT, d BIGINT) WITH ('connector'='print');
-INSERT INTO snk SELECT k, window_start, window_end, COUNT(*), SUM(v), MAX(v), COUNT(DISTINCT v) FROM TABLE(CUMULATE(TABLE src, DESCRIPTOR(ts), INTERVAL '2' SECOND, INTERVAL '6' SECOND)) GROUP BY k, window_start, window_end;

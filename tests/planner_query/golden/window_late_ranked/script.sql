@@ -1,3 +1,0 @@
-CREATE TABLE src (k STRING, v INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '2' SECOND) WITH ('connector'='filesystem', 'path'='${DIR}/window_clicks.json', 'format'='json', 'json.timestamp-format.standard'='ISO-8601');
-CREATE TABLE snk (k STRING, ws TIMESTAMP(3), c BIGINT) WITH ('connector'='print');
-INSERT INTO snk SELECT k, ws, c FROM (SELECT k, window_start AS ws, window_end AS we, COUNT(*) AS c, ROW_NUMBER() OVER (PARTITION BY k ORDER BY COUNT(*) DESC) AS rn FROM TABLE(TUMBLE(TABLE src, DESCRIPTOR(ts), INTERVAL '4' SECOND, INTERVAL '1' SECOND)) GROUP BY k, window_start, window_end) WHERE rn <= 1;

@@ -1,4 +1,0 @@
-CREATE TABLE t (k STRING, v INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '1' SECOND) WITH ('connector'='filesystem', 'path'='${DIR}/window_left.json', 'format'='json', 'json.timestamp-format.standard'='ISO-8601');
-CREATE TABLE u (k STRING, v INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '1' SECOND) WITH ('connector'='filesystem', 'path'='${DIR}/window_right.json', 'format'='json', 'json.timestamp-format.standard'='ISO-8601');
-CREATE TABLE snk (a STRING, b INT, c STRING, d INT, e TIMESTAMP(3)) WITH ('connector'='print');
-INSERT INTO snk SELECT x.k, x.v, y.k, y.v, x.window_end FROM TABLE(CUMULATE(TABLE t, DESCRIPTOR(ts), INTERVAL '2' SECOND, INTERVAL '6' SECOND)) x JOIN TABLE(CUMULATE(TABLE u, DESCRIPTOR(ts), INTERVAL '2' SECOND, INTERVAL '6' SECOND)) y ON x.window_start = y.window_start AND x.window_end = y.window_end AND x.k = y.k AND x.v * 10 < y.v;
