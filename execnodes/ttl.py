@@ -57,7 +57,7 @@ class TtlConfig:
     Attributes:
         ttl: milliseconds; 0 is never.
         update_type: what sets the time of access: writing, or reading too.
-        visibility: whether expired rows are found until they are cleaned up.
+        visibility: whether expired rows are found until they are removed.
         time_characteristic: whether times of access are those of micro-batches, or of the rows' time attribute.
     """
 
@@ -78,7 +78,7 @@ class TtlConfig:
 
     @property
     def finds_expired(self) -> bool:
-        """Whether expired rows are found until they are cleaned up."""
+        """Whether expired rows are found until they are removed."""
         return self.ttl > NEVER and self.visibility is StateVisibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP
 
     @property

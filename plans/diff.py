@@ -264,9 +264,9 @@ class _Comparison:
         if was_stateful and stateful:
             verdict, reasons, move = self.compare_state(old, node)
         elif stateful:
-            verdict, reasons = "reset", ["it keeps state now, of which there is none yet"]
+            verdict, reasons = "reset", ["it is now stateful, and starts with empty state"]
         elif was_stateful:
-            verdict, reasons = "reset", ["it keeps no state any more: its state is dropped"]
+            verdict, reasons = "reset", ["it is no longer stateful; its state is deleted"]
         elif isinstance(node, TableSourceScan) and isinstance(old, TableSourceScan):
             verdict, reasons = self.compare_source(old, node)
         else:
@@ -289,7 +289,7 @@ class _Comparison:
         if "other" in kinds or "tuning" in kinds or self.rewired(node):
             behind = self.touched_behind(node)
             if behind and node.id not in self.new.stateful:
-                reasons = [*reasons, f"it keeps no state; what it means for the state of {behind} is said there"]
+                reasons = [*reasons, f"it has no state; see {behind} for the effect downstream"]
             return "stateless", reasons
         return ("ttl-only" if "ttl" in kinds else "identical"), reasons
 
@@ -311,12 +311,12 @@ class _Comparison:
         known = [bool(t.resolved_table and t.resolved_table.options is not None) for t in tables]
         if known[0] != known[1]:
             which = "old" if known[1] else "new"
-            return "unknown", [f"the {which} plan does not say how {tables[0].summary} is read: {_NOT_TOLD}"]
+            return "unknown", [f"the {which} plan does not contain the options of {tables[0].summary}: {_NOT_TOLD}"]
         moved = [c for c in self.changes(new) if c.moves_source]
         if all(c.field == "table.identifier" for c in moved) and self._same_data(old, new):
-            return "identical", ["the table has another name, and the same options"] if moved else []
+            return "identical", ["the table was renamed; its options are the same"] if moved else []
         if moved:
-            return "reset", [f"{c}: how far it has been read counts for what it was" for c in moved]
+            return "reset", [f"{c}: its offsets belong to the old value" for c in moved]
         return "identical", []
 
     def _same_data(self, old: ExecNode, new: ExecNode) -> bool:
@@ -341,18 +341,18 @@ class _Comparison:
             return self.compare_fields(old, new, before, after)
         hard = [c for c in self.hard(new) if not c.pointer.startswith("/outputType/")]
         if (isinstance(new, OpaqueNode) or set(old.unknown_keys) | set(new.unknown_keys)) and hard:
-            what = f"{hard[0]}: what this does to the state of {new.title} is not known"
+            what = f"{hard[0]}: the effect on the state of {new.title} is unknown"
             return "unknown", [what], None
         causes, unknown = self.causes(new)
-        reasons = [str(c) for c in hard] + [f"what it reads has changed: {c}" for c in causes]
+        reasons = [str(c) for c in hard] + [f"its input changed: {c}" for c in causes]
         inputs = zip(self.inputs(self.old, old), self.inputs(self.new, new), strict=False)
         if not hard and all(b.rows == a.rows for b, a in inputs):
             words = old.describe(self.old.graph.input_types(old)), new.describe(self.new.graph.input_types(new))
             if words[0] != words[1]:
-                reasons.insert(0, f"it has other keys or values: {words[0]} -> {words[1]}")
+                reasons.insert(0, f"its keys or values changed: {words[0]} -> {words[1]}")
         if unknown:
             return "unknown", reasons, None
-        return "reset", reasons or ["what it reads has changed"], None
+        return "reset", reasons or ["its input changed"], None
 
     def compare_calls(
         self, old: GroupAggregate, new: GroupAggregate, before: Lineage, after: Lineage
@@ -362,20 +362,18 @@ class _Comparison:
         names = self.old.names(old), self.new.names(new)
         fresh = [agg_text(c, names[1]) for c, h in zip(new.agg_calls, now, strict=True) if h not in was]
         if fresh:
-            return "reset", [f"{', '.join(fresh)} would not have seen the rows so far"], None
+            return "reset", [f"{', '.join(fresh)} would not have seen the earlier rows"], None
         simple = all(_is_simple(c, r) for n in (old, new) for c, r in _calls(n))
         arguments = [[(c.arg_list, c.filter_arg) for c in n.agg_calls] for n in (old, new)]
         if was == now and old.grouping == new.grouping and (simple or arguments[0] == arguments[1]):
             return "identical", [], None
         if not simple:
-            why = (
-                "its groups are kept with single values (DISTINCT, MIN or MAX over updates), which cannot be rewritten"
-            )
+            why = "its state holds single values (DISTINCT, MIN or MAX over updates), which cannot be rewritten"
             return "reset", [why], None
         calls = tuple(_place(was, h, i) for i, h in enumerate(now))
         gone = [agg_text(c, names[0]) for c, h in zip(old.agg_calls, was, strict=True) if h not in now]
         fields = (_place(before.fields, h, i) if i in new.grouping else None for i, h in enumerate(after.fields))
-        reason = f"{', '.join(gone)} is kept no longer" if gone else "its columns stand in another order"
+        reason = f"{', '.join(gone)} is no longer kept" if gone else "its columns are reordered"
         return "rewrite", [reason], StateMove((tuple(fields),), calls)
 
     def compare_fields(
@@ -390,17 +388,17 @@ class _Comparison:
             wanted = range(len(a.fields)) if keys is None else keys
             missing = [types[1][side].fields[i].name for i in wanted if a.fields[i] not in b.fields]
             if missing:
-                return "reset", [f"the rows kept so far have no {', '.join(missing)}"], None
+                return "reset", [f"earlier rows in state lack {', '.join(missing)}"], None
             moves.append(tuple(_place(b.fields, h, i) if i in wanted else None for i, h in enumerate(a.fields)))
             if keys is None:
                 lost += [types[0][side].fields[i].name for i, h in enumerate(b.fields) if h not in a.fields]
         if not lost and all(j is None or i == j for move in moves for i, j in enumerate(move)):
             return "identical", [], None
         if new.title not in _MOVABLE or any(not t.fields for t in types[1]):
-            return "reset", [f"the fields of its rows have moved, and state of {new.title} cannot be rewritten"], None
+            return "reset", [f"the fields of its rows moved, and state of {new.title} cannot be rewritten"], None
         if isinstance(new, Join) and lost and _counts_equal_rows(new):
-            return "reset", [f"{', '.join(lost)} is gone, and equal rows are kept as one with their number"], None
-        reason = f"{', '.join(lost)} is kept no longer" if lost else "its columns stand in another order"
+            return "reset", [f"{', '.join(lost)} was removed, and equal rows are kept as one row with a count"], None
+        reason = f"{', '.join(lost)} is no longer kept" if lost else "its columns are reordered"
         return "rewrite", [reason], StateMove(tuple(moves))
 
     def causes(self, node: ExecNode) -> tuple[list[str], bool]:
@@ -434,24 +432,24 @@ class _Comparison:
                 stack.extend(self.new.graph.inputs(current))
         found = found or fields
         if not found and self.rewired(node):
-            found[node.id] = "its inputs are others"
+            found[node.id] = "its inputs changed"
         return [found[i] for i in sorted(found)], unknown
 
     def added(self, node: ExecNode, new: Operator) -> OperatorDiff:
         if node.id in self.new.stateful:
-            reason = "it is new: its state starts empty, and it does not see the rows read so far"
+            reason = "it is new; its state starts empty, without the rows read so far"
             return OperatorDiff("reset", None, new, True, (), (reason,))
         if not self.new.graph.inputs(node):
-            reason = "it is a new source, of which nothing has been read so far"
+            reason = "it is a new source, without an offset"
             return OperatorDiff("reset", None, new, False, (), (reason,))
         return OperatorDiff("stateless", None, new, False)
 
     def gone(self, node: ExecNode) -> OperatorDiff:
         old = self.old.operator(node)
         if node.id in self.old.stateful:
-            return OperatorDiff("reset", old, None, True, (), ("it is gone: its state is dropped",))
+            return OperatorDiff("reset", old, None, True, (), ("it was removed; its state is deleted",))
         if not self.old.graph.inputs(node):
-            reason = "this source is gone, and with it how far it has been read"
+            reason = "this source was removed, with its offset"
             return OperatorDiff("reset", old, None, False, (), (reason,))
         return OperatorDiff("stateless", old, None, False)
 
@@ -461,7 +459,7 @@ class _Comparison:
             yield f"flinkVersion: {versions[0]} -> {versions[1]}"
         renamed = sum(1 for now, was in self.partners.items() if was.id != now)
         if renamed:
-            yield f"{renamed} {'operator has another id' if renamed == 1 else 'operators have other ids'}"
+            yield f"{renamed} {'operator has a new id' if renamed == 1 else 'operators have new ids'}"
         facts = self.old.document.facts, self.new.document.facts
         statements = [f.sql_hash if f else None for f in facts]
         if None not in statements and statements[0] != statements[1]:
@@ -471,7 +469,7 @@ class _Comparison:
             yield f"the schema of {table} differs"
 
 
-_NOT_TOLD = "whether its state fits cannot be told"
+_NOT_TOLD = "the compatibility of its state is unknown"
 
 _MOVABLE = frozenset({"join", "deduplicate", "changelog-normalize", "rank"})
 """Operators that keep rows of their input as they are, a column per field."""

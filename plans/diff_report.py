@@ -10,12 +10,12 @@ from typing import Any
 from stateplan.plans.diff import VERDICTS, OperatorDiff, PlanDiff, Verdict, severity
 
 SAYS: Mapping[Verdict, str] = {
-    "identical": "the plans mean the same",
-    "ttl-only": "only TTLs differ; state is judged by the new ones",
-    "stateless": "no state depends on what differs",
-    "rewrite": "some state has to be rewritten before it is used; none is lost",
+    "identical": "the plans are equivalent",
+    "ttl-only": "only TTLs changed; existing state uses the new ones",
+    "stateless": "no existing state depends on the changes",
+    "rewrite": "some state must be rewritten before use; none is lost",
     "reset": "some operators lose their state and start empty",
-    "unknown": "of some operators it cannot be told whether their state fits",
+    "unknown": "the compatibility of some state is unknown",
 }
 
 EXIT_CODES: Mapping[Verdict, int] = {

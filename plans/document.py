@@ -156,7 +156,7 @@ class PlanDocument:
             holder = next(n for n in self.graph.nodes if n.stateplan and "sql" in n.stateplan)
             found.append(
                 PlacedWarning(
-                    "the recorded SQL has been edited: it does not fit its hash",
+                    "the recorded SQL was edited; it does not match its hash",
                     self.place(f"{self.graph.pointer(holder)}/stateplan/sql"),
                 )
             )

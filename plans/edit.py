@@ -53,7 +53,7 @@ class Change:
         if self.said:
             return f"{old} -> {ttl_text(self.ttl)}"
         new = f"{old} -> {ttl_text(self.ttl)}" if self.ttl != self.state.ttl else old
-        return f"{new}, from now on in the plan (so far {self.state.source_text})"
+        return f"{new}, now stored in the plan (before: {self.state.source_text})"
 
     def to_json(self) -> dict[str, Any]:
         """JSON-ready data."""

@@ -246,7 +246,7 @@ def sections(explanation: Explanation) -> Iterator[str]:
 
 def _states_text(states: Sequence[StateView]) -> str:
     if not states:
-        return "no operator keeps state with a TTL\n"
+        return "no operator has state with a TTL\n"
     rows = [
         (
             f"{s.operator}[{s.node_id}]",

@@ -67,12 +67,12 @@ class LiveChange:
         if self.since is not None:
             return f"{old} -> {new}, since micro-batch {self.since}"
         if self.overtaken:
-            return f"{old} -> {new}, overtaken by a later request"
+            return f"{old} -> {new}, replaced by a later request"
         if self.awaited:
-            before = "" if self.changed else ", as asked for before"
+            before = "" if self.changed else ", already requested"
             instead = f", not {ttl_text(self.waiting)}" if self.waiting is not None and self.changed else ""
             return f"{old} -> {new}{instead}, from the next micro-batch on{before}"
-        return f"{old}, unchanged" + ("" if self.waiting is None else f": {ttl_text(self.waiting)} is withdrawn")
+        return f"{old}, unchanged" + ("" if self.waiting is None else f": {ttl_text(self.waiting)} is cancelled")
 
     def to_json(self) -> dict[str, Any]:
         """JSON-ready data."""
@@ -204,7 +204,7 @@ def wait_for(edit: LiveEdit, seconds: float) -> LiveEdit:
     while any(change.awaited for change in edit.changes):
         if time.monotonic() >= deadline:
             labels = ", ".join(change.label for change in edit.changes if change.awaited)
-            runs = "runs, and has had no micro-batch since" if edit.writer else "does not run"
+            runs = "is running, but has had no micro-batch since" if edit.writer else "does not run"
             raise CheckpointError("CKPT034", labels=labels, seconds=seconds, runs=runs)
         time.sleep(0.1)
         edit = taken_in(edit)

@@ -23,10 +23,10 @@ from stateplan.plans.migrations import OLDEST, Effect, is_before, node_upgrades,
 
 _SAYS: dict[Verdict, str] = {
     "identical": "used as it is",
-    "ttl-only": "judged by another TTL",
+    "ttl-only": "used with another TTL",
     "stateless": "used as it is",
     "rewrite": "to be rewritten",
-    "reset": "lost in part",
+    "reset": "partly lost",
     "unknown": "not known",
 }
 
@@ -178,7 +178,7 @@ def notes(migration: Migration) -> list[str]:
     """What was done and what it means for state in a checkpoint, in a few lines."""
     start = migration.source.graph.flink_version
     if migration.is_current:
-        return [f"the plan is one of Flink {start} already: written as it is"]
+        return [f"the plan already has the format of Flink {start}; written unchanged"]
     steps = f"{len(migration.steps)} {'step' if len(migration.steps) == 1 else 'steps'}"
     return [
         f"Flink {start} -> {migration.to} in {steps}; state in a checkpoint: {_said(migration.state)}",
@@ -190,7 +190,7 @@ def to_text(migration: Migration) -> str:
     """What was done, step by step, and what it means for state."""
     start, count = migration.source.graph.flink_version, len(migration.source.graph.nodes)
     if migration.is_current:
-        return f"the plan is one of Flink {start} already: nothing to do\n"
+        return f"the plan already has the format of Flink {start}\n"
     lines = [f"Flink {start} -> {migration.to}, {count} operators"]
     for step in migration.steps:
         lines += ["", step]

@@ -19,7 +19,7 @@ from stateplan.plans.states import StateView, node_states, table
 
 WIDTH = 100
 
-NO_TTL = "keeps state that no TTL applies to"
+NO_TTL = "has state without a TTL"
 """Of operators with state and without a TTL."""
 
 _KEYS: tuple[tuple[tuple[str, ...], int], ...] = (

@@ -185,7 +185,7 @@ class Losses:
                 found, rows = ("retraction", "its row") if count == 1 else ("retractions", "their rows")
                 self.console(
                     f"{name}: {count} {found} found nothing, because the state of {rows} had expired or {rows} never "
-                    "came; results may keep rows that should be gone (said once for this operator)"
+                    "arrived; results may contain outdated rows (reported once per operator)"
                 )
 
 
@@ -202,7 +202,7 @@ class FullDisk:
         if count and self.console is not None:
             self.console(
                 f"local disk is full or cannot be written ({self.folder}): runs of state are read from the state store "
-                f"again, which takes longer; make room, or set '{CACHE_DIR}' to another folder (said once)"
+                f"again, which is slower; free disk space, or set '{CACHE_DIR}' to another folder (reported once)"
             )
             self.console = None
 
@@ -283,7 +283,7 @@ class _Run:
         for reporter in reporters:
             self.endpoints.append(Endpoint(reporter, self.metrics.view))
             if console is not None:
-                console(f"metrics for Prometheus are at port {self.endpoints[-1].port}")
+                console(f"serving metrics for Prometheus on port {self.endpoints[-1].port}")
 
     def started(self, query: StreamingQuery) -> StreamingQuery:
         """``query`` runs from now on."""
@@ -347,7 +347,7 @@ def execute(
         run = _Run(spark, job, checkpoint, ttls, sinks, console, info, cache_settings(options, console), tweaks)
         run.serve(serving, console)
         if console is not None and checkpoint.lock is not None and not checkpoint.lock.real:
-            console(f"the file system of {checkpoint.folder} has no locks: a second job on it would not be refused")
+            console(f"the file system of {checkpoint.folder} has no locks: a second job could use it at the same time")
         if console is not None:
             for sentence in clashing_names():
                 console(sentence)

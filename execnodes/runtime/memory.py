@@ -65,7 +65,7 @@ def cache_settings(options: Mapping[str, str], console: Callable[[str], None] | 
             place = options.get(CACHE_DIR) or tempfile.gettempdir()
             console(
                 f"{place} cannot be written ({cause.strerror}): every micro-batch reads state from the state store, "
-                f"which takes longer; set '{CACHE_DIR}' to a folder on local disk"
+                f"which is slower; set '{CACHE_DIR}' to a folder on local disk"
             )
     return CacheSettings(folder, memory, _size(options, CACHE_LIMIT) or None, _size(options, CACHE_RESERVE))
 

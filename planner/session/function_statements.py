@@ -52,7 +52,7 @@ def run_function_statement(c: Context, node: nodes.FunctionStatement) -> TableRe
         functions.create(function, overwrite=True)
         return ok(words)
     if there and exists:
-        return ok(words, [f"'{function.summary}' exists already: left as it is"])
+        return ok(words, [f"'{function.summary}' already exists; kept unchanged"])
     functions.create(function, place=place)
     return ok(words)
 

@@ -110,10 +110,10 @@ def _told(old: PlanDocument, new: PlanDocument, diff: PlanDiff) -> Iterator[str]
     """What happens to state, a line each."""
     moved = [note for note in diff.notes if note.startswith(("the recorded SQL", "the schema of"))]
     if moved and diff.verdict != "identical":
-        yield f"the plan that wrote the checkpoint was another one: {'; '.join(moved)}"
+        yield f"the checkpoint was written by another plan: {'; '.join(moved)}"
     for operator in diff.operators:
         if operator.verdict in ("reset", "unknown") and operator.stateful:
-            what = "its state is dropped" if operator.new is None else "starts with empty state"
+            what = "was removed, with its state" if operator.new is None else "starts with empty state"
             yield f"{operator.title} {what}: {'; '.join(operator.reasons)}"
         elif operator.verdict == "rewrite":
             yield f"the state of {operator.title} is rewritten: {'; '.join(operator.reasons)}"
@@ -122,16 +122,14 @@ def _told(old: PlanDocument, new: PlanDocument, diff: PlanDiff) -> Iterator[str]
             index = int(change.pointer.split("/")[2])
             before, after = old.graph.node(operator.old.id).ttls(), new.graph.node(operator.new.id).ttls()
             short = index < min(len(before), len(after)) and outlives(before[index], after[index])
-            yield f"{operator.title}: {change}" + (
-                "; rows that were last touched longer ago are dropped" if short else ""
-            )
+            yield f"{operator.title}: {change}" + ("; older rows expire at once" if short else "")
 
 
 def stale_notes(document: PlanDocument, catalog: CatalogManager, options: Mapping[str, str]) -> Iterator[str]:
     """In what a plan is not what it was when it was compiled, or what the session now says in vain, a line each."""
     facts = document.facts
     if facts is not None and facts.sql is not None and facts.sql_hash not in (None, sql_hash(facts.sql)):
-        yield "the SQL text in the plan has been edited: the plan is still that of the SQL it was compiled from"
+        yield "the SQL text in the plan was edited; this does not change the plan"
     recorded = facts.schema_hashes if facts is not None else {}
     held = schema_hashes(document.graph)
     for node in document.graph.nodes:
@@ -140,12 +138,12 @@ def stale_notes(document: PlanDocument, catalog: CatalogManager, options: Mappin
             continue
         name, was = table.summary, recorded[table.identifier]
         if held.get(table.identifier, was) != was:
-            yield f"the schema of '{name}' in the plan has been edited since the plan was compiled"
+            yield f"the schema of '{name}' in the plan was edited since the plan was compiled"
         found = catalog.find(table.path)
         if isinstance(found, CatalogTable) and _hash_of(found) not in (None, was, held.get(table.identifier)):
             yield (
-                f"the table '{name}' is declared otherwise than when the plan was compiled; computed columns, "
-                "watermarks and constraints stay those of the plan"
+                f"the table '{name}' changed since the plan was compiled; computed columns, "
+                "watermarks and constraints are those of the plan"
             )
     yield from _options_in_vain(document, options)
 
@@ -167,8 +165,8 @@ def _options_in_vain(document: PlanDocument, options: Mapping[str, str]) -> Iter
         if key == STATE_TTL:
             if any(ttl != value(options, STATE_TTL) for ttl in ttls):
                 many = len(ttls)
-                own = "the TTL that the plan says" if many == 1 else f"the TTLs that the plan says of {many} states"
-                yield f"'{key}' of the session does not change {own}"
+                own = "the TTL in the plan" if many == 1 else f"the TTLs of {many} states in the plan"
+                yield f"the session option '{key}' does not change {own}"
         elif {text.lower() for text in frozen.get(key, ())} - {wanted.lower()}:
             was = ", ".join(f"'{text}'" for text in sorted(frozen[key]))
-            yield f"the plan was compiled with '{key}' = {was}; '{wanted}' of the session does not change that"
+            yield f"the plan was compiled with '{key}' = {was}; '{wanted}' in the session has no effect"

@@ -128,7 +128,7 @@ def _resolve(
     if stored is not None:
         changes = schema_changes(stored.table_schema, schema)
         if set(stored.partition_keys) != set(found.partition_keys):
-            changes.append("the partition keys are others")
+            changes.append("the partition keys differ")
         if changes:
             raise CatalogError("CAT053.resolve", summary=table.summary, changes="; ".join(changes), place=place)
     options = dict(found.options)
@@ -137,8 +137,7 @@ def _resolve(
         other = sorted(k for k, v in stored.options.items() if found.options.get(k, v) != v)
         if other:
             notes.append(
-                f"the table '{table.summary}' takes {', '.join(repr(k) for k in other)} from the catalog, "
-                "not from the plan"
+                f"the table '{table.summary}' uses {', '.join(repr(k) for k in other)} of the catalog, not of the plan"
             )
     return table.model_copy(
         update={

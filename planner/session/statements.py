@@ -66,7 +66,7 @@ def _create_table(c: Context, node: nodes.CreateTable) -> TableResult:
     parts = ddl.parts_of(node.this)
     place = c.place(node.this)
     if node.args.get("exists") and _is_there(c, parts, bool(node.args.get("temporary")), place):
-        return ok("CREATE TABLE", [f"'{c.catalog.qualify(parts).summary}' exists already: left as it is"])
+        return ok("CREATE TABLE", [f"'{c.catalog.qualify(parts).summary}' already exists; kept unchanged"])
     table = ddl.create_table(node, c.catalog, c.source, c.file)
     c.catalog.create(table, place=place)
     return ok("CREATE TABLE")
@@ -82,7 +82,7 @@ def _create_view(c: Context, node: nodes.CreateView) -> TableResult:
     place = c.place(node.this)
     temporary = bool(node.args.get("temporary"))
     if node.args.get("exists") and _is_there(c, parts, temporary, place):
-        return ok("CREATE VIEW", [f"'{c.catalog.qualify(parts).summary}' exists already: left as it is"])
+        return ok("CREATE VIEW", [f"'{c.catalog.qualify(parts).summary}' already exists; kept unchanged"])
     fields = c.env.query_fields(node.expression, c.source)
     view = ddl.create_view(node, c.catalog, fields, c.source, c.file)
     there = c.catalog.lookup(view.identifier, temporary)
@@ -353,10 +353,10 @@ def _compile(c: Context, node: nodes.CompilePlan) -> TableResult:
         document = PlanDocument.load(url)
         _require_same_sql(c, node, document)
         result = c.env.run_document(document)
-        note = f"the plan {url} exists already: it is run as it is, and the statement is not compiled again"
+        note = f"the plan {url} already exists; it runs unchanged, and the statement is not compiled"
         return replace(result, notes=(note, *result.notes), statement="COMPILE AND EXECUTE PLAN")
     if there and node.args.get("exists"):
-        return ok("COMPILE PLAN", [f"the plan {url} exists already: left as it is"])
+        return ok("COMPILE PLAN", [f"the plan {url} already exists; kept unchanged"])
     if there and not force:
         # Before compiling, which may take its time, and so that the error is this one.
         raise _plan_exists(c, path)
@@ -380,7 +380,7 @@ def _migrate(c: Context, node: nodes.MigratePlan) -> TableResult:
     force = bool(c.env.get_config().value("table.plan.force-recompile"))
     if storage.exists(path.name):
         if exists:
-            return ok("COMPILE PLAN", [f"the plan {path.name} exists already: left as it is"])
+            return ok("COMPILE PLAN", [f"the plan {path.name} already exists; kept unchanged"])
         if not force:
             raise _plan_exists(c, path)
     migration = migrate(PlanDocument.load(node.this.name))

@@ -147,7 +147,7 @@ class _Merge:
         if self.base is None:
             if any(n.states and not n.compiled_ttls for n in nodes):
                 raise PlanError("PLAN151", place=self.ours.place(""))
-            self.notes.append("without the plan as it was compiled, only edits of states and suppressions are known")
+            self.notes.append("without --base, only edits of states and suppressions are known")
         elif 2 * len(self.origins) < len(nodes):
             raise PlanError("PLAN150", count=len(self.origins), count_2=len(nodes), place=self.ours.place("/nodes"))
 
@@ -219,9 +219,9 @@ class _Merge:
             return replace(edit, status="carried")
         if self.conflict == "ours":
             self.changes.append(_Change(partner.node, found.path, found.ours))
-            return replace(edit, status="carried", reason=f"in place of {edit.theirs}, as asked for")
+            return replace(edit, status="carried", reason=f"instead of {edit.theirs}, as requested")
         if self.conflict == "theirs":
-            return replace(edit, status="already", reason=f"{edit.theirs} is kept, as asked for")
+            return replace(edit, status="already", reason=f"{edit.theirs} is kept, as requested")
         return replace(edit, status="conflict")
 
     def _place(self, document: PlanDocument, node: ExecNode, path: Path) -> Place:
@@ -239,9 +239,9 @@ class _Merge:
         taken = {partner.node.id for partner in self.partners.values()}
         others = [n for n in self.theirs.graph.nodes if n.name == node.name and n.id not in taken]
         if not others:
-            return f"the new plan has no {node.title} that could be it"
+            return f"the new plan has no matching {node.title}"
         listed = ", ".join(str(n.id) for n in others[:8]) + (", ..." if len(others) > 8 else "")
-        return f"it is not certain which {node.title} of the new plan it is; not told apart: {listed}"
+        return f"several operators {node.title} of the new plan match: {listed}"
 
     # the new plan
 

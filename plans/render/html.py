@@ -104,12 +104,12 @@ def _states(view: PlanView) -> Iterator[str]:
     yield '<section class="states" aria-labelledby="states-title">\n<h2 id="states-title">States</h2>\n'
     rows = [row for operator in view.operators for row in _rows(operator)]
     if rows:
-        heads = "".join(f'<th scope="col">{head}</th>' for head in ("operator", "state", "TTL", "where it is from"))
+        heads = "".join(f'<th scope="col">{head}</th>' for head in ("operator", "state", "TTL", "origin"))
         yield f"<table>\n<thead><tr>{heads}</tr></thead>\n<tbody>\n"
         yield from rows
         yield "</tbody>\n</table>\n"
     else:
-        yield "<p>No operator keeps state.</p>\n"
+        yield "<p>No operator has state.</p>\n"
     yield "</section>\n"
 
 

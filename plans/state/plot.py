@@ -73,7 +73,7 @@ def to_svg(found: History, title: str) -> str:
     first, last = found.batches[0], found.batches[-1]
     about = f"{len(found.series)} {'state' if len(found.series) == 1 else 'states'}, micro-batches {first} to {last}"
     if any(s.partial for s in found.series):
-        about += "; what was there before the records begin is not counted"
+        about += "; state from before the records is not counted"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="sizes" role="img" aria-labelledby="sizes-title sizes-about" '
         f'viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}">\n'

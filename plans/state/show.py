@@ -186,13 +186,13 @@ def _notes(state: StateOf, batch: int) -> Iterator[str]:
         said = f"the plan says {ttl_text(state.view.ttl)}"
         yield f"{state.selector}: {ttl_text(found.ttl)} since micro-batch {found.since}, {said}"
     if asked is not None:
-        yield f"{state.selector}: {ttl_text(asked.ttl)} from the next micro-batch on, as asked for"
+        yield f"{state.selector}: {ttl_text(asked.ttl)} from the next micro-batch on, as requested"
     if state.config.by_event_time:
-        yield f"{state.selector} ages by event time: it expires when the watermark comes"
+        yield f"{state.selector} ages by event time, relative to the watermark"
     if state.config.reads_refresh:
-        yield f"{state.selector}: reading is an access too"
+        yield f"{state.selector}: reads also refresh rows"
     if state.config.finds_expired:
-        yield f"{state.selector}: expired rows are found until they are cleaned up"
+        yield f"{state.selector}: expired rows are found until they are removed"
 
 
 def _cells(figures: TableFigures, now: int) -> tuple[str, ...]:
@@ -226,7 +226,7 @@ def _what_if(guesses: Sequence[WhatIf]) -> list[str]:
                 _change(guess.now.due_day, guess.then.due_day),
             )
         )
-    back = "brings back: rows that have expired under the present TTL and are still there"
+    back = "brings back: expired rows that have not been removed yet"
     return [_aligned(rows), *([back] if any(g.revived.rows for g in guesses) else [])]
 
 

@@ -50,7 +50,7 @@ def test_exit_codes_rise_with_the_verdict_and_clash_with_nothing() -> None:
 
 
 def test_exit_code_only_when_asked(edited: Path, other: Path) -> None:
-    assert diff(JOIN, JOIN, "--exit-code") == (0, "identical: the plans mean the same\n", "")
+    assert diff(JOIN, JOIN, "--exit-code") == (0, "identical: the plans are equivalent\n", "")
     assert diff(JOIN, edited)[0] == 0
     code, out, _ = diff(JOIN, edited, "--exit-code")
     assert code == 10

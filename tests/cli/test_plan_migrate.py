@@ -88,7 +88,7 @@ def test_a_plan_in_place(stateplan: Command, tmp_path: Path) -> None:
     assert stateplan("plan", "migrate", str(plan), "-o", str(plan), "--overwrite")[0] == 0
     first = plan.read_bytes()
     code, out, _ = stateplan("plan", "migrate", str(plan), "-o", str(plan), "--overwrite")
-    assert (code, out) == (0, "the plan is one of Flink 2.3 already: nothing to do\n")
+    assert (code, out) == (0, "the plan already has the format of Flink 2.3\n")
     assert plan.read_bytes() == first
 
 
@@ -138,7 +138,7 @@ def test_the_statement_and_an_existing_file(tmp_path: Path) -> None:
     with pytest.raises(Exception, match=r"PLAN002.*\n.*line 1, column 14"):
         tables.execute_sql(f"COMPILE PLAN '{target}' FROM '{OLD}'")
     notes = tables.execute_sql(f"COMPILE PLAN '{target}' IF NOT EXISTS FROM '{OLD}'").notes
-    assert notes == (f"the plan {target} exists already: left as it is",)
+    assert notes == (f"the plan {target} already exists; kept unchanged",)
     assert target.read_text() == "mine"
     tables.execute_sql("SET 'table.plan.force-recompile' = 'true'")
     tables.execute_sql(f"COMPILE PLAN '{target}' FROM '{NEW}'")

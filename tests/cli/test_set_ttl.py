@@ -121,7 +121,7 @@ def test_the_option_of_a_session_counts_for_what_a_plan_does_not_say(set_ttl: Co
     plan.write_text(json.dumps(data))
     _, out, _ = set_ttl(str(plan), "join.left=1 d", "-D", "table.exec.state.ttl=2 h")
     assert out.splitlines()[1].startswith(
-        "join[5].right  rightState  2 h, from now on in the plan (so far from the session"
+        "join[5].right  rightState  2 h, now stored in the plan (before: from the session"
     )
     states = next(node for node in json.loads(plan.read_bytes())["nodes"] if node["id"] == 5)["state"]
     assert [state["ttl"] for state in states] == ["1 d", "2 h"]

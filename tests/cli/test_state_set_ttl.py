@@ -62,11 +62,11 @@ def test_a_stopped_job(set_ttl: Command, checkpoint: Path) -> None:
     note = NO_JOB.format(checkpoint)
     line = "join[5].right  rightState  1 h -> 2 h, from the next micro-batch on\n"
     assert set_ttl(str(checkpoint), "join.right=2 h") == (0, line, note)
-    again = "join[5].right  rightState  1 h -> 2 h, from the next micro-batch on, as asked for before\n"
+    again = "join[5].right  rightState  1 h -> 2 h, from the next micro-batch on, already requested\n"
     assert set_ttl(str(checkpoint), "join.right=120 min") == (0, again, note)
     other = "join[5].right  rightState  1 h -> 3 h, not 2 h, from the next micro-batch on\n"
     assert set_ttl(str(checkpoint), "join.right=3 h") == (0, other, note)
-    back = "join[5].right  rightState  1 h, unchanged: 3 h is withdrawn\n"
+    back = "join[5].right  rightState  1 h, unchanged: 3 h is cancelled\n"
     assert set_ttl(str(checkpoint), "join.right=1 h") == (0, back, "")
     assert [s.asked for s in read_ttls(checkpoint).values()] == [None]
     assert set_ttl(str(checkpoint), "join.right=1 h") == (0, "join[5].right  rightState  1 h, unchanged\n", "")
@@ -114,7 +114,7 @@ def test_of_two_requests_the_later_one_is_taken_in(checkpoint: Path) -> None:
     assert all(change.awaited for change in taken_in(second).changes)
     live.take_in(0)
     assert [change.since for change in taken_in(second).changes] == [0, 0]
-    assert taken_in(first).to_text() == "join[5].right  rightState  1 h -> 2 h, overtaken by a later request\n"
+    assert taken_in(first).to_text() == "join[5].right  rightState  1 h -> 2 h, replaced by a later request\n"
 
 
 def test_a_dry_run_asks_for_nothing(set_ttl: Command, checkpoint: Path) -> None:

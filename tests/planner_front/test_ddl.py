@@ -211,7 +211,7 @@ def test_errors_in_a_computed_column_point_at_it() -> None:
 def test_if_not_exists_says_what_it_left_alone() -> None:
     env = run(f"CREATE TABLE t (a INT) {WITH}")
     result = env.execute_sql(f"CREATE TABLE IF NOT EXISTS t (b INT) {WITH}")
-    assert result.notes == ("'default_catalog.default_database.t' exists already: left as it is",)
+    assert result.notes == ("'default_catalog.default_database.t' already exists; kept unchanged",)
     assert table(env).schema.names == ("a",)
     env.execute_sql(f"CREATE TEMPORARY TABLE IF NOT EXISTS t (b INT) {WITH}")
     assert table(env).schema.names == ("b",)

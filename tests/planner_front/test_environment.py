@@ -85,7 +85,7 @@ def test_an_existing_file_is_refused(env: Session, tmp_path: Path) -> None:
         "  hint: IF NOT EXISTS leaves the file alone; SET 'table.plan.force-recompile' = 'true' replaces it"
     )
     result = env.execute_sql(f"COMPILE PLAN '{file}' IF NOT EXISTS FOR {INSERT}")
-    assert result.notes == (f"the plan {file} exists already: left as it is",)
+    assert result.notes == (f"the plan {file} already exists; kept unchanged",)
     assert file.read_text() == "mine"
     assert env.compiled == []
     env.execute_sql("SET 'table.plan.force-recompile' = 'true'")
@@ -127,9 +127,7 @@ def test_compile_and_execute(env: Session, tmp_path: Path) -> None:
     assert (first.notes, first.job is not None, first.statement) == ((), True, "COMPILE AND EXECUTE PLAN")
     assert [tuple(r) for r in first.rows] == [(-1,)]
     second = env.execute_sql(statement.replace("SELECT a", "SELECT  a -- again\n"))
-    assert second.notes == (
-        f"the plan {file} exists already: it is run as it is, and the statement is not compiled again",
-    )
+    assert second.notes == (f"the plan {file} already exists; it runs unchanged, and the statement is not compiled",)
     assert env.compiled == [[INSERT]]
     assert len(env.started) == 2
 

@@ -164,7 +164,7 @@ RESET: dict[str, tuple[str, Edit, str]] = {
     "aggregate": (
         "dedup",
         lambda p: node(p, "group-aggregate")["aggCalls"][2].update(internalName="$MAX$1"),
-        "group-aggregate[7]: MAX(num) would not have seen the rows so far",
+        "group-aggregate[7]: MAX(num) would not have seen the earlier rows",
     ),
     "join type": (
         "join",
@@ -179,17 +179,17 @@ RESET: dict[str, tuple[str, Edit, str]] = {
     "calc in front": (
         "dedup",
         put(lambda p: node(p, "calc"), condition=TRUE),
-        "deduplicate[4]: what it reads has changed: calc[2] condition: null -> TRUE",
+        "deduplicate[4]: its input changed: calc[2] condition: null -> TRUE",
     ),
     "far in front": (
         "dedup",
         put(lambda p: node(p, "calc"), condition=TRUE),
-        "group-aggregate[7]: what it reads has changed: calc[2] condition: null -> TRUE",
+        "group-aggregate[7]: its input changed: calc[2] condition: null -> TRUE",
     ),
     "new in front": (
         "dedup",
         lambda p: insert_calc(p, node(p, "exchange")),
-        "deduplicate[4]: what it reads has changed: calc[99] is new",
+        "deduplicate[4]: its input changed: calc[99] is new",
     ),
     "option of a calc that computes": (
         "dedup",
@@ -197,7 +197,7 @@ RESET: dict[str, tuple[str, Edit, str]] = {
             node(p, "calc").update(configuration={"table.local-time-zone": "UTC"}),
             node(p, "calc")["projection"].__setitem__(0, {"kind": "LITERAL", "value": 5, "type": "BIGINT"}),
         ),
-        "deduplicate[4]: what it reads has changed: calc[2]",
+        "deduplicate[4]: its input changed: calc[2]",
     ),
     "path": ("dedup", option("table-source-scan", "path", "/other"), "option path: ${DIR}/orders.json -> /other"),
     "path, no state": ("limit", option("table-source-scan", "path", "/other"), "option path"),
@@ -236,7 +236,7 @@ UNKNOWN: dict[str, tuple[str, Edit, str]] = {
     "how the table is read": (
         "dedup",
         lambda p: node(p, "table-source-scan")["scanTableSource"]["table"].pop("resolvedTable"),
-        "the new plan does not say how",
+        "the new plan does not contain the options",
     ),
     "a key nobody knows": (
         "dedup",
@@ -311,9 +311,9 @@ def test_a_sink_less_is_stateless_and_a_state_less_is_not() -> None:
     assert [str(o.old) for o in diff.operators if o.new is None] == ["calc[4]", "sink[5]"]
     diff = changed("two_sinks", drop(5))
     assert diff.verdict == "reset"
-    assert "group-aggregate[8]: it is gone: its state is dropped" in diff.all_reasons
+    assert "group-aggregate[8]: it was removed; its state is deleted" in diff.all_reasons
     back = compare(*(PlanDocument.parse(dumps(p)) for p in (_edited("two_sinks", drop(5)), load("two_sinks"))))
-    assert "group-aggregate[8]: it is new: its state starts empty" in back.all_reasons[0]
+    assert "group-aggregate[8]: it is new; its state starts empty" in back.all_reasons[0]
 
 
 def _edited(name: str, edit: Edit) -> Plan:
@@ -340,7 +340,7 @@ def test_every_plan_is_identical_with_itself_and_its_json_form(flink_plan) -> No
 def test_text_and_json() -> None:
     diff = changed("join", lambda p: node(p, "join")["state"][1].update(ttl="7 d"))
     assert to_text(diff) == (
-        "ttl-only: only TTLs differ; state is judged by the new ones\n\n"
+        "ttl-only: only TTLs changed; existing state uses the new ones\n\n"
         "join[5]  ttl-only\n  rightState: ttl 1 h -> ttl 7 d\n\n"
         "1 ttl-only, 6 identical\n"
     )
@@ -352,7 +352,7 @@ def test_text_and_json() -> None:
         "reset: some operators lose their state and start empty",
         "",
         "deduplicate[4]  reset",
-        "  what it reads has changed: calc[2] condition: null -> TRUE",
+        "  its input changed: calc[2] condition: null -> TRUE",
         "",
     ]
     assert to_text(diff).splitlines()[-1] == "2 reset, 1 stateless, 6 identical"

@@ -112,7 +112,7 @@ def test_what_the_plan_does_not_say_is_written_for_the_whole_operator(join_text:
     bare = re.sub(r'    "state" : \[.*?\],\n', "", join_text, flags=re.S)
     document = PlanDocument.parse(bare)
     edit = plan_edit(document, [parse_assignment("join.left=2 h")], {"table.exec.state.ttl": "1 h"})
-    so_far = "from now on in the plan (so far from the session option table.exec.state.ttl)"
+    so_far = "now stored in the plan (before: from the session option table.exec.state.ttl)"
     assert to_text(edit).splitlines() == [
         f"join[5].left   leftState   1 h -> 2 h, {so_far}",
         f"join[5].right  rightState  1 h, {so_far}",

@@ -101,7 +101,7 @@ def test_compiling_again_replaces_the_facts() -> None:
 def test_edited_sql_is_a_warning() -> None:
     text = ours().text.replace("FROM a;", "FROM b;")
     warnings = PlanDocument.parse(text, "p.json").warnings
-    assert [w.message for w in warnings] == ["the recorded SQL has been edited: it does not fit its hash"]
+    assert [w.message for w in warnings] == ["the recorded SQL was edited; it does not match its hash"]
     assert warnings[0].place.pointer.endswith("/stateplan/sql")
 
 

@@ -68,7 +68,7 @@ BAD = [
     ('{"a": 1e999}', "PLAN016", 1, 7, "too large"),
     ('{"a": ' + "9" * 1001 + "}", "PLAN016", 1, 7, "1001 characters"),
     ('{"a": ' + "9" * 5000 + "}", "PLAN016", 1, 7, "5000 characters"),
-    ('{"a": "x\ny"}', "PLAN011", 1, 7, "not closed on its line"),
+    ('{"a": "x\ny"}', "PLAN011", 1, 7, "unterminated string"),
     ('{"a": "x\ty"}', "PLAN011", 1, 9, "control character U+0009"),
     ('{"a": "\\x41"}', "PLAN011", 1, 8, "unknown escape \\x"),
     ('{"a": "\\u00g1"}', "PLAN011", 1, 8, "unknown escape \\u"),

@@ -332,7 +332,7 @@ def test_the_report(tmp_path: Path) -> None:
     assert "interval-join none 3 0 1 300 B 4 s 1 s 1 s 0 0 6" in lines
     assert "total 12 4 14 1.6 KiB 4 s 1 s 1 s 1 3 10" in lines
     assert "join.left: 1 min since micro-batch 1, the plan says 1 h" in lines
-    assert "join.left: 5 s from the next micro-batch on, as asked for" in lines
+    assert "join.left: 5 s from the next micro-batch on, as requested" in lines
     assert "join.left 1 min -> 30 s 2 180 B 0 6 -> 4 1 -> 0 3 -> 0" in lines
     assert "join.left 1 min -> never 0 0 B 3 6 -> 9 1 -> 0 3 -> 0" in lines
     assert any(line.startswith("brings back: ") for line in lines)

@@ -106,8 +106,8 @@ def test_the_same_plan_keeps_what_was_set_live(tmp_path: Path) -> None:
     again = start(tmp_path, PLAN, tried=0, said=said)
     assert ttls(again, again.take_in(1)) == (5,)
     assert said == [
-        "op[1].0: ttl 5 ms, set live in micro-batch 0; the plan says ttl 1 s (stateplan plan set-ttl PLAN "
-        "'op[1].0=5 ms' has it say so too)"
+        "op[1].0: ttl 5 ms, set live in micro-batch 0; the plan has ttl 1 s (to change the plan: stateplan "
+        "plan set-ttl PLAN 'op[1].0=5 ms')"
     ]
 
 
@@ -119,7 +119,7 @@ def test_a_plan_that_is_edited_later_wins(tmp_path: Path) -> None:
     edited = start(tmp_path, 3000, tried=0, said=said)
     assert ttls(edited, edited.take_in(0)) == (5,), "repeated"
     assert edited.take_in(1) == ""
-    assert said == ["op[1].0: ttl 3 s, as the plan says now, and no more ttl 5 ms, which was set live"]
+    assert said == ["op[1].0: ttl 3 s, from the edited plan; it replaces ttl 5 ms, which was set live"]
     assert [(s.ttl, s.since) for s in read_ttls(tmp_path)["u1", 0].settings] == [(5, 0), (3000, 1)]
     back: list[str] = []
     assert start(tmp_path, PLAN, tried=1, said=back).take_in(2) is None
@@ -141,7 +141,7 @@ def test_a_request_to_a_stopped_job_waits_for_its_next_run(tmp_path: Path) -> No
     ask(tmp_path, 5)
     said: list[str] = []
     again = start(tmp_path, PLAN, tried=0, said=said)
-    assert said == ["op[1].0: ttl 5 ms from the next micro-batch on, as asked for"]
+    assert said == ["op[1].0: ttl 5 ms from the next micro-batch on, as requested"]
     assert ttls(again, again.take_in(1)) == (5,)
 
 

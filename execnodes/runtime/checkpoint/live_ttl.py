@@ -256,7 +256,7 @@ class LiveTtls:
                     if state.plan != config.ttl or not state.settings:
                         if state.is_live and state.now not in (config.ttl, state.plan):
                             self._say(
-                                f"{name}: {_words(config.ttl)}, as the plan says now, and no more "
+                                f"{name}: {_words(config.ttl)}, from the edited plan; it replaces "
                                 f"{_words(state.now)}, which was set live"
                             )
                         state = replace(state, plan=config.ttl).then(Setting(config.ttl, self.tried + 1, "plan", now))
@@ -266,12 +266,12 @@ class LiveTtls:
 
     def _tell(self, state: StateTtl) -> None:
         if state.asked is not None:
-            self._say(f"{state.name}: {_words(state.asked.ttl)} from the next micro-batch on, as asked for")
+            self._say(f"{state.name}: {_words(state.asked.ttl)} from the next micro-batch on, as requested")
         elif state.is_live and state.now != state.plan:
             self._say(
-                f"{state.name}: {_words(state.now)}, set live in micro-batch {state.settings[-1].since}; the plan says "
-                f"{_words(state.plan)} (stateplan plan set-ttl PLAN '{state.name}={format_ttl(state.now)}' has it say "
-                "so too)"
+                f"{state.name}: {_words(state.now)}, set live in micro-batch {state.settings[-1].since}; the plan has "
+                f"{_words(state.plan)} (to change the plan: stateplan plan set-ttl PLAN "
+                f"'{state.name}={format_ttl(state.now)}')"
             )
 
     def settle(self) -> None:
@@ -303,7 +303,7 @@ class LiveTtls:
             except CheckpointError as error:
                 if error.code != "CKPT033" and stamp != self._told:
                     self._told = stamp
-                    self._say(f"{error.message}; the job goes on with the TTLs that it has")
+                    self._say(f"{error.message}; the job continues with its current TTLs")
         self._steady = not any(s.asked or s.settings[-1].since > batch for s in self._record.values() if s.settings)
         text = self._text(batch)
         if text == self._sent:

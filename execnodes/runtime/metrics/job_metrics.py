@@ -167,7 +167,7 @@ class JobMetrics:
             except OSError as cause:
                 self._log = None
                 if self._console is not None:
-                    self._console(f"the figures of this run are no longer kept: {cause}")
+                    self._console(f"metrics of this run are no longer recorded: {cause}")
 
     def view(self) -> JobView:
         """The job as it is now. May be called in any thread."""

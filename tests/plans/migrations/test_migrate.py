@@ -44,7 +44,7 @@ def test_what_is_current_is_left_byte_for_byte(name: str) -> None:
     migration = migrate(current)
     assert migration.is_current
     assert migration.document.text == text
-    assert to_text(migration) == "the plan is one of Flink 2.3 already: nothing to do\n"
+    assert to_text(migration) == "the plan already has the format of Flink 2.3\n"
     assert to_json(migration)["changes"] == []
 
 
