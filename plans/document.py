@@ -107,6 +107,11 @@ class PlanDocument:
         text, bom = decode(data, file and storage.shown(file))
         return cls(text, file, bom)
 
+    @property
+    def recorded_sql(self) -> str | None:
+        """The statement that the plan was compiled from; None when it does not say."""
+        return self.facts.sql if self.facts else None
+
     @classmethod
     def from_graph(cls, graph: ExecGraph, facts: PlanFacts | None = None) -> PlanDocument:
         """A new plan in Flink's layout, with a uid in every node and ``facts`` on its first sink.

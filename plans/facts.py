@@ -14,15 +14,12 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stateplan.execnodes.errors import Place, PlanError, nearest
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.ttl import parse_ttl
 from stateplan.plans.jsontext import join_pointer
-
-if TYPE_CHECKING:
-    from stateplan.plans.document import PlanDocument
 
 FORMAT_VERSION = 1
 """Version of our additions to the plan. A plan with a later one is refused."""
@@ -265,13 +262,3 @@ def _read(extra: Mapping[str, Any], at: str) -> PlanFacts:
     hashes = _texts(extra.get("schemaHashes", {}), f"{at}/schemaHashes")
     sql, digest = (None if extra.get(k) is None else _text(extra[k], f"{at}/{k}") for k in ("sql", "sqlHash"))
     return PlanFacts(sql, digest, hashes, version)
-
-
-def recorded_sql(document: PlanDocument) -> str | None:
-    """The statement ``document`` was compiled from, or None when it does not say."""
-    return document.facts.sql if document.facts else None
-
-
-def recorded_schema_hash(document: PlanDocument, identifier: str) -> str | None:
-    """The schema hash of a table when ``document`` was compiled, or None when it does not say."""
-    return document.facts.schema_hashes.get(identifier) if document.facts else None

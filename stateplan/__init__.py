@@ -27,11 +27,9 @@ if TYPE_CHECKING:
         udtaf,
         udtf,
     )
-    from stateplan.planner.session.compiled_plan import CompiledPlan
+    from stateplan.planner.session.compiled_plan import CompiledPlan, PlanReference, StatementSet
     from stateplan.planner.session.environment import TableEnvironment
-    from stateplan.planner.session.plan_reference import PlanReference
     from stateplan.planner.session.results import ResultKind, TableResult
-    from stateplan.planner.session.statement_set import StatementSet
     from stateplan.plans.details import ExplainDetail
     from stateplan.plans.document import PlanDocument
 
@@ -56,9 +54,9 @@ _HOME = {
     "CompiledPlan": "planner.session.compiled_plan",
     "ExplainDetail": "plans.details",
     "PlanDocument": "plans.document",
-    "PlanReference": "planner.session.plan_reference",
+    "PlanReference": "planner.session.compiled_plan",
     "ResultKind": "planner.session.results",
-    "StatementSet": "planner.session.statement_set",
+    "StatementSet": "planner.session.compiled_plan",
     "StateplanError": "execnodes.errors",
     "TableEnvironment": "planner.session.environment",
     "TableResult": "planner.session.results",

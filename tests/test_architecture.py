@@ -66,6 +66,43 @@ def test_imports_point_one_way() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def import_graph() -> dict[str, set[str]]:
+    """Module to the modules that it imports, inside functions and for the type checker too."""
+    modules = {}
+    for name in package_files():
+        modules["stateplan." + name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")] = ROOT / name
+    graph: dict[str, set[str]] = {}
+    for module, path in modules.items():
+        found = set()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                found.update(alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                parts = {f"{node.module}.{alias.name}" for alias in node.names}
+                found |= {p if p in modules else str(node.module) for p in parts}
+        graph[module] = (found & set(modules)) - {module}
+    return graph
+
+
+def test_there_are_no_import_circles() -> None:
+    """Not even lazy ones: what is left when modules that import nothing more are taken away again and again."""
+    graph = import_graph()
+    while free := {module for module, imported in graph.items() if not imported}:
+        graph = {module: imported - free for module, imported in graph.items() if module not in free}
+    used = set().union(*graph.values()) if graph else set()
+    assert not graph, f"in circles, or above one: {sorted(set(graph) & used)}"
+
+
+def test_nothing_private_is_imported() -> None:
+    wrong = []
+    for name in package_files():
+        for node in ast.walk(ast.parse((ROOT / name).read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("stateplan"):
+                parts = [*(node.module or "").split("."), *(alias.name for alias in node.names)]
+                wrong += [f"{name}:{node.lineno} {part}" for part in parts if part.startswith("_")]
+    assert not wrong, "\n".join(wrong)
+
+
 def test_only_the_runtime_and_connectors_import_pyspark() -> None:
     wrong = [
         f"{name}:{line}"

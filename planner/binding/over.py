@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -19,12 +18,10 @@ from stateplan.execnodes.rex import Literal, Rex
 from stateplan.execnodes.types import BIGINT, LogicalType
 from stateplan.planner.algebra.over_frames import CURRENT_ROW, DEFAULT, SO_FAR, WHOLE, Bound, Frame
 from stateplan.planner.binding.errors import not_supported
+from stateplan.planner.binding.scope import Binder
 from stateplan.planner.binding.user_functions import user_function
 from stateplan.planner.dialect import function_name
 from stateplan.planner.expressions.ops import Over, cast, same_type
-
-if TYPE_CHECKING:
-    from stateplan.planner.binding.expressions import ExpressionBinder
 
 RANKING = ("ROW_NUMBER", "RANK", "DENSE_RANK")
 WINDOW_ONLY = (*RANKING, "LAG", "LEAD", "NTILE", "PERCENT_RANK", "CUME_DIST", "NTH_VALUE")
@@ -52,7 +49,7 @@ class _Window:
         return Over(result, function, tuple(operands), self.partition, self.order, distinct, frame, self.place)
 
 
-def bind_over(binder: ExpressionBinder, node: exp.Expr) -> Rex:
+def bind_over(binder: Binder, node: exp.Expr) -> Rex:
     """The expression of a call with OVER.
 
     Raises:
@@ -85,7 +82,7 @@ def bind_over(binder: ExpressionBinder, node: exp.Expr) -> Rex:
     return _aggregate(binder, name, call, _window(binder, node))
 
 
-def _window_function(binder: ExpressionBinder, name: str, call: exp.Expr, node: exp.Expr) -> Rex:
+def _window_function(binder: Binder, name: str, call: exp.Expr, node: exp.Expr) -> Rex:
     place = binder.place(node)
     if name not in ("ROW_NUMBER", "LAG"):
         raise SqlError(
@@ -121,7 +118,7 @@ def _window_function(binder: ExpressionBinder, name: str, call: exp.Expr, node: 
     return window.over(name, operands, replace(operands[0].type, kind=None).as_nullable(nullable))
 
 
-def _aggregate(binder: ExpressionBinder, name: str, call: exp.Expr, window: _Window) -> Rex:
+def _aggregate(binder: Binder, name: str, call: exp.Expr, window: _Window) -> Rex:
     arguments, distinct = list(call.expressions), False
     if len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):
         arguments, distinct = arguments[0].expressions, True
@@ -204,7 +201,7 @@ def _variance(window: _Window, operand: Rex, result: LogicalType, sample: bool, 
 # the window
 
 
-def _window(binder: ExpressionBinder, node: exp.Expr) -> _Window:
+def _window(binder: Binder, node: exp.Expr) -> _Window:
     spec = node
     base = node.args.get("alias")
     if base is not None:
@@ -221,7 +218,7 @@ def _window(binder: ExpressionBinder, node: exp.Expr) -> _Window:
     return _Window(partition, keys, None if written is None else _frame(binder, written), binder.place(node))
 
 
-def _named(binder: ExpressionBinder, name: exp.Expr) -> exp.Expr:
+def _named(binder: Binder, name: exp.Expr) -> exp.Expr:
     window = binder.named_windows.get(name.name)
     if window is None:
         raise SqlError(
@@ -230,7 +227,7 @@ def _named(binder: ExpressionBinder, name: exp.Expr) -> exp.Expr:
     return window
 
 
-def _frame(binder: ExpressionBinder, spec: exp.Expr) -> Frame:
+def _frame(binder: Binder, spec: exp.Expr) -> Frame:
     args = spec.args
     rows = args["kind"] == "ROWS"
     lower = _bound(binder, spec, args["start"], args.get("start_side"), rows)
@@ -244,7 +241,7 @@ def _frame(binder: ExpressionBinder, spec: exp.Expr) -> Frame:
     return Frame(rows, lower, upper)
 
 
-def _bound(binder: ExpressionBinder, spec: exp.Expr, value: object, side: str | None, rows: bool) -> Bound:
+def _bound(binder: Binder, spec: exp.Expr, value: object, side: str | None, rows: bool) -> Bound:
     if side is None:
         return CURRENT_ROW
     if not isinstance(value, exp.Expr):

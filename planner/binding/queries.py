@@ -420,7 +420,7 @@ class QueryBinder:
             if node.args.get("hints"):
                 raise SqlError("SQL120.named_table_2", parts=parts[-1], place=self.place(node.args["hints"][0]))
             return self._view(found, place), parts[-1], path
-        options = _options_hint(node.args.get("hints") or (), self.source)
+        options = read_options_hint(node.args.get("hints") or (), self.source)
         table = found.with_options(options) if options else found
         return scan_of(table, place, tuple(options.items())), parts[-1], path
 
@@ -493,7 +493,7 @@ def _without(node: exp.Expr, key: str) -> exp.Expr:
     return copy
 
 
-def _options_hint(hints: Sequence[exp.Expr], source: str) -> dict[str, str]:
+def read_options_hint(hints: Sequence[exp.Expr], source: str) -> dict[str, str]:
     """The options of ``/*+ OPTIONS('key' = 'value') */``. Raises SqlError SQL120 and SQL121."""
     out: dict[str, str] = {}
     for hint in hints:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from sqlglot import exp
 
@@ -248,3 +248,29 @@ def _shifted(rex: Rex, by: int) -> Rex:
     from stateplan.execnodes.rex import shift
 
     return shift(rex, by)
+
+
+class Binder(Protocol):
+    """The binder of expressions, as window functions and queries inside expressions need it; the one there is is
+    :class:`planner.binding.expressions.ExpressionBinder`.
+
+    Attributes:
+        scope: what column names mean.
+        place_name: the clause, for messages.
+        windows: whether OVER may be used.
+        named_windows: the windows of the WINDOW clause.
+    """
+
+    scope: Scope
+    place_name: str
+    windows: bool
+    named_windows: dict[str, exp.Expr]
+
+    @property
+    def grouped(self) -> bool:
+        """Whether it binds over groups."""
+        ...
+
+    def place(self, node: exp.Expr) -> Place: ...
+
+    def bind(self, node: exp.Expr) -> Rex: ...

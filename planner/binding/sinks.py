@@ -127,9 +127,9 @@ def _target(node: exp.Expr, catalog: CatalogManager, source: str) -> CatalogTabl
     if isinstance(found, CatalogView):
         raise CatalogError("CAT103", summary=found.identifier.summary, place=place)
     if node.args.get("hints"):
-        from stateplan.planner.binding.queries import _options_hint
+        from stateplan.planner.binding.queries import read_options_hint
 
-        return found.with_options(_options_hint(node.args["hints"], source))
+        return found.with_options(read_options_hint(node.args["hints"], source))
     return found
 
 

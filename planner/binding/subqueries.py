@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from sqlglot import exp
 
 from stateplan.execnodes.errors import SqlError
@@ -12,13 +10,11 @@ from stateplan.execnodes.rex import InputRef, Rex
 from stateplan.execnodes.types import BOOLEAN
 from stateplan.planner.algebra.relations import Project, Rel
 from stateplan.planner.binding.errors import counted, not_supported
+from stateplan.planner.binding.scope import Binder
 from stateplan.planner.expressions.ops import NEGATED, SubQuery, not_
 
-if TYPE_CHECKING:
-    from stateplan.planner.binding.expressions import ExpressionBinder
 
-
-def in_query(binder: ExpressionBinder, left: exp.Expr, query: exp.Expr) -> Rex:
+def in_query(binder: Binder, left: exp.Expr, query: exp.Expr) -> Rex:
     """``left IN (query)``, where ``left`` may be a row of several values.
 
     Raises:
@@ -31,7 +27,7 @@ def in_query(binder: ExpressionBinder, left: exp.Expr, query: exp.Expr) -> Rex:
     return _compared(binder, "IN", "=", operands, query)
 
 
-def quantified(binder: ExpressionBinder, comparison: str, node: exp.Expr) -> Rex:
+def quantified(binder: Binder, comparison: str, node: exp.Expr) -> Rex:
     """``a > ANY (query)`` and ``a > ALL (query)``.
 
     Raises:
@@ -50,7 +46,7 @@ def quantified(binder: ExpressionBinder, comparison: str, node: exp.Expr) -> Rex
     return not_(made) if every else made
 
 
-def exists(binder: ExpressionBinder, node: exp.Expr) -> Rex:
+def exists(binder: Binder, node: exp.Expr) -> Rex:
     """``EXISTS (query)``; what the query selects does not matter."""
     rel, number = _bound(binder, node.this)
     while isinstance(rel, Project):
@@ -59,7 +55,7 @@ def exists(binder: ExpressionBinder, node: exp.Expr) -> Rex:
     return SubQuery(BOOLEAN.not_null(), "EXISTS", rel, number, ttls=ttls, grouped=binder.grouped, place=place)
 
 
-def scalar_query(binder: ExpressionBinder, node: exp.Expr) -> Rex:
+def scalar_query(binder: Binder, node: exp.Expr) -> Rex:
     """A query of one column and at most one row as a value, NULL where it has no row.
 
     Raises:
@@ -74,9 +70,7 @@ def scalar_query(binder: ExpressionBinder, node: exp.Expr) -> Rex:
     )
 
 
-def _compared(
-    binder: ExpressionBinder, operator: str, comparison: str, operands: list[Rex], query: exp.Expr
-) -> SubQuery:
+def _compared(binder: Binder, operator: str, comparison: str, operands: list[Rex], query: exp.Expr) -> SubQuery:
     rel, number = _bound(binder, query)
     place = binder.place(query)
     if rel.width != len(operands):
@@ -102,7 +96,7 @@ def _compared(
     )
 
 
-def _bound(binder: ExpressionBinder, query: exp.Expr) -> tuple[Rel, int]:
+def _bound(binder: Binder, query: exp.Expr) -> tuple[Rel, int]:
     subqueries = binder.scope.subqueries
     if subqueries is None:
         raise not_supported("a query inside an expression", binder.place(query))

@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from stateplan.execnodes.rex import Call, FieldAccess, InputRef, Literal, Rex
+from stateplan.execnodes.rex import Literal, Rex
 from stateplan.execnodes.types import LogicalType
 from stateplan.planner.algebra.over import OverAggregate
 from stateplan.planner.algebra.phased import GlobalAggregate, IncrementalAggregate, LocalAggregate
 from stateplan.planner.algebra.relations import (
-    AggCall,
     Aggregate,
     Calc,
     ChangelogFunction,
@@ -28,7 +27,6 @@ from stateplan.planner.algebra.relations import (
     LimitAbility,
     MiniBatchAssigner,
     MultiJoin,
-    Order,
     PartitionAbility,
     Rank,
     Rel,
@@ -53,7 +51,15 @@ from stateplan.planner.algebra.windows import (
     WindowTable,
 )
 from stateplan.planner.digest.calcite_types import PHYSICAL, calcite_type
-from stateplan.planner.digest.literals import charset, full_type, plain_literal, typed_literal
+from stateplan.planner.digest.expressions import (
+    JOIN_NAMES,
+    call_name,
+    call_text,
+    expression,
+    order_text,
+    physical_expression,
+)
+from stateplan.planner.digest.literals import charset, plain_literal
 from stateplan.planner.digest.over import over_aggregate
 from stateplan.planner.digest.phased import (
     global_aggregate,
@@ -70,73 +76,9 @@ from stateplan.planner.digest.windows import (
     window_join,
     window_table,
 )
-from stateplan.planner.expressions.ops import kind, rewrite
+from stateplan.planner.expressions.ops import rewrite
 from stateplan.planner.physical import Deduplicate, Physical, execution_type
 from stateplan.planner.python_operators import is_asynchronous, is_python
-
-__all__ = [
-    "calcite_type",
-    "call_text",
-    "describe",
-    "describe_physical",
-    "expression",
-    "needed_retractions",
-    "order_text",
-    "scan_arguments",
-]
-
-_INFIX = frozenset({"=", "<>", "<", "<=", ">", ">=", "AND", "OR", "+", "-", "*", "/", "/INT"})
-_POSTFIX = frozenset({"IS NULL", "IS NOT NULL", "IS TRUE", "IS FALSE", "IS NOT TRUE", "IS NOT FALSE"})
-_CASTS = frozenset({"CAST", "TRY_CAST"})
-
-
-def expression(rex: Rex, names: Sequence[str]) -> str:
-    """``rex`` in the description of an operator whose input fields are ``names``."""
-    if PHYSICAL.get():
-        return _prefix(rex, names)
-    if isinstance(rex, InputRef):
-        return names[rex.index]
-    if isinstance(rex, Literal):
-        return plain_literal(rex)
-    if isinstance(rex, FieldAccess):
-        return f"{expression(rex.expr, names)}.{rex.name}"
-    op = _function(rex)
-    operands = [expression(c, names) for c in rex.children]
-    if op in _CASTS and isinstance(rex, Call):
-        return f"{op}({operands[0]} AS {calcite_type(rex.type)})"
-    if op in _POSTFIX:
-        return f"{operands[0]} {op}"
-    if op in _INFIX and len(operands) > 1:
-        return "(" + f" {op} ".join(operands) + ")"
-    return f"{_operator(op)}({', '.join(operands)})"
-
-
-def _function(rex: Rex) -> str:
-    """The name of a call; of a user-defined function without its database."""
-    if isinstance(rex, Call) and rex.catalog_name is not None:
-        return rex.catalog_name.rpartition("`.`")[2].rstrip("`")
-    return kind(rex)
-
-
-def _operator(op: str) -> str:
-    return {"NEGATE": "-", "REINTERPRET": "Reinterpret"}.get(op, op)
-
-
-def _prefix(rex: Rex, names: Sequence[str]) -> str:
-    """``rex`` in the filter of a scan, or in the physical plan."""
-    if isinstance(rex, InputRef):
-        return names[rex.index]
-    if isinstance(rex, Literal):
-        return typed_literal(rex)
-    if isinstance(rex, FieldAccess):
-        return f"{_prefix(rex.expr, names)}.{rex.name}"
-    op = _function(rex)
-    operands = [_prefix(c, names) for c in rex.children]
-    if op in _CASTS:
-        suffix = "" if rex.type.nullable else " NOT NULL"
-        return f"{op}({operands[0]} AS {full_type(rex.type)}{suffix})"
-    return f"{_operator(op)}({', '.join(operands)})"
-
 
 # operators
 
@@ -148,7 +90,7 @@ def scan_arguments(scan: Scan) -> list[str]:
         if isinstance(ability, FilterAbility):
             text = ""
             for p in ability.predicates:
-                shown = _prefix(p, ability.names)
+                shown = physical_expression(p, ability.names)
                 text = shown if not text else f"and({text}, {shown})"
             out.append(f"filter=[{text}]")
             continue
@@ -259,13 +201,6 @@ def needed_retractions(node: Physical) -> list[bool]:
     return out
 
 
-def call_text(c: AggCall, names: Sequence[str], retract: bool) -> str:
-    """An aggregate call over fields ``names``."""
-    arguments = ", ".join(names[a] for a in c.args) or "*"
-    text = f"{c.function}{'_RETRACT' if retract else ''}({'DISTINCT ' if c.distinct else ''}{arguments})"
-    return text + (f" FILTER {names[c.filter]}" if c.filter >= 0 else "")
-
-
 def _aggregate(node: Physical) -> list[str]:
     rel = node.rel
     assert isinstance(rel, Aggregate)
@@ -275,16 +210,6 @@ def _aggregate(node: Physical) -> list[str]:
     for c, o, r in zip(rel.calls, outputs[len(rel.group) :], needed_retractions(node), strict=True):
         parts.append(f"{call_text(c, names, r)} AS {o}")
     return [*grouped(rel.group, rel.input, rel.level), f"select=[{', '.join(parts)}]"]
-
-
-JOIN_NAMES = {
-    "INNER": "InnerJoin",
-    "LEFT": "LeftOuterJoin",
-    "RIGHT": "RightOuterJoin",
-    "FULL": "FullOuterJoin",
-    "SEMI": "LeftSemiJoin",
-    "ANTI": "LeftAntiJoin",
-}
 
 
 def _join(node: Physical) -> list[str]:
@@ -330,7 +255,7 @@ def _changelog_function(node: Physical) -> list[str]:
     rel = node.rel
     assert isinstance(rel, ChangelogFunction)
     op = "DEFAULT()" if rel.op is None else f"DESCRIPTOR({charset(rel.op)})"
-    mapping = "DEFAULT()" if rel.mapping is None else _prefix(rel.mapping, ())
+    mapping = "DEFAULT()" if rel.mapping is None else physical_expression(rel.mapping, ())
     return [
         f"invocation=[{rel.name}(TABLE(#0), {op}, {mapping}, DEFAULT(), DEFAULT())]",
         "uid=[null]",
@@ -346,8 +271,8 @@ def _function_correlate(node: Physical) -> list[str]:
     row = ", ".join(f"{_shown_type(t)} {n}" for n, t in rel.fields)
     if rel.is_unnest:
         return _unnest(rel, row)
-    name = rel.call.internal_name or _function(rel.call)
-    given = [_prefix(o, [f"${i}" for i in range(len(names))]) for o in rel.call.operands]
+    name = rel.call.internal_name or call_name(rel.call)
+    given = [physical_expression(o, [f"${i}" for i in range(len(names))]) for o in rel.call.operands]
     return [
         f"invocation=[{name}({', '.join(given)})]",
         f"correlate=[table({name}({','.join(expression(o, names) for o in rel.call.operands)}))]",
@@ -368,7 +293,7 @@ def _unnest(rel: FunctionCorrelate, row: str) -> list[str]:
         f"select=[{','.join(field_names(rel))}]",
         f"rowType=[{'RecordType' if rel.input.width else 'RecordType:peek_no_expand'}({row})]",
         f"joinType=[{rel.join_type}]",
-        *(f"condition=[{_prefix(rewrite(c, _bare), given)}]" for c in [rel.condition] if c is not None),
+        *(f"condition=[{physical_expression(rewrite(c, _bare), given)}]" for c in [rel.condition] if c is not None),
     ]
 
 
@@ -412,11 +337,6 @@ def _deduplicate(node: Physical) -> list[str]:
         f"order=[{rel.fields[rel.order[0][0]][1].kind}]",
         f"outputInsertOnly=[{'true' if node.is_insert_only else 'false'}]",
     ]
-
-
-def order_text(order: Order, rel: Rel) -> str:
-    names = field_names(rel)
-    return ", ".join(f"{names[i]} {'ASC' if ascending else 'DESC'}" for i, ascending, _ in order)
 
 
 def _rank(node: Physical) -> list[str]:
@@ -513,11 +433,6 @@ _DESCRIPTIONS: dict[type[Rel], tuple[str, Callable[[Physical], list[str]]]] = {
 def describe(node: Physical) -> str:
     """The ``description`` of a plan's node: ``Calc(select=[a, b], where=[(a > 1)])``."""
     return _described(node, execution_type(node))
-
-
-def physical_expression(rex: Rex, names: Sequence[str]) -> str:
-    """``rex`` as EXPLAIN shows it in the physical plan, over input fields ``names``."""
-    return _prefix(rex, names)
 
 
 def describe_physical(node: Physical) -> str:

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from stateplan.planner.algebra.over import OverAggregate
 from stateplan.planner.algebra.relations import AggCall, field_names
+from stateplan.planner.digest.expressions import expression, order_text
+from stateplan.planner.digest.literals import charset
 from stateplan.planner.physical import Physical
 
 
 def over_aggregate(node: Physical) -> list[str]:
     """The arguments of an OverAggregate."""
-    from stateplan.planner.digest.literals import charset
-    from stateplan.planner.digest.operators import expression, order_text
-
     rel = node.rel
     assert isinstance(rel, OverAggregate)
     inputs = field_names(rel.input)

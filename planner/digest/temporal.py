@@ -12,13 +12,14 @@ from stateplan.execnodes.rex import InputRef, Literal, Rex
 from stateplan.planner.algebra.relations import field_names, unique_names
 from stateplan.planner.algebra.temporal import IntervalJoin, LookupJoin, TemporalJoin, WatermarkAssigner
 from stateplan.planner.digest.calcite_types import conjunction
+from stateplan.planner.digest.expressions import JOIN_NAMES, expression
+from stateplan.planner.digest.literals import charset
 from stateplan.planner.expressions.ops import conjunctions
 from stateplan.planner.physical import Physical
 
 
 def temporal_join(node: Physical) -> list[str]:
     """The arguments of a TemporalJoin."""
-    from stateplan.planner.digest.operators import JOIN_NAMES, expression
     from stateplan.planner.passes.push_filters import equi_keys
 
     rel = node.rel
@@ -47,8 +48,6 @@ def temporal_join(node: Physical) -> list[str]:
 
 def interval_join(node: Physical) -> list[str]:
     """The arguments of an IntervalJoin."""
-    from stateplan.planner.digest.operators import JOIN_NAMES, expression
-
     rel = node.rel
     assert isinstance(rel, IntervalJoin)
     both = unique_names([*field_names(rel.left), *field_names(rel.right)])
@@ -69,7 +68,6 @@ def interval_join(node: Physical) -> list[str]:
 
 def lookup_join(node: Physical) -> list[str]:
     """The arguments of a LookupJoin."""
-    from stateplan.planner.digest.operators import JOIN_NAMES, expression
     from stateplan.planner.metadata.unique_keys import smallest_key, upsert_keys
 
     rel = node.rel
@@ -106,17 +104,12 @@ def lookup_join(node: Physical) -> list[str]:
 
 def _key_literal(rex: Rex) -> str:
     assert isinstance(rex, Literal)
-    from stateplan.planner.digest.literals import charset
-    from stateplan.planner.digest.operators import expression
-
     return charset(str(rex.value)) if rex.type.is_string else expression(rex, ())
 
 
 def watermark_assigner(node: Physical) -> list[str]:
     """The arguments of a WatermarkAssigner."""
     rel = node.rel
-    from stateplan.planner.digest.operators import expression
-
     assert isinstance(rel, WatermarkAssigner)
     names = field_names(rel)
     return [f"rowtime=[{names[rel.rowtime]}]", f"watermark=[{expression(rel.watermark, names)}]"]

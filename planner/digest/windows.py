@@ -17,6 +17,7 @@ from stateplan.planner.algebra.windows import (
     WindowJoin,
     WindowTable,
 )
+from stateplan.planner.digest.expressions import JOIN_NAMES, call_text, expression
 from stateplan.planner.digest.phased import accumulators, grouped, merged
 from stateplan.planner.physical import Physical
 
@@ -32,8 +33,6 @@ def window_table(node: Physical) -> list[str]:
 
 def window_aggregate(node: Physical) -> list[str]:
     """The arguments of a WindowAggregate."""
-    from stateplan.planner.digest.operators import call_text
-
     rel = node.rel
     assert isinstance(rel, WindowAggregate)
     names = field_names(rel.input)
@@ -66,8 +65,6 @@ def global_window_aggregate(node: Physical) -> list[str]:
 
 def window_join(node: Physical) -> list[str]:
     """The arguments of a WindowJoin."""
-    from stateplan.planner.digest.operators import JOIN_NAMES, expression
-
     rel = node.rel
     assert isinstance(rel, WindowJoin)
     both = unique_names([*field_names(rel.left), *field_names(rel.right)])

@@ -14,7 +14,7 @@ from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.planner.algebra.phased import merges
 from stateplan.planner.algebra.relations import Aggregate, Calc
-from stateplan.planner.digest.operators import physical_expression
+from stateplan.planner.digest.expressions import physical_expression
 from stateplan.planner.lowering import lower_traced
 from stateplan.planner.physical import Physical
 from stateplan.plans.advice import Advice, two_phase_advice

@@ -1,17 +1,20 @@
-"""A compiled plan in a session: look at it, write it, run it."""
+"""Compiled plans in a session, the names of plans, and statement sets: look at them, write them, run them."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
+from sqlglot import exp
+
+from stateplan.execnodes.errors import SqlError
+from stateplan.planner.dialect.errors import too_deep
+from stateplan.planner.session.context import Session
+from stateplan.planner.session.results import TableResult
+from stateplan.planner.session.script import read_statement
 from stateplan.plans.document import PlanDocument
-
-if TYPE_CHECKING:
-    from stateplan.planner.session.environment import TableEnvironment
-    from stateplan.planner.session.results import TableResult
 
 
 class CompiledPlan:
@@ -21,8 +24,8 @@ class CompiledPlan:
         document: the plan as a document, with its text and its graph.
     """
 
-    def __init__(self, environment: TableEnvironment, document: PlanDocument) -> None:
-        self._environment = environment
+    def __init__(self, session: Session, document: PlanDocument) -> None:
+        self._session = session
         self.document = document
 
     def get_flink_version(self) -> str:
@@ -45,7 +48,7 @@ class CompiledPlan:
         Raises:
             PlanError: PLAN002, the file exists; others when it cannot be written.
         """
-        overwrite = bool(self._environment.get_config().value("table.plan.force-recompile"))
+        overwrite = bool(self._session.get_config().value("table.plan.force-recompile"))
         return self.document.write(os.fspath(path), overwrite=overwrite, if_not_exists=ignore_if_exists)
 
     def set_ttl(self, selector: str, ttl: str | int) -> CompiledPlan:
@@ -71,7 +74,7 @@ class CompiledPlan:
         are for one state."""
         from stateplan.plans.edit import set_ttls
 
-        set_ttls(self.document, ttls, self._environment.get_config().to_dict())
+        set_ttls(self.document, ttls, self._session.get_config().to_dict())
         return self
 
     def explain(self, *details: str, format: str = "text") -> str:  # noqa: A002 - as Flink names it
@@ -87,7 +90,7 @@ class CompiledPlan:
         """
         from stateplan.plans.render import explained
 
-        return explained(self.document, self._environment.get_config().to_dict(), format, details)
+        return explained(self.document, self._session.get_config().to_dict(), format, details)
 
     def print_explain(self, *details: str) -> None:
         """Writes :meth:`explain` to standard output."""
@@ -99,4 +102,74 @@ class CompiledPlan:
         Raises:
             StateplanError: when the plan does not fit the session's tables, or the job cannot be started.
         """
-        return self._environment.run_document(self.document)
+        return self._session.run_document(self.document)
+
+
+def compile_plan(session: Session, statement: str) -> CompiledPlan:
+    """The plan of an INSERT or a statement set. Raises as :meth:`TableEnvironment.compile_plan_sql`."""
+    read = read_statement(statement)
+    try:
+        return CompiledPlan(session, session.compile_document(read.node, read.source))
+    except RecursionError:
+        raise too_deep(read.source) from None
+
+
+@dataclass(frozen=True)
+class PlanReference:
+    """Names a plan for :meth:`~planner.session.environment.TableEnvironment.load_plan`, as PyFlink's class does."""
+
+    file: str | None = None
+    text: str | None = None
+
+    @staticmethod
+    def from_file(path: str | os.PathLike[str]) -> PlanReference:
+        """The plan in a file: a path or a URL."""
+        return PlanReference(file=os.fspath(path))
+
+    @staticmethod
+    def from_json_string(text: str) -> PlanReference:
+        """The plan that this text is."""
+        return PlanReference(text=text)
+
+    def load(self) -> PlanDocument:
+        """The plan. Raises PlanError when it cannot be read or is not a valid plan."""
+        return PlanDocument.load(self.file) if self.file is not None else PlanDocument.parse(self.text or "")
+
+
+class StatementSet:
+    """A statement set, under PyFlink's names. Made by ``TableEnvironment.create_statement_set``."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._inserts: list[str] = []
+
+    def add_insert_sql(self, statement: str) -> StatementSet:
+        """Adds an INSERT; returns this set.
+
+        Raises:
+            SqlError: SQL001 to SQL010; SQL012 when it is not an INSERT.
+        """
+        read = read_statement(statement)
+        if not isinstance(read.node, exp.Insert):
+            raise SqlError("SQL012.add_insert_sql", place=read.place)
+        self._inserts.append(read.text)
+        return self
+
+    def _sql(self) -> str:
+        if not self._inserts:
+            raise SqlError("SQL012.sql")
+        return "STATEMENT SET BEGIN\n" + "".join(f"{text};\n" for text in self._inserts) + "END"
+
+    def compile_plan(self) -> CompiledPlan:
+        """The plan of all INSERTs together. Raises StateplanError."""
+        return compile_plan(self._session, self._sql())
+
+    def explain(self, *details: str) -> str:
+        """The plan of all INSERTs together, for people. Raises as :meth:`TableEnvironment.explain_sql`."""
+        return self._session.explain_sql(self._sql(), *details)
+
+    def execute(self) -> TableResult:
+        """Runs all INSERTs as one job, and empties the set. Raises StateplanError."""
+        result = self._session.execute_sql("EXECUTE " + self._sql())
+        self._inserts.clear()
+        return result

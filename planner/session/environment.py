@@ -36,11 +36,9 @@ from stateplan.planner.catalog.udf import of_callable
 from stateplan.planner.dialect import nodes
 from stateplan.planner.dialect.errors import too_deep
 from stateplan.planner.positions import place_of, text_of
-from stateplan.planner.session.compiled_plan import CompiledPlan
-from stateplan.planner.session.plan_reference import PlanReference
+from stateplan.planner.session.compiled_plan import CompiledPlan, PlanReference, StatementSet, compile_plan
 from stateplan.planner.session.results import ResultKind, TableResult
 from stateplan.planner.session.script import ScriptStatement, read_statement
-from stateplan.planner.session.statement_set import StatementSet
 from stateplan.planner.session.statements import run_statement
 from stateplan.plans.details import ExplainDetail, explain_details
 
@@ -148,11 +146,7 @@ class TableEnvironment:
             SqlError: SQL012, for another statement.
             StateplanError: whatever is wrong with it.
         """
-        read = read_statement(statement)
-        try:
-            return CompiledPlan(self, self.compile_document(read.node, read.source))
-        except RecursionError:
-            raise too_deep(read.source) from None
+        return compile_plan(self, statement)
 
     def load_plan(self, reference: PlanReference) -> CompiledPlan:
         """A plan from a file or a text. Raises PlanError."""

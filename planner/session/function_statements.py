@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stateplan.execnodes.errors import SqlError
 from stateplan.planner.catalog import ddl
 from stateplan.planner.catalog.functions import CatalogFunction
 from stateplan.planner.dialect import nodes
+from stateplan.planner.session.context import Context
 from stateplan.planner.session.results import TableResult, content, ok
-
-if TYPE_CHECKING:
-    from stateplan.planner.session.statements import Context
 
 
 def _named(c: Context, node: nodes.FunctionStatement) -> CatalogFunction:

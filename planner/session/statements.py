@@ -5,58 +5,39 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlglot import exp
 
 from stateplan.execnodes.errors import CatalogError, OptionError, Place, PlanError, SqlError, StateplanError
 from stateplan.execnodes.settings import OPTIONS
 from stateplan.planner.catalog import ddl
-from stateplan.planner.catalog.manager import CatalogManager
 from stateplan.planner.catalog.objects import CatalogTable, CatalogView
 from stateplan.planner.dialect import nodes
-from stateplan.planner.positions import place_of, text_of
-from stateplan.planner.session.alter_plan import alter_plan
+from stateplan.planner.positions import text_of
+from stateplan.planner.session.context import Context, Session
 from stateplan.planner.session.describe import describe, show_create
 from stateplan.planner.session.function_statements import describe_function, run_function_statement, user_functions
 from stateplan.planner.session.results import TableResult, content, ok
 from stateplan.planner.session.script import ScriptStatement
 
-if TYPE_CHECKING:
-    from stateplan.planner.session.environment import TableEnvironment
-
-
-class Context:
-    """One statement being run."""
-
-    def __init__(self, environment: TableEnvironment, statement: ScriptStatement) -> None:
-        self.env = environment
-        self.catalog: CatalogManager = environment.catalog
-        self.source = statement.source
-        self.file = statement.file
-        self.statement = statement
-
-    def place(self, node: exp.Expr) -> Place:
-        return place_of(node, self.source, self.file)
-
-
 _Runner = Callable[[Context, Any], TableResult]
 
 
-def run_statement(environment: TableEnvironment, statement: ScriptStatement) -> TableResult:
+def run_statement(session: Session, statement: ScriptStatement) -> TableResult:
     """Runs one statement in a session. Raises StateplanError; then nothing has been changed."""
-    with environment.functions_in_use():
-        return _run(environment, statement)
+    with session.functions_in_use():
+        return _run(session, statement)
 
 
-def _run(environment: TableEnvironment, statement: ScriptStatement) -> TableResult:
+def _run(session: Session, statement: ScriptStatement) -> TableResult:
     node = statement.node
     runner = _RUNNERS.get(type(node))
     if runner is None:
         if isinstance(node, exp.Query):
-            return _query(Context(environment, statement), node)
+            return _query(Context(session, statement), node)
         raise SqlError("SQL004.run", name=type(node).__name__, place=statement.place)
-    return runner(Context(environment, statement), node)
+    return runner(Context(session, statement), node)
 
 
 # tables and views
@@ -389,9 +370,9 @@ def _migrate(c: Context, node: nodes.MigratePlan) -> TableResult:
 
 
 def _require_same_sql(c: Context, node: nodes.CompilePlan, document: Any) -> None:
-    from stateplan.plans.facts import recorded_sql, same_sql
+    from stateplan.plans.facts import same_sql
 
-    recorded = recorded_sql(document)
+    recorded = document.recorded_sql
     if recorded is not None and not same_sql(recorded, text_of(node.this, c.source)):
         shown = " ".join(recorded.split())
         raise PlanError(
@@ -402,12 +383,44 @@ def _require_same_sql(c: Context, node: nodes.CompilePlan, document: Any) -> Non
         )
 
 
+def _alter_plan(c: Context, node: nodes.AlterPlan) -> TableResult:
+    """Sets the TTLs, all or none, and tells what they were: a row per state.
+
+    Raises:
+        PlanError: as :func:`plans.edit.plan_edit`, with the place in the statement.
+    """
+    from stateplan.execnodes.ttl import format_ttl
+    from stateplan.plans.document import PlanDocument, edited_ttl
+    from stateplan.plans.edit import plan_edit, write_edited
+    from stateplan.plans.selector_text import Assignment, parse_selector
+
+    assignments = []
+    for group in node.expressions:
+        place = c.place(group.this)
+        try:
+            ttl = edited_ttl(group.this.name)
+        except PlanError as error:
+            error.place = place
+            raise
+        for selector in group.expressions:
+            assignments.append(Assignment(parse_selector(selector.name, c.place(selector)), ttl))
+    edit = plan_edit(PlanDocument.load(node.args["path"].name), assignments, c.env.get_config().to_dict())
+    if edit.splices:
+        write_edited(edit)
+    return content(
+        "ALTER PLAN",
+        ["state", "name", "old ttl", "ttl"],
+        [(change.label, change.state.name, format_ttl(change.state.ttl), format_ttl(change.ttl))
+         for change in edit.changes],
+    )  # fmt: skip
+
+
 def _execute_plan(c: Context, node: nodes.ExecutePlan) -> TableResult:
     return c.env.execute_plan(node.args["path"].name)
 
 
 def _explain(c: Context, node: nodes.Explain) -> TableResult:
-    from stateplan.planner.session.environment import CompiledPlan
+    from stateplan.planner.session.compiled_plan import CompiledPlan
     from stateplan.plans.document import PlanDocument
 
     path, details = node.args.get("path"), node.args.get("details") or ()
@@ -439,7 +452,7 @@ _RUNNERS: dict[type[exp.Expr], _Runner] = {
     nodes.ExecuteStatement: _execute,
     nodes.CompilePlan: _compile,
     nodes.MigratePlan: _migrate,
-    nodes.AlterPlan: alter_plan,
+    nodes.AlterPlan: _alter_plan,
     nodes.ExecutePlan: _execute_plan,
     nodes.Explain: _explain,
     exp.Insert: _insert,

@@ -5,6 +5,7 @@ Nothing here changes a checkpoint or disturbs a job that runs on it.
 
 from __future__ import annotations
 
-from stateplan.plans.state.reader import CheckpointReader, StateOf
+from stateplan.plans.state.reader import CheckpointReader
+from stateplan.plans.state.show import StateOf
 
 __all__ = ["CheckpointReader", "StateOf"]

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from stateplan.execnodes.errors import CheckpointError, PlanError
-from stateplan.execnodes.runtime.checkpoint.live_ttl import StateTtl, read_ttls
-from stateplan.execnodes.runtime.inspect.inspection import OperatorState, Snapshot, TableState, operator_states
-from stateplan.execnodes.runtime.inspect.names import MAIN_TABLE
+from stateplan.execnodes.runtime.checkpoint.live_ttl import read_ttls
+from stateplan.execnodes.runtime.inspect.inspection import Snapshot, TableState, operator_states
 from stateplan.execnodes.runtime.inspect.state_rows import RowRequest
-from stateplan.execnodes.ttl import TtlConfig
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.selector_text import ALL, Assignment, Selector, parse_assignment, parse_selector
 from stateplan.plans.selectors import Selectors
 from stateplan.plans.state.history import History, history
 from stateplan.plans.state.keys import row_filters
-from stateplan.plans.state.show import DAY, HOUR, StateFigures, StateReport, WhatIf, report
+from stateplan.plans.state.show import DAY, HOUR, StateFigures, StateOf, StateReport, WhatIf, report
 from stateplan.plans.states import StateView
 
 if TYPE_CHECKING:
@@ -29,42 +27,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _ATTEMPTS = 4
-
-
-@dataclass(frozen=True)
-class StateOf:
-    """One state of one operator.
-
-    Attributes:
-        operator: whose it is.
-        index: which of its states.
-        selector: points at it.
-        name: what the plan calls it.
-        view: the entry of the plan; None for state that no TTL applies to.
-        live: what the checkpoint notes of its TTL; None before the first run that does so.
-    """
-
-    operator: OperatorState
-    index: int
-    selector: str
-    name: str
-    view: StateView | None
-    live: StateTtl | None = None
-
-    @property
-    def config(self) -> TtlConfig:
-        """How it ages."""
-        return self.operator.ttl[self.index]
-
-    @property
-    def tables(self) -> tuple[TableState, ...]:
-        """Its tables, the one that it is about first."""
-        return self.operator.of_state(self.index)
-
-    @property
-    def main(self) -> TableState:
-        """The table that it is about."""
-        return next((t for t in self.tables if t.name == MAIN_TABLE), self.tables[0])
 
 
 class CheckpointReader:

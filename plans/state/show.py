@@ -7,22 +7,57 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from stateplan.execnodes.runtime.checkpoint.live_ttl import Setting
-from stateplan.execnodes.runtime.inspect.inspection import Snapshot
+from stateplan.execnodes.runtime.checkpoint.live_ttl import Setting, StateTtl
+from stateplan.execnodes.runtime.inspect.inspection import OperatorState, Snapshot, TableState
+from stateplan.execnodes.runtime.inspect.names import MAIN_TABLE
 from stateplan.execnodes.runtime.inspect.state_figures import Aged, TableFigures
-from stateplan.execnodes.ttl import NEVER, format_ttl
+from stateplan.execnodes.ttl import NEVER, TtlConfig, format_ttl
 from stateplan.plans.document import PlanDocument, ttl_text
+from stateplan.plans.states import StateView
 from stateplan.plans.states import table as in_columns
-
-if TYPE_CHECKING:
-    from stateplan.plans.state.reader import StateOf
 
 HOUR, DAY = 3_600_000, 86_400_000
 
 _CLOCKS = {"replay clock": "the last instant played", "wall clock": "now", "given": "as asked for"}
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
+
+
+@dataclass(frozen=True)
+class StateOf:
+    """One state of one operator.
+
+    Attributes:
+        operator: whose it is.
+        index: which of its states.
+        selector: points at it.
+        name: what the plan calls it.
+        view: the entry of the plan; None for state that no TTL applies to.
+        live: what the checkpoint notes of its TTL; None before the first run that does so.
+    """
+
+    operator: OperatorState
+    index: int
+    selector: str
+    name: str
+    view: StateView | None
+    live: StateTtl | None = None
+
+    @property
+    def config(self) -> TtlConfig:
+        """How it ages."""
+        return self.operator.ttl[self.index]
+
+    @property
+    def tables(self) -> tuple[TableState, ...]:
+        """Its tables, the one that it is about first."""
+        return self.operator.of_state(self.index)
+
+    @property
+    def main(self) -> TableState:
+        """The table that it is about."""
+        return next((t for t in self.tables if t.name == MAIN_TABLE), self.tables[0])
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,6 @@ from stateplan.plans.document import PlanDocument
 from stateplan.plans.facts import (
     PlanFacts,
     normalize_sql,
-    recorded_schema_hash,
-    recorded_sql,
     same_sql,
     schema_hash,
     sql_hash,
@@ -66,25 +64,25 @@ def test_facts_stand_on_the_first_sink_and_uids_on_every_node() -> None:
         ["uid"],
     ]
     assert {n["id"]: n["stateplan"]["uid"] for n in nodes} == document.uids
-    assert recorded_sql(document) == SQL
+    assert document.recorded_sql == SQL
     assert document.facts.sql_hash == sql_hash("/* same */" + SQL)
-    assert recorded_schema_hash(document, "`default_catalog`.`default_database`.`src`")
-    assert recorded_schema_hash(document, "`c`.`d`.`nope`") is None
+    assert document.facts and document.facts.schema_hashes["`default_catalog`.`default_database`.`src`"]
+    assert "`c`.`d`.`nope`" not in document.facts.schema_hashes
     assert document.warnings == ()
 
 
 def test_a_plan_without_known_sql_is_ours_too() -> None:
     document = ours(sql=None)
     assert document.written_by == "stateplan"
-    assert recorded_sql(document) is None
+    assert document.recorded_sql is None
     assert document.facts.format_version == 1
 
 
 def test_flinks_plan_has_no_facts() -> None:
     document = PlanDocument.load(str(DATA / "join" / "plan.json"))
     assert document.facts is None
-    assert recorded_sql(document) is None
-    assert recorded_schema_hash(document, "x") is None
+    assert document.recorded_sql is None
+    assert document.facts is None
 
 
 def test_without_our_additions_it_is_flinks_plan() -> None:
@@ -94,7 +92,7 @@ def test_without_our_additions_it_is_flinks_plan() -> None:
 
 def test_compiling_again_replaces_the_facts() -> None:
     again = PlanDocument.from_graph(ours().graph, PlanFacts.of("INSERT INTO t SELECT 1"))
-    assert recorded_sql(again) == "INSERT INTO t SELECT 1"
+    assert again.recorded_sql == "INSERT INTO t SELECT 1"
     assert again.text.count('"sql"') == 1
 
 

@@ -14,6 +14,7 @@ from stateplan.execnodes.functions.render import (  # noqa: F401  the registry i
     regex,
     temporal,
     text,
+    user,
 )
 from stateplan.execnodes.functions.render.base import NOW, RENDERERS, WATERMARK, Check, Renderer, is_rendered
 

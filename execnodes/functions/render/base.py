@@ -31,6 +31,9 @@ F = TypeVar("F", bound=Render)
 RENDERERS: dict[str, Render] = {}
 """Plan name of a function (``UPPER`` of ``$UPPER$1``) to its rendering."""
 
+USER_DEFINED = "a user-defined function"
+"""The key of the rendering of all functions that users define."""
+
 
 def renders(*names: str) -> Callable[[F], F]:
     """Registers a rendering for the functions with these plan names."""
@@ -100,11 +103,7 @@ class Renderer:
         if isinstance(rex, Literal):
             return self.literal(rex.type, constant(rex))
         if isinstance(rex, Call):
-            if rex.is_user_defined:
-                from stateplan.execnodes.functions.render.user import user_call
-
-                return user_call(self, rex)
-            render = RENDERERS.get(rex.name)
+            render = RENDERERS.get(USER_DEFINED if rex.is_user_defined else rex.name)
             if render is None:
                 raise RunError("RUN301.expr", name=rex.name)
             self._calls.append(rex)

@@ -9,7 +9,7 @@ import polars as pl
 
 from stateplan.execnodes.errors import RunError, StateplanError
 from stateplan.execnodes.functions.asynchronous import awaited
-from stateplan.execnodes.functions.render.base import Renderer
+from stateplan.execnodes.functions.render.base import USER_DEFINED, Renderer, renders
 from stateplan.execnodes.functions.render.rowwise import shielded
 from stateplan.execnodes.functions.user import UserFunction
 from stateplan.execnodes.functions.values import column_of, plain_value, python_values, vector_columns
@@ -17,6 +17,7 @@ from stateplan.execnodes.rex import Call
 from stateplan.execnodes.types import LogicalType
 
 
+@renders(USER_DEFINED)
 def user_call(r: Renderer, call: Call) -> pl.Expr:
     """The call of a user-defined function, which only sees rows that Flink would call it for.
 

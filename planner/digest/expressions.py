@@ -1,0 +1,92 @@
+"""The texts by which Flink's plans describe expressions, aggregate calls and orders.
+
+Source: Flink's ``RelExplainUtil`` and ``FlinkRexUtil``; Calcite's ``RexLiteral``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stateplan.execnodes.rex import Call, FieldAccess, InputRef, Literal, Rex
+from stateplan.planner.algebra.relations import AggCall, Order, Rel, field_names
+from stateplan.planner.digest.calcite_types import PHYSICAL, calcite_type
+from stateplan.planner.digest.literals import full_type, plain_literal, typed_literal
+from stateplan.planner.expressions.ops import kind
+
+_INFIX = frozenset({"=", "<>", "<", "<=", ">", ">=", "AND", "OR", "+", "-", "*", "/", "/INT"})
+
+
+_POSTFIX = frozenset({"IS NULL", "IS NOT NULL", "IS TRUE", "IS FALSE", "IS NOT TRUE", "IS NOT FALSE"})
+
+
+_CASTS = frozenset({"CAST", "TRY_CAST"})
+
+
+def expression(rex: Rex, names: Sequence[str]) -> str:
+    """``rex`` in the description of an operator whose input fields are ``names``."""
+    if PHYSICAL.get():
+        return physical_expression(rex, names)
+    if isinstance(rex, InputRef):
+        return names[rex.index]
+    if isinstance(rex, Literal):
+        return plain_literal(rex)
+    if isinstance(rex, FieldAccess):
+        return f"{expression(rex.expr, names)}.{rex.name}"
+    op = call_name(rex)
+    operands = [expression(c, names) for c in rex.children]
+    if op in _CASTS and isinstance(rex, Call):
+        return f"{op}({operands[0]} AS {calcite_type(rex.type)})"
+    if op in _POSTFIX:
+        return f"{operands[0]} {op}"
+    if op in _INFIX and len(operands) > 1:
+        return "(" + f" {op} ".join(operands) + ")"
+    return f"{_operator(op)}({', '.join(operands)})"
+
+
+def call_name(rex: Rex) -> str:
+    """The name of a call; of a user-defined function without its database."""
+    if isinstance(rex, Call) and rex.catalog_name is not None:
+        return rex.catalog_name.rpartition("`.`")[2].rstrip("`")
+    return kind(rex)
+
+
+def _operator(op: str) -> str:
+    return {"NEGATE": "-", "REINTERPRET": "Reinterpret"}.get(op, op)
+
+
+def physical_expression(rex: Rex, names: Sequence[str]) -> str:
+    """``rex`` in prefix form, over input fields ``names``: in the filter of a scan, and in EXPLAIN's physical plan."""
+    if isinstance(rex, InputRef):
+        return names[rex.index]
+    if isinstance(rex, Literal):
+        return typed_literal(rex)
+    if isinstance(rex, FieldAccess):
+        return f"{physical_expression(rex.expr, names)}.{rex.name}"
+    op = call_name(rex)
+    operands = [physical_expression(c, names) for c in rex.children]
+    if op in _CASTS:
+        suffix = "" if rex.type.nullable else " NOT NULL"
+        return f"{op}({operands[0]} AS {full_type(rex.type)}{suffix})"
+    return f"{_operator(op)}({', '.join(operands)})"
+
+
+def call_text(c: AggCall, names: Sequence[str], retract: bool) -> str:
+    """An aggregate call over fields ``names``."""
+    arguments = ", ".join(names[a] for a in c.args) or "*"
+    text = f"{c.function}{'_RETRACT' if retract else ''}({'DISTINCT ' if c.distinct else ''}{arguments})"
+    return text + (f" FILTER {names[c.filter]}" if c.filter >= 0 else "")
+
+
+JOIN_NAMES = {
+    "INNER": "InnerJoin",
+    "LEFT": "LeftOuterJoin",
+    "RIGHT": "RightOuterJoin",
+    "FULL": "FullOuterJoin",
+    "SEMI": "LeftSemiJoin",
+    "ANTI": "LeftAntiJoin",
+}
+
+
+def order_text(order: Order, rel: Rel) -> str:
+    names = field_names(rel)
+    return ", ".join(f"{names[i]} {'ASC' if ascending else 'DESC'}" for i, ascending, _ in order)

@@ -1,0 +1,68 @@
+"""The parts of a session that statements, plans and statement sets use, and one statement being run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Protocol
+
+from sqlglot import exp
+
+from stateplan.execnodes.errors import Place
+from stateplan.execnodes.settings import Configuration
+from stateplan.planner.catalog.functions import FunctionCatalog
+from stateplan.planner.catalog.manager import CatalogManager
+from stateplan.planner.positions import place_of
+from stateplan.planner.session.results import TableResult
+from stateplan.planner.session.script import ScriptStatement
+
+if TYPE_CHECKING:
+    from stateplan.execnodes.types import LogicalType
+    from stateplan.plans.document import PlanDocument
+
+
+class Session(Protocol):
+    """A session; :class:`planner.session.environment.TableEnvironment` is the one there is."""
+
+    @property
+    def catalog(self) -> CatalogManager: ...
+
+    @property
+    def functions(self) -> FunctionCatalog: ...
+
+    def get_config(self) -> Configuration: ...
+
+    def functions_in_use(self) -> AbstractContextManager[None]: ...
+
+    def execute_sql(self, statement: str) -> TableResult: ...
+
+    def explain_sql(self, statement: str, *details: str) -> str: ...
+
+    def execute_plan(self, path: str | os.PathLike[str]) -> TableResult: ...
+
+    def compile_document(self, node: exp.Expr, source: str) -> PlanDocument: ...
+
+    def query_fields(self, query: exp.Expr, source: str) -> list[tuple[str, LogicalType]]: ...
+
+    def explain_node(self, node: exp.Expr, source: str, details: Sequence[str] = ()) -> str: ...
+
+    def run_inserts(self, inserts: Sequence[exp.Insert], source: str, statement: str) -> TableResult: ...
+
+    def run_query(self, query: exp.Expr, source: str) -> TableResult: ...
+
+    def run_document(self, document: PlanDocument) -> TableResult: ...
+
+
+class Context:
+    """One statement being run."""
+
+    def __init__(self, session: Session, statement: ScriptStatement) -> None:
+        self.env = session
+        self.catalog = session.catalog
+        self.source = statement.source
+        self.file = statement.file
+        self.statement = statement
+
+    def place(self, node: exp.Expr) -> Place:
+        return place_of(node, self.source, self.file)
