@@ -193,9 +193,10 @@ class _Translation:
             return SourceSpec(_uid(node), "VALUES", "values", values, self.pipeline(node), node.id, marks)
         spec = node.scan_table_source
         table = spec.table.resolved_table
+        if table is not None:
+            check_scan(node, self.graph.pointer(node))
         read = source_table(spec, self.started)
         assert table is not None
-        check_scan(node, self.graph.pointer(node))
         options, fields, connector = read.options, read.fields, read.connector
         keys = {c.name: c.metadata_key or c.name for c in table.table_schema.columns if c.kind == "METADATA"}
         projection = list(range(len(fields)))

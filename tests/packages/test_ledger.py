@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import pickle
 import shutil
 import sqlite3
 import subprocess
@@ -10,8 +12,15 @@ import sys
 import tomllib
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
+import polars as pl
 import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from stateplan.execnodes.connectors.protocol import SourceTable
+from stateplan.execnodes.runtime.spark.split_source import SplitReader
+from stateplan.execnodes.types import parse_type
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -100,3 +109,56 @@ def test_a_snapshot_ends_and_goes_on_with_what_has_come(tmp_path: Path) -> None:
         books.enter(count)
         assert run(books, env, "snapshot", parallelism) == 0
         books.check()
+
+
+@pytest.fixture
+def ledger(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(HERE / "stateplan_ledger"))
+    return importlib.import_module("stateplan_ledger")
+
+
+def table(books: Books, ledger: Any, name: str, columns: str, **options: str) -> SourceTable:
+    given = {"connector": "ledger", "path": str(books.path), "table": name, **options}
+    fields = tuple((f.name, f.type) for f in parse_type(f"ROW<{columns}>").fields)
+    return SourceTable(name, ledger.Ledger(), given, fields, projection=tuple(range(len(fields))))
+
+
+def test_a_micro_batch_that_is_planned_again_is_the_same(tmp_path: Path, ledger: Any) -> None:
+    books = Books(tmp_path)
+    books.enter(250)
+    source = ledger.Ledger().source(table(books, ledger, "entries", "id BIGINT", **{"scan.max-rows": "230"}))
+    reader = pickle.loads(pickle.dumps(SplitReader(source, 2)))
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ReadAllAvailable())
+    assert (start, end) == ({"row": 0}, {"row": 230})
+    tasks = reader.partitions(start, end)
+    books.enter(100)
+    assert [t.value for t in reader.partitions(start, end)] == [t.value for t in tasks]
+    assert [len(t.value) for t in tasks] == [1, 2]
+    splits = [s for t in tasks for batch in reader.read(t) for s in source.splits(batch)]
+    assert [s["seq"] for s in splits] == ["0000000000", "0000000001", "0000000002"]
+    assert [i for s in splits for frame in source.read(s) for i in frame["c0"]] == list(range(230))
+    assert reader.partitions(end, end) == []
+
+
+def test_only_the_keys_that_are_asked_for_are_looked_up(tmp_path: Path, ledger: Any) -> None:
+    books = Books(tmp_path)
+    found = ledger.Ledger().lookup(table(books, ledger, "accounts", "account STRING, owner STRING"))
+    assert found.rows(0, pl.DataFrame({"c0": ["a1", "a9", None]})).rows() == [("a1", "bob")]
+    assert found.rows(0, None).height == 7
+
+
+def test_an_epoch_is_committed_once(tmp_path: Path, ledger: Any) -> None:
+    books = Books(tmp_path)
+    sink = ledger.LedgerSink(str(books.path), "out", ("a",), "uid")
+    frame = pl.DataFrame({"c0": [1, 2]})
+    for _ in range(2):  # the second time as after a kill behind the commit
+        sink.prepare(0)
+        sink.commit([sink.write(frame, 0, "p")], 0)
+    sink.prepare(1)
+    sink.write(frame, 1, "left behind")
+    sink.prepare(1)
+    sink.commit([sink.write(frame, 1, "p")], 1)
+    with books.open() as database:
+        assert database.execute("SELECT * FROM out").fetchall() == [("+I", 1), ("+I", 2)] * 2
+        assert database.execute("SELECT * FROM staged").fetchall() == []
