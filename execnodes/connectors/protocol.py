@@ -80,13 +80,8 @@ class SourceTable(Table):
     started: int = 0
 
     def decoder(self) -> Decoder:
-        """The decoder of the table's files.
-
-        Raises:
-            OptionError: OPT103, the table has no format.
-        """
-        if self.format is None:
-            raise OptionError("OPT103.make_decoder", connector=self.connector.name)
+        """The decoder of the table's files; for connectors with formats."""
+        assert self.format is not None
         return self.format.decoder(self.options, self.fields, self.projection, self.metadata)
 
 
@@ -103,13 +98,8 @@ class SinkTable(Table):
     overwrite: bool = False
 
     def encoder(self, fields: Fields | None = None) -> Encoder:
-        """The encoder of the table's files, or of some of its columns.
-
-        Raises:
-            OptionError: OPT103, the table has no format.
-        """
-        if self.format is None:
-            raise OptionError("OPT103.make_decoder", connector=self.connector.name)
+        """The encoder of the table's files, or of some of its columns; for connectors with formats."""
+        assert self.format is not None
         return self.format.encoder(self.options, self.fields if fields is None else fields)
 
 

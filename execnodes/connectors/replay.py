@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from stateplan.execnodes.changelog import INSERT_ONLY
+from stateplan.execnodes.changelog import INSERT_ONLY, KIND, column
 from stateplan.execnodes.connectors.files import local_path, require_path
-from stateplan.execnodes.connectors.formats.base import Format, StampedDecoder, frame_schema
+from stateplan.execnodes.connectors.formats.base import Format, StampedDecoder
 from stateplan.execnodes.connectors.options import PATH, Role
 from stateplan.execnodes.connectors.protocol import Connector, InstantSource, Lookup, Source, SourceTable, Split
 from stateplan.execnodes.types import BIGINT, LogicalType
@@ -118,7 +118,10 @@ class ReplayTable(InstantSource):
 
     def schema(self) -> dict[str, pl.DataType]:
         """Of the frames."""
-        return frame_schema(self.columns, range(len(self.columns)), changes=self.changes)
+        import polars as pl
+
+        schema = {column(i): declared.polars() for i, (_, declared) in enumerate(self.columns)}
+        return schema if schema and not self.changes else {**schema, KIND: pl.Int8()}
 
 
 @dataclass(frozen=True)

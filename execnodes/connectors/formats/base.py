@@ -175,24 +175,11 @@ class Format:
         raise NotImplementedError(self.name)
 
 
-def frame_schema(
-    fields: Fields, projection: Sequence[int], metadata: Sequence[str] = (), changes: bool = False
-) -> dict[str, pl.DataType]:
-    """Column name to type of the frames a decoder gives."""
+def counted(df: pl.DataFrame) -> pl.DataFrame:
+    """``df``; where it has no column, ``kind`` alone, so that its rows can be counted."""
     import polars as pl
 
-    schema: dict[str, pl.DataType] = {column(i): fields[f][1].polars() for i, f in enumerate(projection)}
-    types: dict[str, pl.DataType] = {
-        "file.path": pl.String(),
-        "file.name": pl.String(),
-        "file.size": pl.Int64(),
-        "file.modification-time": pl.Datetime("ms", "UTC"),
-    }
-    for key in metadata:
-        schema[column(len(schema))] = types[key]
-    if changes or not schema:
-        schema[KIND] = pl.Int8()
-    return schema
+    return df if df.width else pl.DataFrame({KIND: pl.zeros(df.height, pl.Int8, eager=True)})
 
 
 def with_metadata(df: pl.DataFrame, path: str, width: int, metadata: Sequence[str]) -> pl.DataFrame:

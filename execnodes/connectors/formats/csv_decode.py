@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from stateplan.execnodes.changelog import KIND, columns
+from stateplan.execnodes.changelog import columns
 from stateplan.execnodes.connectors.files import line_chunks
-from stateplan.execnodes.connectors.formats.base import Fields, frame_schema, with_metadata
+from stateplan.execnodes.connectors.formats.base import Fields, counted, with_metadata
 from stateplan.execnodes.connectors.formats.csv_rows import CsvLayout, CsvRows
 from stateplan.execnodes.connectors.formats.strict import strict_value
 from stateplan.execnodes.connectors.formats.values import build_series
@@ -112,7 +112,6 @@ class CsvDecoder:
     projection: list[int]
     metadata: tuple[str, ...]
     layout: CsvLayout
-    with_kind: bool
     _readers: tuple[_FastText, CsvRows] | None = field(default=None, init=False, repr=False, compare=False)
 
     @classmethod
@@ -120,13 +119,7 @@ class CsvDecoder:
         cls, values: OptionValues, fields: Fields, projection: Sequence[int], metadata: Sequence[str] = ()
     ) -> CsvDecoder:
         """As :meth:`execnodes.connectors.formats.base.Format.make_decoder`."""
-        return cls(
-            list(fields),
-            list(projection),
-            tuple(metadata),
-            CsvLayout.of(values),
-            KIND in frame_schema(fields, projection, metadata),
-        )
+        return cls(list(fields), list(projection), tuple(metadata), CsvLayout.of(values))
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_readers": None}
@@ -145,8 +138,7 @@ class CsvDecoder:
             parts = [df for df in self.decode(piece, first_line, path) if df.height]
             if not parts:
                 continue
-            df = with_metadata(pl.concat(parts), path, len(self.projection), self.metadata)
-            yield pl.DataFrame({KIND: pl.zeros(df.height, pl.Int8, eager=True)}) if self.with_kind else df
+            yield counted(with_metadata(pl.concat(parts), path, len(self.projection), self.metadata))
 
     def _pieces(self, path: str) -> Iterator[tuple[int, bytes]]:
         """Pieces of whole records: a piece that ends inside of a quoted field is joined with the next."""

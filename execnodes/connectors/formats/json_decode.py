@@ -18,7 +18,7 @@ import polars as pl
 
 from stateplan.execnodes.changelog import KIND, column, columns
 from stateplan.execnodes.connectors.files import line_chunks
-from stateplan.execnodes.connectors.formats.base import Fields, with_metadata
+from stateplan.execnodes.connectors.formats.base import Fields, counted, with_metadata
 from stateplan.execnodes.connectors.formats.json_arrow import ArrowLines
 from stateplan.execnodes.connectors.formats.json_rows import BadEvent, Number, RowReader
 from stateplan.execnodes.connectors.formats.values import build_series
@@ -204,8 +204,8 @@ class RowDecoder:
         for df in self.lines.decode_file(path):
             rows, origin = self._rows(df)
             if origin is None:
-                rows = with_metadata(rows, path, self.width, [m for m in self.metadata if isinstance(m, str)])
-                yield rows if rows.width else _counted(rows)
+                files = [m for m in self.metadata if isinstance(m, str)]
+                yield counted(with_metadata(rows, path, self.width, files))
             else:
                 yield self._with_metadata(rows, df, origin, path) if self.metadata else rows
 
@@ -215,7 +215,7 @@ class RowDecoder:
             rows, origin = self._rows(df)
             stamp = df[column(df.width - 1)]
             if origin is None:
-                rows = rows.select(columns(self.width)) if self.width else _counted(rows)
+                rows = rows.select(columns(self.width)) if self.width else counted(pl.DataFrame(height=rows.height))
             yield rows, stamp if origin is None else stamp[origin]
 
     def _rows(self, df: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series | None]:
@@ -238,11 +238,6 @@ class RowDecoder:
                 place += 1
             made.append(series.alias(column(self.width + i)))
         return data.select(columns(self.width)).with_columns(*made, rows[KIND])
-
-
-def _counted(df: pl.DataFrame) -> pl.DataFrame:
-    """The frame of rows without any column."""
-    return pl.DataFrame({KIND: pl.zeros(df.height, pl.Int8, eager=True)})
 
 
 def _stamped(lines: LineDecoder, stamp: tuple[str, LogicalType] | None) -> LineDecoder:

@@ -42,7 +42,7 @@ class ParquetFormat(Format):
     ) -> Decoder:
         from stateplan.execnodes.connectors.formats.parquet_io import ParquetDecoder
 
-        return ParquetDecoder.make(fields, projection, metadata)
+        return ParquetDecoder([fields[i] for i in projection], tuple(metadata))
 
     def make_encoder(self, values: OptionValues, fields: Fields) -> Encoder:
         from stateplan.execnodes.connectors.formats.parquet_io import ParquetEncoder

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +11,9 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from stateplan.execnodes.changelog import KIND, column
+from stateplan.execnodes.changelog import column
 from stateplan.execnodes.connectors.files import filesystem_of, local_path
-from stateplan.execnodes.connectors.formats.base import Fields, frame_schema, with_metadata
+from stateplan.execnodes.connectors.formats.base import counted, with_metadata
 from stateplan.execnodes.errors import DataError, Place
 from stateplan.execnodes.types import INT, LogicalType
 
@@ -78,13 +78,6 @@ class ParquetDecoder:
 
     wanted: list[tuple[str, LogicalType]]
     metadata: tuple[str, ...]
-    with_kind: bool
-
-    @classmethod
-    def make(cls, fields: Fields, projection: Sequence[int], metadata: Sequence[str] = ()) -> ParquetDecoder:
-        """As :meth:`execnodes.connectors.formats.base.Format.decoder`."""
-        wanted = [fields[i] for i in projection]
-        return cls(wanted, tuple(metadata), KIND in frame_schema(fields, projection, metadata))
 
     def read(self, path: str) -> Iterator[pl.DataFrame]:
         """The rows of one file."""
@@ -125,8 +118,7 @@ class ParquetDecoder:
                 else pl.Series([None], dtype=declared.polars()).extend_constant(None, batch.num_rows - 1)
                 for i, (name, declared) in enumerate(self.wanted)
             }
-            df = with_metadata(pl.DataFrame(data) if data else read, path, len(self.wanted), self.metadata)
-            yield pl.DataFrame({KIND: pl.zeros(df.height, pl.Int8, eager=True)}) if self.with_kind else df
+            yield counted(with_metadata(pl.DataFrame(data) if data else read, path, len(self.wanted), self.metadata))
 
 
 def _arrow_array(array: Any, declared: LogicalType) -> Any:
