@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from stateplan.execnodes.runtime.spark.local_spark import FILES, adapt_query
+from stateplan.execnodes.runtime.spark.local_spark import adapt_query
 from stateplan.execnodes.runtime.spark.tweaks import Tweaks
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def files(spark: SparkSession) -> Any:
 
 
 def test_the_session_uses_them(spark: SparkSession) -> None:
-    assert files(spark).getClass().getName() == FILES
+    assert files(spark).getClass().getName() == "stateplan.LocalFiles"
 
 
 @pytest.mark.parametrize("mode", ["640", "755", "600", "1777"])

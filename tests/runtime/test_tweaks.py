@@ -16,7 +16,7 @@ import pytest
 
 from stateplan.execnodes.errors import OptionError
 from stateplan.execnodes.runtime.spark import collect, local_spark, session, tweaks
-from stateplan.execnodes.runtime.spark.local_spark import SOURCES, adapt, adapt_query
+from stateplan.execnodes.runtime.spark.local_spark import CLASSES, adapt, adapt_query
 from stateplan.execnodes.runtime.spark.session import _of_this_machine, _probe_settings, _tuned
 from stateplan.execnodes.runtime.spark.tweaks import OFF, TWEAKS, Tweaks
 from stateplan.planner.session.environment import TableEnvironment
@@ -44,10 +44,15 @@ def class_is_missing(name: str) -> Callable[[Patch], None]:
     """The source of a tweak in the JVM names a class of Spark's or Hadoop's that is gone."""
 
     def take(monkeypatch: Patch) -> None:
-        cls, source = SOURCES[name]
-        gone = source.replace("org.apache.", "org.apache.gone.", 1)
-        assert gone != source
-        monkeypatch.setitem(SOURCES, name, (cls, gone))
+        read = local_spark._source
+
+        def source(cls: str) -> str:
+            text = read(cls)
+            gone = text.replace("org.apache.", "org.apache.gone.", 1)
+            assert gone != text
+            return gone if cls == CLASSES[name] else text
+
+        monkeypatch.setattr(local_spark, "_source", source)
 
     return take
 
@@ -70,7 +75,7 @@ def _fails(*_: Any) -> Any:
 
 
 TAKEN: Mapping[str, Callable[[Patch], None]] = {
-    **{name: class_is_missing(name) for name in SOURCES},
+    **{name: class_is_missing(name) for name in CLASSES},
     **{name: setting_is_missing(name) for name in TWEAKS if TWEAKS[name].settings},
     "ui-listeners": lambda patch: patch.setattr(local_spark, "_forget_pages", _fails),
     "class-path": lambda patch: patch.setattr(session, "_FIRST", ("spark-gone",)),
