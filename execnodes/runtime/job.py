@@ -18,7 +18,8 @@ from stateplan.execnodes.runtime.checkpoint.live_ttl import PROPERTY, LiveTtls
 from stateplan.execnodes.runtime.interrupts import between_calls
 from stateplan.execnodes.runtime.jobgraph import JobGraph, OperatorSpec
 from stateplan.execnodes.runtime.memory import CACHE_DIR, CacheSettings, cache_settings
-from stateplan.execnodes.runtime.metrics.figures import BatchMetrics, JobInfo
+from stateplan.execnodes.runtime.metrics.counters import Counters
+from stateplan.execnodes.runtime.metrics.figures import BatchMetrics
 from stateplan.execnodes.runtime.metrics.job_metrics import JobMetrics, job_info
 from stateplan.execnodes.runtime.metrics.prometheus import Endpoint, Reporter, reporters
 from stateplan.execnodes.runtime.sinks import SinkDriver, reports
@@ -170,78 +171,58 @@ class JobResult:
             self._run.close()
 
 
-class Losses:
-    """Tells the user, once per operator and job, of retractions that found no row in its state."""
+class Notices:
+    """Tells the user what the figures of a micro-batch say of a job that goes on: once per operator, of retractions
+    that found no row in its state; once, that local disk does not take what workers would read again.
 
-    def __init__(self, operators: Sequence[OperatorSpec], console: Callable[[str], None] | None) -> None:
-        self.names = {o.uid: o.name for o in operators}
-        self.console = console
+    Args:
+        operators: those with state.
+        folder: of the workers' run cache.
+        tell: is told, a line each.
+    """
 
-    def tell(self, counters: Mapping[str, Mapping[str, float]]) -> None:
+    def __init__(self, operators: Sequence[OperatorSpec], folder: str | None, tell: Callable[[str], None]) -> None:
+        self._names = {o.uid: o.name for o in operators}
+        self._folder = folder
+        self._tell = tell
+        self._full = False
+
+    def look(self, counters: Mapping[str, Mapping[str, float]]) -> None:
         """Looks at the figures of the operators after a micro-batch."""
-        for uid in [u for u in self.names if counters.get(u, {}).get("retractions_missed")]:
-            name, count = self.names.pop(uid), int(counters[uid]["retractions_missed"])
-            if self.console is not None:
-                found, rows = ("retraction", "its row") if count == 1 else ("retractions", "their rows")
-                self.console(
-                    f"{name}: {count} {found} found nothing, because the state of {rows} had expired or {rows} never "
-                    "arrived; results may contain outdated rows (reported once per operator)"
-                )
-
-
-class FullDisk:
-    """Tells the user, once per job, that local disk does not take what workers would read again."""
-
-    def __init__(self, folder: str | None, console: Callable[[str], None] | None) -> None:
-        self.folder = folder
-        self.console = console
-
-    def tell(self, counters: Mapping[str, Mapping[str, float]]) -> None:
-        """Looks at the figures of the operators after a micro-batch."""
-        count = sum(figures.get("cache_unwritten", 0) for figures in counters.values())
-        if count and self.console is not None:
-            self.console(
-                f"local disk is full or cannot be written ({self.folder}): runs of state are read from the state store "
-                f"again, which is slower; free disk space, or set '{CACHE_DIR}' to another folder (reported once)"
+        for uid in [u for u in self._names if counters.get(u, {}).get("retractions_missed")]:
+            name, count = self._names.pop(uid), int(counters[uid]["retractions_missed"])
+            found, rows = ("retraction", "its row") if count == 1 else ("retractions", "their rows")
+            self._tell(
+                f"{name}: {count} {found} found nothing, because the state of {rows} had expired or {rows} never "
+                "arrived; results may contain outdated rows (reported once per operator)"
             )
-            self.console = None
+        if not self._full and any(figures.get("cache_unwritten") for figures in counters.values()):
+            self._full = True
+            self._tell(
+                f"local disk is full or cannot be written ({self._folder}): runs of state are read from the state "
+                f"store again, which is slower; free disk space, or set '{CACHE_DIR}' to another folder (reported once)"
+            )
 
 
+@dataclass
 class _Run:
-    """What lives as long as the query."""
+    """What lives as long as the job."""
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        job: JobGraph,
-        checkpoint: Checkpoint,
-        ttls: LiveTtls,
-        sinks: SinkDriver,
-        console: Callable[[str], None] | None,
-        info: JobInfo,
-        cache: CacheSettings,
-        tweaks: Tweaks,
-    ) -> None:
-        from stateplan.execnodes.runtime.metrics.counters import Counters
-
-        self.spark = spark
-        self.job = job
-        self.ttls = ttls
-        self.checkpoint = checkpoint
-        self.sinks = sinks
-        self.cache = cache
-        self.tweaks = tweaks
-        self.shipped = Shipped(job, cache)
-        self.counters = Counters(spark)
-        self.metrics = JobMetrics(info, self.counters, checkpoint, console)
-        self.endpoints: list[Endpoint] = []
-        self.query: StreamingQuery | None = None
-        self.began = time.monotonic()
-        self.batch = -1
-        self.batch_seconds = 0.0
-        self.failure: StateplanError | None = None
-        self.losses = Losses(job.operators, console)
-        self.disk = FullDisk(cache.folder, console)
+    spark: SparkSession
+    job: JobGraph
+    checkpoint: Checkpoint
+    ttls: LiveTtls
+    sinks: SinkDriver
+    cache: CacheSettings
+    tweaks: Tweaks
+    metrics: JobMetrics
+    notices: Notices
+    endpoints: list[Endpoint] = field(default_factory=list)
+    query: StreamingQuery | None = None
+    began: float = field(default_factory=time.monotonic)
+    batch: int = -1
+    batch_seconds: float = 0.0
+    failure: StateplanError | None = None
 
     def on_batch(self, frame: DataFrame, batch_id: int) -> None:
         """Runs one micro-batch: Spark's ``foreachBatch``."""
@@ -262,8 +243,7 @@ class _Run:
         record = self.metrics.end(batch_id)
         self.batch = batch_id
         self.batch_seconds = record.ms / 1000
-        self.losses.tell(self.counters.total)
-        self.disk.tell(self.counters.total)
+        self.notices.look(self.metrics.counters.total)
 
     def progress(self) -> Progress:
         operators = self.metrics.figures()
@@ -278,12 +258,11 @@ class _Run:
             self.batch_seconds,
         )
 
-    def serve(self, reporters: Sequence[Reporter], console: Callable[[str], None] | None) -> None:
+    def serve(self, reporters: Sequence[Reporter], tell: Callable[[str], None]) -> None:
         """Serves the figures to Prometheus. Raises RunError RUN084."""
         for reporter in reporters:
             self.endpoints.append(Endpoint(reporter, self.metrics.view))
-            if console is not None:
-                console(f"serving metrics for Prometheus on port {self.endpoints[-1].port}")
+            tell(f"serving metrics for Prometheus on port {self.endpoints[-1].port}")
 
     def started(self, query: StreamingQuery) -> StreamingQuery:
         """``query`` runs from now on."""
@@ -328,6 +307,7 @@ def execute(
     for ended in [job for job in _jobs.values() if job.has_ended]:
         ended.close()
     tweaks = Tweaks(options, console)
+    tell = console or (lambda text: None)
     checkpoint = Checkpoint.open(options, plan_text, graph, check_restart)
     options = checkpoint.settings(options)
     run: _Run | None = None
@@ -339,30 +319,33 @@ def execute(
         sources.prepare()
         bounded = sources.bounded()
         sinks = SinkDriver.of(job.sinks)
-        ttls = checkpoint.ttls(job, graph, console)
+        ttls = checkpoint.ttls(job, graph, tell)
         checkpoint.adopt()
         ttls.settle()
         spark = session(options, lasting=not bounded, tweaks=tweaks)
         info = job_info(graph, job, options, checkpoint.next_batch())
-        run = _Run(spark, job, checkpoint, ttls, sinks, console, info, cache_settings(options, console), tweaks)
-        run.serve(serving, console)
-        if console is not None and checkpoint.lock is not None and not checkpoint.lock.real:
-            console(f"the file system of {checkpoint.folder} has no locks: a second job could use it at the same time")
-        if console is not None:
-            for sentence in clashing_names():
-                console(sentence)
-        if checkpoint.resumed and console is not None:
-            console(f"continuing from the checkpoint {checkpoint.folder}")
+        cache = cache_settings(options, tell)
+        shipped, counters = Shipped(job, cache), Counters(spark)
+        metrics = JobMetrics(info, counters, checkpoint, tell)
+        notices = Notices(job.operators, cache.folder, tell)
+        run = _Run(spark, job, checkpoint, ttls, sinks, cache, tweaks, metrics, notices)
+        run.serve(serving, tell)
+        if checkpoint.lock is not None and not checkpoint.lock.real:
+            tell(f"the file system of {checkpoint.folder} has no locks: a second job could use it at the same time")
+        for sentence in clashing_names():
+            tell(sentence)
+        if checkpoint.resumed:
+            tell(f"continuing from the checkpoint {checkpoint.folder}")
         going = run
         name = options.get("pipeline.name")
 
         def start(pending: bool = False) -> StreamingQuery:
             frame = build(
                 job,
-                going.shipped,
+                shipped,
                 lambda index: sources.frame(spark, index),
                 sinks,
-                going.counters.add,
+                counters.add,
                 lambda: sources.closing_frame(spark),
             )
             ttls.restart()
@@ -386,7 +369,7 @@ def execute(
         if checkpoint.rescale is not None:
             if checkpoint.rescale.pending is not None:
                 _finish(start(pending=True), run)
-            repartition(spark, checkpoint.spark, checkpoint.rescale, console)
+            repartition(spark, checkpoint.spark, checkpoint.rescale, tell)
         elif checkpoint.parallelism is not None:
             checkpoint.spark.sweep(checkpoint.parallelism)
         query = start()

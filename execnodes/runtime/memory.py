@@ -47,12 +47,12 @@ def rocksdb_settings(options: Mapping[str, str]) -> dict[str, str]:
     return {f"{_ROCKSDB}boundedMemoryUsage": "true", f"{_ROCKSDB}maxMemoryUsageMB": str(mebibytes)}
 
 
-def cache_settings(options: Mapping[str, str], console: Callable[[str], None] | None = None) -> CacheSettings:
+def cache_settings(options: Mapping[str, str], tell: Callable[[str], None]) -> CacheSettings:
     """The run cache of a job that starts.
 
     Args:
         options: of the session, checked.
-        console: is told when there is no folder for it.
+        tell: is told when there is no folder for it.
     """
     parallelism = max(1, int(options.get("parallelism.default", "2")))
     # Of each task, the operator's process and the sink's.
@@ -61,12 +61,11 @@ def cache_settings(options: Mapping[str, str], console: Callable[[str], None] | 
     try:
         folder = _folder(options.get(CACHE_DIR))
     except OSError as cause:
-        if console is not None:
-            place = options.get(CACHE_DIR) or tempfile.gettempdir()
-            console(
-                f"{place} cannot be written ({cause.strerror}): every micro-batch reads state from the state store, "
-                f"which is slower; set '{CACHE_DIR}' to a folder on local disk"
-            )
+        place = options.get(CACHE_DIR) or tempfile.gettempdir()
+        tell(
+            f"{place} cannot be written ({cause.strerror}): every micro-batch reads state from the state store, "
+            f"which is slower; set '{CACHE_DIR}' to a folder on local disk"
+        )
     return CacheSettings(folder, memory, _size(options, CACHE_LIMIT) or None, _size(options, CACHE_RESERVE))
 
 

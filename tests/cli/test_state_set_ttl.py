@@ -52,7 +52,7 @@ def running(folder: Path) -> LiveTtls:
     (join,) = (n for n in document.graph.nodes if n.title == "join")
     ttls = tuple(TtlConfig(ttl) for ttl in join.ttls())
     operators: Any = [SimpleNamespace(uid=document.uids[join.id], name=f"join[{join.id}]", ttl=ttls)]
-    live = LiveTtls(folder, operators, -1)
+    live = LiveTtls(folder, operators, -1, [].append)
     live.begin({o.uid: o.uid for o in operators}, {})
     live.settle()
     return live

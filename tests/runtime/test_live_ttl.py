@@ -30,7 +30,7 @@ def start(
     folder: Path, *ttls: int, tried: int = -1, came: dict[str, str] | None = None, said: list[str] | None = None
 ) -> LiveTtls:
     """A run of a plan with these TTLs, after one that tried micro-batches up to ``tried``."""
-    live = LiveTtls(folder, planned(*ttls).operators, tried, said.append if said is not None else None)
+    live = LiveTtls(folder, planned(*ttls).operators, tried, ([] if said is None else said).append)
     live.begin({"u1": "u1"} if came is None else came, {})
     live.settle()
     return live
@@ -151,13 +151,13 @@ def test_what_was_set_goes_with_the_state_of_an_operator(tmp_path: Path) -> None
     live.take_in(0)
     graph = planned(PLAN)
     renamed = (replace(graph.operators[0], uid="u2"),)
-    moved = LiveTtls(tmp_path, renamed, 0)
+    moved = LiveTtls(tmp_path, renamed, 0, [].append)
     moved.begin({"u2": "u1"}, {})
     assert set(read_ttls(tmp_path)) == {("u1", 0), ("u2", 0)}, "the plan before may still be started"
     moved.settle()
     assert set(read_ttls(tmp_path)) == {("u2", 0)}
     assert ttls(moved, moved.take_in(1)) == (5,)
-    empty = LiveTtls(tmp_path, planned(PLAN).operators, 1)
+    empty = LiveTtls(tmp_path, planned(PLAN).operators, 1, [].append)
     empty.begin({}, {})
     assert empty.take_in(2) is None, "an operator that starts empty starts with its plan"
 

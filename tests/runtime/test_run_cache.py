@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from stateplan.execnodes.runtime.job import FullDisk
+from stateplan.execnodes.runtime.job import Notices
 from stateplan.execnodes.runtime.kernel import StateTable
 from stateplan.execnodes.runtime.memory import CacheSettings, cache_settings, rocksdb_settings
 from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
@@ -174,10 +174,10 @@ def run_state_again(store: MemoryRunStore, cache: RunCache) -> list[tuple[Any, .
 
 def test_the_user_is_told_once() -> None:
     said: list[str] = []
-    disk = FullDisk("/tmp/runs", said.append)
-    disk.tell({"a": {"rows_in": 1}})
-    disk.tell({"a": {"cache_unwritten": 3}})
-    disk.tell({"a": {"cache_unwritten": 4}})
+    disk = Notices([], "/tmp/runs", said.append)
+    disk.look({"a": {"rows_in": 1}})
+    disk.look({"a": {"cache_unwritten": 3}})
+    disk.look({"a": {"cache_unwritten": 4}})
     assert len(said) == 1
     assert "/tmp/runs" in said[0]
 
@@ -190,7 +190,7 @@ def test_settings(tmp_path: Path) -> None:
         "state.backend.forst.cache.size-based-limit": "10 gb",
         "state.backend.forst.cache.reserve-size": "1 kb",
     }
-    found = cache_settings(options)
+    found = cache_settings(options, [].append)
     assert found == CacheSettings(found.folder, 16 << 20, 10 << 30, 1024)
     assert Path(found.folder or "").is_relative_to(tmp_path / "a" / "b")
     assert rocksdb_settings(options)["spark.sql.streaming.stateStore.rocksdb.maxMemoryUsageMB"] == "128"

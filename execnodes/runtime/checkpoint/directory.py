@@ -257,17 +257,17 @@ class Checkpoint:
             json.dumps({**facts, "layouts": [x.to_json() for x in layouts]}, indent=1) + "\n",
         )
 
-    def ttls(self, job: JobGraph, graph: ExecGraph, console: Callable[[str], None] | None) -> LiveTtls:
+    def ttls(self, job: JobGraph, graph: ExecGraph, tell: Callable[[str], None]) -> LiveTtls:
         """How long the states of ``job`` live from which micro-batch on, as the checkpoint and its plan have it.
 
         Args:
             job, graph: the plan that is to run.
-            console: gets notes for the user, a line each.
+            tell: gets notes for the user, a line each.
 
         Raises:
             CheckpointError: CKPT031 to CKPT033.
         """
-        ttls = LiveTtls(self.folder, job.operators, self.spark.last_planned, console)
+        ttls = LiveTtls(self.folder, job.operators, self.spark.last_planned, tell)
         before = {o.node: o.uid for o in self.layouts[0].operators} if self.layouts else {}
         went_on = self.continuation.operators if self.continuation else {}
         came = {o.uid: before[went_on[o.node]] for o in job.operators if went_on.get(o.node) in before}

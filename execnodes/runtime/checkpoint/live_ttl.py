@@ -218,13 +218,13 @@ class LiveTtls:
         folder: the checkpoint.
         operators: of the job.
         tried: the last micro-batch that an earlier run began, -1 for none.
-        console: gets what changes and what goes wrong, a line each.
+        tell: gets what changes and what goes wrong, a line each.
     """
 
     folder: Path
     operators: Sequence[OperatorSpec]
     tried: int
-    console: Callable[[str], None] | None = None
+    tell: Callable[[str], None]
     _record: Record = field(default_factory=dict)
     _stamp: tuple[int, ...] | None = None
     _told: tuple[int, ...] | None = None
@@ -255,20 +255,20 @@ class LiveTtls:
                     state = replace(old or StateTtl("", index, "", config.ttl), uid=spec.uid, name=name)
                     if state.plan != config.ttl or not state.settings:
                         if state.is_live and state.now not in (config.ttl, state.plan):
-                            self._say(
+                            self.tell(
                                 f"{name}: {_words(config.ttl)}, from the edited plan; it replaces "
                                 f"{_words(state.now)}, which was set live"
                             )
                         state = replace(state, plan=config.ttl).then(Setting(config.ttl, self.tried + 1, "plan", now))
                     record[state.key] = state
-                    self._tell(state)
+                    self._describe(state)
         self._record = record
 
-    def _tell(self, state: StateTtl) -> None:
+    def _describe(self, state: StateTtl) -> None:
         if state.asked is not None:
-            self._say(f"{state.name}: {_words(state.asked.ttl)} from the next micro-batch on, as requested")
+            self.tell(f"{state.name}: {_words(state.asked.ttl)} from the next micro-batch on, as requested")
         elif state.is_live and state.now != state.plan:
-            self._say(
+            self.tell(
                 f"{state.name}: {_words(state.now)}, set live in micro-batch {state.settings[-1].since}; the plan has "
                 f"{_words(state.plan)} (to change the plan: stateplan plan set-ttl PLAN "
                 f"'{state.name}={format_ttl(state.now)}')"
@@ -303,7 +303,7 @@ class LiveTtls:
             except CheckpointError as error:
                 if error.code != "CKPT033" and stamp != self._told:
                     self._told = stamp
-                    self._say(f"{error.message}; the job continues with its current TTLs")
+                    self.tell(f"{error.message}; the job continues with its current TTLs")
         self._steady = not any(s.asked or s.settings[-1].since > batch for s in self._record.values() if s.settings)
         text = self._text(batch)
         if text == self._sent:
@@ -327,7 +327,7 @@ class LiveTtls:
                     record[key] = replace(taken, asked=None)
         for key, state in record.items():
             if state.settings and key in self._record and state.settings != self._record[key].settings:
-                self._say(f"{state.name}: {_words(state.now)} since micro-batch {state.settings[-1].since}")
+                self.tell(f"{state.name}: {_words(state.now)} since micro-batch {state.settings[-1].since}")
         self._record = record
 
     def _text(self, batch: int) -> str:
@@ -338,10 +338,6 @@ class LiveTtls:
             if any(c.ttl != ttl for c, ttl in zip(spec.ttl, ttls, strict=True)):
                 found[number] = ttls
         return json.dumps(found, separators=(",", ":")) if found else ""
-
-    def _say(self, text: str) -> None:
-        if self.console is not None:
-            self.console(text)
 
 
 def _words(ttl: int) -> str:

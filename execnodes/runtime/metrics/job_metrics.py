@@ -75,18 +75,16 @@ class JobMetrics:
         info: what the records are about.
         counters: what workers add to.
         checkpoint: keeps the records, unless it is a temporary one.
-        console: is told, once, when they cannot be written.
+        tell: is told, once, when they cannot be written.
     """
 
-    def __init__(
-        self, info: JobInfo, counters: Counters, checkpoint: Checkpoint, console: Callable[[str], None] | None
-    ) -> None:
+    def __init__(self, info: JobInfo, counters: Counters, checkpoint: Checkpoint, tell: Callable[[str], None]) -> None:
         self.info = info
         self.counters = counters
         self.recent: deque[BatchMetrics] = deque(maxlen=RECENT)
         self.batches = 0
         self.running: tuple[int, int, float] | None = None
-        self._console = console
+        self._tell = tell
         self._lock = threading.RLock()
         self._log: MetricsLog | None = None
         states = {o.uid: len(o.states) for o in info.operators if o.kind == "operator"}
@@ -166,8 +164,7 @@ class JobMetrics:
                 write(self._log)
             except OSError as cause:
                 self._log = None
-                if self._console is not None:
-                    self._console(f"metrics of this run are no longer recorded: {cause}")
+                self._tell(f"metrics of this run are no longer recorded: {cause}")
 
     def view(self) -> JobView:
         """The job as it is now. May be called in any thread."""

@@ -21,7 +21,7 @@ _STORE_FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 
 
 def repartition(
-    spark: SparkSession, checkpoint: SparkCheckpoint, rescale: Rescale, console: Callable[[str], None] | None
+    spark: SparkSession, checkpoint: SparkCheckpoint, rescale: Rescale, tell: Callable[[str], None]
 ) -> None:
     """Brings the state of a checkpoint to the partitions that are wanted. No query may be running on it, and nothing of
     the job may be pending. Killed at any moment, it is finished by the next start.
@@ -35,8 +35,7 @@ def repartition(
     form = "2" if checkpoint.has_store_ids(checkpoint.last_done) else "1"
     for _, after in rescale.steps:
         noun = "partition" if after == 1 else "partitions"
-        if console is not None:
-            console(f"rescaling the state from {before} to {after} {noun}")
+        tell(f"rescaling the state from {before} to {after} {noun}")
         started = time.monotonic()
         try:
             spark.conf.set(_STORE_FORMAT, form)
@@ -47,6 +46,5 @@ def repartition(
             ) from cause
         finally:
             spark.conf.set(_STORE_FORMAT, was or "1")
-        if console is not None:
-            console(f"rescaled from {before} to {after} {noun} in {time.monotonic() - started:.1f} s")
+        tell(f"rescaled from {before} to {after} {noun} in {time.monotonic() - started:.1f} s")
         before = after
