@@ -13,8 +13,6 @@ from stateplan.execnodes.functions.typerules import common_type, least_restricti
 from stateplan.execnodes.rex import Literal, Rex
 from stateplan.execnodes.types import BOOLEAN, INT, STRING, LogicalType, RowField
 
-__all__: list[str] = []
-
 
 def _array(element: LogicalType, nullable: bool) -> LogicalType:
     return LogicalType("ARRAY", nullable, children=(element,))

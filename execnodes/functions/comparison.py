@@ -10,8 +10,6 @@ from stateplan.execnodes.functions.table import Rewrite, ScalarFunction, fixed, 
 from stateplan.execnodes.rex import Call, Literal, Rex
 from stateplan.execnodes.types import BOOLEAN
 
-__all__: list[str] = []
-
 _MIRROR = {"=": "=", "<>": "<>", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _NOT_NULL = BOOLEAN.not_null()
 

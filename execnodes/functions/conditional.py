@@ -13,8 +13,6 @@ from stateplan.execnodes.functions.typerules import common_type, family, least_r
 from stateplan.execnodes.rex import Call, Literal, Rex
 from stateplan.execnodes.types import BOOLEAN, LogicalType
 
-__all__: list[str] = []
-
 
 def _mixing(name: str, types: Sequence[LogicalType]) -> SqlError:
     return SqlError("SQL203.mixing", name=name, types=", ".join(t.summary() for t in types))

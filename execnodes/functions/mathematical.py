@@ -10,8 +10,6 @@ from stateplan.execnodes.functions.typerules import decimal, decimal_round, varb
 from stateplan.execnodes.rex import Call, Literal, Rex
 from stateplan.execnodes.types import DOUBLE, STRING, LogicalType
 
-__all__: list[str] = []
-
 _DOUBLE = fixed(DOUBLE)
 _ONE_ARGUMENT = (
     "LN",

@@ -11,8 +11,6 @@ from stateplan.execnodes.functions.typerules import time, timestamp, timestamp_l
 from stateplan.execnodes.rex import Call, Literal, Rex
 from stateplan.execnodes.types import BIGINT, DATE, INT, STRING, LogicalType
 
-__all__: list[str] = []
-
 _PROCTIME = LogicalType("TIMESTAMP_WITH_LOCAL_TIME_ZONE", nullable=False, precision=3, kind="PROCTIME")
 
 _SOURCE_WATERMARK = LogicalType("TIMESTAMP_WITH_LOCAL_TIME_ZONE", precision=3)

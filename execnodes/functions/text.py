@@ -9,8 +9,6 @@ from stateplan.execnodes.functions.typerules import char, common_type, varbinary
 from stateplan.execnodes.rex import Rex
 from stateplan.execnodes.types import BIGINT, BOOLEAN, INT, MAX_LENGTH, STRING, LogicalType
 
-__all__: list[str] = []
-
 _STRING = fixed(STRING)
 _NULLABLE = forced_nullable(STRING)
 _INT = fixed(INT)

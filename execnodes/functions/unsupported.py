@@ -5,8 +5,6 @@ from __future__ import annotations
 from stateplan.execnodes.functions.table import ScalarFunction, fixed, register
 from stateplan.execnodes.types import STRING
 
-__all__: list[str] = []
-
 _RANDOM = "its value would change when a micro-batch runs again after a failure"
 _BITMAP = "the BITMAP type is not available"
 _VARIANT = "the VARIANT type is not available"

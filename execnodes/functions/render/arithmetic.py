@@ -13,8 +13,6 @@ from stateplan.execnodes.functions.typerules import family
 from stateplan.execnodes.rex import Call
 from stateplan.execnodes.types import LogicalType
 
-__all__: list[str] = []
-
 _APPROXIMATE = ("FLOAT", "DOUBLE")
 
 

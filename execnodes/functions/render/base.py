@@ -8,7 +8,7 @@ the values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -46,6 +46,21 @@ def renders(*names: str) -> Callable[[F], F]:
         return render
 
     return register
+
+
+def renders_by_values(table: Mapping[str, Callable[..., pl.Expr]]) -> None:
+    """Registers functions that need only the values of their operands."""
+
+    def register(name: str, function: Callable[..., pl.Expr]) -> None:
+        renders(name)(lambda r, call: function(*r.args(call)))
+
+    for name, function in table.items():
+        register(name, function)
+
+
+def constant_text(rex: Rex) -> str | None:
+    """The text that an operand is when it is a constant."""
+    return rex.value if isinstance(rex, Literal) and isinstance(rex.value, str) else None
 
 
 def is_rendered(name: str) -> bool:

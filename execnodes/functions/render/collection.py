@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
 
 from stateplan.execnodes.errors import RunError
-from stateplan.execnodes.functions.render.base import Renderer, renders
+from stateplan.execnodes.functions.render.base import Renderer, renders, renders_by_values
 from stateplan.execnodes.functions.render.casts import convert
 from stateplan.execnodes.functions.render.rowwise import rowwise
 from stateplan.execnodes.rex import Call, Literal, Rex
 from stateplan.execnodes.types import LogicalType
-
-__all__: list[str] = []
 
 
 def _where_known(operands: Sequence[pl.Expr], result: pl.Expr) -> pl.Expr:
@@ -95,9 +93,18 @@ def _map_value(e: pl.Expr, t: LogicalType, key: pl.Expr, rex: Rex) -> pl.Expr:
     return rowwise(find, [e, key], t.children[1].polars(), "MAP['key']")
 
 
-@renders("CARDINALITY")
-def cardinality(r: Renderer, call: Call) -> pl.Expr:
-    return r.expr(call.operands[0]).list.len().cast(pl.Int32)
+renders_by_values(
+    {
+        "CARDINALITY": lambda e: e.list.len().cast(pl.Int32),
+        "ARRAY_DISTINCT": lambda e: e.list.unique(maintain_order=True),
+        "ARRAY_REVERSE": lambda e: e.list.reverse(),
+        "ARRAY_MAX": lambda e: e.list.max(),
+        "ARRAY_MIN": lambda e: e.list.min(),
+        "MAP_KEYS": lambda e: e.list.eval(pl.element().struct.field("key")),
+        "MAP_VALUES": lambda e: e.list.eval(pl.element().struct.field("value")),
+        "MAP_ENTRIES": lambda e: e,
+    }
+)
 
 
 @renders("ELEMENT")
@@ -152,16 +159,6 @@ def _distinct(items: list[Any]) -> list[Any]:
         if x not in out:
             out.append(x)
     return out
-
-
-@renders("ARRAY_DISTINCT")
-def distinct(r: Renderer, call: Call) -> pl.Expr:
-    return r.expr(call.operands[0]).list.unique(maintain_order=True)
-
-
-@renders("ARRAY_REVERSE")
-def reverse(r: Renderer, call: Call) -> pl.Expr:
-    return r.expr(call.operands[0]).list.reverse()
 
 
 @renders("ARRAY_SORT")
@@ -237,16 +234,6 @@ def intersect(r: Renderer, call: Call) -> pl.Expr:
     return rowwise(one, _merged(r, call), call.type.polars(), "ARRAY_EXCEPT, ARRAY_INTERSECT")
 
 
-@renders("ARRAY_MAX")
-def maximum(r: Renderer, call: Call) -> pl.Expr:
-    return r.expr(call.operands[0]).list.max()
-
-
-@renders("ARRAY_MIN")
-def minimum(r: Renderer, call: Call) -> pl.Expr:
-    return r.expr(call.operands[0]).list.min()
-
-
 @renders("ARRAY_JOIN")
 def join(r: Renderer, call: Call) -> pl.Expr:
     def one(items: list[str | None], between: str, null: str | None = None) -> str:
@@ -260,19 +247,6 @@ def join(r: Renderer, call: Call) -> pl.Expr:
     if instead:
         e = e.list.eval(pl.element().fill_null(r.expr(instead[0])))
     return e.list.join(r.expr(between), ignore_nulls=True)
-
-
-def _field(name: str) -> Callable[[Renderer, Call], pl.Expr]:
-    return lambda r, call: r.expr(call.operands[0]).list.eval(pl.element().struct.field(name))
-
-
-renders("MAP_KEYS")(_field("key"))
-renders("MAP_VALUES")(_field("value"))
-
-
-@renders("MAP_ENTRIES")
-def entries(r: Renderer, call: Call) -> pl.Expr:
-    return r.expr(call.operands[0])
 
 
 @renders("MAP_FROM_ARRAYS")

@@ -11,7 +11,7 @@ import polars as pl
 
 from stateplan.execnodes.errors import PlanError
 from stateplan.execnodes.functions.render import decimals
-from stateplan.execnodes.functions.render.base import Renderer, renders
+from stateplan.execnodes.functions.render.base import Renderer, renders, renders_by_values
 from stateplan.execnodes.functions.render.casts import cast_or_fail, convert, number
 from stateplan.execnodes.functions.render.rowwise import rowwise
 from stateplan.execnodes.functions.typerules import as_decimal, family, timestamp_ltz
@@ -124,9 +124,17 @@ def disjunction(r: Renderer, call: Call) -> pl.Expr:
     return first
 
 
-@renders("NOT")
-def negation(r: Renderer, call: Call) -> pl.Expr:
-    return ~r.expr(call.operands[0])
+renders_by_values(
+    {
+        "NOT": lambda e: ~e,
+        "IS NULL": lambda e: e.is_null(),
+        "IS NOT NULL": lambda e: e.is_not_null(),
+        "IS TRUE": lambda e: e.fill_null(False),
+        "IS NOT TRUE": lambda e: ~e.fill_null(False),
+        "IS FALSE": lambda e: ~e.fill_null(True),
+        "IS NOT FALSE": lambda e: e.fill_null(True),
+    }
+)
 
 
 @renders("IS NOT DISTINCT FROM")
@@ -136,36 +144,6 @@ def is_not_distinct(r: Renderer, call: Call) -> pl.Expr:
     a, b, floating = _sides(r, left, right)
     equal = compare("=", a, b, floating=floating).fill_null(False)
     return equal | (r.expr(left).is_null() & r.expr(right).is_null())
-
-
-@renders("IS NULL")
-def is_null(r: Renderer, call: Call) -> pl.Expr:
-    return r.expr(call.operands[0]).is_null()
-
-
-@renders("IS NOT NULL")
-def is_not_null(r: Renderer, call: Call) -> pl.Expr:
-    return r.expr(call.operands[0]).is_not_null()
-
-
-@renders("IS TRUE")
-def is_true(r: Renderer, call: Call) -> pl.Expr:
-    return r.expr(call.operands[0]).fill_null(False)
-
-
-@renders("IS NOT TRUE")
-def is_not_true(r: Renderer, call: Call) -> pl.Expr:
-    return ~r.expr(call.operands[0]).fill_null(False)
-
-
-@renders("IS FALSE")
-def is_false(r: Renderer, call: Call) -> pl.Expr:
-    return ~r.expr(call.operands[0]).fill_null(True)
-
-
-@renders("IS NOT FALSE")
-def is_not_false(r: Renderer, call: Call) -> pl.Expr:
-    return r.expr(call.operands[0]).fill_null(True)
 
 
 @renders("SEARCH")

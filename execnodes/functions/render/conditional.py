@@ -10,8 +10,6 @@ from stateplan.execnodes.functions.render.base import Renderer, renders
 from stateplan.execnodes.functions.render.casts import cast_call, convert
 from stateplan.execnodes.rex import Call
 
-__all__: list[str] = []
-
 
 @renders("CASE")
 def case(r: Renderer, call: Call) -> pl.Expr:

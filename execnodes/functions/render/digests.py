@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from stateplan.execnodes.errors import RunError
-from stateplan.execnodes.functions.render.base import Renderer, renders
+from stateplan.execnodes.functions.render.base import Renderer, renders, renders_by_values
 from stateplan.execnodes.functions.render.decimals import scale_of, unscaled
 from stateplan.execnodes.functions.render.rowwise import rowwise
 from stateplan.execnodes.rex import Call, Literal
@@ -55,11 +55,6 @@ def sha2(r: Renderer, call: Call) -> pl.Expr:
         return hashlib.new(f"sha{length}", value.encode()).hexdigest() if length in (224, 256, 384, 512) else None
 
     return rowwise(one, [text, bits], pl.String, "MD5, SHA1, SHA2, ...")
-
-
-@renders("TO_BASE64")
-def to_base64(r: Renderer, call: Call) -> pl.Expr:
-    return r.expr(call.operands[0]).cast(pl.Binary).bin.encode("base64")
 
 
 def _from_base64(text: str) -> str | None:
@@ -130,12 +125,8 @@ def decode(r: Renderer, call: Call) -> pl.Expr:
     return rowwise(one, r.args(call), pl.String, "ENCODE, DECODE")
 
 
-@renders("URL_ENCODE")
-def url_encode(r: Renderer, call: Call) -> pl.Expr:
-    def one(text: str) -> str:
-        return quote(text, safe="* ").replace(" ", "+").replace("~", "%7E")
-
-    return rowwise(one, r.args(call), pl.String, "PARSE_URL, URL_ENCODE, URL_DECODE")
+def _url_encode(text: str) -> str:
+    return quote(text, safe="* ").replace(" ", "+").replace("~", "%7E")
 
 
 def _url_decode(text: str) -> str | None:
@@ -143,11 +134,6 @@ def _url_decode(text: str) -> str | None:
     if any(len(p) < 2 or not all(c in "0123456789abcdefABCDEF" for c in p[:2]) for p in pieces[1:]):
         return None
     return unquote_to_bytes(text.replace("+", " ")).decode("utf-8", "replace")
-
-
-@renders("URL_DECODE")
-def url_decode(r: Renderer, call: Call) -> pl.Expr:
-    return rowwise(_url_decode, r.args(call), pl.String, "PARSE_URL, URL_ENCODE, URL_DECODE")
 
 
 def _parse_url(url: str, part: str, key: str | None = None) -> str | None:
@@ -178,9 +164,15 @@ def _parse_url(url: str, part: str, key: str | None = None) -> str | None:
     return next((p.partition("=")[2] for p in query.split("&") if p.partition("=")[0] == key), None)
 
 
-@renders("PARSE_URL")
-def parse_url(r: Renderer, call: Call) -> pl.Expr:
-    return rowwise(_parse_url, r.args(call), pl.String, "PARSE_URL, URL_ENCODE, URL_DECODE")
+_URLS = "PARSE_URL, URL_ENCODE, URL_DECODE"
+renders_by_values(
+    {
+        "TO_BASE64": lambda text: text.cast(pl.Binary).bin.encode("base64"),
+        "URL_ENCODE": lambda text: rowwise(_url_encode, [text], pl.String, _URLS),
+        "URL_DECODE": lambda text: rowwise(_url_decode, [text], pl.String, _URLS),
+        "PARSE_URL": lambda *operands: rowwise(_parse_url, operands, pl.String, _URLS),
+    }
+)
 
 
 Array = np.ndarray[Any, np.dtype[Any]]

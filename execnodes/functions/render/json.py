@@ -18,9 +18,6 @@ from stateplan.execnodes.values.atomic import FieldStyle
 from stateplan.execnodes.values.codecs import codec, json_fields, json_items
 from stateplan.execnodes.values.floats import double_text
 
-__all__: list[str] = []
-
-
 _LISTED = "JSON_VALUE, JSON_QUERY, JSON_EXISTS, IS JSON"
 
 

@@ -9,7 +9,7 @@ from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
 import polars as pl
 
 from stateplan.execnodes.functions.render import decimals
-from stateplan.execnodes.functions.render.base import Renderer, exact_quotient, renders
+from stateplan.execnodes.functions.render.base import Renderer, exact_quotient, renders, renders_by_values
 from stateplan.execnodes.functions.render.casts import number
 from stateplan.execnodes.functions.render.rounding_time import round_moment
 from stateplan.execnodes.functions.render.rowwise import rowwise
@@ -17,8 +17,6 @@ from stateplan.execnodes.functions.typerules import as_decimal
 from stateplan.execnodes.rex import Call, Literal
 from stateplan.execnodes.types import DOUBLE, LogicalType
 from stateplan.execnodes.values.floats import double_text
-
-__all__: list[str] = []
 
 
 def _doubles(r: Renderer, call: Call) -> list[pl.Expr]:
@@ -83,14 +81,7 @@ def atan2(r: Renderer, call: Call) -> pl.Expr:
     return pl.arctan2(*_doubles(r, call))
 
 
-@renders("PI")
-def pi(r: Renderer, call: Call) -> pl.Expr:
-    return pl.lit(math.pi)
-
-
-@renders("E")
-def e(r: Renderer, call: Call) -> pl.Expr:
-    return pl.lit(math.e)
+renders_by_values({"PI": lambda: pl.lit(math.pi), "E": lambda: pl.lit(math.e)})
 
 
 @renders("ABS")

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from stateplan.execnodes.errors import RunError
-from stateplan.execnodes.functions.render.base import Renderer, renders
+from stateplan.execnodes.functions.render.base import Renderer, constant_text, renders
 from stateplan.execnodes.functions.render.patterns import (
     PatternError,
     like_regex,
@@ -19,19 +19,13 @@ from stateplan.execnodes.functions.render.patterns import (
     similar_regex,
 )
 from stateplan.execnodes.functions.render.rowwise import rowwise
-from stateplan.execnodes.rex import Call, Literal, Rex
-
-__all__: list[str] = []
-
-
-def _constant(rex: Rex) -> str | None:
-    return rex.value if isinstance(rex, Literal) and isinstance(rex.value, str) else None
+from stateplan.execnodes.rex import Call, Literal
 
 
 def _escape(call: Call) -> str | None:
     if len(call.operands) < 3:
         return None
-    escape = _constant(call.operands[2])
+    escape = constant_text(call.operands[2])
     if escape is None or len(escape) != 1:
         raise RunError("RUN303.escape", name=call.name)
     return escape
@@ -45,7 +39,7 @@ def _compiled(make: Callable[[str, str | None], str], pattern: str, escape: str 
 def _predicate(r: Renderer, call: Call, make: Callable[[str, str | None], str]) -> pl.Expr:
     text = r.expr(call.operands[0])
     escape = _escape(call)
-    pattern = _constant(call.operands[1])
+    pattern = constant_text(call.operands[1])
     if pattern is None:
 
         def one(value: str, template: str) -> bool:
@@ -63,7 +57,7 @@ _ANCHORED = re.compile(r"(%?)([^%_]*)(%?)", re.S)
 
 @renders("LIKE")
 def like(r: Renderer, call: Call) -> pl.Expr:
-    pattern = _constant(call.operands[1])
+    pattern = constant_text(call.operands[1])
     match = _ANCHORED.fullmatch(pattern) if pattern is not None and len(call.operands) == 2 else None
     if match is None:
         return _predicate(r, call, like_regex)
@@ -92,7 +86,7 @@ def _search(
     """A function of text and pattern: ``quick`` with a constant pattern that Rust knows, else ``slow`` per row with a
     compiled pattern; ``invalid`` for what is no pattern."""
     text, template, *rest = call.operands
-    pattern = _constant(template)
+    pattern = constant_text(template)
     if pattern is not None and quick is not None:
         rust = rust_regex(pattern)
         if rust is not None:
@@ -109,7 +103,7 @@ def _search(
 
 @renders("REGEXP")
 def regexp(r: Renderer, call: Call) -> pl.Expr:
-    if _constant(call.operands[1]) == "":
+    if constant_text(call.operands[1]) == "":
         text = r.expr(call.operands[0])
         return pl.when(text.is_not_null()).then(pl.lit(False))
     return _search(
@@ -133,7 +127,7 @@ def extract(r: Renderer, call: Call) -> pl.Expr:
     known = index.value if isinstance(index, Literal) else None
 
     def quick(e: pl.Expr, pattern: str) -> pl.Expr:
-        compiled = python_regex(_constant(call.operands[1]) or "")
+        compiled = python_regex(constant_text(call.operands[1]) or "")
         groups = compiled.groups if compiled else 99
         if not isinstance(known, int) or not 0 <= known <= groups:
             return pl.when(e.is_null()).then(e)
@@ -149,7 +143,7 @@ def substr(r: Renderer, call: Call) -> pl.Expr:
 
 @renders("REGEXP_REPLACE")
 def replace(r: Renderer, call: Call) -> pl.Expr:
-    replacement = _constant(call.operands[2])
+    replacement = constant_text(call.operands[2])
     quick = None
     if replacement is not None:
         escaped = replacement.replace("$", "$$")

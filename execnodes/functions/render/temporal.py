@@ -11,7 +11,7 @@ import polars as pl
 
 from stateplan.execnodes.errors import RunError
 from stateplan.execnodes.functions.render import javatime
-from stateplan.execnodes.functions.render.base import Renderer, renders
+from stateplan.execnodes.functions.render.base import Renderer, constant_text, renders
 from stateplan.execnodes.functions.render.casts import to_number
 from stateplan.execnodes.functions.render.moments import (
     DAY,
@@ -26,8 +26,6 @@ from stateplan.execnodes.functions.render.rowwise import rowwise, shielded
 from stateplan.execnodes.functions.typerules import timestamp
 from stateplan.execnodes.rex import Call, Literal, Rex
 from stateplan.execnodes.types import BIGINT, LogicalType
-
-__all__: list[str] = []
 
 
 def _lit(value: int) -> pl.Expr:
@@ -107,17 +105,13 @@ def extract(r: Renderer, call: Call) -> pl.Expr:
     return result.cast(pl.Int64)
 
 
-def _constant(rex: Rex) -> str | None:
-    return rex.value if isinstance(rex, Literal) and isinstance(rex.value, str) else None
-
-
 _DEFAULT = "yyyy-MM-dd HH:mm:ss"
 _LISTED = "DATE_FORMAT, TO_DATE, TO_TIMESTAMP, UNIX_TIMESTAMP"
 
 
 def _formatted(r: Renderer, moment: pl.Expr, pattern: Rex | None) -> pl.Expr:
     """A Datetime without zone as text, by a pattern that may differ by row."""
-    known = _DEFAULT if pattern is None else _constant(pattern)
+    known = _DEFAULT if pattern is None else constant_text(pattern)
     if known is not None:
         return javatime.format_moment(moment, known)
     assert pattern is not None
@@ -159,7 +153,7 @@ def _by_pattern(text: str, pattern: str) -> int | None:
 
 def _by_any_pattern(r: Renderer, call: Call) -> pl.Expr:
     """TO_TIMESTAMP of (text, pattern): common patterns by Polars, and what it does not read one by one."""
-    text, pattern = r.expr(call.operands[0]), _constant(call.operands[1])
+    text, pattern = r.expr(call.operands[0]), constant_text(call.operands[1])
     quick = javatime.quick_form(pattern) if pattern is not None else None
     if quick is None:
         return _from_nanos(rowwise(_by_pattern, r.args(call)[:2], pl.Int64, _LISTED))
@@ -191,7 +185,7 @@ def _lenient(r: Renderer, call: Call) -> pl.Expr:
     """Epoch milliseconds of a wall clock text by the pattern that may follow it, as ``SimpleDateFormat`` reads it."""
     text = r.expr(call.operands[0])
     given = call.operands[1] if len(call.operands) > 1 else None
-    pattern = _DEFAULT if given is None else _constant(given)
+    pattern = _DEFAULT if given is None else constant_text(given)
     quick = javatime.quick_form(pattern) if pattern is not None else None
     shown = r.expr(given) if given is not None else pl.lit(_DEFAULT)
     if quick is None:
@@ -235,7 +229,7 @@ def _ltz_from_text(r: Renderer, call: Call) -> pl.Expr:
     moment = _by_any_pattern(r, call) if len(call.operands) > 1 else _usual_or_read(r.expr(call.operands[0]))
     zone = "UTC"
     if len(call.operands) == 3:
-        known = _constant(call.operands[2])
+        known = constant_text(call.operands[2])
         if known is None:
             raise RunError("RUN303.ltz_from_text")
         zone = str(_zone(known))

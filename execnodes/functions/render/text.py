@@ -8,28 +8,16 @@ from typing import Any
 import polars as pl
 
 from stateplan.execnodes.errors import DataError
-from stateplan.execnodes.functions.render.base import Renderer, renders
+from stateplan.execnodes.functions.render.base import Renderer, renders, renders_by_values
 from stateplan.execnodes.functions.render.casts import convert
 from stateplan.execnodes.functions.render.parsing import parse_double
 from stateplan.execnodes.functions.render.rowwise import rowwise, shielded
 from stateplan.execnodes.rex import Call, Literal, Rex
 from stateplan.execnodes.types import STRING
 
-__all__: list[str] = []
-
 
 def _constant(rex: Rex) -> Any:
     return rex.value if isinstance(rex, Literal) else None
-
-
-@renders("UPPER")
-def upper(r: Renderer, call: Call) -> pl.Expr:
-    return r.expr(call.operands[0]).str.to_uppercase()
-
-
-@renders("LOWER")
-def lower(r: Renderer, call: Call) -> pl.Expr:
-    return r.expr(call.operands[0]).str.to_lowercase()
 
 
 def _initcap(text: str) -> str:
@@ -45,9 +33,22 @@ def _initcap(text: str) -> str:
     return "".join(out)
 
 
-@renders("INITCAP")
-def initcap(r: Renderer, call: Call) -> pl.Expr:
-    return rowwise(_initcap, r.args(call), pl.String, "INITCAP")
+renders_by_values(
+    {
+        "UPPER": lambda text: text.str.to_uppercase(),
+        "LOWER": lambda text: text.str.to_lowercase(),
+        "INITCAP": lambda text: rowwise(_initcap, [text], pl.String, "INITCAP"),
+        "CHAR_LENGTH": lambda text: text.str.len_chars().cast(pl.Int32),
+        "LEFT": lambda text, count: pl.when(count.is_not_null()).then(text.str.head(_clipped(count))),
+        "RIGHT": lambda text, count: pl.when(count.is_not_null()).then(text.str.tail(_clipped(count))),
+        "REVERSE": lambda text: text.str.reverse(),
+        "STARTSWITH": lambda text, prefix: text.str.starts_with(prefix),
+        "ENDSWITH": lambda text, suffix: text.str.ends_with(suffix),
+        "IS_ALPHA": lambda text: text.str.contains(r"^\p{L}+$").fill_null(False),
+        "IS_DIGIT": lambda text: text.str.contains(r"^\p{Nd}+$").fill_null(False),
+        "IS_DECIMAL": lambda text: parse_double(text).is_not_null(),
+    }
+)
 
 
 def _stripped(r: Renderer, text: Rex, characters: Rex | None, side: str) -> pl.Expr:
@@ -106,23 +107,6 @@ def substring(r: Renderer, call: Call) -> pl.Expr:
 
 def _clipped(e: pl.Expr) -> pl.Expr:
     return pl.max_horizontal(e.cast(pl.Int64), pl.lit(0, dtype=pl.Int64))
-
-
-@renders("LEFT")
-def left(r: Renderer, call: Call) -> pl.Expr:
-    text, count = r.args(call)
-    return pl.when(count.is_not_null()).then(text.str.head(_clipped(count)))
-
-
-@renders("RIGHT")
-def right(r: Renderer, call: Call) -> pl.Expr:
-    text, count = r.args(call)
-    return pl.when(count.is_not_null()).then(text.str.tail(_clipped(count)))
-
-
-@renders("CHAR_LENGTH")
-def char_length(r: Renderer, call: Call) -> pl.Expr:
-    return r.expr(call.operands[0]).str.len_chars().cast(pl.Int32)
 
 
 def _found(text: pl.Expr, needle: pl.Expr) -> pl.Expr:
@@ -308,11 +292,6 @@ def repeat(r: Renderer, call: Call) -> pl.Expr:
     return pl.when(text.is_not_null() & n.is_not_null()).then(text.repeat_by(times).list.join(""))
 
 
-@renders("REVERSE")
-def reverse(r: Renderer, call: Call) -> pl.Expr:
-    return r.expr(call.operands[0]).str.reverse()
-
-
 @renders("SPLIT_INDEX")
 def split_index(r: Renderer, call: Call) -> pl.Expr:
     text, separator, index = call.operands
@@ -369,18 +348,6 @@ def elt(r: Renderer, call: Call) -> pl.Expr:
     return chain.otherwise(None)
 
 
-@renders("STARTSWITH")
-def starts_with(r: Renderer, call: Call) -> pl.Expr:
-    text, prefix = r.args(call)
-    return text.str.starts_with(prefix)
-
-
-@renders("ENDSWITH")
-def ends_with(r: Renderer, call: Call) -> pl.Expr:
-    text, suffix = r.args(call)
-    return text.str.ends_with(suffix)
-
-
 @renders("TRANSLATE3")
 def translate(r: Renderer, call: Call) -> pl.Expr:
     def one(text: str, old: str, new: str) -> str:
@@ -410,21 +377,6 @@ def chr_(r: Renderer, call: Call) -> pl.Expr:
     n = r.expr(call.operands[0])
     chars = (n & 0xFF).replace_strict(list(range(256)), [chr(i) for i in range(256)], return_dtype=pl.String)
     return pl.when(n < 0).then(pl.lit("")).otherwise(chars)
-
-
-def _character_class(name: str, regex: str) -> None:
-    @renders(name)
-    def render(r: Renderer, call: Call) -> pl.Expr:
-        return r.expr(call.operands[0]).str.contains(regex).fill_null(False)
-
-
-for _name, _regex in (("IS_ALPHA", r"^\p{L}+$"), ("IS_DIGIT", r"^\p{Nd}+$")):
-    _character_class(_name, _regex)
-
-
-@renders("IS_DECIMAL")
-def is_decimal(r: Renderer, call: Call) -> pl.Expr:
-    return parse_double(r.expr(call.operands[0])).is_not_null()
 
 
 @renders("TYPEOF")
