@@ -91,8 +91,8 @@ class Codec:
         self.type = t
 
     def sql(self, e: pl.Expr, zone: str) -> pl.Expr:
-        """CAST AS STRING in a session with the time zone ``zone``."""
-        return e.cast(pl.String)
+        """CAST AS STRING in a session with the time zone ``zone``; the same as :meth:`java` unless said otherwise."""
+        return self.java(e)
 
     def java(self, e: pl.Expr) -> pl.Expr:
         """``toString``."""
@@ -163,9 +163,6 @@ class _Boolean(Codec):
 
 
 class _Float(Codec):
-    def sql(self, e: pl.Expr, zone: str) -> pl.Expr:
-        return self.java(e)
-
     def java(self, e: pl.Expr) -> pl.Expr:
         return e.map_batches(floats_text, return_dtype=pl.String, is_elementwise=True)
 
@@ -189,6 +186,9 @@ class _Decimal(Codec):
     def __init__(self, t: LogicalType) -> None:
         super().__init__(t)
         self.precision, self.scale = t.precision or 10, t.scale or 0
+
+    def sql(self, e: pl.Expr, zone: str) -> pl.Expr:
+        return e.cast(pl.String)
 
     def java(self, e: pl.Expr) -> pl.Expr:
         return e.cast(pl.String) if self.scale <= 6 else self._patched(e, ~self._tiny(e), e.cast(pl.String), str)
@@ -271,9 +271,6 @@ class _Text(Codec):
     quoted = True
     classes = (str,)
 
-    def sql(self, e: pl.Expr, zone: str) -> pl.Expr:
-        return e
-
     def java(self, e: pl.Expr) -> pl.Expr:
         return e
 
@@ -325,9 +322,6 @@ class _Bytes(Codec):
 
 class _Date(Codec):
     quoted = True
-
-    def sql(self, e: pl.Expr, zone: str) -> pl.Expr:
-        return date_text(e)
 
     def java(self, e: pl.Expr) -> pl.Expr:
         return date_text(e)
