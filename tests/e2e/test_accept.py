@@ -124,7 +124,7 @@ def test_order_and_sinks_do_not_matter(jobs: Jobs) -> None:
     assert jobs.run(COUNT, SUM, "SELECT k, v FROM src") == ["a> +I[1, 1]", "b> +I[1, 10]", "c> +I[1, 10]"]
     jobs.arrive(1, (1, 5))
     assert jobs.run(SUM, COUNT) == ["a> +U[1, 15]", "a> -U[1, 10]", "b> +U[1, 2]", "b> -U[1, 1]"]
-    assert jobs.notes[0].startswith("the plan that wrote the checkpoint was another one")
+    assert jobs.notes[0].startswith("the checkpoint was written by another plan")
 
 
 def test_ttls_run_without_asking_and_are_told(jobs: Jobs) -> None:
