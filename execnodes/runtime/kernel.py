@@ -11,11 +11,16 @@ A *state frame* holds rows of one :class:`StateTable`: its columns, plus the las
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any, ClassVar
 
 import polars as pl
+
+from stateplan.execnodes.changelog import column
+from stateplan.execnodes.types import LogicalType
 
 ACCESS_TIME = "@t"
 """Column of a state frame: when the row was last accessed, in milliseconds since the epoch."""
@@ -68,6 +73,39 @@ class Access:
 
 
 @dataclass(frozen=True)
+class StateColumn:
+    """A column of a state table.
+
+    Attributes:
+        type: its Polars type.
+        label: what people call it; of a column of a call, what it holds of that (``sum``). Empty for one that means
+            nothing to people.
+        field: the input and the field of that input whose values it holds; None for none.
+        call: the aggregate call that it belongs to, by its number; None for none.
+    """
+
+    type: pl.DataType
+    label: str
+    field: tuple[int, int] | None = None
+    call: int | None = None
+
+
+def field_columns(row: LogicalType, number: int = 0) -> dict[str, StateColumn]:
+    """The columns that hold the fields of ``row``, the type of input ``number``."""
+    return {column(i): StateColumn(f.type.polars(), f.name, (number, i)) for i, f in enumerate(row.fields)}
+
+
+def own_columns(types: Mapping[str, pl.DataType]) -> dict[str, StateColumn]:
+    """Columns of the operator's own, which are called as they are named, but for a leading ``@``."""
+    return {name: StateColumn(dtype, name.removeprefix("@")) for name, dtype in types.items()}
+
+
+def call_columns(number: int, types: Mapping[str, pl.DataType]) -> dict[str, StateColumn]:
+    """The columns of an aggregate call. Their names are what they hold, with the number of the call behind."""
+    return {n: StateColumn(t, n.removesuffix(str(number)), call=number) for n, t in types.items()}
+
+
+@dataclass(frozen=True)
 class StateTable:
     """One physical table of keyed state.
 
@@ -80,7 +118,7 @@ class StateTable:
         lookup: columns by whose values the runtime fetches rows.
         identity: columns that identify a row (a superset of ``lookup``): writing a row replaces the row with the
             same identity. NULL equals NULL.
-        schema: name to Polars type of every column but ``@t``; contains ``lookup`` and ``identity``.
+        columns: every column but ``@t``, by name; contains ``lookup`` and ``identity``.
         due: of a kernel with event time, the Int64 column that says when a row is due, ms since 1970: once the
             watermark comes to it, the kernel is given the row, whatever keys it asks for. NULL is never.
         access: which rows of the input access which of its rows.
@@ -90,9 +128,14 @@ class StateTable:
     slot: int
     lookup: tuple[str, ...]
     identity: tuple[str, ...]
-    schema: dict[str, pl.DataType] = field(hash=False)
+    columns: Mapping[str, StateColumn] = field(hash=False)
     due: str | None = None
     access: Access = field(default=Access(), hash=False, compare=False)
+
+    @cached_property
+    def schema(self) -> dict[str, pl.DataType]:
+        """The types of the columns."""
+        return {name: c.type for name, c in self.columns.items()}
 
 
 @dataclass
@@ -146,6 +189,27 @@ class Kernel(Frozen, ABC):
     @abstractmethod
     def tables(self) -> tuple[StateTable, ...]:
         """The state tables, in a fixed order."""
+
+    @property
+    def call_texts(self) -> Sequence[str]:
+        """What people call the aggregate calls that columns of state belong to."""
+        return ()
+
+    def labels(self, table: StateTable) -> dict[str, str]:
+        """For the columns of a table what people call them, each name once, without those that mean nothing to
+        people."""
+        calls = Counter(c.call for c in table.columns.values())
+        out: dict[str, str] = {}
+        for name, c in table.columns.items():
+            label = c.label
+            if c.call is not None:
+                text = self.call_texts[c.call]
+                label = text if calls[c.call] == 1 else f"{text} {label}"
+            while label in out.values():
+                label += "_"
+            if label:
+                out[name] = label
+        return out
 
     @abstractmethod
     def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from stateplan.execnodes.runtime.checkpoint.live_ttl import Setting, StateTtl
 from stateplan.execnodes.runtime.inspect.inspection import OperatorState, Snapshot, TableState
-from stateplan.execnodes.runtime.inspect.names import MAIN_TABLE
+from stateplan.execnodes.runtime.inspect.noted_tables import MAIN_TABLE
 from stateplan.execnodes.runtime.inspect.state_figures import Aged, TableFigures
 from stateplan.execnodes.ttl import NEVER, TtlConfig, format_ttl
 from stateplan.plans.document import PlanDocument, ttl_text

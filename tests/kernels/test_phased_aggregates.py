@@ -253,6 +253,6 @@ def test_partial_results_are_few() -> None:
     local = Two([8, 2], (0,), False).local
     found = local(frame(ROW, rows), 1)  # type: ignore[operator]
     assert found.height == 3
-    assert found["values0"].list.len().to_list() == [5, 5, 5]
+    assert found["@values0"].list.len().to_list() == [5, 5, 5]
     assert columns((7,)) == [found.columns[0]]
-    assert int(np.sum(found["n1"].to_numpy())) == 300
+    assert int(np.sum(found["count1"].to_numpy())) == 300

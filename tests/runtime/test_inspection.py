@@ -19,9 +19,9 @@ from stateplan.execnodes.errors import CheckpointError, PlanError, StateplanErro
 from stateplan.execnodes.runtime.checkpoint.directory import Checkpoint, Continuation
 from stateplan.execnodes.runtime.checkpoint.live_ttl import Asked, Setting, StateTtl, editing
 from stateplan.execnodes.runtime.inspect.inspection import TableState
+from stateplan.execnodes.runtime.inspect.noted_tables import noted_tables, parse_dtype
 from stateplan.execnodes.runtime.inspect.state_figures import Aged, TableFigures
-from stateplan.execnodes.runtime.inspect.tables import noted_tables, parse_dtype
-from stateplan.execnodes.runtime.kernel import StateTable
+from stateplan.execnodes.runtime.kernel import StateTable, own_columns
 from stateplan.execnodes.runtime.translate import translate
 from stateplan.execnodes.runtime.user_functions import bind_functions
 from stateplan.planner.catalog.udf import AggregateFunction, udaf
@@ -240,9 +240,11 @@ def test_names(tmp_path: Path, query: tuple[str, str], expected: dict[str, dict[
 @pytest.mark.parametrize("query", [JOIN, OUTER, GROUPS, LATEST, FIRST, TOP, INTERVAL, OVER])
 def test_what_the_checkpoint_notes_of_tables_is_enough(tmp_path: Path, query: tuple[str, str]) -> None:
     """As for an operator whose functions this session does not know."""
-    for state in CheckpointReader.read(checkpoint(tmp_path, query)).states:
-        noted = noted_tables(state.operator.entry, state.operator.node)
-        made = [t.table for t in state.operator.tables]
+    reader = CheckpointReader.read(checkpoint(tmp_path, query))
+    kernels = {o.node: o.kernel for o in translate(reader.document.graph, {}, 4).operators}
+    for state in reader.states:
+        noted = noted_tables(state.operator.entry.tables)
+        made = kernels[state.operator.node.id].tables
         assert [(t.name, t.slot, t.lookup, t.identity, t.schema) for t in noted] == [
             (t.name, t.slot, t.lookup, t.identity, t.schema) for t in made
         ]
@@ -376,7 +378,8 @@ SCHEMA: dict[str, pl.DataType] = {
     "c7": pl.Date(),
     "c8": pl.Float64(),
 }
-KEYED = TableState(StateTable("t", 0, ("c0",), ("c0",), SCHEMA), "rows", {n: f"field{i}" for i, n in enumerate(SCHEMA)})
+TABLE = StateTable("t", 0, ("c0",), ("c0",), own_columns(SCHEMA))
+KEYED = TableState(TABLE, "rows", {n: f"field{i}" for i, n in enumerate(SCHEMA)})
 
 
 @pytest.mark.parametrize(

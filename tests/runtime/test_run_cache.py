@@ -12,13 +12,13 @@ import polars as pl
 import pytest
 
 from stateplan.execnodes.runtime.job import Notices
-from stateplan.execnodes.runtime.kernel import StateTable
+from stateplan.execnodes.runtime.kernel import StateTable, own_columns
 from stateplan.execnodes.runtime.memory import CacheSettings, cache_settings, rocksdb_settings
 from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
 from stateplan.execnodes.runtime.state.run_cache import RunCache
 from stateplan.execnodes.runtime.state.runs import encode_frame
 
-POINT = StateTable("point", 0, ("k",), ("k",), {"k": pl.Int64(), "v": pl.Int64()})
+POINT = StateTable("point", 0, ("k",), ("k",), own_columns({"k": pl.Int64(), "v": pl.Int64()}))
 
 
 def frame(first: int, count: int = 1000) -> pl.DataFrame:

@@ -14,14 +14,14 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.runtime.kernel import StateTable
+from stateplan.execnodes.runtime.kernel import StateTable, own_columns
 from stateplan.execnodes.runtime.state import run_list as runlist
 from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
 from stateplan.execnodes.runtime.state.run_cache import RunCache
 from stateplan.execnodes.runtime.state.runs import LAST_PREFIX, RunInfo
 
-MANY = StateTable("many", 0, ("k",), ("k", "e"), {"k": pl.Int64(), "e": pl.Int64(), "v": pl.Int64()})
-POINT = StateTable("point", 0, ("k",), ("k",), {"k": pl.Int64(), "v": pl.Int64()})
+MANY = StateTable("many", 0, ("k",), ("k", "e"), own_columns({"k": pl.Int64(), "e": pl.Int64(), "v": pl.Int64()}))
+POINT = StateTable("point", 0, ("k",), ("k",), own_columns({"k": pl.Int64(), "v": pl.Int64()}))
 
 KEYS = range(24)
 
@@ -171,7 +171,7 @@ def test_huge_runs_are_merged_in_steps() -> None:
 
 def test_rows_of_one_hash_are_merged_at_once() -> None:
     """They cannot be told apart by it; a lookup of that key reads them all as well."""
-    table = StateTable("one", 0, (), ("k",), {"k": pl.Int64()})
+    table = StateTable("one", 0, (), ("k",), own_columns({"k": pl.Int64()}))
     store = MemoryRunStore()
     with small_steps(8):
         for n in range(9):

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stateplan.execnodes.errors import CheckpointError
-from stateplan.execnodes.runtime.kernel import StateTable
+from stateplan.execnodes.runtime.kernel import StateTable, own_columns
 from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
 from stateplan.execnodes.runtime.state.run_cache import RunCache
 from stateplan.execnodes.runtime.state.run_list import due_merges, tier
 
-POINT = StateTable("point", 0, ("k",), ("k",), {"k": pl.Int64(), "v": pl.Int64()})
-MANY = StateTable("many", 0, ("k",), ("k", "e"), {"k": pl.Int64(), "e": pl.String(), "v": pl.Int64()})
+POINT = StateTable("point", 0, ("k",), ("k",), own_columns({"k": pl.Int64(), "v": pl.Int64()}))
+MANY = StateTable("many", 0, ("k",), ("k", "e"), own_columns({"k": pl.Int64(), "e": pl.String(), "v": pl.Int64()}))
 
 KEYS = st.one_of(st.none(), st.integers(0, 12))
 ENTRIES = st.sampled_from(["a", "b", "c"])
@@ -208,7 +208,7 @@ def test_damage_is_named(damage: str, code: str) -> None:
     elif damage == "format":
         store.text = '{"format": 99, "tables": {}}'
     else:
-        table = StateTable("point", 0, ("k",), ("k",), {"k": pl.String(), "v": pl.Int64()})
+        table = StateTable("point", 0, ("k",), ("k",), own_columns({"k": pl.String(), "v": pl.Int64()}))
     with pytest.raises(CheckpointError) as error:
         KeyedState(store, RunCache(None), [table], "dedup[3], key group 2").lookup(
             table, pl.DataFrame({"k": [3]}).cast({"k": table.schema["k"]}), 2, 0

@@ -17,12 +17,12 @@ from stateplan.execnodes.runtime.inspect.state_rows import (
     arrow_schema,
     table_rows,
 )
-from stateplan.execnodes.runtime.kernel import NO_WATERMARK, StateTable
+from stateplan.execnodes.runtime.kernel import NO_WATERMARK, StateTable, own_columns
 from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
 from stateplan.execnodes.runtime.state.run_cache import RunCache
 from stateplan.execnodes.ttl import TtlConfig, TtlTimeCharacteristic
 
-TABLE = StateTable("many", 0, ("k",), ("k", "e"), {"k": pl.Int64(), "e": pl.String(), "v": pl.Int64()})
+TABLE = StateTable("many", 0, ("k",), ("k", "e"), own_columns({"k": pl.Int64(), "e": pl.String(), "v": pl.Int64()}))
 KEYS = st.one_of(st.none(), st.integers(0, 12))
 STEPS = st.lists(
     st.tuples(
@@ -183,7 +183,7 @@ def test_types_that_spark_has_not_become_the_nearest() -> None:
         "m": pl.Decimal(10, 2),
         "h": pl.Int64(),
     }
-    table = StateTable("t", 0, ("k",), ("k",), schema)
+    table = StateTable("t", 0, ("k",), ("k",), own_columns(schema))
     labels = {name: name for name in schema if name != "h"}
     types = {f.name: str(f.type) for f in arrow_schema(RowRequest(table, labels, 0))}
     assert types == {

@@ -14,25 +14,34 @@ from stateplan.execnodes.errors import CheckpointError
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.runtime.checkpoint.slots import Continuation, Layout, laid_out
 from stateplan.execnodes.runtime.jobgraph import JobGraph, OperatorSpec, Pipeline, Rewrite, SourceSpec, ToOperator
-from stateplan.execnodes.runtime.kernel import StateTable
+from stateplan.execnodes.runtime.kernel import Kernel, StateTable, Step, field_columns
 from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
 from stateplan.execnodes.runtime.state.run_cache import RunCache
 from stateplan.execnodes.ttl import TtlConfig
+from stateplan.execnodes.types import BIGINT, row_type
 
 GROUPS = 4
 NO_GRAPH = ExecGraph("2.3", (), ())
 
 
 @dataclass(frozen=True)
-class Rows:
+class Rows(Kernel):
     """A kernel of which only the tables count."""
 
     width: int
 
     @property
     def tables(self) -> tuple[StateTable, ...]:
-        schema = {f"c{i}": pl.Int64() for i in range(self.width)}
-        return (StateTable("rows", 0, ("c0",), ("c0",), schema),)
+        row = row_type([(f"f{i}", BIGINT) for i in range(self.width)])
+        return (StateTable("rows", 0, ("c0",), ("c0",), field_columns(row)),)
+
+    def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+        raise NotImplementedError
+
+    def process(
+        self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]
+    ) -> Step:
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -44,7 +53,7 @@ class Moved:
 def job(*operators: tuple[int, int], sources: Sequence[int] = (90,), width: int = 2) -> JobGraph:
     """A job of operators (id, level), whose sources reach all of them."""
     specs = tuple(
-        OperatorSpec(f"u{i}", f"op[{i}]", Rows(width), (TtlConfig(),), 1, ({},), Pipeline((), ()), level, node=i)  # type: ignore[arg-type]
+        OperatorSpec(f"u{i}", f"op[{i}]", Rows(width), (TtlConfig(),), 1, ({},), Pipeline((), ()), level, node=i)
         for i, level in operators
     )
     to = tuple(ToOperator(n, 0, ("c0",)) for n in range(len(specs)))

@@ -23,6 +23,7 @@ from stateplan.execnodes.runtime.kernel import (
     StateTable,
     Step,
     Watermark,
+    own_columns,
 )
 from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
 from stateplan.execnodes.runtime.state.memory_state import MemoryState
@@ -80,7 +81,8 @@ def test_marks_survive_the_exchange() -> None:
 class _Due(EventTimeKernel):
     """Keeps (key, time) rows until they are due, and gives them out then."""
 
-    tables = (StateTable("waiting", 0, ("c0",), ("c0", "c1"), {"c0": pl.Int64(), "c1": pl.Int64()}, due="c1"),)
+    columns = own_columns({"c0": pl.Int64(), "c1": pl.Int64()})
+    tables = (StateTable("waiting", 0, ("c0",), ("c0", "c1"), columns, due="c1"),)
 
     def keys(self, inputs):
         return [inputs[0].select("c0") if inputs[0].height else None]

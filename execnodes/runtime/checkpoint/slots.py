@@ -10,7 +10,6 @@ Codes: CKPT021 to CKPT024.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
@@ -18,7 +17,7 @@ from typing import Any, Protocol
 from stateplan.execnodes.errors import CheckpointError
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.runtime.jobgraph import DroppedRange, JobGraph, OperatorSpec, Rewrite, natural_order
-from stateplan.execnodes.runtime.kernel import StateTable
+from stateplan.execnodes.runtime.kernel import Kernel, StateColumn, StateTable
 
 
 class Move(Protocol):
@@ -175,7 +174,7 @@ def laid_out(
     operators: list[OperatorSpec] = []
     entries: list[OperatorEntry] = []
     for spec in job.operators:
-        tables = {t.name: _described(t) for t in spec.kernel.tables}
+        tables = {t.name: _described(spec.kernel, t) for t in spec.kernel.tables}
         old = used.get(spec.node)
         if old is None:
             first = _free(taken, groups)
@@ -220,12 +219,19 @@ def _free(taken: Sequence[int], groups: int) -> int:
     return at
 
 
-def _described(table: StateTable) -> dict[str, Any]:
+def _described(kernel: Kernel, table: StateTable) -> dict[str, Any]:
     return {
+        "slot": table.slot,
         "columns": {name: str(dtype) for name, dtype in table.schema.items()},
         "lookup": list(table.lookup),
         "identity": list(table.identity),
+        "labels": kernel.labels(table),
     }
+
+
+def _kept(tables: Mapping[str, Any]) -> dict[str, Any]:
+    """What is kept, whatever people call it."""
+    return {name: {k: v for k, v in table.items() if k != "labels"} for name, table in tables.items()}
 
 
 def _continued(
@@ -242,7 +248,7 @@ def _continued(
         raise _otherwise(spec, folder, "it stands elsewhere in the job")
     left = old.rewrite if old.since >= next_batch else None
     if move is None:
-        if old.tables != tables:
+        if _kept(old.tables) != _kept(tables):
             raise _otherwise(spec, folder, f"it holds {_columns(old.tables)}, and {_columns(tables)} is kept")
         return replace(entry, rewrite=left, since=next_batch if left else old.since)
     columns = _moved(spec, old, tables, move, folder)
@@ -251,8 +257,14 @@ def _continued(
     return replace(entry, version=old.version + (left is None), rewrite=columns, since=next_batch)
 
 
-_FIELD = re.compile(r"c(\d+)")
-_CALL = re.compile(r"([a-z])(\d+)")
+def _name_before(name: str, column_: StateColumn, move: Move) -> str:
+    """The name of a column in the state before ``move``."""
+    if column_.field is not None:
+        number, field = column_.field
+        return f"c{move.fields[number if len(move.fields) > 1 else 0][field]}"
+    if column_.call is not None and move.calls:
+        return f"{column_.label}{move.calls[column_.call]}"
+    return name
 
 
 def _moved(
@@ -262,16 +274,7 @@ def _moved(
     out: dict[str, dict[str, str]] = {}
     for table in spec.kernel.tables:
         was, now = old.tables.get(table.name), tables[table.name]
-        fields = move.fields[table.slot if len(move.fields) > 1 else 0]
-        names: dict[str, str] = {}
-        for name in table.schema:
-            place, call = _FIELD.fullmatch(name), _CALL.fullmatch(name)
-            if place is not None:
-                names[name] = f"c{fields[int(place[1])]}"
-            elif call is not None and move.calls:
-                names[name] = f"{call[1]}{move.calls[int(call[2])]}"
-            else:
-                names[name] = name
+        names = {name: _name_before(name, c, move) for name, c in table.columns.items()}
         fits = was is not None and (
             all(was["columns"].get(names[n]) == dtype for n, dtype in now["columns"].items())
             and [names[n] for n in now["lookup"]] == was["lookup"]
@@ -314,7 +317,7 @@ def _otherwise(spec: OperatorSpec, folder: str, why: str) -> CheckpointError:
 
 
 def _columns(tables: Mapping[str, Any]) -> str:
-    return "; ".join(f"{name}({', '.join(table['columns'])})" for name, table in tables.items())
+    return "; ".join(f"{name}({', '.join(table['labels'].values())})" for name, table in tables.items())
 
 
 def _in_natural_order(job: JobGraph, nodes: Mapping[int, int]) -> tuple[SourceEntry, ...]:

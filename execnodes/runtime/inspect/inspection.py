@@ -12,22 +12,19 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from stateplan.execnodes.errors import CheckpointError, StateplanError, nearest
+from stateplan.execnodes.errors import CheckpointError, nearest
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.runtime.checkpoint.directory import Checkpoint
 from stateplan.execnodes.runtime.checkpoint.live_ttl import Record
 from stateplan.execnodes.runtime.checkpoint.slots import Layout, OperatorEntry
 from stateplan.execnodes.runtime.hashing import slot_label
-from stateplan.execnodes.runtime.inspect.names import column_labels, short_names
-from stateplan.execnodes.runtime.inspect.tables import NoKernel, noted_tables
+from stateplan.execnodes.runtime.inspect.noted_tables import noted_tables, short_names
 from stateplan.execnodes.runtime.jobgraph import Rewrite
-from stateplan.execnodes.runtime.kernel import Stateful, StateTable
+from stateplan.execnodes.runtime.kernel import StateTable
 from stateplan.execnodes.runtime.spark.checkpoint_files import INSTANTS, BatchOffsets, SparkCheckpoint
 from stateplan.execnodes.ttl import TtlConfig
-from stateplan.execnodes.types import LogicalType
 
 
 @dataclass(frozen=True)
@@ -199,7 +196,7 @@ def operator_states(
         entry = entries.get(node.id)
         if entry is None:
             continue
-        tables = _tables(snapshot, entry, node, [i.output_type for i in graph.inputs(node)], session)
+        tables = _tables(snapshot, entry)
         out.append(
             OperatorState(node, entry, tables, _configs(snapshot, entry, node.ttl_configs(session), record or {}))
         )
@@ -217,30 +214,13 @@ def _configs(
     return tuple(found)
 
 
-def _tables(
-    snapshot: Snapshot,
-    entry: OperatorEntry,
-    node: ExecNode,
-    inputs: Sequence[LogicalType],
-    session: Mapping[str, str],
-) -> tuple[TableState, ...]:
-    kernel: Any
+def _tables(snapshot: Snapshot, entry: OperatorEntry) -> tuple[TableState, ...]:
+    """The tables of an operator as the checkpoint notes them: functions that its kernel needs may be those of another
+    session."""
     try:
-        part = node.translate(inputs, session)
-        kernel = part.kernel if isinstance(part, Stateful) else None
-    except StateplanError:  # its functions or its tables are those of another session
-        kernel = None
-    try:
-        tables = noted_tables(entry, node) if kernel is None else kernel.tables
+        tables = noted_tables(entry.tables)
+        labels = {name: dict(facts["labels"]) for name, facts in entry.tables.items()}
     except (ValueError, KeyError, TypeError) as cause:
-        raise _other(snapshot, entry) from cause
-    known: Mapping[str, Any] = entry.tables
-    if any(t.name in known and set(known[t.name]["columns"]) != set(t.schema) for t in tables):
-        raise _other(snapshot, entry)
+        raise CheckpointError("CKPT024.other", name=entry.name, folder=snapshot.folder) from cause
     names = short_names(tables)
-    of = NoKernel.of(node, inputs) if kernel is None else kernel
-    return tuple(TableState(t, names[t.name], column_labels(of, t)) for t in tables)
-
-
-def _other(snapshot: Snapshot, entry: OperatorEntry) -> StateplanError:
-    return CheckpointError("CKPT024.other", name=entry.name, folder=snapshot.folder)
+    return tuple(TableState(t, names[t.name], labels[t.name]) for t in tables)

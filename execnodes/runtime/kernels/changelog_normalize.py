@@ -16,7 +16,7 @@ import polars as pl
 
 from stateplan.execnodes.changelog import KIND, RowKind, columns
 from stateplan.execnodes.rex import Rex
-from stateplan.execnodes.runtime.kernel import Kernel, StateTable, Step
+from stateplan.execnodes.runtime.kernel import Kernel, StateTable, Step, field_columns
 from stateplan.execnodes.runtime.kernels.common.net import (
     Bools,
     Ints,
@@ -26,7 +26,6 @@ from stateplan.execnodes.runtime.kernels.common.net import (
     lookup_frame,
     positions,
     stamped,
-    state_columns,
     truth,
     with_kind,
 )
@@ -63,7 +62,7 @@ class ChangelogNormalizeKernel(Kernel):
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
         key = tuple(self._key_columns)
-        return (StateTable("changelogNormalizeState", 0, key, key, state_columns(self.input_type)),)
+        return (StateTable("changelogNormalizeState", 0, key, key, field_columns(self.input_type)),)
 
     @cached_property
     def _test(self) -> CalcTransform | None:

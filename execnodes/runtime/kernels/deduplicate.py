@@ -15,7 +15,7 @@ import polars as pl
 
 from stateplan.execnodes.changelog import KIND, RowKind, columns
 from stateplan.execnodes.errors import RunError
-from stateplan.execnodes.runtime.kernel import Access, Kernel, StateTable, Step
+from stateplan.execnodes.runtime.kernel import Access, Kernel, StateTable, Step, field_columns
 from stateplan.execnodes.runtime.kernels.common.net import (
     Bools,
     Ints,
@@ -75,7 +75,8 @@ class DeduplicateKernel(Kernel):
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
         key = tuple(self._key_columns)
-        return (StateTable("deduplicateState", 0, key, key, self._kept, access=Access(once=not self.keep_last)),)
+        kept = {n: c for n, c in field_columns(self.input_type).items() if n in self._kept}
+        return (StateTable("deduplicateState", 0, key, key, kept, access=Access(once=not self.keep_last)),)
 
     def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
         return [lookup_frame(inputs[0], self._key_columns)]

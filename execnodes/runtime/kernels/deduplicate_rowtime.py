@@ -14,7 +14,16 @@ import polars as pl
 
 from stateplan.execnodes.changelog import KIND, RowKind, column, columns
 from stateplan.execnodes.errors import RunError
-from stateplan.execnodes.runtime.kernel import Access, EventTimeKernel, Kernel, StateTable, Step, Watermark
+from stateplan.execnodes.runtime.kernel import (
+    Access,
+    EventTimeKernel,
+    Kernel,
+    StateTable,
+    Step,
+    Watermark,
+    field_columns,
+    own_columns,
+)
 from stateplan.execnodes.runtime.kernels.common.net import (
     Ints,
     ids_of,
@@ -87,7 +96,9 @@ class RowtimeDeduplicateKernel(_ByRowtime):
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
         key = self._key_columns
-        return (StateTable(_STATE, 0, key, key, self._fields, access=Access(entry=tuple(self._fields))),)
+        return (
+            StateTable(_STATE, 0, key, key, field_columns(self.input_type), access=Access(entry=tuple(self._fields))),
+        )
 
     def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
         return [lookup_frame(inputs[0], self._key_columns)]
@@ -135,10 +146,11 @@ class RowtimeFirstRowKernel(_ByRowtime, EventTimeKernel):
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
         key = self._key_columns
-        keys = {name: self._fields[name] for name in key}
+        fields = field_columns(self.input_type)
+        waiting = {**fields, **own_columns({_DUE: pl.Int64()})}
         return (
-            StateTable(f"{_STATE}.waiting", 0, key, key, {**self._fields, _DUE: pl.Int64()}, due=_DUE),
-            StateTable(f"{_STATE}.emitted", 0, key, key, keys),
+            StateTable(f"{_STATE}.waiting", 0, key, key, waiting, due=_DUE),
+            StateTable(f"{_STATE}.emitted", 0, key, key, {name: fields[name] for name in key}),
         )
 
     def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:

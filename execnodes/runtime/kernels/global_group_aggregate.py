@@ -42,6 +42,10 @@ class GlobalGroupAggregateKernel(Kernel):
     partials: Partials
 
     @property
+    def call_texts(self) -> Sequence[str]:
+        return self.partials.kernel.call_texts
+
+    @property
     def tables(self) -> tuple[StateTable, ...]:
         return self.partials.kernel.tables
 

@@ -15,7 +15,15 @@ import polars as pl
 
 from stateplan.execnodes.changelog import RowKind, column, columns
 from stateplan.execnodes.errors import RunError
-from stateplan.execnodes.runtime.kernel import ACCESS_TIME, Kernel, StateTable, Step
+from stateplan.execnodes.runtime.kernel import (
+    ACCESS_TIME,
+    Kernel,
+    StateTable,
+    Step,
+    call_columns,
+    field_columns,
+    own_columns,
+)
 from stateplan.execnodes.runtime.kernels.common.accumulators import Accumulator, Changes, Fold, TrackedExtreme
 from stateplan.execnodes.runtime.kernels.common.functions import accumulator
 from stateplan.execnodes.runtime.kernels.common.net import (
@@ -32,16 +40,16 @@ from stateplan.execnodes.runtime.kernels.common.net import (
     replay,
     signs,
     stamped,
-    state_columns,
     truth,
     with_kind,
 )
 from stateplan.execnodes.runtime.kernels.common.values import ValueChanges, Values, extremes, searched
 from stateplan.execnodes.runtime.state.small_frames import rows_at, stacked
 from stateplan.execnodes.specs import AggCall
+from stateplan.execnodes.support import agg_text, field_names
 from stateplan.execnodes.types import LogicalType
 
-ROWS, BORN = "rows", "born"
+ROWS, BORN = "rows", "first_row_at"
 _NEVER = np.iinfo(np.int64).max
 
 
@@ -219,7 +227,7 @@ class GroupAggregateKernel(Kernel):
                 tracked.setdefault((call.arg_list[0], _filter(call)), []).append(i)
             elif is_distinct(call):
                 distinct.setdefault(call.arg_list[0], []).append(i)
-        types = state_columns(self.input_type)
+        types = field_columns(self.input_type)
         out = []
         for argument, calls in distinct.items():
             filters = tuple(dict.fromkeys(_filter(self.agg_calls[i]) for i in calls))
@@ -267,15 +275,20 @@ class GroupAggregateKernel(Kernel):
         """The state rows of so many new groups."""
         return self._initial[np.zeros(count, np.int64)] if self.group_columns else pl.DataFrame(height=count)
 
+    @property
+    def call_texts(self) -> Sequence[str]:
+        names = field_names(self.input_type)
+        return [agg_text(call, names) for call in self.agg_calls]
+
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
-        types = state_columns(self.input_type)
-        schema: dict[str, pl.DataType] = {k: types[k] for k in self._keys}
-        for kept in self.accumulators:
-            schema.update(kept.columns)
+        types = field_columns(self.input_type)
+        found = {k: types[k] for k in self._keys}
+        for i, kept in enumerate(self.accumulators):
+            found |= call_columns(i, kept.columns)
         if self.need_retraction:
-            schema.update({ROWS: pl.Int64(), BORN: pl.Int64()})
-        groups = StateTable(self.state_name, 0, self._keys, self._keys, schema)
+            found |= own_columns({ROWS: pl.Int64(), BORN: pl.Int64()})
+        groups = StateTable(self.state_name, 0, self._keys, self._keys, found)
         orders = [v.order for v in self.values if v.order is not None]
         return (groups, *(v.table for v in self.values), *orders)
 

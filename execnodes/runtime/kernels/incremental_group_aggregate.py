@@ -57,6 +57,10 @@ class IncrementalGroupAggregateKernel(Kernel):
         return out
 
     @property
+    def call_texts(self) -> Sequence[str]:
+        return self.partials.kernel.call_texts
+
+    @property
     def tables(self) -> tuple[StateTable, ...]:
         return tuple(values.table for _, values, _ in self._distinct)
 
@@ -110,7 +114,7 @@ class IncrementalGroupAggregateKernel(Kernel):
         plan = self.partials.kernel.value_plan
         table, position = next((n, f) for n, (_, users) in enumerate(plan) for i, f in users if i == call)
         owner, pairs = self.partials.pairs(table, frame)
-        found = pl.DataFrame([pairs["v"], pairs[f"n{position}"].alias("n0")])
+        found = pl.DataFrame([pairs["v"], pairs[f"count{position}"].alias("count0")])
         return packed(codes[owner], found, count, list_name(number), self.final.list_type(values))
 
 
@@ -118,5 +122,5 @@ def _final_parts(number: int, function: str, parts: dict[str, pl.Series], fold: 
     """The accumulators of call ``number`` as those of the call over its results."""
     if function != "COUNT":
         return [parts[name] for name in fold.parts]
-    counts = parts[f"n{number}"]
-    return [counts.alias(f"s{number}"), pl.Series(f"n{number}", np.ones(len(counts), np.int64))]
+    counts = parts[f"count{number}"]
+    return [counts.alias(f"sum{number}"), pl.Series(f"count{number}", np.ones(len(counts), np.int64))]

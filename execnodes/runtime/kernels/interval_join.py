@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from stateplan.execnodes.changelog import column, columns
-from stateplan.execnodes.runtime.kernel import EventTimeKernel, StateTable, Step, Watermark
+from stateplan.execnodes.runtime.kernel import EventTimeKernel, StateTable, Step, Watermark, field_columns, own_columns
 from stateplan.execnodes.runtime.kernels.common.net import (
     Bools,
     Ints,
@@ -32,7 +32,7 @@ from stateplan.execnodes.runtime.transforms.calc import CalcTransform
 from stateplan.execnodes.specs import JoinSpec
 from stateplan.execnodes.types import LogicalType
 
-_TIME, _DUE, _NUMBER, _MET = "@time", "@due", "@n", "@met"
+_TIME, _DUE, _NUMBER, _MET = "@time", "@due", "@n", "@matched"
 
 
 @dataclass(frozen=True)
@@ -122,12 +122,12 @@ class IntervalJoinKernel(EventTimeKernel):
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
         out = []
-        for name, row, keys in zip(("leftCache", "rightCache"), self._types, self._keys, strict=True):
-            lookup = tuple(dict.fromkeys(keys))
-            schema = {**state_columns(row), _TIME: pl.Int64(), _DUE: pl.Int64(), _NUMBER: pl.Int64()}
-            schema[_MET] = pl.Boolean()
+        own = own_columns({_TIME: pl.Int64(), _DUE: pl.Int64(), _NUMBER: pl.Int64(), _MET: pl.Boolean()})
+        for i, name in enumerate(("leftCache", "rightCache")):
+            lookup = tuple(dict.fromkeys(self._keys[i]))
+            schema = {**field_columns(self._types[i], i), **own}
             out.append(StateTable(name, 0, lookup, (*lookup, _NUMBER), schema, due=_DUE))
-        return (*out, StateTable("next", 0, (), (), {_NUMBER: pl.Int64()}))
+        return (*out, StateTable("next", 0, (), (), own_columns({_NUMBER: pl.Int64()})))
 
     def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
         out: list[pl.DataFrame | None] = []

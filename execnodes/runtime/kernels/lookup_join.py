@@ -12,7 +12,15 @@ from dataclasses import dataclass
 import polars as pl
 
 from stateplan.execnodes.changelog import KIND, column, columns
-from stateplan.execnodes.runtime.kernel import ACCESS_TIME, Kernel, StateTable, Step
+from stateplan.execnodes.runtime.kernel import (
+    ACCESS_TIME,
+    Kernel,
+    StateColumn,
+    StateTable,
+    Step,
+    field_columns,
+    own_columns,
+)
 from stateplan.execnodes.runtime.lookup import LookupTransform
 from stateplan.execnodes.types import LogicalType
 
@@ -38,9 +46,11 @@ class LookupJoinKernel(Kernel):
     @property
     def tables(self) -> tuple[StateTable, ...]:
         keys = tuple(column(k) for k in self.key)
-        schema = {column(k): self.input_type.fields[k].type.polars() for k in self.key}
-        schema |= dict(zip(self._found, (f.type.polars() for f in self.found_type.fields), strict=True))
-        return (StateTable("lookupJoinState", 0, keys, (*keys, _PLACE), {**schema, _PLACE: pl.Int32()}),)
+        fields = field_columns(self.input_type)
+        found = (StateColumn(f.type.polars(), f.name) for f in self.found_type.fields)
+        kept = {**{k: fields[k] for k in keys}, **dict(zip(self._found, found, strict=True))}
+        kept |= own_columns({_PLACE: pl.Int32()})
+        return (StateTable("lookupJoinState", 0, keys, (*keys, _PLACE), kept),)
 
     @property
     def _found(self) -> list[str]:

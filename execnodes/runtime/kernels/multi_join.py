@@ -14,7 +14,7 @@ import polars as pl
 
 from stateplan.execnodes.changelog import KIND, RowKind, column, columns
 from stateplan.execnodes.rex import InputRef, Rex
-from stateplan.execnodes.runtime.kernel import Kernel, StateTable, Step
+from stateplan.execnodes.runtime.kernel import Kernel, StateTable, Step, field_columns
 from stateplan.execnodes.runtime.kernels.common.join_state import Side, side_of, without
 from stateplan.execnodes.runtime.kernels.common.net import (
     ids_of,
@@ -75,7 +75,8 @@ class MultiJoinKernel(Kernel):
         out = []
         for i, row in enumerate(self.input_types):
             side = side_of(0, row, self.keys_of_inputs[i], self.unique_keys[i], self._offsets[i], counted=False)
-            out.append(replace(side, table=replace(side.table, name=f"input-state-{i}", slot=i)))
+            own = {**side.table.columns, **field_columns(row, i)}
+            out.append(replace(side, table=replace(side.table, name=f"input-state-{i}", slot=i, columns=own)))
         return tuple(out)
 
     @cached_property

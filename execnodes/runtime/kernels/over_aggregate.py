@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from stateplan.execnodes.changelog import column
-from stateplan.execnodes.runtime.kernel import ACCESS_TIME, EventTimeKernel, StateTable, Step, Watermark
+from stateplan.execnodes.runtime.kernel import ACCESS_TIME, EventTimeKernel, StateTable, Step, Watermark, own_columns
 from stateplan.execnodes.runtime.kernels.common.net import (
     Bools,
     Ints,
@@ -168,7 +168,7 @@ class RowtimeOverKernel(OverKernel, EventTimeKernel):
 
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
-        waiting = {**self._fields, NUMBER: pl.Int64(), DUE: pl.Int64()}
+        waiting = {**self._columns, **own_columns({NUMBER: pl.Int64(), DUE: pl.Int64()})}
         identity = (*self._keys, NUMBER)
         return (
             StateTable(f"{STATE}.waiting", 0, identity, identity, waiting, due=DUE),

@@ -22,7 +22,7 @@ from stateplan.execnodes.ranking import (
     UpdateFastStrategy,
     VariableRange,
 )
-from stateplan.execnodes.runtime.kernel import Access, Kernel, StateTable, Step
+from stateplan.execnodes.runtime.kernel import Access, Kernel, StateTable, Step, own_columns
 from stateplan.execnodes.runtime.kernels.common.net import (
     Bools,
     Ints,
@@ -84,7 +84,7 @@ class FirstNKernel(TopN):
 
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
-        schema = {**{k: self._fields[k] for k in self._keys}, _COUNT: pl.Int64()}
+        schema = {**{k: self._columns[k] for k in self._keys}, **own_columns({_COUNT: pl.Int64()})}
         return (StateTable(_STATE, 0, self._keys, self._keys, schema), *self._end_tables)
 
     def process(
@@ -122,7 +122,7 @@ class Top1Kernel(TopN):
 
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
-        return (StateTable(_STATE, 0, self._keys, self._keys, self._fields, access=Access(tuple(self._fields))),)
+        return (StateTable(_STATE, 0, self._keys, self._keys, self._columns, access=Access(tuple(self._fields))),)
 
     def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
         return [lookup_frame(inputs[0], self._keys)]
@@ -159,7 +159,7 @@ class AppendTopNKernel(TopN):
 
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
-        schema = {**self._fields, SEQUENCE: pl.Int64()}
+        schema = {**self._columns, **own_columns({SEQUENCE: pl.Int64()})}
         identity = (*self._keys, SEQUENCE)
         return (StateTable(_STATE, 0, self._keys, identity, schema, access=self._of_equals), *self._end_tables)
 
@@ -215,7 +215,7 @@ class UpdateTopNKernel(TopN):
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
         identity = tuple(dict.fromkeys((*self._keys, *columns(self.primary_keys))))
-        schema = {**self._fields, SEQUENCE: pl.Int64()}
+        schema = {**self._columns, **own_columns({SEQUENCE: pl.Int64()})}
         return (
             StateTable(_STATE, 0, self._keys, identity, schema, access=Access(tuple(self._fields))),
             *self._end_tables,

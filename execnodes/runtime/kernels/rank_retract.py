@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from stateplan.execnodes.changelog import KIND
-from stateplan.execnodes.runtime.kernel import StateTable, Step
+from stateplan.execnodes.runtime.kernel import StateTable, Step, own_columns
 from stateplan.execnodes.runtime.kernels.common.net import ids_of, ranks, replay, signs
 from stateplan.execnodes.runtime.kernels.common.topn import SEQUENCE, TopN, sequence_after
 
@@ -31,7 +31,7 @@ class RetractTopNKernel(TopN):
 
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
-        schema = {**self._fields, SEQUENCE: pl.Int64()}
+        schema = {**self._columns, **own_columns({SEQUENCE: pl.Int64()})}
         identity = (*self._keys, SEQUENCE)
         return (StateTable(_STATE, 0, self._keys, identity, schema, access=self._of_equals), *self._end_tables)
 

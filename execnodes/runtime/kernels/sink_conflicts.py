@@ -14,7 +14,7 @@ import polars as pl
 
 from stateplan.execnodes.changelog import KIND, RowKind, columns
 from stateplan.execnodes.errors import RunError
-from stateplan.execnodes.runtime.kernel import EventTimeKernel, StateTable, Step, Watermark
+from stateplan.execnodes.runtime.kernel import EventTimeKernel, StateTable, Step, Watermark, field_columns, own_columns
 from stateplan.execnodes.runtime.kernels.common.net import (
     Bools,
     Ints,
@@ -25,7 +25,6 @@ from stateplan.execnodes.runtime.kernels.common.net import (
     positions,
     ranks,
     stamped,
-    state_columns,
     with_kind,
 )
 from stateplan.execnodes.runtime.kernels.sink_materializer import RowLists
@@ -69,8 +68,8 @@ class SinkConflictKernel(EventTimeKernel):
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
         key = tuple(self._key_columns)
-        fields = state_columns(self.input_type)
-        waiting = {**fields, KIND: pl.Int8(), _NUMBER: pl.Int64(), _DUE: pl.Int64()}
+        fields = field_columns(self.input_type)
+        waiting = {**fields, **own_columns({KIND: pl.Int8(), _NUMBER: pl.Int64(), _DUE: pl.Int64()})}
         return (
             StateTable("sinkMaterializeState-buffer", 0, key, (*key, _NUMBER), waiting, _DUE),
             StateTable("sinkMaterializeState", 0, key, key, fields),

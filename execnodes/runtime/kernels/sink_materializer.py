@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from stateplan.execnodes.changelog import KIND, RowKind, columns
-from stateplan.execnodes.runtime.kernel import Kernel, StateTable, Step
+from stateplan.execnodes.runtime.kernel import Kernel, StateTable, Step, field_columns, own_columns
 from stateplan.execnodes.runtime.kernels.common.net import (
     Bools,
     Ints,
@@ -26,7 +26,6 @@ from stateplan.execnodes.runtime.kernels.common.net import (
     replay,
     stable_order,
     stamped,
-    state_columns,
     with_kind,
 )
 from stateplan.execnodes.types import LogicalType
@@ -70,7 +69,7 @@ class SinkMaterializerKernel(Kernel):
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
         key = tuple(self._key_columns)
-        schema = {**state_columns(self.input_type), _PLACE: pl.Int64()}
+        schema = {**field_columns(self.input_type), **own_columns({_PLACE: pl.Int64()})}
         return (StateTable("sinkMaterializeState", 0, key, (*key, _PLACE), schema),)
 
     def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:

@@ -14,7 +14,15 @@ import polars as pl
 
 from stateplan.execnodes.changelog import columns
 from stateplan.execnodes.ranking import SortSpec
-from stateplan.execnodes.runtime.kernel import END_OF_TIME, EventTimeKernel, StateTable, Step, Watermark
+from stateplan.execnodes.runtime.kernel import (
+    END_OF_TIME,
+    EventTimeKernel,
+    StateTable,
+    Step,
+    Watermark,
+    field_columns,
+    own_columns,
+)
 from stateplan.execnodes.runtime.kernels.common.net import (
     ids_of,
     is_retraction,
@@ -22,12 +30,11 @@ from stateplan.execnodes.runtime.kernels.common.net import (
     positions,
     replay,
     stamped,
-    state_columns,
 )
 from stateplan.execnodes.runtime.kernels.temporal_sort import in_order
 from stateplan.execnodes.types import LogicalType
 
-_COUNT, _DUE = "@c", "@due"
+_COUNT, _DUE = "@copies", "@due"
 
 
 @dataclass(frozen=True)
@@ -48,8 +55,8 @@ class SortKernel(EventTimeKernel):
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
         fields = tuple(columns(len(self.input_type.fields)))
-        schema = {**state_columns(self.input_type), _COUNT: pl.Int64(), _DUE: pl.Int64()}
-        return (StateTable("sortState", 0, fields, fields, schema, due=_DUE),)
+        found = {**field_columns(self.input_type), **own_columns({_COUNT: pl.Int64(), _DUE: pl.Int64()})}
+        return (StateTable("sortState", 0, fields, fields, found, due=_DUE),)
 
     def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
         return [lookup_frame(inputs[0], self.tables[0].lookup)]

@@ -24,12 +24,14 @@ from stateplan.execnodes.runtime.kernel import (
     StateTable,
     Step,
     Watermark,
+    field_columns,
+    own_columns,
 )
 from stateplan.execnodes.runtime.transforms.calc import CalcTransform
 from stateplan.execnodes.specs import JoinSpec
 from stateplan.execnodes.types import LogicalType
 
-_TIME, _NUMBER, _ROW_KIND, _KEY = "@time", "@n", "@kind", "@key"
+_TIME, _NUMBER, _ROW_KIND, _KEY = "@time", "@n", "@row_kind", "@key"
 
 
 def _schema(row: LogicalType) -> dict[str, pl.DataType]:
@@ -148,15 +150,16 @@ class TemporalJoinKernel(EventTimeKernel):
     @property
     def tables(self) -> tuple[StateTable, ...]:
         sides = self._sides
-        waiting = {**_schema(self.left_type), _ROW_KIND: pl.Int8(), _NUMBER: pl.Int64(), _TIME: pl.Int64()}
+        waiting = field_columns(self.left_type)
+        waiting |= own_columns({_ROW_KIND: pl.Int8(), _NUMBER: pl.Int64(), _TIME: pl.Int64()})
         left_keys = tuple(dict.fromkeys(sides.left_keys))
         right_keys = tuple(sides.right_keys)
-        versions = {**_schema(self.right_type), _ROW_KIND: pl.Int8(), _TIME: pl.Int64()}
+        versions = {**field_columns(self.right_type, 1), **own_columns({_ROW_KIND: pl.Int8(), _TIME: pl.Int64()})}
         return (
             StateTable(
                 "leftState", 0, left_keys, (*left_keys, _NUMBER), waiting, _TIME, Access(tuple(_schema(self.left_type)))
             ),
-            StateTable("leftState.next", 0, (), (), {_NUMBER: pl.Int64()}, access=Access(lasting=True)),
+            StateTable("leftState.next", 0, (), (), own_columns({_NUMBER: pl.Int64()}), access=Access(lasting=True)),
             StateTable("rightState", 1, right_keys, (*right_keys, _TIME), versions),
         )
 
@@ -283,7 +286,7 @@ class ProcessingTimeJoinKernel(Kernel):
     @property
     def tables(self) -> tuple[StateTable, ...]:
         keys = tuple(self._sides.right_keys)
-        return (StateTable("rightState", 1, keys, keys, _schema(self.right_type)),)
+        return (StateTable("rightState", 1, keys, keys, field_columns(self.right_type, 1)),)
 
     @property
     def _sides(self) -> _Sides:

@@ -15,15 +15,23 @@ import polars as pl
 
 from stateplan.execnodes.changelog import KIND, column, columns
 from stateplan.execnodes.ranking import SortSpec
-from stateplan.execnodes.runtime.kernel import NO_WATERMARK, EventTimeKernel, Kernel, StateTable, Step, Watermark
+from stateplan.execnodes.runtime.kernel import (
+    NO_WATERMARK,
+    EventTimeKernel,
+    Kernel,
+    StateTable,
+    Step,
+    Watermark,
+    field_columns,
+    own_columns,
+)
 from stateplan.execnodes.runtime.kernels.common.net import (
     lookup_frame,
     stamped,
-    state_columns,
 )
 from stateplan.execnodes.types import LogicalType
 
-_NUMBER, _DUE, _LAST = "@s", "@due", "last"
+_NUMBER, _DUE, _LAST = "@arrival", "@due", "last"
 
 
 def in_order(rows: pl.DataFrame, order: SortSpec) -> pl.DataFrame:
@@ -79,11 +87,11 @@ class RowtimeSortKernel(EventTimeKernel):
 
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
-        waiting = {**state_columns(self.input_type), _NUMBER: pl.Int64(), _DUE: pl.Int64()}
+        waiting = {**field_columns(self.input_type), **own_columns({_NUMBER: pl.Int64(), _DUE: pl.Int64()})}
         return (
             StateTable("sortState.waiting", 0, (_NUMBER,), (_NUMBER,), waiting, due=_DUE),
-            StateTable("sortState.emitted", 0, (), (), {_LAST: pl.Int64()}),
-            StateTable("sortState.arrived", 0, (), (), {_LAST: pl.Int64()}),
+            StateTable("sortState.emitted", 0, (), (), own_columns({_LAST: pl.Int64()})),
+            StateTable("sortState.arrived", 0, (), (), own_columns({_LAST: pl.Int64()})),
         )
 
     def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:

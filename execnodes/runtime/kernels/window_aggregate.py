@@ -15,7 +15,15 @@ import numpy as np
 import polars as pl
 
 from stateplan.execnodes.changelog import column
-from stateplan.execnodes.runtime.kernel import ACCESS_TIME, NO_WATERMARK, EventTimeKernel, StateTable, Step, Watermark
+from stateplan.execnodes.runtime.kernel import (
+    ACCESS_TIME,
+    NO_WATERMARK,
+    EventTimeKernel,
+    StateTable,
+    Step,
+    Watermark,
+    own_columns,
+)
 from stateplan.execnodes.runtime.kernels.common.net import Bools, Ints, absent, ids_of, positions
 from stateplan.execnodes.runtime.kernels.common.partials import ROWS, Partials
 from stateplan.execnodes.runtime.kernels.common.values import VALUE
@@ -84,14 +92,18 @@ class WindowAggregateKernel(EventTimeKernel):
     def _end(self) -> str:
         return self._keys[-1]
 
+    @property
+    def call_texts(self) -> Sequence[str]:
+        return self.inner.call_texts
+
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
         groups, *others = self.inner.tables
-        due = {_DUE: pl.Int64()}
+        due = own_columns({_DUE: pl.Int64()})
         values = len(self._kernel.values)
         return (
-            replace(groups, schema={**groups.schema, _NEXT: pl.Int64(), **due}, due=_DUE),
-            *(replace(t, schema={**t.schema, **due}, due=_DUE) for t in others[:values]),
+            replace(groups, columns={**groups.columns, **own_columns({_NEXT: pl.Int64()}), **due}, due=_DUE),
+            *(replace(t, columns={**t.columns, **due}, due=_DUE) for t in others[:values]),
             *others[values:],
         )
 

@@ -14,7 +14,15 @@ import polars as pl
 
 from stateplan.execnodes.changelog import KIND, RowKind, column, columns
 from stateplan.execnodes.errors import RunError
-from stateplan.execnodes.runtime.kernel import NO_WATERMARK, EventTimeKernel, StateTable, Step, Watermark
+from stateplan.execnodes.runtime.kernel import (
+    NO_WATERMARK,
+    EventTimeKernel,
+    StateTable,
+    Step,
+    Watermark,
+    field_columns,
+    own_columns,
+)
 from stateplan.execnodes.runtime.kernels.common.net import (
     Ints,
     framed,
@@ -73,10 +81,11 @@ class WindowJoinKernel(EventTimeKernel):
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
         out = []
-        for name, row in zip(("left-records", "right-records"), self._types, strict=True):
-            schema = {**state_columns(row), _END: pl.Int64(), _NUMBER: pl.Int64(), _DUE: pl.Int64()}
+        for i, name in enumerate(("left-records", "right-records")):
+            own = own_columns({_END: pl.Int64(), _NUMBER: pl.Int64(), _DUE: pl.Int64()})
+            schema = {**field_columns(self._types[i], i), **own}
             out.append(StateTable(name, 0, (_NUMBER,), (_NUMBER,), schema, due=_DUE))
-        return (*out, StateTable("arrived", 0, (), (), {_NUMBER: pl.Int64()}))
+        return (*out, StateTable("arrived", 0, (), (), own_columns({_NUMBER: pl.Int64()})))
 
     def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
         return [None, None, lookup_frame(next((f for f in inputs if f.height), inputs[0]), ())]

@@ -155,7 +155,7 @@ class Count(Fold):
     merges = True
 
     def __init__(self, number: int, argument: LogicalType | None, result: LogicalType) -> None:
-        self._count = f"n{number}"
+        self._count = f"count{number}"
         self.columns = {self._count: pl.Int64()}
         self.initial = {self._count: 0}
 
@@ -182,7 +182,7 @@ class Total(Fold):
 
     def __init__(self, number: int, argument: LogicalType | None, result: LogicalType) -> None:
         assert argument is not None
-        self._sum, self._count = f"s{number}", f"n{number}"
+        self._sum, self._count = f"sum{number}", f"count{number}"
         self._result = result.polars()
         self._dtype = self._sum_type(argument)
         self.columns = {self._sum: self._dtype, self._count: pl.Int64()}
@@ -293,7 +293,7 @@ class Extreme(Fold):
 
     def __init__(self, number: int, argument: LogicalType | None, result: LogicalType, largest: bool) -> None:
         assert argument is not None
-        self._best = f"m{number}"
+        self._best = f"extreme{number}"
         self._largest = largest
         self.columns = {self._best: argument.polars()}
         self.initial = {self._best: None}
@@ -336,7 +336,7 @@ class TrackedExtreme(Accumulator):
 
     def __init__(self, number: int, argument: LogicalType | None, result: LogicalType, largest: bool) -> None:
         assert argument is not None
-        self.best, self._size = f"m{number}", f"n{number}"
+        self.best, self._size = f"extreme{number}", f"count{number}"
         self.largest = largest
         self.columns = {self.best: argument.polars(), self._size: pl.Int64()}
         self.initial = {self.best: None, self._size: 0}

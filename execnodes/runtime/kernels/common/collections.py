@@ -40,7 +40,7 @@ class First(Fold):
 
     def __init__(self, number: int, argument: LogicalType | None, result: LogicalType) -> None:
         assert argument is not None
-        self._value = f"f{number}"
+        self._value = f"value{number}"
         self.columns = {self._value: argument.polars()}
         self.initial = {self._value: None}
 
@@ -73,7 +73,7 @@ class Listed(Fold):
 
     def __init__(self, number: int, argument: LogicalType | None, result: LogicalType) -> None:
         assert argument is not None
-        self._list = f"l{number}"
+        self._list = f"values{number}"
         self._element = argument.polars()
         self._dtype = pl.List(pl.Struct({VALUE: self._element, WRITTEN: pl.Int64()}))
         self.columns = {self._list: self._dtype}
@@ -187,7 +187,7 @@ class Text(Fold):
     merges = True
 
     def __init__(self, number: int, argument: LogicalType | None, result: LogicalType) -> None:
-        self._separator, self._text = f"p{number}", f"x{number}"
+        self._separator, self._text = f"separator{number}", f"text{number}"
         self.columns = {self._separator: pl.String(), self._text: pl.String()}
         self.initial = {self._separator: ",", self._text: None}
 
@@ -250,7 +250,7 @@ class ListedText(Listed):
 
     def __init__(self, number: int, argument: LogicalType | None, result: LogicalType) -> None:
         super().__init__(number, argument, result)
-        self._separator = f"p{number}"
+        self._separator = f"separator{number}"
         self.columns = {**self.columns, self._separator: pl.String()}
         self.initial = {**self.initial, self._separator: ","}
 
@@ -294,7 +294,7 @@ class Collected(Fold):
 
     def __init__(self, number: int, argument: LogicalType | None, result: LogicalType) -> None:
         assert argument is not None
-        self._map = f"k{number}"
+        self._map = f"values{number}"
         self._fields = pl.Struct({VALUE: argument.polars(), "n": pl.Int64(), WRITTEN: pl.Int64()})
         self.columns = {self._map: pl.List(self._fields)}
         self.initial = {self._map: None}
@@ -356,7 +356,7 @@ class JsonObject(Fold):
     absent: ClassVar[bool] = False
 
     def __init__(self, number: int, argument: LogicalType | None, result: LogicalType) -> None:
-        self._map = f"j{number}"
+        self._map = f"entries{number}"
         self._fields = pl.Struct({"k": pl.String(), VALUE: pl.String(), WRITTEN: pl.Int64()})
         self.columns = {self._map: pl.List(self._fields)}
         self.initial = {self._map: None}

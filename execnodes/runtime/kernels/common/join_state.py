@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from stateplan.execnodes.changelog import KIND, column, columns
-from stateplan.execnodes.runtime.kernel import Access, StateTable
+from stateplan.execnodes.runtime.kernel import Access, StateColumn, StateTable, field_columns, own_columns
 from stateplan.execnodes.runtime.kernels.common.net import (
     Ints,
     ids_of,
@@ -22,13 +22,12 @@ from stateplan.execnodes.runtime.kernels.common.net import (
     replay,
     signs,
     stamped,
-    state_columns,
 )
 from stateplan.execnodes.types import LogicalType
 
-_OCCURRENCE = "@s"
-_COPIES = "@c"
-_MATCHES = "@n"
+_OCCURRENCE = "@occurrence"
+_COPIES = "@copies"
+_MATCHES = "@matches"
 
 _LOOKED_AT = 256
 """Retractions of a micro-batch that a side known by its join key looks up only to say whether they find their row."""
@@ -180,7 +179,7 @@ def side_of(
         counted, watched: see :class:`Side`.
     """
     key_columns = columns(keys)
-    schema = state_columns(row)
+    schema = field_columns(row, slot)
     fields = list(schema)
     unique: list[str] | None = None
     if upsert_keys:
@@ -190,9 +189,11 @@ def side_of(
     lookup = tuple(dict.fromkeys(key_columns))
     identity = tuple(dict.fromkeys([*lookup, *rest]))
     if counted:
-        schema[_MATCHES] = pl.Int64()
-    if unique is None:
-        schema[_COPIES if counted else _OCCURRENCE] = pl.Int64()
+        schema |= own_columns({_MATCHES: pl.Int64()})
+    if unique is None and counted:
+        schema |= own_columns({_COPIES: pl.Int64()})
+    elif unique is None:
+        schema[_OCCURRENCE] = StateColumn(pl.Int64(), "")
     output = [column(offset + i) for i in range(len(fields))]
     entry = identity if unique is not None or counted else tuple(fields)
     access = Access(entry=entry, shared=counted, entries=True)

@@ -12,7 +12,15 @@ import polars as pl
 
 from stateplan.execnodes.changelog import KIND, RowKind, column, columns
 from stateplan.execnodes.errors import RunError
-from stateplan.execnodes.runtime.kernel import ACCESS_TIME, Kernel, StateTable
+from stateplan.execnodes.runtime.kernel import (
+    ACCESS_TIME,
+    Kernel,
+    StateColumn,
+    StateTable,
+    call_columns,
+    field_columns,
+    own_columns,
+)
 from stateplan.execnodes.runtime.kernels.common.net import (
     Bools,
     Ints,
@@ -26,10 +34,11 @@ from stateplan.execnodes.runtime.kernels.common.net import (
 from stateplan.execnodes.runtime.kernels.common.running import Running, Seen, running
 from stateplan.execnodes.runtime.kernels.common.walks import Frame, Walk, distinct_of_frames
 from stateplan.execnodes.specs import AggCall
+from stateplan.execnodes.support import agg_text, field_names
 from stateplan.execnodes.types import LogicalType
 
 STATE = "overState"
-NUMBER, AT, DUE = "@s", "@at", "@due"
+NUMBER, AT, DUE = "@arrival", "@at", "@due"
 """Of a row: its number within the partition, its time, and when it is due, ms."""
 NEXT, LAST, PENDING, UNTIL, BORN = "@next", "@last", "@pending", "@until", "@born"
 """Of a partition: the number of its next row, the time of the last row that came out, how many rows wait, when its
@@ -100,6 +109,15 @@ class OverKernel(Kernel):
         return state_columns(self.input_type)
 
     @cached_property
+    def _columns(self) -> dict[str, StateColumn]:
+        return field_columns(self.input_type)
+
+    @property
+    def call_texts(self) -> Sequence[str]:
+        names = field_names(self.input_type)
+        return [agg_text(call, names) for call in self.agg_calls]
+
+    @cached_property
     def runs(self) -> list[Running]:
         types = [*(f.type for f in self.input_type.fields), *self.constant_types]
         return [
@@ -130,18 +148,20 @@ class OverKernel(Kernel):
         return pl.DataFrame({n: pl.Series([values[n]], dtype=t) for n, t in self._kept.items()})
 
     def _partition_table(self, due: str | None = None) -> StateTable:
-        schema = {**{k: self._fields[k] for k in self._keys}, **self._kept, **self._own}
-        return StateTable(STATE, 0, self._keys, self._keys, schema, due)
+        found = {k: self._columns[k] for k in self._keys}
+        for i, run in enumerate(self.runs):
+            found |= call_columns(i, run.columns)
+        return StateTable(STATE, 0, self._keys, self._keys, found | own_columns(self._own), due)
 
     def _row_table(self) -> StateTable:
-        schema = {**self._fields, NUMBER: pl.Int64(), AT: pl.Int64()}
+        schema = {**self._columns, **own_columns({NUMBER: pl.Int64(), AT: pl.Int64()})}
         return StateTable(f"{STATE}.rows", 0, self._keys, (*self._keys, NUMBER), schema)
 
     def _value_tables(self) -> list[StateTable]:
         out = []
         for a in self._distinct:
             names = _once([*self._keys, column(a)])
-            schema = {**{n: self._fields[n] for n in names}, BORN: pl.Int64()}
+            schema = {**{n: self._columns[n] for n in names}, **own_columns({BORN: pl.Int64()})}
             out.append(StateTable(f"{STATE}.distinct{a}", 0, names, names, schema))
         return out
 

@@ -129,7 +129,7 @@ class Partials(Frozen):
 
     def separators(self, state: pl.DataFrame) -> list[pl.Series]:
         """The separators in rows of the group aggregate's state."""
-        return [state[f"p{i}"].alias(separator_name(i)) for i in self.separated]
+        return [state[f"separator{i}"].alias(separator_name(i)) for i in self.separated]
 
     def packed_values(self, number: int, owners: Ints, frame: pl.DataFrame, count: int) -> pl.Series:
         """The values of a table, each of one of ``count`` rows, as the column of these rows."""
@@ -155,12 +155,12 @@ class Partials(Frozen):
 
 def separator_name(number: int) -> str:
     """The column of the separator of a call."""
-    return f"separator{number}"
+    return f"@separator{number}"
 
 
 def list_name(number: int) -> str:
     """The column of the values of a table."""
-    return f"values{number}"
+    return f"@values{number}"
 
 
 @dataclass(frozen=True)

@@ -133,7 +133,7 @@ class Counted(Running):
     """COUNT and ROW_NUMBER: the number of values."""
 
     def __init__(self, number: int) -> None:
-        self._count = f"n{number}"
+        self._count = f"count{number}"
         self.columns = {self._count: pl.Int64()}
         self.initial = {self._count: 0}
 
@@ -204,7 +204,7 @@ class Extreme(Running):
     """
 
     def __init__(self, number: int, argument: LogicalType, largest: bool, bounded: bool) -> None:
-        self._best, self._largest, self._dtype = f"m{number}", largest, argument.polars()
+        self._best, self._largest, self._dtype = f"extreme{number}", largest, argument.polars()
         self.columns = {} if bounded else {self._best: self._dtype}
         self.initial = {} if bounded else {self._best: None}
 
@@ -275,7 +275,7 @@ class Edge(Running):
     """FIRST_VALUE or LAST_VALUE: the first or last value that is not NULL."""
 
     def __init__(self, number: int, argument: LogicalType, last: bool, bounded: bool) -> None:
-        self._value, self._last = f"f{number}", last
+        self._value, self._last = f"value{number}", last
         self.columns = {} if bounded else {self._value: argument.polars()}
         self.initial = {} if bounded else {self._value: None}
 
@@ -320,7 +320,7 @@ class Lag(Running):
     sees_nulls = True
 
     def __init__(self, number: int, argument: LogicalType, result: LogicalType, offset: int) -> None:
-        self._list, self._offset, self._result = f"l{number}", offset, result.polars()
+        self._list, self._offset, self._result = f"values{number}", offset, result.polars()
         self._dtype = argument.polars()
         self.columns = {self._list: pl.List(self._dtype)}
         self.initial = {self._list: []}

@@ -23,7 +23,7 @@ class SingleValue(Fold):
 
     def __init__(self, number: int, argument: LogicalType | None, result: LogicalType) -> None:
         assert argument is not None
-        self._value, self._count = f"v{number}", f"n{number}"
+        self._value, self._count = f"value{number}", f"count{number}"
         self.columns = {self._value: argument.polars(), self._count: pl.Int64()}
         self.initial = {self._value: None, self._count: 0}
 

@@ -30,7 +30,7 @@ class SquaredDifferences(Fold):
     merges = True
 
     def __init__(self, number: int, argument: LogicalType | None, result: LogicalType) -> None:
-        self._names = (f"n{number}", f"a{number}", f"q{number}")
+        self._names = (f"count{number}", f"mean{number}", f"squared differences{number}")
         self.columns = dict(zip(self._names, (pl.Int64(), pl.Float64(), pl.Float64()), strict=True))
         self.initial = dict(zip(self._names, (0, 0.0, 0.0), strict=True))
 

@@ -18,7 +18,7 @@ import polars as pl
 from stateplan.execnodes.changelog import KIND, RowKind, column, columns
 from stateplan.execnodes.errors import RunError
 from stateplan.execnodes.ranking import ConstantRange, SortSpec, VariableRange
-from stateplan.execnodes.runtime.kernel import Access, Kernel, StateTable
+from stateplan.execnodes.runtime.kernel import Access, Kernel, StateColumn, StateTable, field_columns, own_columns
 from stateplan.execnodes.runtime.kernels.common.net import (
     Bools,
     Ints,
@@ -38,7 +38,7 @@ from stateplan.execnodes.runtime.kernels.common.net import (
 from stateplan.execnodes.runtime.state.small_frames import rows_at, rows_where, without
 from stateplan.execnodes.types import LogicalType
 
-SEQUENCE = "@s"
+SEQUENCE = "@arrival"
 """Column of a kept row: its place among the arrivals of its partition."""
 
 END = "n"
@@ -130,6 +130,10 @@ class TopN(Kernel):
         return state_columns(self.input_type)
 
     @cached_property
+    def _columns(self) -> dict[str, StateColumn]:
+        return field_columns(self.input_type)
+
+    @cached_property
     def _sort_columns(self) -> tuple[str, ...]:
         return tuple(columns(self.order.indexes))
 
@@ -159,7 +163,7 @@ class TopN(Kernel):
         """The table of a variable range: the end of each partition, which its first row sets."""
         if isinstance(self.range, ConstantRange):
             return ()
-        schema = {**{k: self._fields[k] for k in self._keys}, END: pl.Int64()}
+        schema = {**{k: self._columns[k] for k in self._keys}, **own_columns({END: pl.Int64()})}
         return (StateTable(f"{_STATE}.end", 0, self._keys, self._keys, schema),)
 
     def _end_keys(self, frame: pl.DataFrame) -> list[pl.DataFrame | None]:

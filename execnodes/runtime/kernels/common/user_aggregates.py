@@ -41,7 +41,7 @@ class UserFold(Fold):
     def __init__(
         self, number: int, function: UserFunction, types: Sequence[LogicalType], result: LogicalType, retract: bool
     ) -> None:
-        self._column = f"u{number}"
+        self._column = f"accumulator{number}"
         self._function = function
         self._types = tuple(types)
         self._result = result

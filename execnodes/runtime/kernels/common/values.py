@@ -13,13 +13,13 @@ value that was retracted more often than accumulated, because its row had expire
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
 
-from stateplan.execnodes.runtime.kernel import ACCESS_TIME, Access, StateTable
+from stateplan.execnodes.runtime.kernel import ACCESS_TIME, Access, StateColumn, StateTable
 from stateplan.execnodes.runtime.kernels.common.accumulators import Changes, best_of_each, better
 from stateplan.execnodes.runtime.kernels.common.net import (
     Bools,
@@ -152,14 +152,15 @@ class Values:
         filters: tuple[str | None, ...],
         retract: bool,
         ordered: bool,
-        types: dict[str, pl.DataType],
+        types: Mapping[str, StateColumn],
         nulls: bool = False,
     ) -> Values:
         """The tables for the values of ``argument``, which has the state name ``name``."""
         pair = {**{k: types[k] for k in keys}, VALUE: types[argument]}
-        flags: dict[str, pl.DataType] = {}
+        flags: dict[str, StateColumn] = {}
         if retract or len(filters) > 1:
-            flags = {f"n{i}": pl.Int64() if retract else pl.Boolean() for i in range(len(filters))}
+            dtype = pl.Int64() if retract else pl.Boolean()
+            flags = {f"count{i}": StateColumn(dtype, f"count_{i}" if i else "count") for i in range(len(filters))}
         once = not retract and len(filters) == 1
         access = Access(origin={VALUE: argument}, once=once)
         table = StateTable(name, 0, tuple(pair), tuple(pair), {**pair, **flags}, access=access)
@@ -223,7 +224,7 @@ class Values:
         old, new = [], []
         for i, passed in enumerate(passes):
             before = np.zeros(len(first), np.int64)
-            name = f"n{i}"
+            name = f"count{i}"
             before[place] = state[name].to_numpy()[found] if name in self.table.schema else 1
             old.append(before)
             new.append(self._counted(before, mine, step, passed))
@@ -257,7 +258,7 @@ class Values:
         old, new = [], []
         came = np.zeros(len(first), bool)
         for i in range(len(self.filters)):
-            name = f"n{i}"
+            name = f"count{i}"
             counted = name in self.table.schema
             before = np.zeros(len(first), np.int64)
             before[place] = state[name].cast(pl.Int64).to_numpy()[found] if counted else 1
