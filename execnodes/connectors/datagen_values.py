@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from stateplan.execnodes.changelog import column
 from stateplan.execnodes.connectors.datagen_columns import ColumnPlan
-from stateplan.execnodes.connectors.formats.values import build_series, fit_decimal
 from stateplan.execnodes.types import LogicalType
+from stateplan.execnodes.values.fields import build_series, fit_decimal
 
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 _PER_MILLI = {"ms": 1, "us": 1000, "ns": 1_000_000}

@@ -20,16 +20,9 @@ import polars as pl
 from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.values import calendar
 from stateplan.execnodes.values.calendar import date_text, exact, grouped_digits, needed_digits
+from stateplan.execnodes.values.fields import INTEGER_BITS
 from stateplan.execnodes.values.floats import floats_text
 
-INTEGER_BITS = {
-    "TINYINT": 8,
-    "SMALLINT": 16,
-    "INTEGER": 32,
-    "BIGINT": 64,
-    "INTERVAL_YEAR_MONTH": 32,
-    "INTERVAL_DAY_TIME": 64,
-}
 _WIDE = Context(prec=1000)
 _CONSTANT = Context(prec=120, rounding=ROUND_HALF_UP)
 _EPOCH = dt.datetime(1970, 1, 1)

@@ -12,11 +12,11 @@ from connector_tables import GOLDEN, fields
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.connectors.formats.values import build_series, raw_dtype
 from stateplan.execnodes.connectors.print import format_rows
 from stateplan.execnodes.types import INT, STRING
 from stateplan.execnodes.values.atomic import FieldStyle
 from stateplan.execnodes.values.codecs import codec
+from stateplan.execnodes.values.fields import build_series, raw_dtype
 from stateplan.execnodes.values.floats import double_text, float_text
 from stateplan.execnodes.values.java_hash import hash_map_order
 from tests.values.texts import scalar_field, value_text

@@ -21,11 +21,11 @@ from stateplan.execnodes.changelog import columns
 from stateplan.execnodes.connectors.files import line_chunks
 from stateplan.execnodes.connectors.formats.base import Fields, counted, with_metadata
 from stateplan.execnodes.connectors.formats.csv_rows import CsvLayout, CsvRows
-from stateplan.execnodes.connectors.formats.strict import strict_value
-from stateplan.execnodes.connectors.formats.values import build_series
 from stateplan.execnodes.connectors.options import OptionValues
 from stateplan.execnodes.errors import DataError, Place
 from stateplan.execnodes.types import LogicalType
+from stateplan.execnodes.values.fields import build_series
+from stateplan.execnodes.values.strict import strict_value
 
 _SMALL_PIECE = 16 << 10
 

@@ -16,7 +16,10 @@ from typing import Any
 
 from stateplan.execnodes.connectors.formats.base import Fields
 from stateplan.execnodes.connectors.formats.json_rows import excerpt
-from stateplan.execnodes.connectors.formats.values import (
+from stateplan.execnodes.connectors.options import OptionValues
+from stateplan.execnodes.errors import DataError, Place
+from stateplan.execnodes.types import LogicalType
+from stateplan.execnodes.values.fields import (
     INTEGER_BITS,
     describe,
     java_trim,
@@ -29,9 +32,6 @@ from stateplan.execnodes.connectors.formats.values import (
     parse_iso_time,
     timestamp_parser,
 )
-from stateplan.execnodes.connectors.options import OptionValues
-from stateplan.execnodes.errors import DataError, Place
-from stateplan.execnodes.types import LogicalType
 
 
 @dataclass(frozen=True)
@@ -253,7 +253,7 @@ class CsvRows:
         self.converters = [(i, fields[i][0], fields[i][1], self.nullable(fields[i][1])) for i in projection]
 
     def rows(self, text: str, first_line: int, file: str | None) -> Iterator[list[Any]]:
-        """Raw values (see :mod:`execnodes.connectors.formats.values`) of the records of a text.
+        """Raw values (see :mod:`execnodes.values.fields`) of the records of a text.
 
         Raises:
             DataError: DATA121 a record that is not well formed, DATA122 a value that does not fit, DATA123 too few

@@ -21,9 +21,9 @@ from stateplan.execnodes.connectors.files import line_chunks
 from stateplan.execnodes.connectors.formats.base import Fields, counted, with_metadata
 from stateplan.execnodes.connectors.formats.json_arrow import ArrowLines
 from stateplan.execnodes.connectors.formats.json_rows import BadEvent, Number, RowReader
-from stateplan.execnodes.connectors.formats.values import build_series
 from stateplan.execnodes.connectors.options import OptionValues
 from stateplan.execnodes.types import LogicalType
+from stateplan.execnodes.values.fields import build_series
 
 _SMALL_PIECE = 16 << 10
 

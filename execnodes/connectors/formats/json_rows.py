@@ -21,7 +21,9 @@ from decimal import Decimal
 from typing import Any
 
 from stateplan.execnodes.connectors.formats.base import Fields
-from stateplan.execnodes.connectors.formats.values import (
+from stateplan.execnodes.errors import DataError, Place
+from stateplan.execnodes.types import LogicalType
+from stateplan.execnodes.values.fields import (
     INTEGER_BITS,
     describe,
     fit_decimal,
@@ -35,8 +37,6 @@ from stateplan.execnodes.connectors.formats.values import (
     parse_time,
     timestamp_parser,
 )
-from stateplan.execnodes.errors import DataError, Place
-from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.values.floats import double_text
 
 _MISSING = object()
@@ -271,7 +271,7 @@ class RowReader:
         self.columns = [(name, self._nullable(declared, (name,))) for name, declared in fields]
 
     def row(self, value: dict[str, Any]) -> list[Any]:
-        """Raw values of one object, one per column; see :mod:`execnodes.connectors.formats.values`.
+        """Raw values of one object, one per column; see :mod:`execnodes.values.fields`.
 
         Raises:
             FieldError: for a value that does not fit, or a missing one that must be there.

@@ -1,6 +1,6 @@
 """Text columns to values by vectors, strictly: what is not exactly right raises instead of being guessed at.
 
-These expressions accept a part of what the parsers in :mod:`execnodes.connectors.formats.values` accept, with the
+These expressions accept a part of what the parsers in :mod:`execnodes.values.fields` accept, with the
 same results; a reader that sees them fail asks those.
 """
 
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from stateplan.execnodes.connectors.formats.values import INTEGER_BITS
 from stateplan.execnodes.types import LogicalType
+from stateplan.execnodes.values.fields import INTEGER_BITS
 
 _DAY = "(?:0[1-9]|[12][0-9]|3[01])"
 _MONTHS = {"ns": "(?:1[789][0-9]{2}|2[01][0-9]{2})-(?:0[1-9]|1[0-2])"}
