@@ -15,9 +15,9 @@ from stateplan.execnodes.connectors.protocol import Lookup
 from stateplan.execnodes.errors import RunError
 from stateplan.execnodes.rex import Rex, input_refs, remap
 from stateplan.execnodes.runtime.kernel import Transform
-from stateplan.execnodes.runtime.tables import source_table
+from stateplan.execnodes.runtime.plan_tables import source_table, with_abilities
 from stateplan.execnodes.runtime.transforms.calc import CalcTransform
-from stateplan.execnodes.specs import DynamicTableSource, FilterPushDown, LookupKey, ProjectPushDown, ReadingMetadata
+from stateplan.execnodes.specs import DynamicTableSource, LookupKey
 from stateplan.execnodes.types import LogicalType
 
 _ROW = "@row"
@@ -46,29 +46,19 @@ def lookup_table(source: DynamicTableSource) -> LookupTable:
     Raises:
         RunError: RUN021, a table without its options; RUN026, one whose rows cannot be looked up.
     """
-    table = source_table(source)
-    projection = list(table.projection)
-    metadata: tuple[str, ...] = ()
-    pushed: list[tuple[Rex, list[int | str]]] = []
-    for ability in source.abilities:
-        if isinstance(ability, ProjectPushDown):
-            projection = [path[0] for path in ability.projected_fields]
-        elif isinstance(ability, ReadingMetadata):
-            metadata = tuple(ability.metadata_keys)
-        elif isinstance(ability, FilterPushDown):
-            pushed.extend((p, [*projection, *metadata]) for p in ability.predicates)
+    table, pushed = with_abilities(source, source_table(source))
     used = {row[i] for predicate, row in pushed for i in input_refs(predicate)}
-    extra = sorted(i for i in used if isinstance(i, int) and i not in projection)
-    if extra and metadata:
+    extra = sorted(i for i in used if isinstance(i, int) and i not in table.projection)
+    if extra and table.metadata:
         # Columns added for a filter would stand in front of the metadata: Flink applies such a filter again anyway.
         pushed, extra = [], []
-    projection += extra
-    place = {c: i for i, c in enumerate([*projection, *metadata])}
+    table = replace(table, projection=(*table.projection, *extra))
+    read: list[int | str] = [*table.projection, *table.metadata]
+    place = {c: i for i, c in enumerate(read)}
     filters = tuple(remap(p, {i: place[row[i]] for i in input_refs(p)}) for p, row in pushed)
     if not table.connector.can_look_up:
         raise RunError("RUN026", name=table.name, connector=table.connector.name)
-    lookup = table.connector.lookup(replace(table, projection=tuple(projection), metadata=metadata))
-    return LookupTable(lookup, filters)
+    return LookupTable(table.connector.lookup(table), filters)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stateplan.execnodes.changelog import INSERT_ONLY, columns
-from stateplan.execnodes.connectors.protocol import InstantSource, Partition
+from stateplan.execnodes.connectors.protocol import InstantSource
 from stateplan.execnodes.connectors.registry import source_changelog_mode
 from stateplan.execnodes.fingerprint import assign_uids
 from stateplan.execnodes.graph import ExecGraph
@@ -20,7 +20,7 @@ from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.sink import Sink
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
 from stateplan.execnodes.nodes.values import Values
-from stateplan.execnodes.rex import Call, InputRef, Literal, Rex, input_refs, remap
+from stateplan.execnodes.rex import Call, InputRef, input_refs, remap
 from stateplan.execnodes.runtime.jobgraph import (
     JobGraph,
     OperatorSpec,
@@ -31,23 +31,17 @@ from stateplan.execnodes.runtime.jobgraph import (
     ToSink,
 )
 from stateplan.execnodes.runtime.kernel import Stateful, Stateless, Transform
+from stateplan.execnodes.runtime.plan_tables import Pushed, check_scan, sink_table, source_table, with_abilities
 from stateplan.execnodes.runtime.rowtimes import event_time_columns
-from stateplan.execnodes.runtime.scan_checks import check_scan
 from stateplan.execnodes.runtime.sources import ValuesSource
 from stateplan.execnodes.runtime.spark.checkpoint_files import INSTANTS
 from stateplan.execnodes.runtime.state.ttl_access import InputFields
-from stateplan.execnodes.runtime.tables import sink_table, source_table
 from stateplan.execnodes.runtime.transforms.calc import CalcTransform
 from stateplan.execnodes.specs import (
-    FilterPushDown,
-    LimitPushDown,
-    PartitionPushDown,
-    ProjectPushDown,
-    ReadingMetadata,
     WatermarkPushDown,
 )
 from stateplan.execnodes.ttl import TtlConfig, parse_ttl
-from stateplan.execnodes.types import BOOLEAN, STRING, LogicalType
+from stateplan.execnodes.types import BOOLEAN, LogicalType
 from stateplan.execnodes.zone import local_time_zone
 
 
@@ -197,47 +191,28 @@ class _Translation:
             check_scan(node, self.graph.pointer(node))
         read = source_table(spec, self.started)
         assert table is not None
-        options, fields, connector = read.options, read.fields, read.connector
         keys = {c.name: c.metadata_key or c.name for c in table.table_schema.columns if c.kind == "METADATA"}
-        projection = list(range(len(fields)))
-        metadata: Sequence[str] = tuple(keys.values())
-        filters: list[tuple[Rex, list[int | str]]] = []
-        partitions: Sequence[Partition] | None = None
-        limit: int | None = None
-        for ability in spec.abilities:
-            if isinstance(ability, ProjectPushDown):
-                projection = [path[0] for path in ability.projected_fields]
-            elif isinstance(ability, ReadingMetadata):
-                metadata = ability.metadata_keys
-            elif isinstance(ability, PartitionPushDown):
-                partitions = ability.partitions
-                if "PartitionPushDown" not in connector.abilities:
-                    filters.append((_in_partitions(partitions, fields), list(range(len(fields)))))
-            elif isinstance(ability, FilterPushDown):
-                filters.extend((p, [*projection, *metadata]) for p in ability.predicates)
-            elif isinstance(ability, LimitPushDown):
-                limit = ability.limit
-        changes = source_changelog_mode(options) != INSERT_ONLY
+        read, filters = with_abilities(spec, read, tuple(keys.values()))
+        changes = source_changelog_mode(read.options) != INSERT_ONLY
         if filters or changes:
             # The first changes are not those of the first rows; and of what is filtered away nothing counts.
-            limit = None
+            read = replace(read, limit=None)
         if changes:
             # Behind a source of changes the plan filters once more, where both rows of an update are known.
             key = table.table_schema.primary_key
             names = key.columns if key else ()
-            of_key = {i for i, (name, _) in enumerate(fields) if name in names}
+            of_key = {i for i, (name, _) in enumerate(read.fields) if name in names}
             filters = [f for f in filters if {f[1][i] for i in input_refs(f[0])} <= of_key]
-        wanted: list[int | str] = [*projection, *metadata]
+        wanted: list[int | str] = [*read.projection, *read.metadata]
         used = {row[i] for predicate, row in filters for i in input_refs(predicate)}
-        projection += sorted(i for i in used if isinstance(i, int) and i not in projection)
-        reader = connector.source(
-            replace(read, projection=tuple(projection), metadata=tuple(metadata), partitions=partitions, limit=limit)
-        )
-        first = _filters(filters, wanted, [*projection, *metadata], [f.type for f in node.output_type.fields])
+        more = sorted(i for i in used if isinstance(i, int) and i not in read.projection)
+        read = replace(read, projection=(*read.projection, *more))
+        reader = read.connector.source(read)
+        first = _filters(filters, wanted, [*read.projection, *read.metadata], [f.type for f in node.output_type.fields])
         first = (*first, *self.watermarks(node))
-        marks = INSTANTS if isinstance(reader, InstantSource) else f"{connector.name}-{_uid(node)}"
+        marks = INSTANTS if isinstance(reader, InstantSource) else f"{read.connector.name}-{_uid(node)}"
         pipeline = self.pipeline(node, first)
-        return SourceSpec(_uid(node), read.name, connector.name, reader, pipeline, node.id, marks)
+        return SourceSpec(_uid(node), read.name, read.connector.name, reader, pipeline, node.id, marks)
 
     def watermarks(self, node: TableSourceScan) -> Iterator[Transform]:
         """What a source does that was told to make the watermarks itself."""
@@ -262,7 +237,7 @@ class _Translation:
 
 
 def _filters(
-    filters: Sequence[tuple[Rex, list[int | str]]],
+    filters: Sequence[Pushed],
     wanted: Sequence[int | str],
     read: Sequence[int | str],
     types: Sequence[LogicalType],
@@ -282,23 +257,6 @@ def _filters(
     condition = terms[0] if len(terms) == 1 else Call(BOOLEAN, tuple(terms), internal_name="$AND$1", syntax="BINARY")
     refs = tuple(InputRef(t, read.index(f)) for t, f in zip(types, wanted, strict=True))
     return (CalcTransform(refs, condition),)
-
-
-def _in_partitions(partitions: Sequence[Partition], fields: Sequence[tuple[str, LogicalType]]) -> Rex:
-    """Whether a row of ``fields`` lies in one of the partitions."""
-    where = {name: InputRef(kind, i) for i, (name, kind) in enumerate(fields)}
-
-    def is_value(key: str, value: str | None) -> Rex:
-        if value is None:
-            return Call(BOOLEAN.not_null(), (where[key],), internal_name="$IS NULL$1", syntax="POSTFIX")
-        text = Literal(STRING.not_null(), value)
-        constant = Call(where[key].type, (text,), internal_name="$CAST$1", syntax="SPECIAL")
-        return Call(BOOLEAN, (where[key], constant), internal_name="$=$1", syntax="BINARY")
-
-    def joined(name: str, terms: list[Rex]) -> Rex:
-        return terms[0] if len(terms) == 1 else Call(BOOLEAN, tuple(terms), internal_name=name, syntax="BINARY")
-
-    return joined("$OR$1", [joined("$AND$1", [is_value(k, v) for k, v in p.items()]) for p in partitions])
 
 
 def _uid(node: ExecNode) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from stateplan.execnodes.errors import PlanError, RunError
 from stateplan.execnodes.graph import ExecGraph
-from stateplan.execnodes.runtime.scan_checks import check_scan
+from stateplan.execnodes.runtime.plan_tables import check_scan
 from tests.nodes.node_plans import edited, frozen
 
 SCAN = "/nodes/0/scanTableSource"

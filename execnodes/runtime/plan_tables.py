@@ -1,0 +1,208 @@
+"""The tables of a plan, as their connectors want them, with what was pushed into their scans."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from stateplan.execnodes.connectors.formats.base import Fields
+from stateplan.execnodes.connectors.options import Role
+from stateplan.execnodes.connectors.protocol import Partition, SinkTable, SourceTable
+from stateplan.execnodes.connectors.registry import find_connector, find_format, validate_table
+from stateplan.execnodes.errors import Place, PlanError, RunError
+from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
+from stateplan.execnodes.rex import Call, InputRef, Literal, Rex, input_refs
+from stateplan.execnodes.specs import (
+    DynamicTableSink,
+    DynamicTableSource,
+    FilterPushDown,
+    LimitPushDown,
+    Overwrite,
+    PartitionPushDown,
+    ProjectPushDown,
+    ReadingMetadata,
+    ResolvedTable,
+    WatermarkPushDown,
+)
+from stateplan.execnodes.types import BOOLEAN, STRING, LogicalType
+
+Pushed: TypeAlias = tuple[Rex, list[int | str]]
+"""A predicate, and the fields of the row it is over: physical ones by position, metadata by key."""
+
+
+def source_table(spec: DynamicTableSource, started: int = 0) -> SourceTable:
+    """A table that is read, all its physical columns and no metadata.
+
+    Args:
+        spec: of the plan.
+        started: when the job began, ms.
+
+    Raises:
+        RunError: RUN021, a table without its options.
+        StateplanError: as :func:`execnodes.connectors.registry.validate_table`.
+    """
+    table, options = _resolved(spec)
+    fields = tuple((c.name, c.type) for c in table.table_schema.columns if c.kind == "PHYSICAL")
+    validate_table(options, Role.SOURCE, schema=fields)
+    return SourceTable(
+        spec.table.summary,
+        find_connector(options),
+        options,
+        fields,
+        find_format(options, Role.SOURCE),
+        tuple(table.partition_keys),
+        tuple(range(len(fields))),
+        started=started,
+    )
+
+
+def sink_table(spec: DynamicTableSink, fields: Fields, uid: str) -> SinkTable:
+    """A table that is written.
+
+    Args:
+        spec: of the plan.
+        fields: that are written.
+        uid: of the sink in this checkpoint.
+
+    Raises:
+        StateplanError: as :func:`source_table`.
+    """
+    table, options = _resolved(spec)
+    validate_table(options, Role.SINK, schema=fields)
+    return SinkTable(
+        spec.table.summary,
+        find_connector(options),
+        options,
+        tuple(fields),
+        find_format(options, Role.SINK),
+        tuple(table.partition_keys),
+        uid,
+        any(isinstance(ability, Overwrite) for ability in spec.abilities),
+    )
+
+
+def _resolved(spec: DynamicTableSource | DynamicTableSink) -> tuple[ResolvedTable, dict[str, str]]:
+    table = spec.table.resolved_table
+    if table is None or table.options is None:
+        raise RunError("RUN021", name=spec.table.summary)
+    return table, dict(table.options)
+
+
+def with_abilities(
+    spec: DynamicTableSource, table: SourceTable, metadata: Sequence[str] = ()
+) -> tuple[SourceTable, list[Pushed]]:
+    """The table with what the abilities of its scan say, and the predicates that were pushed into it.
+
+    Args:
+        spec: of the plan.
+        table: all its physical columns.
+        metadata: the keys that are read where no ability says which.
+    """
+    filters: list[Pushed] = []
+    table = replace(table, metadata=tuple(metadata))
+    for ability in spec.abilities:
+        if isinstance(ability, ProjectPushDown):
+            table = replace(table, projection=tuple(path[0] for path in ability.projected_fields))
+        elif isinstance(ability, ReadingMetadata):
+            table = replace(table, metadata=tuple(ability.metadata_keys))
+        elif isinstance(ability, PartitionPushDown):
+            table = replace(table, partitions=ability.partitions)
+            if "PartitionPushDown" not in table.connector.abilities:
+                filters.append((_in_partitions(ability.partitions, table.fields), list(range(len(table.fields)))))
+        elif isinstance(ability, FilterPushDown):
+            filters.extend((p, [*table.projection, *table.metadata]) for p in ability.predicates)
+        elif isinstance(ability, LimitPushDown):
+            table = replace(table, limit=ability.limit)
+    return table, filters
+
+
+def _in_partitions(partitions: Sequence[Partition], fields: Sequence[tuple[str, LogicalType]]) -> Rex:
+    """Whether a row of ``fields`` lies in one of the partitions."""
+    where = {name: InputRef(kind, i) for i, (name, kind) in enumerate(fields)}
+
+    def is_value(key: str, value: str | None) -> Rex:
+        if value is None:
+            return Call(BOOLEAN.not_null(), (where[key],), internal_name="$IS NULL$1", syntax="POSTFIX")
+        text = Literal(STRING.not_null(), value)
+        constant = Call(where[key].type, (text,), internal_name="$CAST$1", syntax="SPECIAL")
+        return Call(BOOLEAN, (where[key], constant), internal_name="$=$1", syntax="BINARY")
+
+    def joined(name: str, terms: list[Rex]) -> Rex:
+        return terms[0] if len(terms) == 1 else Call(BOOLEAN, tuple(terms), internal_name=name, syntax="BINARY")
+
+    return joined("$OR$1", [joined("$AND$1", [is_value(k, v) for k, v in p.items()]) for p in partitions])
+
+
+def check_scan(node: TableSourceScan, pointer: str) -> None:
+    """Checks the abilities of a scan, whose table the plan holds.
+
+    Args:
+        node: the scan.
+        pointer: JSON pointer of the node.
+
+    Raises:
+        PlanError: PLAN049 (a column or field that is not there), PLAN064 (an output of the wrong width), PLAN035 (a
+            part of a column is read), with the JSON pointer.
+    """
+    spec = node.scan_table_source
+    table = spec.table.resolved_table
+    assert table is not None
+    columns = table.table_schema.columns
+    at = f"{pointer}/scanTableSource"
+    schema = f"{at}/table/resolvedTable"
+    _check_names(table.partition_keys, [c.name for c in columns], f"{schema}/partitionKeys")
+    width = physical = sum(c.kind == "PHYSICAL" for c in columns)
+    metadata = len({c.name for c in columns if c.kind == "METADATA"})
+    for position, ability in enumerate(spec.abilities):
+        own = f"{at}/abilities/{position}"
+        if isinstance(ability, ProjectPushDown):
+            for i, path in enumerate(ability.projected_fields):
+                _check_path(path, physical, f"{own}/projectedFields/{i}")
+            width = len(ability.projected_fields)
+        elif isinstance(ability, ReadingMetadata):
+            metadata = len(ability.metadata_keys)
+        elif isinstance(ability, FilterPushDown):
+            for i, predicate in enumerate(ability.predicates):
+                _check_refs(predicate, width + metadata, f"{own}/predicates/{i}")
+        elif isinstance(ability, WatermarkPushDown):
+            fields = node.output_type.fields
+            _check_refs(ability.watermark_expr, len(fields), f"{own}/watermarkExpr")
+            if not any(f.type.kind == "ROWTIME" for f in fields):
+                raise _error("PLAN049.check_scan", own)
+    if len(node.output_type.fields) != width + metadata:
+        raise PlanError(
+            "PLAN064.check_scan",
+            id=node.id,
+            title=node.title,
+            count=len(node.output_type.fields),
+            width=width + metadata,
+            place=Place(pointer=f"{pointer}/outputType"),
+        )
+
+
+def _check_names(names: Sequence[str], columns: Sequence[str], pointer: str) -> None:
+    for position, name in enumerate(names):
+        if name not in columns:
+            raise _error("PLAN049.check_names", f"{pointer}/{position}", name=name, columns=", ".join(columns))
+
+
+def _check_path(path: Sequence[int], width: int, pointer: str) -> None:
+    if not path or path[0] >= width:
+        what = f"column {path[0]}" if path else "no column"
+        expected = f"a number from 0 to {width - 1}" if width else "no field, as the table has no physical columns"
+        raise _error("PLAN049.check_path", pointer, what=what, width=width, expected=expected)
+    if len(path) > 1:
+        raise _error("PLAN035.check_path", pointer)
+
+
+def _check_refs(rex: Rex, width: int, pointer: str) -> None:
+    for index in input_refs(rex):
+        if index >= width:
+            raise _error("PLAN049.check_refs", pointer, index=index, width=width)
+
+
+def _error(
+    code: str, pointer: str, *, expected: str | None = None, hint: str | None = None, **values: object
+) -> PlanError:
+    return PlanError(code, place=Place(pointer=pointer), expected=expected, hint=hint, **values)
