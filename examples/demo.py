@@ -1,7 +1,7 @@
-"""``make demo``: the two examples of FLIP-292, from SQL to plan to edited plan to result, and then a proof by replay
-that every state obeys the time to live that the plan gives it.
+"""``make demo``: runs both examples of FLIP-292, from SQL to plan to edited plan to result. Then it replays recorded
+arrivals to check that every state follows the TTL in the plan.
 
-Every command is printed as a user would type it, in the folder of the project.
+Each command is printed as a user would type it in the folder of the project.
 """
 
 from __future__ import annotations
@@ -172,9 +172,9 @@ def replay(query: str, ttls: Ttls) -> list[tuple[str, tuple[Any, ...]]]:
 def replay_product_stats() -> None:
     heading("The proof for example 1: the same orders, arriving over five days of virtual time")
     say(
-        "An order delivered again after its deduplication state expired counts again; a product without orders for\n"
-        "as long as the aggregation's TTL starts over. The prediction is computed row by row in\n"
-        "examples/simulate.py, which knows nothing of stateplan."
+        "An order that is delivered again after its deduplication state expired counts again. A product without\n"
+        "orders for the TTL of the aggregation starts again at zero. examples/simulate.py computes the expected\n"
+        "result row by row, without stateplan."
     )
     orders = arrivals("redelivered_orders")
     shown: list[dict[int, tuple[Any, ...]]] = []
@@ -201,7 +201,7 @@ def replay_product_stats() -> None:
 
 def replay_order_tracking() -> None:
     heading("The proof for example 2: the same orders and logistics records, up to 16 days apart")
-    say("An order waits for its record as long as the left TTL, a record for its order as long as the right TTL.")
+    say("An order waits for its record for the left TTL, and a record waits for its order for the right TTL.")
     orders, logistics = arrivals("orders"), arrivals("logistics")
     shipped = {record["order_id"]: record["@at"] for record in logistics}
     wait = {order["order_id"]: shipped[order["order_id"]] - order["@at"] for order in orders}
@@ -221,7 +221,7 @@ def replay_order_tracking() -> None:
         compare(f"left {left} d, right {right} d", got, wanted, len(wanted))
         shown += [Counter(came(row[0]) for row in rows) for rows in (wanted, got)]
     pairs = Counter(map(came, wait))
-    say("Pairs that met, by who came first and how much later the other one came:")
+    say("Joined pairs, by which side arrived first and how much later the other side arrived:")
     table(
         ("arrived", "pairs", "7 d / 1 d: predicted", "stateplan", "1 d / 7 d: predicted", "stateplan"),
         [(kind, pairs[kind], *(one[kind] for one in shown)) for kind in KINDS],
@@ -240,7 +240,7 @@ def main() -> None:
     order_tracking_on_files()
     replay_product_stats()
     replay_order_tracking()
-    say(f"Everything is as predicted. {time.monotonic() - started:.0f} s.")
+    say(f"All results are as predicted. {time.monotonic() - started:.0f} s.")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
--- FLIP-292, example 2: orders wait for their logistics records for days, logistics records wait for
--- their orders a day at most. One stateful operator with two states: left and right.
+-- FLIP-292, example 2: orders wait several days for their logistics records. Logistics records wait at most
+-- a day for their orders. The join is one stateful operator with two states, left and right.
 
 INSERT INTO order_tracking
 SELECT o.order_id, o.user_id, o.product_id, o.num, l.target

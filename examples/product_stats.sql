@@ -1,5 +1,5 @@
--- FLIP-292, example 1: orders are delivered more than once; count each once, then per product.
--- Two stateful operators: the deduplication remembers order ids, the aggregation remembers products.
+-- FLIP-292, example 1: orders can be delivered more than once. Count each order once, per product.
+-- There are two stateful operators: the deduplication remembers order ids, and the aggregation remembers products.
 
 INSERT INTO product_stats
 SELECT

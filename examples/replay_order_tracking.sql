@@ -1,4 +1,4 @@
--- The tables of example 2 over recorded arrivals: the field "@at" of every line says when it arrives.
+-- Tables of example 2 with recorded arrivals. The field "@at" of a row is its arrival time.
 -- The result goes to standard output, one line per change.
 
 CREATE TABLE orders (

@@ -1,4 +1,4 @@
--- The tables of both examples, over generated files (examples/generate.py).
+-- Tables of both examples, with generated files (examples/generate.py).
 
 CREATE TABLE orders (
   order_id   BIGINT,
@@ -23,7 +23,7 @@ CREATE TABLE logistics (
   'format' = 'json'
 );
 
--- Results that change are written as Debezium events, results that only grow as plain JSON.
+-- A result with updates is written as Debezium events, and an append-only result as plain JSON.
 CREATE TABLE product_stats (
   product_id BIGINT,
   buyers     BIGINT,
