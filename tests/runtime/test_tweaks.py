@@ -158,7 +158,7 @@ def test_one_is_lost_alone(spark: SparkSession, said: list[str], monkeypatch: Pa
     set_up(spark, said)
     set_up(spark, said)
     assert len(said) == 1, said
-    assert said[0].startswith(f"running without the Spark tweak '{name}', which this Spark does not take: ")
+    assert said[0].startswith(f"running without the Spark tweak '{name}', which this Spark does not support: ")
 
 
 @pytest.mark.spark
@@ -168,7 +168,7 @@ def test_reports_come_without_collect_async(
     TAKEN["collect-async"](monkeypatch)
     assert results(tmp_path, {}, said.append) == EXPECTED
     assert [line for line in said if "tweak" in line] == [
-        "running without the Spark tweak 'collect-async', which this Spark does not take: "
+        "running without the Spark tweak 'collect-async', which this Spark does not support: "
         "'JavaPackage' object is not callable"
     ]
 

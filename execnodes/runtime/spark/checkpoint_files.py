@@ -1,6 +1,6 @@
-"""Spark's part of a checkpoint, read from its files. Loads no engine.
+"""Reads Spark's part of a checkpoint from its files. Loads no engine.
 
-Spark keeps ``offsets/`` and ``commits/`` (a file per micro-batch that was planned, and that is done), ``sources/`` and
+Spark writes ``offsets/`` and ``commits/`` (a file per micro-batch that was planned, and that is done), ``sources/`` and
 ``state/`` (a folder per source and per stateful operator) and ``metadata`` (the query's id). An entry of the offset log
 has a version, a JSON object with the time and the settings of the micro-batch, and a line per source.
 """

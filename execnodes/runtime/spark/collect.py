@@ -1,4 +1,4 @@
-"""What the tasks of a micro-batch give back, brought to the driver."""
+"""Runs a micro-batch and brings the output of its tasks to the driver."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ if TYPE_CHECKING:
     from stateplan.execnodes.runtime.spark.tweaks import Tweaks
 
 _CALL_SITE = "callSite.short"
-"""Spark's name for what a thread does."""
+"""The local property with Spark's description of a job."""
 
 
 def run_batch(frame: DataFrame, name: str, large: bool, tweaks: Tweaks) -> list[bytes]:
     """Runs a micro-batch: the binary values of the first column of ``frame``, in the order of its partitions.
 
-    By ``collectAsync``, where it can be had, the rows are Spark's own, and it reuses one row for all of a partition: no
-    partition may give two.
+    ``collectAsync`` returns Spark's internal rows. Spark reuses one row for a whole partition, so a partition must not
+    output more than one.
 
     Args:
         name: of the job.
-        large: whether there may be megabytes of them, for which ``collect`` has the faster way to Python.
+        large: whether they may take megabytes; ``collect`` transfers these faster.
 
     Raises:
-        Exception: PySpark's or Py4J's; its text has that of the error that made a task fail.
+        Exception: PySpark's or Py4J's; its text contains the error of the task that failed.
     """
     running = None
     if not large and tweaks.works("collect-async", _probe_rows, frame.sparkSession):
@@ -40,7 +40,7 @@ def run_batch(frame: DataFrame, name: str, large: bool, tweaks: Tweaks) -> list[
 
 
 def _probe_rows(spark: SparkSession) -> None:
-    """Fails unless the rows of a plan give their bytes as we ask for them: a row of one empty value does."""
+    """Raises an error unless a row of one empty value returns it."""
     jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - PySpark has no other way to the JVM
     row = jvm.org.apache.spark.sql.catalyst.expressions.UnsafeRow(1)
     row.pointTo(bytearray(16), 16)
@@ -49,7 +49,7 @@ def _probe_rows(spark: SparkSession) -> None:
 
 
 def _started(frame: DataFrame, tweaks: Tweaks) -> Any:
-    """The job of a micro-batch, running; None where a call of Spark's is missing."""
+    """Starts the job of a micro-batch; None if Spark lacks one of the methods."""
     from py4j.protocol import Py4JJavaError, Py4JNetworkError
 
     try:

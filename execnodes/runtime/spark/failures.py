@@ -1,4 +1,4 @@
-"""What Spark's exceptions mean."""
+"""Turns exceptions of Spark into coded errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stateplan.execnodes.runtime.spark.damage import Stateful, explain_damage
 from stateplan.execnodes.runtime.spark.session import keep_log
 
 _WORKER_GONE = ("IOException: Broken pipe", "SocketException: Connection reset", "EOFException", "exited unexpectedly")
-"""What Spark says when the process at the other end is no more."""
+"""Spark's messages when the process at the other end has ended."""
 
 
 def is_of_spark(failure: Exception) -> bool:
@@ -22,12 +22,12 @@ def is_of_spark(failure: Exception) -> bool:
 
 
 def explained(failure: Exception, checkpoint: SparkCheckpoint, operators: Sequence[Stateful]) -> StateplanError:
-    """The error for a failed query: the coded one inside Spark's text, what is damaged in the checkpoint, or RUN001
-    with the line of Spark's text that tells most.
+    """The error for a failed query: the coded error in Spark's message, a damaged file of the checkpoint, or RUN001
+    with the most specific line of the message.
 
     Args:
-        checkpoint: that the query wrote to.
-        operators: those with state.
+        checkpoint: of the query.
+        operators: the stateful ones.
     """
     text = str(failure)
     found = find_encoded(text) or explain_damage(text, checkpoint, operators)

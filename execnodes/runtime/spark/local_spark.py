@@ -1,6 +1,7 @@
-"""The tweaks inside the JVM of a Spark that was started for the job, compiled by Janino, which Spark compiles queries
-with. :data:`execnodes.runtime.spark.tweaks.TWEAKS` says what each is for. Each is compiled by itself: a class that is
-missing takes one tweak away."""
+"""The tweaks inside the JVM of a Spark that was started for the job; ``tweaks.py`` describes them.
+
+Spark's own compiler, Janino, compiles each class separately, so that a missing class of Spark removes one tweak only.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +22,14 @@ CLASSES = {
 """Tweak to its class; ``java/`` has the sources."""
 
 _OF_QUERIES = ("session-options", "hadoop-defaults")
-"""What the start of a query undoes: Spark makes a session for each, which takes the options from threads without one,
-and Hadoop reads defaults when a class first needs them."""
+"""Tweaks that the start of a query undoes. Spark creates a session for each query, which changes the options of threads
+without a session; and Hadoop reads its defaults again when it loads certain classes."""
 
 _classes: dict[str, Any] = {}
 """Source to compiled class."""
 
 _adapted: dict[str, dict[str, Any]] = {}
-"""Id of a Spark application that :func:`adapt` was called for -> the Java classes of its :data:`_OF_QUERIES`."""
+"""Application id of a Spark that :func:`adapt` has set up -> the Java classes of its :data:`_OF_QUERIES`."""
 
 
 def adapt(spark: SparkSession, tweaks: Tweaks) -> None:
@@ -61,8 +62,8 @@ def _java(spark: SparkSession) -> Any:
 
 
 def _compiled(spark: SparkSession, tweak: str) -> Any:
-    """The class of a tweak, in a class loader of its own. There is one in this process: Py4J remembers methods by the
-    names of their classes."""
+    """The class of a tweak, in its own class loader. It is compiled once per process, because Py4J caches methods by
+    class name."""
     source = _source(CLASSES[tweak])
     if source not in _classes:
         jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - as above
@@ -78,8 +79,7 @@ def _source(name: str) -> str:
 
 
 def _use_files(spark: SparkSession) -> None:
-    """Puts our file system into Hadoop's cache of them and not into the configuration: whoever makes a new instance
-    gets Hadoop's own."""
+    """Replaces the local file system in Hadoop's cache. The configuration stays: new instances are Hadoop's own."""
     jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - as above
     hadoop = _java(spark).sparkContext().hadoopConfiguration()
     configuration = jvm.org.apache.hadoop.conf.Configuration(hadoop)
@@ -95,7 +95,7 @@ def _use_files(spark: SparkSession) -> None:
 
 
 def _forget_pages(spark: SparkSession) -> None:
-    """Takes those from Spark's listeners that keep what its web interface shows."""
+    """Removes the listeners that record data for the pages of the web interface."""
     context = _java(spark).sparkContext()
     for store in (context.statusStore(), _java(spark).sharedState().statusStore()):
         if store.listener().isDefined():

@@ -1,8 +1,8 @@
-"""The tweaks: where a job makes Spark work in another way than Spark would by itself, only to be faster.
+"""The tweaks: everything that a job makes Spark do differently, only to be faster.
 
-Most reach into what Spark does not document, so that another release may change it. Each tweak is probed before it is
-used. When the probe fails, for any reason, the job runs without the tweak and says so once. The option :data:`OFF`
-turns tweaks off.
+Most depend on undocumented parts of Spark, which any release may change. Each tweak is probed before it is used. If
+the probe fails, for any reason, the job runs without the tweak and reports it once. The option :data:`OFF` turns
+tweaks off.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 OFF = "spark.stateplan.tweaks.off"
-"""The option that names the tweaks to do without, with commas; ``all`` is all of them."""
+"""The option with the names of tweaks to turn off, comma-separated, or ``all``."""
 
 
 @dataclass(frozen=True)
@@ -26,10 +26,10 @@ class Tweak:
     """One tweak.
 
     Attributes:
-        about: what Spark does by itself, and what it does with the tweak.
-        gain: what that was measured to save, in a micro-batch of ten rows through three levels of state on two cores.
-        settings: Spark's settings that it consists of; ``spark.*`` options override them.
-        java: options of the JVM that it consists of.
+        about: what Spark does without the tweak, and with it.
+        gain: the measured saving per micro-batch, with ten rows through three levels of state on two cores.
+        settings: settings of Spark; ``spark.*`` options override them.
+        java: options of the JVM.
     """
 
     about: str
@@ -41,29 +41,29 @@ class Tweak:
 TWEAKS: dict[str, Tweak] = {
     # settings of a Spark that is started for the job
     "no-codegen": Tweak(
-        "Spark compiles code for each plan. The rows of a job are a few hundred blobs in a micro-batch, for which that "
-        "does not pay.",
+        "Spark generates code for each plan. A micro-batch has a few hundred blobs as rows, too few for that to pay off. "
+        "No code is generated.",
         "35 ms of processor time",
         {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"},
     ),
     "no-plan-reuse": Tweak(
-        "Spark looks for parts that a plan has twice. The plan of a job never has any.",
+        "Spark looks for equal parts of a plan, which the plan of a job never has. It does not look for them.",
         "9 ms of planning",
         {"spark.sql.exchange.reuse": "false", "spark.sql.execution.reuseSubquery": "false"},
     ),
     "source-log": Tweak(
-        "Spark keeps ten minutes of its log of source files and lists all of it in every micro-batch. It keeps the "
-        "last 100 micro-batches, which it needs, and no more.",
+        "Spark keeps its log of source files for ten minutes and lists all of it in every micro-batch. It keeps only "
+        "the last 100 micro-batches, which it needs.",
         "7 % of planning in the first 200 micro-batches, more later",
         {"spark.sql.streaming.fileSource.log.cleanupDelay": "0"},
     ),
     "broadcast-blocks": Tweak(
-        "Spark takes a buffer of 4 MB for each of the four small broadcasts of a micro-batch. It takes 64 KB.",
-        "with `collector`, 28 garbage collections in place of 134 in 65 micro-batches",
+        "Spark allocates 4 MB for each of the four small broadcasts of a micro-batch. With the tweak, 64 KB.",
+        "with `collector`, 28 garbage collections instead of 134 in 65 micro-batches",
         {"spark.broadcast.blockSize": "64k"},
     ),
     "collector": Tweak(
-        "G1 may start a collection for every buffer of 1 MB. Its regions are large enough for these, and loading "
+        "G1 may start a collection for every buffer of 1 MB. Its regions are made large enough for these, and loading "
         "Spark's classes starts no collection.",
         "see `broadcast-blocks`",
         java=("-XX:G1HeapRegionSize=4m", "-XX:MetaspaceSize=256m"),
@@ -71,7 +71,7 @@ TWEAKS: dict[str, Tweak] = {
     "compilers": Tweak(
         "The JVM's optimizing compiler is half of all work in a job's first minute. A job over bounded input goes "
         "without it; one over unbounded input keeps no profiles for it while it is busy.",
-        "376 ms in place of 494 ms in the first 50 micro-batches of a bounded job",
+        "376 ms instead of 494 ms in the first 50 micro-batches of a bounded job",
     ),
     "logger-context": Tweak(
         "Log4j walks the stack for its configuration whenever Spark copies a node of a plan. It has one configuration.",
@@ -79,14 +79,14 @@ TWEAKS: dict[str, Tweak] = {
         java=("-Dlog4j2.contextSelector=org.apache.logging.log4j.core.selector.BasicContextSelector",),
     ),
     "class-path": Tweak(
-        "Spark looks for the code of each function that it sends to tasks in 250 libraries, in no order. Its own come "
-        "first.",
+        "Spark looks for the code of each function that it sends to tasks in 250 libraries, in no order. Its own "
+        "libraries come first.",
         "12 ms of planning",
     ),
     "unix-sockets": Tweak(
-        "Spark talks to Python over TCP, where each stage waits for an acknowledgement that is held back. It uses "
-        "sockets of the file system.",
-        "46 ms in place of 91 ms for an empty stage",
+        "Spark talks to Python over TCP, where each stage waits for a delayed acknowledgement. It uses Unix domain "
+        "sockets.",
+        "46 ms instead of 91 ms for an empty stage",
     ),
     "worker-python": Tweak(
         "Spark puts its `pyspark.zip` in front of the path of Python workers, of which Python caches no compiled "
@@ -105,48 +105,47 @@ TWEAKS: dict[str, Tweak] = {
     # inside the JVM of such a Spark
     "local-files": Tweak(
         "Hadoop starts the program `chmod` for every file that it makes on a local disk. The JVM sets the permissions.",
-        "20 processes less in every micro-batch",
+        "20 fewer processes per micro-batch",
     ),
     "hadoop-defaults": Tweak(
         "Spark sends Hadoop's options to tasks for each level of state. Defaults of YARN and MapReduce are left out.",
-        "a third of the size",
+        "options of a third of the size",
     ),
     "session-options": Tweak(
-        "The threads that serve state to Python know no session and generate code in spite of `no-codegen`. They have "
+        "The threads that serve state to Python have no session and generate code in spite of `no-codegen`. They get "
         "the options of the session.",
         "65 ms of processor time",
     ),
     "rule-counts": Tweak(
-        "Spark counts how often each rule of its planner ran, and sums all counts up before and after every plan. It "
-        "counts nothing.",
+        "Spark counts the runs of each planner rule, and adds up all counts before and after every plan. It counts "
+        "nothing.",
         "7 to 17 % of the time",
     ),
     "ui-listeners": Tweak(
-        "Spark keeps what its web interface shows, also where that is off. There it keeps nothing.",
+        "Spark records data for its web interface even if that is off. It records nothing then.",
         "8 ms",
     ),
     # of every job
     "collect-async": Tweak(
-        "For each `collect`, Spark reads 400 KB of code to see that its own functions capture nothing unserializable. "
-        "What tasks report of their sinks comes by `collectAsync`.",
+        "For each `collect`, Spark reads 400 KB of its own code to check what its functions capture. The reports of "
+        "sinks are collected with `collectAsync`.",
         "24 ms",
     ),
     "call-site": Tweak(
-        "Spark writes down the stack of its thread for each RDD and broadcast. It has the name of the job instead.",
+        "Spark records the stack of its thread for each RDD and broadcast. It uses the name of the job instead.",
         "10 ms of planning",
     ),
     "json-progress": Tweak(
-        "PySpark takes a progress event over from the JVM field by field. A `MetricsListener` takes it over as one "
-        "text.",
+        "PySpark reads a progress event from the JVM field by field. A `MetricsListener` reads it as one text.",
         "a thousand calls of the JVM",
     ),
 }
 """Name to tweak, in the order of the documentation. Measurements are those of docs/decisions/0013."""
 
 _lost: dict[str, str] = {}
-"""The tweaks whose probe failed in this process, which has one JVM, and why."""
+"""Tweaks whose probe failed in this process, which has one JVM -> the reason."""
 _passed: set[str] = set()
-"""The tweaks whose probe passed."""
+"""Tweaks whose probe passed."""
 
 
 class Tweaks:
@@ -154,10 +153,10 @@ class Tweaks:
 
     Args:
         options: of the session.
-        tell: is told when a probe fails; without it, the logger ``stateplan`` is.
+        tell: receives a line for each tweak that is lost; default: the logger ``stateplan``.
 
     Raises:
-        OptionError: OPT105, no tweak has a name that :data:`OFF` has.
+        OptionError: OPT105, :data:`OFF` has an unknown name.
     """
 
     def __init__(self, options: Mapping[str, str], tell: Callable[[str], None] | None = None) -> None:
@@ -169,11 +168,11 @@ class Tweaks:
         self._tell = tell or logging.getLogger("stateplan").warning
 
     def on(self, name: str) -> bool:
-        """Whether a tweak is to be used, as far as that is known."""
+        """Whether a tweak is neither turned off nor lost."""
         return name not in self._off and name not in _lost
 
     def attempt(self, name: str, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
-        """What ``work`` gives, which probes a tweak or makes it; None where the tweak is off or that fails."""
+        """The result of ``work``, which probes or applies a tweak; None if the tweak is off or ``work`` fails."""
         if not self.on(name):
             return None
         try:
@@ -183,21 +182,23 @@ class Tweaks:
             return None
 
     def works(self, name: str, probe: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> bool:
-        """Whether a tweak is on and its probe has passed, once in this process."""
+        """Whether a tweak is on and its probe passes; the probe runs once per process."""
         if self.on(name) and name not in _passed:
             self.attempt(name, probe, *args, **kwargs)
             _passed.add(name)
         return self.on(name)
 
     def lose(self, name: str, cause: Exception | str) -> None:
-        """The tweak cannot be used: from now on everything runs without it. The user is told once."""
+        """Turns a tweak off for the rest of the process, and reports it once."""
         if name not in _lost:
             _lost[name] = reason(cause)
-            self._tell(f"running without the Spark tweak '{name}', which this Spark does not take: {_lost[name]:.200}")
+            self._tell(
+                f"running without the Spark tweak '{name}', which this Spark does not support: {_lost[name]:.200}"
+            )
 
 
 def reason(cause: Exception | str) -> str:
-    """The first line of an error that says something: not that of Py4J about how it was called."""
+    """The first line of an error, without Py4J's line about the call."""
     lines = [line.strip().removeprefix(": ") for line in str(cause).splitlines() if line.strip()]
     if lines and lines[0].startswith("An error occurred while calling"):
         del lines[0]
