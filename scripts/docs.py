@@ -156,7 +156,8 @@ def tweaks() -> str:
     """Tweaks of Spark."""
     from stateplan.execnodes.runtime.spark.tweaks import TWEAKS
 
-    return _table(["tweak", "what it is for", "measured"], [[f"`{n}`", t.about, t.gain] for n, t in TWEAKS.items()])
+    rows = [[f"`{name}`", t.default, t.tweaked, t.gain] for name, t in TWEAKS.items()]
+    return _table(["tweak", "by default, Spark ...", "with the tweak, it ...", "saves"], rows)
 
 
 def functions() -> str:

@@ -26,13 +26,15 @@ class Tweak:
     """One tweak.
 
     Attributes:
-        about: what Spark does without the tweak, and with it.
+        default: what Spark does by default.
+        tweaked: what it does with the tweak.
         gain: the measured saving per micro-batch, with ten rows through three levels of state on two cores.
         settings: settings of Spark; ``spark.*`` options override them.
         java: options of the JVM.
     """
 
-    about: str
+    default: str
+    tweaked: str
     gain: str
     settings: Mapping[str, str] = field(default_factory=dict)
     java: tuple[str, ...] = ()
@@ -41,102 +43,110 @@ class Tweak:
 TWEAKS: dict[str, Tweak] = {
     # settings of a Spark that is started for the job
     "no-codegen": Tweak(
-        "Spark generates code for each plan. A micro-batch has a few hundred blobs as rows, too few for that to pay off. "
-        "No code is generated.",
+        "generates code for each plan",
+        "generates none: a micro-batch has only a few hundred blobs as rows",
         "35 ms of processor time",
-        {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"},
+        settings={"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"},
     ),
     "no-plan-reuse": Tweak(
-        "Spark looks for equal parts of a plan, which the plan of a job never has. It does not look for them.",
+        "looks for equal parts of a plan",
+        "does not, because plans of jobs have none",
         "9 ms of planning",
-        {"spark.sql.exchange.reuse": "false", "spark.sql.execution.reuseSubquery": "false"},
+        settings={"spark.sql.exchange.reuse": "false", "spark.sql.execution.reuseSubquery": "false"},
     ),
     "source-log": Tweak(
-        "Spark keeps its log of source files for ten minutes and lists all of it in every micro-batch. It keeps only "
-        "the last 100 micro-batches, which it needs.",
+        "keeps its log of source files for ten minutes and lists all of it in every micro-batch",
+        "keeps the last 100 micro-batches, which it needs",
         "7 % of planning in the first 200 micro-batches, more later",
-        {"spark.sql.streaming.fileSource.log.cleanupDelay": "0"},
+        settings={"spark.sql.streaming.fileSource.log.cleanupDelay": "0"},
     ),
     "broadcast-blocks": Tweak(
-        "Spark allocates 4 MB for each of the four small broadcasts of a micro-batch. With the tweak, 64 KB.",
-        "with `collector`, 28 garbage collections instead of 134 in 65 micro-batches",
-        {"spark.broadcast.blockSize": "64k"},
+        "allocates 4 MB for each of the four small broadcasts of a micro-batch",
+        "allocates 64 KB",
+        "with `collector`, 28 instead of 134 garbage collections in 65 micro-batches",
+        settings={"spark.broadcast.blockSize": "64k"},
     ),
     "collector": Tweak(
-        "G1 may start a collection for every buffer of 1 MB. Its regions are made large enough for these, and loading "
-        "Spark's classes starts no collection.",
+        "may start a garbage collection for each buffer of 1 MB, and while it loads classes",
+        "does not: the regions of G1 and the metaspace are larger",
         "see `broadcast-blocks`",
         java=("-XX:G1HeapRegionSize=4m", "-XX:MetaspaceSize=256m"),
     ),
     "compilers": Tweak(
-        "The JVM's optimizing compiler is half of all work in a job's first minute. A job over bounded input goes "
-        "without it; one over unbounded input keeps no profiles for it while it is busy.",
+        "runs the optimizing compiler of the JVM, half of all work in a job's first minute",
+        "does not for bounded input; for unbounded input, it collects no profiles while that compiler is busy",
         "376 ms instead of 494 ms in the first 50 micro-batches of a bounded job",
     ),
     "logger-context": Tweak(
-        "Log4j walks the stack for its configuration whenever Spark copies a node of a plan. It has one configuration.",
+        "walks the stack for the configuration of its logger whenever it copies a node of a plan",
+        "has one configuration",
         "part of 10 ms of planning",
         java=("-Dlog4j2.contextSelector=org.apache.logging.log4j.core.selector.BasicContextSelector",),
     ),
     "class-path": Tweak(
-        "Spark looks for the code of each function that it sends to tasks in 250 libraries, in no order. Its own "
-        "libraries come first.",
+        "searches 250 libraries, in no order, for the code of each function that it sends to tasks",
+        "searches its own libraries first",
         "12 ms of planning",
     ),
     "unix-sockets": Tweak(
-        "Spark talks to Python over TCP, where each stage waits for a delayed acknowledgement. It uses Unix domain "
-        "sockets.",
+        "talks to Python over TCP, where each stage waits for a delayed acknowledgement",
+        "uses Unix domain sockets",
         "46 ms instead of 91 ms for an empty stage",
     ),
     "worker-python": Tweak(
-        "Spark puts its `pyspark.zip` in front of the path of Python workers, of which Python caches no compiled "
-        "modules. Workers take the installed pyspark.",
-        "half a second of processor time for each level of state when a job starts",
+        "imports `pyspark.zip` in Python workers, for which Python caches no bytecode",
+        "imports the installed pyspark",
+        "half a second of processor time per level of state when a job starts",
     ),
     "checkpoint-manager": Tweak(
-        "Spark writes its checkpoint through Hadoop's `FileContext`. It uses `FileSystem`, which `local-files` speeds "
-        "up.",
+        "writes its checkpoint with Hadoop's `FileContext`",
+        "uses `FileSystem`, which `local-files` speeds up",
         "see `local-files`",
-        {
+        settings={
             "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing."
             "FileSystemBasedCheckpointFileManager"
         },
     ),
     # inside the JVM of such a Spark
     "local-files": Tweak(
-        "Hadoop starts the program `chmod` for every file that it makes on a local disk. The JVM sets the permissions.",
-        "20 fewer processes per micro-batch",
+        "starts the program `chmod` for each local file that it creates",
+        "sets the permissions in the JVM",
+        "20 processes",
     ),
     "hadoop-defaults": Tweak(
-        "Spark sends Hadoop's options to tasks for each level of state. Defaults of YARN and MapReduce are left out.",
-        "options of a third of the size",
+        "sends all options of Hadoop to the tasks, for each level of state",
+        "leaves out the defaults of YARN and MapReduce",
+        "two thirds of the size of the options",
     ),
     "session-options": Tweak(
-        "The threads that serve state to Python have no session and generate code in spite of `no-codegen`. They get "
-        "the options of the session.",
+        "generates code in threads that serve state to Python, in spite of `no-codegen`, because they have no session",
+        "gives these threads the options of the session",
         "65 ms of processor time",
     ),
     "rule-counts": Tweak(
-        "Spark counts the runs of each planner rule, and adds up all counts before and after every plan. It counts "
-        "nothing.",
+        "counts the runs of each planner rule, and adds up all counts before and after each plan",
+        "counts nothing",
         "7 to 17 % of the time",
     ),
     "ui-listeners": Tweak(
-        "Spark records data for its web interface even if that is off. It records nothing then.",
+        "records data for its web interface even if that is off",
+        "records nothing then",
         "8 ms",
     ),
     # of every job
     "collect-async": Tweak(
-        "For each `collect`, Spark reads 400 KB of its own code to check what its functions capture. The reports of "
-        "sinks are collected with `collectAsync`.",
+        "reads 400 KB of its own code for each `collect`, to check what its functions capture",
+        "collects the reports of sinks with `collectAsync`",
         "24 ms",
     ),
     "call-site": Tweak(
-        "Spark records the stack of its thread for each RDD and broadcast. It uses the name of the job instead.",
+        "records the stack of its thread for each RDD and broadcast",
+        "uses the name of the job instead",
         "10 ms of planning",
     ),
     "json-progress": Tweak(
-        "PySpark reads a progress event from the JVM field by field. A `MetricsListener` reads it as one text.",
+        "passes a progress event to a `MetricsListener` field by field",
+        "passes it as one text",
         "a thousand calls of the JVM",
     ),
 }
