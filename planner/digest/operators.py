@@ -229,8 +229,8 @@ def _join(node: Physical) -> list[str]:
 
 
 def _multi_join(node: Physical) -> list[str]:
+    from stateplan.planner.algebra.join_keys import common_keys
     from stateplan.planner.metadata.unique_keys import join_input_keys
-    from stateplan.planner.passes.multi_joins import common_keys
 
     rel = node.rel
     assert isinstance(rel, MultiJoin)
@@ -314,8 +314,8 @@ def _record(rel: Rel) -> str:
 
 
 def _input_spec(rel: Join, side: int) -> str:
+    from stateplan.planner.algebra.join_keys import equi_keys
     from stateplan.planner.metadata.unique_keys import join_input_keys
-    from stateplan.planner.passes.push_filters import equi_keys
 
     keys = [p[side] for p in equi_keys(rel.condition, rel.left.width)]
     unique = join_input_keys(rel.inputs[side], keys)

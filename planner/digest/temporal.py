@@ -20,7 +20,7 @@ from stateplan.planner.physical import Physical
 
 def temporal_join(node: Physical) -> list[str]:
     """The arguments of a TemporalJoin."""
-    from stateplan.planner.passes.push_filters import equi_keys
+    from stateplan.planner.algebra.join_keys import equi_keys
 
     rel = node.rel
     assert isinstance(rel, TemporalJoin) and rel.right_time is not None

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from stateplan.execnodes.graph import FLINK_VERSION, ExecGraph
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.registry import node_from_json
+from stateplan.planner.algebra.join_keys import common_keys
 from stateplan.planner.algebra.relations import Exchange, MultiJoin, Rel, Scan, Sink, rel_type
 from stateplan.planner.digest.operators import describe
 from stateplan.planner.lowering import aggregates, joins, ranking, rows, tables, windows
 from stateplan.planner.lowering.base import Json, Lowering, NodeKind
-from stateplan.planner.passes.multi_joins import common_keys
 from stateplan.planner.physical import Physical, execution_type
 from stateplan.planner.python_operators import is_asynchronous, is_python
 

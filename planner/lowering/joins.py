@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stateplan.execnodes.rex import Rex
 from stateplan.execnodes.types import row_type
+from stateplan.planner.algebra.join_keys import common_keys, equal_fields, equi_keys, is_equi_key, null_filters
 from stateplan.planner.algebra.relations import Join, MultiJoin
 from stateplan.planner.algebra.table_functions import FunctionCorrelate
 from stateplan.planner.algebra.temporal import IntervalJoin, LookupJoin, TemporalJoin
@@ -11,8 +12,6 @@ from stateplan.planner.expressions.ops import TRUE, and_, call, conjunctions, is
 from stateplan.planner.lowering.base import Json, Lowering, NodeKind
 from stateplan.planner.lowering.tables import table_source
 from stateplan.planner.metadata.unique_keys import join_input_keys, smallest_key, upsert_keys
-from stateplan.planner.passes.multi_joins import common_keys, equal_fields
-from stateplan.planner.passes.push_filters import equi_keys, is_equi_key, null_filters
 from stateplan.planner.physical import Physical, changelog_mode
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stateplan.planner.algebra.join_keys import is_equi_key
 from stateplan.planner.algebra.relations import rel_type
 from stateplan.planner.algebra.windows import (
     GlobalWindowAggregate,
@@ -14,7 +15,6 @@ from stateplan.planner.expressions.ops import and_, conjunctions
 from stateplan.planner.lowering.aggregates import agg_calls
 from stateplan.planner.lowering.base import Json, Lowering, NodeKind
 from stateplan.planner.lowering.joins import join_spec
-from stateplan.planner.passes.push_filters import is_equi_key
 from stateplan.planner.physical import Physical
 
 _TIME_ZONE = (("table.local-time-zone", "default"),)

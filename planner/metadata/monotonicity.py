@@ -175,7 +175,7 @@ def _of_call(c: AggCall, below: Rel) -> Monotonicity:
 
 
 def _joined(rel: Join) -> list[Monotonicity] | None:
-    from stateplan.planner.passes.push_filters import equi_keys, is_equi_key
+    from stateplan.planner.algebra.join_keys import equi_keys, is_equi_key
 
     left, right = monotonicity(rel.left), monotonicity(rel.right)
     if rel.join_type == "ANTI" or left is None or right is None:

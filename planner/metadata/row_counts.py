@@ -57,7 +57,7 @@ def selectivity(condition: Rex) -> float:
 
 
 def _join(rel: Join) -> float:
-    from stateplan.planner.passes.push_filters import equi_keys, is_equi_key
+    from stateplan.planner.algebra.join_keys import equi_keys, is_equi_key
 
     width = rel.left.width
     left, right = row_count(rel.left), row_count(rel.right)

@@ -64,7 +64,7 @@ def are_unique(rel: Rel, columns: frozenset[int]) -> bool:
 
 
 def _unique_in_join(join: Join, columns: frozenset[int]) -> bool:
-    from stateplan.planner.passes.push_filters import equi_keys
+    from stateplan.planner.algebra.join_keys import equi_keys
 
     width = join.left.width
     if join.join_type in ("SEMI", "ANTI"):
@@ -227,7 +227,7 @@ def _of_expand(expand: Expand, upsert: bool) -> Keys:
 
 
 def _of_join(join: Join, upsert: bool) -> Keys:
-    from stateplan.planner.passes.push_filters import equi_keys
+    from stateplan.planner.algebra.join_keys import equi_keys
 
     width = join.left.width
     pairs = equi_keys(join.condition, width)
@@ -250,7 +250,7 @@ def _of_join(join: Join, upsert: bool) -> Keys:
 
 def _of_multi_join(join: MultiJoin, upsert: bool) -> Keys:
     """As for its joins one after the other, the changes in order by the common key only."""
-    from stateplan.planner.passes.multi_joins import common_keys, equal_fields
+    from stateplan.planner.algebra.join_keys import common_keys, equal_fields
 
     shared, pairs, offsets = common_keys(join), equal_fields(join), join.offsets
     required = frozenset(shared[0]) if upsert else frozenset()

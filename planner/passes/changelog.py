@@ -19,6 +19,7 @@ from stateplan.execnodes.connectors.registry import (
 )
 from stateplan.execnodes.errors import Place, SqlError
 from stateplan.execnodes.settings import value
+from stateplan.planner.algebra.join_keys import common_keys, equi_keys
 from stateplan.planner.algebra.over import OverAggregate
 from stateplan.planner.algebra.relations import (
     Aggregate,
@@ -54,8 +55,6 @@ from stateplan.planner.digest.operators import describe
 from stateplan.planner.expressions.ops import input_refs
 from stateplan.planner.metadata.monotonicity import monotonicity
 from stateplan.planner.metadata.unique_keys import join_input_keys, upsert_keys
-from stateplan.planner.passes.multi_joins import common_keys
-from stateplan.planner.passes.push_filters import equi_keys
 from stateplan.planner.physical import DeleteKind, Kinds, Physical, UpdateKind, kinds_of
 
 _INSERT: Kinds = frozenset({"INSERT"})

@@ -153,7 +153,7 @@ def _decorrelated(rel: Rel, number: int) -> _Frame:
     if isinstance(rel, Aggregate):
         return _aggregate(rel, number)
     if isinstance(rel, Join):
-        return _join(rel, number)
+        return _frame_of_join(rel, number)
     frames = [_decorrelated(i, number) for i in rel.inputs]
     if any(f.condition is not None for f in frames):
         raise _UnsupportedError
@@ -236,7 +236,7 @@ def _aggregate(rel: Aggregate, number: int) -> _Frame:
     return _Frame(made, remap(frame.condition, where), old)
 
 
-def _join(rel: Join, number: int) -> _Frame:
+def _frame_of_join(rel: Join, number: int) -> _Frame:
     left, right = (_decorrelated(i, number) for i in rel.inputs)
     own, outside = _split(rel.condition, number)
     padded_left = rel.join_type in ("RIGHT", "FULL")

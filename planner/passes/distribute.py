@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from stateplan.execnodes.rex import InputRef
+from stateplan.planner.algebra.join_keys import common_keys, equi_keys
 from stateplan.planner.algebra.over import OverAggregate
 from stateplan.planner.algebra.relations import (
     Aggregate,
@@ -30,8 +31,6 @@ from stateplan.planner.algebra.relations import (
 from stateplan.planner.algebra.table_aggregates import TableAggregate
 from stateplan.planner.algebra.temporal import IntervalJoin, TemporalJoin, WatermarkAssigner
 from stateplan.planner.algebra.windows import WindowAggregate, WindowJoin
-from stateplan.planner.passes.multi_joins import common_keys
-from stateplan.planner.passes.push_filters import equi_keys
 
 
 def distribute(rel: Rel) -> Rel:

@@ -11,10 +11,10 @@ from dataclasses import replace
 from stateplan.execnodes.connectors.registry import connectors, find_connector
 from stateplan.execnodes.errors import SqlError
 from stateplan.execnodes.rex import InputRef, Literal, Rex
+from stateplan.planner.algebra.join_keys import equi_keys, is_equi_key
 from stateplan.planner.algebra.relations import Calc, Filter, Join, Project, Rel, Scan, replace_inputs
 from stateplan.planner.algebra.temporal import LookupJoin, Snapshot
 from stateplan.planner.expressions.ops import and_, conjunctions, input_refs, kind
-from stateplan.planner.passes.push_filters import equi_keys, is_equi_key
 from stateplan.planner.physical import Physical
 
 

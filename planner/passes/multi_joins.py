@@ -7,11 +7,11 @@ of its inputs then have a key in common.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from stateplan.execnodes.rex import InputRef, Rex
+from stateplan.execnodes.rex import Rex
+from stateplan.planner.algebra.join_keys import common_keys
 from stateplan.planner.algebra.relations import (
     Join,
     MultiJoin,
@@ -23,7 +23,7 @@ from stateplan.planner.algebra.relations import (
     replace_inputs,
 )
 from stateplan.planner.algebra.temporal import Snapshot
-from stateplan.planner.expressions.ops import TRUE, Over, conjunctions, has_user_call, input_refs, kind, remap, walk
+from stateplan.planner.expressions.ops import TRUE, Over, has_user_call, input_refs, remap, walk
 
 
 def every_join(rel: Rel) -> Rel:
@@ -64,52 +64,6 @@ def _longer(left: MultiJoin, join: Join) -> MultiJoin:
         ttls=(*left.ttls, join.right_ttl),
         ttl_texts=(*left.ttl_texts, join.ttl_texts[1]),
     )
-
-
-def equal_fields(rel: MultiJoin) -> list[list[tuple[int, int, int]]]:
-    """Per source, (source, field, own field) of the pairs that its condition wants to be equal."""
-    offsets = rel.offsets
-    out: list[list[tuple[int, int, int]]] = [[]]
-    for n, condition in enumerate(rel.conditions[1:], 1):
-        pairs = []
-        for term in conjunctions(condition):
-            if kind(term) != "=" or not all(isinstance(c, InputRef) for c in term.children):
-                continue
-            low, high = sorted(c.index for c in term.children if isinstance(c, InputRef))
-            if low < offsets[n] <= high:
-                source = max(i for i in range(n) if offsets[i] <= low)
-                pairs.append((source, low - offsets[source], high - offsets[n]))
-        out.append(pairs)
-    return out
-
-
-def common_keys(rel: MultiJoin) -> list[tuple[int, ...]]:
-    """Per source the fields of the key that all have in common; those of one place in them are equal to each other."""
-    groups: list[list[tuple[int, int]]] = []
-    for n, pairs in enumerate(equal_fields(rel)):
-        for source, field, own in pairs:
-            one, two = (source, field), (n, own)
-            met = [g for g in groups if one in g or two in g]
-            groups = [g for g in groups if g not in met]
-            groups.append(list(dict.fromkeys([*(a for g in met for a in g), one, two])))
-    size = _table_size(sum(map(len, groups)))
-    complete = [g for g in groups if {n for n, _ in g} == set(range(len(rel.sources)))]
-    chosen = [[_chosen(g, n, size) for n in range(len(rel.sources))] for g in complete]
-    chosen.sort()
-    return [tuple(fields[n] for fields in chosen) for n in range(len(rel.sources))]
-
-
-def _chosen(group: Sequence[tuple[int, int]], source: int, size: int) -> int:
-    """Which field of ``source`` stands for the group: the one that a Java ``HashMap`` lists first, as Flink takes."""
-    fields = [field for n, field in group if n == source]
-    return min(fields, key=lambda field: ((31 * (31 + source) + field) % size, fields.index(field)))
-
-
-def _table_size(entries: int) -> int:
-    size = 16
-    while entries > size * 3 // 4:
-        size *= 2
-    return size
 
 
 def project_through_multi_join(rel: Rel) -> Rel | None:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from stateplan.execnodes.rex import InputRef
+from stateplan.planner.algebra.join_keys import equi_keys, is_equi_key
 from stateplan.planner.algebra.relations import Aggregate, Join, Project, Rel, refs_to
 from stateplan.planner.expressions.ops import conjunctions, remap
 from stateplan.planner.metadata.row_counts import row_count
 from stateplan.planner.metadata.unique_keys import are_unique
-from stateplan.planner.passes.push_filters import equi_keys, is_equi_key
 
 _FEW = 2e7
 """Rows of the other side that leave so little that duplicates are cheaper to remove above."""

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from stateplan.execnodes.rex import InputRef, Rex
+from stateplan.planner.algebra.join_keys import equi_keys
 from stateplan.planner.algebra.relations import (
     Aggregate,
     Filter,
@@ -31,7 +32,6 @@ from stateplan.planner.expressions.ops import (
     input_refs,
     is_always_false,
     is_deterministic,
-    kind,
     remap,
     shift,
     substitute,
@@ -183,36 +183,6 @@ def _converted(new: Join, old: Join) -> Rel:
     refs = (InputRef(t, i) for i, (_, t) in enumerate(new.fields))
     exprs = tuple(cast(r, t) for r, (_, t) in zip(refs, old.fields, strict=True))
     return Project(new, exprs, tuple(n for n, _ in old.fields))
-
-
-_EQUALITIES = ("=", "IS NOT DISTINCT FROM")
-
-
-def _equi_pair(term: Rex, width: int) -> tuple[int, int] | None:
-    term = collapsed(term)
-    if kind(term) not in _EQUALITIES:
-        return None
-    a, b = term.children
-    if not isinstance(a, InputRef) or not isinstance(b, InputRef):
-        return None
-    low, high = sorted((a.index, b.index))
-    return (low, high - width) if low < width <= high else None
-
-
-def null_filters(condition: Rex, width: int) -> list[bool]:
-    """Per equi-join key, whether NULL matches nothing."""
-    terms = (collapsed(t) for t in conjunctions(condition))
-    return [kind(t) == "=" for t in terms if _equi_pair(t, width) is not None]
-
-
-def equi_keys(condition: Rex, width: int) -> list[tuple[int, int]]:
-    """Pairs of fields (left, right) that a join's condition makes equal, in order."""
-    return [p for t in conjunctions(condition) if (p := _equi_pair(t, width)) is not None]
-
-
-def is_equi_key(term: Rex, width: int) -> bool:
-    """Whether ``term`` makes a field of the left input equal to one of the right."""
-    return _equi_pair(term, width) is not None
 
 
 def _infer(

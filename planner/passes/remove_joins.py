@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from stateplan.execnodes.rex import InputRef
+from stateplan.planner.algebra.join_keys import equi_keys
 from stateplan.planner.algebra.relations import Aggregate, Join, Project, Rel, field_names, refs_to
 from stateplan.planner.expressions.ops import input_refs, remap
 from stateplan.planner.metadata.unique_keys import are_unique
-from stateplan.planner.passes.push_filters import equi_keys
 
 
 def _kept_side(join: Join, used: Iterable[int]) -> tuple[Rel, int] | None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from stateplan.execnodes.errors import SqlError
+from stateplan.planner.algebra.join_keys import equi_keys
 from stateplan.planner.algebra.relations import (
     Rel,
     field_names,
 )
 from stateplan.planner.algebra.temporal import TemporalJoin
 from stateplan.planner.metadata.unique_keys import unique_keys
-from stateplan.planner.passes.push_filters import equi_keys
 
 
 def key_of_versions(rel: Rel) -> Rel | None:

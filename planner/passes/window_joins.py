@@ -5,11 +5,11 @@ Source: Flink's ``WindowJoinUtil`` and ``StreamPhysicalWindowJoinRule``.
 
 from __future__ import annotations
 
+from stateplan.planner.algebra.join_keys import equi_keys, is_equi_key
 from stateplan.planner.algebra.relations import Join, Rel
 from stateplan.planner.algebra.windows import WindowJoin, WindowPosition
 from stateplan.planner.expressions.ops import and_, conjunctions, retyped
 from stateplan.planner.metadata.window_properties import WindowProperties, window_properties
-from stateplan.planner.passes.push_filters import equi_keys, is_equi_key
 
 
 def to_window_join(join: Join, left: Rel, right: Rel) -> WindowJoin | None:
