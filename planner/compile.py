@@ -6,12 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
-from stateplan.execnodes.errors import StateplanError
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.settings import value
 from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.zone import local_time_zone
-from stateplan.planner.algebra.relations import Sink
 from stateplan.planner.binding.queries import QueryBinder
 from stateplan.planner.binding.sinks import bind_insert
 from stateplan.planner.binding.tables import duplicate_events
@@ -19,14 +17,6 @@ from stateplan.planner.catalog.manager import CatalogManager
 from stateplan.planner.expressions.evaluate import session_time_zone
 from stateplan.planner.lowering import lower
 from stateplan.planner.passes import optimize
-from stateplan.planner.passes.changelog import infer_changelog
-from stateplan.planner.passes.lookup_joins import keep_lookups
-from stateplan.planner.passes.mini_batches import assign_mini_batches
-from stateplan.planner.passes.multi_joins import every_join
-from stateplan.planner.passes.reuse_scans import reuse_scans
-from stateplan.planner.passes.reuse_sinks import reuse_sinks
-from stateplan.planner.passes.two_phases import in_two_phases
-from stateplan.planner.passes.window_phases import windows_in_two_phases
 from stateplan.planner.physical import Physical
 
 
@@ -38,18 +28,11 @@ def physical_plans(
     Raises:
         SqlError, CatalogError, OptionError: as :func:`compile_inserts`.
     """
-    with duplicate_events(bool(value(options, "table.exec.source.cdc-events-duplicate"))):
-        bound = [bind_insert(node, catalog, source) for node in inserts]
-    inferred = [infer_changelog(_optimized(sink, options), options) for sink in bound]
-    if value(options, "table.optimizer.non-deterministic-update.strategy") == "TRY_RESOLVE":
-        inferred = [keep_lookups(sink) for sink in inferred]
-    sinks = [assign_mini_batches(sink.rel, options) for sink in inferred]
-    if _enabled(options, "table.optimizer.reuse-sub-plan-enabled") and _enabled(
-        options, "table.optimizer.reuse-source-enabled"
+    with (
+        duplicate_events(bool(value(options, "table.exec.source.cdc-events-duplicate"))),
+        session_time_zone(local_time_zone(options)),
     ):
-        sinks = reuse_scans(sinks)
-    physical = [infer_changelog(s, options) for s in sinks if isinstance(s, Sink)]
-    return reuse_sinks([windows_in_two_phases(in_two_phases(s, options), options) for s in physical])
+        return optimize([bind_insert(node, catalog, source) for node in inserts], options)
 
 
 def compile_inserts(
@@ -77,20 +60,3 @@ def query_schema(
 ) -> list[tuple[str, LogicalType]]:
     """Name and type of the columns of a query. Raises as :func:`compile_inserts`."""
     return list(QueryBinder(catalog, source).bind(query).fields)
-
-
-def _optimized(sink: Sink, options: Mapping[str, str]) -> Sink:
-    """The physical plan of ``sink``. Errors without a place of their own get that of the sink."""
-    try:
-        with session_time_zone(local_time_zone(options)):
-            multi = value(options, "table.optimizer.multi-join.enabled")
-            found = optimize(every_join(sink) if multi else sink, options)
-    except StateplanError as error:
-        error.place = error.place or sink.place
-        raise
-    assert isinstance(found, Sink)
-    return found
-
-
-def _enabled(options: Mapping[str, str], key: str) -> bool:
-    return options.get(key, "true").lower() == "true"

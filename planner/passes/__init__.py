@@ -1,133 +1,187 @@
-"""The passes from the bound query to the physical plan, in order: one file per pass, all listed in :data:`PHASES`.
+"""The passes from bound INSERTs to the physical plan, all listed in :data:`PHASES` in their order.
 
 The phases are those of Flink's ``FlinkStreamProgram``. A phase applies its rules one after another (``sequence``) or
-all together (``collection``), each until nothing changes; or it is one function over the whole tree.
+all together (``collection``), each until nothing changes; or it is one function over the whole tree. The modules are
+families of passes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from itertools import groupby
+from typing import Any, Literal, TypeAlias
 
-from stateplan.planner.algebra.relations import Rel
+from stateplan.execnodes.errors import StateplanError
+from stateplan.execnodes.settings import value
+from stateplan.planner.algebra.relations import Sink
 from stateplan.planner.passes import hep
 from stateplan.planner.passes.aggregates import (
+    distinct_below_join,
     keep_names_of_filtered_groups,
     merge_aggregate_project,
     prune_aggregate_calls,
+    prune_count_star,
     reduce_aggregates,
     remove_aggregate,
+    reveal_groupings,
+    split_distinct,
+    wrap_json_aggregates,
 )
-from stateplan.planner.passes.coerce_join_conditions import coerce_join_conditions
-from stateplan.planner.passes.coerce_unions import coerce_unions
-from stateplan.planner.passes.count_set_operations import set_operation_to_counts
-from stateplan.planner.passes.count_subqueries_to_exists import count_subqueries_to_exists
+from stateplan.planner.passes.changelog import infer_changelog
+from stateplan.planner.passes.correlates import subqueries_to_correlates
 from stateplan.planner.passes.decorrelate import decorrelate
-from stateplan.planner.passes.derive_join_filters import derive_join_filters
 from stateplan.planner.passes.distribute import distribute
-from stateplan.planner.passes.hep import Rule
-from stateplan.planner.passes.lookup_joins import filter_through_snapshot, lookup_joins, project_through_snapshot
-from stateplan.planner.passes.merge_projects import merge_projects, remove_trivial_project
-from stateplan.planner.passes.multi_joins import project_through_multi_join, to_multi_joins
-from stateplan.planner.passes.over_aggregates import check_over_aggregate, window_to_over_aggregate
-from stateplan.planner.passes.prune_count_star import prune_count_star
-from stateplan.planner.passes.prune_empty import prune_empty
-from stateplan.planner.passes.pull_up_constants import pull_up_constants
-from stateplan.planner.passes.push_calc_filters_into_scans import push_calc_filter_into_scan
-from stateplan.planner.passes.push_calcs_past_normalize import push_calc_past_normalize
-from stateplan.planner.passes.push_distinct import distinct_below_join
-from stateplan.planner.passes.push_filters import (
+from stateplan.planner.passes.filters import (
+    derive_join_filters,
     filter_into_join,
     filter_through_aggregate,
     filter_through_project,
     filter_through_union,
     join_condition_push,
     merge_filters,
+    push_join_expressions,
 )
-from stateplan.planner.passes.push_filters_into_scans import push_filter_into_scan
-from stateplan.planner.passes.push_join_expressions import push_join_expressions
-from stateplan.planner.passes.push_partitions_into_scans import push_partition_into_scan
-from stateplan.planner.passes.push_projects import project_through_filter, project_through_join, project_through_union
-from stateplan.planner.passes.push_projects_into_scans import push_project_into_scan
-from stateplan.planner.passes.push_projects_past_watermarks import project_through_watermark
-from stateplan.planner.passes.push_projects_past_windows import project_through_window
-from stateplan.planner.passes.push_semi_joins import semi_join_below_join
+from stateplan.planner.passes.hep import Rule
+from stateplan.planner.passes.joins import (
+    coerce_join_conditions,
+    every_join,
+    filter_through_snapshot,
+    keep_lookups,
+    key_of_versions,
+    lookup_joins,
+    project_through_multi_join,
+    project_through_snapshot,
+    remove_join_below_aggregate,
+    remove_join_below_project,
+    semi_join_below_join,
+    to_multi_joins,
+)
+from stateplan.planner.passes.mini_batches import assign_mini_batches
+from stateplan.planner.passes.projects import (
+    merge_projects,
+    project_through_filter,
+    project_through_join,
+    project_through_union,
+    project_through_watermark,
+    project_through_window,
+    push_calc_past_normalize,
+    remove_trivial_project,
+    to_calcs,
+)
+from stateplan.planner.passes.python_functions import (
+    filter_through_function,
+    split_python_calcs,
+    split_python_function,
+    split_python_join,
+)
 from stateplan.planner.passes.ranks import (
+    full_sorts,
+    physical_sort,
+    push_limit_into_scan,
     rank_of_window,
     remove_constant_rank_number,
+    remove_empty_limit,
     remove_unused_rank_number,
     transpose_calc_and_rank,
+    transpose_sort_and_project,
 )
-from stateplan.planner.passes.reduce_expressions import reduce_filter, reduce_join, reduce_project
-from stateplan.planner.passes.remove_joins import remove_join_below_aggregate, remove_join_below_project
-from stateplan.planner.passes.reveal_groupings import reveal_groupings
-from stateplan.planner.passes.set_operations import set_operation_to_join
-from stateplan.planner.passes.simplify_coalesce import (
+from stateplan.planner.passes.reuse import reuse_scans, reuse_sinks
+from stateplan.planner.passes.scans import (
+    push_calc_filter_into_scan,
+    push_filter_into_scan,
+    push_partition_into_scan,
+    push_project_into_scan,
+)
+from stateplan.planner.passes.set_operations import (
+    coerce_unions,
+    drop_distinct_below_union,
+    set_operation_to_counts,
+    set_operation_to_join,
+    union_to_distinct,
+)
+from stateplan.planner.passes.simplify import (
+    prune_empty,
+    pull_up_constants,
+    reduce_filter,
+    reduce_join,
+    reduce_project,
     remove_unreachable_coalesce_arguments,
     simplify_coalesce_of_join_keys,
-)
-from stateplan.planner.passes.simplify_conditions import (
     simplify_filter_condition,
     simplify_join_condition,
     simplify_subquery_filters,
 )
-from stateplan.planner.passes.sorts import (
-    full_sorts,
-    physical_sort,
-    push_limit_into_scan,
-    remove_empty_limit,
-    transpose_sort_and_project,
-)
-from stateplan.planner.passes.split_distinct import split_distinct
-from stateplan.planner.passes.split_python_calcs import split_python_calcs
-from stateplan.planner.passes.split_python_joins import split_python_join
-from stateplan.planner.passes.split_windows import split_windows
-from stateplan.planner.passes.subqueries_to_correlates import subqueries_to_correlates
-from stateplan.planner.passes.subqueries_to_joins import subqueries_to_joins
-from stateplan.planner.passes.table_functions import filter_through_function, split_python_function
-from stateplan.planner.passes.temporal_joins import key_of_versions
+from stateplan.planner.passes.subqueries import count_subqueries_to_exists, subqueries_to_joins
 from stateplan.planner.passes.time_attributes import materialize_time_attributes
-from stateplan.planner.passes.to_calcs import to_calcs
-from stateplan.planner.passes.union_to_distinct import drop_distinct_below_union, union_to_distinct
-from stateplan.planner.passes.window_aggregates import refuse_in_windows, window_aggregate
-from stateplan.planner.passes.wrap_json_aggregates import wrap_json_aggregates
+from stateplan.planner.passes.two_phases import in_two_phases
+from stateplan.planner.passes.window_phases import windows_in_two_phases
+from stateplan.planner.passes.windows import (
+    check_over_aggregate,
+    refuse_in_windows,
+    split_windows,
+    window_aggregate,
+    window_to_over_aggregate,
+)
+from stateplan.planner.physical import Physical
 
-__all__ = ["PHASES", "Phase", "optimize"]
+Options: TypeAlias = Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class Phase:
     """A step of the optimizer.
 
-    ``mode`` says how ``rules`` are applied; for ``whole``, ``function`` gets the tree. ``first`` are applied before
-    them, as a sequence. ``times`` repeats the phase.
+    A phase has ``rules``, or one ``function`` of the whole tree, or one ``with_options`` that also takes the session's
+    options. It works on one sink at a time; with ``together``, on the list of all sinks. A tree is a :class:`Rel` up
+    to the phase that infers changelog modes, and a :class:`Physical` from there on.
+
+    Attributes:
+        mode: how rules are applied: one after another, or all together, each until nothing changes.
+        first: rules to apply before the others, as a sequence.
+        times: how often the rules are applied; fewer times if nothing changes any more.
+        enabled: whether the phase runs.
     """
 
     name: str
     mode: Literal["sequence", "collection", "whole"]
     rules: tuple[Rule, ...] = ()
     first: tuple[Rule, ...] = ()
-    function: Callable[[Rel], Rel] | None = None
+    function: Callable[[Any], Any] | None = None
+    with_options: Callable[[Any, Options], Any] | None = None
     times: int = 1
+    together: bool = False
+    enabled: Callable[[Options], bool] = lambda _: True
 
-    def run(self, rel: Rel) -> Rel:
+    def run(self, tree: Any, options: Options) -> Any:
+        if not self.enabled(options):
+            return tree
+        if self.function is not None:
+            return self.function(tree)
+        if self.with_options is not None:
+            return self.with_options(tree, options)
         for _ in range(self.times):
-            before = rel
-            if self.function is not None:
-                rel = self.function(rel)
-            else:
-                rel = hep.sequence(rel, self.first)
-                rel = (hep.sequence if self.mode == "sequence" else hep.collection)(rel, self.rules)
-            if rel is before:
+            before = tree
+            tree = hep.sequence(tree, self.first)
+            tree = (hep.sequence if self.mode == "sequence" else hep.collection)(tree, self.rules)
+            if tree is before:
                 break
-        return rel
+        return tree
 
 
+def _on(key: str, wanted: object = True) -> Callable[[Options], bool]:
+    """Whether the option ``key`` has the value ``wanted``."""
+    return lambda options: bool(value(options, key) == wanted)
+
+
+_SHARES = ("table.optimizer.reuse-sub-plan-enabled", "table.optimizer.reuse-source-enabled")
 _SIMPLIFY = (simplify_filter_condition, simplify_join_condition, push_join_expressions)
 _REDUCE = (reduce_filter, reduce_project, reduce_join)
 
 PHASES: tuple[Phase, ...] = (
+    Phase(
+        "joins that may be multi-joins", "whole", function=every_join, enabled=_on("table.optimizer.multi-join.enabled")
+    ),
     Phase(
         "subqueries to joins",
         "sequence",
@@ -224,6 +278,12 @@ PHASES: tuple[Phase, ...] = (
     Phase("snapshots", "collection", (filter_through_snapshot, project_through_snapshot)),
     Phase("calcs", "whole", function=to_calcs),
     Phase(
+        "DISTINCT aggregates in two levels",
+        "whole",
+        with_options=split_distinct,
+        enabled=_on("table.optimizer.distinct-agg.split.enabled"),
+    ),
+    Phase(
         "ranks",
         "sequence",
         (
@@ -240,6 +300,9 @@ PHASES: tuple[Phase, ...] = (
     Phase("versions", "sequence", (lookup_joins, key_of_versions)),
     Phase("time attributes", "whole", function=materialize_time_attributes),
     Phase("calcs merged again", "whole", function=to_calcs),
+    Phase(
+        "sorts of bounded input", "whole", function=full_sorts, enabled=_on("__table.exec.sort.non-temporal.enabled__")
+    ),
     Phase("aggregates of windows", "sequence", (window_aggregate, refuse_in_windows)),
     Phase("sorts that run", "sequence", (physical_sort,)),
     Phase("joins without Python", "sequence", (split_python_join, split_python_function)),
@@ -247,24 +310,52 @@ PHASES: tuple[Phase, ...] = (
     Phase("Python functions alone", "whole", function=split_python_calcs),
     Phase("exchanges", "whole", function=distribute),
     Phase("calcs past normalization", "sequence", (push_calc_past_normalize,)),
+    Phase("changelog modes", "whole", with_options=infer_changelog),
+    Phase(
+        "lookups that keep their results",
+        "whole",
+        function=keep_lookups,
+        enabled=_on("table.optimizer.non-deterministic-update.strategy", "TRY_RESOLVE"),
+    ),
+    Phase("mini-batches", "whole", with_options=lambda node, options: assign_mini_batches(node.rel, options)),
+    Phase(
+        "scans of a table",
+        "whole",
+        function=reuse_scans,
+        together=True,
+        enabled=lambda options: all(value(options, key) for key in _SHARES),
+    ),
+    Phase("changelog modes again", "whole", with_options=infer_changelog),
+    Phase("aggregates in two phases", "whole", with_options=in_two_phases),
+    Phase("window aggregates in two phases", "whole", with_options=windows_in_two_phases),
+    Phase("sinks of a table", "whole", function=reuse_sinks, together=True),
 )
 
 
-def optimize(rel: Rel, options: Mapping[str, str]) -> Rel:
-    """The physical plan of a bound query: only scans, calcs, exchanges, aggregates, ranks, sorts, joins, unions, sinks.
+def optimize(sinks: Sequence[Sink], options: Options) -> list[Physical]:
+    """The physical plans of bound INSERTs: one for each sink, with changelog modes.
 
     Args:
-        options: of the session; they say whether DISTINCT aggregates are split, and whether a sort may wait for the
-            end of its input.
+        options: of the session; phases that depend on them say so.
 
     Raises:
-        SqlError: SQL150, for a query that needs an operator that does not exist yet; SQL160, SQL161, SQL164, for a
-            sort, a top-N query or an OVER window that cannot run on a stream.
+        SqlError: SQL140 to SQL144, for changes that a sink cannot take; SQL150, for a query that needs an operator
+            that does not exist yet; SQL160, SQL161, SQL164, for a sort, a top-N query or an OVER window that cannot
+            run on a stream. Errors without a place of their own have that of the sink.
     """
-    for phase in PHASES:
-        rel = phase.run(rel)
-        if phase.name == "calcs":
-            rel = split_distinct(rel, options)
-        elif phase.name == "calcs merged again":
-            rel = full_sorts(rel, options)
-    return rel
+    trees: list[Any] = list(sinks)
+    for together, group in groupby(PHASES, lambda phase: phase.together):
+        phases = list(group)
+        trees = _run(phases, trees, options) if together else [_run(phases, tree, options) for tree in trees]
+    return trees
+
+
+def _run(phases: Sequence[Phase], tree: Any, options: Options) -> Any:
+    place = tree.place if isinstance(tree, Sink) else None
+    try:
+        for phase in phases:
+            tree = phase.run(tree, options)
+    except StateplanError as error:
+        error.place = error.place or place
+        raise
+    return tree

@@ -1,33 +1,53 @@
-"""Aggregates: the projection below merged in, unused calls dropped, unneeded groupings removed, AVG and SUM taken apart
-where that leaves fewer calls.
-
-Source: Flink's ``FlinkAggregateProjectMergeRule``, ``PruneAggregateCallRule``, ``FlinkAggregateRemoveRule`` and
-Calcite's ``AggregateReduceFunctionsRule``; Flink chooses among them by cost.
-"""
+"""Rewrites of aggregates."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from stateplan.execnodes.functions import find_aggregate, make_call
+from stateplan.execnodes.functions import find_aggregate, make_call, number_literal
 from stateplan.execnodes.functions.aggregates import VARIANCES, WELFORD
-from stateplan.execnodes.rex import InputRef, Literal, Rex
-from stateplan.execnodes.types import BIGINT, INT, LogicalType
+from stateplan.execnodes.rex import Call, InputRef, Literal, Rex
+from stateplan.execnodes.settings import value
+from stateplan.execnodes.types import BIGINT, BOOLEAN, INT, LogicalType
+from stateplan.planner.algebra.join_keys import equi_keys, is_equi_key
 from stateplan.planner.algebra.relations import (
     AggCall,
     Aggregate,
     Calc,
+    Expand,
     Filter,
+    Join,
     Project,
     Rel,
     field_names,
     refs_to,
+    transform_up,
     unique_names,
 )
 from stateplan.planner.algebra.temporal import WatermarkAssigner
-from stateplan.planner.expressions.ops import call, cast, compare, input_refs, remap, same_type
+from stateplan.planner.binding.grouping import project_names
+from stateplan.planner.expressions.ops import (
+    and_,
+    call,
+    cast,
+    compare,
+    conjunctions,
+    input_refs,
+    kind,
+    remap,
+    rewrite,
+    same_type,
+)
+from stateplan.planner.expressions.simplify import simplify_preserving_type
+from stateplan.planner.metadata.row_counts import row_count
 from stateplan.planner.metadata.unique_keys import are_unique
+
+# Aggregates: the projection below merged in, unused calls dropped, unneeded groupings removed, AVG and SUM taken apart
+# where that leaves fewer calls.
+#
+# Source: Flink's ``FlinkAggregateProjectMergeRule``, ``PruneAggregateCallRule``, ``FlinkAggregateRemoveRule`` and
+# Calcite's ``AggregateReduceFunctionsRule``; Flink chooses among them by cost.
 
 
 def merge_aggregate_project(rel: Rel) -> Rel | None:
@@ -204,3 +224,255 @@ def _count(c: AggCall, argument: LogicalType) -> AggCall:
         args=args,
         syntax="FUNCTION_STAR",
     )
+
+
+# DISTINCT aggregates in two levels, so that one key's values are spread over buckets: the values of a bucket are
+# aggregated first, then the buckets of a key.
+#
+# Source: Flink's ``SplitAggregateRule``.
+
+
+_SPLIT = frozenset({"COUNT", "SUM", "$SUM0", "AVG", "MIN", "MAX", "FIRST_VALUE", "LAST_VALUE"})
+_BY_VALUE = frozenset({"MIN", "MAX", "FIRST_VALUE", "LAST_VALUE"})
+_ID = BIGINT.not_null()
+
+
+def split_distinct(rel: Rel, options: Mapping[str, str]) -> Rel:
+    """``rel`` with its DISTINCT aggregates split."""
+    buckets = value(options, "table.optimizer.distinct-agg.split.bucket-num")
+    assert isinstance(buckets, int)
+    return transform_up(rel, lambda r: _split(r, buckets) if isinstance(r, Aggregate) else None)
+
+
+def _split(rel: Aggregate, buckets: int) -> Rel | None:
+    if rel.level or not any(c.distinct for c in rel.calls) or not all(c.function in _SPLIT for c in rel.calls):
+        return None
+    hashed = sorted(
+        {a for c in rel.calls if c.distinct or c.function in _BY_VALUE for a in c.args if a not in rel.group}
+    )
+    below = _bucketed(rel.input, hashed, buckets) if hashed else rel.input
+    bucket = {a: rel.input.width + i for i, a in enumerate(hashed)}
+    calls = [part for c in rel.calls for part in _parts(c)]
+    keys = [_keys(c, rel.group, bucket) for c in calls]
+    full = (*rel.group, *bucket.values())
+    if len(set(keys)) > 1:
+        below, calls = _expanded(below, full, calls, keys)
+    partial = Aggregate(below, full, tuple(calls), rel.ttl, rel.place, "PARTIAL")
+    merged = tuple(_merging(c, len(full) + i) for i, c in enumerate(calls))
+    final = Aggregate(partial, tuple(range(len(rel.group))), merged, rel.ttl, rel.place, "FINAL")
+    return _averages(rel, final)
+
+
+def _bucketed(rel: Rel, hashed: Sequence[int], buckets: int) -> Project:
+    """``rel`` with the bucket of each of the given fields."""
+    refs = refs_to(rel)
+    number = Literal(INT.not_null(), buckets)
+    hashes = [Call(INT.as_nullable(refs[a].type.nullable), (refs[a],), "$HASH_CODE$1") for a in hashed]
+    extra = [make_call("MOD", [h, number]) for h in hashes]
+    names = [*field_names(rel), *(f"$f{rel.width + i}" for i in range(len(hashed)))]
+    return Project(rel, (*refs, *extra), tuple(unique_names(names)))
+
+
+def _parts(c: AggCall) -> list[AggCall]:
+    """The calls of the partial level: AVG as sum and count."""
+    bare = replace(c, name=None)
+    if c.function != "AVG":
+        return [bare]
+    total = replace(bare, function="$SUM0", internal_name="$$SUM0$1", type=c.type.not_null())
+    count = replace(bare, function="COUNT", internal_name="$COUNT$1", type=_ID, syntax="FUNCTION_STAR")
+    return [total, count]
+
+
+def _keys(c: AggCall, group: tuple[int, ...], bucket: Mapping[int, int]) -> tuple[int, ...]:
+    """The keys by which a call is aggregated first: with one bucket field all by it, with several each by its own."""
+    if len(bucket) == 1:
+        return (*group, *bucket.values())
+    own = [bucket[a] for a in c.args if a in bucket] if c.distinct or c.function in _BY_VALUE else []
+    return (*group, *own)
+
+
+def _expanded(
+    rel: Rel, full: tuple[int, ...], calls: Sequence[AggCall], keys: Sequence[tuple[int, ...]]
+) -> tuple[Rel, list[AggCall]]:
+    """Each row once per set of keys, and each call filtered to the rows of its own set."""
+    numbers = {k: sum(1 << (len(full) - 1 - i) for i, f in enumerate(full) if f not in k) for k in keys}
+    fields = rel.fields
+    rows = []
+    for k in sorted(numbers, key=lambda k: numbers[k]):
+        row: list[Rex] = [
+            Literal(t.as_nullable(), None) if i in full and i not in k else InputRef(t, i)
+            for i, (_, t) in enumerate(fields)
+        ]
+        rows.append((*row, Literal(_ID, numbers[k])))
+    types = [t.as_nullable() if i in full and any(i not in k for k in keys) else t for i, (_, t) in enumerate(fields)]
+    names = (*(n for n, _ in fields), "$e")
+    expand = Expand(rel, tuple(rows), names, (*types, _ID), len(fields))
+    exprs: list[Rex] = refs_to(expand, range(len(fields)))
+    shown = list(names[:-1])
+    flags: dict[tuple[int, int], int] = {}
+    made = []
+    for c, k in zip(calls, keys, strict=True):
+        flag = flags.get((numbers[k], c.filter))
+        if flag is None:
+            test: Rex = compare("=", InputRef(_ID, len(fields)), Literal(INT.not_null(), numbers[k]))
+            if c.filter >= 0:
+                test = and_([test, InputRef(BOOLEAN.not_null(), c.filter)])
+            flag = flags[numbers[k], c.filter] = len(exprs)
+            exprs.append(test)
+            shown.append(f"$g_{numbers[k]}")
+        made.append(replace(c, filter=flag))
+    return Project(expand, tuple(exprs), tuple(unique_names(shown))), made
+
+
+def _merging(c: AggCall, position: int) -> AggCall:
+    """The call of the final level over the result of ``c``."""
+    name = "$SUM0" if c.function == "COUNT" else c.function
+    return AggCall(name, (position,), c.type, None, internal_name=f"${name}$1")
+
+
+def _averages(rel: Aggregate, final: Aggregate) -> Rel:
+    """The fields of the aggregate that was split, AVG from sum and count."""
+    if all(c.function != "AVG" for c in rel.calls):
+        return final
+    fields = final.fields
+    exprs: list[Rex] = refs_to(final, range(len(rel.group)))
+    names = [n for n, _ in fields[: len(rel.group)]]
+    at = len(rel.group)
+    for c in rel.calls:
+        names.append(fields[at][0])
+        if c.function != "AVG":
+            exprs.append(InputRef(fields[at][1], at))
+            at += 1
+            continue
+        total, count = (InputRef(fields[i][1], i) for i in (at, at + 1))
+        quotient = make_call("/", [total, count])
+        if quotient.type.as_nullable() != c.type.as_nullable():
+            quotient = call("CAST", (quotient,), c.type.as_nullable(quotient.type.nullable))
+        none = compare("=", count, Literal(_ID, 0))
+        exprs.append(make_call("IF", [none, Literal(c.type.as_nullable(), None), quotient]))
+        at += 2
+    return Project(final, tuple(exprs), tuple(names))
+
+
+def prune_count_star(rel: Rel) -> Rel | None:
+    """COUNT(*) over all rows needs no column of its input.
+
+    Source: Flink's ``PruneCountStarInputRule``.
+    """
+    if not isinstance(rel, Aggregate) or rel.group or len(rel.calls) != 1 or rel.input.width <= 1:
+        return None
+    count = rel.calls[0]
+    if count.function != "COUNT" or count.args or count.filter >= 0:
+        return None
+    return replace(rel, input=Project(rel.input, (number_literal("0"),), ("$f0",)))
+
+
+_FEW = 2e7
+"""Rows of the other side that leave so little that duplicates are cheaper to remove above."""
+
+
+def distinct_below_join(rel: Rel) -> Rel | None:
+    """Removes duplicates below an inner join instead of above it: of a side by its join keys, where the other side has
+    at most one row per key.
+
+    Source: Flink's ``FlinkAggregateJoinTransposeRule``, which is applied where the cost is lower; of its cases this is
+    the one in which no grouping is left above the join.
+    """
+    if not isinstance(rel, Aggregate) or rel.calls or not rel.group:
+        return None
+    fields = _fields(rel)
+    join = rel.input.input if isinstance(rel.input, Project) else rel.input
+    if fields is None or not isinstance(join, Join) or join.join_type != "INNER":
+        return None
+    width = join.left.width
+    if not all(is_equi_key(t, width) for t in conjunctions(join.condition)):
+        return None
+    pairs = equi_keys(join.condition, width)
+    keys = [tuple(dict.fromkeys(p[side] for p in pairs)) for side in (0, 1)]
+    grouped = [{f for f in fields if f < width}, {f - width for f in fields if f >= width}]
+    for side, other in ((0, 1), (1, 0)):
+        rows = join.inputs[side]
+        if not pairs or grouped[side] != set(keys[side]) or are_unique(rows, frozenset(keys[side])):
+            continue
+        if not are_unique(join.inputs[other], frozenset(keys[other])) or row_count(join.inputs[other]) < _FEW:
+            continue
+        order = sorted(keys[side])
+        distinct = Aggregate(
+            Project(rows, tuple(refs_to(rows, order)), tuple(rows.fields[k][0] for k in order)),
+            tuple(range(len(order))),
+            (),
+            rel.ttl,
+            rel.place,
+        )
+        return _joined(rel, join, distinct, side, order, fields)
+    return None
+
+
+def _fields(rel: Aggregate) -> list[int] | None:
+    """The fields of the join that are grouped by; None where there are expressions."""
+    if not isinstance(rel.input, Project):
+        return list(rel.group)
+    exprs = [rel.input.exprs[g] for g in rel.group]
+    return [e.index for e in exprs if isinstance(e, InputRef)] if all(isinstance(e, InputRef) for e in exprs) else None
+
+
+def _joined(rel: Aggregate, join: Join, distinct: Aggregate, side: int, order: list[int], fields: list[int]) -> Rel:
+    """The join with ``distinct``, which holds the fields ``order`` of its side."""
+    width, more = join.left.width, join.right.width
+    if side == 0:
+        where = {k: i for i, k in enumerate(order)} | {width + i: len(order) + i for i in range(more)}
+        new = replace(join, left=distinct, condition=remap(join.condition, where))
+    else:
+        where = {i: i for i in range(width)} | {width + k: width + i for i, k in enumerate(order)}
+        new = replace(join, right=distinct, condition=remap(join.condition, where))
+    return Project(new, tuple(refs_to(new, [where[f] for f in fields])), tuple(n for n, _ in rel.fields))
+
+
+def _revealed(rex: Rex) -> Rex:
+    def change(e: Rex) -> Rex | None:
+        if kind(e) != "GROUPING" or not isinstance(e, Call):
+            return None
+        return simplify_preserving_type(call("CASE", e.operands, e.type), "UNKNOWN")
+
+    return rewrite(rex, change)
+
+
+def reveal_groupings(rel: Rel) -> Rel | None:
+    """GROUPING and the like become comparisons with the number of the grouping set, once nothing is simplified any
+    more.
+
+    Source: Flink's ``DecomposeGroupingSetsRule``, which runs that late.
+    """
+    if isinstance(rel, Project):
+        exprs = tuple(_revealed(e) for e in rel.exprs)
+        return None if exprs == rel.exprs else replace(rel, exprs=exprs)
+    if isinstance(rel, Filter):
+        condition = _revealed(rel.condition)
+        return None if condition == rel.condition else replace(rel, condition=condition)
+    return None
+
+
+# Makes JSON text of the values of JSON_OBJECTAGG and JSON_ARRAYAGG before they are aggregated.
+#
+# Source: Flink's ``WrapJsonAggFunctionArgumentsRule``.
+
+
+def wrap_json_aggregates(rel: Rel) -> Rel | None:
+    """The aggregate over its input's fields and, behind them, their JSON text."""
+    if not isinstance(rel, Aggregate):
+        return None
+    values = list(dict.fromkeys(c.args[-1] for c in rel.calls if c.function.startswith("JSON_")))
+    if not values or _wrapped(rel.input, values[0]):
+        return None
+    refs = refs_to(rel.input)
+    exprs = [*refs, *(make_call("JSON_STRING", [refs[v]]) for v in values)]
+    names = project_names(exprs, [*field_names(rel.input), *[None] * len(values)], rel.input)
+    place = {v: len(refs) + i for i, v in enumerate(values)}
+    calls = tuple(
+        replace(c, args=(*c.args[:-1], place[c.args[-1]])) if c.function.startswith("JSON_") else c for c in rel.calls
+    )
+    return replace(rel, input=Project(rel.input, tuple(exprs), tuple(names)), calls=calls)
+
+
+def _wrapped(rel: Rel, field: int) -> bool:
+    return isinstance(rel, Project) and kind(rel.exprs[field]) == "JSON_STRING"

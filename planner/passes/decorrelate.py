@@ -48,8 +48,8 @@ from stateplan.planner.expressions.ops import (
 from stateplan.planner.metadata.unique_keys import are_unique
 from stateplan.planner.passes import hep
 from stateplan.planner.passes.build import filtered
-from stateplan.planner.passes.decorrelate_subqueries import expressions_of
-from stateplan.planner.passes.push_filters import filter_into_correlated_join, filter_through_project
+from stateplan.planner.passes.filters import filter_into_correlated_join, filter_through_project
+from stateplan.planner.passes.subqueries import expressions_of
 
 Outer: TypeAlias = tuple[int, int]
 """A field of a row around: number of the subquery, index of the field."""

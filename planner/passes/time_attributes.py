@@ -27,8 +27,7 @@ from stateplan.planner.algebra.table_functions import FunctionCorrelate
 from stateplan.planner.algebra.temporal import TemporalJoin
 from stateplan.planner.expressions.ops import call, kind, substitute, with_operands
 from stateplan.planner.metadata.window_properties import window_properties
-from stateplan.planner.passes.interval_joins import to_interval_join
-from stateplan.planner.passes.window_joins import to_window_join
+from stateplan.planner.passes.joins import to_interval_join, to_window_join
 
 _TIMESTAMP = LogicalType("TIMESTAMP_WITH_LOCAL_TIME_ZONE", nullable=False, precision=3)
 

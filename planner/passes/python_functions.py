@@ -1,10 +1,4 @@
-"""Takes calcs apart until Python functions stand alone: a calc with them has nothing but fields and their calls, fields
-first, and no condition.
-
-Source: Flink's ``PythonCalcSplitRule`` (conditions, projections, pandas functions, conditions below projections) and
-``PythonCalcRewriteProjectionRule``. Each rule makes two calcs of one: the lower one computes what was taken out, as
-fields f0, f1 ... behind the fields that are needed above.
-"""
+"""Python functions and table functions run in operators of their own."""
 
 from __future__ import annotations
 
@@ -12,8 +6,37 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from stateplan.execnodes.rex import Call, FieldAccess, InputRef, Literal, Rex
-from stateplan.planner.algebra.relations import Calc, Rel, field_names, replace_inputs, unique_names
-from stateplan.planner.expressions.ops import has_user_call, input_refs, is_deterministic, remap, walk, with_operands
+from stateplan.planner.algebra.relations import (
+    Calc,
+    Filter,
+    Join,
+    Rel,
+    field_names,
+    refs_to,
+    replace_inputs,
+    unique_names,
+)
+from stateplan.planner.algebra.table_functions import FunctionCorrelate
+from stateplan.planner.binding.errors import not_supported
+from stateplan.planner.expressions.ops import (
+    and_,
+    conjunctions,
+    has_user_call,
+    input_refs,
+    is_deterministic,
+    remap,
+    shift,
+    walk,
+    with_operands,
+)
+from stateplan.planner.passes.build import filtered
+
+# Takes calcs apart until Python functions stand alone: a calc with them has nothing but fields and their calls, fields
+# first, and no condition.
+#
+# Source: Flink's ``PythonCalcSplitRule`` (conditions, projections, pandas functions, conditions below projections) and
+# ``PythonCalcRewriteProjectionRule``. Each rule makes two calcs of one: the lower one computes what was taken out, as
+# fields f0, f1 ... behind the fields that are needed above.
 
 
 def split_python_calcs(rel: Rel) -> Rel:
@@ -160,3 +183,69 @@ def _split_projection(calc: Calc, wanted: Callable[[Rex], bool], ordered: bool =
 
 def _push_condition(calc: Calc) -> Rel:
     return _two(calc, (), calc.condition, calc.exprs, None)
+
+
+def split_python_join(rel: Rel) -> Rel | None:
+    """Moves what calls Python functions from the condition of an inner join to a filter above it.
+
+    Source: Flink's ``SplitPythonConditionFromJoinRule``. Joins of other types cannot have them, as in Flink.
+    """
+    if not isinstance(rel, Join) or not has_user_call(rel.condition):
+        return None
+    if rel.join_type != "INNER":
+        raise not_supported(
+            f"a Python function in the condition of a {rel.join_type} join",
+            rel.place,
+            "compute it in a subquery below the join",
+        )
+    terms = conjunctions(rel.condition)
+    below = replace(rel, condition=and_(t for t in terms if not has_user_call(t)))
+    condition = and_(t for t in terms if has_user_call(t))
+    return Calc(below, tuple(refs_to(below)), tuple(field_names(below)), condition)
+
+
+# Moves filters below table functions, and what is no Python out of the arguments of Python table functions.
+#
+# Source: Calcite's ``FilterCorrelateRule``, Flink's ``PythonCorrelateSplitRule``.
+
+
+def filter_through_function(rel: Rel) -> Rel | None:
+    """What a filter asks of the input's fields only is asked before the function is called."""
+    if not isinstance(rel, Filter) or not isinstance(rel.input, FunctionCorrelate):
+        return None
+    correlate = rel.input
+    width = correlate.input.width
+    terms = conjunctions(rel.condition)
+    pushed = [t for t in terms if is_deterministic(t) and all(i < width for i in input_refs(t))]
+    inside = []
+    if correlate.is_unnest and correlate.join_type == "INNER":
+        inside = [t for t in terms if t not in pushed and all(i >= width for i in input_refs(t))]
+    if not pushed and not inside:
+        return None
+    if pushed:
+        correlate = replace(correlate, input=filtered(correlate.input, pushed))
+    if inside:
+        own = [*conjunctions(correlate.condition), *(shift(t, -width) for t in inside)]
+        correlate = replace(correlate, condition=and_(own))
+    return filtered(correlate, [t for t in terms if t not in pushed and t not in inside])
+
+
+def split_python_function(rel: Rel) -> Rel | None:
+    """Arguments that are no fields, constants or Python calls are computed below (``PythonCorrelateSplitRule``), and
+    asynchronous ones."""
+    if not isinstance(rel, FunctionCorrelate) or rel.call.internal_name is not None:
+        return None
+    source = rel.input
+    width = source.width
+    splitter = Splitter(width, lambda e: is_other(e) or is_async(e))
+    operands = [splitter(o) for o in rel.call.operands]
+    if not splitter.taken:
+        return None
+    names = unique_names([*field_names(source), *(f"f{n}" for n in range(len(splitter.taken)))])
+    below = Calc(source, (*refs_to(source), *splitter.taken), tuple(names))
+    call = with_operands(rel.call, operands)
+    assert isinstance(call, Call)
+    wide = replace(rel, input=below, call=call)
+    kept = [*range(width), *range(below.width, wide.width)]
+    fields = wide.fields
+    return Calc(wide, tuple(InputRef(fields[i][1], i) for i in kept), tuple(field_names(rel)))

@@ -1,12 +1,8 @@
-"""Moves filters towards the sources: through projections, aggregates and unions, into joins and to their inputs.
-
-Source: Flink's ``FlinkFilterJoinRule`` and ``FlinkFilterProjectTransposeRule``, Calcite's
-``FilterAggregateTransposeRule``, ``FilterSetOpTransposeRule`` and ``FilterMergeRule``.
-"""
+"""Moves filters towards the sources: through projections, aggregates and unions, into joins and to their inputs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from stateplan.execnodes.rex import InputRef, Rex
@@ -19,26 +15,39 @@ from stateplan.planner.algebra.relations import (
     Rel,
     SetOperation,
     Union,
+    field_names,
+    refs_to,
     replace_inputs,
 )
 from stateplan.planner.algebra.table_aggregates import TableAggregate
+from stateplan.planner.algebra.temporal import TemporalJoin
+from stateplan.planner.binding.grouping import project_names
 from stateplan.planner.expressions.distinct import collapsed
-from stateplan.planner.expressions.normal import member
+from stateplan.planner.expressions.normal import equal, member
 from stateplan.planner.expressions.ops import (
+    TRUE,
     Over,
     and_,
+    call,
     cast,
     conjunctions,
     input_refs,
     is_always_false,
+    is_always_true,
     is_deterministic,
+    kind,
+    or_,
     remap,
     shift,
     substitute,
     walk,
 )
+from stateplan.planner.expressions.simplify import Simplifier
 from stateplan.planner.expressions.strong import is_not_true, is_null
 from stateplan.planner.passes.build import filtered
+
+# Source: Flink's ``FlinkFilterJoinRule`` and ``FlinkFilterProjectTransposeRule``, Calcite's
+# ``FilterAggregateTransposeRule``, ``FilterSetOpTransposeRule`` and ``FilterMergeRule``.
 
 
 def merge_filters(rel: Rel) -> Rel | None:
@@ -214,3 +223,97 @@ def _infer(
             moved = substitute(term, {i: InputRef(join.left.fields[k][1], k) for i, k in to_left.items()})
             if not member(moved, left):
                 left.append(moved)
+
+
+def derive_join_filters(rel: Rel) -> Rel | None:
+    """Derives filters of the inputs from a disjunction in a join's condition: of ``(l.a = 1 AND r.b = 2) OR (l.a = 3
+    AND r.b = 4)`` follow ``l.a = 1 OR l.a = 3`` and ``r.b = 2 OR r.b = 4``.
+
+    Source: Flink's ``JoinDependentConditionDerivationRule``.
+    """
+    if not isinstance(rel, Join) or rel.join_type != "INNER":
+        return None
+    width = rel.left.width
+    of_left = _extracted(rel.condition, lambda i: i < width)
+    of_right = _extracted(rel.condition, lambda i: i >= width)
+    if is_always_true(of_left) and is_always_true(of_right):
+        return None
+    condition = Simplifier().simplify(and_([rel.condition, of_left, of_right]), "FALSE")
+    return None if equal(condition, rel.condition) else replace(rel, condition=condition)
+
+
+def _extracted(rex: Rex, belongs: Callable[[int], bool]) -> Rex:
+    """What follows from ``rex`` for the fields that belong to one side; TRUE for nothing."""
+    if kind(rex) == "AND":
+        return and_(_extracted(c, belongs) for c in rex.children)
+    if kind(rex) == "OR":
+        return or_(_extracted(c, belongs) for c in rex.children)
+    return rex if is_deterministic(rex) and all(belongs(i) for i in input_refs(rex)) else TRUE
+
+
+def push_join_expressions(rel: Rel) -> Rel | None:
+    """Computes expressions of equi-join keys below the join: ``a.x + 1 = b.y`` joins on a field of the left input.
+
+    Source: Calcite's ``JoinPushExpressionsRule`` (``RelOptUtil.pushDownJoinConditions``).
+    """
+    if not isinstance(rel, (Join, TemporalJoin)):
+        return None
+    width, total = rel.left.width, rel.left.width + rel.right.width
+    extra_left: list[Rex] = []
+    extra_right: list[Rex] = []
+    terms: list[Rex] = []
+    for term in conjunctions(rel.condition):
+        sides = [_side(o, width) for o in term.children] if kind(term) in ("=", "IS NOT DISTINCT FROM") else []
+        if set(sides) == {0, 1} and any(not isinstance(o, InputRef) for o in term.children):
+            operands = [
+                _moved(o, side, width, total, extra_left, extra_right)
+                for o, side in zip(term.children, sides, strict=True)
+            ]
+            terms.append(call(kind(term), operands, term.type))
+        else:
+            terms.append(term)
+    if not extra_left and not extra_right:
+        return None
+    left = _extended(rel.left, extra_left)
+    right = _extended(rel.right, [shift(e, -width) for e in extra_right])
+    more = len(extra_left)
+
+    def new(i: int) -> int:
+        if i < width:
+            return i
+        if i < total:
+            return i + more
+        return width + (i - total) if i < total + 1000 else total + more + (i - total - 1000)
+
+    condition = and_(remap(t, new) for t in terms)
+    join = replace(rel, left=left, right=right, condition=condition)
+    one_sided = rel.join_type in ("SEMI", "ANTI")
+    kept = [*range(width), *(() if one_sided else range(width + more, width + more + rel.right.width))]
+    return Project(join, tuple(refs_to(join, kept)), tuple(field_names(join)[i] for i in kept))
+
+
+def _side(rex: Rex, width: int) -> int | None:
+    indexes = list(input_refs(rex))
+    if not indexes:
+        return None
+    if all(i < width for i in indexes):
+        return 0
+    return 1 if all(i >= width for i in indexes) else None
+
+
+def _moved(rex: Rex, side: int | None, width: int, total: int, left: list[Rex], right: list[Rex]) -> Rex:
+    """A reference to ``rex``, which is added to the input if it is not one of its fields: the n-th addition to the left
+    (right) is numbered ``total + n`` (``total + 1000 + n``)."""
+    if isinstance(rex, InputRef):
+        return rex
+    extra, base = (left, total) if side == 0 else (right, total + 1000)
+    if rex not in extra:
+        extra.append(rex)
+    return InputRef(rex.type, base + extra.index(rex))
+
+
+def _extended(rel: Rel, extra: list[Rex]) -> Rel:
+    if not extra:
+        return rel
+    exprs = [*refs_to(rel), *extra]
+    return Project(rel, tuple(exprs), tuple(project_names(exprs, [None] * len(exprs), rel)))

@@ -35,7 +35,7 @@ from stateplan.planner.expressions.ops import (
 )
 from stateplan.planner.metadata.unique_keys import unique_keys
 from stateplan.planner.passes.build import aggregate_call, first_fields
-from stateplan.planner.passes.decorrelate_subqueries import expressions_of, mentions
+from stateplan.planner.passes.subqueries import expressions_of, mentions
 
 _UNKNOWN = Literal(BOOLEAN, None)
 

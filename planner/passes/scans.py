@@ -1,0 +1,225 @@
+"""Pushes filters, partitions and projections into scans."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from stateplan.execnodes.connectors.registry import metadata_columns, partitions_of, source_abilities
+from stateplan.execnodes.rex import Call, InputRef, Rex
+from stateplan.execnodes.types import BIGINT, STRING
+from stateplan.planner.algebra.relations import (
+    Calc,
+    Filter,
+    FilterAbility,
+    PartitionAbility,
+    Project,
+    ProjectAbility,
+    Rel,
+    Scan,
+    is_identity,
+)
+from stateplan.planner.expressions.convertible import convert
+from stateplan.planner.expressions.evaluate import current_time_zone
+from stateplan.planner.expressions.ops import (
+    and_,
+    call,
+    cast,
+    conjunctions,
+    disjunctions,
+    is_always_true,
+    is_deterministic,
+    is_dynamic,
+    kind,
+    not_,
+    or_,
+    refs,
+    remap,
+    substitute,
+    walk,
+)
+from stateplan.planner.expressions.search import expand_search
+from stateplan.planner.passes.build import empty, filtered
+
+# Hands filters to sources that can use them; the filter itself stays, as such sources need not apply it.
+#
+# Source: Flink's ``PushFilterIntoTableSourceScanRule`` with ``RexNodeExtractor``.
+
+
+def push_filter_into_scan(rel: Rel) -> Rel | None:
+    if not isinstance(rel, Filter) or not isinstance(rel.input, Scan):
+        return None
+    scan = rel.input
+    if scan.is_filtered or "FilterPushDown" not in source_abilities(scan.table.options):
+        return None
+    condition = rel.condition
+    if kind(condition) == "SEARCH":
+        condition = expand_search(condition)
+    taken: list[Rex] = []
+    refused: list[Rex] = []
+    for term in conjunctions(to_cnf(condition)):
+        converted = convert(term)
+        if converted is None:
+            refused.append(term)
+        else:
+            taken.append(converted)
+    if not taken:
+        return None
+    ability = FilterAbility(tuple(taken), scan.names)
+    return filtered(replace(scan, abilities=(*scan.abilities, ability)), [*taken, *refused])
+
+
+def _calls(rex: Rex) -> int:
+    return sum(isinstance(e, Call) for e in walk(rex))
+
+
+class _TooLargeError(Exception):
+    """The normal form would be more than twice as large as the condition."""
+
+
+def to_cnf(rex: Rex) -> Rex:
+    """``rex`` in conjunctive normal form; ``rex`` itself where that would be much larger."""
+    limit = 2 * _calls(rex)
+    try:
+        return _cnf(rex, limit)
+    except _TooLargeError:
+        return rex
+
+
+def _conjunction(terms: list[Rex]) -> Rex:
+    flat = [c for t in terms for c in conjunctions(t)]
+    unique: list[Rex] = []
+    for t in flat:
+        if t not in unique:
+            unique.append(t)
+    if len(unique) == 1:
+        return unique[0]
+    from stateplan.execnodes.types import BOOLEAN
+
+    return call("AND", unique, BOOLEAN.as_nullable(any(t.type.nullable for t in unique)))
+
+
+def _cnf(rex: Rex, limit: int) -> Rex:
+    op = kind(rex)
+    if op == "AND":
+        result = _conjunction([_cnf(c, limit) for c in conjunctions(rex)])
+    elif op == "OR":
+        operands = disjunctions(rex)
+        heads = conjunctions(_cnf(operands[0], limit))
+        tails = conjunctions(_cnf(or_(operands[1:]), limit))
+        result = _conjunction([or_([h, t]) for h in heads for t in tails])
+    elif op == "NOT":
+        inner = rex.children[0]
+        if kind(inner) == "NOT":
+            return _cnf(inner.children[0], limit)
+        if kind(inner) == "OR":
+            return _cnf(_conjunction([not_(c) for c in disjunctions(inner)]), limit)
+        if kind(inner) == "AND":
+            return _cnf(or_([not_(c) for c in conjunctions(inner)]), limit)
+        return rex
+    else:
+        return rex
+    if _calls(result) > limit:
+        raise _TooLargeError
+    return result
+
+
+def push_partition_into_scan(rel: Rel) -> Rel | None:
+    """Has sources read only the partitions that conditions on partition columns leave; those conditions are done then.
+
+    Source: Flink's ``PushPartitionIntoTableSourceScanRule`` with ``PartitionPruner``.
+    """
+    if not isinstance(rel, Filter) or not isinstance(rel.input, Scan):
+        return None
+    scan = rel.input
+    keys = scan.table.partition_keys
+    if not keys or any(isinstance(a, PartitionAbility) for a in scan.abilities):
+        return None
+    fields = {scan.names.index(k): n for n, k in enumerate(keys) if k in scan.names}
+    terms = conjunctions(rel.condition)
+    chosen = [t for t in terms if refs(t) and set(refs(t)) <= set(fields) and is_deterministic(t) and not is_dynamic(t)]
+    if not chosen:
+        return None
+    partitions = partitions_of(scan.table.options, keys)
+    if partitions is None:
+        return None
+    texts = {f: cast(InputRef(STRING, n), scan.types[f]) for f, n in fields.items()}
+    condition = substitute(and_(chosen), texts)
+    left = _passing(partitions, condition)
+    if not left:
+        return empty(rel)
+    ability = PartitionAbility(tuple(tuple(p.items()) for p in left))
+    pruned = replace(scan, abilities=(*scan.abilities, ability))
+    return filtered(pruned, [t for t in terms if t not in chosen])
+
+
+def _passing(partitions: list[dict[str, str | None]], condition: Rex) -> list[dict[str, str | None]]:
+    """The partitions for which ``condition``, over their values as text, is TRUE."""
+    import polars as pl
+
+    from stateplan.execnodes.changelog import column
+    from stateplan.execnodes.runtime.transforms.calc import CalcTransform
+
+    if not partitions:
+        return []
+    frame = pl.DataFrame(
+        {column(i): pl.Series([p[k] for p in partitions], dtype=pl.String) for i, k in enumerate(partitions[0])}
+    ).with_columns(pl.int_range(pl.len()).alias(column(len(partitions[0]))))
+    place = CalcTransform((InputRef(BIGINT, len(partitions[0])),), condition, current_time_zone())
+    return [partitions[i] for i in place(frame, 0).to_series().to_list()]
+
+
+def push_project_into_scan(rel: Rel) -> Rel | None:
+    """Has sources read only the columns and metadata that are needed.
+
+    Source: Flink's ``PushProjectIntoTableSourceScanRule``: columns in order of use, metadata in the source's order.
+    Where changes are normalized by primary key, its columns are needed too.
+    """
+    if not isinstance(rel, Project) or not isinstance(rel.input, Scan):
+        return None
+    scan = rel.input
+    if scan.projection is not None and scan.projection.projects:
+        return None
+    abilities = source_abilities(scan.table.options)
+    if "ProjectPushDown" not in abilities:
+        return None
+    physical_count = len(scan.table.schema.physical)
+    used = refs(*rel.exprs)
+    if scan.normalized is not None:
+        used += [i for i in scan.key or () if i not in used]
+    if not used:
+        used = [0]
+    if len(used) == scan.width:
+        return None
+    physical = [i for i in used if i < physical_count]
+    metadata = [i for i in used if i >= physical_count]
+    keys = scan.projection.metadata if scan.projection is not None else ()
+    order = list(metadata_columns(scan.table.options)) if keys else []
+    metadata.sort(key=lambda i: order.index(keys[i - physical_count]))
+    kept = [*physical, *metadata]
+    names, types = tuple(scan.names[i] for i in kept), tuple(scan.types[i] for i in kept)
+    ability = ProjectAbility(
+        tuple(physical), tuple(keys[i - physical_count] for i in metadata), tuple(zip(names, types, strict=True))
+    )
+    others = tuple(a for a in scan.abilities if not isinstance(a, ProjectAbility))
+    narrowed = replace(scan, names=names, types=types, abilities=(*others, ability))
+    where = {f: i for i, f in enumerate(kept)}
+    exprs = tuple(remap(e, where) for e in rel.exprs)
+    if is_identity(exprs, narrowed):
+        return narrowed
+    return replace(rel, input=narrowed, exprs=exprs)
+
+
+def push_calc_filter_into_scan(rel: Rel) -> Rel | None:
+    """Hands the condition of a calc to the source below it, where no filter reached the source before.
+
+    Source: Flink's ``PushFilterInCalcIntoTableSourceScanRule``.
+    """
+    if not isinstance(rel, Calc) or rel.condition is None or not isinstance(rel.input, Scan):
+        return None
+    pushed = push_filter_into_scan(Filter(rel.input, rel.condition))
+    if pushed is None:
+        return None
+    if isinstance(pushed, Filter):
+        condition = None if is_always_true(pushed.condition) else pushed.condition
+        return replace(rel, input=pushed.input, condition=condition)
+    return replace(rel, input=pushed, condition=None)

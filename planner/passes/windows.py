@@ -1,0 +1,357 @@
+"""OVER windows and window table-valued functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from stateplan.execnodes.errors import SqlError
+from stateplan.execnodes.functions import find_aggregate
+from stateplan.execnodes.rex import InputRef, Literal, Rex
+from stateplan.planner.algebra.over import OverAggregate
+from stateplan.planner.algebra.over_frames import SO_FAR
+from stateplan.planner.algebra.relations import (
+    AggCall,
+    Aggregate,
+    Calc,
+    Expand,
+    Project,
+    Rank,
+    Rel,
+    Window,
+    field_names,
+    fresh_name,
+    is_identity,
+    unique_names,
+)
+from stateplan.planner.algebra.windows import Property, WindowAggregate, WindowPosition, WindowTable
+from stateplan.planner.binding.errors import not_supported
+from stateplan.planner.expressions.normal import equal, key, member
+from stateplan.planner.expressions.ops import Over, input_refs, remap, rewrite, walk
+from stateplan.planner.metadata.window_properties import WindowProperties, window_properties
+from stateplan.planner.python_operators import is_python
+
+# Takes window functions out of projections: a projection of their operands, the window, the projection above.
+#
+# Source: Calcite's ``ProjectToWindowRule`` (``CalcRelSplitter`` over a ``RexProgram``). The projection below computes
+# each distinct subexpression once; what is not a field of the input is called ``$`` and its position.
+
+
+def split_windows(rel: Rel) -> Rel | None:
+    """Raises SqlError SQL164, for windows that are not the same."""
+    if not isinstance(rel, Project):
+        return None
+    overs: list[Over] = []
+    for e in rel.exprs:
+        for part in walk(e):
+            if isinstance(part, Over) and not member(part, overs):
+                overs.append(part)
+    if not overs:
+        return None
+    first = overs[0]
+    other = next((o for o in overs[1:] if _window_key(o) != _window_key(first)), None)
+    if other is not None:
+        raise SqlError("SQL164.split_windows", place=other.place)
+    level = _level_zero(rel)
+    fields = rel.input.fields
+    below: Rel = rel.input
+    constants = any(isinstance(x, Literal) for e in rel.exprs for x in walk(e)) or bool(_offsets(first))
+    hidden = _group_number(rel.input)
+    if all(isinstance(e, InputRef) for e in level) and not constants:
+        level = [InputRef(t, i) for i, (_, t) in enumerate(fields) if i != hidden]
+    if len(level) < len(fields) or not is_identity(level, rel.input):
+        names = [fields[e.index][0] if isinstance(e, InputRef) else f"${i}" for i, e in enumerate(level)]
+        below = Project(rel.input, tuple(level), tuple(names))
+
+    def at(e: Rex) -> int:
+        return next(i for i, x in enumerate(level) if equal(x, e))
+
+    partition = tuple(sorted({at(p) for p in first.partition if not isinstance(p, Literal)}))
+    order: dict[int, tuple[int, bool, bool]] = {}
+    for e, ascending, last in first.order:
+        order.setdefault(at(e), (at(e), ascending, last))
+    keys = tuple(order.values())
+    width = below.width
+    window: Window | OverAggregate
+    if len(overs) == 1 and first.function == "ROW_NUMBER":
+        window = Window(below, first.function, partition, keys, first.type, "w0$o0", first.place)
+    else:
+        pool = _constants(overs)
+
+        def argument(e: Rex) -> int:
+            return width + _place(e, pool) if isinstance(e, Literal) else at(e)
+
+        calls = tuple(_call(o, tuple(map(argument, o.operands)), f"w0$o{i}") for i, o in enumerate(overs))
+        window = OverAggregate(below, partition, keys, first.frame, calls, tuple(pool), first.place)
+
+    def change(e: Rex) -> Rex | None:
+        if isinstance(e, Over):
+            return InputRef(e.type, width + next(i for i, o in enumerate(overs) if equal(o, e)))
+        for i, x in enumerate(level):
+            if equal(x, e) and x.type == e.type:
+                return InputRef(x.type, i)
+        return None
+
+    exprs = tuple(rewrite(e, change) for e in rel.exprs)
+    if is_identity(exprs, window):
+        return window
+    return replace(rel, input=window, exprs=exprs, names=_names_above(rel, window, width, exprs))
+
+
+def _window_key(over: Over) -> object:
+    return tuple(map(key, over.partition)), tuple((key(e), a, n) for e, a, n in over.order), over.frame.text
+
+
+def _offsets(over: Over) -> list[Literal]:
+    return [b.offset for b in (over.frame.lower, over.frame.upper) if b.offset is not None]
+
+
+def _constants(overs: Sequence[Over]) -> list[Literal]:
+    """The constants of all calls, those of a call before those of its window."""
+    out: list[Literal] = []
+    for over in overs:
+        for e in (*over.operands, *over.partition, *_offsets(over)):
+            if isinstance(e, Literal) and not any(e == o for o in out):
+                out.append(e)
+    return out
+
+
+def _place(rex: Rex, pool: Sequence[Literal]) -> int:
+    return next(i for i, c in enumerate(pool) if c == rex)
+
+
+def _call(over: Over, args: tuple[int, ...], name: str) -> AggCall:
+    function = find_aggregate(over.function)
+    syntax = "FUNCTION_STAR" if over.function == "COUNT" else None if function is None else function.syntax
+    internal = f"${over.function}$1" if function is None else function.internal_name
+    return AggCall(over.function, args, over.type, name, over.distinct, -1, internal, syntax)
+
+
+def _group_number(rel: Rel) -> int | None:
+    """Of an aggregate over grouping sets the field that tells them apart, which is none of the query's: Flink adds it
+    later."""
+    if not isinstance(rel, Aggregate) or not isinstance(rel.input, Expand):
+        return None
+    return next((i for i, g in enumerate(rel.group) if g == rel.input.id_field), None)
+
+
+def _has_over(rex: Rex) -> bool:
+    return any(isinstance(p, Over) for p in walk(rex))
+
+
+def _names_above(rel: Project, window: Rel, number: int, exprs: Sequence[Rex]) -> tuple[str, ...]:
+    """The names of the projection above: its own where it computes something or changes the order, else the window's,
+    with ``$`` and the position for the functions' values, which are the fields from ``number`` on."""
+    refs = [e.index for e in exprs if isinstance(e, InputRef)]
+    if len(refs) < len(exprs) or refs != sorted(set(refs)):
+        return rel.names
+    fields = window.fields
+    return tuple(
+        unique_names(
+            [
+                fields[e.index][0] if e.index < number else f"${i}"
+                for i, e in enumerate(exprs)
+                if isinstance(e, InputRef)
+            ]
+        )
+    )
+
+
+def _level_zero(rel: Project) -> list[Rex]:
+    """What is computed below the window: the fields that are used above or by it, then other expressions, each after
+    its own operands; the window's order comes before its partition."""
+    program: list[Rex] = []
+    used: list[Rex] = []
+
+    def register(e: Rex) -> None:
+        if isinstance(e, Over):
+            for operand in (*e.operands, *(o[0] for o in e.order), *e.partition):
+                register(operand)
+            return
+        for child in e.children:
+            register(child)
+        if not member(e, program):
+            program.append(e)
+
+    def use(e: Rex) -> None:
+        if not _has_over(e):
+            used.append(e)
+            return
+        for child in e.children:
+            use(child)
+
+    for e in rel.exprs:
+        register(e)
+        use(e)
+    wanted = [e for e in program if member(e, used) and not isinstance(e, Literal)]
+    refs = sorted((e for e in wanted if isinstance(e, InputRef)), key=lambda e: e.index)
+    return [*refs, *(e for e in wanted if not isinstance(e, InputRef))]
+
+
+# Window functions that are no top-N query: aggregates over frames.
+#
+# Source: Flink's ``StreamPhysicalOverAggregateRule``, and what ``StreamExecOverAggregate`` refuses when a plan is run.
+
+
+def window_to_over_aggregate(rel: Rel) -> Rel | None:
+    """A row number that no condition bounds is counted for every row."""
+    if not isinstance(rel, Window):
+        return None
+    if len(rel.order) != 1 or rel.input.fields[rel.order[0][0]][1].kind is None:
+        raise not_supported(
+            "ROW_NUMBER without a bound of its value and without the order of a time attribute",
+            rel.place,
+            "keep the first rows: SELECT ... FROM (SELECT *, ROW_NUMBER() OVER (...) AS row_num "
+            "FROM ...) WHERE row_num <= 3",
+        )
+    call = AggCall(rel.function, (), rel.type, rel.name, internal_name=f"${rel.function}$1")
+    return OverAggregate(rel.input, rel.partition, rel.order, SO_FAR, (call,), (), rel.place)
+
+
+def check_over_aggregate(rel: Rel) -> Rel | None:
+    """Raises SqlError SQL164, for a window that no stream can have; SQL150, for one in the order of other fields."""
+    if not isinstance(rel, OverAggregate):
+        return None
+    if len(rel.order) != 1:
+        raise _refused("is not ordered by one field", rel, "ORDER BY a time attribute")
+    field, ascending, _ = rel.order[0]
+    if not ascending:
+        raise _refused("is ordered downwards", rel, "ORDER BY a time attribute, ascending")
+    if rel.frame.upper.kind != "CURRENT_ROW" or rel.frame.lower.kind == "FOLLOWING":
+        raise _refused("has rows after the current one", rel, "a frame that ends with CURRENT ROW")
+    if rel.frame.lower.kind == "CURRENT_ROW":
+        raise _refused("begins with the current row", rel, "0 PRECEDING")
+    if rel.input.fields[field][1].kind is None:
+        if rel.frame.lower.kind == "PRECEDING":
+            raise _refused("has a bound and is not ordered by a time attribute", rel, "ORDER BY a time attribute")
+        raise not_supported(
+            "OVER in the order of a field that is not a time attribute",
+            rel.place,
+            "ORDER BY a processing time or rowtime attribute",
+        )
+    return None
+
+
+def _refused(why: str, rel: OverAggregate, expected: str) -> SqlError:
+    return SqlError("SQL164", why=why, place=rel.place, expected=expected)
+
+
+# Aggregates whose groups are windows become aggregates of windows, and take in the window table function below.
+#
+# Source: Flink's ``StreamPhysicalWindowAggregateRule``, ``PullUpWindowTableFunctionIntoWindowAggregateRule``,
+# ``ExpandWindowTableFunctionTransposeRule`` and ``WindowUtil``.
+
+
+def window_aggregate(rel: Rel) -> Rel | None:
+    """An aggregate grouped by start and end of a window.
+
+    Raises:
+        SqlError: SQL150, for functions that cannot be computed in windows; SQL163, for hopping windows whose slide does
+            not divide them.
+    """
+    if not isinstance(rel, Aggregate):
+        return None
+    found = window_properties(rel.input)
+    if found is None or not found.grouped_by(rel.group):
+        return None
+    if is_python(rel):  # what Flink has no operator on windows for: a group as any other
+        return None
+    window = found.window
+    if window.kind == "HOP" and window.size % window.step:
+        raise SqlError("SQL163", size=window.size, step=window.step, place=rel.place)
+    starts = [g for g in rel.group if g in found.starts]
+    ends = [g for g in rel.group if g in found.ends]
+    times = [g for g in rel.group if g in found.times]
+    keys = tuple(g for g in rel.group if g not in found.columns)
+    last: Property = ("window_time", "Rowtime" if found.time_type.kind == "ROWTIME" else "Proctime")
+    properties: list[Property] = [("window_start", "WindowStart")] * len(starts)
+    properties += [("window_end", "WindowEnd")] * len(ends)
+    properties += [last] * len(times)
+    position = WindowPosition(window, found.time_type, start=starts[0], end=ends[0])
+    made = WindowAggregate(rel.input, keys, rel.calls, position, tuple(properties), rel.place)
+    pulled = _pulled_up(made, found)
+    fields = pulled.fields
+    first = len(keys) + len(rel.calls)
+    where = {g: i for i, g in enumerate(keys)} | {g: first + i for i, g in enumerate([*starts, *ends, *times])}
+    order = [*(where[g] for g in rel.group), *range(len(keys), first)]
+    return Calc(pulled, tuple(InputRef(fields[i][1], i) for i in order), tuple(field_names(rel)))
+
+
+def _pulled_up(rel: WindowAggregate, found: WindowProperties) -> WindowAggregate:
+    """``rel`` with the window table function below it taken in, if only its own fields are made of windows."""
+    used = {a for c in rel.calls for a in (*c.args, *([c.filter] if c.filter >= 0 else ()))}
+    if used & found.columns:
+        return rel
+    below = _without_window(rel.input)
+    if below is None:
+        return rel
+    narrowed, time, where = below
+    calls = tuple(
+        replace(c, args=tuple(where[a] for a in c.args), filter=where[c.filter] if c.filter >= 0 else -1)
+        for c in rel.calls
+    )
+    position = WindowPosition(rel.position.window, rel.position.time_type, time=time)
+    return replace(rel, input=narrowed, group=tuple(where[g] for g in rel.group), calls=calls, position=position)
+
+
+def _without_window(rel: Rel) -> tuple[Rel, int, dict[int, int]] | None:
+    """What ``rel`` is without its window table function: its other fields, and where they are now, and the time
+    attribute, which is added where it is not one of them. None where something is computed of windows."""
+    if isinstance(rel, WindowTable):
+        return rel.input, rel.time, {i: i for i in range(rel.input.width)}
+    if not isinstance(rel, (Calc, Expand)):
+        return None
+    found = _without_window(rel.input)
+    windows = window_properties(rel.input)
+    if found is None or windows is None:
+        return None
+    below, time, where = found
+    rows = rel.projects if isinstance(rel, Expand) else (rel.exprs,)
+    asked: list[Rex] = [e for row in rows for e in row if not isinstance(e, InputRef)]
+    if isinstance(rel, Calc) and rel.condition is not None:
+        asked.append(rel.condition)
+    if any(i in windows.columns for e in asked for i in input_refs(e)):
+        return None
+    kept = [p for p in range(rel.width) if not all(_is_one_of(row[p], windows.columns) for row in rows)]
+    if any(_is_one_of(row[p], windows.columns) for p in kept for row in rows):
+        return None
+    places = {p: i for i, p in enumerate(kept)}
+    new = [[remap(row[p], where) for p in kept] for row in rows]
+    at = next((i for i in range(len(kept)) if all(_is_one_of(row[i], {time}) for row in new)), None)
+    names = [field_names(rel)[p] for p in kept]
+    if at is None:
+        at = len(kept)
+        attribute: Rex = InputRef(below.fields[time][1], time)
+        new = [[*row, attribute] for row in new]
+        names.append(fresh_name(field_names(below)[time], names))
+    if isinstance(rel, Calc):
+        condition = None if rel.condition is None else remap(rel.condition, where)
+        return replace(rel, input=below, exprs=tuple(new[0]), names=tuple(names), condition=condition), at, places
+    types = [rel.types[p] for p in kept]
+    types += [below.fields[time][1]] * (len(names) - len(types))
+    expanded = replace(
+        rel,
+        input=below,
+        projects=tuple(map(tuple, new)),
+        names=tuple(names),
+        types=tuple(types),
+        id_field=places[rel.id_field],
+    )
+    return expanded, at, places
+
+
+def _is_one_of(rex: Rex, fields: Sequence[int] | frozenset[int] | set[int]) -> bool:
+    return isinstance(rex, InputRef) and rex.index in fields
+
+
+def refuse_in_windows(rel: Rel) -> Rel | None:
+    """Leaves all as it is.
+
+    Raises:
+        SqlError: SQL150, for a top-N query within windows, which is an operator of its own in Flink (``WindowUtil``).
+    """
+    if isinstance(rel, Rank):
+        found = window_properties(rel.input)
+        if found is not None and found.grouped_by(rel.partition):
+            raise not_supported("a top-N query of each window", rel.place)
+    return None
