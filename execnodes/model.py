@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cache, lru_cache
 from typing import Annotated, Any, ClassVar
 
 from pydantic import (
@@ -29,6 +30,20 @@ class _Always:
 
 
 ALWAYS = _Always()
+
+
+class _Cosmetic:
+    """Marks a field that may change without changing what the state of its operator means."""
+
+
+COSMETIC = _Cosmetic()
+
+
+@dataclass(frozen=True)
+class AbsentMeans:
+    """Marks a field whose key plans of older releases do not have: the value that its absence means."""
+
+    value: Any
 
 
 def to_json(value: Any) -> Any:
@@ -88,6 +103,34 @@ class PlanModel(BaseModel):
             if always or value != default:
                 out[key] = to_json(value)
         return out
+
+    @classmethod
+    @cache
+    def cosmetic_keys(cls) -> frozenset[str]:
+        """The keys of fields marked with :data:`COSMETIC`."""
+        return frozenset(info.alias or name for name, info in cls.model_fields.items() if COSMETIC in info.metadata)
+
+    @classmethod
+    @cache
+    def absent_means(cls) -> Mapping[str, Any]:
+        """Keys that plans of older releases do not have, and the value that their absence means."""
+        return {
+            info.alias or name: mark.value
+            for name, info in cls.model_fields.items()
+            for mark in info.metadata
+            if isinstance(mark, AbsentMeans)
+        }
+
+    def meaning(self) -> dict[str, Any]:
+        """The JSON object without cosmetic keys."""
+        return {key: value for key, value in self.to_json().items() if key not in self.cosmetic_keys()}
+
+
+def meaning_of(value: Any) -> Any:
+    """As :func:`to_json`, of models what they mean."""
+    if isinstance(value, PlanModel):
+        return value.meaning()
+    return [meaning_of(v) for v in value] if isinstance(value, tuple) else to_json(value)
 
 
 def shown(value: Any) -> str:

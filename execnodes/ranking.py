@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from stateplan.execnodes.errors import PlanError
+from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import Flag, Index, PlanModel, custom_error
 from stateplan.execnodes.support import names_text
 
@@ -20,13 +21,13 @@ RankType = Literal["ROW_NUMBER", "RANK", "DENSE_RANK"]
 class PartitionSpec(PlanModel):
     """The fields that rows are ranked by separately; none for all rows together."""
 
-    fields: tuple[Index, ...]
+    fields: Annotated[tuple[Index, ...], Ref()]
 
 
 class SortField(PlanModel):
     """One field of an order."""
 
-    index: Index
+    index: Annotated[Index, Ref()]
     is_ascending: Flag
     null_is_last: Flag
 
@@ -34,7 +35,7 @@ class SortField(PlanModel):
 class SortSpec(PlanModel):
     """An order; without fields rows stay in order of arrival."""
 
-    fields: tuple[SortField, ...]
+    fields: Annotated[tuple[SortField, ...], Ref()]
 
     @property
     def indexes(self) -> tuple[int, ...]:
@@ -60,7 +61,7 @@ class VariableRange(PlanModel):
     """The rows with numbers up to the value of the field ``end_index`` in the first row of the partition."""
 
     type: Literal["Variable"] = "Variable"
-    end_index: Index
+    end_index: Annotated[Index, Ref()]
 
 
 class ConstantRangeWithoutEnd(PlanModel):
@@ -95,7 +96,7 @@ class UpdateFastStrategy(PlanModel):
     """The input updates rows by ``primary_keys``, each update moves a row up, and nothing is deleted."""
 
     type: Literal["UpdateFast"] = "UpdateFast"
-    primary_keys: tuple[Index, ...]
+    primary_keys: Annotated[tuple[Index, ...], Ref()]
 
 
 RankStrategy = Annotated[

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import Field, PlainSerializer, PlainValidator, PrivateAttr, WithJsonSchema, model_validator
 
 from stateplan.execnodes.errors import PlanError, StateplanError, nearest
+from stateplan.execnodes.field_refs import JOINED, Ref
 from stateplan.execnodes.model import (
     ALWAYS,
+    COSMETIC,
     NULL_IS_EMPTY,
     Flag,
     Index,
@@ -124,13 +126,13 @@ class AggCall(PlanModel):
     Exactly one of ``internal_name`` (built-in, ``$NAME$VERSION``), ``system_name`` or ``catalog_name``
     identifies the function. ``filter_arg`` is a BOOLEAN field of the input, -1 for none."""
 
-    name: Annotated[Text | None, ALWAYS] = None
+    name: Annotated[Text | None, ALWAYS, COSMETIC] = None
     syntax: Text | None = None
     internal_name: Text | None = None
     system_name: Text | None = None
     catalog_name: Text | None = None
-    arg_list: Annotated[tuple[Index, ...], ALWAYS] = ()
-    filter_arg: Annotated[int, Field(strict=True, ge=-1), ALWAYS] = -1
+    arg_list: Annotated[tuple[Index, ...], ALWAYS, Ref()] = ()
+    filter_arg: Annotated[int, Field(strict=True, ge=-1), ALWAYS, Ref()] = -1
     distinct: Annotated[Flag, ALWAYS] = False
     approximate: Annotated[Flag, ALWAYS] = False
     ignore_nulls: Annotated[Flag, ALWAYS] = False
@@ -172,10 +174,10 @@ class JoinSpec(PlanModel):
     """
 
     join_type: JoinType
-    left_keys: tuple[Index, ...]
-    right_keys: tuple[Index, ...]
+    left_keys: Annotated[tuple[Index, ...], Ref(0)]
+    right_keys: Annotated[tuple[Index, ...], Ref(1)]
     filter_nulls: tuple[Flag, ...]
-    non_equi_condition: Annotated[RexField | None, ALWAYS] = None
+    non_equi_condition: Annotated[RexField | None, ALWAYS, Ref(JOINED)] = None
 
     @model_validator(mode="after")
     def _same_length(self) -> JoinSpec:
@@ -500,7 +502,7 @@ class LookupKey(PlanModel):
     """What a field of a table is looked up by: a field of the input (FieldRef) or a constant (Constant)."""
 
     type: Literal["FieldRef", "Constant"]
-    index: Index | None = None
+    index: Annotated[Index | None, Ref()] = None
     source_type: TypeField | None = None
     literal: RexField | None = None
 

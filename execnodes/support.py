@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from stateplan.execnodes.rex import Call, CorrelVariable, FieldAccess, InputRef, Literal, PatternInputRef, Rex
-from stateplan.execnodes.specs import AggCall
+from stateplan.execnodes.specs import AggCall, JoinSpec
 from stateplan.execnodes.ttl import NEVER, format_ttl
 from stateplan.execnodes.types import LogicalType
 
@@ -39,6 +39,12 @@ def _name(index: int, names: Sequence[str]) -> str:
 def names_text(indexes: Iterable[int], names: Sequence[str]) -> str:
     """The fields at ``indexes``: ``a, b``. A field without a name is ``$3``."""
     return ", ".join(_name(i, names) for i in indexes)
+
+
+def groups_text(keys: Iterable[int], names: Sequence[str]) -> str:
+    """``each a, b``, or ``all rows`` without keys."""
+    text = names_text(keys, names)
+    return f"each {text}" if text else "all rows"
 
 
 def ttl_text(ms: int) -> str:
@@ -136,3 +142,21 @@ def agg_text(call: AggCall, names: Sequence[str]) -> str:
     arguments = names_text(call.arg_list, names) or ("*" if call.function == "COUNT" else "")
     text = f"{call.function}({'DISTINCT ' if call.distinct else ''}{arguments})"
     return text + (f" FILTER (WHERE {_name(call.filter_arg, names)})" if call.filter_arg >= 0 else "")
+
+
+def call_texts(calls: Sequence[AggCall], names: Sequence[str]) -> str:
+    """Aggregate calls in words."""
+    return ", ".join(agg_text(call, names) for call in calls) or "the distinct values"
+
+
+def join_terms(spec: JoinSpec, inputs: Sequence[LogicalType], between: str = "") -> list[str]:
+    """What rows that a join puts together meet: equal keys, ``between``, and the further condition."""
+    left, right = (field_names(row) for row in inputs) if len(inputs) == 2 else ((), ())
+    terms = [
+        f"left.{names_text([a], left)} = right.{names_text([b], right)}"
+        for a, b in zip(spec.left_keys, spec.right_keys, strict=True)
+    ]
+    terms += [between] if between else []
+    if spec.non_equi_condition is not None:
+        terms.append(rex_text(spec.non_equi_condition, joined_names(inputs)))
+    return terms

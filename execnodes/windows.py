@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
 
 from stateplan.execnodes.errors import PlanError
+from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import ALWAYS, Flag, Index, PlanModel, Text, TypeField, custom_error, shown
 from stateplan.execnodes.types import LogicalType
 
@@ -140,7 +141,7 @@ class TimeAttribute(PlanModel):
     strategy: Annotated[Literal["TimeAttribute"], ALWAYS] = "TimeAttribute"
     window: WindowSpec
     time_attribute_type: TypeField
-    time_attribute_index: Annotated[int, Field(strict=True)]
+    time_attribute_index: Annotated[int, Field(strict=True), Ref()]
     is_rowtime: Flag
 
 
@@ -150,8 +151,8 @@ class WindowAttached(PlanModel):
     strategy: Annotated[Literal["WindowAttached"], ALWAYS] = "WindowAttached"
     window: WindowSpec
     time_attribute_type: TypeField
-    window_start: Annotated[int, Field(strict=True)]
-    window_end: Index
+    window_start: Annotated[int, Field(strict=True), Ref()]
+    window_end: Annotated[Index, Ref()]
     is_rowtime: Flag
 
 
@@ -161,7 +162,7 @@ class SliceAttached(PlanModel):
     strategy: Annotated[Literal["SliceAttached"], ALWAYS] = "SliceAttached"
     window: WindowSpec
     time_attribute_type: TypeField
-    slice_end: Index
+    slice_end: Annotated[Index, Ref()]
     is_rowtime: Flag
 
 

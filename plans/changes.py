@@ -135,7 +135,7 @@ def _without_soft(value: Any, at: str) -> Any:
 
 def _whole(node: ExecNode) -> dict[str, Any]:
     """The node's JSON with the keys that older releases left out."""
-    return {**node.ABSENT_MEANS, **node.to_json()}
+    return {**node.absent_means(), **node.to_json()}
 
 
 def _fields(node: ExecNode) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,7 +96,7 @@ def _of(node: ExecNode, inputs: Sequence[Lineage]) -> Lineage:
             _hash("union", [inputs[i].fields[f] for i in order]) for f in range(min(len(i.fields) for i in inputs))
         )
         return Lineage(_hash("union", own, [before[i] for i in order]), fields, "")
-    cosmetic = {key: own.pop(key) for key in _cosmetic(node) if key in own}
+    cosmetic = {key: own.pop(key) for key in node.cosmetic_keys() if key in own}
     if isinstance(node, GroupAggregate):
         calls = tuple(_hash(*pair) for pair in zip(own.pop("aggCalls"), own.pop("aggCallNeedRetractions"), strict=True))
         state = _hash("state", own, before)
@@ -128,10 +128,6 @@ def _opaque(
     rows = _hash("rows", own, before, types)
     state = _hash("state", own if without_cosmetic is None else without_cosmetic, before, types)
     return Lineage(rows, tuple(_hash("field", rows, i) for i in range(len(types))), state)
-
-
-def _cosmetic(node: ExecNode) -> Iterator[str]:
-    return (key for name, key, _, _ in node.layout() if name in node.COSMETIC)
 
 
 def _scan(node: TableSourceScan) -> Lineage:

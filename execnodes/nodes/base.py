@@ -9,6 +9,7 @@ from pydantic import Field, PrivateAttr, model_validator
 
 from stateplan.execnodes.changelog import ChangelogMode, joined
 from stateplan.execnodes.errors import PlanError, nearest
+from stateplan.execnodes.field_refs import FieldRef, marked_refs
 from stateplan.execnodes.model import (
     ALWAYS,
     NULL_IS_EMPTY,
@@ -19,9 +20,8 @@ from stateplan.execnodes.model import (
     RowTypeField,
     Text,
     custom_error,
-    to_json,
+    meaning_of,
 )
-from stateplan.execnodes.rex import FieldAccess, InputRef, Rex
 from stateplan.execnodes.specs import InputProperty, StateMetadata
 from stateplan.execnodes.ttl import NEVER, TtlConfig, parse_ttl
 from stateplan.execnodes.types import LogicalType
@@ -46,33 +46,9 @@ class CompiledTtl(NamedTuple):
     origin: Literal["hint", "option", "default"]
 
 
-class FieldRef(NamedTuple):
-    """A field of the inputs that a node refers to.
-
-    ``input`` is the position of the input; None counts ``field`` over all inputs' fields joined together.
-    ``type`` is the type the field is used as, where the plan says so.
-    """
-
-    pointer: str
-    field: int
-    input: int | None = 0
-    type: LogicalType | None = None
-
-
 def field_types(row: LogicalType) -> tuple[LogicalType, ...]:
     """The types of a ROW's fields."""
     return tuple(f.type for f in row.fields)
-
-
-def rex_refs(rex: Rex, pointer: str, side: int | None = 0) -> Iterator[FieldRef]:
-    """The input references in a row expression at ``pointer``, each with its own pointer."""
-    if isinstance(rex, InputRef):
-        yield FieldRef(pointer, rex.index, side, rex.type)
-    elif isinstance(rex, FieldAccess):
-        yield from rex_refs(rex.expr, f"{pointer}/expr", side)
-    else:
-        for position, operand in enumerate(rex.children):
-            yield from rex_refs(operand, f"{pointer}/operands/{position}", side)
 
 
 class ExecNode(PlanModel):
@@ -96,10 +72,8 @@ class ExecNode(PlanModel):
     """Number of inputs; None for one or more."""
     ORDERED_INPUTS: ClassVar[bool] = True
     """Whether exchanging the inputs changes what the operator means."""
-    COSMETIC: ClassVar[frozenset[str]] = frozenset()
-    """Attributes that may change without changing what the state of this operator means."""
-    ABSENT_MEANS: ClassVar[Mapping[str, Any]] = {}
-    """Keys that plans of older releases do not have, and the value that their absence means."""
+    WRITTEN_LAST: ClassVar[tuple[str, ...]] = ()
+    """Attributes that Flink writes behind those that all nodes have."""
     KEEPS_STATE: ClassVar[bool] = False
     """Whether nodes of this type keep state, with or without a TTL."""
     EMITS: ClassVar[ChangelogMode | None] = None
@@ -128,8 +102,8 @@ class ExecNode(PlanModel):
         known = cls.__dict__.get("_layout")
         if known is None:
             fields = {entry[0]: entry for entry in super().layout()}
-            own = [name for name in fields if name not in _HEAD and name not in _TAIL]
-            known = tuple(fields[name] for name in (*_HEAD, *own, *_TAIL))
+            own = [name for name in fields if name not in (*_HEAD, *_TAIL, *cls.WRITTEN_LAST)]
+            known = tuple(fields[name] for name in (*_HEAD, *own, *_TAIL[:-1], *cls.WRITTEN_LAST, _TAIL[-1]))
             cls._layout = known
         return known
 
@@ -254,6 +228,7 @@ class ExecNode(PlanModel):
         for position, prop in enumerate(self.input_properties):
             for k, key in enumerate(prop.required_distribution.keys):
                 yield FieldRef(f"/inputProperties/{position}/requiredDistribution/keys/{k}", key, position)
+        yield from marked_refs(self)
 
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         """The types of the output fields, given the ROW types of the inputs; None when they are not known.
@@ -284,12 +259,13 @@ class ExecNode(PlanModel):
 
     def meaning(self) -> dict[str, Any]:
         """What the operator computes, for the fingerprint: its fields without states and cosmetic ones."""
-        own = set(self.own_fields()) - self.COSMETIC - {"state"}
-        return {
-            key: to_json(getattr(self, name))
+        own, cosmetic = set(self.own_fields()) - {"state"}, self.cosmetic_keys()
+        said = {
+            key: meaning_of(getattr(self, name))
             for name, key, _, default in self.layout()
             if name in own and getattr(self, name) != default
         }
+        return {key: value for key, value in {**self.absent_means(), **said}.items() if key not in cosmetic}
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless | Stateful:
         """What runs for this node, given the ROW types of its inputs and the session's options.

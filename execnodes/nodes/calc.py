@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
+from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import ALWAYS, RexField
-from stateplan.execnodes.nodes.base import ExecNode, FieldRef, rex_refs
+from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.rex import TRUE, InputRef
 from stateplan.execnodes.support import joined_names, rex_text
@@ -28,15 +29,8 @@ class Calc(ExecNode):
     NAME: ClassVar[str] = "stream-exec-calc"
     VERSION: ClassVar[int] = 1
 
-    projection: tuple[RexField, ...]
-    condition: Annotated[RexField | None, ALWAYS] = None
-
-    def field_refs(self) -> Iterator[FieldRef]:
-        yield from super().field_refs()
-        for position, rex in enumerate(self.projection):
-            yield from rex_refs(rex, f"/projection/{position}")
-        if self.condition is not None:
-            yield from rex_refs(self.condition, "/condition")
+    projection: Annotated[tuple[RexField, ...], Ref()]
+    condition: Annotated[RexField | None, ALWAYS, Ref()] = None
 
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         return tuple(rex.type for rex in self.projection)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from stateplan.execnodes.changelog import ChangelogMode, updating
-from stateplan.execnodes.model import Flag, Index, RexField
-from stateplan.execnodes.nodes.base import FieldRef, StatefulNode, StateList, field_types, rex_refs
+from stateplan.execnodes.field_refs import Ref
+from stateplan.execnodes.model import COSMETIC, Flag, Index, RexField
+from stateplan.execnodes.nodes.base import StatefulNode, StateList, field_types
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.support import joined_names, names_text, rex_text
 from stateplan.execnodes.types import LogicalType
@@ -34,25 +35,12 @@ class ChangelogNormalize(StatefulNode):
     NAME: ClassVar[str] = "stream-exec-changelog-normalize"
     VERSION: ClassVar[int] = 1
     STATE_NAMES: ClassVar[tuple[str, ...]] = ("changelogNormalizeState",)
-    COSMETIC: ClassVar[frozenset[str]] = frozenset({"generate_update_before"})
+    WRITTEN_LAST: ClassVar[tuple[str, ...]] = ("filter_condition",)
 
-    unique_keys: tuple[Index, ...]
-    generate_update_before: Flag
+    unique_keys: Annotated[tuple[Index, ...], Ref()]
+    generate_update_before: Annotated[Flag, COSMETIC]
     state: StateList = ()
-    filter_condition: RexField | None = None
-
-    @classmethod
-    def layout(cls) -> tuple[tuple[str, str, bool, Any], ...]:
-        """The fields in Flink's order, which has the condition after the common ones."""
-        fields = super().layout()
-        last = [entry for entry in fields if entry[0] in ("filter_condition", "stateplan")]
-        return (*(entry for entry in fields if entry not in last), *last)
-
-    def field_refs(self) -> Iterator[FieldRef]:
-        yield from super().field_refs()
-        yield from (FieldRef(f"/uniqueKeys/{k}", key) for k, key in enumerate(self.unique_keys))
-        if self.filter_condition is not None:
-            yield from rex_refs(self.filter_condition, "/filterCondition")
+    filter_condition: Annotated[RexField | None, Ref()] = None
 
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         return field_types(inputs[0])

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from stateplan.execnodes.errors import PlanError
+from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import ALWAYS, RexField
-from stateplan.execnodes.nodes.base import ExecNode, FieldRef, field_types, rex_refs
+from stateplan.execnodes.nodes.base import ExecNode, field_types
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.rex import Call, Rex
 from stateplan.execnodes.support import joined_names, rex_text
@@ -21,11 +22,7 @@ class _Correlate(ExecNode):
     """What both correlates have in common."""
 
     join_type: Literal["INNER", "LEFT"]
-    function_call: RexField
-
-    def field_refs(self) -> Iterator[FieldRef]:
-        yield from super().field_refs()
-        yield from rex_refs(self.function_call, "/functionCall")
+    function_call: Annotated[RexField, Ref()]
 
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         return (*field_types(inputs[0]), *field_types(self.function_call.type))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode, updating
 from stateplan.execnodes.errors import PlanError
-from stateplan.execnodes.model import Flag, Index
-from stateplan.execnodes.nodes.base import FieldRef, StatefulNode, StateList, field_types
+from stateplan.execnodes.field_refs import Ref
+from stateplan.execnodes.model import COSMETIC, AbsentMeans, Flag, Index
+from stateplan.execnodes.nodes.base import StatefulNode, StateList, field_types
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.support import joined_names, names_text
 from stateplan.execnodes.types import LogicalType
@@ -33,20 +34,14 @@ class Deduplicate(StatefulNode):
     NAME: ClassVar[str] = "stream-exec-deduplicate"
     VERSION: ClassVar[int] = 1
     STATE_NAMES: ClassVar[tuple[str, ...]] = ("deduplicateState",)
-    ABSENT_MEANS: ClassVar[Mapping[str, Any]] = {"outputInsertOnly": False}
-    COSMETIC: ClassVar[frozenset[str]] = frozenset({"generate_update_before", "output_insert_only"})
     TAKES: ClassVar[ChangelogMode | None] = INSERT_ONLY
 
-    unique_keys: tuple[Index, ...]
+    unique_keys: Annotated[tuple[Index, ...], Ref()]
     is_rowtime: Flag
     keep_last_row: Flag
-    output_insert_only: Flag | None = None
-    generate_update_before: Flag
+    output_insert_only: Annotated[Flag | None, COSMETIC, AbsentMeans(False)] = None
+    generate_update_before: Annotated[Flag, COSMETIC]
     state: StateList = ()
-
-    def field_refs(self) -> Iterator[FieldRef]:
-        yield from super().field_refs()
-        yield from (FieldRef(f"/uniqueKeys/{k}", key) for k, key in enumerate(self.unique_keys))
 
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         return field_types(inputs[0])

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Self
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 from pydantic import model_validator
 
 from stateplan.execnodes.errors import PlanError
+from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import RexField, custom_error
-from stateplan.execnodes.nodes.base import ExecNode, FieldRef, rex_refs
+from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.types import LogicalType
 
@@ -29,7 +30,7 @@ class Expand(ExecNode):
     NAME: ClassVar[str] = "stream-exec-expand"
     VERSION: ClassVar[int] = 1
 
-    projects: tuple[tuple[RexField, ...], ...]
+    projects: Annotated[tuple[tuple[RexField, ...], ...], Ref()]
 
     @model_validator(mode="after")
     def _same_width(self) -> Self:
@@ -41,12 +42,6 @@ class Expand(ExecNode):
                     f"/projects/{position}",
                 )
         return self
-
-    def field_refs(self) -> Iterator[FieldRef]:
-        yield from super().field_refs()
-        for i, row in enumerate(self.projects):
-            for k, rex in enumerate(row):
-                yield from rex_refs(rex, f"/projects/{i}/{k}")
 
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         return tuple(rex.type for rex in self.projects[0]) if self.projects else None

@@ -2,69 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 from pydantic import model_validator
 
 from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode, updating
 from stateplan.execnodes.errors import PlanError
-from stateplan.execnodes.model import Flag, Index, custom_error
-from stateplan.execnodes.nodes.base import FieldRef, StatefulNode, StateList, field_types
+from stateplan.execnodes.field_refs import Ref
+from stateplan.execnodes.model import COSMETIC, Flag, Index, custom_error
+from stateplan.execnodes.nodes.base import ExecNode, StatefulNode, StateList, field_types
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import AggCall
-from stateplan.execnodes.support import agg_text, joined_names, names_text
+from stateplan.execnodes.support import call_texts, groups_text, joined_names
 from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
     from stateplan.execnodes.runtime.kernel import Stateful
+    from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
 
 _STATES = ("groupAggregateState",)
 
 
-class Grouping(StatefulNode):
-    """What aggregates by group have in common."""
+def check_flags(title: str, calls: Sequence[AggCall], flags: Sequence[bool], names: tuple[str, str]) -> None:
+    """Whether there is a flag for each call; ``names`` are the keys of both. Raises PydanticCustomError PLAN044."""
+    if len(calls) != len(flags):
+        raise custom_error(
+            PlanError(
+                "PLAN044.check_flags",
+                title=title,
+                count=len(calls),
+                names=names[0],
+                count_2=len(flags),
+                names_2=names[1],
+            ),
+            f"/{names[1]}",
+        )
 
-    COSMETIC: ClassVar[frozenset[str]] = frozenset({"generate_update_before"})
 
-    grouping: tuple[Index, ...]
-    agg_calls: tuple[AggCall, ...]
+class Aggregation(ExecNode):
+    """What aggregates by group have in common, in one phase or in several."""
+
+    grouping: Annotated[tuple[Index, ...], Ref()]
+    agg_calls: Annotated[tuple[AggCall, ...], Ref()]
     agg_call_need_retractions: tuple[Flag, ...]
-    generate_update_before: Flag
-    need_retraction: Flag
 
     @model_validator(mode="after")
     def _flag_per_call(self) -> Self:
-        if len(self.agg_calls) != len(self.agg_call_need_retractions):
-            raise custom_error(
-                PlanError(
-                    "PLAN044.flag_per_call",
-                    title=self.title,
-                    count=len(self.agg_calls),
-                    count_2=len(self.agg_call_need_retractions),
-                ),
-                "/aggCallNeedRetractions",
-            )
+        check_flags(self.title, self.agg_calls, self.agg_call_need_retractions, ("aggCalls", "aggCallNeedRetractions"))
         return self
-
-    def field_refs(self) -> Iterator[FieldRef]:
-        yield from super().field_refs()
-        yield from (FieldRef(f"/grouping/{k}", key) for k, key in enumerate(self.grouping))
-        for position, call in enumerate(self.agg_calls):
-            pointer = f"/aggCalls/{position}"
-            yield from (FieldRef(f"{pointer}/argList/{k}", index) for k, index in enumerate(call.arg_list))
-            if call.filter_arg >= 0:
-                yield FieldRef(f"{pointer}/filterArg", call.filter_arg)
 
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         types = field_types(inputs[0])
         return (*(types[key] for key in self.grouping), *(call.type for call in self.agg_calls))
 
-    def meaning(self) -> dict[str, Any]:
-        out = super().meaning()
-        for call in out["aggCalls"]:
-            del call["name"]
-        return out
+
+class Grouping(Aggregation, StatefulNode):
+    """What aggregates in one phase have in common."""
+
+    generate_update_before: Annotated[Flag, COSMETIC]
+    need_retraction: Flag
 
     def changelog_mode(self, inputs: Sequence[ChangelogMode | None], update_before: bool) -> ChangelogMode | None:
         return updating(self.generate_update_before, deletes=self.need_retraction)
@@ -75,11 +72,15 @@ class Grouping(StatefulNode):
     def takes(self, position: int) -> ChangelogMode | None:
         return None if self.need_retraction else INSERT_ONLY
 
-    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from stateplan.execnodes.runtime.kernel import Stateful
+    def _kernel_class(self) -> Callable[..., GroupAggregateKernel]:
         from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
 
-        kernel = GroupAggregateKernel(
+        return GroupAggregateKernel
+
+    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
+        from stateplan.execnodes.runtime.kernel import Stateful
+
+        kernel = self._kernel_class()(
             inputs[0],
             self.grouping,
             self.agg_calls,
@@ -92,9 +93,7 @@ class Grouping(StatefulNode):
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         names = joined_names(inputs)
-        calls = ", ".join(agg_text(call, names) for call in self.agg_calls) or "the distinct values"
-        keys = names_text(self.grouping, names)
-        return f"keeps {calls} of " + (f"each {keys}" if keys else "all rows")
+        return f"keeps {call_texts(self.agg_calls, names)} of {groups_text(self.grouping, names)}"
 
 
 @exec_node

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from pydantic import model_validator
@@ -13,11 +13,11 @@ from stateplan.execnodes.model import custom_error
 from stateplan.execnodes.nodes.base import StateList, field_types
 from stateplan.execnodes.nodes.group_aggregate import Grouping
 from stateplan.execnodes.registry import exec_node
-from stateplan.execnodes.support import agg_text, joined_names, names_text
+from stateplan.execnodes.support import agg_text, groups_text, joined_names
 from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.kernel import Stateful
+    from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
 
 
 @exec_node
@@ -54,22 +54,11 @@ class GroupTableAggregate(Grouping):
     def changelog_mode(self, inputs: Sequence[ChangelogMode | None], update_before: bool) -> ChangelogMode | None:
         return updating(self.generate_update_before)
 
-    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from stateplan.execnodes.runtime.kernel import Stateful
+    def _kernel_class(self) -> Callable[..., GroupAggregateKernel]:
         from stateplan.execnodes.runtime.kernels.group_table_aggregate import GroupTableAggregateKernel
 
-        kernel = GroupTableAggregateKernel(
-            inputs[0],
-            self.grouping,
-            self.agg_calls,
-            self.agg_call_need_retractions,
-            self.generate_update_before,
-            self.need_retraction,
-            lists_expire=self.ttl_configs(session)[0].is_plain,
-        )
-        return Stateful(kernel, (self.grouping,))
+        return GroupTableAggregateKernel
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         names = joined_names(inputs)
-        keys = names_text(self.grouping, names)
-        return f"keeps the rows of {agg_text(self.agg_calls[0], names)} of " + (f"each {keys}" if keys else "all rows")
+        return f"keeps the rows of {agg_text(self.agg_calls[0], names)} of {groups_text(self.grouping, names)}"

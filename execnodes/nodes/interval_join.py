@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
+from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import Flag, Index, PlanModel
-from stateplan.execnodes.nodes.base import ExecNode, FieldRef, field_types, rex_refs
+from stateplan.execnodes.nodes.base import ExecNode, field_types
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import JoinSpec
-from stateplan.execnodes.support import field_names, joined_names, names_text, rex_text
+from stateplan.execnodes.support import field_names, join_terms, names_text
 from stateplan.execnodes.ttl import format_ttl
 from stateplan.execnodes.types import LogicalType
 
@@ -24,15 +25,15 @@ class WindowBounds(PlanModel):
     is_event_time: Flag
     left_lower_bound: int
     left_upper_bound: int
-    left_time_index: Index
-    right_time_index: Index
+    left_time_index: Annotated[Index, Ref(0)]
+    right_time_index: Annotated[Index, Ref(1)]
 
 
 class IntervalJoinSpec(PlanModel):
     """Keys and further condition of an interval join, and its bounds."""
 
-    join_spec: JoinSpec
-    window_bounds: WindowBounds
+    join_spec: Annotated[JoinSpec, Ref()]
+    window_bounds: Annotated[WindowBounds, Ref()]
 
 
 @exec_node
@@ -53,18 +54,7 @@ class IntervalJoin(ExecNode):
     EMITS: ClassVar[ChangelogMode | None] = INSERT_ONLY
     TAKES: ClassVar[ChangelogMode | None] = INSERT_ONLY
 
-    interval_join_spec: IntervalJoinSpec
-
-    def field_refs(self) -> Iterator[FieldRef]:
-        yield from super().field_refs()
-        spec, bounds = self.interval_join_spec.join_spec, self.interval_join_spec.window_bounds
-        place = "/intervalJoinSpec"
-        for side, (key, keys) in enumerate((("leftKeys", spec.left_keys), ("rightKeys", spec.right_keys))):
-            yield from (FieldRef(f"{place}/joinSpec/{key}/{k}", index, side) for k, index in enumerate(keys))
-        if spec.non_equi_condition is not None:
-            yield from rex_refs(spec.non_equi_condition, f"{place}/joinSpec/nonEquiCondition", None)
-        yield FieldRef(f"{place}/windowBounds/leftTimeIndex", bounds.left_time_index, 0)
-        yield FieldRef(f"{place}/windowBounds/rightTimeIndex", bounds.right_time_index, 1)
+    interval_join_spec: Annotated[IntervalJoinSpec, Ref()]
 
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         left, right = map(field_types, inputs)
@@ -94,15 +84,9 @@ class IntervalJoin(ExecNode):
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         spec, bounds = self.interval_join_spec.join_spec, self.interval_join_spec.window_bounds
         left, right = (field_names(row) for row in inputs) if len(inputs) == 2 else ((), ())
-        terms = [
-            f"left.{names_text([a], left)} = right.{names_text([b], right)}"
-            for a, b in zip(spec.left_keys, spec.right_keys, strict=True)
-        ]
         times = names_text([bounds.left_time_index], left), names_text([bounds.right_time_index], right)
         lower, upper = (_signed(v) for v in (bounds.left_lower_bound, bounds.left_upper_bound))
-        terms.append(f"left.{times[0]} between right.{times[1]} {lower} and {upper}")
-        if spec.non_equi_condition is not None:
-            terms.append(rex_text(spec.non_equi_condition, joined_names(inputs)))
+        terms = join_terms(spec, inputs, f"left.{times[0]} between right.{times[1]} {lower} and {upper}")
         word = "joins" if spec.join_type == "INNER" else f"{spec.join_type.lower()} outer joins"
         return f"{word} left and right on {' and '.join(terms)}"
 

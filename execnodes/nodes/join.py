@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from stateplan.execnodes.changelog import ChangelogMode, joined, updating
+from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import NULL_IS_EMPTY, Index
-from stateplan.execnodes.nodes.base import FieldRef, StatefulNode, StateList, field_types, rex_refs
+from stateplan.execnodes.nodes.base import StatefulNode, StateList, field_types
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.rex import shift
 from stateplan.execnodes.specs import JoinSpec
-from stateplan.execnodes.support import field_names, joined_names, names_text, rex_text
+from stateplan.execnodes.support import join_terms
 from stateplan.execnodes.types import LogicalType, with_a_field
 
 if TYPE_CHECKING:
@@ -43,24 +44,10 @@ class Join(StatefulNode):
     STATE_NAMES: ClassVar[tuple[str, ...]] = ("leftState", "rightState")
     INPUTS: ClassVar[int | None] = 2
 
-    join_spec: JoinSpec
-    left_upsert_keys: UpsertKeys = ()
-    right_upsert_keys: UpsertKeys = ()
+    join_spec: Annotated[JoinSpec, Ref()]
+    left_upsert_keys: Annotated[UpsertKeys, Ref(0)] = ()
+    right_upsert_keys: Annotated[UpsertKeys, Ref(1)] = ()
     state: StateList = ()
-
-    def field_refs(self) -> Iterator[FieldRef]:
-        yield from super().field_refs()
-        spec = self.join_spec
-        for side, (key, keys) in enumerate((("leftKeys", spec.left_keys), ("rightKeys", spec.right_keys))):
-            yield from (FieldRef(f"/joinSpec/{key}/{k}", index, side) for k, index in enumerate(keys))
-        for side, (key, sets) in enumerate(
-            (("leftUpsertKeys", self.left_upsert_keys), ("rightUpsertKeys", self.right_upsert_keys))
-        ):
-            yield from (
-                FieldRef(f"/{key}/{i}/{k}", index, side) for i, keys in enumerate(sets) for k, index in enumerate(keys)
-            )
-        if spec.non_equi_condition is not None:
-            yield from rex_refs(spec.non_equi_condition, "/joinSpec/nonEquiCondition", None)
 
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         left, right = map(field_types, inputs)
@@ -94,13 +81,7 @@ class Join(StatefulNode):
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         spec = self.join_spec
-        left, right = (field_names(row) for row in inputs) if len(inputs) == 2 else ((), ())
-        conditions = [
-            f"left.{names_text([a], left)} = right.{names_text([b], right)}"
-            for a, b in zip(spec.left_keys, spec.right_keys, strict=True)
-        ]
-        if spec.non_equi_condition is not None:
-            conditions.append(rex_text(spec.non_equi_condition, joined_names(inputs)))
+        conditions = join_terms(spec, inputs)
         return f"{_WORDS[spec.join_type]} left and right" + (
             f" on {' and '.join(conditions)}" if conditions else ", every row with every row"
         )

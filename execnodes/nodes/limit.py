@@ -21,8 +21,7 @@ class Limit(RankBase):
 
     NAME: ClassVar[str] = "stream-exec-limit"
     VERSION: ClassVar[int] = 1
-    OWN_FIRST: ClassVar[tuple[str, ...]] = ("rank_range", "rank_strategy", "generate_update_before", "state")
-    OWN_LAST: ClassVar[tuple[str, ...]] = ("rank_type", "partition", "order_by", "output_row_number")
+    WRITTEN_LAST: ClassVar[tuple[str, ...]] = ("rank_type", "partition", "order_by", "output_row_number")
 
     def changelog_mode(self, inputs: Sequence[ChangelogMode | None], update_before: bool) -> ChangelogMode | None:
         return INSERT_ONLY if inputs[0] == INSERT_ONLY else super().changelog_mode(inputs, update_before)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from stateplan.execnodes.changelog import ChangelogMode, named
-from stateplan.execnodes.model import ALWAYS, NULL_IS_EMPTY, Flag, Index, JsonObject, RexField
-from stateplan.execnodes.nodes.base import FieldRef, StatefulNode, StateList, field_types, rex_refs
+from stateplan.execnodes.field_refs import Ref
+from stateplan.execnodes.model import ALWAYS, COSMETIC, NULL_IS_EMPTY, AbsentMeans, Flag, Index, JsonObject, RexField
+from stateplan.execnodes.nodes.base import StatefulNode, StateList, field_types
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import ChangelogKind, JoinType, LookupKey, TemporalTable
 from stateplan.execnodes.support import field_names, joined_names, names_text, rex_text
@@ -30,31 +31,23 @@ class LookupJoin(StatefulNode):
     NAME: ClassVar[str] = "stream-exec-lookup-join"
     VERSION: ClassVar[int] = 1
     STATE_NAMES: ClassVar[tuple[str, ...]] = ("lookupJoinState",)
-    ABSENT_MEANS: ClassVar[Mapping[str, Any]] = {"preferCustomShuffle": False}
-    COSMETIC: ClassVar[frozenset[str]] = frozenset({"async_options", "retry_options", "prefer_custom_shuffle"})
+    WRITTEN_LAST: ClassVar[tuple[str, ...]] = ("prefer_custom_shuffle",)
 
     join_type: JoinType
-    pre_filter_condition: RexField | None = None
+    pre_filter_condition: Annotated[RexField | None, Ref()] = None
     join_condition: Annotated[RexField | None, ALWAYS] = None
     temporal_table: TemporalTable
-    lookup_keys: dict[str, LookupKey]
+    lookup_keys: Annotated[dict[str, LookupKey], Ref()]
     projection_on_temporal_table: Annotated[tuple[RexField, ...] | None, ALWAYS] = None
     filter_on_temporal_table: Annotated[RexField | None, ALWAYS] = None
     lookup_key_contains_primary_key: Flag
     require_upsert_materialize: Flag = False
-    async_options: JsonObject | None = None
-    retry_options: JsonObject | None = None
+    async_options: Annotated[JsonObject | None, COSMETIC] = None
+    retry_options: Annotated[JsonObject | None, COSMETIC] = None
     input_changelog_mode: tuple[ChangelogKind, ...] = ()
-    input_upsert_key: Annotated[tuple[Index, ...], NULL_IS_EMPTY] = ()
+    input_upsert_key: Annotated[tuple[Index, ...], NULL_IS_EMPTY, Ref()] = ()
     state: StateList = ()
-    prefer_custom_shuffle: Flag | None = None
-
-    @classmethod
-    def layout(cls) -> tuple[tuple[str, str, bool, Any], ...]:
-        """As for other nodes, but for ``preferCustomShuffle``, which Flink writes behind the description."""
-        entries = {entry[0]: entry for entry in super().layout()}
-        names = [n for n in entries if n not in ("prefer_custom_shuffle", "stateplan")]
-        return tuple(entries[n] for n in (*names, "prefer_custom_shuffle", "stateplan"))
+    prefer_custom_shuffle: Annotated[Flag | None, COSMETIC, AbsentMeans(False)] = None
 
     @property
     def keeps_state(self) -> bool:
@@ -74,15 +67,6 @@ class LookupJoin(StatefulNode):
         if self.projection_on_temporal_table is None:
             return table
         return row_type([(f"f{i}", rex.type) for i, rex in enumerate(self.projection_on_temporal_table)])
-
-    def field_refs(self) -> Iterator[FieldRef]:
-        yield from super().field_refs()
-        for name, key in self.lookup_keys.items():
-            if key.index is not None:
-                yield FieldRef(f"/lookupKeys/{name}/index", key.index)
-        if self.pre_filter_condition is not None:
-            yield from rex_refs(self.pre_filter_condition, "/preFilterCondition")
-        yield from (FieldRef(f"/inputUpsertKey/{k}", index) for k, index in enumerate(self.input_upsert_key))
 
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         return (*field_types(inputs[0]), *field_types(self.found_type))

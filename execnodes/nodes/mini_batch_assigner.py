@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from stateplan.execnodes.model import Index, PlanModel
+from stateplan.execnodes.model import COSMETIC, Index, PlanModel
 from stateplan.execnodes.nodes.base import ExecNode, field_types
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.types import LogicalType
@@ -33,9 +33,8 @@ class MiniBatchAssigner(ExecNode):
 
     NAME: ClassVar[str] = "stream-exec-mini-batch-assigner"
     VERSION: ClassVar[int] = 1
-    COSMETIC: ClassVar[frozenset[str]] = frozenset({"mini_batch_interval"})
 
-    mini_batch_interval: MiniBatchInterval
+    mini_batch_interval: Annotated[MiniBatchInterval, COSMETIC]
 
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         return field_types(inputs[0])

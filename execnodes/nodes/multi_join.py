@@ -9,8 +9,9 @@ from pydantic import model_validator
 
 from stateplan.execnodes.changelog import ChangelogMode, joined, updating
 from stateplan.execnodes.errors import PlanError
+from stateplan.execnodes.field_refs import EACH, JOINED, FieldRef, Ref
 from stateplan.execnodes.model import ALWAYS, Index, PlanModel, RexField, custom_error
-from stateplan.execnodes.nodes.base import FieldRef, StatefulNode, StateList, field_types, rex_refs
+from stateplan.execnodes.nodes.base import StatefulNode, StateList, field_types
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.support import joined_names, rex_text
 from stateplan.execnodes.types import LogicalType
@@ -54,10 +55,10 @@ class MultiJoin(StatefulNode):
     INPUTS: ClassVar[int | None] = None
 
     join_types: tuple[Literal["INNER", "LEFT"], ...]
-    join_conditions: tuple[RexField | None, ...]
-    multi_join_condition: RexField | None = None
+    join_conditions: Annotated[tuple[RexField | None, ...], Ref(JOINED)]
+    multi_join_condition: Annotated[RexField | None, Ref(JOINED)] = None
     join_attribute_map: dict[str, tuple[JoinAttribute, ...]] = {}  # noqa: RUF012 - pydantic copies it
-    input_unique_keys: tuple[tuple[tuple[Index, ...], ...] | None, ...]
+    input_unique_keys: Annotated[tuple[tuple[tuple[Index, ...], ...] | None, ...], Ref(EACH)]
     state: StateList = ()
 
     @property
@@ -85,17 +86,6 @@ class MultiJoin(StatefulNode):
 
     def field_refs(self) -> Iterator[FieldRef]:
         yield from super().field_refs()
-        for i, condition in enumerate(self.join_conditions):
-            if condition is not None:
-                yield from rex_refs(condition, f"/joinConditions/{i}", None)
-        if self.multi_join_condition is not None:
-            yield from rex_refs(self.multi_join_condition, "/multiJoinCondition", None)
-        for side, keys in enumerate(self.input_unique_keys):
-            yield from (
-                FieldRef(f"/inputUniqueKeys/{side}/{n}/{k}", index, side)
-                for n, key in enumerate(keys or ())
-                for k, index in enumerate(key)
-            )
         for name, pairs in self.join_attribute_map.items():
             for n, pair in enumerate(pairs):
                 pointer = f"/joinAttributeMap/{name}/{n}"

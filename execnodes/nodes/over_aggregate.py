@@ -9,8 +9,9 @@ from pydantic import Field, model_validator
 
 from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
 from stateplan.execnodes.errors import PlanError
-from stateplan.execnodes.model import ALWAYS, Flag, Index, PlanModel, RexField, custom_error
-from stateplan.execnodes.nodes.base import ExecNode, FieldRef, field_types
+from stateplan.execnodes.field_refs import FieldRef, Ref
+from stateplan.execnodes.model import ALWAYS, COSMETIC, AbsentMeans, Flag, Index, PlanModel, RexField, custom_error
+from stateplan.execnodes.nodes.base import ExecNode, field_types
 from stateplan.execnodes.ranking import PartitionSpec, SortSpec, order_text
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.rex import InputRef, Rex
@@ -41,7 +42,7 @@ class Bound(PlanModel):
 class OverGroup(PlanModel):
     """The calls over one frame; ``is_rows`` says that it counts rows, else it goes by the order."""
 
-    order_by: SortSpec
+    order_by: Annotated[SortSpec, Ref()]
     is_rows: Flag
     lower_bound: Bound
     upper_bound: Bound
@@ -51,8 +52,8 @@ class OverGroup(PlanModel):
 class OverSpec(PlanModel):
     """Frames over the rows of a partition. A field behind the first ``original_input_fields`` is a constant."""
 
-    partition: PartitionSpec
-    groups: tuple[OverGroup, ...]
+    partition: Annotated[PartitionSpec, Ref()]
+    groups: Annotated[tuple[OverGroup, ...], Ref()]
     constants: Annotated[tuple[RexField, ...], ALWAYS] = ()
     original_input_fields: Index
 
@@ -104,28 +105,13 @@ class OverAggregate(ExecNode):
 
     NAME: ClassVar[str] = "stream-exec-over-aggregate"
     VERSION: ClassVar[int] = 1
-    ABSENT_MEANS: ClassVar[Mapping[str, Any]] = {"unboundedOverVersion": 1}
-    COSMETIC: ClassVar[frozenset[str]] = frozenset({"unbounded_over_version"})
+    WRITTEN_LAST: ClassVar[tuple[str, ...]] = ("unbounded_over_version",)
     KEEPS_STATE: ClassVar[bool] = True
     EMITS: ClassVar[ChangelogMode | None] = INSERT_ONLY
     TAKES: ClassVar[ChangelogMode | None] = INSERT_ONLY
 
-    over_spec: OverSpec
-    unbounded_over_version: Annotated[int, Field(strict=True)] | None = None
-
-    @classmethod
-    def layout(cls) -> tuple[tuple[str, str, bool, Any], ...]:
-        """As of any node, but that Flink writes the version behind the description."""
-        known = cls.__dict__.get("_ordered")
-        if known is None:
-            entries = super().layout()
-            version = next(e for e in entries if e[0] == "unbounded_over_version")
-            rest = [e for e in entries if e is not version]
-            known = (*rest[:-1], version, rest[-1])
-            cls._ordered = known
-        return known
-
-    _ordered: ClassVar[tuple[tuple[str, str, bool, Any], ...] | None] = None
+    over_spec: Annotated[OverSpec, Ref()]
+    unbounded_over_version: Annotated[int | None, Field(strict=True), COSMETIC, AbsentMeans(1)] = None
 
     @property
     def state_names(self) -> tuple[str, ...]:
@@ -154,16 +140,11 @@ class OverAggregate(ExecNode):
 
     def field_refs(self) -> Iterator[FieldRef]:
         yield from super().field_refs()
-        spec = self.over_spec
-        yield from (FieldRef(f"/overSpec/partition/fields/{k}", key) for k, key in enumerate(spec.partition.fields))
-        for position, group in enumerate(spec.groups):
-            pointer = f"/overSpec/groups/{position}"
-            for k, order in enumerate(group.order_by.fields):
-                yield FieldRef(f"{pointer}/orderBy/fields/{k}/index", order.index)
+        for position, group in enumerate(self.over_spec.groups):
             for i, call in enumerate(group.agg_calls):
                 for k, index in enumerate(call.arg_list):
-                    if index < spec.original_input_fields:
-                        yield FieldRef(f"{pointer}/aggCalls/{i}/argList/{k}", index)
+                    if index < self.over_spec.original_input_fields:
+                        yield FieldRef(f"/overSpec/groups/{position}/aggCalls/{i}/argList/{k}", index)
 
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         calls = (call for group in self.over_spec.groups for call in group.agg_calls)

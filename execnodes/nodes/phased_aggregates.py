@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 from pydantic import model_validator
 
 from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode, updating
 from stateplan.execnodes.errors import PlanError
-from stateplan.execnodes.model import Flag, Index, RowTypeField, custom_error
-from stateplan.execnodes.nodes.base import ExecNode, FieldRef, StatefulNode, StateList, field_types
+from stateplan.execnodes.field_refs import Ref
+from stateplan.execnodes.model import COSMETIC, Flag, Index, RowTypeField, custom_error
+from stateplan.execnodes.nodes.base import StatefulNode, StateList, field_types
+from stateplan.execnodes.nodes.group_aggregate import Aggregation, check_flags
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import AggCall
-from stateplan.execnodes.support import agg_text, joined_names, names_text
+from stateplan.execnodes.support import call_texts, groups_text, joined_names
 from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
     from stateplan.execnodes.runtime.kernel import Stateful, Stateless
-
-
-def _check_flags(title: str, calls: Sequence[AggCall], flags: Sequence[bool], names: tuple[str, str]) -> None:
-    if len(calls) != len(flags):
-        raise custom_error(
-            PlanError(
-                "PLAN044.check_flags",
-                title=title,
-                count=len(calls),
-                names=names[0],
-                count_2=len(flags),
-                names_2=names[1],
-            ),
-            f"/{names[1]}",
-        )
 
 
 def check_arguments(title: str, calls: Sequence[AggCall], row: LogicalType, key: str) -> None:
@@ -46,20 +33,8 @@ def check_arguments(title: str, calls: Sequence[AggCall], row: LogicalType, key:
                 )
 
 
-def nameless(out: dict[str, Any], key: str) -> dict[str, Any]:
-    """``out`` without the names of the calls in ``key``, which mean nothing."""
-    for call in out[key]:
-        del call["name"]
-    return out
-
-
-def call_texts(calls: Sequence[AggCall], names: Sequence[str]) -> str:
-    """Aggregate calls in words."""
-    return ", ".join(agg_text(call, names) for call in calls) or "the distinct values"
-
-
 @exec_node
-class LocalGroupAggregate(ExecNode):
+class LocalGroupAggregate(Aggregation):
     """Aggregates the rows of each group within a mini-batch, in front of the shuffle: partial results.
 
     .. code-block:: sql
@@ -72,27 +47,10 @@ class LocalGroupAggregate(ExecNode):
     VERSION: ClassVar[int] = 1
     EMITS: ClassVar[ChangelogMode | None] = INSERT_ONLY
 
-    grouping: tuple[Index, ...]
-    agg_calls: tuple[AggCall, ...]
-    agg_call_need_retractions: tuple[Flag, ...]
     need_retraction: Flag
 
-    @model_validator(mode="after")
-    def _flag_per_call(self) -> Self:
-        _check_flags(self.title, self.agg_calls, self.agg_call_need_retractions, ("aggCalls", "aggCallNeedRetractions"))
-        return self
-
-    def field_refs(self) -> Iterator[FieldRef]:
-        yield from super().field_refs()
-        yield from (FieldRef(f"/grouping/{k}", key) for k, key in enumerate(self.grouping))
-        for position, call in enumerate(self.agg_calls):
-            pointer = f"/aggCalls/{position}"
-            yield from (FieldRef(f"{pointer}/argList/{k}", index) for k, index in enumerate(call.arg_list))
-            if call.filter_arg >= 0:
-                yield FieldRef(f"{pointer}/filterArg", call.filter_arg)
-
-    def meaning(self) -> dict[str, Any]:
-        return nameless(super().meaning(), "aggCalls")
+    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
+        return None
 
     def needs_update_before(self, position: int, update_before: bool) -> bool:
         return True
@@ -116,13 +74,12 @@ class LocalGroupAggregate(ExecNode):
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         names = joined_names(inputs)
-        keys = names_text(self.grouping, names)
-        whose = f"each {keys}" if keys else "all rows"
+        whose = groups_text(self.grouping, names)
         return f"computes {call_texts(self.agg_calls, names)} of {whose} within a mini-batch"
 
 
 @exec_node
-class GlobalGroupAggregate(StatefulNode):
+class GlobalGroupAggregate(Aggregation, StatefulNode):
     """Merges partial results of each group and emits the group's new result whenever it changes.
 
     .. code-block:: sql
@@ -134,33 +91,18 @@ class GlobalGroupAggregate(StatefulNode):
     NAME: ClassVar[str] = "stream-exec-global-group-aggregate"
     VERSION: ClassVar[int] = 1
     STATE_NAMES: ClassVar[tuple[str, ...]] = ("globalGroupAggregateState",)
-    COSMETIC: ClassVar[frozenset[str]] = frozenset({"generate_update_before"})
 
-    grouping: tuple[Index, ...]
     agg_calls: tuple[AggCall, ...]
-    agg_call_need_retractions: tuple[Flag, ...]
     local_agg_input_row_type: RowTypeField
-    generate_update_before: Flag
+    generate_update_before: Annotated[Flag, COSMETIC]
     need_retraction: Flag
     index_of_count_star: int | None = None
     state: StateList = ()
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        _check_flags(self.title, self.agg_calls, self.agg_call_need_retractions, ("aggCalls", "aggCallNeedRetractions"))
         check_arguments(self.title, self.agg_calls, self.local_agg_input_row_type, "aggCalls")
         return self
-
-    def field_refs(self) -> Iterator[FieldRef]:
-        yield from super().field_refs()
-        yield from (FieldRef(f"/grouping/{k}", key) for k, key in enumerate(self.grouping))
-
-    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
-        types = field_types(inputs[0])
-        return (*(types[key] for key in self.grouping), *(call.type for call in self.agg_calls))
-
-    def meaning(self) -> dict[str, Any]:
-        return nameless(super().meaning(), "aggCalls")
 
     def changelog_mode(self, inputs: Sequence[ChangelogMode | None], update_before: bool) -> ChangelogMode | None:
         return updating(self.generate_update_before, deletes=self.need_retraction)
@@ -186,8 +128,7 @@ class GlobalGroupAggregate(StatefulNode):
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         names = [f.name for f in self.local_agg_input_row_type.fields]
-        keys = names_text(self.grouping, joined_names(inputs))
-        whose = f"each {keys}" if keys else "all rows"
+        whose = groups_text(self.grouping, joined_names(inputs))
         return f"keeps {call_texts(self.agg_calls, names)} of {whose}, from partial results"
 
 
@@ -207,8 +148,8 @@ class IncrementalGroupAggregate(StatefulNode):
     STATE_NAMES: ClassVar[tuple[str, ...]] = ("incrementalGroupAggregateState",)
     EMITS: ClassVar[ChangelogMode | None] = INSERT_ONLY
 
-    partial_agg_grouping: tuple[Index, ...]
-    final_agg_grouping: tuple[Index, ...]
+    partial_agg_grouping: Annotated[tuple[Index, ...], Ref()]
+    final_agg_grouping: Annotated[tuple[Index, ...], Ref()]
     partial_original_agg_calls: tuple[AggCall, ...]
     partial_agg_call_need_retractions: tuple[Flag, ...]
     partial_local_agg_input_row_type: RowTypeField
@@ -219,7 +160,7 @@ class IncrementalGroupAggregate(StatefulNode):
     def _fits(self) -> Self:
         calls = self.partial_original_agg_calls
         names = ("partialOriginalAggCalls", "partialAggCallNeedRetractions")
-        _check_flags(self.title, calls, self.partial_agg_call_need_retractions, names)
+        check_flags(self.title, calls, self.partial_agg_call_need_retractions, names)
         check_arguments(self.title, calls, self.partial_local_agg_input_row_type, names[0])
         for position, key in enumerate(self.final_agg_grouping):
             if key not in self.partial_agg_grouping:
@@ -228,14 +169,6 @@ class IncrementalGroupAggregate(StatefulNode):
                     f"/finalAggGrouping/{position}",
                 )
         return self
-
-    def field_refs(self) -> Iterator[FieldRef]:
-        yield from super().field_refs()
-        yield from (FieldRef(f"/partialAggGrouping/{k}", key) for k, key in enumerate(self.partial_agg_grouping))
-        yield from (FieldRef(f"/finalAggGrouping/{k}", key) for k, key in enumerate(self.final_agg_grouping))
-
-    def meaning(self) -> dict[str, Any]:
-        return nameless(super().meaning(), "partialOriginalAggCalls")
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
         from stateplan.execnodes.runtime.kernel import Stateful
@@ -272,6 +205,5 @@ class IncrementalGroupAggregate(StatefulNode):
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         names = [f.name for f in self.partial_local_agg_input_row_type.fields]
-        keys = names_text(self.final_agg_grouping, joined_names(inputs))
-        whose = f"each {keys}" if keys else "all rows"
+        whose = groups_text(self.final_agg_grouping, joined_names(inputs))
         return f"merges {call_texts(self.partial_original_agg_calls, names)} of {whose}, keeping the distinct values"

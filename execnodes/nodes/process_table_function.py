@@ -28,19 +28,12 @@ class ProcessTableFunction(ExecNode):
     NAME: ClassVar[str] = "stream-exec-process-table-function"
     VERSION: ClassVar[int] = 1
     INPUTS: ClassVar[int | None] = None
+    WRITTEN_LAST: ClassVar[tuple[str, ...]] = ("uid", "function_call", "input_changelog_modes", "output_changelog_mode")
 
     uid: Annotated[Text | None, ALWAYS] = None
     function_call: JsonObject
     input_changelog_modes: tuple[tuple[Text, ...], ...] = ()
     output_changelog_mode: tuple[Text, ...] = ()
-
-    @classmethod
-    def layout(cls) -> tuple[tuple[str, str, bool, Any], ...]:
-        """As for every node, but that Flink writes the fields of this type last."""
-        entries = {entry[0]: entry for entry in super().layout()}
-        own = cls.own_fields()
-        common = [name for name in entries if name not in own and name != "stateplan"]
-        return tuple(entries[name] for name in (*common, *own, "stateplan"))
 
     @property
     def function(self) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
+from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import RexField
-from stateplan.execnodes.nodes.base import ExecNode, FieldRef, rex_refs
+from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.rex import InputRef
 from stateplan.execnodes.support import joined_names, rex_text
@@ -21,12 +22,7 @@ class _FunctionCalc(ExecNode):
 
     HOW: ClassVar[str]
 
-    projection: tuple[RexField, ...]
-
-    def field_refs(self) -> Iterator[FieldRef]:
-        yield from super().field_refs()
-        for position, rex in enumerate(self.projection):
-            yield from rex_refs(rex, f"/projection/{position}")
+    projection: Annotated[tuple[RexField, ...], Ref()]
 
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         return tuple(rex.type for rex in self.projection)

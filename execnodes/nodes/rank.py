@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode, updating
-from stateplan.execnodes.model import Flag
-from stateplan.execnodes.nodes.base import FieldRef, StatefulNode, StateList, field_types
+from stateplan.execnodes.field_refs import Ref
+from stateplan.execnodes.model import COSMETIC, Flag
+from stateplan.execnodes.nodes.base import StatefulNode, StateList, field_types
 from stateplan.execnodes.ranking import (
     AppendFastStrategy,
     ConstantRange,
@@ -38,47 +39,14 @@ class RankBase(StatefulNode):
     """What nodes that rank rows share."""
 
     STATE_NAMES: ClassVar[tuple[str, ...]] = ("rankState",)
-    COSMETIC: ClassVar[frozenset[str]] = frozenset({"generate_update_before"})
-
-    OWN_FIRST: ClassVar[tuple[str, ...]] = ()
-    OWN_LAST: ClassVar[tuple[str, ...]] = ()
-    """Where a node inherits from another, Flink writes the attributes of the one after what all nodes have."""
-
     rank_type: RankType
-    partition: PartitionSpec
-    order_by: SortSpec
-    rank_range: RankRange
-    rank_strategy: RankStrategy
+    partition: Annotated[PartitionSpec, Ref()]
+    order_by: Annotated[SortSpec, Ref()]
+    rank_range: Annotated[RankRange, Ref()]
+    rank_strategy: Annotated[RankStrategy, Ref()]
     output_row_number: Flag
-    generate_update_before: Flag
+    generate_update_before: Annotated[Flag, COSMETIC]
     state: StateList = ()
-
-    @classmethod
-    def layout(cls) -> tuple[tuple[str, str, bool, Any], ...]:
-        """As :meth:`ExecNode.layout`, with the attributes ``OWN_LAST`` at the end."""
-        known = cls.__dict__.get("_written")
-        if known is None:
-            entries = super().layout()
-            fields = {entry[0]: entry for entry in entries}
-            own = {*cls.OWN_FIRST, *cls.OWN_LAST}
-            rest = [name for name in fields if name not in own and name != "stateplan"]
-            at = rest.index("configuration") + 1
-            names = (*rest[:at], *cls.OWN_FIRST, *rest[at:], *cls.OWN_LAST, "stateplan")
-            known = tuple(fields[name] for name in names) if own else entries
-            cls._written = known
-        return known
-
-    _written: ClassVar[tuple[tuple[str, str, bool, Any], ...]]
-
-    def field_refs(self) -> Iterator[FieldRef]:
-        yield from super().field_refs()
-        yield from (FieldRef(f"/partition/fields/{k}", key) for k, key in enumerate(self.partition.fields))
-        yield from (FieldRef(f"/orderBy/fields/{k}/index", f.index) for k, f in enumerate(self.order_by.fields))
-        if isinstance(self.rank_range, VariableRange):
-            yield FieldRef("/rankRange/endIndex", self.rank_range.end_index)
-        if isinstance(self.rank_strategy, UpdateFastStrategy):
-            keys = self.rank_strategy.primary_keys
-            yield from (FieldRef(f"/rankStrategy/primaryKeys/{k}", key) for k, key in enumerate(keys))
 
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         types = field_types(inputs[0])

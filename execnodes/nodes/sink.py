@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from stateplan.execnodes.changelog import ChangelogMode, named
 from stateplan.execnodes.errors import PlanError, RunError
+from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import Flag, Index, to_json
-from stateplan.execnodes.nodes.base import FieldRef, StatefulNode, StateList, field_types
+from stateplan.execnodes.nodes.base import StatefulNode, StateList, field_types
 from stateplan.execnodes.nodes.table_source_scan import ability_meaning
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import (
@@ -28,7 +29,7 @@ _ENFORCERS = (
     ("table.exec.sink.type-length-enforcer", "IGNORE"),
     ("table.exec.sink.nested-constraint-enforcer", "IGNORE"),
 )
-_KINDS = {"INSERT": "+I", "UPDATE_BEFORE": "-U", "UPDATE_AFTER": "+U", "DELETE": "-D"}
+_KINDS = {"INSERT": "+I", "UPDATE_BEFORE": "-U", "UPDATE_AFTER": "+U", "DELETE": "-D", "~DELETE": "-D"}
 
 
 @exec_node
@@ -53,7 +54,7 @@ class Sink(StatefulNode):
     require_upsert_materialize: Flag = False
     upsert_materialize_strategy: Literal["LEGACY", "MAP", "VALUE", "ADAPTIVE"] | None = None
     state: StateList = ()
-    input_upsert_key: tuple[Index, ...] | None = None
+    input_upsert_key: Annotated[tuple[Index, ...] | None, Ref()] = None
     conflict_strategy: ConflictStrategy | None = None
 
     @property
@@ -74,10 +75,6 @@ class Sink(StatefulNode):
     def state_names(self) -> tuple[str, ...]:
         """The materializer's state, when the sink has one."""
         return self.STATE_NAMES if self.require_upsert_materialize else ()
-
-    def field_refs(self) -> Iterator[FieldRef]:
-        yield from super().field_refs()
-        yield from (FieldRef(f"/inputUpsertKey/{k}", key) for k, key in enumerate(self.input_upsert_key or ()))
 
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         return field_types(inputs[0])

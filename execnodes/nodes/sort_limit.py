@@ -19,11 +19,4 @@ class SortLimit(RankBase):
 
     NAME: ClassVar[str] = "stream-exec-sort-limit"
     VERSION: ClassVar[int] = 1
-    OWN_FIRST: ClassVar[tuple[str, ...]] = (
-        "order_by",
-        "rank_range",
-        "rank_strategy",
-        "generate_update_before",
-        "state",
-    )
-    OWN_LAST: ClassVar[tuple[str, ...]] = ("rank_type", "partition", "output_row_number")
+    WRITTEN_LAST: ClassVar[tuple[str, ...]] = ("rank_type", "partition", "output_row_number")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from stateplan.execnodes.changelog import ChangelogMode
+from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import Flag
-from stateplan.execnodes.nodes.base import FieldRef, StatefulNode, StateList, field_types, rex_refs
+from stateplan.execnodes.nodes.base import StatefulNode, StateList, field_types
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import JoinSpec
-from stateplan.execnodes.support import field_names, joined_names, names_text, rex_text
+from stateplan.execnodes.support import field_names, join_terms, names_text
 from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
@@ -34,22 +35,11 @@ class TemporalJoin(StatefulNode):
     STATE_NAMES: ClassVar[tuple[str, ...]] = ("leftState", "rightState")
     INPUTS: ClassVar[int | None] = 2
 
-    join_spec: JoinSpec
+    join_spec: Annotated[JoinSpec, Ref()]
     is_temporal_function_join: Flag
-    left_time_attribute_index: int
-    right_time_attribute_index: int
+    left_time_attribute_index: Annotated[int, Ref(0)]
+    right_time_attribute_index: Annotated[int, Ref(1)]
     state: StateList = ()
-
-    def field_refs(self) -> Iterator[FieldRef]:
-        yield from super().field_refs()
-        spec = self.join_spec
-        for side, (key, keys) in enumerate((("leftKeys", spec.left_keys), ("rightKeys", spec.right_keys))):
-            yield from (FieldRef(f"/joinSpec/{key}/{k}", index, side) for k, index in enumerate(keys))
-        if spec.non_equi_condition is not None:
-            yield from rex_refs(spec.non_equi_condition, "/joinSpec/nonEquiCondition", None)
-        yield FieldRef("/leftTimeAttributeIndex", self.left_time_attribute_index, 0)
-        if self.right_time_attribute_index >= 0:
-            yield FieldRef("/rightTimeAttributeIndex", self.right_time_attribute_index, 1)
 
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         left, right = map(field_types, inputs)
@@ -79,13 +69,7 @@ class TemporalJoin(StatefulNode):
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         spec = self.join_spec
-        left, right = (field_names(row) for row in inputs) if len(inputs) == 2 else ((), ())
-        conditions = [
-            f"left.{names_text([a], left)} = right.{names_text([b], right)}"
-            for a, b in zip(spec.left_keys, spec.right_keys, strict=True)
-        ]
-        if spec.non_equi_condition is not None:
-            conditions.append(rex_text(spec.non_equi_condition, joined_names(inputs)))
+        conditions = join_terms(spec, inputs)
         word = "left outer joins" if spec.join_type == "LEFT" else "joins"
-        at = names_text([self.left_time_attribute_index], left)
+        at = names_text([self.left_time_attribute_index], field_names(inputs[0]) if inputs else ())
         return f"{word} left with the version of right that held at left.{at}, on {' and '.join(conditions)}"

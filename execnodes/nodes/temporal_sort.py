@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
-from stateplan.execnodes.nodes.base import ExecNode, FieldRef, field_types
+from stateplan.execnodes.field_refs import Ref
+from stateplan.execnodes.nodes.base import ExecNode, field_types
 from stateplan.execnodes.ranking import SortSpec, order_text
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.support import joined_names
@@ -31,11 +32,7 @@ class TemporalSort(ExecNode):
     EMITS: ClassVar[ChangelogMode | None] = INSERT_ONLY
     TAKES: ClassVar[ChangelogMode | None] = INSERT_ONLY
 
-    order_by: SortSpec
-
-    def field_refs(self) -> Iterator[FieldRef]:
-        yield from super().field_refs()
-        yield from (FieldRef(f"/orderBy/fields/{k}/index", f.index) for k, f in enumerate(self.order_by.fields))
+    order_by: Annotated[SortSpec, Ref()]
 
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         return field_types(inputs[0])

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
+from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import Index, RexField
-from stateplan.execnodes.nodes.base import ExecNode, FieldRef, field_types, rex_refs
+from stateplan.execnodes.nodes.base import ExecNode, field_types
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.support import field_names, joined_names, names_text, rex_text
 from stateplan.execnodes.types import LogicalType
@@ -29,13 +30,8 @@ class WatermarkAssigner(ExecNode):
     NAME: ClassVar[str] = "stream-exec-watermark-assigner"
     VERSION: ClassVar[int] = 1
 
-    watermark_expr: RexField
-    rowtime_field_index: Index
-
-    def field_refs(self) -> Iterator[FieldRef]:
-        yield from super().field_refs()
-        yield from rex_refs(self.watermark_expr, "/watermarkExpr")
-        yield FieldRef("/rowtimeFieldIndex", self.rowtime_field_index)
+    watermark_expr: Annotated[RexField, Ref()]
+    rowtime_field_index: Annotated[Index, Ref()]
 
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         return field_types(inputs[0])

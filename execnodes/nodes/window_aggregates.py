@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import model_validator
 
 from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
-from stateplan.execnodes.model import Flag, Index, RowTypeField
-from stateplan.execnodes.nodes.base import ExecNode, FieldRef, field_types
-from stateplan.execnodes.nodes.phased_aggregates import call_texts, check_arguments, nameless
-from stateplan.execnodes.nodes.window_table_function import slicing_of, windowing_refs
+from stateplan.execnodes.field_refs import Ref
+from stateplan.execnodes.model import AbsentMeans, Flag, Index, RowTypeField
+from stateplan.execnodes.nodes.base import ExecNode, field_types
+from stateplan.execnodes.nodes.phased_aggregates import check_arguments
+from stateplan.execnodes.nodes.window_table_function import slicing_of
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import AggCall
-from stateplan.execnodes.support import joined_names, names_text
+from stateplan.execnodes.support import call_texts, joined_names, names_text
 from stateplan.execnodes.types import BIGINT, LogicalType, RowField
 from stateplan.execnodes.windows import (
     NamedWindowProperty,
@@ -34,24 +35,17 @@ if TYPE_CHECKING:
 _STATE = "window-aggs"
 
 
+NeedRetraction = Annotated[Flag | None, AbsentMeans(False)]
+
+
 class _Windowed(ExecNode):
     """What the three have in common."""
 
     EMITS: ClassVar[ChangelogMode | None] = INSERT_ONLY
 
-    ABSENT_MEANS: ClassVar[Mapping[str, Any]] = {"needRetraction": False}
-
-    def meaning(self) -> dict[str, Any]:
-        return {**self.ABSENT_MEANS, **nameless(super().meaning(), "aggCalls")}
-
-    def _refs(self, windowing: Any, grouping: Sequence[int], calls: Sequence[AggCall] = ()) -> Iterator[FieldRef]:
-        yield from (FieldRef(f"/grouping/{k}", key) for k, key in enumerate(grouping))
-        for position, call in enumerate(calls):
-            pointer = f"/aggCalls/{position}"
-            yield from (FieldRef(f"{pointer}/argList/{k}", index) for k, index in enumerate(call.arg_list))
-            if call.filter_arg >= 0:
-                yield FieldRef(f"{pointer}/filterArg", call.filter_arg)
-        yield from windowing_refs(windowing)
+    grouping: Annotated[tuple[Index, ...], Ref()]
+    agg_calls: Annotated[tuple[AggCall, ...], Ref()]
+    windowing: Annotated[Windowing, Ref()]
 
     def _sliced(self, windowing: Any, row: LogicalType, session: Mapping[str, str]) -> SliceTransform:
         """What gives rows the end of their slice."""
@@ -87,6 +81,20 @@ def _before(sliced: SliceTransform, partials: Partials, grouping: tuple[int, ...
     return (sliced, LocalTransform(partials, (*grouping, sliced.width)))
 
 
+class _Emitting(_Windowed):
+    """What those that emit windows have in common."""
+
+    KEEPS_STATE: ClassVar[bool] = True
+
+    named_window_properties: tuple[NamedWindowProperty, ...]
+    need_retraction: NeedRetraction = None
+
+    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
+        types = field_types(inputs[0])
+        told = (property_type(p) for p in self.named_window_properties)
+        return (*(types[key] for key in self.grouping), *(call.type for call in self.agg_calls), *told)
+
+
 @exec_node
 class LocalWindowAggregate(_Windowed):
     """Aggregates the rows of each key and slice of windows within a micro-batch, in front of the shuffle.
@@ -101,14 +109,7 @@ class LocalWindowAggregate(_Windowed):
     NAME: ClassVar[str] = "stream-exec-local-window-aggregate"
     VERSION: ClassVar[int] = 1
 
-    grouping: tuple[Index, ...]
-    agg_calls: tuple[AggCall, ...]
-    windowing: Windowing
-    need_retraction: Flag | None = None
-
-    def field_refs(self) -> Iterator[FieldRef]:
-        yield from super().field_refs()
-        yield from self._refs(self.windowing, self.grouping, self.agg_calls)
+    need_retraction: NeedRetraction = None
 
     def needs_update_before(self, position: int, update_before: bool) -> bool:
         return True
@@ -131,7 +132,7 @@ class LocalWindowAggregate(_Windowed):
 
 
 @exec_node
-class GlobalWindowAggregate(_Windowed):
+class GlobalWindowAggregate(_Emitting):
     """Merges partial results of each key and window, and emits a window when the watermark has come to its end.
 
     .. code-block:: sql
@@ -143,13 +144,8 @@ class GlobalWindowAggregate(_Windowed):
 
     NAME: ClassVar[str] = "stream-exec-global-window-aggregate"
     VERSION: ClassVar[int] = 1
-    KEEPS_STATE: ClassVar[bool] = True
 
-    grouping: tuple[Index, ...]
     agg_calls: tuple[AggCall, ...]
-    windowing: Windowing
-    named_window_properties: tuple[NamedWindowProperty, ...]
-    need_retraction: Flag | None = None
     local_agg_input_row_type: RowTypeField
 
     @classmethod
@@ -165,15 +161,6 @@ class GlobalWindowAggregate(_Windowed):
     def _fits(self) -> Self:
         check_arguments(self.title, self.agg_calls, self.local_agg_input_row_type, "aggCalls")
         return self
-
-    def field_refs(self) -> Iterator[FieldRef]:
-        yield from super().field_refs()
-        yield from self._refs(self.windowing, self.grouping)
-
-    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
-        types = field_types(inputs[0])
-        told = (property_type(p) for p in self.named_window_properties)
-        return (*(types[key] for key in self.grouping), *(call.type for call in self.agg_calls), *told)
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
         from stateplan.execnodes.runtime.kernel import Stateful
@@ -199,7 +186,7 @@ class GlobalWindowAggregate(_Windowed):
 
 
 @exec_node
-class WindowAggregate(_Windowed):
+class WindowAggregate(_Emitting):
     """Aggregates the rows of each key and window, and emits a window when the watermark has come to its end.
 
     .. code-block:: sql
@@ -212,22 +199,6 @@ class WindowAggregate(_Windowed):
 
     NAME: ClassVar[str] = "stream-exec-window-aggregate"
     VERSION: ClassVar[int] = 1
-    KEEPS_STATE: ClassVar[bool] = True
-
-    grouping: tuple[Index, ...]
-    agg_calls: tuple[AggCall, ...]
-    windowing: Windowing
-    named_window_properties: tuple[NamedWindowProperty, ...]
-    need_retraction: Flag | None = None
-
-    def field_refs(self) -> Iterator[FieldRef]:
-        yield from super().field_refs()
-        yield from self._refs(self.windowing, self.grouping, self.agg_calls)
-
-    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
-        types = field_types(inputs[0])
-        told = (property_type(p) for p in self.named_window_properties)
-        return (*(types[key] for key in self.grouping), *(call.type for call in self.agg_calls), *told)
 
     def needs_update_before(self, position: int, update_before: bool) -> bool:
         return True

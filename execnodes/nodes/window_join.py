@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
-from stateplan.execnodes.nodes.base import ExecNode, FieldRef, field_types, rex_refs
+from stateplan.execnodes.field_refs import Ref
+from stateplan.execnodes.nodes.base import ExecNode, field_types
 from stateplan.execnodes.nodes.window_table_function import slicing_of
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import JoinSpec
-from stateplan.execnodes.support import field_names, joined_names, names_text, rex_text
+from stateplan.execnodes.support import join_terms
 from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.windows import WindowAttached, Windowing, window_text
 from stateplan.execnodes.zone import local_time_zone
@@ -38,23 +39,9 @@ class WindowJoin(ExecNode):
     EMITS: ClassVar[ChangelogMode | None] = INSERT_ONLY
     TAKES: ClassVar[ChangelogMode | None] = INSERT_ONLY
 
-    join_spec: JoinSpec
-    left_windowing: Windowing
-    right_windowing: Windowing
-
-    def field_refs(self) -> Iterator[FieldRef]:
-        yield from super().field_refs()
-        spec = self.join_spec
-        for side, (key, keys) in enumerate((("leftKeys", spec.left_keys), ("rightKeys", spec.right_keys))):
-            yield from (FieldRef(f"/joinSpec/{key}/{k}", index, side) for k, index in enumerate(keys))
-        if spec.non_equi_condition is not None:
-            yield from rex_refs(spec.non_equi_condition, "/joinSpec/nonEquiCondition", None)
-        for side, (key, windowing) in enumerate(
-            (("leftWindowing", self.left_windowing), ("rightWindowing", self.right_windowing))
-        ):
-            if isinstance(windowing, WindowAttached):
-                yield FieldRef(f"/{key}/windowStart", windowing.window_start, side)
-                yield FieldRef(f"/{key}/windowEnd", windowing.window_end, side)
+    join_spec: Annotated[JoinSpec, Ref()]
+    left_windowing: Annotated[Windowing, Ref(0)]
+    right_windowing: Annotated[Windowing, Ref(1)]
 
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         left, right = map(field_types, inputs)
@@ -79,13 +66,7 @@ class WindowJoin(ExecNode):
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         spec = self.join_spec
-        left, right = (field_names(row) for row in inputs) if len(inputs) == 2 else ((), ())
-        terms = [
-            f"left.{names_text([a], left)} = right.{names_text([b], right)}"
-            for a, b in zip(spec.left_keys, spec.right_keys, strict=True)
-        ]
-        if spec.non_equi_condition is not None:
-            terms.append(rex_text(spec.non_equi_condition, joined_names(inputs)))
+        terms = join_terms(spec, inputs)
         outer = spec.join_type in ("LEFT", "RIGHT", "FULL")
         word = "joins" if spec.join_type == "INNER" else f"{spec.join_type.lower()} {'outer ' if outer else ''}joins"
         on = f" on {' and '.join(terms)}" if terms else ""

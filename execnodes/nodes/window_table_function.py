@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from stateplan.execnodes.nodes.base import ExecNode, FieldRef, field_types
+from stateplan.execnodes.field_refs import Ref
+from stateplan.execnodes.nodes.base import ExecNode, field_types
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.support import joined_names, names_text
 from stateplan.execnodes.types import LogicalType
@@ -26,18 +27,6 @@ if TYPE_CHECKING:
     from stateplan.execnodes.runtime.kernels.window_slices import Slicing
 
 _TIMESTAMP = LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", nullable=False, precision=3)
-
-
-def windowing_refs(windowing: TimeAttribute | WindowAttached | SliceAttached) -> Iterator[FieldRef]:
-    """The fields by which a row's window is found."""
-    if isinstance(windowing, TimeAttribute):
-        yield FieldRef("/windowing/timeAttributeIndex", windowing.time_attribute_index)
-    elif isinstance(windowing, SliceAttached):
-        yield FieldRef("/windowing/sliceEnd", windowing.slice_end)
-    else:
-        if windowing.window_start >= 0:
-            yield FieldRef("/windowing/windowStart", windowing.window_start)
-        yield FieldRef("/windowing/windowEnd", windowing.window_end)
 
 
 def slicing_of(
@@ -79,11 +68,7 @@ class WindowTableFunction(ExecNode):
     NAME: ClassVar[str] = "stream-exec-window-table-function"
     VERSION: ClassVar[int] = 1
 
-    windowing: Windowing
-
-    def field_refs(self) -> Iterator[FieldRef]:
-        yield from super().field_refs()
-        yield from windowing_refs(self.windowing)
+    windowing: Annotated[Windowing, Ref()]
 
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         last = self.windowing.time_attribute_type.not_null()

@@ -1,0 +1,92 @@
+"""The fields of its inputs that a node refers to: what the annotations of the node's fields say.
+
+A field of a node, or of a part of one, that holds positions of input fields is annotated with :class:`Ref`. Validation,
+lineage and the layout of state after a change of the plan follow from that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final, Literal, NamedTuple
+
+from stateplan.execnodes.model import PlanModel
+from stateplan.execnodes.rex import FieldAccess, InputRef, Rex
+from stateplan.execnodes.types import LogicalType
+
+JOINED: Final = "joined"
+EACH: Final = "each"
+
+
+@dataclass(frozen=True)
+class Ref:
+    """Marks a field of a node that holds positions of input fields, row expressions, or parts with such fields.
+
+    ``input`` is the position of the input; ``JOINED`` counts over the fields of all inputs joined together; ``EACH``
+    is for one value per input. By default it is that of the part around, and the first one for a field of a node.
+    A negative position is none.
+    """
+
+    input: int | Literal["joined", "each"] | None = None
+
+
+class FieldRef(NamedTuple):
+    """A field of the inputs that a node refers to.
+
+    ``input`` is the position of the input; None counts ``field`` over all inputs' fields joined together.
+    ``type`` is the type the field is used as, where the plan says so.
+    """
+
+    pointer: str
+    field: int
+    input: int | None = 0
+    type: LogicalType | None = None
+
+
+def rex_refs(rex: Rex, pointer: str, side: int | None = 0) -> Iterator[FieldRef]:
+    """The input references in a row expression at ``pointer``, each with its own pointer."""
+    if isinstance(rex, InputRef):
+        yield FieldRef(pointer, rex.index, side, rex.type)
+    elif isinstance(rex, FieldAccess):
+        yield from rex_refs(rex.expr, f"{pointer}/expr", side)
+    else:
+        for position, operand in enumerate(rex.children):
+            yield from rex_refs(operand, f"{pointer}/operands/{position}", side)
+
+
+def marked_refs(part: PlanModel, pointer: str = "", side: int | None = 0) -> Iterator[FieldRef]:
+    """What the annotations of ``part`` say, at ``pointer``; ``side`` is the input of a field that says nothing else."""
+    for name, key, given in _marked(type(part)):
+        value, place = getattr(part, name), f"{pointer}/{key}"
+        if given == EACH:
+            for position, item in enumerate(value or ()):
+                yield from _refs(item, f"{place}/{position}", position)
+        else:
+            yield from _refs(value, place, side if given is None else None if isinstance(given, str) else given)
+
+
+def _refs(value: Any, pointer: str, side: int | None) -> Iterator[FieldRef]:
+    if value is None:
+        return
+    if isinstance(value, int):
+        if value >= 0:
+            yield FieldRef(pointer, value, side)
+    elif isinstance(value, Rex):
+        yield from rex_refs(value, pointer, side)
+    elif isinstance(value, PlanModel):
+        yield from marked_refs(value, pointer, side)
+    else:
+        for key, item in value.items() if isinstance(value, Mapping) else enumerate(value):
+            yield from _refs(item, f"{pointer}/{key}", side)
+
+
+@cache
+def _marked(cls: type[PlanModel]) -> tuple[tuple[str, str, int | str | None], ...]:
+    """Attribute, key and input of the marked fields."""
+    return tuple(
+        (name, info.alias or name, mark.input)
+        for name, info in cls.model_fields.items()
+        for mark in info.metadata
+        if isinstance(mark, Ref)
+    )
