@@ -9,9 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from stateplan.execnodes.errors import Place
-from stateplan.planner.algebra.relations import AggCall, Field, Single, field_names, unique_names
-from stateplan.planner.digest.phased import grouped
-from stateplan.planner.physical import Physical
+from stateplan.planner.algebra.relations import AggCall, Field, Single, unique_names
 
 
 @dataclass(frozen=True)
@@ -28,15 +26,3 @@ class TableAggregate(Single):
         whole = [*(self.input.fields[g] for g in self.group), *((f.name, f.type) for f in self.call.type.fields)]
         names = unique_names([n for n, _ in whole])
         return tuple((n, t) for n, (_, t) in zip(names, whole, strict=True))
-
-
-def table_aggregate(node: Physical) -> list[str]:
-    """The arguments of a GroupTableAggregate in a plan's description."""
-    rel = node.rel
-    assert isinstance(rel, TableAggregate)
-    names, outputs = field_names(rel.input), field_names(rel)
-    arguments = ", ".join(names[a] for a in rel.call.args)
-    function = rel.call.function + ("" if node.input.is_insert_only else "_RETRACT")
-    given = ", ".join(outputs[len(rel.group) :])
-    parts = [*(names[g] for g in rel.group), f"{function}({arguments}) AS ({given})"]
-    return [*grouped(rel.group, rel.input, ""), f"select=[{', '.join(parts)}]"]

@@ -5,7 +5,7 @@ Source: Flink's ``RelExplainUtil`` and ``FlinkRexUtil``; Calcite's ``RexLiteral`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from stateplan.execnodes.rex import Call, FieldAccess, InputRef, Literal, Rex
 from stateplan.planner.algebra.relations import AggCall, Order, Rel, field_names
@@ -90,3 +90,19 @@ JOIN_NAMES = {
 def order_text(order: Order, rel: Rel) -> str:
     names = field_names(rel)
     return ", ".join(f"{names[i]} {'ASC' if ascending else 'DESC'}" for i, ascending, _ in order)
+
+
+def named(text: str, name: str) -> str:
+    """``text AS name``; the name alone where both are the same."""
+    return text if text == name else f"{text} AS {name}"
+
+
+def record_text(rel: Rel) -> str:
+    """The row type of ``rel`` as Calcite writes it."""
+    return "RecordType(" + ", ".join(f"{calcite_type(t)} {n}" for n, t in rel.fields) + ")"
+
+
+def key_names(keys: Iterable[int], rel: Rel) -> str:
+    """The names of the fields ``keys`` of ``rel``."""
+    names = field_names(rel)
+    return ", ".join(names[k] for k in keys)

@@ -10,26 +10,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from stateplan.execnodes.settings import value
-from stateplan.planner.algebra.over import OverAggregate
-from stateplan.planner.algebra.relations import (
-    Calc,
-    ChangelogNormalize,
-    DropUpdateBefore,
-    Exchange,
-    Join,
-    MiniBatchAssigner,
-    Rank,
-    Rel,
-    Scan,
-    Sink,
-    Union,
-    replace_inputs,
-)
-from stateplan.planner.algebra.temporal import IntervalJoin, TemporalJoin, WatermarkAssigner
-from stateplan.planner.algebra.windows import WindowAggregate, WindowJoin, WindowTable
-
-_PASSES_ON = (Calc, ChangelogNormalize, DropUpdateBefore, Exchange, OverAggregate, Sink, Union, WatermarkAssigner)
-"""Operators for which alone no mini-batches are made."""
+from stateplan.planner.algebra.relations import Join, MiniBatchAssigner, Rel, Scan, replace_inputs
+from stateplan.planner.algebra.temporal import WatermarkAssigner
+from stateplan.planner.operators import operator_of
 
 
 def mini_batches(options: Mapping[str, str]) -> bool:
@@ -52,22 +35,8 @@ def _assigned(rel: Rel, interval: int, below: bool, rowtime: bool) -> Rel:
         return MiniBatchAssigner(rel, interval, rowtime)
     if isinstance(rel, Scan):
         return MiniBatchAssigner(rel, interval, rowtime) if below else rel
-    below = below or not isinstance(rel, _PASSES_ON)
-    rowtime = rowtime or _waits(rel)
+    operator = operator_of(type(rel))
+    below = below or operator.waits_for_mini_batches
+    rowtime = rowtime or operator.waits_for_watermarks(rel)
     out = replace_inputs(rel, [_assigned(i, interval, below, rowtime) for i in rel.inputs])
     return replace(out, mini_batch=True) if isinstance(out, Join) else out
-
-
-def _waits(rel: Rel) -> bool:
-    """Whether the operator works by event time (``requireWatermark`` of Flink's physical nodes)."""
-    if isinstance(rel, TemporalJoin):
-        return rel.right_time is not None
-    if isinstance(rel, IntervalJoin):
-        return rel.event_time
-    if isinstance(rel, WindowJoin):
-        return rel.left_position.is_rowtime
-    if isinstance(rel, (WindowAggregate, WindowTable)):
-        return rel.position.is_rowtime
-    return isinstance(rel, (OverAggregate, Rank)) and any(
-        rel.input.fields[i][1].kind == "ROWTIME" for i, _, _ in rel.order
-    )

@@ -13,7 +13,7 @@ from dataclasses import replace
 from stateplan.execnodes.settings import value
 from stateplan.planner.algebra.phased import GlobalAggregate, IncrementalAggregate, LocalAggregate, merges
 from stateplan.planner.algebra.relations import Aggregate, Exchange, replace_inputs
-from stateplan.planner.digest.operators import needed_retractions
+from stateplan.planner.operators.aggregates import needed_retractions
 from stateplan.planner.passes.mini_batches import mini_batches
 from stateplan.planner.physical import Kinds, Physical
 

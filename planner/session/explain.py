@@ -14,8 +14,8 @@ from dataclasses import replace
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.ttl import format_ttl
 from stateplan.planner.algebra.relations import Aggregate, Join, Sink
-from stateplan.planner.digest.operators import describe_physical
 from stateplan.planner.metadata.unique_keys import upsert_keys
+from stateplan.planner.operators import describe_physical
 from stateplan.planner.physical import Physical, changelog_mode
 from stateplan.planner.session.advice import advice_of_statement, could_be_two
 from stateplan.plans.advice import advice_text

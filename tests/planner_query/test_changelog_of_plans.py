@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stateplan.execnodes.changelog import ChangelogMode, RowKind
-from stateplan.planner.lowering import graph as lowering
+from stateplan.planner import lowering
 from stateplan.planner.physical import Physical
 from stateplan.plans import jackson
 from stateplan.plans.changelog import changelog_modes

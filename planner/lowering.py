@@ -1,4 +1,4 @@
-"""The graph of a plan: ids in Flink's order, equal sub-plans made once.
+"""From the physical plan to exec nodes: ids in Flink's order, equal sub-plans made once.
 
 Source: Flink's ``ExecNodeGraphGenerator``, ``SubplanReuser`` and the ``translateToExecNode`` of its physical nodes.
 """
@@ -7,26 +7,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from stateplan.execnodes.graph import FLINK_VERSION, ExecGraph
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.registry import node_from_json
-from stateplan.planner.algebra.join_keys import common_keys
-from stateplan.planner.algebra.relations import Exchange, MultiJoin, Rel, Scan, Sink, rel_type
-from stateplan.planner.digest.operators import describe
-from stateplan.planner.lowering import aggregates, joins, ranking, rows, tables, windows
-from stateplan.planner.lowering.base import Json, Lowering, NodeKind
+from stateplan.planner.algebra.relations import Rel, Scan, Sink, rel_type
+from stateplan.planner.operators import describe, operator_of
+from stateplan.planner.operators.base import Json, Lowering, Operator
 from stateplan.planner.physical import Physical, execution_type
 from stateplan.planner.python_operators import is_asynchronous, is_python
-
-_KINDS: Mapping[type[Rel], NodeKind] = {
-    **tables.NODES,
-    **rows.NODES,
-    **aggregates.NODES,
-    **ranking.NODES,
-    **joins.NODES,
-    **windows.NODES,
-}
 
 _UNKNOWN: Json = {"requiredDistribution": {"type": "UNKNOWN"}, "damBehavior": "PIPELINED", "priority": 0}
 
@@ -65,20 +55,20 @@ class _Graph:
     def add(self, node: Physical) -> int:
         """Adds ``node`` and what is below it; returns its id."""
         inputs = [self.add(i) for i in node.inputs]
-        kind = _KINDS[execution_type(node)]
+        kind = operator_of(execution_type(node))
         python = is_python(node.rel)
         prefix = "-exec-python-async-" if is_asynchronous(node.rel) else "-exec-python-"
-        data: Json = {"type": kind.type.replace("-exec-", prefix) if python else kind.type}
-        if kind.configuration and not python:
-            data["configuration"] = self.lowering.configuration(kind.configuration)
-        data |= kind.fields(self.lowering, node)
+        data: Json = {"type": kind.node.replace("-exec-", prefix) if python else kind.node}
+        if kind.options and not python:
+            data["configuration"] = self.lowering.configuration(kind.options)
+        data |= kind.lower(node.rel, node, self.lowering)
         compiled = [{"ttl": entry["ttl"], "from": entry.pop("from")} for entry in data.get("state", ())]
         if inputs:
-            data["inputProperties"] = _input_properties(node.rel)
+            data["inputProperties"] = _input_properties(kind, node.rel)
         data["outputType"] = rel_type(node.rel).to_json()
         data["description"] = describe(node)
         shareable = self.share_scans if isinstance(node.rel, Scan) else self.share and not isinstance(node.rel, Sink)
-        key = json.dumps([aggregates.nameless(data, node.rel), inputs, node.update])
+        key = json.dumps([data if kind.named_calls else _nameless(data), inputs, node.update])
         if shareable and key in self.known:
             return self.known[key]
         number = len(self.nodes) + 1
@@ -91,15 +81,16 @@ class _Graph:
         return number
 
 
-def _input_properties(rel: Rel) -> list[Json]:
-    if isinstance(rel, Exchange):
-        return [{**_UNKNOWN, "requiredDistribution": _distribution(rel.keys)}]
-    if isinstance(rel, MultiJoin):
-        return [
-            {**_UNKNOWN, "requiredDistribution": _distribution(keys), "priority": i}
-            for i, keys in enumerate(common_keys(rel))
-        ]
-    return [_UNKNOWN] * len(rel.inputs)
+def _nameless(data: Json) -> Json:
+    """A node without the names of its aggregate calls."""
+    return data | {k: [{**c, "name": None} for c in v] for k, v in data.items() if k.endswith("ggCalls")}
+
+
+def _input_properties(kind: Operator[Any], rel: Rel) -> list[Json]:
+    keys = kind.required_keys(rel)
+    if keys is None:
+        return [_UNKNOWN] * len(rel.inputs)
+    return [{**_UNKNOWN, "requiredDistribution": _distribution(k), "priority": i} for i, k in enumerate(keys)]
 
 
 def _distribution(keys: Sequence[int]) -> Json:

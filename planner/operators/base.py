@@ -1,0 +1,219 @@
+"""The definition of a relational operator: all that the planner knows of it besides its shape and metadata.
+
+Passes and the lowering ask the definition; none of them knows an operator by its class. Source of the traits: Flink's
+``FlinkChangelogModeInferenceProgram`` and ``FlinkExpandConversionRule``; of texts: ``RelDescriptionWriterImpl``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
+
+from stateplan.execnodes.errors import Place, SqlError
+from stateplan.execnodes.nodes.base import STATE_TTL
+from stateplan.execnodes.ttl import format_ttl, parse_ttl
+from stateplan.planner.algebra.relations import Exchange, Join, MultiJoin, Rel, Sort, replace_inputs
+from stateplan.planner.digest.calcite_types import PHYSICAL
+from stateplan.planner.physical import DeleteKind, Kinds, Physical, UpdateKind, execution_type
+from stateplan.planner.python_operators import is_asynchronous, is_python
+
+Json: TypeAlias = dict[str, Any]
+Defaults: TypeAlias = tuple[tuple[str, str], ...]
+
+INSERT: Kinds = frozenset({"INSERT"})
+ALL: Kinds = frozenset({"INSERT", "UPDATE", "DELETE"})
+
+MINI_BATCH: Defaults = (("table.exec.mini-batch.enabled", "false"), ("table.exec.mini-batch.size", "-1"))
+TIME_ZONE: Defaults = (("table.local-time-zone", "default"),)
+
+R = TypeVar("R", bound=Rel)
+
+
+class Lowering:
+    """The options of a plan, as its nodes need them.
+
+    Raises:
+        PlanError: for a TTL that is none, as :func:`parse_ttl` does.
+    """
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self.options = options
+        self.ttl = parse_ttl(options.get(STATE_TTL, "0 ms"))
+        self.catalog_objects = options.get("table.plan.compile.catalog-objects", "ALL").upper()
+
+    def state(self, index: int, ttl: int | None, name: str) -> Json:
+        """A state entry; ``ttl`` in milliseconds, from a hint, or None for the TTL of the job. ``from`` is no part of
+        Flink's plan: see :attr:`ExecNode.compiled_ttls`."""
+        origin = "hint" if ttl is not None else "option" if STATE_TTL in self.options else "default"
+        return {"index": index, "ttl": format_ttl(self.ttl if ttl is None else ttl), "name": name, "from": origin}
+
+    def configuration(self, defaults: Defaults) -> Json:
+        """The values of the options that a node consumes."""
+        return {k: self.options.get(k, default) for k, default in defaults}
+
+
+class Operator(Generic[R]):
+    """A relational operator. Subclasses say what is different from an operator that passes its rows on.
+
+    Attributes:
+        name: in descriptions.
+        node: the type of its exec node.
+        options: those that the node consumes, with defaults; the values are frozen in the plan.
+        passes_changes: whether it emits the kinds of changes that it gets.
+        passes_deletions: whether deletions keep their form on the way through it.
+        waits_for_mini_batches: whether rows wait for the border of a mini-batch in front of it.
+        named_calls: whether two nodes that differ in names of aggregate calls alone are different.
+    """
+
+    name: ClassVar[str]
+    node: ClassVar[str]
+    options: ClassVar[Defaults] = ()
+    passes_changes: ClassVar[bool] = False
+    passes_deletions: ClassVar[bool] = False
+    waits_for_mini_batches: ClassVar[bool] = True
+    named_calls: ClassVar[bool] = True
+
+    def __init_subclass__(cls, of: type[Rel]) -> None:
+        _OPERATORS[of] = cls()
+
+    def describe(self, rel: R, node: Physical) -> list[str]:
+        """Its arguments in the description of its node."""
+        return []
+
+    def lower(self, rel: R, node: Physical, lowering: Lowering) -> Json:
+        """The fields of its exec node that only nodes of its type have."""
+        return {}
+
+    def provided(self, rel: R, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
+        """The modifications that it emits.
+
+        Raises:
+            SqlError: SQL140, an input whose changes it cannot consume.
+        """
+        assert self.passes_changes, f"no changelog mode for {self.name}"
+        return frozenset().union(*(i.kinds for i in inputs))
+
+    def update(self, rel: R, node: Physical, required: UpdateKind) -> Physical | None:
+        """``node`` emitting updates as ``required``; None where it cannot."""
+        return rebuilt(node, [update(i, required) for i in node.inputs], required)
+
+    def delete(self, rel: R, node: Physical, required: DeleteKind) -> Physical | None:
+        """``node`` emitting deletions, as ``required`` where it has a choice; None where that cannot be."""
+        if self.passes_deletions:
+            return with_deletions(node, [deleting(node.input, required)], required)
+        return with_deletions(node, [deleting(i, "FULL_DELETE") for i in node.inputs], "FULL_DELETE")
+
+    def distribute(self, rel: R, inputs: Sequence[Rel]) -> Rel:
+        """It, over ``inputs`` with the exchanges that it needs."""
+        return replace_inputs(rel, inputs)
+
+    def required_keys(self, rel: R) -> Sequence[Sequence[int]] | None:
+        """Per input, the keys by which its node wants rows spread; None where it does not say."""
+        return None
+
+    def waits_for_watermarks(self, rel: R) -> bool:
+        """Whether it works by event time (``requireWatermark`` of Flink's physical nodes)."""
+        return False
+
+
+_OPERATORS: dict[type[Rel], Operator[Any]] = {}
+
+
+def operator_of(kind: type[Rel]) -> Operator[Any]:
+    """The definition of a relational operator."""
+    return _OPERATORS[kind]
+
+
+# descriptions
+
+
+def describe(node: Physical) -> str:
+    """The ``description`` of a plan's node: ``Calc(select=[a, b], where=[(a > 1)])``."""
+    return _described(node, execution_type(node))
+
+
+def describe_physical(node: Physical) -> str:
+    """A node as EXPLAIN shows it in the physical plan: ``Calc(select=[a, b], where=[>(a, 1)])``."""
+    token = PHYSICAL.set(True)
+    try:
+        return _described(node, type(node.rel))
+    finally:
+        PHYSICAL.reset(token)
+
+
+def _described(node: Physical, kind: type[Rel]) -> str:
+    operator = _OPERATORS[kind]
+    prefix = "" if not is_python(node.rel) else "PythonAsync" if is_asynchronous(node.rel) else "Python"
+    shown = ", ".join(operator.describe(node.rel, node))
+    return f"{prefix}{operator.name}({shown})" if shown else prefix + operator.name
+
+
+# changes
+
+
+def update(node: Physical, required: UpdateKind) -> Physical | None:
+    """``node`` emitting updates as ``required``, if it emits any; None where it cannot."""
+    asked: UpdateKind = required if "UPDATE" in node.kinds else "NONE"
+    return _OPERATORS[type(node.rel)].update(node.rel, node, asked)
+
+
+def delete(node: Physical, required: DeleteKind) -> Physical | None:
+    """``node`` emitting deletions, as ``required`` where it has a choice; None where that cannot be."""
+    return _OPERATORS[type(node.rel)].delete(node.rel, node, required)
+
+
+def deleting(node: Physical, required: DeleteKind) -> Physical | None:
+    """``node`` emitting deletions exactly as ``required``, or none at all; None where it cannot."""
+    made = delete(node, required)
+    return made if made is not None and made.delete in (required, "NONE") else None
+
+
+def rebuilt(node: Physical, inputs: Sequence[Physical | None], update: UpdateKind) -> Physical | None:
+    """``node`` over ``inputs``; None where one of them could not be made."""
+    known = [i for i in inputs if i is not None]
+    if len(known) < len(inputs):
+        return None
+    return Physical(replace_inputs(node.rel, [i.rel for i in known]), tuple(known), node.kinds, update)
+
+
+def with_deletions(node: Physical, inputs: Sequence[Physical | None], delete: DeleteKind) -> Physical | None:
+    """``node`` over ``inputs``, emitting deletions as ``delete``, if any."""
+    made = rebuilt(node, inputs, node.update)
+    if made is None:
+        return None
+    return Physical(made.rel, made.inputs, made.kinds, made.update, delete if "DELETE" in node.kinds else "NONE")
+
+
+def insert_only(
+    who: str, inputs: Sequence[Physical], place: Place | None, expected: str = "a query below that only adds rows"
+) -> Kinds:
+    """The kinds of an operator that takes and gives insertions only.
+
+    Raises:
+        SqlError: SQL140, an input that updates or deletes rows.
+    """
+    for given in inputs:
+        if not given.is_insert_only:
+            raise not_consumed(who, given, INSERT, place, expected)
+    return INSERT
+
+
+def not_consumed(who: str, node: Physical, accepted: Kinds, place: Place | None, expected: str) -> SqlError:
+    """The error for changes of ``node`` beyond ``accepted``; it names the operator that makes them."""
+    extra = node.kinds - accepted
+    culprit = node
+    while _OPERATORS[type(culprit.rel)].passes_changes:
+        below = next((i for i in culprit.inputs if i.kinds & extra), None)
+        if below is None or isinstance(culprit.rel, (Join, MultiJoin)):
+            break
+        culprit = below
+    words = " and ".join(w for k, w in (("UPDATE", "update"), ("DELETE", "delete")) if k in extra)
+    return SqlError("SQL140", who=who, words=words, describe=describe(culprit), place=place, expected=expected)
+
+
+# distribution
+
+
+def exchanged(rel: Rel, keys: tuple[int, ...]) -> Rel:
+    """``rel`` spread by ``keys``; without keys nothing is to do behind a sort, all of whose rows are in one task."""
+    return rel if not keys and isinstance(rel, Sort) else Exchange(rel, keys)

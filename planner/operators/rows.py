@@ -1,0 +1,270 @@
+"""Operators that look at each row by itself, or only pass rows on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from stateplan.execnodes.rex import InputRef, Literal, Rex
+from stateplan.execnodes.types import LogicalType
+from stateplan.planner.algebra.relations import (
+    Calc,
+    ChangelogNormalize,
+    Exchange,
+    Expand,
+    MiniBatchAssigner,
+    Rel,
+    Union,
+    Values,
+    field_names,
+    refs_to,
+    replace_inputs,
+)
+from stateplan.planner.algebra.table_functions import FunctionCorrelate
+from stateplan.planner.algebra.temporal import WatermarkAssigner
+from stateplan.planner.digest.calcite_types import calcite_type
+from stateplan.planner.digest.expressions import (
+    call_name,
+    expression,
+    key_names,
+    named,
+    physical_expression,
+)
+from stateplan.planner.digest.literals import charset, plain_literal
+from stateplan.planner.expressions.ops import input_refs, rewrite
+from stateplan.planner.metadata.unique_keys import upsert_keys
+from stateplan.planner.operators.base import (
+    INSERT,
+    Json,
+    Lowering,
+    Operator,
+    delete,
+    deleting,
+    with_deletions,
+)
+from stateplan.planner.physical import DeleteKind, Kinds, Physical, UpdateKind
+
+
+class ValuesOperator(Operator[Values], of=Values):
+    name = "Values"
+    node = "stream-exec-values_1"
+
+    def describe(self, rel: Values, node: Physical) -> list[str]:
+        rows = ", ".join("{ " + ", ".join(_constant(v) for v in row) + " }" for row in rel.tuples)
+        return [f"tuples=[[{rows}]]"]
+
+    def lower(self, rel: Values, node: Physical, lowering: Lowering) -> Json:
+        return {"tuples": [[value.to_json() for value in row] for row in rel.tuples]}
+
+    def provided(self, rel: Values, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
+        return INSERT
+
+    def update(self, rel: Values, node: Physical, required: UpdateKind) -> Physical | None:
+        return replace(node, update=required) if required == "NONE" else None
+
+    def delete(self, rel: Values, node: Physical, required: DeleteKind) -> Physical | None:
+        return node
+
+
+def _constant(literal: Literal) -> str:
+    """A constant of VALUES: text with its character set."""
+    if literal.value is None:
+        return "null"
+    return charset(literal.value) if literal.type.is_string else plain_literal(literal)
+
+
+class CalcOperator(Operator[Calc], of=Calc):
+    name = "Calc"
+    node = "stream-exec-calc_1"
+    passes_changes = True
+    waits_for_mini_batches = False
+
+    def describe(self, rel: Calc, node: Physical) -> list[str]:
+        names = field_names(rel.input)
+        shown = ", ".join(named(expression(e, names), n) for e, n in zip(rel.exprs, rel.names, strict=True))
+        out = [f"select=[{shown}]"]
+        if rel.condition is not None:
+            out.append(f"where=[{expression(rel.condition, names)}]")
+        return out
+
+    def lower(self, rel: Calc, node: Physical, lowering: Lowering) -> Json:
+        if rel.python:
+            return {"projection": [e.to_json() for e in rel.exprs]}
+        return {
+            "projection": [e.to_json() for e in rel.exprs],
+            "condition": None if rel.condition is None else rel.condition.to_json(),
+        }
+
+    def update(self, rel: Calc, node: Physical, required: UpdateKind) -> Physical | None:
+        if required == "ONLY_UPDATE_AFTER" and not _keeps_key(rel):
+            return None
+        return super().update(rel, node, required)
+
+    def delete(self, rel: Calc, node: Physical, required: DeleteKind) -> Physical | None:
+        if required == "DELETE_BY_KEY" and not _keeps_key(rel):
+            return None
+        return with_deletions(node, [deleting(node.input, required)], required)
+
+
+def _keeps_key(calc: Calc) -> bool:
+    """Whether all changes of one key meet the condition, or none."""
+    used = frozenset(input_refs(calc.condition)) if calc.condition is not None else frozenset()
+    return calc.condition is None or any(used <= k for k in upsert_keys(calc.input))
+
+
+class ExpandOperator(Operator[Expand], of=Expand):
+    name = "Expand"
+    node = "stream-exec-expand_1"
+    passes_changes = True
+
+    def describe(self, rel: Expand, node: Physical) -> list[str]:
+        names = field_names(rel.input)
+        shown = (
+            "{" + ", ".join(_expanded(e, n, names) for e, n in zip(row, rel.names, strict=True)) + "}"
+            for row in rel.projects
+        )
+        return [f"projects=[{', '.join(shown)}]"]
+
+    def lower(self, rel: Expand, node: Physical, lowering: Lowering) -> Json:
+        return {"projects": [[e.to_json() for e in row] for row in rel.projects]}
+
+
+def _expanded(rex: Rex, name: str, names: Sequence[str]) -> str:
+    text = "null" if isinstance(rex, Literal) and rex.value is None else expression(rex, names)
+    return named(text, name)
+
+
+class UnionOperator(Operator[Union], of=Union):
+    name = "Union"
+    node = "stream-exec-union_1"
+    passes_changes = True
+    waits_for_mini_batches = False
+
+    def describe(self, rel: Union, node: Physical) -> list[str]:
+        return ["all=[true]", f"union=[{', '.join(field_names(node.rel))}]"]
+
+    def delete(self, rel: Union, node: Physical, required: DeleteKind) -> Physical | None:
+        return with_deletions(node, [delete(i, required) for i in node.inputs], required)
+
+
+class ExchangeOperator(Operator[Exchange], of=Exchange):
+    name = "Exchange"
+    node = "stream-exec-exchange_1"
+    passes_changes = True
+    passes_deletions = True
+    waits_for_mini_batches = False
+
+    def describe(self, rel: Exchange, node: Physical) -> list[str]:
+        spread = f"hash[{key_names(rel.keys, rel.input)}]" if rel.keys else "single"
+        return [f"distribution=[{spread}]"]
+
+    def required_keys(self, rel: Exchange) -> Sequence[Sequence[int]]:
+        return (rel.keys,)
+
+
+class FunctionCorrelateOperator(Operator[FunctionCorrelate], of=FunctionCorrelate):
+    name = "Correlate"
+    node = "stream-exec-correlate_1"
+    passes_changes = True
+    passes_deletions = True
+
+    def describe(self, rel: FunctionCorrelate, node: Physical) -> list[str]:
+        names = field_names(rel.input)
+        row = ", ".join(f"{_shown_type(t)} {n}" for n, t in rel.fields)
+        if rel.is_unnest:
+            return _unnest(rel, row)
+        name = rel.call.internal_name or call_name(rel.call)
+        given = [physical_expression(o, [f"${i}" for i in range(len(names))]) for o in rel.call.operands]
+        return [
+            f"invocation=[{name}({', '.join(given)})]",
+            f"correlate=[table({name}({','.join(expression(o, names) for o in rel.call.operands)}))]",
+            f"select=[{','.join(field_names(rel))}]",
+            f"rowType=[RecordType({row})]",
+            f"joinType=[{rel.join_type}]",
+        ]
+
+    def lower(self, rel: FunctionCorrelate, node: Physical, lowering: Lowering) -> Json:
+        out = {"joinType": rel.join_type, "functionCall": rel.plan_call.to_json()}
+        return out if rel.condition is None else {**out, "condition": rel.condition.to_json()}
+
+
+def _unnest(rel: FunctionCorrelate, row: str) -> list[str]:
+    outer = rel.row.fields if rel.row is not None else ()
+    called = ", ".join(expression(o, [f"{rel.correl}.{f.name}" for f in outer]) for o in rel.call.operands)
+    text = f"{rel.call.internal_name}({called})"
+    given = [f"${i}" for i in range(len(rel.call.type.fields))]
+    return [
+        f"invocation=[{text}]",
+        f"correlate=[table({text})]",
+        f"select=[{','.join(field_names(rel))}]",
+        f"rowType=[{'RecordType' if rel.input.width else 'RecordType:peek_no_expand'}({row})]",
+        f"joinType=[{rel.join_type}]",
+        *(f"condition=[{physical_expression(rewrite(c, _bare), given)}]" for c in [rel.condition] if c is not None),
+    ]
+
+
+def _bare(rex: Rex) -> Rex | None:
+    """Text of exactly its length, which is shown without its type."""
+    if not isinstance(rex, Literal) or not rex.type.is_string or rex.value is None:
+        return None
+    length = len(str(rex.value).encode("utf-16-le")) // 2
+    return replace(rex, type=LogicalType("CHAR", False, length=length))
+
+
+def _shown_type(t: LogicalType) -> str:
+    return calcite_type(t).replace("RecordType(", "RecordType:peek_no_expand(")
+
+
+class WatermarkAssignerOperator(Operator[WatermarkAssigner], of=WatermarkAssigner):
+    name = "WatermarkAssigner"
+    node = "stream-exec-watermark-assigner_1"
+    passes_changes = True
+    passes_deletions = True
+    waits_for_mini_batches = False
+
+    def describe(self, rel: WatermarkAssigner, node: Physical) -> list[str]:
+        names = field_names(rel)
+        return [f"rowtime=[{names[rel.rowtime]}]", f"watermark=[{expression(rel.watermark, names)}]"]
+
+    def lower(self, rel: WatermarkAssigner, node: Physical, lowering: Lowering) -> Json:
+        return {"watermarkExpr": rel.watermark.to_json(), "rowtimeFieldIndex": rel.rowtime}
+
+    def distribute(self, rel: WatermarkAssigner, inputs: Sequence[Rel]) -> Rel:
+        return _before_normalization(rel, inputs[0])
+
+
+def _before_normalization(assigner: WatermarkAssigner, below: Rel) -> Rel:
+    """The watermarks of a table in front of the normalization of its changes
+    (``WatermarkAssignerChangelogNormalizeTransposeRule``); keys that the table's columns do not hold are added."""
+    if isinstance(below, ChangelogNormalize):
+        assert isinstance(below.input, Exchange)
+        moved = replace(assigner, input=below.input.input)
+        return replace(below, input=replace(below.input, input=moved))
+    if not isinstance(below, Calc) or not isinstance(below.input, ChangelogNormalize):
+        return replace_inputs(assigner, [below])
+    normalize = below.input
+    assert isinstance(normalize.input, Exchange)
+    where = {e.index: i for i, e in reversed(list(enumerate(below.exprs))) if isinstance(e, InputRef)}
+    added = [k for k in normalize.key if k not in where]
+    exprs, names = [*below.exprs, *refs_to(normalize, added)], [*below.names]
+    for k in added:
+        where[k] = len(names)
+        names.append(field_names(normalize)[k])
+    calc = replace(below, input=normalize.input.input, exprs=tuple(exprs), names=tuple(names))
+    key = tuple(where[k] for k in normalize.key)
+    moved = replace(assigner, input=calc)
+    new = replace(normalize, input=Exchange(moved, key), key=key)
+    return Calc(new, tuple(refs_to(new, range(below.width))), below.names) if added else new
+
+
+class MiniBatchAssignerOperator(Operator[MiniBatchAssigner], of=MiniBatchAssigner):
+    name = "MiniBatchAssigner"
+    node = "stream-exec-mini-batch-assigner_1"
+    passes_changes = True
+
+    def describe(self, rel: MiniBatchAssigner, node: Physical) -> list[str]:
+        return [f"interval=[{rel.interval}ms]", f"mode=[{'RowTime' if rel.rowtime else 'ProcTime'}]"]
+
+    def lower(self, rel: MiniBatchAssigner, node: Physical, lowering: Lowering) -> Json:
+        mode = "RowTime" if rel.rowtime else "ProcTime"
+        return {"miniBatchInterval": {"interval": rel.interval, "mode": mode}}

@@ -1,0 +1,189 @@
+"""Window table functions, aggregates of windows, and joins within windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from stateplan.planner.algebra.join_keys import is_equi_key
+from stateplan.planner.algebra.relations import (
+    Rel,
+    field_names,
+    rel_type,
+    unique_names,
+)
+from stateplan.planner.algebra.windows import (
+    GlobalWindowAggregate,
+    LocalWindowAggregate,
+    Property,
+    WindowAggregate,
+    WindowJoin,
+    WindowTable,
+)
+from stateplan.planner.digest.expressions import (
+    JOIN_NAMES,
+    call_text,
+    expression,
+)
+from stateplan.planner.expressions.ops import and_, conjunctions
+from stateplan.planner.operators.aggregates import accumulators, agg_calls, grouped, merged
+from stateplan.planner.operators.base import (
+    INSERT,
+    TIME_ZONE,
+    Json,
+    Lowering,
+    Operator,
+    exchanged,
+    insert_only,
+    rebuilt,
+    update,
+)
+from stateplan.planner.operators.joins import by_join_keys, join_spec
+from stateplan.planner.physical import Kinds, Physical, UpdateKind
+
+_PROPERTIES = {"WindowStart": "start", "WindowEnd": "end", "Rowtime": "rowtime", "Proctime": "proctime"}
+
+
+class WindowTableOperator(Operator[WindowTable], of=WindowTable):
+    name = "WindowTableFunction"
+    node = "stream-exec-window-table-function_1"
+    options = TIME_ZONE
+    passes_changes = True
+
+    def describe(self, rel: WindowTable, node: Physical) -> list[str]:
+        return [f"window=[{rel.position.text(field_names(rel.input))}]"]
+
+    def lower(self, rel: WindowTable, node: Physical, lowering: Lowering) -> Json:
+        return {"windowing": rel.position.to_json()}
+
+    def waits_for_watermarks(self, rel: WindowTable) -> bool:
+        return rel.position.is_rowtime
+
+
+class WindowAggregateOperator(Operator[WindowAggregate], of=WindowAggregate):
+    name = "WindowAggregate"
+    node = "stream-exec-window-aggregate_1"
+    options = TIME_ZONE
+
+    def describe(self, rel: WindowAggregate, node: Physical) -> list[str]:
+        names = field_names(rel.input)
+        retract = not node.input.is_insert_only
+        texts = [call_text(c, names, retract) for c in rel.calls]
+        return _arguments(rel.group, rel, [names[g] for g in rel.group], [*texts, *_told(rel.properties)])
+
+    def lower(self, rel: WindowAggregate, node: Physical, lowering: Lowering) -> Json:
+        return {
+            "grouping": list(rel.group),
+            "aggCalls": agg_calls(rel.calls),
+            "windowing": rel.position.to_json(),
+            "namedWindowProperties": _properties(rel),
+            "needRetraction": not node.input.is_insert_only,
+        }
+
+    def provided(self, rel: WindowAggregate, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
+        return INSERT
+
+    def update(self, rel: WindowAggregate, node: Physical, required: UpdateKind) -> Physical | None:
+        return rebuilt(node, [update(node.input, "BEFORE_AND_AFTER")], required)
+
+    def distribute(self, rel: WindowAggregate, inputs: Sequence[Rel]) -> Rel:
+        return replace(rel, input=exchanged(inputs[0], rel.group))
+
+    def waits_for_watermarks(self, rel: WindowAggregate) -> bool:
+        return rel.position.is_rowtime
+
+
+class LocalWindowAggregateOperator(Operator[LocalWindowAggregate], of=LocalWindowAggregate):
+    name = "LocalWindowAggregate"
+    node = "stream-exec-local-window-aggregate_1"
+    options = TIME_ZONE
+    named_calls = False
+
+    def describe(self, rel: LocalWindowAggregate, node: Physical) -> list[str]:
+        parts = [field_names(rel.input)[g] for g in rel.group]
+        parts += accumulators(rel.kept, rel.input)
+        parts.append(f"slice_end('w$) AS {field_names(rel)[-1]}")
+        window = f"window=[{rel.position.text(field_names(rel.input))}]"
+        return [*grouped(rel.group, rel.input, ""), window, f"select=[{', '.join(parts)}]"]
+
+    def lower(self, rel: LocalWindowAggregate, node: Physical, lowering: Lowering) -> Json:
+        return {
+            "grouping": list(rel.group),
+            "aggCalls": agg_calls(rel.calls),
+            "windowing": rel.position.to_json(),
+            "needRetraction": rel.retraction,
+        }
+
+
+class GlobalWindowAggregateOperator(Operator[GlobalWindowAggregate], of=GlobalWindowAggregate):
+    name = "GlobalWindowAggregate"
+    node = "stream-exec-global-window-aggregate_1"
+    options = TIME_ZONE
+
+    def describe(self, rel: GlobalWindowAggregate, node: Physical) -> list[str]:
+        below = rel.input.inputs[0]
+        assert isinstance(below, LocalWindowAggregate)
+        keys = field_names(rel.input)[: len(rel.group)]
+        return _arguments(rel.group, rel, keys, [*map(merged, below.kept.calls), *_told(rel.original.properties)])
+
+    def lower(self, rel: GlobalWindowAggregate, node: Physical, lowering: Lowering) -> Json:
+        return {
+            "grouping": list(rel.group),
+            "aggCalls": agg_calls(rel.original.calls),
+            "windowing": rel.position.to_json(),
+            "namedWindowProperties": _properties(rel.original),
+            "needRetraction": rel.retraction,
+            "localAggInputRowType": rel_type(rel.before).to_json(),
+        }
+
+
+class WindowJoinOperator(Operator[WindowJoin], of=WindowJoin):
+    name = "WindowJoin"
+    node = "stream-exec-window-join_1"
+    options = TIME_ZONE
+
+    def describe(self, rel: WindowJoin, node: Physical) -> list[str]:
+        both = unique_names([*field_names(rel.left), *field_names(rel.right)])
+        return [
+            f"leftWindow=[{rel.left_position.text(field_names(rel.left))}]",
+            f"rightWindow=[{rel.right_position.text(field_names(rel.right))}]",
+            f"joinType=[{JOIN_NAMES[rel.join_type]}]",
+            f"where=[{expression(rel.condition, both)}]",
+            f"select=[{', '.join(field_names(rel))}]",
+        ]
+
+    def lower(self, rel: WindowJoin, node: Physical, lowering: Lowering) -> Json:
+        width = rel.left.width
+        rest = and_(t for t in conjunctions(rel.condition) if not is_equi_key(t, width))
+        return {
+            "joinSpec": join_spec(rel.join_type, rel.condition, width, rest),
+            "leftWindowing": rel.left_position.to_json(),
+            "rightWindowing": rel.right_position.to_json(),
+        }
+
+    def provided(self, rel: WindowJoin, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
+        return insert_only("a join within windows", inputs, rel.place)
+
+    def distribute(self, rel: WindowJoin, inputs: Sequence[Rel]) -> Rel:
+        return by_join_keys(rel, inputs, rel.condition)
+
+    def waits_for_watermarks(self, rel: WindowJoin) -> bool:
+        return rel.left_position.is_rowtime
+
+
+def _properties(rel: WindowAggregate) -> list[Json]:
+    reference = {"name": "w$", "type": rel.position.time_type.to_json()}
+    return [{"name": n, "property": {"kind": kind, "reference": reference}} for n, kind in rel.properties]
+
+
+def _told(properties: Sequence[Property]) -> list[str]:
+    return [f"{_PROPERTIES[kind]}('w$)" for _, kind in properties]
+
+
+def _arguments(
+    group: Sequence[int], rel: WindowAggregate | GlobalWindowAggregate, keys: Sequence[str], texts: Sequence[str]
+) -> list[str]:
+    outputs = field_names(rel)[len(group) :]
+    parts = [*keys, *(f"{text} AS {name}" for text, name in zip(texts, outputs, strict=False))]
+    window = f"window=[{rel.position.text(field_names(rel.input))}]"
+    return [*grouped(group, rel.input, ""), window, f"select=[{', '.join(parts)}]"]
