@@ -99,7 +99,7 @@ def test_every_micro_batch_has_its_own_figures(spark: SparkSession, tmp_path: Pa
         rows = [(1000, 1, 1), (1000, 2, 1), (1000, 1, 2), (2000, 1, 5), (2000, 3, 1), (3000, 2, 665)]
         failing = Job(tmp_path)
         job = failing.start(rows)
-        port = re.search(r"at port (\d+)", " ".join(failing.notes))
+        port = re.search(r"on port (\d+)", " ".join(failing.notes))
         assert port is not None
         with urllib.request.urlopen(f"http://127.0.0.1:{port[1]}/metrics", timeout=30) as answer:
             assert f'stateplan_running{{job_id="{job.job_id}"' in answer.read().decode()

@@ -43,7 +43,7 @@ CREATE TABLE c (id BIGINT, k INT, v INT, PRIMARY KEY (id) NOT ENFORCED) WITH
 CREATE TABLE snk ({columns}) WITH ('connector' = 'print');
 """
 FILTERS = ("", "WHERE v > 0", "WHERE v > 1", "WHERE k = 1")
-CHANCE = frozenset({"@s", "@h"})
+CHANCE = frozenset({"@occurrence", "@h"})
 """Columns of state that need not be the same: numbers drawn to tell equal rows apart, and hashes of them."""
 
 

@@ -61,7 +61,7 @@ def test_a_state_that_comes_later_begins_later_and_one_record_is_drawn() -> None
     svg = drawn(History((0, 1), (0, 1_000), (first, second)))
     assert len(lines(svg)) == 4
     assert len({x for x, _ in lines(svg)[1]}) == 1
-    assert any("was there before the records begin" in t for t in texts(svg))
+    assert any("state from before the records is not counted" in t for t in texts(svg))
     assert len(lines(drawn(History((9,), (5,), (Series("a", (1,), (1,), False),))))) == 2
 
 

@@ -236,8 +236,7 @@ said, options = [], {{}}
 assert results(Path({str(folder)!r}), options, said.append) == EXPECTED
 print(*said, sep="\\n")
 """
-    env = {k: v for k, v in os.environ.items() if k != "PYSPARK_PYTHON"}  # which the session of this process has set
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, env=env)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return [line for line in done.stdout.splitlines() if "tweak" in line]
 
@@ -251,6 +250,10 @@ def test_a_spark_that_takes_none(tmp_path: Path) -> None:
 @pytest.mark.spark
 def test_a_job_that_wants_none(tmp_path: Path) -> None:
     assert _alone(tmp_path, f"options = {{{OFF!r}: 'all'}}") == []
+
+
+def test_processes_started_later_do_not_inherit_the_python_of_this_spark(spark: SparkSession) -> None:
+    assert spark.sparkContext.pythonExec != os.environ.get("PYSPARK_PYTHON")
 
 
 # ---- the option --------------------------------------------------------------------------------------------------

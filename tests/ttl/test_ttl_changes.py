@@ -164,7 +164,7 @@ def test_event_time_of_rows_with_several_times(tmp_path: Path) -> None:
     )
     plan = compiled(query, "k INT, v INT, t1 TIMESTAMP(3), t2 TIMESTAMP(3)", (), str(tmp_path))
     error = refused(aged(plan, "group-aggregate", 0, "1 h", *PLAIN[:2], "EventTime"))
-    assert error.code == "PLAN191" and error.message.endswith("several: t1, t2")
+    assert error.code == "PLAN191" and error.message.endswith("several time attributes: t1, t2")
 
 
 def test_a_side_without_times_does_not_make_the_other_younger(tmp_path: Path) -> None:

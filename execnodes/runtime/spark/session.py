@@ -101,9 +101,9 @@ def session(options: Mapping[str, str], lasting: bool = False, tweaks: Tweaks | 
     packages = [str(_installed_in()), os.environ.get("PYTHONPATH", "")]
     python_path = os.pathsep.join(filter(None, packages))
     local = master.startswith("local")
-    if "PYSPARK_PYTHON" not in os.environ:
-        program = tweaks.attempt("worker-python", _worker_python, python_path) if local and os.name == "posix" else None
-        os.environ["PYSPARK_PYTHON"] = program or sys.executable
+    python = os.environ.get("PYSPARK_PYTHON")
+    if python is None and local and os.name == "posix":
+        python = tweaks.attempt("worker-python", _worker_python, python_path)
     settings.setdefault("spark.executorEnv.PYTHONPATH", python_path)
     if local:
         settings = {**_of_this_machine(tweaks, lasting), **settings}
@@ -111,7 +111,7 @@ def session(options: Mapping[str, str], lasting: bool = False, tweaks: Tweaks | 
     builder = SparkSession.builder.appName(options.get("pipeline.name", "stateplan")).master(master)
     for key, value in {**{k: v for found in tuned.values() for k, v in found.items()}, **settings}.items():
         builder = builder.config(key, value)
-    with _output_to_log() as log:
+    with _output_to_log() as log, _environment("PYSPARK_PYTHON", python or sys.executable):
         try:
             spark = builder.getOrCreate()
         except (PySparkException, OSError) as cause:
@@ -202,6 +202,20 @@ def keep_log() -> Path | None:
             kept = Path(tempfile.gettempdir()) / f"stateplan-{_printed[0].parent.name}.log"
             _printed[0] = _printed[0].rename(kept)
     return _printed[0] if _printed else None
+
+
+@contextmanager
+def _environment(name: str, value: str) -> Iterator[None]:
+    """Sets an environment variable for the time of the block. Processes that are started later do not inherit it."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
 
 
 @contextmanager

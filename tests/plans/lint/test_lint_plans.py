@@ -16,6 +16,7 @@ from stateplan.plans.explain import explain, to_text
 from stateplan.plans.lint import advice, fix, lint
 from tests.conftest import shared_folder
 from tests.plans.lint.lint_cases import all_cases, edited
+from tests.support.golden import golden_cases
 
 ROOT = Path(__file__).resolve().parents[3]
 TTLS = ("0 ms", "1 min", "1 h", "1 d", "7 d")
@@ -43,9 +44,11 @@ def test_what_lint_says_of_plans_that_flink_compiled_here() -> None:
     """Each finding in ``judged.txt`` was looked at: the SQL asks for what lint says, mostly in a STATE_TTL hint."""
     judged = (Path(__file__).parent / "judged.txt").read_text().splitlines()
     found = []
-    for name in dict.fromkeys(line.split()[0] for line in judged):
-        for f in lint(PlanDocument.load(str(ROOT / "tests" / name))).findings:
-            found.append(f"{name} {f.code} {f.operator} {f.state_name or ''}".rstrip())
+    golden = {case.name: case for case in golden_cases()}
+    for name in dict.fromkeys(line.split("  ", 1)[1] for line in judged):
+        text = golden[name].plan if name in golden else (ROOT / "tests" / name).read_text()
+        for f in lint(PlanDocument.parse(text, name)).findings:
+            found.append(" ".join(filter(None, (f.code, f.operator, f.state_name))) + f"  {name}")
     assert found == judged
 
 
