@@ -118,7 +118,7 @@ from stateplan.planner.passes.two_phases import in_two_phases
 from stateplan.planner.passes.window_phases import windows_in_two_phases
 from stateplan.planner.passes.windows import (
     check_over_aggregate,
-    refuse_in_windows,
+    rank_in_window,
     split_windows,
     window_aggregate,
     window_to_over_aggregate,
@@ -303,7 +303,7 @@ PHASES: tuple[Phase, ...] = (
     Phase(
         "sorts of bounded input", "whole", function=full_sorts, enabled=_on("__table.exec.sort.non-temporal.enabled__")
     ),
-    Phase("aggregates of windows", "sequence", (window_aggregate, refuse_in_windows)),
+    Phase("aggregates of windows", "sequence", (window_aggregate, rank_in_window)),
     Phase("sorts that run", "sequence", (physical_sort,)),
     Phase("joins without Python", "sequence", (split_python_join, split_python_function)),
     Phase("calcs merged after joins", "whole", function=to_calcs),

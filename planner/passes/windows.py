@@ -344,14 +344,13 @@ def _is_one_of(rex: Rex, fields: Sequence[int] | frozenset[int] | set[int]) -> b
     return isinstance(rex, InputRef) and rex.index in fields
 
 
-def refuse_in_windows(rel: Rel) -> Rel | None:
-    """Leaves all as it is.
+def rank_in_window(rel: Rel) -> Rel | None:
+    """A top-N query within windows, which is an operator of its own in Flink (``WindowUtil``).
 
     Raises:
-        SqlError: SQL150, for a top-N query within windows, which is an operator of its own in Flink (``WindowUtil``).
+        SqlError: SQL150, for those that do not run here.
     """
-    if isinstance(rel, Rank):
-        found = window_properties(rel.input)
-        if found is not None and found.grouped_by(rel.partition):
-            raise not_supported("a top-N query of each window", rel.place)
-    return None
+    found = window_properties(rel.input) if isinstance(rel, Rank) else None
+    if not isinstance(rel, Rank) or found is None or not found.grouped_by(rel.partition):
+        return None
+    raise not_supported("a top-N query of each window", rel.place)

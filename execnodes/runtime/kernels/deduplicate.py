@@ -13,8 +13,7 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from stateplan.execnodes.changelog import KIND, RowKind, columns
-from stateplan.execnodes.errors import RunError
+from stateplan.execnodes.changelog import RowKind, columns
 from stateplan.execnodes.runtime.kernel import Access, Kernel, StateTable, Step, field_columns
 from stateplan.execnodes.runtime.kernels.common.net import (
     Bools,
@@ -22,7 +21,7 @@ from stateplan.execnodes.runtime.kernels.common.net import (
     equal,
     first_of_each,
     ids_of,
-    is_retraction,
+    insertions,
     lookup_frame,
     narrow,
     nulls,
@@ -31,7 +30,7 @@ from stateplan.execnodes.runtime.kernels.common.net import (
     state_columns,
     with_kind,
 )
-from stateplan.execnodes.runtime.state.small_frames import rows_at, stacked, without
+from stateplan.execnodes.runtime.state.small_frames import rows_at, stacked
 from stateplan.execnodes.types import LogicalType
 
 
@@ -89,11 +88,7 @@ class DeduplicateKernel(Kernel):
         Raises:
             RunError: RUN061, when the input is not insert-only.
         """
-        frame = inputs[0]
-        if KIND in frame.columns:
-            if is_retraction(frame) is not None or (frame[KIND] == RowKind.UPDATE_AFTER).any():
-                raise RunError("RUN061.process")
-            frame = without(frame, KIND)
+        frame = insertions(inputs[0], "Deduplicate")
         if self.keep_last:
             return self._last(frame, state[0], now, ttl[0])
         first = first_of_each(frame, self._key_columns, state[0])

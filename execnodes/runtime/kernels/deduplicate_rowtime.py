@@ -12,8 +12,7 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from stateplan.execnodes.changelog import KIND, RowKind, column, columns
-from stateplan.execnodes.errors import RunError
+from stateplan.execnodes.changelog import RowKind, column, columns
 from stateplan.execnodes.runtime.kernel import (
     Access,
     EventTimeKernel,
@@ -27,7 +26,7 @@ from stateplan.execnodes.runtime.kernel import (
 from stateplan.execnodes.runtime.kernels.common.net import (
     Ints,
     ids_of,
-    is_retraction,
+    insertions,
     lookup_frame,
     narrow,
     positions,
@@ -65,18 +64,6 @@ class _ByRowtime(Kernel):
     def _fields(self) -> dict[str, pl.DataType]:
         return state_columns(self.input_type)
 
-    def _arrived(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """The rows of an insert-only input.
-
-        Raises:
-            RunError: RUN061, for any other change.
-        """
-        if KIND not in frame.columns:
-            return frame
-        if is_retraction(frame) is not None or (frame[KIND] == RowKind.UPDATE_AFTER).any():
-            raise RunError("RUN061.arrived")
-        return frame.drop(KIND)
-
     def _times(self, frame: pl.DataFrame) -> Ints:
         """The times of rows, ms since 1970."""
         return frame[column(self.rowtime)].cast(pl.Datetime("ms")).to_physical().to_numpy()
@@ -111,7 +98,7 @@ class RowtimeDeduplicateKernel(_ByRowtime):
         Raises:
             RunError: RUN061, when the input is not insert-only.
         """
-        frame, kept = self._arrived(inputs[0]), state[0]
+        frame, kept = insertions(inputs[0], "Deduplicate"), state[0]
         ids, (before, codes) = ids_of((kept, frame), self._key_columns)
         rows = pl.concat([kept[list(self._fields)], frame])
         times = self._times(rows)
@@ -169,7 +156,7 @@ class RowtimeFirstRowKernel(_ByRowtime, EventTimeKernel):
         Raises:
             RunError: RUN061, when the input is not insert-only.
         """
-        frame, (waiting, emitted) = self._arrived(inputs[0]), state
+        frame, (waiting, emitted) = insertions(inputs[0], "Deduplicate"), state
         frame = frame.filter(self._times(frame) >= watermark.before)
         rows = pl.concat([waiting[list(self._fields)], frame])
         ids, (done, owners) = ids_of((emitted, rows), self._key_columns)

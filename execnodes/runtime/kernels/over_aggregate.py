@@ -22,6 +22,7 @@ from stateplan.execnodes.runtime.kernels.common.net import (
     Ints,
     absent,
     ids_of,
+    insertions,
     lookup_frame,
     narrow,
     positions,
@@ -82,7 +83,7 @@ class ProctimeOverKernel(OverKernel):
         Raises:
             RunError: RUN061, when the input is not insert-only.
         """
-        frame, known = self._arrived(inputs[0]), state[0]
+        frame, known = insertions(inputs[0], "OverAggregate"), state[0]
         if not self.frame.bounded:
             return self._unbounded(self._timed(frame, None, now), known, state[1:], now)
         if not self.frame.rows:
@@ -208,7 +209,7 @@ class RowtimeOverKernel(OverKernel, EventTimeKernel):
         Raises:
             RunError: RUN061, when the input is not insert-only.
         """
-        frame, (waiting, known) = self._arrived(inputs[0]), state[:2]
+        frame, (waiting, known) = insertions(inputs[0], "OverAggregate"), state[:2]
         values = [] if self.frame.bounded else list(state[2:])
         held, stale = self._reached(state[2] if self.frame.bounded else self._no_rows, known)
         ids, (arrived, waited, there, old) = ids_of((frame, waiting, known, held), self._keys)

@@ -12,8 +12,7 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from stateplan.execnodes.changelog import KIND, RowKind, column, columns
-from stateplan.execnodes.errors import RunError
+from stateplan.execnodes.changelog import column, columns
 from stateplan.execnodes.runtime.kernel import (
     NO_WATERMARK,
     EventTimeKernel,
@@ -27,6 +26,7 @@ from stateplan.execnodes.runtime.kernels.common.net import (
     Ints,
     framed,
     ids_of,
+    insertions,
     lookup_frame,
     nulls,
     stable_order,
@@ -126,10 +126,7 @@ class WindowJoinKernel(EventTimeKernel):
 
     def _arrived(self, side: int, frame: pl.DataFrame, number: int, before: int) -> pl.DataFrame:
         """The rows that are not late, with the columns of the state."""
-        if KIND in frame.columns:
-            if (frame[KIND] != RowKind.INSERT).any():
-                raise RunError("RUN061.arrived_2")
-            frame = frame.drop(KIND)
+        frame = insertions(frame, "WindowJoin")
         ends = local_times(frame[column(self.ends[side])], self.slicing.zone)
         made = [
             pl.Series(_END, ends, dtype=pl.Int64),

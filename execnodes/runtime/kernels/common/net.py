@@ -15,8 +15,9 @@ import numpy.typing as npt
 import polars as pl
 
 from stateplan.execnodes.changelog import KIND, RowKind, column
+from stateplan.execnodes.errors import RunError
 from stateplan.execnodes.runtime.kernel import ACCESS_TIME
-from stateplan.execnodes.runtime.state.small_frames import stacked
+from stateplan.execnodes.runtime.state.small_frames import stacked, without
 from stateplan.execnodes.types import LogicalType
 
 Ints = npt.NDArray[np.int64]
@@ -238,6 +239,19 @@ def is_retraction(frame: pl.DataFrame) -> Bools | None:
     kinds = frame[KIND].to_numpy()
     flags = (kinds == RowKind.UPDATE_BEFORE) | (kinds == RowKind.DELETE)
     return flags if flags.any() else None
+
+
+def insertions(frame: pl.DataFrame, operator: str) -> pl.DataFrame:
+    """The rows of an insert-only input, without their kinds.
+
+    Raises:
+        RunError: RUN061, for any change that is not an insertion; ``operator`` is in its text.
+    """
+    if KIND not in frame.columns:
+        return frame
+    if (frame[KIND] != RowKind.INSERT).any():
+        raise RunError("RUN061", operator=operator)
+    return without(frame, KIND)
 
 
 def signs(frame: pl.DataFrame) -> Ints | None:

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from stateplan.execnodes.changelog import KIND, RowKind, column, columns
-from stateplan.execnodes.errors import RunError
+from stateplan.execnodes.changelog import column, columns
 from stateplan.execnodes.runtime.kernel import (
     ACCESS_TIME,
     Kernel,
@@ -172,18 +171,6 @@ class OverKernel(Kernel):
             frames = [p[names] for p in parts if p.height]
             out.append(pl.concat(frames) if frames else None)
         return out
-
-    def _arrived(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """The rows of an insert-only input.
-
-        Raises:
-            RunError: RUN061, for any other change.
-        """
-        if KIND not in frame.columns:
-            return frame
-        if (frame[KIND] != RowKind.INSERT).any():
-            raise RunError("RUN061")
-        return frame.drop(KIND)
 
     # the aggregates
 
