@@ -21,9 +21,8 @@ REPORT = ROOT / "docs" / "flink-programs.md"
 HEAD = """# Flink's test programs
 
 Flink tests its planner with programs. A program has tables with rows, SQL, the plan that an earlier release compiled,
-and
-the rows that are expected before and after a restart from a savepoint. stateplan runs each program whose operators it
-supports in four ways:
+and the rows that are expected before and after a restart from a savepoint. stateplan runs each program whose operators
+it supports in four ways:
 
 - compiled from its SQL;
 - from the plan that Flink froze;

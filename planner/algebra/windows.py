@@ -190,6 +190,21 @@ class GlobalWindowAggregate(Single):
 
 
 @dataclass(frozen=True)
+class WindowDeduplicate(Single):
+    """The first or the last row by the field ``order`` of each window and each value of the fields ``partition``."""
+
+    partition: tuple[int, ...]
+    order: int
+    keeps_last: bool
+    position: WindowPosition
+    place: Place | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.input.fields
+
+
+@dataclass(frozen=True)
 class WindowJoin(Pair):
     """A join of rows that are in the same window; ``condition``, over left ++ right, is what it asks besides."""
 

@@ -17,6 +17,7 @@ from stateplan.planner.algebra.windows import (
     LocalWindowAggregate,
     Property,
     WindowAggregate,
+    WindowDeduplicate,
     WindowJoin,
     WindowTable,
 )
@@ -24,6 +25,7 @@ from stateplan.planner.digest.expressions import (
     JOIN_NAMES,
     call_text,
     expression,
+    key_names,
 )
 from stateplan.planner.expressions.ops import and_, conjunctions
 from stateplan.planner.operators.aggregates import accumulators, agg_calls, grouped, merged
@@ -169,6 +171,39 @@ class WindowJoinOperator(Operator[WindowJoin], of=WindowJoin):
 
     def waits_for_watermarks(self, rel: WindowJoin) -> bool:
         return rel.left_position.is_rowtime
+
+
+class WindowDeduplicateOperator(Operator[WindowDeduplicate], of=WindowDeduplicate):
+    name = "WindowDeduplicate"
+    node = "stream-exec-window-deduplicate_1"
+    options = TIME_ZONE
+
+    def describe(self, rel: WindowDeduplicate, node: Physical) -> list[str]:
+        names = field_names(rel.input)
+        return [
+            f"window=[{rel.position.text(names)}]",
+            f"keep=[{'LastRow' if rel.keeps_last else 'FirstRow'}]",
+            f"partitionKeys=[{key_names(rel.partition, rel.input)}]",
+            f"orderKey=[{names[rel.order]}]",
+            f"order=[{rel.fields[rel.order][1].kind}]",
+        ]
+
+    def lower(self, rel: WindowDeduplicate, node: Physical, lowering: Lowering) -> Json:
+        return {
+            "partitionKeys": list(rel.partition),
+            "orderKey": rel.order,
+            "keepLastRow": rel.keeps_last,
+            "windowing": rel.position.to_json(),
+        }
+
+    def provided(self, rel: WindowDeduplicate, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
+        return insert_only("a deduplication within windows", inputs, rel.place)
+
+    def distribute(self, rel: WindowDeduplicate, inputs: Sequence[Rel]) -> Rel:
+        return replace(rel, input=exchanged(inputs[0], rel.partition))
+
+    def waits_for_watermarks(self, rel: WindowDeduplicate) -> bool:
+        return rel.position.is_rowtime
 
 
 def _properties(rel: WindowAggregate) -> list[Json]:

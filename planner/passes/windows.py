@@ -24,7 +24,7 @@ from stateplan.planner.algebra.relations import (
     is_identity,
     unique_names,
 )
-from stateplan.planner.algebra.windows import Property, WindowAggregate, WindowPosition, WindowTable
+from stateplan.planner.algebra.windows import Property, WindowAggregate, WindowDeduplicate, WindowPosition, WindowTable
 from stateplan.planner.binding.errors import not_supported
 from stateplan.planner.expressions.normal import equal, key, member
 from stateplan.planner.expressions.ops import Over, input_refs, remap, rewrite, walk
@@ -345,12 +345,22 @@ def _is_one_of(rex: Rex, fields: Sequence[int] | frozenset[int] | set[int]) -> b
 
 
 def rank_in_window(rel: Rel) -> Rel | None:
-    """A top-N query within windows, which is an operator of its own in Flink (``WindowUtil``).
+    """The first or the last row of each window by a rowtime attribute (``StreamPhysicalWindowDeduplicateRule``).
 
     Raises:
-        SqlError: SQL150, for those that do not run here.
+        SqlError: SQL150, for other top-N queries within windows, which are operators of their own in Flink.
     """
     found = window_properties(rel.input) if isinstance(rel, Rank) else None
     if not isinstance(rel, Rank) or found is None or not found.grouped_by(rel.partition):
         return None
-    raise not_supported("a top-N query of each window", rel.place)
+    order = rel.order[0][0]
+    if not rel.is_deduplication or len(rel.order) > 1 or rel.fields[order][1].kind != "ROWTIME":
+        raise not_supported("a top-N query of each window", rel.place)
+    keys = tuple(p for p in rel.partition if p not in found.columns)
+    position = WindowPosition(
+        found.window,
+        found.time_type,
+        start=next(p for p in rel.partition if p in found.starts),
+        end=next(p for p in rel.partition if p in found.ends),
+    )
+    return WindowDeduplicate(rel.input, keys, order, rel.keeps_last, position, rel.place)

@@ -58,6 +58,7 @@ CLASSES = (
     "Values",
     "WatermarkAssigner",
     "WindowAggregate",
+    "WindowDeduplicate",
     "WindowJoin",
     "WindowTableFunction",
 )

@@ -1,0 +1,69 @@
+"""First or last row per key within windows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
+from stateplan.execnodes.field_refs import Ref
+from stateplan.execnodes.model import Flag, Index
+from stateplan.execnodes.nodes.base import ExecNode, field_types
+from stateplan.execnodes.nodes.window_table_function import slicing_of
+from stateplan.execnodes.registry import exec_node
+from stateplan.execnodes.support import joined_names, names_text
+from stateplan.execnodes.types import LogicalType
+from stateplan.execnodes.windows import WindowAttached, Windowing, window_text
+
+if TYPE_CHECKING:
+    from stateplan.execnodes.runtime.kernel import Stateful
+
+
+@exec_node
+class WindowDeduplicate(ExecNode):
+    """Keeps the first or the last row of each key in each window, and emits it when the watermark closes the window.
+
+    .. code-block:: sql
+
+        SELECT page, user_id, window_end FROM (
+          SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end, page ORDER BY ts DESC) AS n
+          FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(ts), INTERVAL '5' MINUTE))
+        ) WHERE n = 1
+    """
+
+    NAME: ClassVar[str] = "stream-exec-window-deduplicate"
+    VERSION: ClassVar[int] = 1
+    KEEPS_STATE: ClassVar[bool] = True
+    EMITS: ClassVar[ChangelogMode | None] = INSERT_ONLY
+    TAKES: ClassVar[ChangelogMode | None] = INSERT_ONLY
+
+    partition_keys: Annotated[tuple[Index, ...], Ref()]
+    order_key: Annotated[Index, Ref()]
+    keep_last_row: Flag
+    windowing: Annotated[Windowing, Ref()]
+
+    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
+        return field_types(inputs[0])
+
+    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
+        from stateplan.execnodes.runtime.kernel import Stateful
+        from stateplan.execnodes.runtime.kernels.window_deduplicate import WindowDeduplicateKernel
+
+        windowing = self.windowing
+        if not isinstance(windowing, WindowAttached):
+            raise self.not_supported("a window deduplication of rows that are in no windows yet")
+        kernel = WindowDeduplicateKernel(
+            inputs[0],
+            self.partition_keys,
+            self.order_key,
+            self.keep_last_row,
+            windowing.window_end,
+            slicing_of(self, windowing, session),
+        )
+        return Stateful(kernel, (self.partition_keys,))
+
+    def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
+        keys = names_text(self.partition_keys, joined_names(inputs))
+        which = "last" if self.keep_last_row else "first"
+        of = f" of each {keys}" if keys else ""
+        return f"keeps the {which} row{of} within {window_text(self.windowing.window)}"
