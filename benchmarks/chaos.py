@@ -27,6 +27,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import psutil
+
+from benchmarks.memory import process_tree
 from stateplan.execnodes.runtime.checkpoint.live_ttl import LiveTtls, StateTtl, read_ttls
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.edit import set_ttls
@@ -143,24 +146,6 @@ def folded(folder: Path) -> Counter[str]:
 # ---- kills ----------------------------------------------------------------------------------------------------------
 
 
-def descendants(pid: int) -> dict[int, str]:
-    """The processes below ``pid``, with their command lines."""
-    below: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            with contextlib.suppress(OSError, ValueError, IndexError):
-                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-                below.setdefault(parent, []).append(int(entry.name))
-    found: dict[int, str] = {}
-    todo = [pid]
-    while todo:
-        for child in below.get(todo.pop(), []):
-            with contextlib.suppress(OSError):
-                found[child] = Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ").decode()
-                todo.append(child)
-    return found
-
-
 def kill(*pids: int) -> bool:
     """kill -9; whether one of them was there."""
     hit = False
@@ -173,7 +158,11 @@ def kill(*pids: int) -> bool:
 
 def kill_workers(process: subprocess.Popen[bytes], rng: random.Random) -> bool:
     """Kills one or all of the Python processes below the JVM."""
-    workers = [pid for pid, command in descendants(process.pid).items() if "pyspark.daemon" in command]
+    workers = []
+    for below in process_tree(process.pid):
+        with contextlib.suppress(psutil.Error):
+            if "pyspark.daemon" in " ".join(below.cmdline()):
+                workers.append(below.pid)
     if not workers:
         return False
     return kill(*(workers if rng.random() < 0.3 else [rng.choice(workers)]))
@@ -181,9 +170,9 @@ def kill_workers(process: subprocess.Popen[bytes], rng: random.Random) -> bool:
 
 def kill_all(process: subprocess.Popen[bytes]) -> bool:
     """Kills the driver, its JVM and all Python workers."""
-    below = descendants(process.pid)
+    below = process_tree(process.pid)[1:]
     hit = kill(process.pid)
-    kill(*below)
+    kill(*(p.pid for p in below))
     process.wait()
     return hit
 

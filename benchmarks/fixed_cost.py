@@ -9,7 +9,6 @@ milliseconds of a micro-batch after the first ones, and with ``--phases`` where 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import shutil
@@ -18,6 +17,8 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+from benchmarks.memory import cpu_seconds
 
 QUERY = """INSERT INTO snk
 SELECT g, n, k FROM (
@@ -60,27 +61,17 @@ def measure(batches: int, rows: int, options: dict[str, str]) -> tuple[list[dict
         while not ended:
             ended = run.batch >= batches + WARM_UP - 2 or not query.isActive
             if not used and run.batch >= WARM_UP:
-                used, first = cpu_seconds(), run.batch
+                used, first = _used(), run.batch
             time.sleep(0.1)
-        used = (cpu_seconds() - used) / max(1, run.batch - first)
+        used = (_used() - used) / max(1, run.batch - first)
         result.wait()
         return [json.loads(p.json) if hasattr(p, "json") else p for p in query.recentProgress][WARM_UP:], used
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def cpu_seconds() -> float:
-    """Processor time of this process and all that it has started, on Linux."""
-    parents, own = {}, {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-                parents[int(entry.name)], own[int(entry.name)] = int(fields[1]), sum(map(int, fields[11:15]))
-    ours = {os.getpid()}
-    while more := {pid for pid, parent in parents.items() if parent in ours} - ours:
-        ours |= more
-    return sum(own[pid] for pid in ours) / os.sysconf("SC_CLK_TCK")
+def _used() -> float:
+    return sum(cpu_seconds(os.getpid()).values())
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ cap, the benchmark fails. Prints per tenth of the run how long a micro-batch too
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import shlex
 import shutil
@@ -26,8 +27,9 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import psutil
 
-from benchmarks.memory import PROC, process_tree
+from benchmarks.memory import cpu_seconds, process_tree
 
 QUERY = """INSERT INTO snk SELECT k, v FROM (
     SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY pt ASC) AS n FROM src) WHERE n = 1"""
@@ -57,20 +59,13 @@ class Sample:
 def sample(root: int) -> Sample:
     """The Python processes below ``root``, without itself; and the processor time of all of them."""
     sizes: list[tuple[int, int]] = []
-    cpu: dict[int, float] = {}
-    for pid in process_tree(root):
-        try:
-            fields = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
-            cpu[pid] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-            if pid == root or "python" not in os.readlink(PROC / str(pid) / "exe"):
-                continue
-            lines = (PROC / str(pid) / "status").read_text().splitlines()
-        except OSError:
-            continue
-        found = {line.split(":")[0]: line.split()[1] for line in lines if line.startswith("Rss")}
-        sizes.append((int(found.get("RssAnon", 0)) << 10, int(found.get("RssFile", 0)) << 10))
+    for process in process_tree(root)[1:]:
+        with contextlib.suppress(psutil.Error):
+            if "python" in process.exe():
+                memory = process.memory_info()
+                sizes.append((memory.rss - memory.shared, memory.shared))
     largest = max((anonymous for anonymous, _ in sizes), default=0)
-    return Sample(sum(a for a, _ in sizes), largest, sum(f for _, f in sizes), len(sizes), cpu)
+    return Sample(sum(a for a, _ in sizes), largest, sum(f for _, f in sizes), len(sizes), cpu_seconds(root))
 
 
 class Sampler:

@@ -1,46 +1,39 @@
-"""Peak memory of a process and everything it started."""
+"""Processes of a run: its tree, and the peak of its memory."""
 
 from __future__ import annotations
 
-import subprocess
+import contextlib
 import threading
-from pathlib import Path
 
-PROC = Path("/proc")
+import psutil
 
 
-def process_tree(root: int) -> list[int]:
+def process_tree(root: int) -> list[psutil.Process]:
     """``root`` and its descendants that are alive."""
-    parents: dict[int, int] = {}
-    if PROC.is_dir():
-        for stat in PROC.glob("[0-9]*/stat"):
-            try:
-                fields = stat.read_text().rpartition(")")[2].split()
-            except OSError:  # it ended in between
-                continue
-            parents[int(stat.parent.name)] = int(fields[1])
-    else:
-        lines = subprocess.run(["ps", "-axo", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
-        parents = {int(p): int(pp) for p, pp in (line.split() for line in lines.splitlines())}
-    tree = [root]
-    for pid in tree:
-        tree += [child for child, parent in parents.items() if parent == pid]
-    return tree
+    try:
+        process = psutil.Process(root)
+        return [process, *process.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
 
 
-def memory_of(pid: int) -> int:
+def memory_of(process: psutil.Process) -> int:
     """Bytes a process holds: its proportional set size, where pages shared by n processes count 1/n; where the
     system does not tell, its resident set size. 0 for one that has ended."""
     try:
-        if (PROC / str(pid) / "smaps_rollup").exists():
-            for line in (PROC / str(pid) / "smaps_rollup").read_text().splitlines():
-                if line.startswith("Pss:"):
-                    return int(line.split()[1]) * 1024
-            return 0
-        done = subprocess.run(["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, text=True, check=False)
-        return int(done.stdout.strip() or 0) * 1024
-    except OSError:
+        found = process.memory_full_info()
+    except psutil.Error:
         return 0
+    return int(getattr(found, "pss", found.rss))
+
+
+def cpu_seconds(root: int) -> dict[int, float]:
+    """Processor time that each process of a tree has taken, with its children that have ended, by its id."""
+    found = {}
+    for process in process_tree(root):
+        with contextlib.suppress(psutil.Error):
+            found[process.pid] = sum(process.cpu_times()[:4])
+    return found
 
 
 class PeakMemory:
