@@ -8,17 +8,13 @@ from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from stateplan.execnodes.connectors.options import Option, OptionType, parse_value
+from stateplan.execnodes.connectors.options import Option, OptionType, flag, parse_value
 from stateplan.execnodes.errors import CatalogError, OptionError, Place, nearest
 from stateplan.execnodes.types import INT, LogicalType
 
 FIELD_OPTIONS = (
     Option(
-        "fields.#.kind",
-        OptionType.ENUM,
-        "Generator of the column.",
-        default="random",
-        values=("random", "sequence"),
+        "fields.#.kind", OptionType.ENUM, "Generator of the column.", default="random", values=("random", "sequence")
     ),
     Option("fields.#.min", OptionType.STRING, "Minimum random value. Default: the minimum of the type."),
     Option("fields.#.max", OptionType.STRING, "Maximum random value. Default: the maximum of the type."),
@@ -31,7 +27,7 @@ FIELD_OPTIONS = (
         "Length of random strings and bytes (default 100), or number of elements of arrays and maps (default 3).",
         minimum=1,
     ),
-    Option("fields.#.var-len", OptionType.BOOLEAN, "Whether the length is random, up to 'length'.", default=False),
+    flag("fields.#.var-len", "Whether the length is random, up to 'length'."),
     Option("fields.#.null-rate", OptionType.FLOAT, "Fraction of NULL values, from 0 to 1.", default=0.0),
     Option("fields.#.start", OptionType.STRING, "First value of a sequence."),
     Option("fields.#.end", OptionType.STRING, "Last value of a sequence."),

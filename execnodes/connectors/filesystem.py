@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from stateplan.execnodes.changelog import INSERT_ONLY
 from stateplan.execnodes.connectors.files import local_path, plain_path, require_path
 from stateplan.execnodes.connectors.formats.base import Decoder, Encoder
-from stateplan.execnodes.connectors.options import PATH, Option, OptionType, Role
+from stateplan.execnodes.connectors.options import PATH, Option, OptionType, Role, alike, flag
 from stateplan.execnodes.connectors.partitions import PartitionedDecoder, Partitioner, list_partitions
 from stateplan.execnodes.connectors.protocol import (
     Connector,
@@ -39,7 +39,9 @@ from stateplan.execnodes.errors import RunError
 if TYPE_CHECKING:
     import polars as pl
 
-_ONE_COMMIT = "files are committed once per micro-batch"
+_TEXT, _SIZE, _TIME = OptionType.STRING, OptionType.MEMORY_SIZE, OptionType.DURATION
+_ROLLING, _EXTRACTOR, _COMMIT = "sink.rolling-policy.", "partition.time-extractor.", "sink.partition-commit."
+_NOT_COMPACTED = "files are not compacted"
 _NO_COMMIT = "there is no partition commit; the files of a micro-batch appear together when it ends"
 
 
@@ -50,51 +52,48 @@ class Filesystem(Connector):
     description = "Files in a folder, on a local disk or an object store."
     options = (
         PATH,
-        Option(
-            "source.monitor-interval",
-            OptionType.DURATION,
-            "How often to look for new files. Default: the source reads the existing files and ends.",
+        *alike(
+            Option(
+                "source.monitor-interval",
+                OptionType.DURATION,
+                "How often to look for new files. Default: the source reads the existing files and ends.",
+                minimum=1,
+            ),
+            Option(
+                "source.path.regex-pattern",
+                OptionType.REGEX,
+                "Regular expression that the absolute path of a file must match.",
+            ),
+            Option(
+                "lookup.cache",
+                OptionType.ENUM,
+                "Cache of a table in a lookup join. NONE: check the files in every micro-batch, and read them again if "
+                "they changed. FULL: reuse the rows until the reload interval has passed.",
+                default="NONE",
+                values=("NONE", "FULL"),
+            ),
+            Option(
+                "lookup.full-cache.periodic-reload.interval",
+                OptionType.DURATION,
+                "Reload interval for `lookup.cache` FULL. Default: never reload.",
+                minimum=1,
+            ),
+            Option(
+                "source.max-files-per-trigger",
+                OptionType.INTEGER,
+                "Maximum number of new files per micro-batch. Default: 128 MiB of files per parallel task, or 256 MiB "
+                "in a plan without state.",
+                minimum=1,
+            ),
+            Option(
+                "source.report-statistics",
+                OptionType.ENUM,
+                "Statistics that the source reports to the planner.",
+                default="ALL",
+                values=("NONE", "ALL"),
+                no_effect="the planner uses no statistics",
+            ),
             role=Role.SOURCE,
-            minimum=1,
-        ),
-        Option(
-            "source.path.regex-pattern",
-            OptionType.REGEX,
-            "Regular expression that the absolute path of a file must match.",
-            role=Role.SOURCE,
-        ),
-        Option(
-            "lookup.cache",
-            OptionType.ENUM,
-            "Cache of a table in a lookup join. NONE: check the files in every micro-batch, and read them again if "
-            "they changed. FULL: reuse the rows until the reload interval has passed.",
-            default="NONE",
-            values=("NONE", "FULL"),
-            role=Role.SOURCE,
-        ),
-        Option(
-            "lookup.full-cache.periodic-reload.interval",
-            OptionType.DURATION,
-            "Reload interval for `lookup.cache` FULL. Default: never reload.",
-            role=Role.SOURCE,
-            minimum=1,
-        ),
-        Option(
-            "source.max-files-per-trigger",
-            OptionType.INTEGER,
-            "Maximum number of new files per micro-batch. Default: 128 MiB of files per parallel task, or 256 MiB in "
-            "a plan without state.",
-            role=Role.SOURCE,
-            minimum=1,
-        ),
-        Option(
-            "source.report-statistics",
-            OptionType.ENUM,
-            "Statistics that the source reports to the planner.",
-            default="ALL",
-            values=("NONE", "ALL"),
-            role=Role.SOURCE,
-            no_effect="the planner uses no statistics",
         ),
         Option(
             "sink.parallelism",
@@ -104,143 +103,46 @@ class Filesystem(Connector):
             minimum=1,
             no_effect="the number of files depends on the partitions of the micro-batch",
         ),
-        Option(
-            "sink.rolling-policy.file-size",
-            OptionType.MEMORY_SIZE,
-            "File size at which the sink starts a new file.",
-            default=134217728,
+        *alike(
+            Option(f"{_ROLLING}file-size", _SIZE, "File size at which the sink starts a new file.", 134217728),
+            Option(f"{_ROLLING}rollover-interval", _TIME, "Maximum time that a file stays open.", 1800000),
+            Option(f"{_ROLLING}inactivity-interval", _TIME, "Maximum time that a file stays inactive.", 1800000),
+            Option(f"{_ROLLING}check-interval", _TIME, "Interval of rolling policy checks.", 60000),
             role=Role.SINK,
-            no_effect=_ONE_COMMIT,
+            no_effect="files are committed once per micro-batch",
         ),
-        Option(
-            "sink.rolling-policy.rollover-interval",
-            OptionType.DURATION,
-            "Maximum time that a file stays open.",
-            default=1800000,
-            role=Role.SINK,
-            no_effect=_ONE_COMMIT,
-        ),
-        Option(
-            "sink.rolling-policy.inactivity-interval",
-            OptionType.DURATION,
-            "Maximum time that a file stays inactive.",
-            default=1800000,
-            role=Role.SINK,
-            no_effect=_ONE_COMMIT,
-        ),
-        Option(
-            "sink.rolling-policy.check-interval",
-            OptionType.DURATION,
-            "Interval of rolling policy checks.",
-            default=60000,
-            role=Role.SINK,
-            no_effect=_ONE_COMMIT,
-        ),
-        Option(
+        flag(
             "auto-compaction",
-            OptionType.BOOLEAN,
             "Whether files are compacted after a checkpoint.",
-            default=False,
-            role=Role.SINK,
-            refused="files are not compacted",
+            Role.SINK,
+            refused=_NOT_COMPACTED,
         ),
         Option(
-            "compaction.file-size",
-            OptionType.MEMORY_SIZE,
-            "Target size of compacted files.",
-            role=Role.SINK,
-            no_effect="files are not compacted",
+            "compaction.file-size", _SIZE, "Target size of compacted files.", role=Role.SINK, no_effect=_NOT_COMPACTED
         ),
-        Option(
-            "partition.default-name",
-            OptionType.STRING,
-            "Name of the partition for NULL.",
-            default="__DEFAULT_PARTITION__",
-        ),
-        Option(
-            "partition.time-extractor.kind",
-            OptionType.STRING,
-            "How to extract partition times.",
-            default="default",
+        Option("partition.default-name", _TEXT, "Name of the partition for NULL.", default="__DEFAULT_PARTITION__"),
+        *alike(
+            Option(f"{_EXTRACTOR}kind", _TEXT, "How to extract partition times.", default="default"),
+            Option(f"{_EXTRACTOR}class", _TEXT, "Class that extracts partition times."),
+            Option(f"{_EXTRACTOR}timestamp-pattern", _TEXT, "Pattern for partition times."),
+            Option(f"{_EXTRACTOR}timestamp-formatter", _TEXT, "Formatter for partition times."),
             no_effect=_NO_COMMIT,
         ),
-        Option(
-            "partition.time-extractor.class",
-            OptionType.STRING,
-            "Class that extracts partition times.",
-            no_effect=_NO_COMMIT,
-        ),
-        Option(
-            "partition.time-extractor.timestamp-pattern",
-            OptionType.STRING,
-            "Pattern for partition times.",
-            no_effect=_NO_COMMIT,
-        ),
-        Option(
-            "partition.time-extractor.timestamp-formatter",
-            OptionType.STRING,
-            "Formatter for partition times.",
-            no_effect=_NO_COMMIT,
-        ),
-        Option(
-            "sink.shuffle-by-partition.enable",
-            OptionType.BOOLEAN,
-            "Whether rows are shuffled by partition before writing.",
-            default=False,
-            role=Role.SINK,
-            no_effect=_NO_COMMIT,
-        ),
-        Option(
-            "sink.partition-commit.trigger",
-            OptionType.ENUM,
-            "Trigger of a partition commit.",
-            default="process-time",
-            values=("partition-time", "process-time"),
-            role=Role.SINK,
-            no_effect=_NO_COMMIT,
-        ),
-        Option(
-            "sink.partition-commit.delay",
-            OptionType.DURATION,
-            "Delay of a partition commit.",
-            default=0,
-            role=Role.SINK,
-            no_effect=_NO_COMMIT,
-        ),
-        Option(
-            "sink.partition-commit.watermark-time-zone",
-            OptionType.STRING,
-            "Time zone of the watermark.",
-            default="UTC",
-            role=Role.SINK,
-            no_effect=_NO_COMMIT,
-        ),
-        Option(
-            "sink.partition-commit.policy.kind",
-            OptionType.STRING,
-            "Policy of a partition commit.",
-            role=Role.SINK,
-            no_effect=_NO_COMMIT,
-        ),
-        Option(
-            "sink.partition-commit.policy.class",
-            OptionType.STRING,
-            "Class of a custom commit policy.",
-            role=Role.SINK,
-            no_effect=_NO_COMMIT,
-        ),
-        Option(
-            "sink.partition-commit.policy.class.parameters",
-            OptionType.STRING,
-            "Parameters of that class.",
-            role=Role.SINK,
-            no_effect=_NO_COMMIT,
-        ),
-        Option(
-            "sink.partition-commit.success-file.name",
-            OptionType.STRING,
-            "Name of the success file.",
-            default="_SUCCESS",
+        *alike(
+            flag("sink.shuffle-by-partition.enable", "Whether rows are shuffled by partition before writing."),
+            Option(
+                f"{_COMMIT}trigger",
+                OptionType.ENUM,
+                "Trigger of a partition commit.",
+                default="process-time",
+                values=("partition-time", "process-time"),
+            ),
+            Option(f"{_COMMIT}delay", _TIME, "Delay of a partition commit.", default=0),
+            Option(f"{_COMMIT}watermark-time-zone", _TEXT, "Time zone of the watermark.", default="UTC"),
+            Option(f"{_COMMIT}policy.kind", _TEXT, "Policy of a partition commit."),
+            Option(f"{_COMMIT}policy.class", _TEXT, "Class of a custom commit policy."),
+            Option(f"{_COMMIT}policy.class.parameters", _TEXT, "Parameters of that class."),
+            Option(f"{_COMMIT}success-file.name", _TEXT, "Name of the success file.", default="_SUCCESS"),
             role=Role.SINK,
             no_effect=_NO_COMMIT,
         ),

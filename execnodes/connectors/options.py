@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -76,6 +76,16 @@ class Option:
         if self.minimum is not None and self.type in (OptionType.INTEGER, OptionType.LONG):
             text += f", at least {self.minimum}"
         return text
+
+
+def flag(key: str, description: str, role: Role = Role.BOTH, default: bool = False, **more: Any) -> Option:
+    """An option that is on or off."""
+    return Option(key, OptionType.BOOLEAN, description, default=default, role=role, **more)
+
+
+def alike(*options: Option, **common: Any) -> tuple[Option, ...]:
+    """The options with the attributes that they have in common."""
+    return tuple(replace(option, **common) for option in options)
 
 
 _EXPECTATIONS = {

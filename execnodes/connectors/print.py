@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
 from stateplan.execnodes.changelog import KIND, MODES, ChangelogMode, RowKind, column
-from stateplan.execnodes.connectors.options import Option, OptionType, Role
+from stateplan.execnodes.connectors.options import Option, OptionType, Role, flag
 from stateplan.execnodes.connectors.protocol import Connector, Sink, SinkTable
 from stateplan.execnodes.types import LogicalType
 
@@ -29,9 +29,7 @@ class Print(Connector):
     description = "Prints one line per change to standard output, in Flink's format."
     options = (
         Option("print-identifier", OptionType.STRING, "Prefix of each line, followed by '> '.", role=Role.SINK),
-        Option(
-            "standard-error", OptionType.BOOLEAN, "Whether to print to standard error.", default=False, role=Role.SINK
-        ),
+        flag("standard-error", "Whether to print to standard error.", Role.SINK),
         Option(
             "changelog-mode",
             OptionType.ENUM,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from stateplan.execnodes.changelog import INSERT_ONLY, KIND, ChangelogMode, column
 from stateplan.execnodes.connectors.files import filesystem_of, local_path
-from stateplan.execnodes.connectors.options import Option, OptionValues
+from stateplan.execnodes.connectors.options import Option, OptionValues, Role, flag
 from stateplan.execnodes.errors import CatalogError, Place
 from stateplan.execnodes.types import LogicalType
 
@@ -20,6 +20,13 @@ Fields = Sequence[tuple[str, LogicalType]]
 
 NO_VALUE_TYPES = frozenset({"RAW", "SYMBOL", "STRUCTURED_TYPE", "TIMESTAMP_WITH_TIME_ZONE", "DISTINCT_TYPE"})
 """Roots of the types that no format can hold."""
+
+
+IGNORE_PARSE_ERRORS = flag(
+    "ignore-parse-errors",
+    "Whether to skip invalid rows, and read invalid fields as NULL, instead of failing.",
+    Role.SOURCE,
+)
 
 
 class Decoder(Protocol):

@@ -10,9 +10,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from stateplan.execnodes.changelog import MODES, RETRACT, ChangelogMode
-from stateplan.execnodes.connectors.formats.base import Decoder, Encoder, Fields, Format, StampedDecoder
-from stateplan.execnodes.connectors.formats.json import ENCODE_OPTIONS, IGNORE_PARSE_ERRORS, TIMESTAMP_FORMAT
-from stateplan.execnodes.connectors.options import Option, OptionType, OptionValues, Role
+from stateplan.execnodes.connectors.formats.base import (
+    IGNORE_PARSE_ERRORS,
+    Decoder,
+    Encoder,
+    Fields,
+    Format,
+    StampedDecoder,
+)
+from stateplan.execnodes.connectors.formats.json import ENCODE_OPTIONS, TIMESTAMP_FORMAT
+from stateplan.execnodes.connectors.options import Option, OptionType, OptionValues, Role, flag
 from stateplan.execnodes.types import LogicalType, parse_type
 
 if TYPE_CHECKING:
@@ -119,13 +126,7 @@ class DebeziumJson(ChangeFormat):
     name = "debezium-json"
     description = "Debezium change events, one JSON object per line."
     options = (
-        Option(
-            "schema-include",
-            OptionType.BOOLEAN,
-            "Whether events contain their schema, with the data in 'payload'.",
-            default=False,
-            role=Role.SOURCE,
-        ),
+        flag("schema-include", "Whether events contain their schema, with the data in 'payload'.", Role.SOURCE),
         *_OPTIONS,
     )
     added = '{"before":null,"after":', ',"op":"c"}'
@@ -156,17 +157,14 @@ class CanalJson(ChangeFormat):
     name = "canal-json"
     description = "Canal change events, one JSON object per line."
     options = (
-        Option(
-            "database.include",
-            OptionType.REGEX,
-            "Regular expression that the field 'database' of an event must match completely.",
-            role=Role.SOURCE,
-        ),
-        Option(
-            "table.include",
-            OptionType.REGEX,
-            "Regular expression that the field 'table' of an event must match completely.",
-            role=Role.SOURCE,
+        *(
+            Option(
+                f"{name}.include",
+                OptionType.REGEX,
+                f"Regular expression that the field '{name}' of an event must match completely.",
+                role=Role.SOURCE,
+            )
+            for name in ("database", "table")
         ),
         *_OPTIONS,
     )

@@ -11,8 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stateplan.execnodes.connectors.formats.base import NO_VALUE_TYPES, Decoder, Encoder, Fields, Format
-from stateplan.execnodes.connectors.options import Option, OptionType, OptionValues, Role
+from stateplan.execnodes.connectors.formats.base import (
+    IGNORE_PARSE_ERRORS,
+    NO_VALUE_TYPES,
+    Decoder,
+    Encoder,
+    Fields,
+    Format,
+)
+from stateplan.execnodes.connectors.options import Option, OptionType, OptionValues, Role, flag
 
 
 class CsvFormat(Format):
@@ -22,27 +29,10 @@ class CsvFormat(Format):
     description = "Comma-separated values (RFC 4180) without a header line. Columns are matched by position."
     options = (
         Option("field-delimiter", OptionType.CHARACTER, "Field delimiter.", default=","),
-        Option(
-            "disable-quote-character",
-            OptionType.BOOLEAN,
-            "Whether quoting is disabled. Excludes 'csv.quote-character'.",
-            default=False,
-        ),
+        flag("disable-quote-character", "Whether quoting is disabled. Excludes 'csv.quote-character'."),
         Option("quote-character", OptionType.CHARACTER, "Quote character.", default='"'),
-        Option(
-            "allow-comments",
-            OptionType.BOOLEAN,
-            "Whether to skip lines that start with '#'.",
-            default=False,
-            role=Role.SOURCE,
-        ),
-        Option(
-            "ignore-parse-errors",
-            OptionType.BOOLEAN,
-            "Whether to skip invalid rows, and read invalid fields as NULL, instead of failing.",
-            default=False,
-            role=Role.SOURCE,
-        ),
+        flag("allow-comments", "Whether to skip lines that start with '#'.", Role.SOURCE),
+        IGNORE_PARSE_ERRORS,
         Option(
             "array-element-delimiter",
             OptionType.STRING,
@@ -51,47 +41,20 @@ class CsvFormat(Format):
         ),
         Option("escape-character", OptionType.CHARACTER, "Escape character."),
         Option("null-literal", OptionType.STRING, "Text that represents NULL."),
-        Option(
+        flag(
             "write-bigdecimal-in-scientific-notation",
-            OptionType.BOOLEAN,
             "Whether to write a DECIMAL that is a multiple of 10 as 1E+5 instead of 100000.",
+            Role.SINK,
             default=True,
-            role=Role.SINK,
         ),
-        Option(
-            "allow-trailing-comma",
-            OptionType.BOOLEAN,
-            "Whether to accept a delimiter after the last field.",
-            default=True,
-            role=Role.SOURCE,
-        ),
-        Option(
-            "trim-spaces",
-            OptionType.BOOLEAN,
-            "Whether to remove spaces around unquoted values.",
-            default=False,
-            role=Role.SOURCE,
-        ),
-        Option(
-            "ignore-trailing-unmappable",
-            OptionType.BOOLEAN,
-            "Whether to ignore fields after the last column.",
-            default=False,
-            role=Role.SOURCE,
-        ),
-        Option(
-            "empty-string-as-null",
-            OptionType.BOOLEAN,
-            "Whether to read an empty string as NULL.",
-            default=False,
-            role=Role.SOURCE,
-        ),
-        Option(
+        flag("allow-trailing-comma", "Whether to accept a delimiter after the last field.", Role.SOURCE, default=True),
+        flag("trim-spaces", "Whether to remove spaces around unquoted values.", Role.SOURCE),
+        flag("ignore-trailing-unmappable", "Whether to ignore fields after the last column.", Role.SOURCE),
+        flag("empty-string-as-null", "Whether to read an empty string as NULL.", Role.SOURCE),
+        flag(
             "fail-on-missing-columns",
-            OptionType.BOOLEAN,
             "Whether a line with too few fields is an error instead of NULL values.",
-            default=False,
-            role=Role.SOURCE,
+            Role.SOURCE,
         ),
     )
     extension = "csv"

@@ -18,8 +18,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from stateplan.execnodes.connectors.formats.base import Decoder, Encoder, Fields, Format, StampedDecoder
-from stateplan.execnodes.connectors.options import Option, OptionType, OptionValues, Role
+from stateplan.execnodes.connectors.formats.base import (
+    IGNORE_PARSE_ERRORS,
+    Decoder,
+    Encoder,
+    Fields,
+    Format,
+    StampedDecoder,
+)
+from stateplan.execnodes.connectors.options import Option, OptionType, OptionValues, Role, alike, flag
 from stateplan.execnodes.types import LogicalType
 
 TIMESTAMP_FORMAT = Option(
@@ -31,43 +38,23 @@ TIMESTAMP_FORMAT = Option(
     values=("SQL", "ISO-8601"),
     exact=True,
 )
-IGNORE_PARSE_ERRORS = Option(
-    "ignore-parse-errors",
-    OptionType.BOOLEAN,
-    "Whether to skip invalid rows, and read invalid fields as NULL, instead of failing.",
-    default=False,
-    role=Role.SOURCE,
-)
-ENCODE_OPTIONS = (
+ENCODE_OPTIONS = alike(
     Option(
         "map-null-key.mode",
         OptionType.ENUM,
         "How to write a NULL key of a map: fail, drop the entry, or write 'map-null-key.literal'.",
         default="FAIL",
         values=("FAIL", "DROP", "LITERAL"),
-        role=Role.SINK,
     ),
     Option(
         "map-null-key.literal",
         OptionType.STRING,
         "Text for a NULL key if 'map-null-key.mode' is LITERAL.",
         default="null",
-        role=Role.SINK,
     ),
-    Option(
-        "encode.decimal-as-plain-number",
-        OptionType.BOOLEAN,
-        "Whether to write DECIMAL values without scientific notation.",
-        default=False,
-        role=Role.SINK,
-    ),
-    Option(
-        "encode.ignore-null-fields",
-        OptionType.BOOLEAN,
-        "Whether to omit NULL fields.",
-        default=False,
-        role=Role.SINK,
-    ),
+    flag("encode.decimal-as-plain-number", "Whether to write DECIMAL values without scientific notation."),
+    flag("encode.ignore-null-fields", "Whether to omit NULL fields."),
+    role=Role.SINK,
 )
 
 
@@ -77,21 +64,14 @@ class JsonFormat(Format):
     name = "json"
     description = "One JSON object per line."
     options = (
-        Option(
-            "fail-on-missing-field",
-            OptionType.BOOLEAN,
-            "Whether a missing field is an error instead of NULL.",
-            default=False,
-            role=Role.SOURCE,
-        ),
+        flag("fail-on-missing-field", "Whether a missing field is an error instead of NULL.", Role.SOURCE),
         IGNORE_PARSE_ERRORS,
         TIMESTAMP_FORMAT,
-        Option(
+        flag(
             "decode.json-parser.enabled",
-            OptionType.BOOLEAN,
             "Which of Flink's two JSON parsers to use.",
+            Role.SOURCE,
             default=True,
-            role=Role.SOURCE,
             no_effect="stateplan has one parser, which accepts the input of both",
         ),
         *ENCODE_OPTIONS,

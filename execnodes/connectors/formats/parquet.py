@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stateplan.execnodes.connectors.formats.base import Decoder, Encoder, Fields, Format
-from stateplan.execnodes.connectors.options import Option, OptionType, OptionValues, Role
+from stateplan.execnodes.connectors.options import Option, OptionType, OptionValues, Role, flag
 
 
 class ParquetFormat(Format):
@@ -18,11 +18,9 @@ class ParquetFormat(Format):
     name = "parquet"
     description = "Apache Parquet files. Columns are matched by name."
     options = (
-        Option(
+        flag(
             "utc-timezone",
-            OptionType.BOOLEAN,
             "Whether timestamps are stored in UTC. Flink's default, false, means the time zone of the JVM.",
-            default=False,
             no_effect="timestamps are stored without conversion, and a column marked as UTC is read as it is",
         ),
         Option(
