@@ -94,7 +94,7 @@ def test_the_command_draws_what_the_job_recorded(tmp_path: Path) -> None:
     log = MetricsLog(folder / FOLDER)
     for n in range(4):
         states = {uid: StateSize([n, 2 * n], [10 * n, 20 * n], [1, 1]), "gone": StateSize([5], [50], [1])}
-        log.append(BatchMetrics(n, 60_000 * n, 0, 5.0, state=states))
+        log.append(BatchMetrics(n, 60_000 * n, 0, 5.0, {}, states))
     found = CheckpointReader.read(folder).history()
     assert [(s.name, s.rows) for s in found.series] == [
         ("join.left", (0, 1, 2, 3)),

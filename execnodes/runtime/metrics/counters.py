@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pyspark import TaskContext
 from pyspark.accumulators import AccumulatorParam
 
-from stateplan.execnodes.runtime.metrics.figures import Figures, add_figures
+from stateplan.execnodes.runtime.metrics.figures import Figures, add_all
 from stateplan.execnodes.runtime.spark.tasks import micro_batch
 
 if TYPE_CHECKING:
@@ -37,9 +37,7 @@ class _FiguresParam(AccumulatorParam[Added]):  # type: ignore[misc]
 
     def addInPlace(self, value1: Added, value2: Added) -> Added:  # noqa: N802
         for attempt, operators in value2.items():
-            mine = value1.setdefault(attempt, {})
-            for uid, figures in operators.items():
-                add_figures(mine.setdefault(uid, {}), figures)
+            add_all(value1.setdefault(attempt, {}), operators)
         return value1
 
 
@@ -77,8 +75,7 @@ class Counters:
     def end(self, batch: int) -> Figures:
         """The figures of a micro-batch whose tasks have all ended; they go into ``total``."""
         figures = self.current(batch)
-        for uid, values in figures.items():
-            add_figures(self.total.setdefault(uid, {}), values)
+        add_all(self.total, figures)
         self._accumulator.value = {}
         return figures
 
@@ -92,10 +89,8 @@ def one_attempt(added: Added, batch: int) -> Figures:
             chosen[task] = attempt
     out: Figures = {}
     for attempt in chosen.values():
-        for uid, figures in dict(
-            added[attempt]
-        ).items():  # Spark's thread may be adding to them: copies are taken at once
-            add_figures(out.setdefault(uid, {}), dict(figures))
+        # Spark's thread may be adding to them: copies are taken at once.
+        add_all(out, {uid: dict(figures) for uid, figures in dict(added[attempt]).items()})
     return out
 
 

@@ -1,14 +1,17 @@
 """The figures of a micro-batch: what they are called, and the record that the driver keeps of every one.
 
-This module needs no library. :mod:`execnodes.runtime.metrics.log` keeps records in a checkpoint,
+:mod:`execnodes.runtime.metrics.log` keeps records in a checkpoint,
 :mod:`execnodes.runtime.metrics.counters` brings the figures from the workers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, ClassVar
+
+from pydantic import ConfigDict, PlainSerializer, TypeAdapter
+from pydantic.alias_generators import to_camel
 
 Figures = dict[str, dict[str, float]]
 """Operator uid -> name of a figure -> value."""
@@ -59,6 +62,25 @@ def add_figures(into: dict[str, float], more: Mapping[str, float]) -> None:
             into[name] = into.get(name, 0) + amount
 
 
+def add_all(into: Figures, more: Mapping[str, Mapping[str, float]]) -> Figures:
+    """Adds the figures of all operators of ``more``; gives ``into``."""
+    for uid, figures in more.items():
+        add_figures(into.setdefault(uid, {}), figures)
+    return into
+
+
+def _short(value: float) -> float:
+    return int(value) if value == int(value) else round(value, 2)
+
+
+def _shortened(operators: Figures) -> Figures:
+    return {uid: {name: _short(n) for name, n in figures.items() if n} for uid, figures in operators.items()}
+
+
+_CAMEL = ConfigDict(alias_generator=to_camel)
+"""Keys of JSON are written in camel case."""
+
+
 @dataclass
 class StateSize:
     """The state of an operator after a micro-batch, per state entry of the plan.
@@ -75,19 +97,10 @@ class StateSize:
     runs: list[int] = field(default_factory=list)
     partial: bool = False
 
-    def to_json(self) -> dict[str, Any]:
-        data: dict[str, Any] = {"rows": self.rows, "bytes": self.bytes, "runs": self.runs}
-        return {**data, "partial": True} if self.partial else data
-
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> StateSize:
-        rows, size, runs = ([int(x) for x in data[name]] for name in ("rows", "bytes", "runs"))
-        return StateSize(rows, size, runs, bool(data.get("partial", False)))
-
 
 @dataclass
 class BatchMetrics:
-    """One micro-batch, or in old records several successive ones together.
+    """One micro-batch, or in old records several successive ones together. JSON has no key of a default value.
 
     Attributes:
         batch: its id; of several, of the last.
@@ -102,12 +115,14 @@ class BatchMetrics:
         slowest_ms: the longest of them.
     """
 
+    __pydantic_config__: ClassVar[ConfigDict] = _CAMEL
+
     batch: int
     time: int
     started: int
-    ms: float
-    operators: Figures = field(default_factory=dict)
-    state: dict[str, StateSize] = field(default_factory=dict)
+    ms: Annotated[float, PlainSerializer(lambda ms: round(ms, 1))]
+    operators: Annotated[Figures, PlainSerializer(_shortened)]
+    state: dict[str, StateSize]
     watermarks: dict[str, int] = field(default_factory=dict)
     spark: dict[str, float] = field(default_factory=dict)
     batches: int = 1
@@ -122,64 +137,32 @@ class BatchMetrics:
 
     def to_json(self) -> dict[str, Any]:
         """JSON-ready data; what :meth:`from_json` reads."""
-        data: dict[str, Any] = {
-            "batch": self.batch,
-            "time": self.time,
-            "started": self.started,
-            "ms": round(self.ms, 1),
-            "operators": {
-                uid: {name: _short(value) for name, value in figures.items() if value}
-                for uid, figures in self.operators.items()
-            },
-            "state": {uid: size.to_json() for uid, size in self.state.items()},
-        }
-        if self.watermarks:
-            data["watermarks"] = self.watermarks
-        if self.batches > 1:
-            data |= {"batches": self.batches, "slowestMs": round(self.slowest_ms, 1)}
-        if self.spark:
-            data["spark"] = self.spark
+        left_out = {"slowest_ms"} if self.batches == 1 else None
+        data: dict[str, Any] = _RECORD.dump_python(self, by_alias=True, exclude_defaults=True, exclude=left_out)
         return data
 
     @staticmethod
-    def from_json(data: Mapping[str, Any]) -> BatchMetrics:
-        """Raises KeyError, TypeError, ValueError or AttributeError for data that is not a record."""
-        return BatchMetrics(
-            int(data["batch"]),
-            int(data["time"]),
-            int(data["started"]),
-            float(data["ms"]),
-            {uid: {name: float(v) for name, v in figures.items()} for uid, figures in data["operators"].items()},
-            {uid: StateSize.from_json(size) for uid, size in data["state"].items()},
-            {uid: int(at) for uid, at in data.get("watermarks", {}).items()},
-            {name: float(v) for name, v in data.get("spark", {}).items()},
-            int(data.get("batches", 1)),
-            float(data.get("slowestMs", 0)),
-        )
+    def from_json(data: Any) -> BatchMetrics:
+        """Raises ValueError for data that is not a record."""
+        return _RECORD.validate_python(data)
 
     def followed_by(self, later: BatchMetrics) -> BatchMetrics:
         """One record for both: figures are summed, the rest is that of the later one."""
-        operators = {uid: dict(figures) for uid, figures in self.operators.items()}
-        for uid, figures in later.operators.items():
-            add_figures(operators.setdefault(uid, {}), figures)
         spark = dict(self.spark)
         add_figures(spark, later.spark)
-        return BatchMetrics(
-            later.batch,
-            later.time,
-            self.started,
-            self.ms + later.ms,
-            operators,
-            later.state,
-            {**self.watermarks, **later.watermarks},
-            spark,
-            self.batches + later.batches,
-            max(self.slowest_ms, later.slowest_ms),
+        return replace(
+            later,
+            started=self.started,
+            ms=self.ms + later.ms,
+            operators=add_all(add_all({}, self.operators), later.operators),
+            watermarks={**self.watermarks, **later.watermarks},
+            spark=spark,
+            batches=self.batches + later.batches,
+            slowest_ms=max(self.slowest_ms, later.slowest_ms),
         )
 
 
-def _short(value: float) -> float:
-    return int(value) if value == int(value) else round(value, 2)
+_RECORD = TypeAdapter(BatchMetrics)
 
 
 class StateTotals:
@@ -237,21 +220,6 @@ class OperatorInfo:
     states: tuple[str, ...] = ()
     slot: int = -1
 
-    def to_json(self) -> dict[str, Any]:
-        data: dict[str, Any] = {"uid": self.uid, "id": self.id, "kind": self.kind, "name": self.name}
-        return {**data, "states": list(self.states), "slot": self.slot} if self.kind == "operator" else data
-
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> OperatorInfo:
-        return OperatorInfo(
-            str(data["uid"]),
-            int(data["id"]),
-            str(data["kind"]),
-            str(data["name"]),
-            tuple(map(str, data.get("states", ()))),
-            int(data.get("slot", -1)),
-        )
-
 
 @dataclass(frozen=True)
 class JobInfo:
@@ -266,6 +234,8 @@ class JobInfo:
         parallelism: tasks that may run at the same time.
     """
 
+    __pydantic_config__: ClassVar[ConfigDict] = _CAMEL
+
     job_id: str
     name: str
     started: int
@@ -273,30 +243,19 @@ class JobInfo:
     operators: tuple[OperatorInfo, ...]
     parallelism: int = 1
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "format": 1,
-            "jobId": self.job_id,
-            "name": self.name,
-            "started": self.started,
-            "firstBatch": self.first_batch,
-            "parallelism": self.parallelism,
-            "operators": [o.to_json() for o in self.operators],
-        }
+    def to_text(self) -> str:
+        """JSON; what :meth:`from_text` reads."""
+        return str(_JOB.dump_json(self, by_alias=True, exclude_defaults=True, indent=1), "utf-8") + "\n"
 
     @staticmethod
-    def from_json(data: Mapping[str, Any]) -> JobInfo:
-        """Raises KeyError, TypeError, ValueError or AttributeError for data that is not about a job."""
-        return JobInfo(
-            str(data["jobId"]),
-            str(data["name"]),
-            int(data["started"]),
-            int(data["firstBatch"]),
-            tuple(OperatorInfo.from_json(o) for o in data["operators"]),
-            int(data.get("parallelism", 1)),
-        )
+    def from_text(text: str) -> JobInfo:
+        """Raises ValueError for text that is not about a job."""
+        return _JOB.validate_json(text)
 
     def same_state(self, other: JobInfo | None) -> Iterable[str]:
         """Uids of the operators that have the state which ``other`` had."""
         before = {o.uid: o.slot for o in other.operators} if other else {}
         return [o.uid for o in self.operators if o.slot >= 0 and before.get(o.uid) == o.slot]
+
+
+_JOB = TypeAdapter(JobInfo)

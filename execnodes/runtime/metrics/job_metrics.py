@@ -22,7 +22,7 @@ from stateplan.execnodes.runtime.metrics.figures import (
     OperatorInfo,
     StateSize,
     StateTotals,
-    add_figures,
+    add_all,
 )
 from stateplan.execnodes.runtime.metrics.log import FOLDER, MetricsLog, read_job, recent_metrics
 from stateplan.execnodes.runtime.metrics.view import JobView
@@ -177,13 +177,11 @@ class JobMetrics:
         """The sums so far, with what is known of the micro-batch in hand. May be called in any thread."""
         with self._lock:
             totals, running = self._copied(), self.running
-            for uid, figures in self.counters.current(running[0]).items() if running else ():
-                add_figures(totals.setdefault(uid, {}), figures)
-        return totals
+            return add_all(totals, self.counters.current(running[0])) if running else totals
 
     def _copied(self) -> Figures:
         with self._lock:
-            return {uid: dict(figures) for uid, figures in self.counters.total.items()}
+            return add_all({}, self.counters.total)
 
     def close(self, query: Any) -> None:
         """The run has ended; ``query`` is its last one."""

@@ -104,8 +104,8 @@ def _read(checkpoint: Path, choose: Callable[[Path], list[Path]]) -> list[BatchM
 def read_job(checkpoint: Path) -> JobInfo | None:
     """What the records are about; None when no run has said so. Raises as :func:`read_metrics`."""
     _require(checkpoint)
-    with contextlib.suppress(OSError, *_DAMAGED):
-        return JobInfo.from_json(json.loads((checkpoint / FOLDER / "job.json").read_text(encoding="utf-8")))
+    with contextlib.suppress(OSError, ValueError):
+        return JobInfo.from_text((checkpoint / FOLDER / "job.json").read_text(encoding="utf-8"))
     return None
 
 
@@ -135,7 +135,7 @@ class MetricsLog:
     def begin(self, job: JobInfo) -> None:
         """Says what the records to come are about."""
         self._folder.mkdir(exist_ok=True)
-        _write_whole(self._folder / "job.json", json.dumps(job.to_json(), ensure_ascii=False, indent=1) + "\n")
+        _write_whole(self._folder / "job.json", job.to_text())
 
     def append(self, record: BatchMetrics) -> None:
         """Adds the record of a micro-batch."""

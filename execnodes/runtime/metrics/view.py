@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from stateplan.execnodes.runtime.metrics.figures import (
     JobInfo,
     OperatorInfo,
     StateSize,
-    add_figures,
+    add_all,
 )
 from stateplan.execnodes.runtime.metrics.log import read_job, read_metrics, recent_metrics
 from stateplan.execnodes.runtime.spark.checkpoint_files import INSTANTS, SparkCheckpoint
@@ -97,7 +96,9 @@ class JobView:
     def operators(self) -> list[OperatorView]:
         """Sources, operators with state and sinks, in the order of the plan."""
         records, seconds = self.window
-        sums = _sums(records)
+        sums: Figures = {}
+        for record in records:
+            add_all(sums, record.operators)
         last = self.last
         out = []
         for info in self.info.operators:
@@ -115,14 +116,6 @@ class JobView:
                 )
             )
         return out
-
-
-def _sums(records: Sequence[BatchMetrics]) -> Figures:
-    sums: Figures = {}
-    for record in records:
-        for uid, figures in record.operators.items():
-            add_figures(sums.setdefault(uid, {}), figures)
-    return sums
 
 
 class Watcher:
@@ -158,15 +151,14 @@ class Watcher:
             if record.batch > self._upto and record.batch - record.batches >= info.first_batch - 1:
                 self._upto = record.batch
                 self._batches += record.batches
-                for uid, figures in record.operators.items():
-                    add_figures(self._totals.setdefault(uid, {}), figures)
+                add_all(self._totals, record.operators)
         writer, spark = running_writer(self._checkpoint), SparkCheckpoint.of(self._checkpoint)
         return JobView(
             info,
             time.time_ns() // 1_000_000,
             writer,
             tuple(records[-1000:]),
-            {uid: dict(figures) for uid, figures in self._totals.items()},
+            add_all({}, self._totals),
             self._batches,
             _in_hand(spark),
             _backlog(self._checkpoint, spark),
