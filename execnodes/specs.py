@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from stateplan.execnodes.functions.user import UserFunction
 
 JoinType = Literal["INNER", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI"]
+OuterJoinType = Literal["INNER", "LEFT"]
+ConflictBehavior = Literal["ERROR", "NOTHING", "DEDUPLICATE"]
 ChangelogKind = Literal["INSERT", "UPDATE_BEFORE", "UPDATE_AFTER", "DELETE", "~DELETE"]
 """``~DELETE`` is a DELETE of which only the key is right."""
 
@@ -115,9 +117,10 @@ class InputProperty(PlanModel):
     priority: Annotated[Index, ALWAYS] = 0
 
 
-def hash_distribution(keys: tuple[int, ...]) -> InputProperty:
+def hash_distribution(keys: tuple[int, ...], priority: int = 0) -> InputProperty:
     """Hash distribution by ``keys``; on one task when there are none."""
-    return InputProperty(required_distribution=RequiredDistribution(type="HASH" if keys else "SINGLETON", keys=keys))
+    spread = RequiredDistribution(type="HASH" if keys else "SINGLETON", keys=keys)
+    return InputProperty(required_distribution=spread, priority=priority)
 
 
 class AggCall(PlanModel):
@@ -495,7 +498,7 @@ class DynamicTableSink(PlanModel):
 class ConflictStrategy(PlanModel):
     """ON CONFLICT DO ERROR, NOTHING or DEDUPLICATE of an INSERT."""
 
-    behavior: Literal["ERROR", "NOTHING", "DEDUPLICATE"]
+    behavior: ConflictBehavior
 
 
 class LookupKey(PlanModel):

@@ -156,18 +156,25 @@ def _known_keys(cls: type[PlanModel], data: Any, path: _Path) -> list[str]:
     return list(dict.fromkeys(key for model in candidates for _, key, _, _ in model.layout()))
 
 
+def plan_error(error: ValidationError) -> PlanError:
+    """The first finding about a model that was made of values; a finding that is not of the project's own is a bug."""
+    item = error.errors(include_url=False)[0]
+    if item["type"] != "stateplan":
+        raise error
+    return _own_error(item["ctx"], item["ctx"]["pointer"])
+
+
+def _own_error(ctx: dict[str, Any], pointer: str) -> PlanError:
+    place, expected = Place(pointer=pointer), ctx["expected"]
+    return PlanError.with_text(ctx["code"], ctx["message"], place=place, expected=expected, hint=ctx["hint"])
+
+
 def _plan_error(cls: type[PlanModel], data: Any, item: ErrorDetails, pointer: str) -> PlanError:
     kind, path, ctx = item["type"], _path(data, item), item.get("ctx", {})
     place = Place(pointer=pointer + _pointer(path))
     last = str(path[-1]) if path else ""
     if kind == "stateplan":
-        return PlanError.with_text(
-            ctx["code"],
-            ctx["message"],
-            place=Place(pointer=f"{place.pointer}{ctx['pointer']}"),
-            expected=ctx["expected"],
-            hint=ctx["hint"],
-        )
+        return _own_error(ctx, f"{place.pointer}{ctx['pointer']}")
     if kind == "missing":
         code, expected = _MISSING_STATE.get(last, _MISSING) if "state" in path else _MISSING
         inside = Place(pointer=pointer + _pointer(path[:-1]))

@@ -9,16 +9,17 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from stateplan.execnodes.graph import FLINK_VERSION, ExecGraph
-from stateplan.execnodes.nodes.base import ExecNode
-from stateplan.execnodes.registry import node_from_json
-from stateplan.planner.algebra.relations import Rel, Scan, Sink, rel_type
-from stateplan.planner.operators import describe, operator_of
-from stateplan.planner.operators.base import Json, Lowering, Operator
-from stateplan.planner.physical import Physical, execution_type
-from stateplan.planner.python_operators import is_asynchronous, is_python
+from pydantic import ValidationError
 
-_UNKNOWN: Json = {"requiredDistribution": {"type": "UNKNOWN"}, "damBehavior": "PIPELINED", "priority": 0}
+from stateplan.execnodes.graph import FLINK_VERSION, ExecGraph
+from stateplan.execnodes.model import JsonObject
+from stateplan.execnodes.nodes.base import CompiledTtl, ExecNode
+from stateplan.execnodes.ttl import format_ttl
+from stateplan.execnodes.validation import plan_error
+from stateplan.planner.algebra.relations import Scan, Sink
+from stateplan.planner.operators import operator_of
+from stateplan.planner.operators.base import Lowering, Operator
+from stateplan.planner.physical import Physical, execution_type
 
 
 def lower(plans: Sequence[Physical], options: Mapping[str, str]) -> ExecGraph:
@@ -56,42 +57,34 @@ class _Graph:
         """Adds ``node`` and what is below it; returns its id."""
         inputs = [self.add(i) for i in node.inputs]
         kind = operator_of(execution_type(node))
-        python = is_python(node.rel)
-        prefix = "-exec-python-async-" if is_asynchronous(node.rel) else "-exec-python-"
-        data: Json = {"type": kind.node.replace("-exec-", prefix) if python else kind.node}
-        if kind.options and not python:
-            data["configuration"] = self.lowering.configuration(kind.options)
-        data |= kind.lower(node.rel, node, self.lowering)
-        compiled = [{"ttl": entry["ttl"], "from": entry.pop("from")} for entry in data.get("state", ())]
-        if inputs:
-            data["inputProperties"] = _input_properties(kind, node.rel)
-        data["outputType"] = rel_type(node.rel).to_json()
-        data["description"] = describe(node)
+        made, compiled = self._made(kind, node)
         shareable = self.share_scans if isinstance(node.rel, Scan) else self.share and not isinstance(node.rel, Sink)
+        data = made.to_json()
         key = json.dumps([data if kind.named_calls else _nameless(data), inputs, node.update])
         if shareable and key in self.known:
             return self.known[key]
         number = len(self.nodes) + 1
-        ours = {"stateplan": {"compiledTtl": compiled}} if compiled else {}
-        made, _ = node_from_json({"id": number, **data, **ours})
-        self.nodes.append(made)
+        ours = {"compiledTtl": [{"ttl": format_ttl(c.ttl), "from": c.origin} for c in compiled]} if compiled else None
+        self.nodes.append(made.replace(id=number, stateplan=ours))
         self.origins[number] = node
         self.edges += [(i, number) for i in inputs]
         self.known[key] = number
         return number
 
+    def _made(self, kind: Operator[Any], node: Physical) -> tuple[ExecNode, list[CompiledTtl]]:
+        """The exec node without its id, and where the TTLs of its states come from.
 
-def _nameless(data: Json) -> Json:
+        Raises:
+            PlanError: for a node that cannot stand in a plan.
+        """
+        try:
+            made = kind.lower(node.rel, node, self.lowering)
+        except ValidationError as error:
+            raise plan_error(error) from error
+        entries, compiled = self.lowering.states(made, kind.state_ttls(node.rel))
+        return made.replace(state=entries) if entries else made, compiled
+
+
+def _nameless(data: JsonObject) -> JsonObject:
     """A node without the names of its aggregate calls."""
     return data | {k: [{**c, "name": None} for c in v] for k, v in data.items() if k.endswith("ggCalls")}
-
-
-def _input_properties(kind: Operator[Any], rel: Rel) -> list[Json]:
-    keys = kind.required_keys(rel)
-    if keys is None:
-        return [_UNKNOWN] * len(rel.inputs)
-    return [{**_UNKNOWN, "requiredDistribution": _distribution(k), "priority": i} for i, k in enumerate(keys)]
-
-
-def _distribution(keys: Sequence[int]) -> Json:
-    return {"type": "HASH", "keys": list(keys)} if keys else {"type": "SINGLETON"}

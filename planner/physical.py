@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from stateplan.execnodes.changelog import ChangelogMode, RowKind
+from stateplan.execnodes.specs import ChangelogKind
 from stateplan.planner.algebra.relations import Rank, Rel
 
 Kinds: TypeAlias = frozenset[Literal["INSERT", "UPDATE", "DELETE"]]
@@ -77,13 +78,13 @@ def kinds_of(mode: ChangelogMode) -> Kinds:
     return frozenset(out)
 
 
-def changelog_mode(node: Physical) -> list[str]:
+def changelog_mode(node: Physical) -> tuple[ChangelogKind, ...]:
     """The row kinds a node emits, in the order of Flink's plans."""
-    out = ["INSERT"] if "INSERT" in node.kinds else []
+    out: list[ChangelogKind] = ["INSERT"] if "INSERT" in node.kinds else []
     if "UPDATE" in node.kinds:
         if node.generates_update_before:
             out.append("UPDATE_BEFORE")
         out.append("UPDATE_AFTER")
     if "DELETE" in node.kinds:
         out.append("~DELETE" if node.delete == "DELETE_BY_KEY" else "DELETE")
-    return out
+    return tuple(out)

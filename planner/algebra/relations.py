@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 from stateplan.execnodes.errors import Place
 from stateplan.execnodes.rex import InputRef, Rex
 from stateplan.execnodes.rex import Literal as Constant
+from stateplan.execnodes.specs import ConflictBehavior, JoinType, OuterJoinType
 from stateplan.execnodes.types import BOOLEAN, LogicalType, row_type
 from stateplan.planner.abilities import Ability, Field, FilterAbility, LimitAbility, PartitionAbility, ProjectAbility
 from stateplan.planner.algebra.aggregate_call import AggCall
@@ -169,7 +170,7 @@ class Join(Pair):
     """
 
     condition: Rex
-    join_type: str = "INNER"
+    join_type: JoinType = "INNER"
     left_ttl: int | None = None
     right_ttl: int | None = None
     names: tuple[str, ...] = ()
@@ -196,7 +197,7 @@ class MultiJoin(Rel):
     ``conditions`` over all fields up to it, ``ttls`` of its state in ms and ``ttl_texts``, as the hint has it."""
 
     sources: tuple[Rel, ...]
-    join_types: tuple[str, ...]
+    join_types: tuple[OuterJoinType, ...]
     conditions: tuple[Rex, ...]
     names: tuple[str, ...]
     ttls: tuple[int | None, ...]
@@ -229,7 +230,7 @@ class Correlate(Pair):
     """
 
     number: int
-    join_type: str = "LEFT"
+    join_type: JoinType = "LEFT"
     adjusted: bool = False
     ttls: tuple[int | None, int | None] = (None, None)
 
@@ -489,7 +490,7 @@ class Sink(Single):
 
     table: CatalogTable
     targets: tuple[int, ...] | None = None
-    conflict: str | None = None
+    conflict: ConflictBehavior | None = None
     place: Place | None = field(default=None, compare=False, repr=False)
     partition: tuple[tuple[str, str], ...] = ()
     overwrite: bool = False

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from stateplan.execnodes.errors import Place
 from stateplan.execnodes.rex import Call, CorrelVariable, FieldAccess, InputRef, Rex
+from stateplan.execnodes.specs import OuterJoinType
 from stateplan.execnodes.types import LogicalType
 from stateplan.planner.algebra.relations import Field, Single, unique_names
 from stateplan.planner.expressions.ops import rewrite
@@ -23,7 +24,7 @@ class FunctionCorrelate(Single):
     """
 
     call: Call
-    join_type: str
+    join_type: OuterJoinType
     place: Place | None = field(default=None, compare=False, repr=False)
     correl: str = ""
     row: LogicalType | None = None

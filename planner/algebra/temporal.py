@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from stateplan.execnodes.errors import Place
 from stateplan.execnodes.rex import Rex
+from stateplan.execnodes.specs import JoinType
 from stateplan.planner.algebra.relations import Calc, Field, Join, Pair, Rel, Scan, Single
 
 
@@ -19,7 +20,7 @@ class TemporalJoin(Pair):
     """
 
     condition: Rex
-    join_type: str
+    join_type: JoinType
     left_time: int
     right_time: int | None
     primary_key: tuple[int, ...] = ()
@@ -41,7 +42,7 @@ class IntervalJoin(Pair):
 
     condition: Rex
     rest: Rex
-    join_type: str
+    join_type: JoinType
     event_time: bool
     lower: int
     upper: int
@@ -85,7 +86,7 @@ class LookupJoin(Single):
 
     table: Scan
     calc: Calc | None
-    join_type: str
+    join_type: JoinType
     keys: tuple[tuple[int, int], ...]
     constants: tuple[tuple[int, Rex], ...] = ()
     before: Rex | None = None

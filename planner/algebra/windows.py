@@ -8,13 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 from stateplan.execnodes.errors import Place
 from stateplan.execnodes.rex import Rex
+from stateplan.execnodes.specs import JoinType
 from stateplan.execnodes.ttl import format_ttl
 from stateplan.execnodes.types import BIGINT, LogicalType
-from stateplan.execnodes.windows import format_duration
+from stateplan.execnodes.windows import (
+    CumulativeWindow,
+    HoppingWindow,
+    SliceAttached,
+    TimeAttribute,
+    TumblingWindow,
+    WindowAttached,
+)
 from stateplan.planner.algebra.phased import Accumulators, phased_calls
 from stateplan.planner.algebra.relations import AggCall, Field, Join, Pair, Rel, Single, fresh_name, unique_names
 
@@ -42,13 +50,14 @@ class TimeWindow:
             parts.append(f"offset=[{_span(self.offset)}]")
         return f"{self.kind}({', '.join(parts)})"
 
-    def to_json(self) -> dict[str, str]:
-        names = {"TUMBLE": "TumblingWindow", "HOP": "HoppingWindow", "CUMULATE": "CumulativeWindow"}
-        out = {"type": names[self.kind]}
-        out["maxSize" if self.kind == "CUMULATE" else "size"] = format_duration(self.size)
-        if self.kind != "TUMBLE":
-            out["slide" if self.kind == "HOP" else "step"] = format_duration(self.step)
-        return out | ({"offset": format_duration(self.offset)} if self.offset else {})
+    @property
+    def spec(self) -> TumblingWindow | HoppingWindow | CumulativeWindow:
+        """As plans have it."""
+        if self.kind == "TUMBLE":
+            return TumblingWindow(size=self.size, offset=self.offset)
+        if self.kind == "HOP":
+            return HoppingWindow(size=self.size, slide=self.step, offset=self.offset)
+        return CumulativeWindow(max_size=self.size, step=self.step, offset=self.offset)
 
 
 def _span(millis: int) -> str:
@@ -84,17 +93,20 @@ class WindowPosition:
         start = "" if self.start is None else f"win_start=[{names[self.start]}], "
         return self.window.text(f"{start}win_end=[{names[self.end]}]")
 
-    def to_json(self) -> dict[str, object]:
-        where: dict[str, int | None]
+    @property
+    def windowing(self) -> TimeAttribute | WindowAttached | SliceAttached:
+        """As plans have it."""
+        found: dict[str, Any] = {
+            "window": self.window.spec,
+            "time_attribute_type": self.time_type,
+            "is_rowtime": self.is_rowtime,
+        }
         if self.time is not None:
-            strategy, where = "TimeAttribute", {"timeAttributeIndex": self.time}
-        elif self.slice_end is not None:
-            strategy, where = "SliceAttached", {"sliceEnd": self.slice_end}
-        else:
-            start = -1 if self.start is None else self.start
-            strategy, where = "WindowAttached", {"windowStart": start, "windowEnd": self.end}
-        time = {"timeAttributeType": self.time_type.to_json()}
-        return {"strategy": strategy, "window": self.window.to_json(), **time, **where, "isRowtime": self.is_rowtime}
+            return TimeAttribute(**found, time_attribute_index=self.time)
+        if self.slice_end is not None:
+            return SliceAttached(**found, slice_end=self.slice_end)
+        assert self.end is not None
+        return WindowAttached(**found, window_start=-1 if self.start is None else self.start, window_end=self.end)
 
 
 def window_fields(time_type: LogicalType) -> tuple[Field, ...]:
@@ -209,7 +221,7 @@ class WindowJoin(Pair):
     """A join of rows that are in the same window; ``condition``, over left ++ right, is what it asks besides."""
 
     condition: Rex
-    join_type: str
+    join_type: JoinType
     left_position: WindowPosition
     right_position: WindowPosition
     place: Place | None = field(default=None, compare=False, repr=False)

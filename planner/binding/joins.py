@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from stateplan.execnodes.errors import SqlError
 from stateplan.execnodes.rex import InputRef, Rex
+from stateplan.execnodes.specs import JoinType
 from stateplan.planner.algebra.relations import (
     Join,
     Project,
@@ -65,7 +66,7 @@ def bind_join(
     repeated = next((r for r in right_scope.relations if r.name and left_scope.relation([r.name])), None)
     if repeated is not None:
         raise SqlError("SQL113", name=repeated.name, place=place_of(node.this, source))
-    join_type = node.args.get("side") or "INNER"
+    join_type: JoinType = node.args.get("side") or "INNER"
     scope = left_scope.joined(right_scope)
     if node.args.get("method") == "NATURAL":
         names = [n for n, _ in left_scope.star() if any(n == m for m, _ in right_scope.star())]
@@ -104,7 +105,7 @@ def bind_join(
 
 
 def _temporal(
-    left: tuple[Rel, Scope], right: Rel, condition: Rex, join_type: str, version: exp.Expr, source: str
+    left: tuple[Rel, Scope], right: Rel, condition: Rex, join_type: JoinType, version: exp.Expr, source: str
 ) -> TemporalJoin:
     """The join of rows with the versions of ``right`` that held at their time.
 

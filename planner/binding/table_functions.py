@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from stateplan.execnodes.errors import SqlError
 from stateplan.execnodes.rex import Literal
+from stateplan.execnodes.specs import OuterJoinType
 from stateplan.planner.algebra.relations import Filter, Rel, identity
 from stateplan.planner.algebra.table_functions import FunctionCorrelate
 from stateplan.planner.binding.errors import counted, not_supported
@@ -41,8 +42,8 @@ def bind_function_join(left: tuple[Rel, Scope], join: exp.Expr, source: str) -> 
         name = function_name(call) if isinstance(call, exp.Anonymous) else type(call).__name__
         raise not_supported(f"the table function {name}", place, "CREATE FUNCTION makes one in Python")
     require_kind(found, "TABLE", place, "in FROM")
-    kind = join.args.get("side") or "INNER"
-    if kind not in ("INNER", "LEFT") or join.args.get("using") or join.args.get("method"):
+    kind: OuterJoinType = "LEFT" if join.args.get("side") else "INNER"
+    if join.args.get("side") not in (None, "", "LEFT") or join.args.get("using") or join.args.get("method"):
         raise not_supported("this join with a table function", place_of(join, source), "use CROSS JOIN or LEFT JOIN")
     operands = ExpressionBinder(scope, "FROM").user_operands(found, call, place)
     made = found.call(operands)

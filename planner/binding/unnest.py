@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from stateplan.execnodes.errors import SqlError
 from stateplan.execnodes.rex import Call, Rex
+from stateplan.execnodes.specs import OuterJoinType
 from stateplan.execnodes.types import INT, LogicalType, row_type
 from stateplan.planner.algebra.relations import Filter, Rel, Values, identity, transform_up, unique_names
 from stateplan.planner.algebra.table_functions import FunctionCorrelate
@@ -45,8 +46,8 @@ def bind_unnest(
     place = place_of(node, source)
     if len(node.expressions) != 1:
         raise not_supported("UNNEST of several collections", place)
-    kind = join.args.get("side") or "INNER"
-    if kind not in ("INNER", "LEFT") or join.args.get("using") or join.args.get("method"):
+    kind: OuterJoinType = "LEFT" if join.args.get("side") else "INNER"
+    if join.args.get("side") not in (None, "", "LEFT") or join.args.get("using") or join.args.get("method"):
         raise not_supported("this join with UNNEST", place_of(join, source), "use CROSS JOIN or LEFT JOIN")
     operand = ExpressionBinder(scope, "UNNEST").bind(node.expressions[0])
     numbered = bool(node.args.get("offset"))

@@ -36,8 +36,9 @@ def context_resolved_table(table: CatalogTable, objects: str = "ALL") -> Context
         identifier=identifier,
         resolved_table=ResolvedTable(
             table_schema=plan_schema(table),
+            distribution=table.distribution,
             partition_keys=table.partition_keys,
-            comment=table.comment if whole else None,
+            comment=(table.comment or None) if whole else None,
             options=dict(sorted(table.options.items())) if whole else None,
         ),
     )
@@ -54,7 +55,8 @@ def plan_schema(table: CatalogTable) -> specs.TableSchema:
         marks.append(specs.WatermarkSpec(rowtime_attribute=mark.column, expression=expression))
     key = None
     if schema.primary_key:
-        key = PrimaryKey(name=schema.primary_key_name, columns=schema.primary_key)
+        name = schema.primary_key_name or "PK_" + "_".join(schema.primary_key)
+        key = PrimaryKey(name=name, columns=schema.primary_key)
     columns = tuple(_column(column, table) for column in schema.columns)
     return specs.TableSchema(columns=columns, watermark_specs=tuple(marks), primary_key=key)
 

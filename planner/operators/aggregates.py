@@ -5,6 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from stateplan.execnodes import specs
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.nodes.group_aggregate import GroupAggregate, PythonGroupAggregate
+from stateplan.execnodes.nodes.group_table_aggregate import GroupTableAggregate
+from stateplan.execnodes.nodes.phased_aggregates import (
+    GlobalGroupAggregate,
+    IncrementalGroupAggregate,
+    LocalGroupAggregate,
+)
 from stateplan.planner.algebra.phased import (
     Accumulators,
     GlobalAggregate,
@@ -28,7 +37,6 @@ from stateplan.planner.metadata.monotonicity import monotonicity
 from stateplan.planner.operators.base import (
     ALL,
     MINI_BATCH,
-    Json,
     Lowering,
     Operator,
     exchanged,
@@ -39,33 +47,25 @@ from stateplan.planner.physical import Kinds, Physical, UpdateKind
 from stateplan.planner.python_operators import is_python
 
 
-def agg_calls(calls: Sequence[AggCall]) -> list[Json]:
+def agg_calls(calls: Sequence[AggCall]) -> tuple[specs.AggCall, ...]:
     """Aggregate calls as plans have them."""
-    out = []
-    for c in calls:
-        call: Json = {"name": c.name}
-        if c.syntax is not None:
-            call["syntax"] = c.syntax
-        call |= _function_name(c)
-        call |= {
-            "argList": list(c.args),
-            "filterArg": c.filter,
-            "distinct": c.distinct,
-            "approximate": False,
-            "ignoreNulls": False,
-            "type": c.type.to_json(),
-        }
-        out.append(call)
-    return out
+    return tuple(
+        specs.AggCall(
+            name=c.name,
+            syntax=c.syntax,
+            internal_name=c.internal_name if c.system_name is None and c.catalog_name is None else None,
+            system_name=c.system_name,
+            catalog_name=c.catalog_name if c.system_name is None else None,
+            arg_list=c.args,
+            filter_arg=c.filter,
+            distinct=c.distinct,
+            type=c.type,
+        )
+        for c in calls
+    )
 
 
-def _function_name(call: AggCall) -> Json:
-    if call.system_name is not None:
-        return {"systemName": call.system_name}
-    return {"internalName": call.internal_name} if call.catalog_name is None else {"catalogName": call.catalog_name}
-
-
-def needed_retractions(node: Physical) -> list[bool]:
+def needed_retractions(node: Physical) -> tuple[bool, ...]:
     """Per call of an aggregate, whether it must be able to take back values."""
 
     rel = node.rel
@@ -77,7 +77,7 @@ def needed_retractions(node: Physical) -> list[bool]:
             change = known[len(rel.group) + i]
             if (c.function, change) in (("MIN", "DECREASING"), ("MAX", "INCREASING")):
                 out[i] = False
-    return out
+    return tuple(out)
 
 
 def grouped(group: Sequence[int], rel: Rel, level: str) -> list[str]:
@@ -89,7 +89,6 @@ def grouped(group: Sequence[int], rel: Rel, level: str) -> list[str]:
 
 class AggregateOperator(Operator[Aggregate], of=Aggregate):
     name = "GroupAggregate"
-    node = "stream-exec-group-aggregate_1"
     options = MINI_BATCH
 
     def describe(self, rel: Aggregate, node: Physical) -> list[str]:
@@ -100,17 +99,19 @@ class AggregateOperator(Operator[Aggregate], of=Aggregate):
             parts.append(f"{call_text(c, names, r)} AS {o}")
         return [*grouped(rel.group, rel.input, rel.level), f"select=[{', '.join(parts)}]"]
 
-    def lower(self, rel: Aggregate, node: Physical, lowering: Lowering) -> Json:
-        out: Json = {
-            "grouping": list(rel.group),
-            "aggCalls": agg_calls(rel.calls),
-            "aggCallNeedRetractions": needed_retractions(node),
-            "generateUpdateBefore": node.generates_update_before,
-            "needRetraction": not node.input.is_insert_only,
-        }
-        if not is_python(rel):
-            out["state"] = [lowering.state(0, rel.ttl, "groupAggregateState")]
-        return out
+    def lower(self, rel: Aggregate, node: Physical, lowering: Lowering) -> ExecNode:
+        cls = PythonGroupAggregate if is_python(rel) else GroupAggregate
+        return cls(
+            **self.common(rel, node, lowering),
+            grouping=rel.group,
+            agg_calls=agg_calls(rel.calls),
+            agg_call_need_retractions=needed_retractions(node),
+            generate_update_before=node.generates_update_before,
+            need_retraction=not node.input.is_insert_only,
+        )
+
+    def state_ttls(self, rel: Aggregate) -> Sequence[int | None]:
+        return () if is_python(rel) else (rel.ttl,)
 
     def provided(self, rel: Aggregate, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
         shrinks = bool(inputs[0].kinds & {"UPDATE", "DELETE"})
@@ -125,7 +126,6 @@ class AggregateOperator(Operator[Aggregate], of=Aggregate):
 
 class TableAggregateOperator(Operator[TableAggregate], of=TableAggregate):
     name = "GroupTableAggregate"
-    node = "stream-exec-group-table-aggregate_1"
 
     def describe(self, rel: TableAggregate, node: Physical) -> list[str]:
         names, outputs = field_names(rel.input), field_names(rel)
@@ -135,16 +135,19 @@ class TableAggregateOperator(Operator[TableAggregate], of=TableAggregate):
         parts = [*(names[g] for g in rel.group), f"{function}({arguments}) AS ({given})"]
         return [*grouped(rel.group, rel.input, ""), f"select=[{', '.join(parts)}]"]
 
-    def lower(self, rel: TableAggregate, node: Physical, lowering: Lowering) -> Json:
+    def lower(self, rel: TableAggregate, node: Physical, lowering: Lowering) -> ExecNode:
         retracts = not node.input.is_insert_only
-        return {
-            "grouping": list(rel.group),
-            "aggCalls": agg_calls([rel.call]),
-            "aggCallNeedRetractions": [retracts],
-            "generateUpdateBefore": node.generates_update_before,
-            "needRetraction": retracts,
-            "state": [lowering.state(0, rel.ttl, "groupAggregateState")],
-        }
+        return GroupTableAggregate(
+            **self.common(rel, node, lowering),
+            grouping=rel.group,
+            agg_calls=agg_calls([rel.call]),
+            agg_call_need_retractions=(retracts,),
+            generate_update_before=node.generates_update_before,
+            need_retraction=retracts,
+        )
+
+    def state_ttls(self, rel: TableAggregate) -> Sequence[int | None]:
+        return (rel.ttl,)
 
     def provided(self, rel: TableAggregate, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
         return ALL
@@ -158,7 +161,6 @@ class TableAggregateOperator(Operator[TableAggregate], of=TableAggregate):
 
 class LocalAggregateOperator(Operator[LocalAggregate], of=LocalAggregate):
     name = "LocalGroupAggregate"
-    node = "stream-exec-local-group-aggregate_1"
     options = MINI_BATCH
     named_calls = False
 
@@ -167,18 +169,18 @@ class LocalAggregateOperator(Operator[LocalAggregate], of=LocalAggregate):
         parts = [*(names[g] for g in rel.group), *accumulators(rel.kept, rel.input)]
         return [*grouped(rel.group, rel.input, rel.level), f"select=[{', '.join(parts)}]"]
 
-    def lower(self, rel: LocalAggregate, node: Physical, lowering: Lowering) -> Json:
-        return {
-            "grouping": list(rel.group),
-            "aggCalls": agg_calls(rel.calls),
-            "aggCallNeedRetractions": list(rel.retracts),
-            "needRetraction": rel.retraction,
-        }
+    def lower(self, rel: LocalAggregate, node: Physical, lowering: Lowering) -> ExecNode:
+        return LocalGroupAggregate(
+            **self.common(rel, node, lowering),
+            grouping=rel.group,
+            agg_calls=agg_calls(rel.calls),
+            agg_call_need_retractions=rel.retracts,
+            need_retraction=rel.retraction,
+        )
 
 
 class GlobalAggregateOperator(Operator[GlobalAggregate], of=GlobalAggregate):
     name = "GlobalGroupAggregate"
-    node = "stream-exec-global-group-aggregate_1"
     options = MINI_BATCH
 
     def describe(self, rel: GlobalAggregate, node: Physical) -> list[str]:
@@ -194,23 +196,24 @@ class GlobalAggregateOperator(Operator[GlobalAggregate], of=GlobalAggregate):
         star = [] if rel.count_star is None else [f"indexOfCountStar=[{rel.count_star}]"]
         return [*grouped(rel.group, rel.input, rel.original.level), f"select=[{', '.join(parts)}]", *star]
 
-    def lower(self, rel: GlobalAggregate, node: Physical, lowering: Lowering) -> Json:
-        star = {} if rel.count_star is None else {"indexOfCountStar": rel.count_star}
-        return {
-            "grouping": list(rel.group),
-            "aggCalls": agg_calls(rel.original.calls),
-            "aggCallNeedRetractions": list(rel.retracts),
-            "localAggInputRowType": rel_type(rel.before).to_json(),
-            "generateUpdateBefore": node.generates_update_before,
-            "needRetraction": rel.retraction,
-            **star,
-            "state": [lowering.state(0, rel.original.ttl, "globalGroupAggregateState")],
-        }
+    def lower(self, rel: GlobalAggregate, node: Physical, lowering: Lowering) -> ExecNode:
+        return GlobalGroupAggregate(
+            **self.common(rel, node, lowering),
+            grouping=rel.group,
+            agg_calls=agg_calls(rel.original.calls),
+            agg_call_need_retractions=rel.retracts,
+            local_agg_input_row_type=rel_type(rel.before),
+            generate_update_before=node.generates_update_before,
+            need_retraction=rel.retraction,
+            index_of_count_star=rel.count_star,
+        )
+
+    def state_ttls(self, rel: GlobalAggregate) -> Sequence[int | None]:
+        return (rel.original.ttl,)
 
 
 class IncrementalAggregateOperator(Operator[IncrementalAggregate], of=IncrementalAggregate):
     name = "IncrementalGroupAggregate"
-    node = "stream-exec-incremental-group-aggregate_1"
     options = MINI_BATCH
     named_calls = False
 
@@ -224,17 +227,20 @@ class IncrementalAggregateOperator(Operator[IncrementalAggregate], of=Incrementa
             f"select=[{', '.join(parts)}]",
         ]
 
-    def lower(self, rel: IncrementalAggregate, node: Physical, lowering: Lowering) -> Json:
+    def lower(self, rel: IncrementalAggregate, node: Physical, lowering: Lowering) -> ExecNode:
         local = rel.local
-        return {
-            "partialAggGrouping": list(range(len(local.group))),
-            "finalAggGrouping": list(rel.final),
-            "partialOriginalAggCalls": agg_calls(local.calls),
-            "partialAggCallNeedRetractions": list(local.retracts),
-            "partialLocalAggInputRowType": rel_type(local.input).to_json(),
-            "partialAggNeedRetraction": local.retraction,
-            "state": [lowering.state(0, rel.ttl, "incrementalGroupAggregateState")],
-        }
+        return IncrementalGroupAggregate(
+            **self.common(rel, node, lowering),
+            partial_agg_grouping=tuple(range(len(local.group))),
+            final_agg_grouping=rel.final,
+            partial_original_agg_calls=agg_calls(local.calls),
+            partial_agg_call_need_retractions=local.retracts,
+            partial_local_agg_input_row_type=rel_type(local.input),
+            partial_agg_need_retraction=local.retraction,
+        )
+
+    def state_ttls(self, rel: IncrementalAggregate) -> Sequence[int | None]:
+        return (rel.ttl,)
 
 
 def accumulators(kept: Accumulators, row: Rel) -> list[str]:

@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from stateplan.execnodes.errors import Place, SqlError
-from stateplan.execnodes.nodes.base import STATE_TTL
-from stateplan.execnodes.ttl import format_ttl, parse_ttl
-from stateplan.planner.algebra.relations import Exchange, Join, MultiJoin, Rel, Sort, replace_inputs
+from stateplan.execnodes.nodes.base import STATE_TTL, CompiledTtl, ExecNode
+from stateplan.execnodes.specs import InputProperty, StateMetadata, hash_distribution
+from stateplan.execnodes.ttl import parse_ttl
+from stateplan.planner.algebra.relations import Exchange, Join, MultiJoin, Rel, Sort, rel_type, replace_inputs
 from stateplan.planner.digest.calcite_types import PHYSICAL
 from stateplan.planner.physical import DeleteKind, Kinds, Physical, UpdateKind, execution_type
 from stateplan.planner.python_operators import is_asynchronous, is_python
 
-Json: TypeAlias = dict[str, Any]
 Defaults: TypeAlias = tuple[tuple[str, str], ...]
 
 INSERT: Kinds = frozenset({"INSERT"})
@@ -41,13 +41,20 @@ class Lowering:
         self.ttl = parse_ttl(options.get(STATE_TTL, "0 ms"))
         self.catalog_objects = options.get("table.plan.compile.catalog-objects", "ALL").upper()
 
-    def state(self, index: int, ttl: int | None, name: str) -> Json:
-        """A state entry; ``ttl`` in milliseconds, from a hint, or None for the TTL of the job. ``from`` is no part of
-        Flink's plan: see :attr:`ExecNode.compiled_ttls`."""
-        origin = "hint" if ttl is not None else "option" if STATE_TTL in self.options else "default"
-        return {"index": index, "ttl": format_ttl(self.ttl if ttl is None else ttl), "name": name, "from": origin}
+    def states(
+        self, node: ExecNode, hints: Sequence[int | None]
+    ) -> tuple[tuple[StateMetadata, ...], list[CompiledTtl]]:
+        """The state entries of a node, and where their TTLs come from.
 
-    def configuration(self, defaults: Defaults) -> Json:
+        Args:
+            hints: per state that it keeps, the TTL of a hint in milliseconds; None for the TTL of the job.
+        """
+        job = CompiledTtl(self.ttl, "option" if STATE_TTL in self.options else "default")
+        ttls = [job if hint is None else CompiledTtl(hint, "hint") for hint in hints]
+        named = enumerate(zip(node.state_names, ttls, strict=bool(ttls)))
+        return tuple(StateMetadata(index=i, ttl=t.ttl, name=name) for i, (name, t) in named), ttls
+
+    def configuration(self, defaults: Defaults) -> dict[str, str]:
         """The values of the options that a node consumes."""
         return {k: self.options.get(k, default) for k, default in defaults}
 
@@ -57,7 +64,6 @@ class Operator(Generic[R]):
 
     Attributes:
         name: in descriptions.
-        node: the type of its exec node.
         options: those that the node consumes, with defaults; the values are frozen in the plan.
         passes_changes: whether it emits the kinds of changes that it gets.
         passes_deletions: whether deletions keep their form on the way through it.
@@ -66,7 +72,6 @@ class Operator(Generic[R]):
     """
 
     name: ClassVar[str]
-    node: ClassVar[str]
     options: ClassVar[Defaults] = ()
     passes_changes: ClassVar[bool] = False
     passes_deletions: ClassVar[bool] = False
@@ -80,9 +85,27 @@ class Operator(Generic[R]):
         """Its arguments in the description of its node."""
         return []
 
-    def lower(self, rel: R, node: Physical, lowering: Lowering) -> Json:
-        """The fields of its exec node that only nodes of its type have."""
-        return {}
+    def lower(self, rel: R, node: Physical, lowering: Lowering) -> ExecNode:
+        """Its exec node, without an id and without states."""
+        raise NotImplementedError
+
+    def common(self, rel: R, node: Physical, lowering: Lowering) -> dict[str, Any]:
+        """The fields that all exec nodes have."""
+        keys = self.required_keys(rel)
+        python = is_python(rel)
+        return {
+            "id": 0,
+            "configuration": lowering.configuration(self.options) if self.options and not python else None,
+            "input_properties": (InputProperty(),) * len(rel.inputs)
+            if keys is None
+            else tuple(hash_distribution(tuple(k), i) for i, k in enumerate(keys)),
+            "output_type": rel_type(rel),
+            "description": describe(node),
+        }
+
+    def state_ttls(self, rel: R) -> Sequence[int | None]:
+        """Per state of its exec node, the TTL of a hint in milliseconds, None for none."""
+        return ()
 
     def provided(self, rel: R, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
         """The modifications that it emits.

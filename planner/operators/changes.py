@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stateplan.execnodes.changelog import RowKind
+from stateplan.execnodes.model import JsonObject
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.nodes.changelog_normalize import ChangelogNormalize as ChangelogNormalizeNode
+from stateplan.execnodes.nodes.drop_update_before import DropUpdateBefore as DropUpdateBeforeNode
+from stateplan.execnodes.nodes.process_table_function import ProcessTableFunction
 from stateplan.execnodes.rex import Literal
 from stateplan.execnodes.types import STRING, LogicalType
 from stateplan.planner.algebra.relations import (
@@ -26,7 +31,6 @@ from stateplan.planner.operators.base import (
     ALL,
     INSERT,
     MINI_BATCH,
-    Json,
     Lowering,
     Operator,
     deleting,
@@ -40,7 +44,6 @@ from stateplan.planner.physical import DeleteKind, Kinds, Physical, UpdateKind
 
 class DropUpdateBeforeOperator(Operator[DropUpdateBefore], of=DropUpdateBefore):
     name = "DropUpdateBefore"
-    node = "stream-exec-drop-update-before_1"
     passes_changes = True
     passes_deletions = True
     waits_for_mini_batches = False
@@ -50,10 +53,12 @@ class DropUpdateBeforeOperator(Operator[DropUpdateBefore], of=DropUpdateBefore):
             return None
         return rebuilt(node, [update(node.input, "BEFORE_AND_AFTER")], required)
 
+    def lower(self, rel: DropUpdateBefore, node: Physical, lowering: Lowering) -> ExecNode:
+        return DropUpdateBeforeNode(**self.common(rel, node, lowering))
+
 
 class ChangelogNormalizeOperator(Operator[ChangelogNormalize], of=ChangelogNormalize):
     name = "ChangelogNormalize"
-    node = "stream-exec-changelog-normalize_1"
     options = MINI_BATCH
     waits_for_mini_batches = False
 
@@ -63,15 +68,16 @@ class ChangelogNormalizeOperator(Operator[ChangelogNormalize], of=ChangelogNorma
             out.append(f"condition=[{expression(rel.condition, field_names(rel))}]")
         return out
 
-    def lower(self, rel: ChangelogNormalize, node: Physical, lowering: Lowering) -> Json:
-        out: Json = {
-            "uniqueKeys": list(rel.key),
-            "generateUpdateBefore": node.generates_update_before,
-            "state": [lowering.state(0, None, "changelogNormalizeState")],
-        }
-        if rel.condition is not None:
-            out["filterCondition"] = rel.condition.to_json()
-        return out
+    def lower(self, rel: ChangelogNormalize, node: Physical, lowering: Lowering) -> ExecNode:
+        return ChangelogNormalizeNode(
+            **self.common(rel, node, lowering),
+            unique_keys=rel.key,
+            generate_update_before=node.generates_update_before,
+            filter_condition=rel.condition,
+        )
+
+    def state_ttls(self, rel: ChangelogNormalize) -> Sequence[int | None]:
+        return (None,)
 
     def provided(self, rel: ChangelogNormalize, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
         return ALL
@@ -92,7 +98,6 @@ class ChangelogNormalizeOperator(Operator[ChangelogNormalize], of=ChangelogNorma
 
 class ChangelogFunctionOperator(Operator[ChangelogFunction], of=ChangelogFunction):
     name = "ProcessTableFunction"
-    node = "stream-exec-process-table-function_1"
 
     def describe(self, rel: ChangelogFunction, node: Physical) -> list[str]:
         op = "DEFAULT()" if rel.op is None else f"DESCRIPTOR({charset(rel.op)})"
@@ -104,8 +109,8 @@ class ChangelogFunctionOperator(Operator[ChangelogFunction], of=ChangelogFunctio
             f"rowType=[{record_text(rel)}]",
         ]
 
-    def lower(self, rel: ChangelogFunction, node: Physical, lowering: Lowering) -> Json:
-        def default(kind: str) -> Json:
+    def lower(self, rel: ChangelogFunction, node: Physical, lowering: Lowering) -> ExecNode:
+        def default(kind: str) -> JsonObject:
             return {"kind": "CALL", "syntax": "SPECIAL", "internalName": "$DEFAULT$1", "type": kind}
 
         op = default("DESCRIPTOR")
@@ -115,7 +120,7 @@ class ChangelogFunctionOperator(Operator[ChangelogFunction], of=ChangelogFunctio
             op["type"] = "DESCRIPTOR NOT NULL"
         text = str(STRING)
         table = {"kind": "TABLE_ARG_CALL", "inputIndex": 0, "partitionKeys": [], "orderKeys": [], "orderDirections": []}
-        call: Json = {"kind": "CALL", "internalName": f"${rel.name}$1"}
+        call: JsonObject = {"kind": "CALL", "internalName": f"${rel.name}$1"}
         call["operands"] = [
             {**table, "type": rel_type(rel.input).not_null().to_json()},
             op,
@@ -124,14 +129,14 @@ class ChangelogFunctionOperator(Operator[ChangelogFunction], of=ChangelogFunctio
             default(text),
         ]
         call["type"] = rel_type(rel).not_null().to_json()
-        rows, changes = ["INSERT"], [kind.name for kind in RowKind]
+        rows, changes = ("INSERT",), tuple(kind.name for kind in RowKind)
         modes = (rows, changes) if rel.name == "FROM_CHANGELOG" else (changes, rows)
-        return {
-            "uid": None,
-            "functionCall": call,
-            "inputChangelogModes": [modes[0]],
-            "outputChangelogMode": modes[1],
-        }
+        return ProcessTableFunction(
+            **self.common(rel, node, lowering),
+            function_call=call,
+            input_changelog_modes=(modes[0],),
+            output_changelog_mode=modes[1],
+        )
 
     def provided(self, rel: ChangelogFunction, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
         if rel.name == "TO_CHANGELOG":

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.nodes.interval_join import IntervalJoin as IntervalJoinNode
+from stateplan.execnodes.nodes.interval_join import IntervalJoinSpec, WindowBounds
+from stateplan.execnodes.nodes.join import Join as JoinNode
+from stateplan.execnodes.nodes.lookup_join import LookupJoin as LookupJoinNode
+from stateplan.execnodes.nodes.multi_join import JoinAttribute
+from stateplan.execnodes.nodes.multi_join import MultiJoin as MultiJoinNode
+from stateplan.execnodes.nodes.temporal_join import TemporalJoin as TemporalJoinNode
 from stateplan.execnodes.rex import InputRef, Literal, Rex
+from stateplan.execnodes.specs import JoinSpec, JoinType, LookupKey, TemporalTable
 from stateplan.execnodes.types import row_type
 from stateplan.planner.algebra.join_keys import common_keys, equal_fields, equi_keys, is_equi_key, null_filters
 from stateplan.planner.algebra.relations import (
@@ -32,7 +41,6 @@ from stateplan.planner.expressions.ops import TRUE, and_, call, conjunctions, is
 from stateplan.planner.metadata.unique_keys import join_input_keys, smallest_key, upsert_keys
 from stateplan.planner.operators.base import (
     ALL,
-    Json,
     Lowering,
     Operator,
     deleting,
@@ -45,7 +53,7 @@ from stateplan.planner.operators.tables import table_source
 from stateplan.planner.physical import DeleteKind, Kinds, Physical, UpdateKind, changelog_mode
 
 
-def join_spec(join_type: str, condition: Rex, width: int, rest: Rex) -> Json:
+def join_spec(join_type: JoinType, condition: Rex, width: int, rest: Rex) -> JoinSpec:
     """Flink's ``JoinSpec``.
 
     Args:
@@ -55,13 +63,13 @@ def join_spec(join_type: str, condition: Rex, width: int, rest: Rex) -> Json:
         rest: What of the condition is not an equality of two keys; TRUE for nothing.
     """
     pairs = equi_keys(condition, width)
-    return {
-        "joinType": join_type,
-        "leftKeys": [k for k, _ in pairs],
-        "rightKeys": [k for _, k in pairs],
-        "filterNulls": null_filters(condition, width),
-        "nonEquiCondition": None if is_always_true(rest) else rest.to_json(),
-    }
+    return JoinSpec(
+        join_type=join_type,
+        left_keys=tuple(k for k, _ in pairs),
+        right_keys=tuple(k for _, k in pairs),
+        filter_nulls=tuple(null_filters(condition, width)),
+        non_equi_condition=None if is_always_true(rest) else rest,
+    )
 
 
 def by_join_keys(rel: Join | TemporalJoin | IntervalJoin | WindowJoin, inputs: Sequence[Rel], condition: Rex) -> Rel:
@@ -107,7 +115,6 @@ def _delete_join(node: Physical, required: DeleteKind, keys: Sequence[Sequence[i
 
 class JoinOperator(Operator[Join], of=Join):
     name = "Join"
-    node = "stream-exec-join_1"
     passes_changes = True
 
     def describe(self, rel: Join, node: Physical) -> list[str]:
@@ -123,17 +130,20 @@ class JoinOperator(Operator[Join], of=Join):
             *(["miniBatch=[true]"] if rel.mini_batch else []),
         ]
 
-    def lower(self, rel: Join, node: Physical, lowering: Lowering) -> Json:
+    def lower(self, rel: Join, node: Physical, lowering: Lowering) -> ExecNode:
         width = rel.left.width
         pairs = equi_keys(rel.condition, width)
         rest: Rex = and_(t for t in conjunctions(rel.condition) if not is_equi_key(t, width))
-        out: Json = {"joinSpec": join_spec(rel.join_type, rel.condition, width, rest)}
-        for side, name in enumerate(("leftUpsertKeys", "rightUpsertKeys")):
-            keys = join_input_keys(rel.inputs[side], [p[side] for p in pairs])
-            if keys:
-                out[name] = [list(k) for k in keys]
-        out["state"] = [lowering.state(0, rel.left_ttl, "leftState"), lowering.state(1, rel.right_ttl, "rightState")]
-        return out
+        left, right = (tuple(join_input_keys(rel.inputs[side], [p[side] for p in pairs])) for side in (0, 1))
+        return JoinNode(
+            **self.common(rel, node, lowering),
+            join_spec=join_spec(rel.join_type, rel.condition, width, rest),
+            left_upsert_keys=left,
+            right_upsert_keys=right,
+        )
+
+    def state_ttls(self, rel: Join) -> Sequence[int | None]:
+        return rel.left_ttl, rel.right_ttl
 
     def provided(self, rel: Join, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
         return ALL if rel.join_type not in ("INNER", "SEMI") else super().provided(rel, inputs, mini_batch)
@@ -161,7 +171,6 @@ def _input_spec(rel: Join, side: int) -> str:
 
 class MultiJoinOperator(Operator[MultiJoin], of=MultiJoin):
     name = "MultiJoin"
-    node = "stream-exec-multi-join_1"
     passes_changes = True
 
     def describe(self, rel: MultiJoin, node: Physical) -> list[str]:
@@ -181,23 +190,26 @@ class MultiJoinOperator(Operator[MultiJoin], of=MultiJoin):
         select = ",".join(rel.names)
         return [*out, f"joinConditions=[{conditions}]", f"select=[{select}]", f"rowType=[{record_text(rel)}]"]
 
-    def lower(self, rel: MultiJoin, node: Physical, lowering: Lowering) -> Json:
+    def lower(self, rel: MultiJoin, node: Physical, lowering: Lowering) -> ExecNode:
         whole: Rex = and_(t for c in rel.conditions for t in conjunctions(c))
-        attributes: dict[str, list[Json]] = {}
+        attributes: dict[str, list[JoinAttribute]] = {}
         for n, pairs in enumerate(equal_fields(rel)):
             for source, field, own in pairs:
                 if source == 0:
                     attributes.setdefault("0", []).append(_attribute(-1, -1, 0, field))
                 attributes.setdefault(str(n), []).append(_attribute(source, field, n, own))
-        out: Json = {"joinTypes": list(rel.join_types), "joinConditions": [c.to_json() for c in rel.conditions]}
-        if not is_always_true(whole):
-            out["multiJoinCondition"] = whole.to_json()
-        if attributes:
-            out["joinAttributeMap"] = dict(sorted(attributes.items()))
         shared = zip(rel.sources, common_keys(rel), strict=True)
-        out["inputUniqueKeys"] = [[list(k) for k in join_input_keys(source, keys)] for source, keys in shared]
-        out["state"] = [lowering.state(i, ttl, f"input-state-{i}") for i, ttl in enumerate(rel.ttls)]
-        return out
+        return MultiJoinNode(
+            **self.common(rel, node, lowering),
+            join_types=rel.join_types,
+            join_conditions=rel.conditions,
+            multi_join_condition=None if is_always_true(whole) else whole,
+            join_attribute_map={n: tuple(found) for n, found in sorted(attributes.items())},
+            input_unique_keys=tuple(tuple(join_input_keys(source, keys)) for source, keys in shared),
+        )
+
+    def state_ttls(self, rel: MultiJoin) -> Sequence[int | None]:
+        return rel.ttls
 
     def provided(self, rel: MultiJoin, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
         return ALL if "LEFT" in rel.join_types else super().provided(rel, inputs, mini_batch)
@@ -215,18 +227,17 @@ class MultiJoinOperator(Operator[MultiJoin], of=MultiJoin):
         return common_keys(rel)
 
 
-def _attribute(left_input: int, left_field: int, right_input: int, right_field: int) -> Json:
-    return {
-        "leftInputId": left_input,
-        "leftFieldIndex": left_field,
-        "rightInputId": right_input,
-        "rightFieldIndex": right_field,
-    }
+def _attribute(left_input: int, left_field: int, right_input: int, right_field: int) -> JoinAttribute:
+    return JoinAttribute(
+        left_input_id=left_input,
+        left_field_index=left_field,
+        right_input_id=right_input,
+        right_field_index=right_field,
+    )
 
 
 class TemporalJoinOperator(Operator[TemporalJoin], of=TemporalJoin):
     name = "TemporalJoin"
-    node = "stream-exec-temporal-join_1"
 
     def describe(self, rel: TemporalJoin, node: Physical) -> list[str]:
         assert rel.right_time is not None
@@ -251,19 +262,23 @@ class TemporalJoinOperator(Operator[TemporalJoin], of=TemporalJoin):
             f"select=[{', '.join(field_names(rel))}]",
         ]
 
-    def lower(self, rel: TemporalJoin, node: Physical, lowering: Lowering) -> Json:
+    def lower(self, rel: TemporalJoin, node: Physical, lowering: Lowering) -> ExecNode:
         width = rel.left.width
         rest: Rex = and_(t for t in conjunctions(rel.condition) if not is_equi_key(t, width))
         if not is_always_true(rest):
             # Flink has TRUE where it took out the condition on time.
             rest = call("AND", [*conjunctions(rest), TRUE], rest.type)
-        return {
-            "joinSpec": join_spec(rel.join_type, rel.condition, width, rest),
-            "isTemporalFunctionJoin": False,
-            "leftTimeAttributeIndex": rel.left_time,
-            "rightTimeAttributeIndex": rel.right_time,
-            "state": [lowering.state(0, rel.left_ttl, "leftState"), lowering.state(1, rel.right_ttl, "rightState")],
-        }
+        assert rel.right_time is not None
+        return TemporalJoinNode(
+            **self.common(rel, node, lowering),
+            join_spec=join_spec(rel.join_type, rel.condition, width, rest),
+            is_temporal_function_join=False,
+            left_time_attribute_index=rel.left_time,
+            right_time_attribute_index=rel.right_time,
+        )
+
+    def state_ttls(self, rel: TemporalJoin) -> Sequence[int | None]:
+        return rel.left_ttl, rel.right_ttl
 
     def provided(self, rel: TemporalJoin, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
         return inputs[0].kinds
@@ -287,7 +302,6 @@ class TemporalJoinOperator(Operator[TemporalJoin], of=TemporalJoin):
 
 class IntervalJoinOperator(Operator[IntervalJoin], of=IntervalJoin):
     name = "IntervalJoin"
-    node = "stream-exec-interval-join_1"
 
     def describe(self, rel: IntervalJoin, node: Physical) -> list[str]:
         both = unique_names([*field_names(rel.left), *field_names(rel.right)])
@@ -305,18 +319,18 @@ class IntervalJoinOperator(Operator[IntervalJoin], of=IntervalJoin):
             f"select=[{', '.join(field_names(rel))}]",
         ]
 
-    def lower(self, rel: IntervalJoin, node: Physical, lowering: Lowering) -> Json:
+    def lower(self, rel: IntervalJoin, node: Physical, lowering: Lowering) -> ExecNode:
         width = rel.left.width
         rest = and_(t for t in conjunctions(rel.rest) if not is_equi_key(t, width))
-        bounds = {
-            "isEventTime": rel.event_time,
-            "leftLowerBound": rel.lower,
-            "leftUpperBound": rel.upper,
-            "leftTimeIndex": rel.left_time,
-            "rightTimeIndex": rel.right_time,
-        }
-        spec = join_spec(rel.join_type, rel.rest, width, rest)
-        return {"intervalJoinSpec": {"joinSpec": spec, "windowBounds": bounds}}
+        bounds = WindowBounds(
+            is_event_time=rel.event_time,
+            left_lower_bound=rel.lower,
+            left_upper_bound=rel.upper,
+            left_time_index=rel.left_time,
+            right_time_index=rel.right_time,
+        )
+        spec = IntervalJoinSpec(join_spec=join_spec(rel.join_type, rel.rest, width, rest), window_bounds=bounds)
+        return IntervalJoinNode(**self.common(rel, node, lowering), interval_join_spec=spec)
 
     def provided(self, rel: IntervalJoin, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
         return insert_only("an interval join", inputs, rel.place, "tables that only add rows")
@@ -330,7 +344,6 @@ class IntervalJoinOperator(Operator[IntervalJoin], of=IntervalJoin):
 
 class LookupJoinOperator(Operator[LookupJoin], of=LookupJoin):
     name = "LookupJoin"
-    node = "stream-exec-lookup-join_1"
     passes_changes = True
 
     def describe(self, rel: LookupJoin, node: Physical) -> list[str]:
@@ -363,37 +376,32 @@ class LookupJoinOperator(Operator[LookupJoin], of=LookupJoin):
             out.append(f"upsertKey=[[{', '.join(map(str, key))}]]")
         return out
 
-    def lower(self, rel: LookupJoin, node: Physical, lowering: Lowering) -> Json:
-        keys: dict[int, Json] = {f: {"type": "FieldRef", "index": k} for f, k in rel.keys}
+    def lower(self, rel: LookupJoin, node: Physical, lowering: Lowering) -> ExecNode:
+        keys = {f: LookupKey(type="FieldRef", index=k) for f, k in rel.keys}
         for f, constant in rel.constants:
-            kind = rel.table.types[f].to_json()
-            keys.setdefault(f, {"type": "Constant", "sourceType": kind, "literal": constant.to_json()})
-        out: Json = {"joinType": rel.join_type}
-        if rel.before is not None:
-            out["preFilterCondition"] = rel.before.to_json()
-        calc = rel.calc
-        condition = None if calc is None else calc.condition
-        primary = rel.table.key
-        out |= {
-            "joinCondition": None if rel.rest is None else rel.rest.to_json(),
-            "temporalTable": {
-                "lookupTableSource": table_source(lowering, rel.table),
-                "outputType": row_type(list(rel.table.fields), nullable=False).to_json(),
-            },
-            "lookupKeys": {str(f): keys[f] for f in sorted(keys)},
-            "projectionOnTemporalTable": None if calc is None else [e.to_json() for e in calc.exprs],
-            "filterOnTemporalTable": None if condition is None else condition.to_json(),
-            "lookupKeyContainsPrimaryKey": primary is not None and set(primary) <= {f for f, _ in rel.keys},
-        }
-        if rel.materialize:
-            out["requireUpsertMaterialize"] = True
-        out["inputChangelogMode"] = changelog_mode(node.input)
-        upsert_key = smallest_key(upsert_keys(rel.input))
-        if upsert_key is not None:
-            out["inputUpsertKey"] = list(upsert_key)
-        if rel.materialize:
-            out["state"] = [lowering.state(0, rel.ttl, "lookupJoinState")]
-        return out | {"preferCustomShuffle": False}
+            keys.setdefault(f, LookupKey(type="Constant", source_type=rel.table.types[f], literal=constant))
+        calc, primary = rel.calc, rel.table.key
+        return LookupJoinNode(
+            **self.common(rel, node, lowering),
+            join_type=rel.join_type,
+            pre_filter_condition=rel.before,
+            join_condition=rel.rest,
+            temporal_table=TemporalTable(
+                lookup_table_source=table_source(lowering, rel.table),
+                output_type=row_type(list(rel.table.fields), nullable=False),
+            ),
+            lookup_keys={str(f): keys[f] for f in sorted(keys)},
+            projection_on_temporal_table=None if calc is None else calc.exprs,
+            filter_on_temporal_table=None if calc is None else calc.condition,
+            lookup_key_contains_primary_key=primary is not None and set(primary) <= {f for f, _ in rel.keys},
+            require_upsert_materialize=rel.materialize,
+            input_changelog_mode=changelog_mode(node.input),
+            input_upsert_key=smallest_key(upsert_keys(rel.input)) or (),
+            prefer_custom_shuffle=False,
+        )
+
+    def state_ttls(self, rel: LookupJoin) -> Sequence[int | None]:
+        return (rel.ttl,) if rel.materialize else ()
 
     def delete(self, rel: LookupJoin, node: Physical, required: DeleteKind) -> Physical | None:
         return with_deletions(node, [deleting(node.input, "FULL_DELETE")], "FULL_DELETE")

@@ -4,7 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.nodes.deduplicate import Deduplicate as DeduplicateNode
+from stateplan.execnodes.nodes.limit import Limit as LimitNode
+from stateplan.execnodes.nodes.over_aggregate import Bound as NodeBound
+from stateplan.execnodes.nodes.over_aggregate import OverAggregate as OverAggregateNode
+from stateplan.execnodes.nodes.over_aggregate import OverGroup, OverSpec
+from stateplan.execnodes.nodes.rank import Rank as RankNode
+from stateplan.execnodes.nodes.sort import Sort as SortNode
+from stateplan.execnodes.nodes.sort_limit import SortLimit as SortLimitNode
+from stateplan.execnodes.nodes.temporal_sort import TemporalSort as TemporalSortNode
+from stateplan.execnodes.ranking import (
+    AppendFastStrategy,
+    ConstantRange,
+    PartitionSpec,
+    RetractStrategy,
+    SortField,
+    SortSpec,
+    UndefinedStrategy,
+    UpdateFastStrategy,
+    VariableRange,
+)
 from stateplan.execnodes.rex import InputRef
 from stateplan.planner.algebra.over import OverAggregate
 from stateplan.planner.algebra.over_frames import Bound
@@ -34,7 +56,6 @@ from stateplan.planner.operators.base import (
     ALL,
     INSERT,
     MINI_BATCH,
-    Json,
     Lowering,
     Operator,
     exchanged,
@@ -52,14 +73,13 @@ _NEEDED: dict[str, UpdateKind] = {
 }
 
 
-def sort_spec(order: Order) -> Json:
+def sort_spec(order: Order) -> SortSpec:
     """Flink's ``SortSpec``."""
-    return {"fields": [{"index": i, "isAscending": a, "nullIsLast": last} for i, a, last in order]}
+    return SortSpec(fields=tuple(SortField(index=i, is_ascending=a, null_is_last=last) for i, a, last in order))
 
 
 class RankOperator(Operator[Rank], of=Rank):
     name = "Rank"
-    node = "stream-exec-rank_1"
     options = _TOP_N
 
     def describe(self, rel: Rank, node: Physical) -> list[str]:
@@ -77,11 +97,16 @@ class RankOperator(Operator[Rank], of=Rank):
             f"select=[{', '.join(field_names(rel))}]",
         ]
 
-    def lower(self, rel: Rank, node: Physical, lowering: Lowering) -> Json:
-        given: Json = {"type": "Constant", "start": rel.start, "end": rel.end}
-        if rel.end_index is not None:
-            given = {"type": "Variable", "endIndex": rel.end_index}
-        return _ranking(lowering, node, rel.partition, rel.order, given, rel.strategy, rel.rank_name is not None)
+    def lower(self, rel: Rank, node: Physical, lowering: Lowering) -> ExecNode:
+        if rel.end_index is None:
+            given: ConstantRange | VariableRange = ConstantRange(start=rel.start, end=rel.end)
+        else:
+            given = VariableRange(end_index=rel.end_index)
+        own = _ranking(node, rel.partition, rel, given, rel.rank_name is not None)
+        return RankNode(**self.common(rel, node, lowering), **own)
+
+    def state_ttls(self, rel: Rank) -> Sequence[int | None]:
+        return (None,)
 
     def provided(self, rel: Rank, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
         first_row_only = rel.is_deduplication and not rel.keeps_last and not mini_batch
@@ -99,7 +124,6 @@ class RankOperator(Operator[Rank], of=Rank):
 
 class DeduplicateOperator(Operator[Rank], of=Deduplicate):
     name = "Deduplicate"
-    node = "stream-exec-deduplicate_1"
     options = (
         ("table.exec.deduplicate.insert-update-after-sensitive-enabled", "true"),
         ("table.exec.deduplicate.mini-batch.compact-changes-enabled", "false"),
@@ -114,15 +138,18 @@ class DeduplicateOperator(Operator[Rank], of=Deduplicate):
             f"outputInsertOnly=[{'true' if node.is_insert_only else 'false'}]",
         ]
 
-    def lower(self, rel: Rank, node: Physical, lowering: Lowering) -> Json:
-        return {
-            "uniqueKeys": list(rel.partition),
-            "isRowtime": rel.fields[rel.order[0][0]][1].kind == "ROWTIME",
-            "keepLastRow": rel.keeps_last,
-            "outputInsertOnly": node.is_insert_only,
-            "generateUpdateBefore": node.generates_update_before,
-            "state": [lowering.state(0, None, "deduplicateState")],
-        }
+    def lower(self, rel: Rank, node: Physical, lowering: Lowering) -> ExecNode:
+        return DeduplicateNode(
+            **self.common(rel, node, lowering),
+            unique_keys=rel.partition,
+            is_rowtime=rel.fields[rel.order[0][0]][1].kind == "ROWTIME",
+            keep_last_row=rel.keeps_last,
+            output_insert_only=node.is_insert_only,
+            generate_update_before=node.generates_update_before,
+        )
+
+    def state_ttls(self, rel: Rank) -> Sequence[int | None]:
+        return (None,)
 
 
 def _ranked(
@@ -156,26 +183,27 @@ def _strategies(node: Physical, partition: tuple[int, ...], order: Order) -> lis
 
 
 def _ranking(
-    lowering: Lowering,
     node: Physical,
     partition: tuple[int, ...],
-    order: Order,
-    given: Json,
-    strategy: RankStrategy | None,
-    numbered: bool,
-) -> Json:
-    how: Json = {"type": "Undefined" if strategy is None else strategy.name}
+    rel: Rank | Limit | SortLimit,
+    given: ConstantRange | VariableRange,
+    numbered: bool = False,
+) -> dict[str, Any]:
+    """The fields that ranks and limits have in common."""
+    how: UndefinedStrategy | AppendFastStrategy | RetractStrategy | UpdateFastStrategy = UndefinedStrategy()
+    strategy = rel.strategy if not isinstance(rel, Limit) else _strategies(node, (), ())[0]
     if strategy is not None and strategy.name == "UpdateFast":
-        how["primaryKeys"] = list(strategy.keys)
+        how = UpdateFastStrategy(primary_keys=strategy.keys)
+    elif strategy is not None:
+        how = AppendFastStrategy() if strategy.name == "AppendFast" else RetractStrategy()
     return {
-        "rankType": "ROW_NUMBER",
-        "partition": {"fields": list(partition)},
-        "orderBy": sort_spec(order),
-        "rankRange": given,
-        "rankStrategy": how,
-        "outputRowNumber": numbered,
-        "generateUpdateBefore": node.generates_update_before,
-        "state": [lowering.state(0, None, "rankState")],
+        "rank_type": "ROW_NUMBER",
+        "partition": PartitionSpec(fields=partition),
+        "order_by": sort_spec(rel.order),
+        "rank_range": given,
+        "rank_strategy": how,
+        "output_row_number": numbered,
+        "generate_update_before": node.generates_update_before,
     }
 
 
@@ -183,21 +211,23 @@ def _limits(rel: Sort) -> list[str]:
     return [f"offset=[{rel.offset}]", f"fetch=[{rel.fetch}]"]
 
 
-def _limit(rel: Sort, node: Physical, lowering: Lowering, strategy: RankStrategy | None) -> Json:
-    given: Json = {"type": "Constant", "start": rel.offset + 1, "end": rel.offset + (rel.fetch or 0)}
-    return _ranking(lowering, node, (), rel.order, given, strategy, False)
+def _limit(rel: Limit | SortLimit, node: Physical) -> dict[str, Any]:
+    given = ConstantRange(start=rel.offset + 1, end=rel.offset + (rel.fetch or 0))
+    return _ranking(node, (), rel, given)
 
 
 class LimitOperator(Operator[Limit], of=Limit):
     name = "Limit"
-    node = "stream-exec-limit_1"
     options = _TOP_N
 
     def describe(self, rel: Limit, node: Physical) -> list[str]:
         return _limits(rel)
 
-    def lower(self, rel: Limit, node: Physical, lowering: Lowering) -> Json:
-        return _limit(rel, node, lowering, RankStrategy("AppendFast" if node.input.is_insert_only else "Retract"))
+    def lower(self, rel: Limit, node: Physical, lowering: Lowering) -> ExecNode:
+        return LimitNode(**self.common(rel, node, lowering), **_limit(rel, node))
+
+    def state_ttls(self, rel: Limit) -> Sequence[int | None]:
+        return (None,)
 
     def provided(self, rel: Limit, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
         return INSERT if inputs[0].is_insert_only else ALL
@@ -211,15 +241,17 @@ class LimitOperator(Operator[Limit], of=Limit):
 
 class SortLimitOperator(Operator[SortLimit], of=SortLimit):
     name = "SortLimit"
-    node = "stream-exec-sort-limit_1"
     options = _TOP_N
 
     def describe(self, rel: SortLimit, node: Physical) -> list[str]:
         strategy = rel.strategy or "UndefinedStrategy"
         return [f"orderBy=[{order_text(rel.order, rel)}]", *_limits(rel), f"strategy=[{strategy}]"]
 
-    def lower(self, rel: SortLimit, node: Physical, lowering: Lowering) -> Json:
-        return _limit(rel, node, lowering, rel.strategy)
+    def lower(self, rel: SortLimit, node: Physical, lowering: Lowering) -> ExecNode:
+        return SortLimitNode(**self.common(rel, node, lowering), **_limit(rel, node))
+
+    def state_ttls(self, rel: SortLimit) -> Sequence[int | None]:
+        return (None,)
 
     def provided(self, rel: SortLimit, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
         return ALL
@@ -233,13 +265,12 @@ class SortLimitOperator(Operator[SortLimit], of=SortLimit):
 
 class TemporalSortOperator(Operator[TemporalSort], of=TemporalSort):
     name = "TemporalSort"
-    node = "stream-exec-temporal-sort_1"
 
     def describe(self, rel: TemporalSort, node: Physical) -> list[str]:
         return [f"orderBy=[{order_text(rel.order, rel)}]"]
 
-    def lower(self, rel: TemporalSort, node: Physical, lowering: Lowering) -> Json:
-        return {"orderBy": sort_spec(rel.order)}
+    def lower(self, rel: TemporalSort, node: Physical, lowering: Lowering) -> ExecNode:
+        return TemporalSortNode(**self.common(rel, node, lowering), order_by=sort_spec(rel.order))
 
     def provided(self, rel: TemporalSort, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
         return insert_only("ORDER BY a time attribute", inputs, rel.place)
@@ -250,13 +281,12 @@ class TemporalSortOperator(Operator[TemporalSort], of=TemporalSort):
 
 class FullSortOperator(Operator[FullSort], of=FullSort):
     name = "Sort"
-    node = "stream-exec-sort_1"
 
     def describe(self, rel: FullSort, node: Physical) -> list[str]:
         return [f"orderBy=[{order_text(rel.order, rel)}]"]
 
-    def lower(self, rel: FullSort, node: Physical, lowering: Lowering) -> Json:
-        return {"orderBy": sort_spec(rel.order)}
+    def lower(self, rel: FullSort, node: Physical, lowering: Lowering) -> ExecNode:
+        return SortNode(**self.common(rel, node, lowering), order_by=sort_spec(rel.order))
 
     def provided(self, rel: FullSort, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
         return INSERT
@@ -270,7 +300,6 @@ class FullSortOperator(Operator[FullSort], of=FullSort):
 
 class OverAggregateOperator(Operator[OverAggregate], of=OverAggregate):
     name = "OverAggregate"
-    node = "stream-exec-over-aggregate_1"
     waits_for_mini_batches = False
 
     def describe(self, rel: OverAggregate, node: Physical) -> list[str]:
@@ -289,33 +318,35 @@ class OverAggregateOperator(Operator[OverAggregate], of=OverAggregate):
             f"select=[{', '.join([*inputs, *map(text, rel.calls, field_names(rel)[len(inputs) :])])}]",
         ]
 
-    def lower(self, rel: OverAggregate, node: Physical, lowering: Lowering) -> Json:
+    def lower(self, rel: OverAggregate, node: Physical, lowering: Lowering) -> ExecNode:
         width = rel.input.width
 
-        def bound(given: Bound) -> Json:
-            if given.offset is None:
-                return {"kind": given.kind}
-            place = width + rel.constants.index(given.offset)
-            side = "isPreceding" if given.kind == "PRECEDING" else "isFollowing"
-            return {"kind": "BOUNDED_WINDOW", side: True, "offset": InputRef(given.offset.type, place).to_json()}
+        def bound(given: Bound) -> NodeBound:
+            if given.kind != "PRECEDING" and given.kind != "FOLLOWING":
+                return NodeBound(kind=given.kind)
+            assert given.offset is not None
+            offset = InputRef(given.offset.type, width + rel.constants.index(given.offset))
+            if given.kind == "PRECEDING":
+                return NodeBound(kind="BOUNDED_WINDOW", is_preceding=True, offset=offset)
+            return NodeBound(kind="BOUNDED_WINDOW", is_following=True, offset=offset)
 
-        return {
-            "overSpec": {
-                "partition": {"fields": list(rel.partition)},
-                "groups": [
-                    {
-                        "orderBy": sort_spec(rel.order),
-                        "isRows": rel.frame.rows,
-                        "lowerBound": bound(rel.frame.lower),
-                        "upperBound": bound(rel.frame.upper),
-                        "aggCalls": agg_calls(rel.calls),
-                    }
-                ],
-                "constants": [c.to_json() for c in rel.constants],
-                "originalInputFields": width,
-            },
-            "unboundedOverVersion": int(lowering.options.get("table.exec.unbounded-over.version", "2")),
-        }
+        group = OverGroup(
+            order_by=sort_spec(rel.order),
+            is_rows=rel.frame.rows,
+            lower_bound=bound(rel.frame.lower),
+            upper_bound=bound(rel.frame.upper),
+            agg_calls=agg_calls(rel.calls),
+        )
+        return OverAggregateNode(
+            **self.common(rel, node, lowering),
+            over_spec=OverSpec(
+                partition=PartitionSpec(fields=rel.partition),
+                groups=(group,),
+                constants=rel.constants,
+                original_input_fields=width,
+            ),
+            unbounded_over_version=int(lowering.options.get("table.exec.unbounded-over.version", "2")),
+        )
 
     def provided(self, rel: OverAggregate, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
         return insert_only("OVER", inputs, rel.place)

@@ -5,6 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.nodes.calc import Calc as CalcNode
+from stateplan.execnodes.nodes.correlate import Correlate, PythonCorrelate
+from stateplan.execnodes.nodes.exchange import Exchange as ExchangeNode
+from stateplan.execnodes.nodes.expand import Expand as ExpandNode
+from stateplan.execnodes.nodes.mini_batch_assigner import MiniBatchAssigner as MiniBatchAssignerNode
+from stateplan.execnodes.nodes.mini_batch_assigner import MiniBatchInterval
+from stateplan.execnodes.nodes.python_calc import PythonAsyncCalc, PythonCalc
+from stateplan.execnodes.nodes.union import Union as UnionNode
+from stateplan.execnodes.nodes.values import Values as ValuesNode
+from stateplan.execnodes.nodes.watermark_assigner import WatermarkAssigner as WatermarkAssignerNode
 from stateplan.execnodes.rex import InputRef, Literal, Rex
 from stateplan.execnodes.types import LogicalType
 from stateplan.planner.algebra.relations import (
@@ -35,7 +46,6 @@ from stateplan.planner.expressions.ops import input_refs, rewrite
 from stateplan.planner.metadata.unique_keys import upsert_keys
 from stateplan.planner.operators.base import (
     INSERT,
-    Json,
     Lowering,
     Operator,
     delete,
@@ -43,18 +53,18 @@ from stateplan.planner.operators.base import (
     with_deletions,
 )
 from stateplan.planner.physical import DeleteKind, Kinds, Physical, UpdateKind
+from stateplan.planner.python_operators import is_asynchronous, is_python
 
 
 class ValuesOperator(Operator[Values], of=Values):
     name = "Values"
-    node = "stream-exec-values_1"
 
     def describe(self, rel: Values, node: Physical) -> list[str]:
         rows = ", ".join("{ " + ", ".join(_constant(v) for v in row) + " }" for row in rel.tuples)
         return [f"tuples=[[{rows}]]"]
 
-    def lower(self, rel: Values, node: Physical, lowering: Lowering) -> Json:
-        return {"tuples": [[value.to_json() for value in row] for row in rel.tuples]}
+    def lower(self, rel: Values, node: Physical, lowering: Lowering) -> ExecNode:
+        return ValuesNode(**self.common(rel, node, lowering), tuples=rel.tuples)
 
     def provided(self, rel: Values, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
         return INSERT
@@ -75,7 +85,6 @@ def _constant(literal: Literal) -> str:
 
 class CalcOperator(Operator[Calc], of=Calc):
     name = "Calc"
-    node = "stream-exec-calc_1"
     passes_changes = True
     waits_for_mini_batches = False
 
@@ -87,13 +96,11 @@ class CalcOperator(Operator[Calc], of=Calc):
             out.append(f"where=[{expression(rel.condition, names)}]")
         return out
 
-    def lower(self, rel: Calc, node: Physical, lowering: Lowering) -> Json:
-        if rel.python:
-            return {"projection": [e.to_json() for e in rel.exprs]}
-        return {
-            "projection": [e.to_json() for e in rel.exprs],
-            "condition": None if rel.condition is None else rel.condition.to_json(),
-        }
+    def lower(self, rel: Calc, node: Physical, lowering: Lowering) -> ExecNode:
+        if not rel.python:
+            return CalcNode(**self.common(rel, node, lowering), projection=rel.exprs, condition=rel.condition)
+        cls = PythonAsyncCalc if is_asynchronous(rel) else PythonCalc
+        return cls(**self.common(rel, node, lowering), projection=rel.exprs)
 
     def update(self, rel: Calc, node: Physical, required: UpdateKind) -> Physical | None:
         if required == "ONLY_UPDATE_AFTER" and not _keeps_key(rel):
@@ -114,7 +121,6 @@ def _keeps_key(calc: Calc) -> bool:
 
 class ExpandOperator(Operator[Expand], of=Expand):
     name = "Expand"
-    node = "stream-exec-expand_1"
     passes_changes = True
 
     def describe(self, rel: Expand, node: Physical) -> list[str]:
@@ -125,8 +131,8 @@ class ExpandOperator(Operator[Expand], of=Expand):
         )
         return [f"projects=[{', '.join(shown)}]"]
 
-    def lower(self, rel: Expand, node: Physical, lowering: Lowering) -> Json:
-        return {"projects": [[e.to_json() for e in row] for row in rel.projects]}
+    def lower(self, rel: Expand, node: Physical, lowering: Lowering) -> ExecNode:
+        return ExpandNode(**self.common(rel, node, lowering), projects=rel.projects)
 
 
 def _expanded(rex: Rex, name: str, names: Sequence[str]) -> str:
@@ -136,7 +142,6 @@ def _expanded(rex: Rex, name: str, names: Sequence[str]) -> str:
 
 class UnionOperator(Operator[Union], of=Union):
     name = "Union"
-    node = "stream-exec-union_1"
     passes_changes = True
     waits_for_mini_batches = False
 
@@ -146,10 +151,12 @@ class UnionOperator(Operator[Union], of=Union):
     def delete(self, rel: Union, node: Physical, required: DeleteKind) -> Physical | None:
         return with_deletions(node, [delete(i, required) for i in node.inputs], required)
 
+    def lower(self, rel: Union, node: Physical, lowering: Lowering) -> ExecNode:
+        return UnionNode(**self.common(rel, node, lowering))
+
 
 class ExchangeOperator(Operator[Exchange], of=Exchange):
     name = "Exchange"
-    node = "stream-exec-exchange_1"
     passes_changes = True
     passes_deletions = True
     waits_for_mini_batches = False
@@ -161,10 +168,12 @@ class ExchangeOperator(Operator[Exchange], of=Exchange):
     def required_keys(self, rel: Exchange) -> Sequence[Sequence[int]]:
         return (rel.keys,)
 
+    def lower(self, rel: Exchange, node: Physical, lowering: Lowering) -> ExecNode:
+        return ExchangeNode(**self.common(rel, node, lowering))
+
 
 class FunctionCorrelateOperator(Operator[FunctionCorrelate], of=FunctionCorrelate):
     name = "Correlate"
-    node = "stream-exec-correlate_1"
     passes_changes = True
     passes_deletions = True
 
@@ -183,9 +192,17 @@ class FunctionCorrelateOperator(Operator[FunctionCorrelate], of=FunctionCorrelat
             f"joinType=[{rel.join_type}]",
         ]
 
-    def lower(self, rel: FunctionCorrelate, node: Physical, lowering: Lowering) -> Json:
-        out = {"joinType": rel.join_type, "functionCall": rel.plan_call.to_json()}
-        return out if rel.condition is None else {**out, "condition": rel.condition.to_json()}
+    def lower(self, rel: FunctionCorrelate, node: Physical, lowering: Lowering) -> ExecNode:
+        if is_python(rel):
+            return PythonCorrelate(
+                **self.common(rel, node, lowering), join_type=rel.join_type, function_call=rel.plan_call
+            )
+        return Correlate(
+            **self.common(rel, node, lowering),
+            join_type=rel.join_type,
+            function_call=rel.plan_call,
+            condition=rel.condition,
+        )
 
 
 def _unnest(rel: FunctionCorrelate, row: str) -> list[str]:
@@ -217,7 +234,6 @@ def _shown_type(t: LogicalType) -> str:
 
 class WatermarkAssignerOperator(Operator[WatermarkAssigner], of=WatermarkAssigner):
     name = "WatermarkAssigner"
-    node = "stream-exec-watermark-assigner_1"
     passes_changes = True
     passes_deletions = True
     waits_for_mini_batches = False
@@ -226,8 +242,10 @@ class WatermarkAssignerOperator(Operator[WatermarkAssigner], of=WatermarkAssigne
         names = field_names(rel)
         return [f"rowtime=[{names[rel.rowtime]}]", f"watermark=[{expression(rel.watermark, names)}]"]
 
-    def lower(self, rel: WatermarkAssigner, node: Physical, lowering: Lowering) -> Json:
-        return {"watermarkExpr": rel.watermark.to_json(), "rowtimeFieldIndex": rel.rowtime}
+    def lower(self, rel: WatermarkAssigner, node: Physical, lowering: Lowering) -> ExecNode:
+        return WatermarkAssignerNode(
+            **self.common(rel, node, lowering), watermark_expr=rel.watermark, rowtime_field_index=rel.rowtime
+        )
 
     def distribute(self, rel: WatermarkAssigner, inputs: Sequence[Rel]) -> Rel:
         return _before_normalization(rel, inputs[0])
@@ -259,12 +277,11 @@ def _before_normalization(assigner: WatermarkAssigner, below: Rel) -> Rel:
 
 class MiniBatchAssignerOperator(Operator[MiniBatchAssigner], of=MiniBatchAssigner):
     name = "MiniBatchAssigner"
-    node = "stream-exec-mini-batch-assigner_1"
     passes_changes = True
 
     def describe(self, rel: MiniBatchAssigner, node: Physical) -> list[str]:
         return [f"interval=[{rel.interval}ms]", f"mode=[{'RowTime' if rel.rowtime else 'ProcTime'}]"]
 
-    def lower(self, rel: MiniBatchAssigner, node: Physical, lowering: Lowering) -> Json:
-        mode = "RowTime" if rel.rowtime else "ProcTime"
-        return {"miniBatchInterval": {"interval": rel.interval, "mode": mode}}
+    def lower(self, rel: MiniBatchAssigner, node: Physical, lowering: Lowering) -> ExecNode:
+        interval = MiniBatchInterval(interval=rel.interval, mode="RowTime" if rel.rowtime else "ProcTime")
+        return MiniBatchAssignerNode(**self.common(rel, node, lowering), mini_batch_interval=interval)

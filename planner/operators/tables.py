@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from stateplan.execnodes.changelog import RowKind
 from stateplan.execnodes.connectors.registry import source_changelog_mode, source_gives_key_deletes
-from stateplan.execnodes.rex import Rex
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.nodes.sink import Sink as SinkNode
+from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
 from stateplan.execnodes.settings import value
+from stateplan.execnodes.specs import (
+    Bucketing,
+    ConflictStrategy,
+    DynamicTableSink,
+    DynamicTableSource,
+    FilterPushDown,
+    LimitPushDown,
+    Overwrite,
+    Partitioning,
+    PartitionPushDown,
+    ProjectPushDown,
+    ReadingMetadata,
+    SinkAbility,
+    SourceAbility,
+    WritingMetadata,
+)
 from stateplan.execnodes.types import row_type
 from stateplan.planner.algebra.relations import (
     ChangelogNormalize,
@@ -23,13 +41,12 @@ from stateplan.planner.algebra.relations import (
     Sink,
     field_names,
 )
-from stateplan.planner.catalog.objects import CatalogTable, Column, TableSchema
+from stateplan.planner.catalog.resolved_tables import context_resolved_table
 from stateplan.planner.digest.expressions import (
     physical_expression,
 )
 from stateplan.planner.metadata.unique_keys import smallest_key, upsert_keys
 from stateplan.planner.operators.base import (
-    Json,
     Lowering,
     Operator,
 )
@@ -64,7 +81,6 @@ def scan_arguments(scan: Scan) -> list[str]:
 
 class ScanOperator(Operator[Scan], of=Scan):
     name = "TableSourceScan"
-    node = "stream-exec-table-source-scan_2"
 
     def describe(self, rel: Scan, node: Physical) -> list[str]:
         out = [
@@ -81,8 +97,8 @@ class ScanOperator(Operator[Scan], of=Scan):
             out.append(f"hints=[[{''.join(hints)}]]")
         return out
 
-    def lower(self, rel: Scan, node: Physical, lowering: Lowering) -> Json:
-        return {"scanTableSource": table_source(lowering, rel)}
+    def lower(self, rel: Scan, node: Physical, lowering: Lowering) -> ExecNode:
+        return TableSourceScan(**self.common(rel, node, lowering), scan_table_source=table_source(lowering, rel))
 
     def provided(self, rel: Scan, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
         return kinds_of(source_changelog_mode(rel.table.options))
@@ -111,28 +127,24 @@ class ScanOperator(Operator[Scan], of=Scan):
         return ChangelogNormalize(Exchange(rel, rel.key), rel.key, required=required)
 
 
-def table_source(lowering: Lowering, rel: Scan) -> Json:
+def table_source(lowering: Lowering, rel: Scan) -> DynamicTableSource:
     """A table to read, with what was pushed into it."""
-    source: Json = {"table": _table(lowering, rel.table)}
-    abilities: list[Json] = []
+    abilities: list[SourceAbility] = []
     for ability in rel.abilities:
         if isinstance(ability, FilterAbility):
-            abilities.append({"type": "FilterPushDown", "predicates": [p.to_json() for p in ability.predicates]})
+            abilities.append(FilterPushDown(predicates=ability.predicates))
         elif isinstance(ability, PartitionAbility):
-            chosen = [dict(p) for p in ability.partitions]
-            abilities.append({"type": "PartitionPushDown", "partitions": chosen})
+            abilities.append(PartitionPushDown(partitions=tuple(dict(p) for p in ability.partitions)))
         elif isinstance(ability, LimitAbility):
-            abilities.append({"type": "LimitPushDown", "limit": ability.limit})
+            abilities.append(LimitPushDown(limit=ability.limit))
         else:
             abilities += _projection(ability)
-    if abilities:
-        source["abilities"] = abilities
-    return source
+    table = context_resolved_table(rel.table, lowering.catalog_objects)
+    return DynamicTableSource(table=table, abilities=tuple(abilities))
 
 
 class SinkOperator(Operator[Sink], of=Sink):
     name = "Sink"
-    node = "stream-exec-sink_2"
     options = (
         ("table.exec.sink.keyed-shuffle", "AUTO"),
         ("table.exec.sink.not-null-enforcer", "ERROR"),
@@ -153,115 +165,48 @@ class SinkOperator(Operator[Sink], of=Sink):
             out.append(f"conflictStrategy=[{rel.conflict}]")
         return out
 
-    def lower(self, rel: Sink, node: Physical, lowering: Lowering) -> Json:
-        target: Json = {"table": _table(lowering, rel.table)}
-        abilities = _sink_abilities(rel)
-        if abilities:
-            target["abilities"] = abilities
-        if rel.targets is not None:
-            target["targetColumns"] = [[i] for i in rel.targets]
-        out: Json = {"dynamicTableSink": target, "inputChangelogMode": changelog_mode(node)}
-        key = rel.upsert_key or smallest_key(upsert_keys(rel.input))
-        if key is not None:
-            out["inputUpsertKey"] = list(key)
-        if rel.materialize:
-            out["requireUpsertMaterialize"] = True
-            out["state"] = [lowering.state(0, None, "sinkMaterializeState")]
+    def lower(self, rel: Sink, node: Physical, lowering: Lowering) -> ExecNode:
         strategy = value(lowering.options, "table.exec.sink.upsert-materialize-strategy.type")
-        if strategy != "LEGACY":
-            out["upsertMaterializeStrategy"] = strategy
-        if rel.conflict is not None:
-            out["conflictStrategy"] = {"behavior": rel.conflict}
-        return out
+        return SinkNode(
+            **self.common(rel, node, lowering),
+            dynamic_table_sink=DynamicTableSink(
+                table=context_resolved_table(rel.table, lowering.catalog_objects),
+                abilities=tuple(_sink_abilities(rel)),
+                target_columns=None if rel.targets is None else tuple((i,) for i in rel.targets),
+            ),
+            input_changelog_mode=changelog_mode(node),
+            input_upsert_key=rel.upsert_key or smallest_key(upsert_keys(rel.input)),
+            require_upsert_materialize=rel.materialize,
+            upsert_materialize_strategy=None if strategy == "LEGACY" else strategy,
+            conflict_strategy=None if rel.conflict is None else ConflictStrategy(behavior=rel.conflict),
+        )
+
+    def state_ttls(self, rel: Sink) -> Sequence[int | None]:
+        return (None,) if rel.materialize else ()
 
 
-def _table(lowering: Lowering, table: CatalogTable) -> Json:
-    """The table as the option ``table.plan.compile.catalog-objects`` wants it in the plan."""
-    out: Json = {"identifier": str(table.identifier)}
-    if table.temporary or lowering.catalog_objects == "IDENTIFIER":
-        return out
-    resolved: Json = {"schema": _schema(table.schema)}
-    if table.distribution is not None:
-        resolved["distribution"] = table.distribution.to_json()
-    if table.partition_keys:
-        resolved["partitionKeys"] = list(table.partition_keys)
-    if lowering.catalog_objects == "ALL":
-        if table.comment:
-            resolved["comment"] = table.comment
-        resolved["options"] = dict(sorted(table.options.items()))
-    out["resolvedTable"] = resolved
-    return out
-
-
-def _sink_abilities(rel: Sink) -> list[Json]:
+def _sink_abilities(rel: Sink) -> Iterator[SinkAbility]:
     """What the table is told of how it is written, in Flink's order."""
-    out: list[Json] = []
     if rel.table.distribution is not None:
-        out.append({"type": "Bucketing"})
+        yield Bucketing()
     if rel.overwrite:
-        out.append({"type": "Overwrite", "overwrite": True})
+        yield Overwrite(overwrite=True)
     if rel.metadata:
         consumed = [(c.name, c.type) for c in rel.table.schema.physical] + [(key, t) for key, t in rel.metadata]
-        out.append(
-            {
-                "type": "WritingMetadata",
-                "metadataKeys": [key for key, _ in rel.metadata],
-                "consumedType": row_type(consumed, nullable=False).to_json(),
-            }
+        yield WritingMetadata(
+            metadata_keys=tuple(key for key, _ in rel.metadata), consumed_type=row_type(consumed, nullable=False)
         )
     if rel.partition:
-        out.append({"type": "Partitioning", "partition": dict(rel.partition)})
-    return out
+        yield Partitioning(partition=dict(rel.partition))
 
 
-def _projection(ability: ProjectAbility) -> list[Json]:
+def _projection(ability: ProjectAbility) -> Iterator[SourceAbility]:
     """``ProjectPushDown`` and ``ReadingMetadata``, as one projection of a source is written."""
-    out: list[Json] = []
     if ability.projects:
         columns = list(ability.produced if ability.merged else ability.produced[: len(ability.physical)])
-        out.append(
-            {
-                "type": "ProjectPushDown",
-                "projectedFields": [[i] for i in ability.physical],
-                "producedType": row_type(columns, nullable=False).to_json(),
-            }
+        yield ProjectPushDown(
+            projected_fields=tuple((i,) for i in ability.physical), produced_type=row_type(columns, nullable=False)
         )
-    out.append(
-        {
-            "type": "ReadingMetadata",
-            "metadataKeys": list(ability.metadata),
-            "producedType": row_type(list(ability.produced), nullable=False).to_json(),
-        }
+    yield ReadingMetadata(
+        metadata_keys=ability.metadata, produced_type=row_type(list(ability.produced), nullable=False)
     )
-    return out
-
-
-def _schema(schema: TableSchema) -> Json:
-    out: Json = {"columns": [_column(c) for c in schema.columns]}
-    if schema.watermarks:
-        out["watermarkSpecs"] = [
-            {"rowtimeAttribute": w.column, "expression": _expression(w.rex, w.expression_sql)}
-            for w in schema.watermarks
-        ]
-    if schema.primary_key:
-        name = schema.primary_key_name or "PK_" + "_".join(schema.primary_key)
-        out["primaryKey"] = {"name": name, "type": "PRIMARY_KEY", "columns": list(schema.primary_key)}
-    return out
-
-
-def _column(column: Column) -> Json:
-    out: Json = {"name": column.name}
-    if column.comment is not None:
-        out["comment"] = column.comment
-    if column.is_computed:
-        return out | {"kind": "COMPUTED", "expression": _expression(column.rex, column.expression_sql)}
-    if column.is_metadata:
-        out |= {"kind": "METADATA", "dataType": column.type.to_json()}
-        if column.metadata_key is not None:
-            out["metadataKey"] = column.metadata_key
-        return out | {"isVirtual": column.virtual}
-    return out | {"dataType": column.type.to_json()}
-
-
-def _expression(rex: Rex | None, text: str | None) -> Json:
-    return {"rexNode": None if rex is None else rex.to_json(), "serializableString": text or ""}

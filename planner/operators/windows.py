@@ -5,6 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.nodes.window_aggregates import GlobalWindowAggregate as GlobalWindowAggregateNode
+from stateplan.execnodes.nodes.window_aggregates import LocalWindowAggregate as LocalWindowAggregateNode
+from stateplan.execnodes.nodes.window_aggregates import WindowAggregate as WindowAggregateNode
+from stateplan.execnodes.nodes.window_deduplicate import WindowDeduplicate as WindowDeduplicateNode
+from stateplan.execnodes.nodes.window_join import WindowJoin as WindowJoinNode
+from stateplan.execnodes.nodes.window_table_function import WindowTableFunction
+from stateplan.execnodes.windows import NamedWindowProperty, WindowProperty, WindowReference
 from stateplan.planner.algebra.join_keys import is_equi_key
 from stateplan.planner.algebra.relations import (
     Rel,
@@ -32,7 +40,6 @@ from stateplan.planner.operators.aggregates import accumulators, agg_calls, grou
 from stateplan.planner.operators.base import (
     INSERT,
     TIME_ZONE,
-    Json,
     Lowering,
     Operator,
     exchanged,
@@ -48,15 +55,14 @@ _PROPERTIES = {"WindowStart": "start", "WindowEnd": "end", "Rowtime": "rowtime",
 
 class WindowTableOperator(Operator[WindowTable], of=WindowTable):
     name = "WindowTableFunction"
-    node = "stream-exec-window-table-function_1"
     options = TIME_ZONE
     passes_changes = True
 
     def describe(self, rel: WindowTable, node: Physical) -> list[str]:
         return [f"window=[{rel.position.text(field_names(rel.input))}]"]
 
-    def lower(self, rel: WindowTable, node: Physical, lowering: Lowering) -> Json:
-        return {"windowing": rel.position.to_json()}
+    def lower(self, rel: WindowTable, node: Physical, lowering: Lowering) -> ExecNode:
+        return WindowTableFunction(**self.common(rel, node, lowering), windowing=rel.position.windowing)
 
     def waits_for_watermarks(self, rel: WindowTable) -> bool:
         return rel.position.is_rowtime
@@ -64,7 +70,6 @@ class WindowTableOperator(Operator[WindowTable], of=WindowTable):
 
 class WindowAggregateOperator(Operator[WindowAggregate], of=WindowAggregate):
     name = "WindowAggregate"
-    node = "stream-exec-window-aggregate_1"
     options = TIME_ZONE
 
     def describe(self, rel: WindowAggregate, node: Physical) -> list[str]:
@@ -73,14 +78,15 @@ class WindowAggregateOperator(Operator[WindowAggregate], of=WindowAggregate):
         texts = [call_text(c, names, retract) for c in rel.calls]
         return _arguments(rel.group, rel, [names[g] for g in rel.group], [*texts, *_told(rel.properties)])
 
-    def lower(self, rel: WindowAggregate, node: Physical, lowering: Lowering) -> Json:
-        return {
-            "grouping": list(rel.group),
-            "aggCalls": agg_calls(rel.calls),
-            "windowing": rel.position.to_json(),
-            "namedWindowProperties": _properties(rel),
-            "needRetraction": not node.input.is_insert_only,
-        }
+    def lower(self, rel: WindowAggregate, node: Physical, lowering: Lowering) -> ExecNode:
+        return WindowAggregateNode(
+            **self.common(rel, node, lowering),
+            grouping=rel.group,
+            agg_calls=agg_calls(rel.calls),
+            windowing=rel.position.windowing,
+            named_window_properties=_properties(rel),
+            need_retraction=not node.input.is_insert_only,
+        )
 
     def provided(self, rel: WindowAggregate, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
         return INSERT
@@ -97,7 +103,6 @@ class WindowAggregateOperator(Operator[WindowAggregate], of=WindowAggregate):
 
 class LocalWindowAggregateOperator(Operator[LocalWindowAggregate], of=LocalWindowAggregate):
     name = "LocalWindowAggregate"
-    node = "stream-exec-local-window-aggregate_1"
     options = TIME_ZONE
     named_calls = False
 
@@ -108,18 +113,18 @@ class LocalWindowAggregateOperator(Operator[LocalWindowAggregate], of=LocalWindo
         window = f"window=[{rel.position.text(field_names(rel.input))}]"
         return [*grouped(rel.group, rel.input, ""), window, f"select=[{', '.join(parts)}]"]
 
-    def lower(self, rel: LocalWindowAggregate, node: Physical, lowering: Lowering) -> Json:
-        return {
-            "grouping": list(rel.group),
-            "aggCalls": agg_calls(rel.calls),
-            "windowing": rel.position.to_json(),
-            "needRetraction": rel.retraction,
-        }
+    def lower(self, rel: LocalWindowAggregate, node: Physical, lowering: Lowering) -> ExecNode:
+        return LocalWindowAggregateNode(
+            **self.common(rel, node, lowering),
+            grouping=rel.group,
+            agg_calls=agg_calls(rel.calls),
+            windowing=rel.position.windowing,
+            need_retraction=rel.retraction,
+        )
 
 
 class GlobalWindowAggregateOperator(Operator[GlobalWindowAggregate], of=GlobalWindowAggregate):
     name = "GlobalWindowAggregate"
-    node = "stream-exec-global-window-aggregate_1"
     options = TIME_ZONE
 
     def describe(self, rel: GlobalWindowAggregate, node: Physical) -> list[str]:
@@ -128,20 +133,20 @@ class GlobalWindowAggregateOperator(Operator[GlobalWindowAggregate], of=GlobalWi
         keys = field_names(rel.input)[: len(rel.group)]
         return _arguments(rel.group, rel, keys, [*map(merged, below.kept.calls), *_told(rel.original.properties)])
 
-    def lower(self, rel: GlobalWindowAggregate, node: Physical, lowering: Lowering) -> Json:
-        return {
-            "grouping": list(rel.group),
-            "aggCalls": agg_calls(rel.original.calls),
-            "windowing": rel.position.to_json(),
-            "namedWindowProperties": _properties(rel.original),
-            "needRetraction": rel.retraction,
-            "localAggInputRowType": rel_type(rel.before).to_json(),
-        }
+    def lower(self, rel: GlobalWindowAggregate, node: Physical, lowering: Lowering) -> ExecNode:
+        return GlobalWindowAggregateNode(
+            **self.common(rel, node, lowering),
+            grouping=rel.group,
+            agg_calls=agg_calls(rel.original.calls),
+            windowing=rel.position.windowing,
+            named_window_properties=_properties(rel.original),
+            need_retraction=rel.retraction,
+            local_agg_input_row_type=rel_type(rel.before),
+        )
 
 
 class WindowJoinOperator(Operator[WindowJoin], of=WindowJoin):
     name = "WindowJoin"
-    node = "stream-exec-window-join_1"
     options = TIME_ZONE
 
     def describe(self, rel: WindowJoin, node: Physical) -> list[str]:
@@ -154,14 +159,15 @@ class WindowJoinOperator(Operator[WindowJoin], of=WindowJoin):
             f"select=[{', '.join(field_names(rel))}]",
         ]
 
-    def lower(self, rel: WindowJoin, node: Physical, lowering: Lowering) -> Json:
+    def lower(self, rel: WindowJoin, node: Physical, lowering: Lowering) -> ExecNode:
         width = rel.left.width
         rest = and_(t for t in conjunctions(rel.condition) if not is_equi_key(t, width))
-        return {
-            "joinSpec": join_spec(rel.join_type, rel.condition, width, rest),
-            "leftWindowing": rel.left_position.to_json(),
-            "rightWindowing": rel.right_position.to_json(),
-        }
+        return WindowJoinNode(
+            **self.common(rel, node, lowering),
+            join_spec=join_spec(rel.join_type, rel.condition, width, rest),
+            left_windowing=rel.left_position.windowing,
+            right_windowing=rel.right_position.windowing,
+        )
 
     def provided(self, rel: WindowJoin, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
         return insert_only("a join within windows", inputs, rel.place)
@@ -175,7 +181,6 @@ class WindowJoinOperator(Operator[WindowJoin], of=WindowJoin):
 
 class WindowDeduplicateOperator(Operator[WindowDeduplicate], of=WindowDeduplicate):
     name = "WindowDeduplicate"
-    node = "stream-exec-window-deduplicate_1"
     options = TIME_ZONE
 
     def describe(self, rel: WindowDeduplicate, node: Physical) -> list[str]:
@@ -188,13 +193,14 @@ class WindowDeduplicateOperator(Operator[WindowDeduplicate], of=WindowDeduplicat
             f"order=[{rel.fields[rel.order][1].kind}]",
         ]
 
-    def lower(self, rel: WindowDeduplicate, node: Physical, lowering: Lowering) -> Json:
-        return {
-            "partitionKeys": list(rel.partition),
-            "orderKey": rel.order,
-            "keepLastRow": rel.keeps_last,
-            "windowing": rel.position.to_json(),
-        }
+    def lower(self, rel: WindowDeduplicate, node: Physical, lowering: Lowering) -> ExecNode:
+        return WindowDeduplicateNode(
+            **self.common(rel, node, lowering),
+            partition_keys=rel.partition,
+            order_key=rel.order,
+            keep_last_row=rel.keeps_last,
+            windowing=rel.position.windowing,
+        )
 
     def provided(self, rel: WindowDeduplicate, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
         return insert_only("a deduplication within windows", inputs, rel.place)
@@ -206,9 +212,12 @@ class WindowDeduplicateOperator(Operator[WindowDeduplicate], of=WindowDeduplicat
         return rel.position.is_rowtime
 
 
-def _properties(rel: WindowAggregate) -> list[Json]:
-    reference = {"name": "w$", "type": rel.position.time_type.to_json()}
-    return [{"name": n, "property": {"kind": kind, "reference": reference}} for n, kind in rel.properties]
+def _properties(rel: WindowAggregate) -> tuple[NamedWindowProperty, ...]:
+    reference = WindowReference(name="w$", type=rel.position.time_type)
+    return tuple(
+        NamedWindowProperty(name=n, property=WindowProperty(kind=kind, reference=reference))
+        for n, kind in rel.properties
+    )
 
 
 def _told(properties: Sequence[Property]) -> list[str]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from stateplan.execnodes.errors import SqlError
 from stateplan.execnodes.functions.typerules import least_restrictive
 from stateplan.execnodes.rex import InputRef, Literal, Rex
+from stateplan.execnodes.specs import JoinType
 from stateplan.execnodes.types import BOOLEAN, INT
 from stateplan.planner.algebra.relations import Aggregate, Correlate, Filter, Join, Project, Rel, field_names, refs_to
 from stateplan.planner.algebra.relations import walk as walk_rels
@@ -119,7 +120,7 @@ class _Left:
     query: SubQuery
     correlated: bool
 
-    def join(self, left: Rel, right: Rel, join_type: str, condition: Rex = TRUE) -> Rel:
+    def join(self, left: Rel, right: Rel, join_type: JoinType, condition: Rex = TRUE) -> Rel:
         if not self.correlated:
             return Join(left, right, condition, join_type, *self.query.ttls, place=self.query.place)
         if join_type == "INNER":

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from stateplan.execnodes.rex import InputRef, Rex
+from stateplan.execnodes.specs import JoinType
 from stateplan.planner.algebra.join_keys import equi_keys
 from stateplan.planner.algebra.relations import (
     Aggregate,
@@ -171,7 +172,7 @@ def _perform(join: Join, above: list[Rex], *, infers: bool = True) -> Rel | None
     return filtered(_converted(new, join), upper)
 
 
-def _stricter(join: Join, above: Sequence[Rex]) -> str:
+def _stricter(join: Join, above: Sequence[Rex]) -> JoinType:
     """The type of the join, as outer as ``above`` lets it be: a condition that cannot be TRUE for a padded row drops
     the padded rows (``RelOptUtil.simplifyJoin``)."""
     width = join.left.width
@@ -195,7 +196,7 @@ def _converted(new: Join, old: Join) -> Rel:
 
 
 def _infer(
-    join: Join, condition: Rex | None, terms: Sequence[Rex], left: list[Rex], right: list[Rex], join_type: str
+    join: Join, condition: Rex | None, terms: Sequence[Rex], left: list[Rex], right: list[Rex], join_type: JoinType
 ) -> None:
     """Filters of one side that hold for the other side too, through the join's keys; not for a side that is kept
     whether it matches or not."""

@@ -222,7 +222,7 @@ def _longer(left: MultiJoin, join: Join) -> MultiJoin:
     return replace(
         left,
         sources=(*left.sources, join.right),
-        join_types=(*left.join_types, join.join_type),
+        join_types=(*left.join_types, "LEFT" if join.join_type == "LEFT" else "INNER"),
         conditions=(*left.conditions, join.condition),
         names=tuple(field_names(join)),
         ttls=(*left.ttls, join.right_ttl),

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TypeGuard
 
 from stateplan.execnodes.rex import Call, InputRef, Literal, Rex
+from stateplan.execnodes.specs import JoinType
 from stateplan.execnodes.types import BIGINT, BOOLEAN, INT, LogicalType, row_type
 from stateplan.planner.algebra.relations import (
     Aggregate,
@@ -69,7 +70,7 @@ def set_operation_to_join(rel: Rel) -> Rel | None:
         _equal(InputRef(a, i), InputRef(b, width + i))
         for i, ((_, a), (_, b)) in enumerate(zip(rel.left.fields, rel.right.fields, strict=True))
     ]
-    join_type = "SEMI" if rel.operator == "INTERSECT" else "ANTI"
+    join_type: JoinType = "SEMI" if rel.operator == "INTERSECT" else "ANTI"
     join = Join(rel.left, rel.right, collapsed(and_(terms)), join_type)
     return Aggregate(join, tuple(range(width)), ())
 

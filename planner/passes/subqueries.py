@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from stateplan.execnodes.rex import InputRef, Literal, Rex
+from stateplan.execnodes.specs import JoinType
 from stateplan.execnodes.types import BOOLEAN
 from stateplan.planner.algebra.relations import (
     Aggregate,
@@ -141,7 +142,7 @@ def _joined(left: Rel, call: Rex, queries: Decorrelated) -> Rel | None:
     negated = kind(call) == "NOT"
     query = call.children[0] if negated else call
     assert isinstance(query, SubQuery)
-    join_type = "ANTI" if negated else "SEMI"
+    join_type: JoinType = "ANTI" if negated else "SEMI"
     if query.operator == "EXISTS":
         found = queries.get(query.number)
         if found is not None:
@@ -179,7 +180,7 @@ def _with_operands(left: Rel, operands: Sequence[Rex], outside: Rex) -> tuple[Re
     return wider, [refs[w] for w in where], remap(outside, lambda i: i + more if i >= width else i)
 
 
-def _join(left: Rel, right: Rel, terms: Sequence[Rex], join_type: str, query: SubQuery) -> Join:
+def _join(left: Rel, right: Rel, terms: Sequence[Rex], join_type: JoinType, query: SubQuery) -> Join:
     condition = Simplifier().simplify(and_(collapsed(t) for t in terms), "FALSE")
     return Join(left, right, condition, join_type, *query.ttls, place=query.place)
 
