@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stateplan.plans.document import PlanDocument
-from stateplan.plans.lint import all_rules, choose, fix, lint
+from stateplan.plans.lint import Rule, all_rules, choose, fix, lint
 from stateplan.plans.lint.subject import Subject
 from tests.plans.lint.lint_cases import (
     Example,
@@ -41,13 +41,9 @@ def test_every_rule_has_cases_and_nothing_else_has() -> None:
         assert all(cases.cases(kind) for kind in kinds), code
         assert rules[code].FIXABLE or not cases.cases("fix"), code
         assert cases.example["why"], code
-    assert all(module.stem == rule.CODE.lower() for module, rule in zip(modules(), rules.values(), strict=True))
-
-
-def modules() -> list[Path]:
-    import stateplan.plans.lint.rules
-
-    return sorted(p for p in Path(stateplan.plans.lint.rules.__file__).parent.glob("*.py") if p.stem != "__init__")
+    assert all(code == rule.CODE for code, rule in rules.items())
+    assert list(rules) == sorted(rules)
+    assert {type(rule) for rule in rules.values()} == set(Rule.__subclasses__())
 
 
 def test_every_rule_is_documented() -> None:

@@ -1,0 +1,156 @@
+"""Rules about other parts of a plan, and the table of all rules."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import ClassVar
+
+from stateplan.execnodes.errors import nearest
+from stateplan.plans.facts import KEY
+from stateplan.plans.jsontext import join_pointer
+from stateplan.plans.lint import ttl_rules
+from stateplan.plans.lint.determinism import varying
+from stateplan.plans.lint.rule import Problem, Rule, Unsuppress
+from stateplan.plans.lint.subject import Subject
+from stateplan.plans.lint.suppressed import POINTER, accepted, is_reason
+
+
+class NonDeterministicUpdate(Rule):
+    """A non-deterministic column makes an update retract another row than it inserted.
+
+    Anti-pattern: `NOW()`, `UUID()`, `RAND()`, `PROCTIME()`, changelog metadata or a looked-up row, in a query over a
+    table with updates and deletions, if the column helps to identify a row: a group key, a join without a key, a sink
+    without a primary key.
+
+    Why: the column is computed for the insert and again for the retraction. The values differ, so the retraction finds
+    nothing. The old row stays forever, next to the new one.
+
+    Best practice: use a value of the row itself (its own time or id), or compute the value before the table gets
+    changes. Or do not identify rows by the column: a sink with a primary key only needs the key to be deterministic. A
+    lookup join can keep its results (`table.optimizer.non-deterministic-update.strategy` = `TRY_RESOLVE`).
+
+    Source: Flink's `StreamNonDeterministicUpdatePlanVisitor` and `NonDeterministicUpdateAnalyzer` (FLIP-280), and
+    Flink's documentation, "Determinism in continuous queries".
+    """
+
+    CODE: ClassVar[str] = "PLN001"
+    NAME: ClassVar[str] = "non-deterministic-update"
+
+    def check(self, subject: Subject) -> Iterator[Problem]:
+        for found in varying(subject):
+            what = f"the column {found.field} is {found.what}" if found.field else f"a condition uses {found.what}"
+            yield Problem(
+                found.node,
+                f"{what}, which has another value when an update retracts the row",
+                "use a value of the row itself, or compute it upstream of the updates",
+                pointer=found.pointer,
+            )
+
+
+class UnusedSuppression(Rule):
+    """A suppression has no finding to suppress.
+
+    Anti-pattern: the plan suppresses a finding that does not exist, or no longer exists.
+
+    Why: if a later edit causes the finding again, it stays hidden, although it was accepted for other reasons.
+
+    Best practice: remove suppressions that are no longer needed. `--fix` removes them and changes nothing else.
+
+    Source: similar rules of other linters, such as ruff's `unused-noqa`.
+    """
+
+    CODE: ClassVar[str] = "PLN002"
+    NAME: ClassVar[str] = "unused-suppression"
+    FIXABLE: ClassVar[bool] = True
+    SUPPRESSIBLE: ClassVar[bool] = False
+
+    def review(self, subject: Subject, found: Mapping[str, Sequence[Problem]]) -> Iterator[Problem]:
+        at = {(code, problem.node.id) for code, problems in found.items() for problem in problems}
+        for node in subject.nodes:
+            for code in accepted(node):
+                if code in found and (code, node.id) not in at:
+                    yield Problem(
+                        node,
+                        f"{code} has no finding here to suppress",
+                        "remove the suppression",
+                        pointer=POINTER + join_pointer([code]),
+                        on_key=True,
+                        edit=Unsuppress(node.id, code),
+                    )
+
+
+class BadSuppression(Rule):
+    """A suppression has no reason, or names an unknown rule.
+
+    Anti-pattern: `"suppress" : {"TTL001" : ""}`, or a code that no rule has.
+
+    Why: without a reason, nobody can tell whether the finding was reviewed or only silenced, and nobody dares to remove
+    the suppression. Such a suppression has no effect, and the finding is reported.
+
+    Best practice: `stateplan plan lint PLAN --suppress TTL001 --reason 'why this result is acceptable'`.
+
+    Source: similar rules of other linters, such as ruff's `blanket-type-ignore`, and review practice.
+    """
+
+    CODE: ClassVar[str] = "PLN003"
+    NAME: ClassVar[str] = "bad-suppression"
+    SUPPRESSIBLE: ClassVar[bool] = False
+
+    def check(self, subject: Subject) -> Iterator[Problem]:
+        known = [code for code, rule in all_rules().items() if rule.SUPPRESSIBLE]
+        for node in subject.nodes:
+            for code, reason in accepted(node, every=True).items():
+                pointer = POINTER + join_pointer([code])
+                if code not in known:
+                    hint = nearest(code, known) or "the codes are " + ", ".join(known)
+                    message = f"{code!r:.60} is not the code of a rule that can be suppressed"
+                    yield Problem(node, message, hint, pointer=pointer, on_key=True)
+                elif not is_reason(reason):
+                    yield Problem(node, f"{code} is suppressed without a reason", "add the reason", pointer=pointer)
+
+
+_HINT = re.compile(r"/\*\+[^*]*\bSTATE_TTL\s*\(", re.IGNORECASE)
+
+
+class HintWithoutEffect(Rule):
+    """A STATE_TTL hint in the SQL applies to no state of the plan.
+
+    Anti-pattern: `/*+ STATE_TTL('orders' = '7 d') */` in a query that deduplicates or ranks, or whose IN becomes a
+    semi-join.
+
+    Why: the hint applies only to joins and GROUP BY of its own query block. Elsewhere it is ignored without a message.
+    The state then has the TTL of the session, or never expires.
+
+    Best practice: set the TTL in the plan with `stateplan plan set-ttl plan.json 'deduplicate=7 d'`, which works for
+    every state, and remove the hint from the SQL.
+
+    Source: FLIP-373 and Flink's documentation of hints. A run with Flink 2.3 confirmed that it ignores such hints.
+    """
+
+    CODE: ClassVar[str] = "PLN004"
+    NAME: ClassVar[str] = "hint-without-effect"
+
+    def check(self, subject: Subject) -> Iterator[Problem]:
+        compiled = [ttl for node in subject.nodes for ttl in node.compiled_ttls]
+        if not compiled or any(ttl.origin == "hint" for ttl in compiled):
+            return
+        for node in subject.nodes:
+            sql = (node.stateplan or {}).get("sql")
+            if isinstance(sql, str) and _HINT.search(sql):
+                yield Problem(
+                    node,
+                    "the STATE_TTL hint in the SQL applies to no state of this plan",
+                    "set the TTL in the plan, and remove the hint from the SQL",
+                    pointer=f"/{KEY}/sql",
+                    on_key=True,
+                )
+
+
+@cache
+def all_rules() -> dict[str, Rule]:
+    """Code to rule, in the order of the codes: the rules of this module and of :mod:`plans.lint.ttl_rules`."""
+    found = [value for module in (globals(), vars(ttl_rules)) for value in module.values() if isinstance(value, type)]
+    rules = {cls.CODE: cls() for cls in found if issubclass(cls, Rule) and cls is not Rule}
+    return dict(sorted(rules.items()))

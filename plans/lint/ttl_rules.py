@@ -1,0 +1,585 @@
+"""Rules about TTLs: results that become wrong, state that grows without bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar
+
+from stateplan.execnodes.connectors.registry import known_connector
+from stateplan.execnodes.errors import PlanError
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.rex import Call, Literal, Rex
+from stateplan.execnodes.ttl import NEVER, format_ttl, outlives, parse_ttl
+from stateplan.execnodes.windows import CumulativeWindow, HoppingWindow, SessionWindow, TumblingWindow
+from stateplan.plans.document import ttl_text
+from stateplan.plans.lint.lineage import keys, origin
+from stateplan.plans.lint.rule import Problem, Rule, Severity, for_how_long, raised
+from stateplan.plans.lint.subject import Origin, State, Subject, longest, siblings, states_of
+
+
+def _outlived(subject: Subject, judged: Callable[[State], bool]) -> Iterator[tuple[State, State]]:
+    """Those of the judged states that expire before a state in front of them, each with the longest of these."""
+    for state in filter(judged, subject.all_states()):
+        front = subject.longest_in_front(state)
+        if front is not None and outlives(front.ttl, state.ttl):
+            yield state, front
+
+
+class UnalignedRetractions(Rule):
+    """State downstream of updates expires before the upstream operator stops retracting rows.
+
+    Anti-pattern: an operator receives updates or deletions and has a shorter TTL than the state upstream of it.
+
+    Why: the upstream operator remembers its rows for its own TTL, and can retract them until then. A retraction that
+    finds nothing has no effect, so results computed from the old row are never corrected: sums include it, and joins
+    keep its matches.
+
+    Best practice: TTLs do not decrease along a path with updates. `--fix` sets the longest TTL of the upstream states.
+    The alternative is to shorten the upstream TTLs, which loses rows earlier.
+
+    Source: FLIP-292 on unaligned TTLs. Flink's `GroupAggFunction` and `StreamingJoinOperator` show how operators treat
+    retractions of expired rows.
+    """
+
+    CODE: ClassVar[str] = "TTL001"
+    NAME: ClassVar[str] = "unaligned-retractions"
+    FIXABLE: ClassVar[bool] = True
+
+    def check(self, subject: Subject) -> Iterator[Problem]:
+        for state, front in _outlived(subject, lambda s: s.node.title != "sink" and subject.retracts(s.node, s.input)):
+            message = (
+                f"{state} expires after {ttl_text(state.ttl)}, but {front.operator} upstream can retract its rows "
+                f"{for_how_long(front.ttl)}"
+            )
+            yield raised(subject, state, front.ttl, message)
+
+
+class UpdatingSideExpiresFirst(Rule):
+    """A join side with updates expires before the other side.
+
+    Anti-pattern: one side of a join receives updates or deletions and has a shorter TTL than the other side.
+
+    Why: an expired row of the short side no longer matches new rows of the other side. If the row is then updated, the
+    join retracts all matches of the old row, including new rows that it never matched. It retracts results that were
+    never emitted, and counts downstream of the join stay too low.
+
+    Best practice: the side with updates lives at least as long as the other side. `--fix` sets this TTL.
+
+    Source: FLIP-292 and FLIP-373 (a TTL for each side). Flink's `StreamingJoinOperator` processes a retraction from the
+    state of the other side alone.
+    """
+
+    CODE: ClassVar[str] = "TTL002"
+    NAME: ClassVar[str] = "updating-join-side-expires-first"
+    FIXABLE: ClassVar[bool] = True
+
+    def check(self, subject: Subject) -> Iterator[Problem]:
+        for state, others in siblings(subject):
+            if not subject.retracts(state.node, state.input):
+                continue
+            other = longest(others)
+            if outlives(other.ttl, state.ttl):
+                message = (
+                    f"{state} receives updates and expires after {ttl_text(state.ttl)}, before {other.name} "
+                    f"({ttl_text(other.ttl)})"
+                )
+                yield raised(subject, state, other.ttl, message)
+
+
+class JoinSideMissesUpdates(Rule):
+    """Updates of one join side arrive after the rows of the other side have expired.
+
+    Anti-pattern: an append-only side of a join has a shorter TTL than the other side, which has updates.
+
+    Why: the join corrects a result only while it knows both rows. If the row of the short side has expired, an update
+    of the other side does not change the result. This is often intended when facts are enriched with the value at that
+    time, so the finding is advice. It is wrong for readers who expect current values.
+
+    Best practice: give the short side the TTL of the other side, or use a temporal join (`FOR SYSTEM_TIME AS OF`), or
+    suppress the finding with the reason. `--fix` sets the TTL, unless it is never, because the side would then grow
+    without bound.
+
+    Source: FLIP-373 (a TTL for each side) and Flink's `StreamingJoinOperator`.
+    """
+
+    CODE: ClassVar[str] = "TTL003"
+    NAME: ClassVar[str] = "join-side-misses-updates"
+    SEVERITY: ClassVar[Severity] = Severity.ADVICE
+    FIXABLE: ClassVar[bool] = True
+
+    def check(self, subject: Subject) -> Iterator[Problem]:
+        for state, others in siblings(subject):
+            updated = [other for other in others if subject.retracts(other.node, other.input)]
+            if not updated or not subject.is_insert_only(state.node, state.input):
+                continue
+            other = longest(updated)
+            if outlives(other.ttl, state.ttl):
+                message = (
+                    f"{state} expires after {ttl_text(state.ttl)}; later updates of {other.name} "
+                    f"({ttl_text(other.ttl)}) do not correct its results"
+                )
+                yield raised(subject, state, other.ttl, message)
+
+
+_RESTART = frozenset(
+    {
+        "group-aggregate",
+        "python-group-aggregate",
+        "global-group-aggregate",
+        "incremental-group-aggregate",
+        "group-table-aggregate",
+        "rank",
+        "limit",
+        "sort-limit",
+        "deduplicate",
+        "over-aggregate",
+    }
+)
+"""Operators that begin anew when their state has expired."""
+
+
+class CountsAgain(Rule):
+    """An aggregate, rank or deduplication restarts while rows of its key can still arrive.
+
+    Anti-pattern: an aggregate has a shorter TTL than upstream state that determines how long rows of a key arrive, such
+    as a deduplication or a join.
+
+    Why: a deduplication with a TTL of 7 days expects rows of a key for 7 days, and a join emits results as long as it
+    keeps rows. When a downstream aggregate has expired, it restarts at zero with the next row: 1 replaces the count of
+    all days before. A top-N emits new rows without retracting the old ones, and a deduplication emits its first row
+    again.
+
+    Best practice: the aggregate lives at least as long as the upstream state. `--fix` sets this TTL. If a key is
+    complete after some time, shorten the upstream state instead.
+
+    Source: Flink's documentation of TTLs of SQL operators ("the count will start again at zero"), and FLIP-292.
+    """
+
+    CODE: ClassVar[str] = "TTL004"
+    NAME: ClassVar[str] = "counts-again"
+    FIXABLE: ClassVar[bool] = True
+
+    def check(self, subject: Subject) -> Iterator[Problem]:
+        for state, front in _outlived(
+            subject, lambda s: s.node.title in _RESTART and subject.is_insert_only(s.node, s.input)
+        ):
+            message = (
+                f"{state} restarts after {ttl_text(state.ttl)} without rows, but {front.operator} upstream can "
+                f"emit rows of a key {for_how_long(front.ttl)}"
+            )
+            yield raised(subject, state, front.ttl, message)
+
+
+class SinkForgetsFirst(Rule):
+    """A sink forgets the current row of a key while the query can still change it.
+
+    Anti-pattern: a sink that keeps the rows of each primary key (`requireUpsertMaterialize`) has a shorter TTL than the
+    state upstream of it.
+
+    Why: the sink needs these rows to order changes with the same primary key. The deletion of a forgotten row writes
+    nothing, and the table shows the row forever. If two rows share a key, the remaining one does not come back.
+
+    Best practice: the sink lives at least as long as all upstream state. `--fix` sets this TTL. A better way is a
+    primary key that is also the key of the query. The sink then needs no state.
+
+    Source: Flink's `SinkUpsertMaterializer` and its warning ("The state is cleared because of state ttl. This will
+    result in incorrect result.").
+    """
+
+    CODE: ClassVar[str] = "TTL005"
+    NAME: ClassVar[str] = "sink-forgets-first"
+    FIXABLE: ClassVar[bool] = True
+
+    def check(self, subject: Subject) -> Iterator[Problem]:
+        for state, front in _outlived(subject, lambda s: s.node.title == "sink"):
+            message = (
+                f"{state} forgets the rows of a primary key after {ttl_text(state.ttl)}, but {front.operator} "
+                f"upstream can change them {for_how_long(front.ttl)}"
+            )
+            yield raised(subject, state, front.ttl, message)
+
+
+_RESULTS = frozenset(
+    {
+        "window-aggregate",
+        "global-window-aggregate",
+        "group-window-aggregate",
+        "window-join",
+        "window-rank",
+        "window-deduplicate",
+    }
+)
+"""Operators that give the rows of a window when it ends."""
+
+
+_IN_ORDER = _RESULTS | {"temporal-sort", "over-aggregate", "match"}
+"""Operators that wait for the watermark. Downstream of them, no row is late."""
+
+
+class ShorterThanWatermarkDelay(Rule):
+    """The TTL is shorter than the watermark delay.
+
+    Anti-pattern: `WATERMARK FOR ts AS ts - INTERVAL '1' DAY` accepts rows that are a day late, and state downstream of
+    it has a TTL of an hour.
+
+    Why: the state for a late row has expired when the row arrives. Aggregates restart, and deduplications treat a
+    duplicate as new. A temporal join keeps each row until the watermark reaches it; rows that expire while they wait
+    are never joined.
+
+    Best practice: use a TTL longer than the watermark delay, or shorten the delay to the actual delay of the source.
+    How much longer depends on how often keys repeat, so there is no fix.
+
+    Source: Flink's `TemporalRowTimeJoinOperator` (cleanup of waiting rows). TTLs use processing time (Flink's
+    documentation of state) and delays use event time, but on live data both advance at the same pace.
+    """
+
+    CODE: ClassVar[str] = "TTL006"
+    NAME: ClassVar[str] = "shorter-than-watermark-delay"
+
+    def check(self, subject: Subject) -> Iterator[Problem]:
+        delays = subject.carried(
+            lambda node: _delay(getattr(node, "watermark_expr", None) or _pushed(node)),
+            stops=lambda node: node.title in _IN_ORDER,
+        )
+        for state in subject.all_states():
+            found: Origin | None = delays.get(state.node.id)
+            if found is not None and state.ttl != NEVER and state.ttl < found.millis:
+                yield Problem(
+                    state.node,
+                    f"{state} expires after {format_ttl(state.ttl)}, but the watermark of {found.node.label} waits "
+                    f"for rows that are up to {format_ttl(found.millis)} late",
+                    f'set its TTL to more than "{format_ttl(found.millis)}", or shorten the watermark delay',
+                    state=state.index,
+                )
+
+
+def _pushed(node: object) -> Rex | None:
+    """The watermark that a source makes itself."""
+    spec = getattr(node, "scan_table_source", None)
+    found = [getattr(ability, "watermark_expr", None) for ability in (spec.abilities if spec is not None else ())]
+    return next((rex for rex in found if rex is not None), None)
+
+
+def _delay(rex: Rex | None) -> int:
+    """How far the watermark is behind the largest time, ms; 0 for anything but a time minus an interval."""
+    if isinstance(rex, Call) and rex.name in ("-", "MINUS") and len(rex.operands) == 2:
+        interval = rex.operands[1]
+        if isinstance(interval, Literal) and "INTERVAL" in interval.type.root and "YEAR" not in interval.type.root:
+            return int(interval.value) if str(interval.value).lstrip("-").isdigit() else 0
+    return 0
+
+
+class ShorterThanWindow(Rule):
+    """The TTL is shorter than the windows that feed the state.
+
+    Anti-pattern: a running total of daily window results has a TTL of an hour; or rows are grouped by `window_start` of
+    a window function, with a TTL shorter than the window.
+
+    Why: window results arrive when windows end. If the TTL is shorter than the time between two ends, a result never
+    finds the earlier ones, and the running total is that of the last window. If rows are grouped by the window itself,
+    a group without rows for the TTL restarts within its window.
+
+    Best practice: use a TTL of several windows. A window aggregation (`GROUP BY window_start, window_end` directly
+    after the window function) needs no TTL.
+
+    Source: Flink's documentation of window table-valued functions (window operators drop state when the window ends,
+    other operators keep it for their TTL), and FLIP-145.
+    """
+
+    CODE: ClassVar[str] = "TTL007"
+    NAME: ClassVar[str] = "shorter-than-window"
+
+    def check(self, subject: Subject) -> Iterator[Problem]:
+        pace = subject.carried(lambda node: _length(node, "pace") if node.title in _RESULTS else 0)
+        for state in subject.all_states():
+            if state.ttl == NEVER:
+                continue
+            window = _window_in_key(subject, state)
+            if window is not None:
+                size = _length(window, "size")
+                if window.title == "window-table-function" and state.ttl < size:
+                    yield _problem(state, f"it is grouped by windows of {format_ttl(size)} ({window.label})", size)
+                continue
+            found: Origin | None = pace.get(state.node.id)
+            if found is not None and state.ttl <= found.millis:
+                why = f"{found.node.label} emits results every {format_ttl(found.millis)}"
+                yield _problem(state, why, found.millis)
+
+
+def _problem(state: State, why: str, millis: int) -> Problem:
+    return Problem(
+        state.node,
+        f"{state} expires after {format_ttl(state.ttl)}, but {why}",
+        f'set its TTL to more than "{format_ttl(millis)}"',
+        state=state.index,
+    )
+
+
+def _window_in_key(subject: Subject, state: State) -> ExecNode | None:
+    """The operator that makes a window's bound by which the state is kept, if it is."""
+    source = subject.graph.inputs(state.node)[state.input]
+    for key in keys(state.node, state.input):
+        node, field = origin(subject.graph, source, key)
+        if node.title == "window-table-function" or node.title in _RESULTS:
+            properties = getattr(node, "named_window_properties", None)
+            first = len(node.output_type.fields) - (3 if properties is None else len(properties))
+            if field >= first:
+                return node
+    return None
+
+
+def _length(node: ExecNode, which: str) -> int:
+    """The size of an operator's windows, or the time between two of their ends, ms; 0 where it is not known."""
+    windowing: Any = getattr(node, "windowing", None) or getattr(node, "left_windowing", None)
+    window = getattr(windowing, "window", None)
+    if isinstance(window, TumblingWindow):
+        return window.size
+    if isinstance(window, SessionWindow):
+        return window.gap
+    if isinstance(window, HoppingWindow):
+        return window.size if which == "size" else window.slide
+    if isinstance(window, CumulativeWindow):
+        return window.max_size if which == "size" else window.step
+    return 0
+
+
+_MONITOR = "source.monitor-interval"
+
+
+class ShorterThanBatchInterval(Rule):
+    """The TTL is not longer than the time between two batches of rows.
+
+    Anti-pattern: a source looks for new files every 10 minutes (`source.monitor-interval`), or rows wait 10 minutes for
+    a mini-batch (`table.exec.mini-batch.allow-latency`), and state downstream of it has a TTL of 5 minutes.
+
+    Why: all state has expired when the next rows arrive. Aggregates restart with every batch, and joins match only rows
+    of the same batch.
+
+    Best practice: use a TTL of many such intervals. How many depends on how often keys repeat, so there is no fix.
+
+    Source: Flink's `FileSystemConnectorOptions.SOURCE_MONITOR_INTERVAL` and
+    `ExecutionConfigOptions.TABLE_EXEC_MINIBATCH_ALLOW_LATENCY`. A TTL starts at the last write (Flink's documentation
+    of state, `OnCreateAndWrite`).
+    """
+
+    CODE: ClassVar[str] = "TTL008"
+    NAME: ClassVar[str] = "shorter-than-batch-interval"
+
+    def check(self, subject: Subject) -> Iterator[Problem]:
+        intervals = subject.carried(_interval)
+        for state in subject.all_states():
+            found: Origin | None = intervals.get(state.node.id)
+            if found is not None and state.ttl != NEVER and state.ttl <= found.millis:
+                yield Problem(
+                    state.node,
+                    f"{state} expires after {format_ttl(state.ttl)}, but rows of {found.node.label} arrive every "
+                    f"{format_ttl(found.millis)}",
+                    f'set its TTL to several times "{format_ttl(found.millis)}", or shorten the interval',
+                    state=state.index,
+                )
+
+
+def _interval(node: ExecNode) -> int:
+    batches = getattr(node, "mini_batch_interval", None)
+    if batches is not None:
+        return int(batches.interval)
+    spec = getattr(node, "scan_table_source", None)
+    table = spec.table.resolved_table if spec is not None else None
+    text = (table.options or {}).get(_MONITOR) if table is not None else None
+    try:
+        return parse_ttl(text) if text is not None else 0
+    except PlanError:
+        return 0
+
+
+class ShadowedHint(Rule):
+    """An edit of the plan overrides a STATE_TTL hint in the SQL.
+
+    Anti-pattern: the SQL has `/*+ STATE_TTL('orders' = '7 d') */`, and the plan compiled from it has another TTL.
+
+    Why: the plan wins, so the hint misleads readers of the SQL. Changing the hint has no effect until the plan is
+    compiled again, and then the edit is lost.
+
+    Best practice: set the TTL in one place. Move it into the hint and compile the plan again, or remove the hint from
+    the SQL, or reset the TTL of the plan. Only the author knows which is right, so there is no fix.
+
+    Source: FLIP-373 and Flink's documentation of TTLs of SQL operators: a TTL in the plan overrides a hint, and a hint
+    overrides `table.exec.state.ttl`.
+    """
+
+    CODE: ClassVar[str] = "TTL009"
+    NAME: ClassVar[str] = "shadowed-hint"
+    SEVERITY: ClassVar[Severity] = Severity.ADVICE
+
+    def check(self, subject: Subject) -> Iterator[Problem]:
+        for state in subject.all_states():
+            compiled = state.node.compiled_ttls
+            if state.index >= len(compiled):
+                continue
+            ttl, whence = compiled[state.index]
+            if whence == "hint" and ttl != state.ttl:
+                yield Problem(
+                    state.node,
+                    f"the TTL of {state} is {ttl_text(state.ttl)}, but the hint in the SQL sets {ttl_text(ttl)}",
+                    "move the TTL into the hint and compile the plan again, or remove the hint, or reset the TTL",
+                    state=state.index,
+                )
+
+
+class ShortenedOnCheckpoint(Rule):
+    """The TTL is shorter than the one that existing state was written with.
+
+    Anti-pattern: you stop a job, shorten a TTL in its plan, and start it again on its checkpoint. Lint checks this with
+    `--checkpoint` or `--against`.
+
+    Why: state stores the time of the last write, not the time of expiry. With the first micro-batch, all rows older
+    than the new TTL expire together. The next rows of their keys start again, and results computed from the old rows
+    are never corrected. A longer TTL does not bring them back.
+
+    Best practice: shorten a TTL only if no row older than the new TTL matters, and keep a copy of the checkpoint. Or
+    accept the loss with `--suppress TTL010 --reason ...`.
+
+    Source: Flink's documentation of state TTL (the TTL is not part of a checkpoint), and FLINK-32953 on changing the
+    TTL of existing state.
+    """
+
+    CODE: ClassVar[str] = "TTL010"
+    NAME: ClassVar[str] = "shortened-on-checkpoint"
+
+    def applies(self, subject: Subject) -> bool:
+        return subject.against is not None
+
+    def check(self, subject: Subject) -> Iterator[Problem]:
+        if subject.against is None:
+            return
+        names = subject.against.uids
+        old = {
+            (names[node_id], state.index): state
+            for node_id, states in states_of(subject.against.graph, subject.session).items()
+            for state in states
+        }
+        for state in subject.all_states():
+            before = old.get((subject.document.uids[state.node.id], state.index))
+            if before is not None and outlives(before.ttl, state.ttl):
+                yield Problem(
+                    state.node,
+                    f"{state} was written with the TTL {ttl_text(before.ttl)}; with {ttl_text(state.ttl)}, all older "
+                    "rows expire at once",
+                    f'set its TTL back to "{ttl_text(before.ttl) if before.ttl else "0 ms"}", or wait until '
+                    "older rows no longer matter",
+                    state=state.index,
+                )
+
+
+class EndlessState(Rule):
+    """State that never expires is fed by an unbounded source.
+
+    Anti-pattern: a join or a GROUP BY of append-only streams without any TTL.
+
+    Why: the state keeps every new key forever, and a join keeps every row. The job becomes slower and its checkpoints
+    grow, until it fails. State downstream of updates and deletions is not reported, because rows leave it when they
+    leave the table.
+
+    Best practice: set a TTL longer than the time between rows of a key: in the plan (`plan set-ttl`), in a hint, or for
+    all states with `table.exec.state.ttl`. Or use windows, interval joins and temporal joins, which know when a row is
+    no longer needed. The right TTL depends on the data, so there is no fix. If there are only a few keys, suppress the
+    finding with that reason.
+
+    Source: Flink's documentation, "Performance tuning" and "State management" of streaming SQL (operators that keep
+    state forever by default).
+    """
+
+    CODE: ClassVar[str] = "TTL011"
+    NAME: ClassVar[str] = "endless-state"
+    SEVERITY: ClassVar[Severity] = Severity.ADVICE
+
+    def check(self, subject: Subject) -> Iterator[Problem]:
+        endless = _endless(subject)
+        for state in subject.all_states():
+            source = endless.get(subject.graph.inputs(state.node)[state.input].id)
+            if state.ttl == NEVER and source is not None and _grows(subject, state):
+                yield Problem(
+                    state.node,
+                    f"{state} never expires, and {source} is unbounded",
+                    'set its TTL, or "table.exec.state.ttl" for all states, to more than the time between rows of '
+                    "a key",
+                    state=state.index,
+                )
+
+
+def _endless(subject: Subject) -> dict[int, str]:
+    """The operators that rows of a source without end reach, by id, with the name of its table."""
+    out: dict[int, str] = {}
+    for node in subject.nodes:
+        reached = next((out[source.id] for source in subject.graph.inputs(node) if source.id in out), None)
+        spec = getattr(node, "scan_table_source", None)
+        table = spec.table.resolved_table if spec is not None else None
+        if spec is not None and table is not None and table.options and not _ends(table.options):
+            reached = spec.table.summary.rpartition(".")[2]
+        if reached is not None and node.title not in ("limit", "sort-limit"):
+            out[node.id] = reached
+    return out
+
+
+def _ends(options: Mapping[str, str]) -> bool:
+    """Whether a table is read to an end. Connectors that are not known stream, as nearly all of Flink's do."""
+    connector = known_connector(options)
+    return connector is not None and connector.is_bounded(options)
+
+
+def _grows(subject: Subject, state: State) -> bool:
+    """Whether each row, or each new key, adds to the state, and nothing takes it back."""
+    node: ExecNode = state.node
+    if not subject.is_insert_only(node, state.input) or node.title in ("limit", "sort-limit", "lookup-join"):
+        return False
+    if node.title in ("join", "multi-join"):
+        return True
+    distinct = any(getattr(call, "distinct", False) for call in getattr(node, "agg_calls", ()))
+    return bool(keys(node, state.input)) or distinct
+
+
+_LAST_ROWS = frozenset({"changelog-normalize", "deduplicate"})
+_SUMS = frozenset(
+    {"group-aggregate", "python-group-aggregate", "global-group-aggregate", "group-table-aggregate", "rank"}
+)
+
+
+class CountedTwice(Rule):
+    """The last row of a key expires before the aggregate that counted it.
+
+    Anti-pattern: a normalization of upserts, or a deduplication that keeps the last row, has a shorter TTL than the
+    downstream aggregate or rank.
+
+    Why: the next row of an expired key looks like the first one. It is emitted as an insert, and the row that the
+    aggregate already counted is not retracted. The sum contains the key twice until the sum expires.
+
+    Best practice: the operator that holds the rows lives at least as long as the results computed from them. `--fix`
+    sets this TTL, unless it is never and nothing else removes the rows. Shorten the aggregate in that case.
+
+    Source: FLIP-292 (unaligned TTLs). Flink's `ProcTimeDeduplicateKeepLastRowFunction` and
+    `StreamExecChangelogNormalize` emit an expired key as +I.
+    """
+
+    CODE: ClassVar[str] = "TTL012"
+    NAME: ClassVar[str] = "counted-twice"
+    FIXABLE: ClassVar[bool] = True
+
+    def check(self, subject: Subject) -> Iterator[Problem]:
+        behind: dict[tuple[int, int], State] = {}
+        for state in subject.all_states():
+            if state.node.title not in _SUMS or not subject.retracts(state.node, state.input):
+                continue
+            for front in subject.in_front(state):
+                key = front.node.id, front.index
+                if front.node.title in _LAST_ROWS and outlives(state.ttl, front.ttl):
+                    known = behind.get(key)
+                    if known is None or outlives(state.ttl, known.ttl):
+                        behind[key] = state
+        for front in subject.all_states():
+            found = behind.get((front.node.id, front.index))
+            if found is not None:
+                message = (
+                    f"{front} expires after {ttl_text(front.ttl)}, but {found.operator} downstream counts its row "
+                    f"{for_how_long(found.ttl)}, and then also counts the next row of the key"
+                )
+                yield raised(subject, front, found.ttl, message)
