@@ -42,8 +42,7 @@ def _as_read(graph: ExecGraph, modes: dict[int, ChangelogMode | None]) -> dict[i
 
 def _passes(graph: ExecGraph, node: ExecNode) -> bool:
     """Whether an operator emits the kinds of changes that its only input does."""
-    one = len(graph.inputs(node)) == 1
-    return one and node.EMITS is None and type(node).changelog_mode is ExecNode.changelog_mode
+    return len(graph.inputs(node)) == 1 and node.passes_changes()
 
 
 def _update_before(graph: ExecGraph) -> dict[int, bool]:

@@ -81,6 +81,9 @@ class ExecNode(PlanModel):
     TAKES: ClassVar[ChangelogMode | None] = None
     """The kinds of changes that the inputs of nodes of this type can only have; None where it depends."""
 
+    NEEDS_UPDATE_BEFORE: ClassVar[bool | None] = None
+    """Whether inputs have to send the old rows of updates, whoever reads the node; None where its readers decide."""
+
     id: Index
     type: Text = ""
     configuration: dict[str, OptionText] | None = None
@@ -248,10 +251,15 @@ class ExecNode(PlanModel):
         """
         return joined(inputs) if self.EMITS is None else self.EMITS
 
+    @classmethod
+    def passes_changes(cls) -> bool:
+        """Whether nodes of this type emit the kinds of changes that they get."""
+        return cls.EMITS is None and cls.changelog_mode is ExecNode.changelog_mode
+
     def needs_update_before(self, position: int, update_before: bool) -> bool:
         """Whether the input at ``position`` has to send the old rows of updates, where ``update_before`` says whether
         this node has to."""
-        return update_before
+        return update_before if self.NEEDS_UPDATE_BEFORE is None else self.NEEDS_UPDATE_BEFORE
 
     def takes(self, position: int) -> ChangelogMode | None:
         """The kinds of changes that the input at ``position`` can only have, where the node itself says so."""

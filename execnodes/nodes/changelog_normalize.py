@@ -36,6 +36,7 @@ class ChangelogNormalize(StatefulNode):
     VERSION: ClassVar[int] = 1
     STATE_NAMES: ClassVar[tuple[str, ...]] = ("changelogNormalizeState",)
     WRITTEN_LAST: ClassVar[tuple[str, ...]] = ("filter_condition",)
+    NEEDS_UPDATE_BEFORE: ClassVar[bool | None] = False
 
     unique_keys: Annotated[tuple[Index, ...], Ref()]
     generate_update_before: Annotated[Flag, COSMETIC]
@@ -47,9 +48,6 @@ class ChangelogNormalize(StatefulNode):
 
     def changelog_mode(self, inputs: Sequence[ChangelogMode | None], update_before: bool) -> ChangelogMode | None:
         return updating(self.generate_update_before)
-
-    def needs_update_before(self, position: int, update_before: bool) -> bool:
-        return False
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
         from stateplan.execnodes.runtime.kernel import Stateful

@@ -27,6 +27,7 @@ class DropUpdateBefore(ExecNode):
 
     NAME: ClassVar[str] = "stream-exec-drop-update-before"
     VERSION: ClassVar[int] = 1
+    NEEDS_UPDATE_BEFORE: ClassVar[bool | None] = True
 
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         return field_types(inputs[0])
@@ -34,9 +35,6 @@ class DropUpdateBefore(ExecNode):
     def changelog_mode(self, inputs: Sequence[ChangelogMode | None], update_before: bool) -> ChangelogMode | None:
         mode = joined(inputs)
         return None if mode is None else mode - {RowKind.UPDATE_BEFORE}
-
-    def needs_update_before(self, position: int, update_before: bool) -> bool:
-        return True
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
         from stateplan.execnodes.runtime.kernel import Stateless

@@ -60,14 +60,13 @@ class Aggregation(ExecNode):
 class Grouping(Aggregation, StatefulNode):
     """What aggregates in one phase have in common."""
 
+    NEEDS_UPDATE_BEFORE: ClassVar[bool | None] = True
+
     generate_update_before: Annotated[Flag, COSMETIC]
     need_retraction: Flag
 
     def changelog_mode(self, inputs: Sequence[ChangelogMode | None], update_before: bool) -> ChangelogMode | None:
         return updating(self.generate_update_before, deletes=self.need_retraction)
-
-    def needs_update_before(self, position: int, update_before: bool) -> bool:
-        return True
 
     def takes(self, position: int) -> ChangelogMode | None:
         return None if self.need_retraction else INSERT_ONLY

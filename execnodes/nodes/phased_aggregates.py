@@ -46,14 +46,12 @@ class LocalGroupAggregate(Aggregation):
     NAME: ClassVar[str] = "stream-exec-local-group-aggregate"
     VERSION: ClassVar[int] = 1
     EMITS: ClassVar[ChangelogMode | None] = INSERT_ONLY
+    NEEDS_UPDATE_BEFORE: ClassVar[bool | None] = True
 
     need_retraction: Flag
 
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         return None
-
-    def needs_update_before(self, position: int, update_before: bool) -> bool:
-        return True
 
     def takes(self, position: int) -> ChangelogMode | None:
         return None if self.need_retraction else INSERT_ONLY

@@ -29,6 +29,7 @@ class ProcessTableFunction(ExecNode):
     VERSION: ClassVar[int] = 1
     INPUTS: ClassVar[int | None] = None
     WRITTEN_LAST: ClassVar[tuple[str, ...]] = ("uid", "function_call", "input_changelog_modes", "output_changelog_mode")
+    NEEDS_UPDATE_BEFORE: ClassVar[bool | None] = True
 
     uid: Annotated[Text | None, ALWAYS] = None
     function_call: JsonObject
@@ -44,9 +45,6 @@ class ProcessTableFunction(ExecNode):
 
     def changelog_mode(self, inputs: Sequence[ChangelogMode | None], update_before: bool) -> ChangelogMode | None:
         return named(self.output_changelog_mode) or None
-
-    def needs_update_before(self, position: int, update_before: bool) -> bool:
-        return True
 
     def takes(self, position: int) -> ChangelogMode | None:
         modes = self.input_changelog_modes

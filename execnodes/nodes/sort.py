@@ -31,14 +31,12 @@ class Sort(ExecNode):
     VERSION: ClassVar[int] = 1
     KEEPS_STATE: ClassVar[bool] = True
     EMITS: ClassVar[ChangelogMode | None] = INSERT_ONLY
+    NEEDS_UPDATE_BEFORE: ClassVar[bool | None] = True
 
     order_by: Annotated[SortSpec, Ref()]
 
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         return field_types(inputs[0])
-
-    def needs_update_before(self, position: int, update_before: bool) -> bool:
-        return True
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
         from stateplan.execnodes.runtime.kernel import Stateful

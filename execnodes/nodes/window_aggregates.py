@@ -108,11 +108,9 @@ class LocalWindowAggregate(_Windowed):
 
     NAME: ClassVar[str] = "stream-exec-local-window-aggregate"
     VERSION: ClassVar[int] = 1
+    NEEDS_UPDATE_BEFORE: ClassVar[bool | None] = True
 
     need_retraction: NeedRetraction = None
-
-    def needs_update_before(self, position: int, update_before: bool) -> bool:
-        return True
 
     def takes(self, position: int) -> ChangelogMode | None:
         return None if self.need_retraction else INSERT_ONLY
@@ -199,9 +197,7 @@ class WindowAggregate(_Emitting):
 
     NAME: ClassVar[str] = "stream-exec-window-aggregate"
     VERSION: ClassVar[int] = 1
-
-    def needs_update_before(self, position: int, update_before: bool) -> bool:
-        return True
+    NEEDS_UPDATE_BEFORE: ClassVar[bool | None] = True
 
     def takes(self, position: int) -> ChangelogMode | None:
         return None if self.need_retraction else INSERT_ONLY

@@ -40,10 +40,8 @@ from stateplan.planner.operators.base import (
     Lowering,
     Operator,
     exchanged,
-    rebuilt,
-    update,
 )
-from stateplan.planner.physical import Kinds, Physical, UpdateKind
+from stateplan.planner.physical import Kinds, Physical
 from stateplan.planner.python_operators import is_python
 
 
@@ -88,7 +86,7 @@ def grouped(group: Sequence[int], rel: Rel, level: str) -> list[str]:
 
 
 class AggregateOperator(Operator[Aggregate], of=Aggregate):
-    name = "GroupAggregate"
+    exec_node = GroupAggregate
     options = MINI_BATCH
 
     def describe(self, rel: Aggregate, node: Physical) -> list[str]:
@@ -117,15 +115,12 @@ class AggregateOperator(Operator[Aggregate], of=Aggregate):
         shrinks = bool(inputs[0].kinds & {"UPDATE", "DELETE"})
         return ALL if shrinks else frozenset({"INSERT", "UPDATE"})
 
-    def update(self, rel: Aggregate, node: Physical, required: UpdateKind) -> Physical | None:
-        return rebuilt(node, [update(node.input, "BEFORE_AND_AFTER")], required)
-
     def distribute(self, rel: Aggregate, inputs: Sequence[Rel]) -> Rel:
         return replace(rel, input=exchanged(inputs[0], rel.group))
 
 
 class TableAggregateOperator(Operator[TableAggregate], of=TableAggregate):
-    name = "GroupTableAggregate"
+    exec_node = GroupTableAggregate
 
     def describe(self, rel: TableAggregate, node: Physical) -> list[str]:
         names, outputs = field_names(rel.input), field_names(rel)
@@ -152,15 +147,12 @@ class TableAggregateOperator(Operator[TableAggregate], of=TableAggregate):
     def provided(self, rel: TableAggregate, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
         return ALL
 
-    def update(self, rel: TableAggregate, node: Physical, required: UpdateKind) -> Physical | None:
-        return rebuilt(node, [update(node.input, "BEFORE_AND_AFTER")], required)
-
     def distribute(self, rel: TableAggregate, inputs: Sequence[Rel]) -> Rel:
         return replace(rel, input=exchanged(inputs[0], rel.group))
 
 
 class LocalAggregateOperator(Operator[LocalAggregate], of=LocalAggregate):
-    name = "LocalGroupAggregate"
+    exec_node = LocalGroupAggregate
     options = MINI_BATCH
     named_calls = False
 
@@ -180,7 +172,7 @@ class LocalAggregateOperator(Operator[LocalAggregate], of=LocalAggregate):
 
 
 class GlobalAggregateOperator(Operator[GlobalAggregate], of=GlobalAggregate):
-    name = "GlobalGroupAggregate"
+    exec_node = GlobalGroupAggregate
     options = MINI_BATCH
 
     def describe(self, rel: GlobalAggregate, node: Physical) -> list[str]:
@@ -213,7 +205,7 @@ class GlobalAggregateOperator(Operator[GlobalAggregate], of=GlobalAggregate):
 
 
 class IncrementalAggregateOperator(Operator[IncrementalAggregate], of=IncrementalAggregate):
-    name = "IncrementalGroupAggregate"
+    exec_node = IncrementalGroupAggregate
     options = MINI_BATCH
     named_calls = False
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
+from stateplan.execnodes.changelog import INSERT_ONLY
 from stateplan.execnodes.errors import Place, SqlError
 from stateplan.execnodes.nodes.base import STATE_TTL, CompiledTtl, ExecNode
 from stateplan.execnodes.specs import InputProperty, StateMetadata, hash_distribution
@@ -63,17 +64,17 @@ class Operator(Generic[R]):
     """A relational operator. Subclasses say what is different from an operator that passes its rows on.
 
     Attributes:
-        name: in descriptions.
+        exec_node: the class of its exec node, which says which changes it takes and emits.
+        clause: of an operator that takes insertions only, its SQL in messages.
         options: those that the node consumes, with defaults; the values are frozen in the plan.
-        passes_changes: whether it emits the kinds of changes that it gets.
         passes_deletions: whether deletions keep their form on the way through it.
         waits_for_mini_batches: whether rows wait for the border of a mini-batch in front of it.
         named_calls: whether two nodes that differ in names of aggregate calls alone are different.
     """
 
-    name: ClassVar[str]
+    exec_node: ClassVar[type[ExecNode]]
+    clause: ClassVar[str] = ""
     options: ClassVar[Defaults] = ()
-    passes_changes: ClassVar[bool] = False
     passes_deletions: ClassVar[bool] = False
     waits_for_mini_batches: ClassVar[bool] = True
     named_calls: ClassVar[bool] = True
@@ -113,12 +114,15 @@ class Operator(Generic[R]):
         Raises:
             SqlError: SQL140, an input whose changes it cannot consume.
         """
-        assert self.passes_changes, f"no changelog mode for {self.name}"
-        return frozenset().union(*(i.kinds for i in inputs))
+        if self.exec_node.TAKES == INSERT_ONLY:
+            return insert_only(self.clause, inputs, getattr(rel, "place", None))
+        return INSERT if self.exec_node.EMITS == INSERT_ONLY else frozenset().union(*(i.kinds for i in inputs))
 
     def update(self, rel: R, node: Physical, required: UpdateKind) -> Physical | None:
         """``node`` emitting updates as ``required``; None where it cannot."""
-        return rebuilt(node, [update(i, required) for i in node.inputs], required)
+        needed = self.exec_node.NEEDS_UPDATE_BEFORE
+        asked = required if needed is None else "BEFORE_AND_AFTER" if needed else "ONLY_UPDATE_AFTER"
+        return rebuilt(node, [update(i, asked) for i in node.inputs], required)
 
     def delete(self, rel: R, node: Physical, required: DeleteKind) -> Physical | None:
         """``node`` emitting deletions, as ``required`` where it has a choice; None where that cannot be."""
@@ -168,7 +172,7 @@ def _described(node: Physical, kind: type[Rel]) -> str:
     operator = _OPERATORS[kind]
     prefix = "" if not is_python(node.rel) else "PythonAsync" if is_asynchronous(node.rel) else "Python"
     shown = ", ".join(operator.describe(node.rel, node))
-    return f"{prefix}{operator.name}({shown})" if shown else prefix + operator.name
+    return f"{prefix}{operator.exec_node.__name__}({shown})" if shown else prefix + operator.exec_node.__name__
 
 
 # changes
@@ -225,7 +229,7 @@ def not_consumed(who: str, node: Physical, accepted: Kinds, place: Place | None,
     """The error for changes of ``node`` beyond ``accepted``; it names the operator that makes them."""
     extra = node.kinds - accepted
     culprit = node
-    while _OPERATORS[type(culprit.rel)].passes_changes:
+    while _OPERATORS[type(culprit.rel)].exec_node.passes_changes():
         below = next((i for i in culprit.inputs if i.kinds & extra), None)
         if below is None or isinstance(culprit.rel, (Join, MultiJoin)):
             break

@@ -43,8 +43,7 @@ from stateplan.planner.physical import DeleteKind, Kinds, Physical, UpdateKind
 
 
 class DropUpdateBeforeOperator(Operator[DropUpdateBefore], of=DropUpdateBefore):
-    name = "DropUpdateBefore"
-    passes_changes = True
+    exec_node = DropUpdateBeforeNode
     passes_deletions = True
     waits_for_mini_batches = False
 
@@ -58,7 +57,7 @@ class DropUpdateBeforeOperator(Operator[DropUpdateBefore], of=DropUpdateBefore):
 
 
 class ChangelogNormalizeOperator(Operator[ChangelogNormalize], of=ChangelogNormalize):
-    name = "ChangelogNormalize"
+    exec_node = ChangelogNormalizeNode
     options = MINI_BATCH
     waits_for_mini_batches = False
 
@@ -82,9 +81,6 @@ class ChangelogNormalizeOperator(Operator[ChangelogNormalize], of=ChangelogNorma
     def provided(self, rel: ChangelogNormalize, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
         return ALL
 
-    def update(self, rel: ChangelogNormalize, node: Physical, required: UpdateKind) -> Physical | None:
-        return rebuilt(node, [update(node.input, "ONLY_UPDATE_AFTER")], required)
-
     def delete(self, rel: ChangelogNormalize, node: Physical, required: DeleteKind) -> Physical | None:
         """The normalization; where it is not needed, the operator below its exchange."""
         if not rel.required and rel.condition is None and not node.generates_update_before:
@@ -97,7 +93,7 @@ class ChangelogNormalizeOperator(Operator[ChangelogNormalize], of=ChangelogNorma
 
 
 class ChangelogFunctionOperator(Operator[ChangelogFunction], of=ChangelogFunction):
-    name = "ProcessTableFunction"
+    exec_node = ProcessTableFunction
 
     def describe(self, rel: ChangelogFunction, node: Physical) -> list[str]:
         op = "DEFAULT()" if rel.op is None else f"DESCRIPTOR({charset(rel.op)})"

@@ -44,7 +44,6 @@ from stateplan.planner.operators.base import (
     Lowering,
     Operator,
     deleting,
-    insert_only,
     rebuilt,
     update,
     with_deletions,
@@ -114,8 +113,7 @@ def _delete_join(node: Physical, required: DeleteKind, keys: Sequence[Sequence[i
 
 
 class JoinOperator(Operator[Join], of=Join):
-    name = "Join"
-    passes_changes = True
+    exec_node = JoinNode
 
     def describe(self, rel: Join, node: Physical) -> list[str]:
         names = field_names(rel)
@@ -170,8 +168,7 @@ def _input_spec(rel: Join, side: int) -> str:
 
 
 class MultiJoinOperator(Operator[MultiJoin], of=MultiJoin):
-    name = "MultiJoin"
-    passes_changes = True
+    exec_node = MultiJoinNode
 
     def describe(self, rel: MultiJoin, node: Physical) -> list[str]:
         shared = common_keys(rel)
@@ -237,7 +234,7 @@ def _attribute(left_input: int, left_field: int, right_input: int, right_field: 
 
 
 class TemporalJoinOperator(Operator[TemporalJoin], of=TemporalJoin):
-    name = "TemporalJoin"
+    exec_node = TemporalJoinNode
 
     def describe(self, rel: TemporalJoin, node: Physical) -> list[str]:
         assert rel.right_time is not None
@@ -301,7 +298,8 @@ class TemporalJoinOperator(Operator[TemporalJoin], of=TemporalJoin):
 
 
 class IntervalJoinOperator(Operator[IntervalJoin], of=IntervalJoin):
-    name = "IntervalJoin"
+    exec_node = IntervalJoinNode
+    clause = "an interval join"
 
     def describe(self, rel: IntervalJoin, node: Physical) -> list[str]:
         both = unique_names([*field_names(rel.left), *field_names(rel.right)])
@@ -332,9 +330,6 @@ class IntervalJoinOperator(Operator[IntervalJoin], of=IntervalJoin):
         spec = IntervalJoinSpec(join_spec=join_spec(rel.join_type, rel.rest, width, rest), window_bounds=bounds)
         return IntervalJoinNode(**self.common(rel, node, lowering), interval_join_spec=spec)
 
-    def provided(self, rel: IntervalJoin, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
-        return insert_only("an interval join", inputs, rel.place, "tables that only add rows")
-
     def distribute(self, rel: IntervalJoin, inputs: Sequence[Rel]) -> Rel:
         return by_join_keys(rel, inputs, rel.rest)
 
@@ -343,8 +338,7 @@ class IntervalJoinOperator(Operator[IntervalJoin], of=IntervalJoin):
 
 
 class LookupJoinOperator(Operator[LookupJoin], of=LookupJoin):
-    name = "LookupJoin"
-    passes_changes = True
+    exec_node = LookupJoinNode
 
     def describe(self, rel: LookupJoin, node: Physical) -> list[str]:
         inputs, columns = field_names(rel.input), field_names(rel.table)

@@ -59,7 +59,6 @@ from stateplan.planner.operators.base import (
     Lowering,
     Operator,
     exchanged,
-    insert_only,
     rebuilt,
     update,
 )
@@ -79,7 +78,7 @@ def sort_spec(order: Order) -> SortSpec:
 
 
 class RankOperator(Operator[Rank], of=Rank):
-    name = "Rank"
+    exec_node = RankNode
     options = _TOP_N
 
     def describe(self, rel: Rank, node: Physical) -> list[str]:
@@ -123,7 +122,7 @@ class RankOperator(Operator[Rank], of=Rank):
 
 
 class DeduplicateOperator(Operator[Rank], of=Deduplicate):
-    name = "Deduplicate"
+    exec_node = DeduplicateNode
     options = (
         ("table.exec.deduplicate.insert-update-after-sensitive-enabled", "true"),
         ("table.exec.deduplicate.mini-batch.compact-changes-enabled", "false"),
@@ -217,7 +216,7 @@ def _limit(rel: Limit | SortLimit, node: Physical) -> dict[str, Any]:
 
 
 class LimitOperator(Operator[Limit], of=Limit):
-    name = "Limit"
+    exec_node = LimitNode
     options = _TOP_N
 
     def describe(self, rel: Limit, node: Physical) -> list[str]:
@@ -240,7 +239,7 @@ class LimitOperator(Operator[Limit], of=Limit):
 
 
 class SortLimitOperator(Operator[SortLimit], of=SortLimit):
-    name = "SortLimit"
+    exec_node = SortLimitNode
     options = _TOP_N
 
     def describe(self, rel: SortLimit, node: Physical) -> list[str]:
@@ -264,7 +263,8 @@ class SortLimitOperator(Operator[SortLimit], of=SortLimit):
 
 
 class TemporalSortOperator(Operator[TemporalSort], of=TemporalSort):
-    name = "TemporalSort"
+    exec_node = TemporalSortNode
+    clause = "ORDER BY a time attribute"
 
     def describe(self, rel: TemporalSort, node: Physical) -> list[str]:
         return [f"orderBy=[{order_text(rel.order, rel)}]"]
@@ -272,15 +272,12 @@ class TemporalSortOperator(Operator[TemporalSort], of=TemporalSort):
     def lower(self, rel: TemporalSort, node: Physical, lowering: Lowering) -> ExecNode:
         return TemporalSortNode(**self.common(rel, node, lowering), order_by=sort_spec(rel.order))
 
-    def provided(self, rel: TemporalSort, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
-        return insert_only("ORDER BY a time attribute", inputs, rel.place)
-
     def distribute(self, rel: TemporalSort, inputs: Sequence[Rel]) -> Rel:
         return replace(rel, input=exchanged(inputs[0], ()))
 
 
 class FullSortOperator(Operator[FullSort], of=FullSort):
-    name = "Sort"
+    exec_node = SortNode
 
     def describe(self, rel: FullSort, node: Physical) -> list[str]:
         return [f"orderBy=[{order_text(rel.order, rel)}]"]
@@ -288,18 +285,13 @@ class FullSortOperator(Operator[FullSort], of=FullSort):
     def lower(self, rel: FullSort, node: Physical, lowering: Lowering) -> ExecNode:
         return SortNode(**self.common(rel, node, lowering), order_by=sort_spec(rel.order))
 
-    def provided(self, rel: FullSort, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
-        return INSERT
-
-    def update(self, rel: FullSort, node: Physical, required: UpdateKind) -> Physical | None:
-        return rebuilt(node, [update(node.input, "BEFORE_AND_AFTER")], required)
-
     def distribute(self, rel: FullSort, inputs: Sequence[Rel]) -> Rel:
         return replace(rel, input=exchanged(inputs[0], ()))
 
 
 class OverAggregateOperator(Operator[OverAggregate], of=OverAggregate):
-    name = "OverAggregate"
+    exec_node = OverAggregateNode
+    clause = "OVER"
     waits_for_mini_batches = False
 
     def describe(self, rel: OverAggregate, node: Physical) -> list[str]:
@@ -347,9 +339,6 @@ class OverAggregateOperator(Operator[OverAggregate], of=OverAggregate):
             ),
             unbounded_over_version=int(lowering.options.get("table.exec.unbounded-over.version", "2")),
         )
-
-    def provided(self, rel: OverAggregate, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
-        return insert_only("OVER", inputs, rel.place)
 
     def distribute(self, rel: OverAggregate, inputs: Sequence[Rel]) -> Rel:
         return replace(rel, input=exchanged(inputs[0], rel.partition))

@@ -45,19 +45,18 @@ from stateplan.planner.digest.literals import charset, plain_literal
 from stateplan.planner.expressions.ops import input_refs, rewrite
 from stateplan.planner.metadata.unique_keys import upsert_keys
 from stateplan.planner.operators.base import (
-    INSERT,
     Lowering,
     Operator,
     delete,
     deleting,
     with_deletions,
 )
-from stateplan.planner.physical import DeleteKind, Kinds, Physical, UpdateKind
+from stateplan.planner.physical import DeleteKind, Physical, UpdateKind
 from stateplan.planner.python_operators import is_asynchronous, is_python
 
 
 class ValuesOperator(Operator[Values], of=Values):
-    name = "Values"
+    exec_node = ValuesNode
 
     def describe(self, rel: Values, node: Physical) -> list[str]:
         rows = ", ".join("{ " + ", ".join(_constant(v) for v in row) + " }" for row in rel.tuples)
@@ -65,9 +64,6 @@ class ValuesOperator(Operator[Values], of=Values):
 
     def lower(self, rel: Values, node: Physical, lowering: Lowering) -> ExecNode:
         return ValuesNode(**self.common(rel, node, lowering), tuples=rel.tuples)
-
-    def provided(self, rel: Values, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
-        return INSERT
 
     def update(self, rel: Values, node: Physical, required: UpdateKind) -> Physical | None:
         return replace(node, update=required) if required == "NONE" else None
@@ -84,8 +80,7 @@ def _constant(literal: Literal) -> str:
 
 
 class CalcOperator(Operator[Calc], of=Calc):
-    name = "Calc"
-    passes_changes = True
+    exec_node = CalcNode
     waits_for_mini_batches = False
 
     def describe(self, rel: Calc, node: Physical) -> list[str]:
@@ -120,8 +115,7 @@ def _keeps_key(calc: Calc) -> bool:
 
 
 class ExpandOperator(Operator[Expand], of=Expand):
-    name = "Expand"
-    passes_changes = True
+    exec_node = ExpandNode
 
     def describe(self, rel: Expand, node: Physical) -> list[str]:
         names = field_names(rel.input)
@@ -141,8 +135,7 @@ def _expanded(rex: Rex, name: str, names: Sequence[str]) -> str:
 
 
 class UnionOperator(Operator[Union], of=Union):
-    name = "Union"
-    passes_changes = True
+    exec_node = UnionNode
     waits_for_mini_batches = False
 
     def describe(self, rel: Union, node: Physical) -> list[str]:
@@ -156,8 +149,7 @@ class UnionOperator(Operator[Union], of=Union):
 
 
 class ExchangeOperator(Operator[Exchange], of=Exchange):
-    name = "Exchange"
-    passes_changes = True
+    exec_node = ExchangeNode
     passes_deletions = True
     waits_for_mini_batches = False
 
@@ -173,8 +165,7 @@ class ExchangeOperator(Operator[Exchange], of=Exchange):
 
 
 class FunctionCorrelateOperator(Operator[FunctionCorrelate], of=FunctionCorrelate):
-    name = "Correlate"
-    passes_changes = True
+    exec_node = Correlate
     passes_deletions = True
 
     def describe(self, rel: FunctionCorrelate, node: Physical) -> list[str]:
@@ -233,8 +224,7 @@ def _shown_type(t: LogicalType) -> str:
 
 
 class WatermarkAssignerOperator(Operator[WatermarkAssigner], of=WatermarkAssigner):
-    name = "WatermarkAssigner"
-    passes_changes = True
+    exec_node = WatermarkAssignerNode
     passes_deletions = True
     waits_for_mini_batches = False
 
@@ -276,8 +266,7 @@ def _before_normalization(assigner: WatermarkAssigner, below: Rel) -> Rel:
 
 
 class MiniBatchAssignerOperator(Operator[MiniBatchAssigner], of=MiniBatchAssigner):
-    name = "MiniBatchAssigner"
-    passes_changes = True
+    exec_node = MiniBatchAssignerNode
 
     def describe(self, rel: MiniBatchAssigner, node: Physical) -> list[str]:
         return [f"interval=[{rel.interval}ms]", f"mode=[{'RowTime' if rel.rowtime else 'ProcTime'}]"]

@@ -80,7 +80,7 @@ def scan_arguments(scan: Scan) -> list[str]:
 
 
 class ScanOperator(Operator[Scan], of=Scan):
-    name = "TableSourceScan"
+    exec_node = TableSourceScan
 
     def describe(self, rel: Scan, node: Physical) -> list[str]:
         out = [
@@ -144,7 +144,7 @@ def table_source(lowering: Lowering, rel: Scan) -> DynamicTableSource:
 
 
 class SinkOperator(Operator[Sink], of=Sink):
-    name = "Sink"
+    exec_node = SinkNode
     options = (
         ("table.exec.sink.keyed-shuffle", "AUTO"),
         ("table.exec.sink.not-null-enforcer", "ERROR"),

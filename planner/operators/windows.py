@@ -38,25 +38,20 @@ from stateplan.planner.digest.expressions import (
 from stateplan.planner.expressions.ops import and_, conjunctions
 from stateplan.planner.operators.aggregates import accumulators, agg_calls, grouped, merged
 from stateplan.planner.operators.base import (
-    INSERT,
     TIME_ZONE,
     Lowering,
     Operator,
     exchanged,
-    insert_only,
-    rebuilt,
-    update,
 )
 from stateplan.planner.operators.joins import by_join_keys, join_spec
-from stateplan.planner.physical import Kinds, Physical, UpdateKind
+from stateplan.planner.physical import Physical
 
 _PROPERTIES = {"WindowStart": "start", "WindowEnd": "end", "Rowtime": "rowtime", "Proctime": "proctime"}
 
 
 class WindowTableOperator(Operator[WindowTable], of=WindowTable):
-    name = "WindowTableFunction"
+    exec_node = WindowTableFunction
     options = TIME_ZONE
-    passes_changes = True
 
     def describe(self, rel: WindowTable, node: Physical) -> list[str]:
         return [f"window=[{rel.position.text(field_names(rel.input))}]"]
@@ -69,7 +64,7 @@ class WindowTableOperator(Operator[WindowTable], of=WindowTable):
 
 
 class WindowAggregateOperator(Operator[WindowAggregate], of=WindowAggregate):
-    name = "WindowAggregate"
+    exec_node = WindowAggregateNode
     options = TIME_ZONE
 
     def describe(self, rel: WindowAggregate, node: Physical) -> list[str]:
@@ -88,12 +83,6 @@ class WindowAggregateOperator(Operator[WindowAggregate], of=WindowAggregate):
             need_retraction=not node.input.is_insert_only,
         )
 
-    def provided(self, rel: WindowAggregate, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
-        return INSERT
-
-    def update(self, rel: WindowAggregate, node: Physical, required: UpdateKind) -> Physical | None:
-        return rebuilt(node, [update(node.input, "BEFORE_AND_AFTER")], required)
-
     def distribute(self, rel: WindowAggregate, inputs: Sequence[Rel]) -> Rel:
         return replace(rel, input=exchanged(inputs[0], rel.group))
 
@@ -102,7 +91,7 @@ class WindowAggregateOperator(Operator[WindowAggregate], of=WindowAggregate):
 
 
 class LocalWindowAggregateOperator(Operator[LocalWindowAggregate], of=LocalWindowAggregate):
-    name = "LocalWindowAggregate"
+    exec_node = LocalWindowAggregateNode
     options = TIME_ZONE
     named_calls = False
 
@@ -124,7 +113,7 @@ class LocalWindowAggregateOperator(Operator[LocalWindowAggregate], of=LocalWindo
 
 
 class GlobalWindowAggregateOperator(Operator[GlobalWindowAggregate], of=GlobalWindowAggregate):
-    name = "GlobalWindowAggregate"
+    exec_node = GlobalWindowAggregateNode
     options = TIME_ZONE
 
     def describe(self, rel: GlobalWindowAggregate, node: Physical) -> list[str]:
@@ -146,7 +135,8 @@ class GlobalWindowAggregateOperator(Operator[GlobalWindowAggregate], of=GlobalWi
 
 
 class WindowJoinOperator(Operator[WindowJoin], of=WindowJoin):
-    name = "WindowJoin"
+    exec_node = WindowJoinNode
+    clause = "a join within windows"
     options = TIME_ZONE
 
     def describe(self, rel: WindowJoin, node: Physical) -> list[str]:
@@ -169,9 +159,6 @@ class WindowJoinOperator(Operator[WindowJoin], of=WindowJoin):
             right_windowing=rel.right_position.windowing,
         )
 
-    def provided(self, rel: WindowJoin, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
-        return insert_only("a join within windows", inputs, rel.place)
-
     def distribute(self, rel: WindowJoin, inputs: Sequence[Rel]) -> Rel:
         return by_join_keys(rel, inputs, rel.condition)
 
@@ -180,7 +167,8 @@ class WindowJoinOperator(Operator[WindowJoin], of=WindowJoin):
 
 
 class WindowDeduplicateOperator(Operator[WindowDeduplicate], of=WindowDeduplicate):
-    name = "WindowDeduplicate"
+    exec_node = WindowDeduplicateNode
+    clause = "a deduplication within windows"
     options = TIME_ZONE
 
     def describe(self, rel: WindowDeduplicate, node: Physical) -> list[str]:
@@ -201,9 +189,6 @@ class WindowDeduplicateOperator(Operator[WindowDeduplicate], of=WindowDeduplicat
             keep_last_row=rel.keeps_last,
             windowing=rel.position.windowing,
         )
-
-    def provided(self, rel: WindowDeduplicate, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
-        return insert_only("a deduplication within windows", inputs, rel.place)
 
     def distribute(self, rel: WindowDeduplicate, inputs: Sequence[Rel]) -> Rel:
         return replace(rel, input=exchanged(inputs[0], rel.partition))
