@@ -1,6 +1,8 @@
 """kill -9 at bad moments, other TTLs and another parallelism in between: is the result that of a run in peace?
 
-    python -m benchmarks.chaos [--minutes 10] [--kills 50] [--rows 100] [--seed 1] [--keep FOLDER]
+    python -m benchmarks.chaos [--minutes 10] [--kills 50] [--limit MINUTES] [--rows 100] [--seed 1] [--keep FOLDER]
+
+After ``--limit`` nothing more is killed; ``--keep`` works in a folder that stays.
 
 One job has both examples of FLIP-292, each with a file sink: a deduplication before an aggregation, and a join. Its
 input is recorded arrivals (``replay``), a minute of the virtual clock per micro-batch, so that which rows expire
@@ -11,7 +13,6 @@ same micro-batches on; every change in the sinks' files has to be the same. Linu
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import os
@@ -20,7 +21,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,6 +29,7 @@ from pathlib import Path
 
 import psutil
 
+from benchmarks.harness import run, work_folder
 from benchmarks.memory import process_tree
 from stateplan.execnodes.runtime.checkpoint.live_ttl import LiveTtls, StateTtl, read_ttls
 from stateplan.plans.document import PlanDocument
@@ -467,31 +468,25 @@ def effective(ttls: dict[int, dict[str, int]]) -> list[tuple[int, str, int]]:
     return found
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=float, default=10)
-    parser.add_argument("--kills", type=int, default=50)
-    parser.add_argument("--limit", type=float, default=float("inf"), help="minutes after which no kills are waited for")
-    parser.add_argument("--rows", type=int, default=100, help="orders per micro-batch")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--keep", metavar="FOLDER", help="work there, and leave everything")
-    args = parser.parse_args()
-    work = Path(args.keep or tempfile.mkdtemp(prefix="stateplan-chaos-"))
-    folder = work / "storm"
-    folder.mkdir(parents=True)
-    try:
+def main(
+    minutes: float = 10,
+    kills: int = 50,
+    limit: float = float("inf"),
+    rows: int = 100,
+    seed: int = 1,
+    keep: Path | None = None,
+) -> int:
+    with contextlib.nullcontext(keep) if keep else work_folder("chaos") as work:
+        folder, calm = Path(work or "", "storm"), Path(work or "", "peace")
+        folder.mkdir(parents=True)
         for name in ("orders.json", "logistics.json"):
             (folder / name).touch()
         compile_plan(folder)
-        storm = Storm(folder, args.minutes, args.kills, args.rows, random.Random(args.seed), limit=args.limit)
+        storm = Storm(folder, minutes, kills, rows, random.Random(seed), limit=limit)
         storm.run()
-        well = report(storm, work / "peace", run_in_peace(storm, work / "peace"))
-        well &= sum(storm.tally.kills.values()) >= args.kills
-    finally:
-        if not args.keep:
-            shutil.rmtree(work, ignore_errors=True)
-    sys.exit(0 if well else 1)
+        well = report(storm, calm, run_in_peace(storm, calm)) and sum(storm.tally.kills.values()) >= kills
+    return 0 if well else 1
 
 
 if __name__ == "__main__":
-    main()
+    run(main, __doc__)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from typing import Self
 
 import psutil
 
@@ -36,26 +37,39 @@ def cpu_seconds(root: int) -> dict[int, float]:
     return found
 
 
-class PeakMemory:
-    """Samples a process tree twice a second while it is used as a context; ``bytes`` is the largest sum seen."""
+class Sampler:
+    """Takes samples at an interval while it is used as a context."""
 
-    def __init__(self, root: int, interval: float = 0.5) -> None:
-        self.bytes = 0
-        self._root = root
+    def __init__(self, interval: float) -> None:
         self._interval = interval
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
-    def _watch(self) -> None:
-        while True:
-            self.bytes = max(self.bytes, sum(memory_of(p) for p in process_tree(self._root)))
-            if self._stop.wait(self._interval):
-                return
+    def sample(self) -> None:
+        """Takes a sample."""
+        raise NotImplementedError
 
-    def __enter__(self) -> PeakMemory:
+    def _watch(self) -> None:
+        self.sample()
+        while not self._stop.wait(self._interval):
+            self.sample()
+
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join()
+
+
+class PeakMemory(Sampler):
+    """Samples a process tree twice a second; ``bytes`` is the largest sum seen."""
+
+    def __init__(self, root: int) -> None:
+        super().__init__(0.5)
+        self.bytes = 0
+        self._root = root
+
+    def sample(self) -> None:
+        self.bytes = max(self.bytes, sum(memory_of(p) for p in process_tree(self._root)))

@@ -8,18 +8,21 @@ the engine.
 
 from __future__ import annotations
 
-import argparse
 import os
 import platform
 import re
 import statistics
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from benchmarks import engines, generate
+from benchmarks.harness import run, work_folder
 from benchmarks.memory import PeakMemory
 
 HERE = Path(__file__).parent
@@ -117,6 +120,9 @@ def measure(
     return result
 
 
+ALL = ",".join(q.name for q in QUERIES)
+
+
 def machine() -> str:
     """The machine in one sentence."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
@@ -176,50 +182,44 @@ def write_report(text: str, report: Path = REPORT) -> None:
     report.write_text(re.sub(f"{begin}.*?{end}", lambda _: body, before, flags=re.S), encoding="utf-8")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(
+    orders: int = generate.ORDERS,
+    logistics: int = generate.LOGISTICS,
+    runs: int = 3,
+    queries: str = ALL,
+    engine: Annotated[str, typer.Option("--engines", help="of stateplan, flink")] = "stateplan,flink",
+    report: Annotated[bool, typer.Option(help="write docs/benchmarks.md")] = True,
+) -> int:
     """Runs the benchmark; 1 when a run failed or a query missed its ratio."""
-    names = [q.name for q in QUERIES]
-    parser = argparse.ArgumentParser(prog="benchmarks.run", description=__doc__)
-    parser.add_argument("--orders", type=int, default=generate.ORDERS)
-    parser.add_argument("--logistics", type=int, default=generate.LOGISTICS)
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--queries", default=",".join(names), help=f"of {', '.join(names)}")
-    parser.add_argument("--engines", default="stateplan,flink", help="of stateplan, flink")
-    parser.add_argument("--no-report", action="store_true", help="do not write docs/benchmarks.md")
-    args = parser.parse_args(argv)
-    unknown = set(args.queries.split(",")) - set(names)
+    unknown = set(queries.split(",")) - {q.name for q in QUERIES}
     if unknown:
-        parser.error(f"unknown query {unknown.pop()}; one of {', '.join(names)}")
+        raise typer.BadParameter(f"unknown query {unknown.pop()}; one of {', '.join(q.name for q in QUERIES)}")
 
-    counts = {"orders": args.orders, "logistics": args.logistics, "order_changes": args.orders // 2}
-    data = HERE / "data" / f"{args.orders}-{args.logistics}"
-    warm = HERE / "data" / f"{args.orders // WARM_SHARE}-{args.logistics // WARM_SHARE}"
+    counts = {"orders": orders, "logistics": logistics, "order_changes": orders // 2}
+    data = HERE / "data" / f"{orders}-{logistics}"
+    warm = HERE / "data" / f"{orders // WARM_SHARE}-{logistics // WARM_SHARE}"
     for folder, share in ((data, 1), (warm, WARM_SHARE)):
-        generate.generate(folder, args.orders // share, args.logistics // share)
+        generate.generate(folder, orders // share, logistics // share)
 
-    starts: list[Callable[[], engines.Engine]] = [engines.stateplan] if "stateplan" in args.engines else []
+    starts: list[Callable[[], engines.Engine]] = [engines.stateplan] if "stateplan" in engine else []
     skipped = "not asked for"
-    if "flink" in args.engines:
+    if "flink" in engine:
         skipped = engines.flink_setup() or ""
         if skipped:
             print(f"without Flink: {skipped}", file=sys.stderr)
         else:
-            starts += [
-                lambda b=b, m=m: engines.flink(b, m)  # type: ignore[misc]
-                for b in ("rocksdb", "hashmap")
-                for m in (False, True)
-            ]
+            starts += [partial(engines.flink, b, m) for b in ("rocksdb", "hashmap") for m in (False, True)]
 
     results = []
-    with tempfile.TemporaryDirectory(prefix="stateplan-bench-") as scripts:
+    with work_folder("bench") as scripts:
         for query in QUERIES:
-            if query.name not in args.queries.split(","):
+            if query.name not in queries.split(","):
                 continue
             rows = sum(counts[table] for table in query.reads)
             measured: list[Measured] = []
             for start in starts:
                 best = max((m.speed for m in measured if m.failure is None), default=0.0)
-                one = measure(query, start, data.resolve(), warm.resolve(), rows, args.runs, Path(scripts), best)
+                one = measure(query, start, data.resolve(), warm.resolve(), rows, runs, Path(scripts), best)
                 measured.append(one)
                 print(
                     f"{query.name:15} {one.engine:28} "
@@ -229,17 +229,17 @@ def main(argv: Sequence[str] | None = None) -> int:
             results.append((query, measured))
 
     text = (
-        f"{args.orders:,} orders, {args.logistics:,} logistics records, newline-delimited JSON in 8 files each; "
-        f"parallelism 2; {args.runs} runs in a warm process, medians. {machine()}.\n"
+        f"{orders:,} orders, {logistics:,} logistics records, newline-delimited JSON in 8 files each; "
+        f"parallelism 2; {runs} runs in a warm process, medians. {machine()}.\n"
         + (f"\nWithout Flink: {skipped}.\n" if skipped else "")
         + "\n"
         + tables(results)
     )
     print("\n" + text)
-    if not args.no_report:
+    if report:
         write_report(text)
     return int(any(m.failure for _, measured in results for m in measured) or any(map(missed, results)))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main, __doc__)

@@ -10,12 +10,9 @@ Writes table and plot to docs/per-operator-ttl.md and docs/per-operator-ttl.svg.
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
 import statistics
-import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -23,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.chaos import folded
+from benchmarks.harness import run, work_folder
 from benchmarks.plot import Chart, Series, charts
 from benchmarks.run import machine, write_report
 from benchmarks.ttl_data import make_input, rows_until
@@ -276,40 +274,33 @@ def plot(results: Mapping[str, list[Measured]]) -> str:
     return charts("State rows by how TTLs are set", panels)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(
+    instants: int = 60, rows: int = 40_000, seed: int = 1, queries: str = "aggregate,join", report: bool = True
+) -> int:
     """Measures; 1 when a way that should be right is not."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--instants", type=int, default=60, help="micro-batches of half a day")
-    parser.add_argument("--rows", type=int, default=40_000, help="rows per micro-batch, about")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--queries", default=",".join(q.name for q in QUERIES))
-    parser.add_argument("--no-report", action="store_true", help="do not write docs/per-operator-ttl.*")
-    args = parser.parse_args(argv)
-    chosen = [q for q in QUERIES if q.name in args.queries.split(",")]
-    work = Path(tempfile.mkdtemp(prefix="stateplan-ttl-"))
+    chosen = [q for q in QUERIES if q.name in queries.split(",")]
     results: dict[str, list[Measured]] = {}
-    try:
-        make_input(work / "data", args.instants + 2 * RESTARTS + 2, args.rows, args.seed)
-        make_input(work / "warm", 2 * RESTARTS + WARM + 3, args.rows, args.seed)
+    with work_folder("ttl") as folder:
+        work = Path(folder)
+        make_input(work / "data", instants + 2 * RESTARTS + 2, rows, seed)
+        make_input(work / "warm", 2 * RESTARTS + WARM + 3, rows, seed)
         for query in chosen:
             measure(query, query.ways[0], work / "warm", work / "warming", WARM + 1)
             for way in query.ways:
-                found = measure(query, way, work / "data", work, args.instants)
+                found = measure(query, way, work / "data", work, instants)
                 results.setdefault(query.name, []).append(found)
                 print(table(query, results[query.name]).splitlines()[-1], flush=True)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
     text = (
-        f"{args.instants} micro-batches of half a day each, about {args.rows:,} rows in each; parallelism 2; restart: "
+        f"{instants} micro-batches of half a day each, about {rows:,} rows in each; parallelism 2; restart: "
         f"the median of {RESTARTS}, in a process that runs Spark already. {machine()}.\n\n"
         + "\n\n".join(table(q, results[q.name]) for q in chosen)
     )
     print("\n" + text)
-    if not args.no_report:
+    if report:
         write_report(text, REPORT)
         PLOT.write_text(plot(results), encoding="utf-8")
     return int(any(m.way.right and m.rows != ways[0].rows for ways in results.values() for m in ways))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main, __doc__)

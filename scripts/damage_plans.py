@@ -7,43 +7,39 @@ the exit code is 1 when there was one.
 
 from __future__ import annotations
 
-import argparse
-import sys
 import time
 from collections import Counter
 from pathlib import Path
 from random import Random
+from typing import Annotated, Literal
 
+import typer
+
+from benchmarks.harness import run
 from stateplan.plans.tableau import render
 from tests.support.damage import Damaged, damaged, originals
 from tests.support.plan_checks import LIMIT, Outcome, check
 from tests.support.shrink import shrink
 
 
-def main(args: list[str] | None = None) -> int:
+def main(
+    count: Annotated[int, typer.Option(help="how many plans")] = 500,
+    seed: Annotated[str, typer.Option(help="names the sequence of damages")] = "0",
+    through: Annotated[
+        Literal["load", "commands"],
+        typer.Option(help="load: read, write, edit, fit to tables, translate; commands: each plan command too"),
+    ] = "load",
+    samples: Annotated[int, typer.Option(help="print the errors of so many plans too")] = 0,
+    out: Annotated[Path | None, typer.Option(help="folder for the files that show failures")] = None,
+) -> int:
     """The command; its exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m scripts.damage_plans", description=(__doc__ or "").split("\n\n")[0]
-    )
-    parser.add_argument("--count", type=int, default=500, help="how many plans (default: 500)")
-    parser.add_argument("--seed", default="0", help="names the sequence of damages (default: 0)")
-    parser.add_argument(
-        "--through",
-        choices=("load", "commands"),
-        default="load",
-        help="load: read, write, edit, fit to tables, translate; commands: each plan command too",
-    )
-    parser.add_argument("--samples", type=int, default=0, help="print the errors of so many plans too")
-    parser.add_argument("--out", type=Path, help="folder for the files that show failures")
-    given = parser.parse_args(args)
-    commands = given.through == "commands"
-
+    commands = through == "commands"
     start, codes, later = time.monotonic(), Counter[str](), Counter[tuple[str, str]]()
     failures: dict[str, list[tuple[int, Damaged, Outcome]]] = {}
     slow: list[tuple[float, str, str]] = []
     shown = 0
-    for number in range(given.count):
-        case = damaged(Random(f"{given.seed}/{number}"))
+    for number in range(count):
+        case = damaged(Random(f"{seed}/{number}"))
         outcome = check(case.data, case.original.text, commands)
         codes[outcome.code or "valid"] += 1
         later.update((code, command) for command, code in outcome.codes.items())
@@ -51,13 +47,13 @@ def main(args: list[str] | None = None) -> int:
         if outcome.failure:
             failures.setdefault(outcome.signature, []).append((number, case, outcome))
         texts = [outcome.error, *outcome.errors.values()]
-        if shown < given.samples and any(texts):
+        if shown < samples and any(texts):
             shown += 1
             print(f"--- {number} {case}", *filter(None, texts), sep="\n")
-    _report(given.count, len(originals()), codes, later, slow, time.monotonic() - start)
+    _report(count, len(originals()), codes, later, slow, time.monotonic() - start)
     for signature, cases in sorted(failures.items(), key=lambda item: -len(item[1])):
-        _explain(signature, cases, commands, given.out)
-    print(f"\n{sum(map(len, failures.values()))} of {given.count} plans failed, with {len(failures)} kinds of failure")
+        _explain(signature, cases, commands, out)
+    print(f"\n{sum(map(len, failures.values()))} of {count} plans failed, with {len(failures)} kinds of failure")
     return 1 if failures else 0
 
 
@@ -95,4 +91,4 @@ def _explain(signature: str, cases: list[tuple[int, Damaged, Outcome]], commands
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main, __doc__)

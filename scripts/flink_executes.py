@@ -7,15 +7,16 @@ FOLDER is a copy of ``shared/flink/oracle`` after its ``setup.sh``. Exit code 1 
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import json
-import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
+import typer
+
+from benchmarks.harness import run
 from stateplan.planner.session.environment import TableEnvironment
 from stateplan.planner.session.script import read_script
 from tests.support.cases import IN_SCOPE, Case
@@ -23,13 +24,27 @@ from tests.support.cases import IN_SCOPE, Case
 CASES = Path(__file__).parents[2] / "shared" / "flink" / "cases"
 
 
-def oracle_module(folder: Path) -> Any:
-    """The module of the oracle in ``folder``."""
+T = TypeVar("T")
+
+
+def in_flink(folder: Path, things: Sequence[T], label: Callable[[T], str], test: Callable[[T, Any, Path], str]) -> int:
+    """Puts each of ``things`` to the ``test`` with the oracle in ``folder`` and a folder of its own, and prints what it
+    says; 1 when one said something."""
     spec = importlib.util.spec_from_file_location("oracle", folder / "oracle.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module
+    oracle, wrong = module.Oracle(), 0
+    try:
+        for thing in things:
+            with tempfile.TemporaryDirectory(prefix="stateplan-flink-") as work:
+                said = test(thing, oracle, Path(work))
+            wrong += bool(said)
+            print(f"{label(thing):60} {said or 'as Flink'}", flush=True)
+    finally:
+        oracle.close()
+    print(f"{len(things) - wrong} of {len(things)} plans gave the expected rows in Flink")
+    return int(wrong > 0)
 
 
 def compiled(case: Case, plan: Path) -> None:
@@ -55,33 +70,21 @@ def _with_own_sinks(plan: Path) -> None:
     plan.write_text(json.dumps(data))
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="scripts.flink_executes", description=__doc__)
-    parser.add_argument("--oracle", type=Path, required=True)
-    parser.add_argument("cases", nargs="*", default=IN_SCOPE, metavar="CASE")
-    args = parser.parse_args(argv)
-    module = oracle_module(args.oracle)
-    oracle = module.Oracle()
-    differ = 0
-    try:
-        with tempfile.TemporaryDirectory(prefix="stateplan-flink-") as work:
-            for name in args.cases:
-                case = Case(CASES / name)
-                plan, out = Path(work) / f"{name}.json", Path(work) / name
-                compiled(case, plan)
-                script = case.folder / "script.sql"
-                good, message = oracle.cmd("EXEC", str(plan), str(script), str(out))
-                rows: list[str] = []
-                if good:
-                    rows = case.folded((out / "changelog.txt").read_text().splitlines())
-                    good, message = rows == case.materialized, f"other rows: {rows}"
-                differ += not good
-                print(f"{name:32} {f'{len(rows)} rows, as Flink' if good else message}", flush=True)
-    finally:
-        oracle.close()
-    print(f"{len(args.cases) - differ} of {len(args.cases)} plans gave Flink's rows in Flink")
-    return int(differ > 0)
+def result(name: str, oracle: Any, folder: Path) -> str:
+    """What Flink made of the plan of a case, in words; empty when it gave the expected rows."""
+    case = Case(CASES / name)
+    plan, out = folder / "plan.json", folder / "out"
+    compiled(case, plan)
+    good, message = oracle.cmd("EXEC", str(plan), str(case.folder / "script.sql"), str(out))
+    if not good:
+        return str(message)
+    rows = case.folded((out / "changelog.txt").read_text().splitlines())
+    return "" if rows == case.materialized else f"other rows: {rows}"
+
+
+def main(oracle: Annotated[Path, typer.Option()], cases: Annotated[list[str] | None, typer.Argument()] = None) -> int:
+    return in_flink(oracle, cases or list(IN_SCOPE), str, result)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main, __doc__)

@@ -9,17 +9,16 @@ job takes some seconds. Exit code 1 when a result differs.
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
-import sys
-import tempfile
 from collections import defaultdict
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from scripts.flink_executes import oracle_module
+import typer
+
+from benchmarks.harness import run
+from scripts.flink_executes import in_flink
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.migrate import migrate
 from tests.support.programs import MODES, Program, connectors_of_its_own, ddl, failing, programs
@@ -79,25 +78,9 @@ def result(program: Program, oracle: Any, folder: Path) -> str:
     return ""
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="scripts.flink_migrates", description=__doc__)
-    parser.add_argument("--oracle", type=Path, required=True)
-    parser.add_argument("--each", type=int, default=1, metavar="N")
-    args = parser.parse_args(argv)
-    sample = chosen(args.each)
-    oracle = oracle_module(args.oracle).Oracle()
-    wrong = 0
-    try:
-        for program in sample:
-            with tempfile.TemporaryDirectory(prefix="stateplan-flink-") as work:
-                said = result(program, oracle, Path(work))
-            wrong += bool(said)
-            print(f"{program.label:60} {said or 'the expected rows'}", flush=True)
-    finally:
-        oracle.close()
-    print(f"{len(sample) - wrong} of {len(sample)} migrated plans gave the expected rows in Flink 2.3")
-    return int(wrong > 0)
+def main(oracle: Annotated[Path, typer.Option()], each: int = 1) -> int:
+    return in_flink(oracle, chosen(each), lambda program: program.label, result)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main, __doc__)
