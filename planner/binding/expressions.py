@@ -9,17 +9,14 @@ from typing import ClassVar
 from sqlglot import exp
 
 from stateplan.execnodes.errors import Place, SqlError
-from stateplan.execnodes.functions import (
+from stateplan.execnodes.functions.aggregates import aggregate_names, is_aggregate
+from stateplan.execnodes.functions.builder import make_call, make_in
+from stateplan.execnodes.functions.casting import cast_rex
+from stateplan.execnodes.functions.literals import (
     binary_literal,
     boolean_literal,
-    cast_rex,
     date_literal,
-    find_scalar,
     interval_literal,
-    is_aggregate,
-    make_call,
-    make_in,
-    names,
     null_literal,
     number_literal,
     string_literal,
@@ -29,8 +26,7 @@ from stateplan.execnodes.functions import (
     trim_flag,
     unit_literal,
 )
-from stateplan.execnodes.functions.aggregates import aggregate_names
-from stateplan.execnodes.functions.table import unknown_function
+from stateplan.execnodes.functions.table import find_scalar, names, unknown_function
 from stateplan.execnodes.rex import Literal, Rex
 from stateplan.execnodes.types import BOOLEAN
 from stateplan.planner.binding.errors import counted, not_supported

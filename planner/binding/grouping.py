@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from stateplan.execnodes.errors import Place, SqlError
-from stateplan.execnodes.functions import find_aggregate, make_call
+from stateplan.execnodes.functions.aggregates import find_aggregate
+from stateplan.execnodes.functions.builder import make_call
 from stateplan.execnodes.functions.table import unknown_function
 from stateplan.execnodes.rex import InputRef, Literal, Rex
 from stateplan.planner.algebra.relations import AggCall, Project, Rel, unique_names

@@ -12,8 +12,10 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from stateplan.execnodes.errors import Place, SqlError, nearest
-from stateplan.execnodes.functions import cast_rex, find_aggregate, make_call, null_literal, number_literal
-from stateplan.execnodes.functions.aggregates import VARIANCES
+from stateplan.execnodes.functions.aggregates import VARIANCES, find_aggregate
+from stateplan.execnodes.functions.builder import make_call
+from stateplan.execnodes.functions.casting import cast_rex
+from stateplan.execnodes.functions.literals import null_literal, number_literal
 from stateplan.execnodes.rex import Literal, Rex
 from stateplan.execnodes.types import BIGINT, LogicalType
 from stateplan.planner.algebra.over_frames import CURRENT_ROW, DEFAULT, SO_FAR, WHOLE, Bound, Frame

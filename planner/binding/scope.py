@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias
 from sqlglot import exp
 
 from stateplan.execnodes.errors import Place, SqlError, nearest
-from stateplan.execnodes.functions import make_call
+from stateplan.execnodes.functions.builder import make_call
 from stateplan.execnodes.rex import FieldAccess, InputRef, Rex
 from stateplan.execnodes.types import LogicalType
 from stateplan.planner.algebra.relations import Field, Rel

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from stateplan.execnodes.errors import SqlError
-from stateplan.execnodes.functions import make_call
+from stateplan.execnodes.functions.builder import make_call
 from stateplan.execnodes.rex import InputRef, Rex
 from stateplan.execnodes.types import BOOLEAN
 from stateplan.planner.algebra.relations import Project, Rel

@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from stateplan.execnodes.errors import Place, SqlError
-from stateplan.execnodes.functions import cast_rex, find_aggregate, find_scalar, is_aggregate, is_implicit
+from stateplan.execnodes.functions.aggregates import find_aggregate, is_aggregate
+from stateplan.execnodes.functions.casting import cast_rex
+from stateplan.execnodes.functions.table import find_scalar
+from stateplan.execnodes.functions.typerules import is_implicit
 from stateplan.execnodes.rex import Rex
 from stateplan.execnodes.types import LogicalType
 from stateplan.planner.catalog.functions import FoundFunction, current_functions

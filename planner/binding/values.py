@@ -12,7 +12,7 @@ from decimal import Decimal
 from sqlglot import exp
 
 from stateplan.execnodes.errors import SqlError
-from stateplan.execnodes.functions import cast_rex
+from stateplan.execnodes.functions.casting import cast_rex
 from stateplan.execnodes.functions.typerules import least_restrictive
 from stateplan.execnodes.rex import Literal, Rex
 from stateplan.execnodes.types import INT, LogicalType

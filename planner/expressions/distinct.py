@@ -6,7 +6,7 @@ Source: Calcite's ``RelOptUtil.isDistinctFrom`` and ``RelOptUtil.collapseExpande
 from __future__ import annotations
 
 from stateplan.execnodes.errors import Place
-from stateplan.execnodes.functions import coerce_operands, make_call
+from stateplan.execnodes.functions.builder import coerce_operands, make_call
 from stateplan.execnodes.rex import Literal, Rex
 from stateplan.execnodes.types import BOOLEAN
 from stateplan.planner.expressions.normal import equal

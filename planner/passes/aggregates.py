@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from stateplan.execnodes.functions import find_aggregate, make_call, number_literal
-from stateplan.execnodes.functions.aggregates import VARIANCES, WELFORD
+from stateplan.execnodes.functions.aggregates import VARIANCES, WELFORD, find_aggregate
+from stateplan.execnodes.functions.builder import make_call
+from stateplan.execnodes.functions.literals import number_literal
 from stateplan.execnodes.rex import Call, InputRef, Literal, Rex
 from stateplan.execnodes.settings import value
 from stateplan.execnodes.types import BIGINT, BOOLEAN, INT, LogicalType

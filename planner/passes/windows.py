@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from stateplan.execnodes.errors import SqlError
-from stateplan.execnodes.functions import find_aggregate
+from stateplan.execnodes.functions.aggregates import find_aggregate
 from stateplan.execnodes.rex import InputRef, Literal, Rex
 from stateplan.planner.algebra.over import OverAggregate
 from stateplan.planner.algebra.over_frames import SO_FAR

@@ -93,7 +93,8 @@ def describe_function(c: Context, node: nodes.DescribeTable) -> TableResult:
 
 
 def _built_in(name: str) -> list[tuple[Any, ...]] | None:
-    from stateplan.execnodes.functions import find_aggregate, find_scalar
+    from stateplan.execnodes.functions.aggregates import find_aggregate
+    from stateplan.execnodes.functions.table import find_scalar
 
     row = find_scalar(name) or find_aggregate(name)
     return None if row is None else [("is system function", "true"), ("is temporary", "false")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stateplan.execnodes.errors import Place, SqlError
-from stateplan.execnodes.functions import aggregates, find_aggregate, is_aggregate
+from stateplan.execnodes.functions.aggregates import aggregates, find_aggregate, is_aggregate
 from stateplan.execnodes.types import parse_type
 
 

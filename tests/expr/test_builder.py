@@ -8,19 +8,15 @@ from typing import Any
 import pytest
 
 from stateplan.execnodes.errors import Place, SqlError
-from stateplan.execnodes.functions import (
+from stateplan.execnodes.functions.arithmetic import datetime_difference
+from stateplan.execnodes.functions.builder import make_call, make_in
+from stateplan.execnodes.functions.casting import cast_rex
+from stateplan.execnodes.functions.literals import (
     binary_literal,
     boolean_literal,
-    cast_rex,
     date_literal,
-    datetime_difference,
-    find_scalar,
-    functions,
     interval_literal,
     interval_type,
-    make_call,
-    make_in,
-    names,
     null_literal,
     number_literal,
     string_literal,
@@ -31,6 +27,7 @@ from stateplan.execnodes.functions import (
 )
 from stateplan.execnodes.functions.render import RENDERERS
 from stateplan.execnodes.functions.render.base import USER_DEFINED
+from stateplan.execnodes.functions.table import find_scalar, functions, names
 from stateplan.execnodes.rex import Call, InputRef, Literal, Rex
 from stateplan.execnodes.types import parse_type
 from tests.expr.answers import FIELDS

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stateplan.execnodes.errors import DataError, RunError
-from stateplan.execnodes.functions import make_call, number_literal, string_literal
+from stateplan.execnodes.functions.builder import make_call
 from stateplan.execnodes.functions.casting import cast_rex
+from stateplan.execnodes.functions.literals import number_literal, string_literal
 from stateplan.execnodes.rex import Call, InputRef, Rex
 from stateplan.execnodes.runtime.transforms.calc import CalcTransform, compile_rex, evaluate
 from stateplan.execnodes.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, LogicalType, parse_type

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from stateplan.execnodes.errors import StateplanError
-from stateplan.execnodes.functions import make_call
+from stateplan.execnodes.functions.builder import make_call
 from stateplan.execnodes.functions.table import by_plan_name
 from stateplan.execnodes.rex import Call, Rex
 from stateplan.execnodes.runtime.transforms.calc import CalcTransform
