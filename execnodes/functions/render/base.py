@@ -48,14 +48,20 @@ def renders(*names: str) -> Callable[[F], F]:
     return register
 
 
+def renders_all(table: Mapping[str, Render]) -> None:
+    """Registers a rendering for each name."""
+    for name, render in table.items():
+        renders(name)(render)
+
+
+def by_values(function: Callable[..., pl.Expr]) -> Render:
+    """The rendering of a function that needs only the values of its operands."""
+    return lambda r, call: function(*r.args(call))
+
+
 def renders_by_values(table: Mapping[str, Callable[..., pl.Expr]]) -> None:
     """Registers functions that need only the values of their operands."""
-
-    def register(name: str, function: Callable[..., pl.Expr]) -> None:
-        renders(name)(lambda r, call: function(*r.args(call)))
-
-    for name, function in table.items():
-        register(name, function)
+    renders_all({name: by_values(function) for name, function in table.items()})
 
 
 def constant_text(rex: Rex) -> str | None:

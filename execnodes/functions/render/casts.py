@@ -89,18 +89,6 @@ def convert(e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
 Cast = Callable[[Renderer, pl.Expr, LogicalType, LogicalType], pl.Expr]
 
 
-def _number_to_number(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
-    return to_number(e, source, target)
-
-
-def _number_to_boolean(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
-    return decimals.unscaled(e, source) != 0 if source.root == "DECIMAL" else e != 0
-
-
-def _boolean_to_number(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
-    return to_number(e.cast(pl.Int32), INT, target)
-
-
 def fit(e: pl.Expr, t: LogicalType, *, known: int | None = None) -> pl.Expr:
     """Text cut to the length of CHAR or VARCHAR ``t``, and filled up with blanks for CHAR. ``known`` is a length that
     the text is known not to exceed."""
@@ -108,10 +96,6 @@ def fit(e: pl.Expr, t: LogicalType, *, known: int | None = None) -> pl.Expr:
     if length < MAX_LENGTH and (known is None or known > length):
         e = e.str.head(length)
     return e.str.pad_end(length) if t.root == "CHAR" else e
-
-
-def _text_to_text(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
-    return fit(e, target, known=source.length)
 
 
 def _any_to_text(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
@@ -124,10 +108,6 @@ def _text_to_number(r: Renderer, e: pl.Expr, source: LogicalType, target: Logica
     if target.root in _APPROXIMATE:
         return parse_double(e).cast(target.polars())
     return parse_integer(e, target)
-
-
-def _text_to_moment(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
-    return parse_timestamp(r, e, target)
 
 
 def _bytes_to_bytes(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
@@ -194,10 +174,6 @@ def _to_moment(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType
     return from_local_millis(r, millis, target, rest)
 
 
-def _same(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
-    return e
-
-
 def _list_to_list(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
     element = cast_value(r, pl.element(), source.children[0], target.children[0])
     return e.list.eval(element)
@@ -220,30 +196,25 @@ def _row_to_row(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalTyp
     return pl.when(e.is_not_null()).then(pl.struct(fields))
 
 
-def _text_to(parse: Callable[[pl.Expr], pl.Expr]) -> Cast:
-    return lambda r, e, source, target: parse(e)
-
-
 _MOMENTS = ("DATE", "TIME", "TIMESTAMP")
+_SAME = ("BOOLEAN", "DATE", "INTERVAL_DAY_TIME", "INTERVAL_YEAR_MONTH")
 _CASTS: dict[tuple[str, str], Cast] = {
-    ("NUMERIC", "NUMERIC"): _number_to_number,
-    ("NUMERIC", "BOOLEAN"): _number_to_boolean,
-    ("BOOLEAN", "NUMERIC"): _boolean_to_number,
-    ("BOOLEAN", "BOOLEAN"): _same,
-    ("CHARACTER", "CHARACTER"): _text_to_text,
+    ("NUMERIC", "NUMERIC"): lambda r, e, source, target: to_number(e, source, target),
+    ("NUMERIC", "BOOLEAN"): lambda r, e, source, target: e.to_physical() != 0,
+    ("BOOLEAN", "NUMERIC"): lambda r, e, source, target: to_number(e.cast(pl.Int32), INT, target),
+    ("CHARACTER", "CHARACTER"): lambda r, e, source, target: fit(e, target, known=source.length),
     ("CHARACTER", "NUMERIC"): _text_to_number,
-    ("CHARACTER", "BOOLEAN"): _text_to(parse_boolean),
-    ("CHARACTER", "DATE"): _text_to(parse_date),
+    ("CHARACTER", "BOOLEAN"): lambda r, e, source, target: parse_boolean(e),
+    ("CHARACTER", "DATE"): lambda r, e, source, target: parse_date(e),
     ("CHARACTER", "TIME"): lambda r, e, source, target: parse_time(e, target),
-    ("CHARACTER", "TIMESTAMP"): _text_to_moment,
+    ("CHARACTER", "TIMESTAMP"): lambda r, e, source, target: parse_timestamp(r, e, target),
     ("CHARACTER", "BINARY"): _text_to_bytes,
     ("BINARY", "BINARY"): _bytes_to_bytes,
     ("TIMESTAMP", "DATE"): _moment_to_date,
     ("TIMESTAMP", "TIME"): _moment_to_time,
-    ("DATE", "DATE"): _same,
     ("TIME", "TIME"): _time_to_time,
     **{(source, "TIMESTAMP"): _to_moment for source in _MOMENTS},
-    **{(root, root): _same for root in ("INTERVAL_DAY_TIME", "INTERVAL_YEAR_MONTH")},
+    **{(root, root): lambda r, e, source, target: e for root in _SAME},
     ("ARRAY", "ARRAY"): _list_to_list,
     ("MULTISET", "MULTISET"): _list_to_list,
     ("MAP", "MAP"): _map_to_map,

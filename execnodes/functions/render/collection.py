@@ -17,10 +17,7 @@ from stateplan.execnodes.types import LogicalType
 
 def _where_known(operands: Sequence[pl.Expr], result: pl.Expr) -> pl.Expr:
     """``result`` on rows where no operand is NULL."""
-    known = operands[0].is_not_null()
-    for e in operands[1:]:
-        known = known & e.is_not_null()
-    return pl.when(known).then(result)
+    return pl.when(*(e.is_not_null() for e in operands)).then(result)
 
 
 @renders("ARRAY")
@@ -133,16 +130,11 @@ def position(r: Renderer, call: Call) -> pl.Expr:
     return rowwise(find, list(_element_operand(r, call)), pl.Int32, "ARRAY_POSITION, ARRAY_REMOVE")
 
 
-@renders("ARRAY_APPEND")
+@renders("ARRAY_APPEND", "ARRAY_PREPEND")
 def append(r: Renderer, call: Call) -> pl.Expr:
     e, value = _element_operand(r, call)
-    return _where_known([e], pl.concat_list([e, value.cast(call.type.children[0].polars())]))
-
-
-@renders("ARRAY_PREPEND")
-def prepend(r: Renderer, call: Call) -> pl.Expr:
-    e, value = _element_operand(r, call)
-    return _where_known([e], pl.concat_list([value.cast(call.type.children[0].polars()), e]))
+    added = value.cast(call.type.children[0].polars())
+    return _where_known([e], pl.concat_list([e, added] if call.name == "ARRAY_APPEND" else [added, e]))
 
 
 @renders("ARRAY_REMOVE")
@@ -200,28 +192,19 @@ def _merged(r: Renderer, call: Call) -> list[pl.Expr]:
     return [convert(r.expr(o), o.type, call.type) for o in call.operands]
 
 
-@renders("ARRAY_CONCAT")
+@renders("ARRAY_CONCAT", "ARRAY_UNION", "MAP_UNION")
 def concat(r: Renderer, call: Call) -> pl.Expr:
     parts = _merged(r, call)
-    return _where_known(parts, pl.concat_list(parts))
-
-
-@renders("ARRAY_UNION")
-def union(r: Renderer, call: Call) -> pl.Expr:
-    parts = _merged(r, call)
-    return _where_known(parts, pl.concat_list(parts).list.unique(maintain_order=True))
+    whole = pl.concat_list(parts)
+    if call.name == "ARRAY_UNION":
+        whole = whole.list.unique(maintain_order=True)
+    return _where_known(parts, _last_wins(whole, call.type) if call.name == "MAP_UNION" else whole)
 
 
 @renders("ARRAY_EXCEPT")
 def except_(r: Renderer, call: Call) -> pl.Expr:
     def one(a: list[Any], b: list[Any]) -> list[Any]:
-        left = list(b)
-        out = []
-        for x in a:
-            if x in left:
-                continue
-            out.append(x)
-        return _distinct(out)
+        return _distinct([x for x in a if x not in b])
 
     return rowwise(one, r.args(call), call.type.polars(), "ARRAY_EXCEPT, ARRAY_INTERSECT")
 
@@ -258,9 +241,3 @@ def from_arrays(r: Renderer, call: Call) -> pl.Expr:
         return [{"key": a, "value": b} for a, b in dict(zip(k, v, strict=False)).items()]
 
     return rowwise(one, [keys, values], call.type.polars(), "MAP_FROM_ARRAYS")
-
-
-@renders("MAP_UNION")
-def map_union(r: Renderer, call: Call) -> pl.Expr:
-    parts = _merged(r, call)
-    return _where_known(parts, _last_wins(pl.concat_list(parts), call.type))

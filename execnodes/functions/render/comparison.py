@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import partial, reduce
+from operator import and_, or_
 from typing import Any
 
 import polars as pl
 
 from stateplan.execnodes.errors import PlanError
 from stateplan.execnodes.functions.render import decimals
-from stateplan.execnodes.functions.render.base import Renderer, renders, renders_by_values
+from stateplan.execnodes.functions.render.base import Renderer, renders, renders_all, renders_by_values
 from stateplan.execnodes.functions.render.casts import cast_or_fail, convert, number
 from stateplan.execnodes.functions.render.rowwise import rowwise
 from stateplan.execnodes.functions.typerules import as_decimal, family, timestamp_ltz
@@ -85,45 +86,26 @@ def compare(name: str, a: pl.Expr, b: pl.Expr, *, floating: bool) -> pl.Expr:
     return pl.when(unordered & plain.is_not_null()).then(pl.lit(name == "<>")).otherwise(plain)
 
 
-def _comparison(name: str) -> None:
-    @renders(name)
-    def render(r: Renderer, call: Call) -> pl.Expr:
-        left, right = call.operands
-        a, b, floating = _sides(r, left, right)
-        return compare(name, a, b, floating=floating)
+def _comparison(r: Renderer, call: Call, name: str) -> pl.Expr:
+    a, b, floating = _sides(r, *call.operands)
+    return compare(name, a, b, floating=floating)
 
 
-for _name in ("=", "<>", "<", "<=", ">", ">="):
-    _comparison(_name)
+renders_all({name: partial(_comparison, name=name) for name in ("=", "<>", "<", "<=", ">", ">=")})
 
 
-def _junction(r: Renderer, operands: Sequence[Rex], stop: bool) -> list[pl.Expr]:
-    """The operands rendered; each only counts for errors where none before it is ``stop``."""
+def _junction(r: Renderer, call: Call, stop: bool) -> pl.Expr:
+    """AND or OR of operands, each of which only counts for errors where none before it is ``stop``."""
     out: list[pl.Expr] = []
     with ExitStack() as stack:
-        for operand in operands:
+        for operand in call.operands:
             e = r.expr(operand)
             out.append(e)
             stack.enter_context(r.guard((~e if stop else e).fill_null(True)))
-    return out
+    return reduce(or_ if stop else and_, out)
 
 
-@renders("AND")
-def conjunction(r: Renderer, call: Call) -> pl.Expr:
-    first, *rest = _junction(r, call.operands, False)
-    for e in rest:
-        first = first & e
-    return first
-
-
-@renders("OR")
-def disjunction(r: Renderer, call: Call) -> pl.Expr:
-    first, *rest = _junction(r, call.operands, True)
-    for e in rest:
-        first = first | e
-    return first
-
-
+renders_all({"AND": partial(_junction, stop=False), "OR": partial(_junction, stop=True)})
 renders_by_values(
     {
         "NOT": lambda e: ~e,
@@ -159,29 +141,23 @@ def search(r: Renderer, call: Call) -> pl.Expr:
     return result if null_as == "UNKNOWN" else result.fill_null(null_as == "TRUE")
 
 
-def _bounds(entry: dict[str, Any]) -> tuple[Any, Any]:
-    return entry.get("lower"), entry.get("upper")
-
-
 def _ranges(r: Renderer, value: pl.Expr, t: LogicalType, literal: Literal) -> pl.Expr:
-    ranges = [_bounds(x) for x in literal.sarg.get("ranges", [])]
+    ranges = [(x.get("lower"), x.get("upper")) for x in literal.sarg.get("ranges", [])]
     points = [lo["value"] for lo, hi in ranges if lo and hi and lo == hi and lo.get("boundType") == "CLOSED"]
     if ranges and len(points) == len(ranges):
         return _among(r, value, t, literal.type, points)
     holes = _holes(ranges)
     if holes is not None:
         return ~_among(r, value, t, literal.type, holes)
-    result: pl.Expr | None = None
-    for lower, upper in ranges:
-        part: pl.Expr | None = None
-        for bound, names in ((lower, (">", ">=")), (upper, ("<", "<="))):
-            if bound:
-                name = names[bound.get("boundType") == "CLOSED"]
-                one = _against(r, name, value, t, literal.type, bound["value"])
-                part = one if part is None else part & one
-        part = pl.lit(True) if part is None else part
-        result = part if result is None else result | part
-    return pl.lit(False) if result is None else result
+    parts = []
+    for bounds in ranges:
+        sides = [
+            _against(r, f"{sign}{'=' * (bound.get('boundType') == 'CLOSED')}", value, t, literal.type, bound["value"])
+            for bound, sign in zip(bounds, "><", strict=True)
+            if bound
+        ]
+        parts.append(reduce(and_, sides) if sides else pl.lit(True))
+    return reduce(or_, parts) if parts else pl.lit(False)
 
 
 def _holes(ranges: list[tuple[Any, Any]]) -> list[Any] | None:
@@ -211,9 +187,4 @@ def _among(r: Renderer, value: pl.Expr, t: LogicalType, point_type: LogicalType,
         values = [plan_value(point_type, p) for p in points]
         wide = pl.Int64() if t.is_integer else t.polars()
         return value.cast(wide).is_in(pl.lit(pl.Series(values, dtype=wide)).implode())
-    result: pl.Expr | None = None
-    for point in points:
-        one = _against(r, "=", value, t, point_type, point)
-        result = one if result is None else result | one
-    assert result is not None
-    return result
+    return reduce(or_, (_against(r, "=", value, t, point_type, point) for point in points))

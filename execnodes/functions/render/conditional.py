@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from functools import partial
 
 import polars as pl
 
-from stateplan.execnodes.functions.render.base import Renderer, renders
+from stateplan.execnodes.functions.render.base import Renderer, renders, renders_all
 from stateplan.execnodes.functions.render.casts import cast_call, convert
 from stateplan.execnodes.rex import Call
 
@@ -45,11 +46,6 @@ def _converted(r: Renderer, call: Call) -> list[pl.Expr]:
     return [convert(r.expr(o), o.type, call.type) for o in call.operands]
 
 
-@renders("COALESCE", "IFNULL")
-def coalesce(r: Renderer, call: Call) -> pl.Expr:
-    return pl.coalesce(_converted(r, call))
-
-
 def _extreme(r: Renderer, call: Call, *, largest: bool) -> pl.Expr:
     values = _converted(r, call)
     known = values[0].is_not_null()
@@ -60,16 +56,11 @@ def _extreme(r: Renderer, call: Call, *, largest: bool) -> pl.Expr:
     return pl.when(known).then(best)
 
 
-@renders("GREATEST")
-def greatest(r: Renderer, call: Call) -> pl.Expr:
-    return _extreme(r, call, largest=True)
-
-
-@renders("LEAST")
-def least(r: Renderer, call: Call) -> pl.Expr:
-    return _extreme(r, call, largest=False)
-
-
-@renders("CAST", "TRY_CAST")
-def cast(r: Renderer, call: Call) -> pl.Expr:
-    return cast_call(r, call)
+renders_all(
+    {
+        **dict.fromkeys(("COALESCE", "IFNULL"), lambda r, call: pl.coalesce(_converted(r, call))),
+        "GREATEST": partial(_extreme, largest=True),
+        "LEAST": partial(_extreme, largest=False),
+        **dict.fromkeys(("CAST", "TRY_CAST"), cast_call),
+    }
+)

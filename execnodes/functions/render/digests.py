@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import quote, unquote_to_bytes
 
@@ -22,39 +22,27 @@ from stateplan.execnodes.values.codecs import codec
 
 _BYTES = LogicalType("VARBINARY", length=MAX_LENGTH)
 
-_DIGESTS = {
-    "MD5": "md5",
-    "SHA1": "sha1",
-    "SHA224": "sha224",
-    "SHA256": "sha256",
-    "SHA384": "sha384",
-    "SHA512": "sha512",
-}
+
+def _digest(algorithm: str, values: Sequence[pl.Expr]) -> pl.Expr:
+    def one(text: str, length: int | None = None) -> str | None:
+        known = length is None or length in _SHA2
+        return hashlib.new(f"{algorithm}{length or ''}", text.encode()).hexdigest() if known else None
+
+    return rowwise(one, values, pl.String, "MD5, SHA1, SHA2, ...")
 
 
-def _digest(name: str, algorithm: str) -> None:
-    @renders(name)
-    def render(r: Renderer, call: Call) -> pl.Expr:
-        def one(text: str) -> str:
-            return hashlib.new(algorithm, text.encode()).hexdigest()
-
-        return rowwise(one, r.args(call), pl.String, "MD5, SHA1, SHA2, ...")
-
-
-for _name, _algorithm in _DIGESTS.items():
-    _digest(_name, _algorithm)
+_SHA2 = (224, 256, 384, 512)
+renders_by_values(
+    {name: lambda text, name=name: _digest(name, [text]) for name in ("MD5", "SHA1", *(f"SHA{n}" for n in _SHA2))}
+)
 
 
 @renders("SHA2")
 def sha2(r: Renderer, call: Call) -> pl.Expr:
     text, bits = r.args(call)
-    known = bits.is_in([224, 256, 384, 512])
-    r.fail_where(text.is_not_null() & ~known, "SHA2", "{} is not a length of SHA-2 (224, 256, 384, 512)", bits)
-
-    def one(value: str, length: int) -> str | None:
-        return hashlib.new(f"sha{length}", value.encode()).hexdigest() if length in (224, 256, 384, 512) else None
-
-    return rowwise(one, [text, bits], pl.String, "MD5, SHA1, SHA2, ...")
+    unknown = text.is_not_null() & ~bits.is_in(_SHA2)
+    r.fail_where(unknown, "SHA2", "{} is not a length of SHA-2 (224, 256, 384, 512)", bits)
+    return _digest("SHA", [text, bits])
 
 
 def _from_base64(text: str) -> str | None:

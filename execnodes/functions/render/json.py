@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import polars as pl
@@ -208,16 +208,14 @@ def _is_json(text: str, kind: str) -> bool:
     return not isinstance(value, dict | list) if kind == "SCALAR" else isinstance(value, _KINDS[kind])
 
 
-def _predicate(name: str, kind: str, negated: bool) -> None:
-    @renders(name)
-    def render(r: Renderer, call: Call) -> pl.Expr:
-        result = rowwise(lambda text: _is_json(text, kind), r.args(call), pl.Boolean, _LISTED).fill_null(False)
-        return ~result if negated else result
+def _predicate(r: Renderer, call: Call, kind: str, negated: bool) -> pl.Expr:
+    result = rowwise(lambda text: _is_json(text, kind), r.args(call), pl.Boolean, _LISTED).fill_null(False)
+    return ~result if negated else result
 
 
 for _kind in ("VALUE", "OBJECT", "ARRAY", "SCALAR"):
-    _predicate(f"IS JSON {_kind}", _kind, False)
-    _predicate(f"IS NOT JSON {_kind}", _kind, True)
+    renders(f"IS JSON {_kind}")(partial(_predicate, kind=_kind, negated=False))
+    renders(f"IS NOT JSON {_kind}")(partial(_predicate, kind=_kind, negated=True))
 
 
 _STYLE = FieldStyle(standard="ISO-8601", decimals="plain", functions=True)

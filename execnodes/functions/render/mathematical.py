@@ -5,11 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
+from functools import partial
 
 import polars as pl
 
 from stateplan.execnodes.functions.render import decimals
-from stateplan.execnodes.functions.render.base import Renderer, exact_quotient, renders, renders_by_values
+from stateplan.execnodes.functions.render.base import (
+    Render,
+    Renderer,
+    exact_quotient,
+    renders,
+    renders_all,
+    renders_by_values,
+)
 from stateplan.execnodes.functions.render.casts import number
 from stateplan.execnodes.functions.render.rounding_time import round_moment
 from stateplan.execnodes.functions.render.rowwise import rowwise
@@ -23,7 +31,7 @@ def _doubles(r: Renderer, call: Call) -> list[pl.Expr]:
     return [number(r, o, DOUBLE) for o in call.operands]
 
 
-_UNARY: dict[str, Callable[[pl.Expr], pl.Expr]] = {
+_OF_DOUBLES: dict[str, Callable[..., pl.Expr]] = {
     "LN": lambda x: _log(x),
     "LOG10": lambda x: pl.when(x >= 0).then(x.log10()).otherwise(_nan_or_null(x)),
     "LOG2": lambda x: exact_quotient(_log(x), pl.lit(math.log(2))),
@@ -40,6 +48,8 @@ _UNARY: dict[str, Callable[[pl.Expr], pl.Expr]] = {
     "TANH": lambda x: x.tanh(),
     "DEGREES": lambda x: x * pl.lit(180.0 / math.pi),
     "RADIANS": lambda x: x * pl.lit(math.pi / 180.0),
+    "LOG": lambda x, y=None: _log(x) if y is None else exact_quotient(_log(y), _log(x)),
+    "ATAN2": pl.arctan2,
 }
 
 
@@ -51,20 +61,11 @@ def _log(x: pl.Expr) -> pl.Expr:
     return pl.when(x >= 0).then(x.log()).otherwise(_nan_or_null(x))
 
 
-def _unary(name: str, function: Callable[[pl.Expr], pl.Expr]) -> None:
-    @renders(name)
-    def render(r: Renderer, call: Call) -> pl.Expr:
-        return function(_doubles(r, call)[0])
+def _of_doubles(function: Callable[..., pl.Expr]) -> Render:
+    return lambda r, call: function(*_doubles(r, call))
 
 
-for _name, _function in _UNARY.items():
-    _unary(_name, _function)
-
-
-@renders("LOG")
-def log(r: Renderer, call: Call) -> pl.Expr:
-    values = _doubles(r, call)
-    return _log(values[0]) if len(values) == 1 else exact_quotient(_log(values[1]), _log(values[0]))
+renders_all({name: _of_doubles(function) for name, function in _OF_DOUBLES.items()})
 
 
 @renders("POWER")
@@ -76,12 +77,7 @@ def power(r: Renderer, call: Call) -> pl.Expr:
     return x.pow(y)
 
 
-@renders("ATAN2")
-def atan2(r: Renderer, call: Call) -> pl.Expr:
-    return pl.arctan2(*_doubles(r, call))
-
-
-renders_by_values({"PI": lambda: pl.lit(math.pi), "E": lambda: pl.lit(math.e)})
+renders_by_values({"PI": lambda: pl.lit(math.pi), "E": lambda: pl.lit(math.e), "BIN": lambda n: _digits(n, "08b")})
 
 
 @renders("ABS")
@@ -112,14 +108,7 @@ def _whole(r: Renderer, call: Call, mode: str) -> pl.Expr:
     return value.floor() if mode == "floor" else value.ceil()
 
 
-@renders("FLOOR")
-def floor(r: Renderer, call: Call) -> pl.Expr:
-    return _whole(r, call, "floor")
-
-
-@renders("CEIL")
-def ceil(r: Renderer, call: Call) -> pl.Expr:
-    return _whole(r, call, "ceil")
+renders_all({name: partial(_whole, mode=name.lower()) for name in ("FLOOR", "CEIL")})
 
 
 def _places(call: Call) -> int | None:
@@ -155,12 +144,7 @@ def _rounded_double(x: pl.Expr, places: int, mode: str) -> pl.Expr:
         result = scaled.floor()
         fraction, slack = scaled - result, scaled * 1e-12 + 1e-9
         unsure = (fraction <= slack) | (fraction >= pl.lit(1.0) - slack) | ~(scaled < 1e15)
-    exact = rowwise(
-        lambda v: _round_double(v, places, mode),
-        [pl.when(unsure).then(x)],
-        pl.Float64,
-        _LISTED,
-    )
+    exact = rowwise(lambda v: _round_double(v, places, mode), [pl.when(unsure).then(x)], pl.Float64, _LISTED)
     quick = pl.when(x < 0).then(-exact_quotient(result, unit)).otherwise(exact_quotient(result, unit))
     return pl.when(unsure).then(exact).otherwise(quick)
 
@@ -221,14 +205,7 @@ def _round_by_column(r: Renderer, call: Call, value: pl.Expr, mode: str) -> pl.E
     return rowwise(one, [value, digits], call.type.polars(), _LISTED)
 
 
-@renders("ROUND")
-def round_(r: Renderer, call: Call) -> pl.Expr:
-    return _round(r, call, ROUND_HALF_UP)
-
-
-@renders("TRUNCATE")
-def truncate(r: Renderer, call: Call) -> pl.Expr:
-    return _round(r, call, ROUND_DOWN)
+renders_all({"ROUND": partial(_round, mode=ROUND_HALF_UP), "TRUNCATE": partial(_round, mode=ROUND_DOWN)})
 
 
 def _digits(value: pl.Expr, form: str) -> pl.Expr:
@@ -238,11 +215,6 @@ def _digits(value: pl.Expr, form: str) -> pl.Expr:
     shown = [byte.replace_strict(list(range(256)), texts, return_dtype=pl.String) for byte in in_order]
     text = pl.concat_str(shown).str.strip_chars_start("0")
     return pl.when(value == 0).then(pl.lit("0")).otherwise(text)
-
-
-@renders("BIN")
-def binary(r: Renderer, call: Call) -> pl.Expr:
-    return _digits(r.expr(call.operands[0]), "08b")
 
 
 @renders("HEX")

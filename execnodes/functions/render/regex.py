@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import polars as pl
 
 from stateplan.execnodes.errors import RunError
-from stateplan.execnodes.functions.render.base import Renderer, constant_text, renders
+from stateplan.execnodes.functions.render.base import Render, Renderer, constant_text, renders, renders_all
 from stateplan.execnodes.functions.render.patterns import (
     PatternError,
     like_regex,
@@ -70,9 +70,7 @@ def like(r: Renderer, call: Call) -> pl.Expr:
     return text.str.ends_with(word) if before else text.str.starts_with(word) if after else text == word
 
 
-@renders("SIMILAR TO")
-def similar(r: Renderer, call: Call) -> pl.Expr:
-    return _predicate(r, call, similar_regex)
+renders("SIMILAR TO")(partial(_predicate, make=similar_regex))
 
 
 def _search(
@@ -136,11 +134,6 @@ def extract(r: Renderer, call: Call) -> pl.Expr:
     return _search(r, call, pl.String, quick if isinstance(known, int) else None, _group)
 
 
-@renders("REGEXP_SUBSTR")
-def substr(r: Renderer, call: Call) -> pl.Expr:
-    return _search(r, call, pl.String, lambda e, p: e.str.extract(p, 0), _group)
-
-
 @renders("REGEXP_REPLACE")
 def replace(r: Renderer, call: Call) -> pl.Expr:
     replacement = constant_text(call.operands[2])
@@ -154,27 +147,26 @@ def replace(r: Renderer, call: Call) -> pl.Expr:
     return _search(r, call, pl.String, quick, lambda p, value, new: p.sub(lambda _: new, value))
 
 
-@renders("REGEXP_COUNT")
-def count(r: Renderer, call: Call) -> pl.Expr:
-    return _search(
-        r,
-        call,
-        pl.Int32,
-        lambda e, p: e.str.count_matches(p).cast(pl.Int32),
-        lambda p, value: sum(1 for _ in p.finditer(value)),
-    )
+def _every(pattern: re.Pattern[str], value: str, index: int = 1) -> list[str | None] | None:
+    return [m[index] for m in pattern.finditer(value)] if 0 <= index <= pattern.groups else None
 
 
-@renders("REGEXP_INSTR")
-def position(r: Renderer, call: Call) -> pl.Expr:
-    return _search(r, call, pl.Int32, None, lambda p, value: m.start() + 1 if (m := p.search(value)) else 0)
+def _position(pattern: re.Pattern[str], value: str) -> int:
+    match = pattern.search(value)
+    return match.start() + 1 if match else 0
 
 
-@renders("REGEXP_EXTRACT_ALL")
-def extract_all(r: Renderer, call: Call) -> pl.Expr:
-    def every(pattern: re.Pattern[str], value: str, index: int = 1) -> list[str | None] | None:
-        if not 0 <= index <= pattern.groups:
-            return None
-        return [m[index] for m in pattern.finditer(value)]
+def _searches(dtype: Any, quick: Callable[[pl.Expr, str], pl.Expr] | None, slow: Callable[..., Any]) -> Render:
+    return lambda r, call: _search(r, call, dtype, quick, slow)
 
-    return _search(r, call, pl.List(pl.String), None, every)
+
+renders_all(
+    {
+        "REGEXP_COUNT": _searches(
+            pl.Int32, lambda e, p: e.str.count_matches(p).cast(pl.Int32), lambda p, value: len(p.findall(value))
+        ),
+        "REGEXP_EXTRACT_ALL": _searches(pl.List(pl.String), None, _every),
+        "REGEXP_INSTR": _searches(pl.Int32, None, _position),
+        "REGEXP_SUBSTR": _searches(pl.String, lambda e, p: e.str.extract(p, 0), _group),
+    }
+)

@@ -11,7 +11,7 @@ import polars as pl
 
 from stateplan.execnodes.errors import RunError
 from stateplan.execnodes.functions.render import javatime
-from stateplan.execnodes.functions.render.base import Renderer, constant_text, renders
+from stateplan.execnodes.functions.render.base import Renderer, constant_text, renders, renders_all
 from stateplan.execnodes.functions.render.casts import to_number
 from stateplan.execnodes.functions.render.moments import (
     DAY,
@@ -152,16 +152,21 @@ def _by_pattern(text: str, pattern: str) -> int | None:
 
 
 def _by_any_pattern(r: Renderer, call: Call) -> pl.Expr:
-    """TO_TIMESTAMP of (text, pattern): common patterns by Polars, and what it does not read one by one."""
-    text, pattern = r.expr(call.operands[0]), constant_text(call.operands[1])
+    """TO_TIMESTAMP of (text, pattern)."""
+    return _by_quick_form(r, call, lambda *operands: _from_nanos(rowwise(_by_pattern, operands, pl.Int64, _LISTED)))
+
+
+def _by_quick_form(r: Renderer, call: Call, read: Callable[..., pl.Expr]) -> pl.Expr:
+    """A Datetime by the pattern that may follow a text: common patterns by Polars, and by ``read`` what is left."""
+    text, given = r.expr(call.operands[0]), call.operands[1] if len(call.operands) > 1 else None
+    pattern = _DEFAULT if given is None else constant_text(given)
+    shown = pl.lit(_DEFAULT) if given is None else r.expr(given)
     quick = javatime.quick_form(pattern) if pattern is not None else None
     if quick is None:
-        return _from_nanos(rowwise(_by_pattern, r.args(call)[:2], pl.Int64, _LISTED))
+        return read(text, shown)
     regex, form = quick
-    fits = pl.when(text.str.contains(regex)).then(text)
-    fast = fits.str.to_datetime(form, time_unit="ms", strict=False)
-    rest = pl.when(fast.is_null()).then(text)
-    return pl.coalesce(fast, _from_nanos(rowwise(_by_pattern, [rest, pl.lit(pattern)], pl.Int64, _LISTED)))
+    fast = pl.when(text.str.contains(regex)).then(text).str.to_datetime(form, time_unit="ms", strict=False)
+    return pl.coalesce(fast, read(pl.when(fast.is_null()).then(text), shown))
 
 
 def _from_nanos(e: pl.Expr) -> pl.Expr:
@@ -169,31 +174,20 @@ def _from_nanos(e: pl.Expr) -> pl.Expr:
 
 
 @renders("TO_TIMESTAMP")
-def to_timestamp(r: Renderer, call: Call) -> pl.Expr:
-    text = r.expr(call.operands[0])
-    if len(call.operands) == 2:
+def _wall_clock(r: Renderer, call: Call) -> pl.Expr:
+    if len(call.operands) > 1:
         return _by_any_pattern(r, call)
-    return _usual_or_read(text)
-
-
-def _usual_or_read(text: pl.Expr) -> pl.Expr:
-    fast, rest = usual_timestamp(text, "ms")
+    fast, rest = usual_timestamp(r.expr(call.operands[0]), "ms")
     return pl.coalesce(fast, _from_nanos(rowwise(read_timestamp, [rest], pl.Int64, _LISTED)))
 
 
 def _lenient(r: Renderer, call: Call) -> pl.Expr:
     """Epoch milliseconds of a wall clock text by the pattern that may follow it, as ``SimpleDateFormat`` reads it."""
-    text = r.expr(call.operands[0])
-    given = call.operands[1] if len(call.operands) > 1 else None
-    pattern = _DEFAULT if given is None else constant_text(given)
-    quick = javatime.quick_form(pattern) if pattern is not None else None
-    shown = r.expr(given) if given is not None else pl.lit(_DEFAULT)
-    if quick is None:
-        return rowwise(javatime.parse_lenient, [text, shown], pl.Int64, _LISTED)
-    regex, form = quick
-    fast = pl.when(text.str.contains(regex)).then(text).str.to_datetime(form, time_unit="ms", strict=False)
-    rest = pl.when(fast.is_null()).then(text)
-    return pl.coalesce(fast.to_physical(), rowwise(javatime.parse_lenient, [rest, shown], pl.Int64, _LISTED))
+
+    def read(*operands: pl.Expr) -> pl.Expr:
+        return rowwise(javatime.parse_lenient, operands, pl.Int64, _LISTED).cast(pl.Datetime("ms"))
+
+    return _by_quick_form(r, call, read).to_physical()
 
 
 @renders("TO_DATE")
@@ -226,8 +220,7 @@ def to_timestamp_ltz(r: Renderer, call: Call) -> pl.Expr:
 
 
 def _ltz_from_text(r: Renderer, call: Call) -> pl.Expr:
-    moment = _by_any_pattern(r, call) if len(call.operands) > 1 else _usual_or_read(r.expr(call.operands[0]))
-    zone = "UTC"
+    moment, zone = _wall_clock(r, call), "UTC"
     if len(call.operands) == 3:
         known = constant_text(call.operands[2])
         if known is None:
@@ -278,37 +271,26 @@ def _now(r: Renderer) -> pl.Expr:
     return r.now().cast(pl.Datetime("ms", "UTC"))
 
 
-@renders("CURRENT_TIMESTAMP", "NOW", "CURRENT_ROW_TIMESTAMP", "PROCTIME")
-def current_timestamp(r: Renderer, call: Call) -> pl.Expr:
-    return _now(r)
-
-
-@renders("PROCTIME_MATERIALIZE")
-def materialize(r: Renderer, call: Call) -> pl.Expr:
-    return _now(r)
-
-
-@renders("CURRENT_WATERMARK")
-def current_watermark(r: Renderer, call: Call) -> pl.Expr:
-    return r.watermark().cast(pl.Datetime("ms")).cast(call.type.polars())
-
-
-@renders("SOURCE_WATERMARK")
-def source_watermark(r: Renderer, call: Call) -> pl.Expr:
-    raise RunError("RUN303.source_watermark")
-
-
-@renders("LOCALTIMESTAMP")
-def local_timestamp(r: Renderer, call: Call) -> pl.Expr:
+def _local_now(r: Renderer) -> pl.Expr:
     return to_local(_now(r), r.time_zone)
 
 
-@renders("CURRENT_DATE")
-def current_date(r: Renderer, call: Call) -> pl.Expr:
-    return to_local(_now(r), r.time_zone).dt.date()
+def _current_time(r: Renderer, call: Call) -> pl.Expr:
+    return from_local_millis(r, _local_now(r).to_physical() // _lit(per_milli(timestamp(3))), call.type)
 
 
-@renders("CURRENT_TIME", "LOCALTIME")
-def current_time(r: Renderer, call: Call) -> pl.Expr:
-    local = to_local(_now(r), r.time_zone)
-    return from_local_millis(r, local.to_physical() // _lit(per_milli(timestamp(3))), call.type)
+def _source_watermark(r: Renderer, call: Call) -> pl.Expr:
+    raise RunError("RUN303.source_watermark")
+
+
+_INSTANTS = ("CURRENT_TIMESTAMP", "NOW", "CURRENT_ROW_TIMESTAMP", "PROCTIME", "PROCTIME_MATERIALIZE")
+renders_all(
+    {
+        **dict.fromkeys(_INSTANTS, lambda r, call: _now(r)),
+        **dict.fromkeys(("CURRENT_TIME", "LOCALTIME"), _current_time),
+        "CURRENT_DATE": lambda r, call: _local_now(r).dt.date(),
+        "CURRENT_WATERMARK": lambda r, call: r.watermark().cast(pl.Datetime("ms")).cast(call.type.polars()),
+        "LOCALTIMESTAMP": lambda r, call: _local_now(r),
+        "SOURCE_WATERMARK": _source_watermark,
+    }
+)

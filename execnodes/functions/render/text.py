@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import polars as pl
 
 from stateplan.execnodes.errors import DataError
-from stateplan.execnodes.functions.render.base import Renderer, renders, renders_by_values
+from stateplan.execnodes.functions.render.base import Render, Renderer, renders, renders_all, renders_by_values
 from stateplan.execnodes.functions.render.casts import convert
 from stateplan.execnodes.functions.render.parsing import parse_double
 from stateplan.execnodes.functions.render.rowwise import rowwise, shielded
@@ -73,14 +74,11 @@ def trim(r: Renderer, call: Call) -> pl.Expr:
     return _stripped(r, text, characters, str(_constant(flag)))
 
 
-def _trims(name: str, side: str) -> None:
-    @renders(name)
-    def render(r: Renderer, call: Call) -> pl.Expr:
-        return _stripped(r, call.operands[0], call.operands[1] if len(call.operands) > 1 else None, side)
+def _trims(side: str) -> Render:
+    return lambda r, call: _stripped(r, call.operands[0], call.operands[1] if len(call.operands) > 1 else None, side)
 
 
-for _name, _side in (("LTRIM", "LEADING"), ("RTRIM", "TRAILING"), ("BTRIM", "BOTH")):
-    _trims(_name, _side)
+renders_all({"LTRIM": _trims("LEADING"), "RTRIM": _trims("TRAILING"), "BTRIM": _trims("BOTH")})
 
 
 def _length(e: pl.Expr) -> pl.Expr:
@@ -190,17 +188,11 @@ def _joined(units: str) -> str:
 
 
 def _overlay(text: str, new: str, position: int, length: int | None = None) -> str:
-    return _joined(_overlay_units(_units(text), _units(new), position, length))
-
-
-def _overlay_units(text: str, new: str, position: int, length: int | None) -> str:
-    if position <= 0 or position > len(text):
+    units, inserted = _units(text), _units(new)
+    if position <= 0 or position > len(units):
         return text
-    count = len(new) if length is None else length
-    if count <= 0:
-        return text[: position - 1] + new
-    rest = position - 1 + count
-    return text[: position - 1] + new + (text[rest:] if 0 <= rest < len(text) else "")
+    count = len(inserted) if length is None else length
+    return _joined(units[: position - 1] + inserted + (units[position - 1 + count :] if count > 0 else ""))
 
 
 @renders("OVERLAY")
@@ -245,15 +237,12 @@ def concat_ws(r: Renderer, call: Call) -> pl.Expr:
 def _pad(text: str, length: int, fill: str, *, left_side: bool) -> str | None:
     if length < 0 or fill == "":
         return None
-    return _joined(_pad_units(_units(text), length, _units(fill), left_side=left_side))
-
-
-def _pad_units(text: str, length: int, fill: str, *, left_side: bool) -> str:
-    missing = length - len(text)
+    units, filling = _units(text), _units(fill)
+    missing = length - len(units)
     if missing <= 0:
-        return text[:length]
-    padding = (fill * (missing // len(fill) + 1))[:missing]
-    return padding + text if left_side else text + padding
+        return _joined(units[:length])
+    padding = (filling * (missing // len(filling) + 1))[:missing]
+    return _joined(padding + units if left_side else units + padding)
 
 
 def _padded(r: Renderer, call: Call, *, left_side: bool) -> pl.Expr:
@@ -266,14 +255,7 @@ def _padded(r: Renderer, call: Call, *, left_side: bool) -> pl.Expr:
     return _by_units(lambda t, n, p: _pad(t, n, p, left_side=left_side), args, plain, text, fill)
 
 
-@renders("LPAD")
-def lpad(r: Renderer, call: Call) -> pl.Expr:
-    return _padded(r, call, left_side=True)
-
-
-@renders("RPAD")
-def rpad(r: Renderer, call: Call) -> pl.Expr:
-    return _padded(r, call, left_side=False)
+renders_all({"LPAD": partial(_padded, left_side=True), "RPAD": partial(_padded, left_side=False)})
 
 
 @renders("REPEAT")
@@ -379,9 +361,7 @@ def chr_(r: Renderer, call: Call) -> pl.Expr:
     return pl.when(n < 0).then(pl.lit("")).otherwise(chars)
 
 
-@renders("TYPEOF")
-def typeof(r: Renderer, call: Call) -> pl.Expr:
-    return pl.lit(call.operands[0].type.summary())
+renders("TYPEOF")(lambda r, call: pl.lit(call.operands[0].type.summary()))
 
 
 @renders("INET_ATON")
