@@ -30,7 +30,7 @@ import psutil
 
 from benchmarks.harness import run, session, work_folder, write_files
 from benchmarks.memory import Sampler, cpu_seconds, process_tree
-from benchmarks.plot import Chart, Series, charts
+from stateplan.plans.render.chart import Panel, numbers, to_svg
 
 QUERIES = {
     "dedup": """INSERT INTO snk SELECT k, v FROM (
@@ -162,8 +162,9 @@ def plot(batches: list[Batch], title: str) -> str:
     """Seconds of each micro-batch over the rows in the state, as SVG."""
     each = [(b.rows, b.seconds) for b in batches[1:]]
     medians = [(statistics.mean(b.rows for b in t), statistics.median(b.seconds for b in t)) for t in split(batches)]
-    lines = [Series("each micro-batch", each), Series("medians of tenths of the run", medians)]
-    return charts(title, [Chart(title, "rows in state", "seconds", lines)])
+    lines = [("each micro-batch", each), ("medians of tenths of the run", medians)]
+    axis = numbers(0, int(max(rows for rows, _ in each)), "rows in state")
+    return to_svg(title, "seconds", [Panel("seconds", lines, "{:.1f}".format)], axis)
 
 
 def split(batches: list[Batch]) -> list[list[Batch]]:

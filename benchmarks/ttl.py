@@ -11,6 +11,7 @@ Writes table and plot to docs/per-operator-ttl.md and docs/per-operator-ttl.svg.
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import statistics
 import time
@@ -21,7 +22,6 @@ from pathlib import Path
 
 from benchmarks.chaos import folded
 from benchmarks.harness import run, work_folder
-from benchmarks.plot import Chart, Series, charts
 from benchmarks.run import machine, write_report
 from benchmarks.ttl_data import make_input, rows_until
 from stateplan.execnodes.runtime.job import JobResult
@@ -29,10 +29,12 @@ from stateplan.execnodes.runtime.metrics.figures import BatchMetrics
 from stateplan.execnodes.runtime.metrics.log import read_metrics
 from stateplan.execnodes.runtime.spark.checkpoint_files import SparkCheckpoint
 from stateplan.planner.session.environment import TableEnvironment
+from stateplan.plans.render.chart import Panel, numbers, to_svg
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 REPORT, PLOT = DOCS / "per-operator-ttl.md", DOCS / "per-operator-ttl.svg"
 RESTARTS = 2
+_DAYS = "days of the recorded arrivals"
 _PLOTTED = ("none", "job-wide, short", "job-wide, right", "per operator")
 WARM = 5
 """Micro-batches that do not count for the rows per second."""
@@ -257,21 +259,14 @@ def table(query: Query, measured: Sequence[Measured]) -> str:
 
 def plot(results: Mapping[str, list[Measured]]) -> str:
     """The state of every way over the virtual days, a panel per query."""
+    chosen = [query for query in QUERIES if query.name in results]
+    shown = {q.title: [m for m in results[q.name] if m.way.short in _PLOTTED] for q in chosen}
     panels = [
-        Chart(
-            query.title,
-            "days of the recorded arrivals",
-            "state rows",
-            [
-                Series(m.way.short, [(day, rows) for day, rows, _ in m.state])
-                for m in results[query.name]
-                if m.way.short in _PLOTTED
-            ],
-        )
-        for query in QUERIES
-        if query.name in results
+        Panel(title, [(m.way.short, [(day, rows) for day, rows, _ in m.state]) for m in measured])
+        for title, measured in shown.items()
     ]
-    return charts("State rows by how TTLs are set", panels)
+    days = max(day for measured in shown.values() for m in measured for day, _, _ in m.state)
+    return to_svg("State rows by how TTLs are set", "state rows", panels, numbers(0, math.ceil(days), _DAYS))
 
 
 def main(

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from stateplan.execnodes.errors import RunError, StateplanError
-from stateplan.plans.tableau import render
+from stateplan.execnodes.readable import render
 
 if TYPE_CHECKING:
     from stateplan.execnodes.runtime.job import Progress

@@ -11,13 +11,14 @@ from typing import Any
 
 from stateplan.execnodes.errors import Place, PlanError
 from stateplan.execnodes.nodes.base import STATE_TTL
+from stateplan.execnodes.readable import in_columns
 from stateplan.execnodes.ttl import format_ttl
 from stateplan.plans import storage
 from stateplan.plans.document import PlanDocument, edited_ttl, ttl_text
 from stateplan.plans.selector_text import Assignment, parse_selector
 from stateplan.plans.selectors import Selectors
 from stateplan.plans.splices import Splice, unified_diff
-from stateplan.plans.states import StateView, table
+from stateplan.plans.states import StateView
 
 
 @dataclass(frozen=True)
@@ -179,7 +180,7 @@ def write_edited(edit: Edit) -> None:
 
 def to_text(edit: Edit) -> str:
     """A line per state: ``join[5].right  rightState  1 h -> 1 d``."""
-    return table([(change.label, change.state.name, change.text) for change in edit.changes])
+    return in_columns([(change.label, change.state.name, change.text) for change in edit.changes])
 
 
 def to_json(edit: Edit) -> list[dict[str, Any]]:

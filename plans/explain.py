@@ -17,13 +17,14 @@ from typing import Any
 from stateplan.execnodes.changelog import ChangelogMode, RowKind
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.readable import in_columns
 from stateplan.plans import jackson
 from stateplan.plans.advice import Advice, advice_of_plan, advice_text
 from stateplan.plans.changelog import changelog_modes
 from stateplan.plans.details import ExplainDetail, explain_details
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.job_graph import job_graph
-from stateplan.plans.states import StateView, state_views, table
+from stateplan.plans.states import StateView, state_views
 
 _LETTERS = {RowKind.INSERT: "I", RowKind.UPDATE_BEFORE: "UB", RowKind.UPDATE_AFTER: "UA", RowKind.DELETE: "D"}
 
@@ -256,7 +257,7 @@ def _states_text(states: Sequence[StateView]) -> str:
         )
         for s in states
     ]
-    return table(rows)
+    return in_columns(rows)
 
 
 def to_json(explanation: Explanation) -> dict[str, Any]:

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from stateplan.execnodes.errors import CheckpointError, PlanError, nearest
+from stateplan.execnodes.readable import in_columns
 from stateplan.execnodes.runtime.checkpoint.live_ttl import Asked, Record, StateTtl, editing, read_ttls
 from stateplan.execnodes.runtime.checkpoint.locks import Holder, running_writer
 from stateplan.execnodes.ttl import NEVER, format_ttl
 from stateplan.plans.document import PlanDocument, edited_ttl, ttl_text
 from stateplan.plans.edit import plan_edit
 from stateplan.plans.selector_text import Assignment, parse_selector
-from stateplan.plans.states import StateView, table
+from stateplan.plans.states import StateView
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ class LiveEdit:
 
     def to_text(self) -> str:
         """A line per state."""
-        return table([(change.label, change.state.name, change.text) for change in self.changes])
+        return in_columns([(change.label, change.state.name, change.text) for change in self.changes])
 
     def to_json(self) -> dict[str, Any]:
         """JSON-ready data."""

@@ -15,11 +15,12 @@ from typing import Any
 
 from stateplan.execnodes.errors import PlanError, nearest
 from stateplan.execnodes.graph import FLINK_VERSION, FLINK_VERSIONS
+from stateplan.execnodes.readable import counted
 from stateplan.plans import jackson, storage
 from stateplan.plans.diff import Verdict, compare, severity
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.jsontext import loads
-from stateplan.plans.migrations import OLDEST, Effect, is_before, node_upgrades, releases
+from stateplan.plans.migrations import NODE_UPGRADES, OLDEST, RELEASES, Effect, is_before
 
 _SAYS: dict[Verdict, str] = {
     "identical": "used as it is",
@@ -132,7 +133,7 @@ def _check(document: PlanDocument, start: str, to: str) -> None:
 
 
 def _through_releases(data: dict[str, Any], start: str, to: str) -> Iterator[NodeChange]:
-    for step in releases():
+    for step in RELEASES:
         if is_before(start, step.to) and not is_before(to, step.to):
             for node in data["nodes"]:
                 for effect in step.upgrade(node):
@@ -140,15 +141,14 @@ def _through_releases(data: dict[str, Any], start: str, to: str) -> Iterator[Nod
 
 
 def _through_nodes(data: dict[str, Any], to: str) -> Iterator[NodeChange]:
-    steps = node_upgrades()
     for node in data["nodes"]:
         name, _, version = node["type"].rpartition("_")
-        step = steps.get((name, int(version)))
+        step = NODE_UPGRADES.get((name, int(version)))
         while step is not None and not is_before(to, step.since):
             node["type"] = f"{name}_{step.to}"
             for effect in step.upgrade(node):
                 yield _change(step.name, node, effect)
-            step = steps.get((name, step.to))
+            step = NODE_UPGRADES.get((name, step.to))
 
 
 def _change(step: str, node: dict[str, Any], effect: Effect) -> NodeChange:
@@ -179,7 +179,7 @@ def notes(migration: Migration) -> list[str]:
     start = migration.source.graph.flink_version
     if migration.is_current:
         return [f"the plan already has the format of Flink {start}; written unchanged"]
-    steps = f"{len(migration.steps)} {'step' if len(migration.steps) == 1 else 'steps'}"
+    steps = counted(len(migration.steps), "step")
     return [
         f"Flink {start} -> {migration.to} in {steps}; state in a checkpoint: {_said(migration.state)}",
         *(line.strip() for line in _reasons([(c, c.effect.state, c.effect.why) for c in migration.changes])),

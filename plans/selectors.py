@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 
 from stateplan.execnodes.errors import PlanError, nearest
 from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.readable import in_columns
 from stateplan.execnodes.specs import split_identifier
 from stateplan.plans.aliases import aliases
 from stateplan.plans.document import PlanDocument, ttl_text
 from stateplan.plans.selector_text import ALL, Assignment, Name, Selector, parse_assignment, parse_selector
-from stateplan.plans.states import StateView, node_states, table
+from stateplan.plans.states import StateView, node_states
 
 __all__ = ["Assignment", "Selector", "Selectors", "parse_assignment", "parse_selector", "select_states"]
 
@@ -368,7 +369,7 @@ class Selectors:
             return "a plan with state; no operator of this one has any with a TTL"
         rows = [(self.name_alone(v), f"{v.operator} {v.node_id}", v.name, ttl_text(v.ttl)) for v in views[:_LISTED]]
         more = f"\n    and {len(views) - _LISTED} more: stateplan plan show" if len(views) > _LISTED else ""
-        return f"{what}\n{table(rows, '    ')}".rstrip("\n") + more
+        return f"{what}\n{in_columns(rows, '    ')}".rstrip("\n") + more
 
     def _all(self, operators: Iterable[_Operator]) -> list[StateView]:
         return [view for operator in operators for view in operator.views]

@@ -12,10 +12,11 @@ from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.model import to_json as node_json
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.opaque import OpaqueNode
+from stateplan.execnodes.readable import counted, in_columns
 from stateplan.execnodes.support import field_names, names_text
 from stateplan.plans.changelog import changelog_modes
 from stateplan.plans.document import PlanDocument
-from stateplan.plans.states import StateView, node_states, table
+from stateplan.plans.states import StateView, node_states
 
 WIDTH = 100
 
@@ -192,9 +193,9 @@ def to_text(view: PlanView, width: int = WIDTH, of: int | None = None) -> str:
         of: how many operators the plan has, when not all of them are shown.
     """
     stateful = sum(1 for operator in view.operators if operator.keeps_state)
-    operators = _count(len(view.operators), "operator")
+    operators = counted(len(view.operators), "operator")
     if of is not None and of != len(view.operators):
-        operators = f"{len(view.operators)} of {_count(of, 'operator')}"
+        operators = f"{len(view.operators)} of {counted(of, 'operator')}"
     head = f"{view.file or 'plan'}: {view.origin}, {operators}, {stateful or 'none'} with state"
     lines = [head, ""]
     for operator in view.operators:
@@ -228,7 +229,7 @@ def _operator_lines(operator: OperatorView, width: int) -> list[str]:
     ]
     if operator.keeps_state and not rows:
         lines.append(f"    {NO_TTL}")
-    return lines + [line.rstrip() for line in table(rows, "    ").splitlines()]
+    return lines + [line.rstrip() for line in in_columns(rows, "    ").splitlines()]
 
 
 def _details(state: StateView) -> str:
@@ -246,7 +247,3 @@ def _wrap(text: str, width: int, indent: str) -> list[str]:
         break_long_words=False,
         break_on_hyphens=False,
     )
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

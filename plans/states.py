@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -145,10 +145,3 @@ def state_views(document: PlanDocument, session: Mapping[str, str] | None = None
         PlanError: as :func:`node_states`.
     """
     return tuple(v for n in document.graph.nodes for v in node_states(n, document.uids[n.id], session))
-
-
-def table(rows: Sequence[Sequence[str]], indent: str = "") -> str:
-    """``rows`` in columns two blanks apart, a line each, no blanks at the ends."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))] if rows else []
-    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
-    return "".join(f"{indent}{line}\n" for line in lines)

@@ -204,11 +204,11 @@ def nodes() -> str:
 
 def migrations() -> str:
     """Steps of migration, in the order in which they are taken."""
-    from stateplan.plans.migrations import node_upgrades, releases
+    from stateplan.plans.migrations import NODE_UPGRADES, RELEASES
 
     return _table(
         ["step", "what changes", "state"],
-        [[step.name, step.about, step.state] for step in (*releases(), *node_upgrades().values())],
+        [[step.name, step.about, step.state] for step in (*RELEASES, *NODE_UPGRADES.values())],
     )
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
+from stateplan.execnodes.readable import counted, in_columns, instant_text, short_bytes_text, took
 from stateplan.execnodes.runtime.metrics.view import JobView, OperatorView
 
 Labels = Mapping[tuple[int, int], str]
@@ -15,17 +15,6 @@ _HEAD = ("id", "operator", "in/s", "out/s", "state rows", "bytes", "runs", "expi
 _LEFT = 2
 """So many columns are flush left."""
 
-_UNITS = ("B", "KB", "MB", "GB", "TB")
-
-
-def size_text(size: float) -> str:
-    """``512 B``, ``1.5 KB``, ``12 MB``."""
-    unit = 0
-    while abs(size) >= 1000 and unit < len(_UNITS) - 1:
-        size /= 1024
-        unit += 1
-    return f"{size:.0f} {_UNITS[unit]}" if unit == 0 or abs(size) >= 10 else f"{size:.1f} {_UNITS[unit]}"
-
 
 def _rate(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 or value == 0 else f"{value:.1f}"
@@ -33,14 +22,6 @@ def _rate(value: float) -> str:
 
 def _share(value: float | None) -> str:
     return "" if value is None else f"{100 * value:.0f}%"
-
-
-def _time(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
-
-
-def _seconds(ms: float) -> str:
-    return f"{ms:.0f} ms" if ms < 1000 else f"{ms / 1000:.1f} s"
 
 
 def _name(operator: OperatorView) -> str:
@@ -72,7 +53,7 @@ def _rows(operator: OperatorView, labels: Labels) -> list[list[str]]:
         mark = "+" if state.partial else ""
         expired = _count(totals, f"expired_rows.{i}")
         sizes.append(
-            [label, f"{state.rows[i]:,}{mark}", size_text(state.bytes[i]) + mark, f"{state.runs[i]:,}", expired]
+            [label, f"{state.rows[i]:,}{mark}", short_bytes_text(state.bytes[i]) + mark, f"{state.runs[i]:,}", expired]
         )
     if len(sizes) == 1:
         label, *cells = sizes[0]
@@ -89,21 +70,23 @@ def _head(view: JobView) -> list[str]:
     lines = [f"{info.name} ({info.job_id})", f"runs: {view.writer}" if view.writer else "stopped"]
     facts = ["no micro-batch yet"]
     if last is not None:
-        facts = [f"batch {last.batch} took {_seconds(last.ms)}", f"its time {_time(last.time)}"]
+        facts = [f"batch {last.batch} took {took(last.ms)}", f"its time {instant_text(last.time)}"]
         if not view.writer:
-            lines[1] += f" at {_time(last.started + int(last.ms))}"
+            lines[1] += f" at {instant_text(last.started + int(last.ms))}"
     if view.in_hand is not None:
         batch, since = view.in_hand
         if view.writer:
-            facts.append(f"batch {batch} runs for {_seconds(max(0, view.now - since))}")
+            facts.append(f"batch {batch} runs for {took(max(0, view.now - since))}")
         else:
             facts.append(f"batch {batch} was not committed and will run again")
     if view.backlog is not None:
-        facts.append(f"{view.backlog} micro-batch{'' if view.backlog == 1 else 'es'} to come")
+        facts.append(f"{counted(view.backlog, 'micro-batch', 'micro-batches')} to come")
     lines.append("; ".join(facts))
     marks = {o.watermark for o in view.operators() if o.watermark is not None}
     if marks:
-        lines.append(f"event time {_time(min(marks))}" if min(marks) < 2**62 else "event time has reached its end")
+        lines.append(
+            f"event time {instant_text(min(marks))}" if min(marks) < 2**62 else "event time has reached its end"
+        )
     return lines
 
 
@@ -119,11 +102,8 @@ def table_text(view: JobView, labels: Labels, width: int = 0) -> str:
     for operator in view.operators():
         rows += _rows(operator, labels)
     used = [i for i in range(len(_HEAD)) if i <= 3 or any(row[i] for row in rows[1:])]
-    widths = {i: max(len(row[i]) for row in rows) for i in used}
-    lines = [*_head(view), ""]
-    for row in rows:
-        cells = [row[i].ljust(widths[i]) if i < _LEFT else row[i].rjust(widths[i]) for i in used]
-        lines.append("  ".join(cells).rstrip())
+    table = in_columns([[row[i] for i in used] for row in rows], left=_LEFT)
+    lines = [*_head(view), "", *table.splitlines()]
     if any(o.state is not None and o.state.partial for o in view.operators()):
         lines += ["", "+ plus the state from before figures were recorded"]
     return "".join(f"{text[:width] if width else text}\n" for text in lines)
@@ -136,9 +116,9 @@ def line(view: JobView) -> str:
     written = sum(o.rows_in for o in operators if o.info.kind == "sink")
     states = [o.state for o in operators if o.state is not None]
     busy = max(operators, key=lambda o: o.busy, default=None)
-    parts = [f"batch {view.last.batch} ({_seconds(view.last.ms)})" if view.last else "no batch yet"]
+    parts = [f"batch {view.last.batch} ({took(view.last.ms)})" if view.last else "no batch yet"]
     parts += [f"{_rate(read)} rows/s in", f"{_rate(written)} rows/s out"]
-    parts += [f"{sum(sum(s.rows) for s in states):,} state rows", size_text(sum(sum(s.bytes) for s in states))]
+    parts += [f"{sum(sum(s.rows) for s in states):,} state rows", short_bytes_text(sum(sum(s.bytes) for s in states))]
     if busy is not None and busy.busy:
         parts.append(f"busiest {_name(busy)}[{busy.info.id}] {_share(busy.busy)}")
     if not view.writer:

@@ -76,6 +76,7 @@ def show(
 
 def draw(console: Console, reader: CheckpointReader, target: str, selectors: Sequence[str]) -> None:
     """Draws the sizes of states over time."""
+    from stateplan.execnodes.readable import counted
     from stateplan.plans.render.output import write_beside
     from stateplan.plans.state.plot import to_svg
 
@@ -87,7 +88,6 @@ def draw(console: Console, reader: CheckpointReader, target: str, selectors: Seq
     write_beside(None, target, text)
     last = [(s.name, next((v for v in reversed(s.rows) if v is not None), 0)) for s in found.series]
     console.show(
-        f"{len(found.series)} {'state' if len(found.series) == 1 else 'states'} over {len(found.batches)} records, "
-        f"drawn to {target}",
+        f"{counted(len(found.series), 'state')} over {len(found.batches)} records, drawn to {target}",
         {"file": target, "records": len(found.batches), "states": [{"selector": n, "rows": r} for n, r in last]},
     )

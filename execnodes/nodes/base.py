@@ -22,6 +22,7 @@ from stateplan.execnodes.model import (
     custom_error,
     meaning_of,
 )
+from stateplan.execnodes.readable import counted
 from stateplan.execnodes.specs import InputProperty, StateMetadata
 from stateplan.execnodes.ttl import NEVER, TtlConfig, parse_ttl
 from stateplan.execnodes.types import LogicalType
@@ -331,7 +332,7 @@ def check_states(entries: Sequence[StateMetadata], names: Sequence[str], title: 
         PydanticCustomError: PLAN061 (number of entries), PLAN062 (an index twice), PLAN063 (index too large).
     """
     slots = ", ".join(f"{i} {name}" for i, name in enumerate(names))
-    expected = f"{len(names)} {'entry' if len(names) == 1 else 'entries'} for {title}: {slots}"
+    expected = f"{counted(len(names), 'entry', 'entries')} for {title}: {slots}"
     if len(entries) != len(names):
         raise custom_error(
             PlanError(

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from stateplan.execnodes.errors import RunError
+from stateplan.execnodes.readable import render
 from stateplan.execnodes.types import BIGINT, BOOLEAN, STRING, LogicalType
-from stateplan.plans.tableau import render
 
 if TYPE_CHECKING:
     from stateplan.execnodes.runtime.job import JobResult

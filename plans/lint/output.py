@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from stateplan.execnodes.errors import Place
+from stateplan.execnodes.readable import counted
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.lint.engine import Applied, Finding, Report
 from stateplan.plans.lint.rule import Severity
@@ -38,10 +39,10 @@ def _where(place: Place) -> str:
 def summary(reports: Sequence[Report], fixed: int = 0) -> str:
     """``3 warnings and 1 advice in 2 plans, 2 of them fixable with --fix; 1 suppressed``."""
     findings = [f for report in reports for f in report.findings]
-    plans = f"{len(reports)} {'plan' if len(reports) == 1 else 'plans'}"
+    plans = counted(len(reports), "plan")
     advices = sum(1 for f in findings if f.severity is Severity.ADVICE)
     warnings = len(findings) - advices
-    parts = [f"{warnings} {'warning' if warnings == 1 else 'warnings'}"] if warnings else []
+    parts = [counted(warnings, "warning")] if warnings else []
     parts += [f"{advices} advice"] if advices else []
     text = " and ".join(parts) + f" in {plans}" if parts else f"nothing found in {plans}"
     fixable = sum(1 for f in findings if f.fixable)

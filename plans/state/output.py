@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from stateplan.execnodes.errors import RunError
-from stateplan.plans.tableau import NULL, cell, render
+from stateplan.execnodes.readable import NULL, cell, render
 
 if TYPE_CHECKING:
     import pyarrow as pa

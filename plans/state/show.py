@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import reduce
 from operator import add
 from typing import Any
 
+from stateplan.execnodes.readable import ago, bytes_text, in_columns, instant_text
 from stateplan.execnodes.runtime.checkpoint.live_ttl import Setting, StateTtl
 from stateplan.execnodes.runtime.inspect.inspection import OperatorState, Snapshot, TableState
 from stateplan.execnodes.runtime.inspect.noted_tables import MAIN_TABLE
@@ -16,12 +16,10 @@ from stateplan.execnodes.runtime.inspect.state_figures import Aged, TableFigures
 from stateplan.execnodes.ttl import NEVER, TtlConfig, format_ttl
 from stateplan.plans.document import PlanDocument, ttl_text
 from stateplan.plans.states import StateView
-from stateplan.plans.states import table as in_columns
 
 HOUR, DAY = 3_600_000, 86_400_000
 
 _CLOCKS = {"replay clock": "the last instant played", "wall clock": "now", "given": "as asked for"}
-_UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
 
 
 @dataclass(frozen=True)
@@ -180,7 +178,7 @@ def to_text(found: StateReport) -> str:
     shown = f"{len(found.states)} of {found.of}" if len(found.states) != found.of else str(found.of)
     lines = [
         f"{snapshot.folder}: state after micro-batch {snapshot.batch}, "
-        f"at {instant_text(snapshot.now)} ({_CLOCKS[snapshot.clock]})",
+        f"at {_moment(snapshot.now)} ({_CLOCKS[snapshot.clock]})",
         f"{shown} {'state' if found.of == 1 else 'states'}, {snapshot.key_groups} key groups, "
         f"plan written by {found.origin}",
         "",
@@ -193,7 +191,7 @@ def to_text(found: StateReport) -> str:
             rows += [(f"  {name}", "", *_cells(figures, now)) for name, figures in state.tables.items()]
     if len(found.states) > 1:
         rows.append(("total", "", *_cells(found.total, snapshot.now)))
-    lines.append(_aligned(rows))
+    lines.append(in_columns(rows, left=2))
     lines.append(
         "oldest, median, newest: time since the last access of live rows; due: live rows that expire within that time "
         "unless they are accessed"
@@ -262,47 +260,17 @@ def _what_if(guesses: Sequence[WhatIf]) -> list[str]:
             )
         )
     back = "brings back: expired rows that have not been removed yet"
-    return [_aligned(rows), *([back] if any(g.revived.rows for g in guesses) else [])]
+    return [in_columns(rows, left=2), *([back] if any(g.revived.rows for g in guesses) else [])]
 
 
 def _change(before: int, after: int) -> str:
     return f"{before:,}" if before == after else f"{before:,} -> {after:,}"
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Rows in columns, the first two to the left and the others to the right."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    padded = [[c if i < 2 else c.rjust(widths[i]) for i, c in enumerate(row)] for row in rows]
-    return in_columns(padded)
-
-
-def ago(now: int, then: int | None) -> str:
-    """How long before ``now`` (ms) that was: ``2.5 h``, ``0 s``; ``-`` for never, ``in 3 s`` for later."""
-    if then is None:
-        return "-"
-    ms = abs(now - then)
-    size, unit = next(((s, u) for s, u in _UNITS if ms >= s), (1, "ms"))
-    text = f"{ms / size:.1f}".removesuffix(".0") if ms else "0"
-    return f"{'in ' if then > now else ''}{text} {unit if ms else 's'}"
-
-
-def bytes_text(count: float) -> str:
-    """``1.5 KiB``."""
-    size = float(count)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} TiB"
-
-
-def instant_text(ms: int) -> str:
-    """``2026-01-31 08:05:01.250`` in UTC; the number itself where no calendar has it."""
-    try:
-        found = datetime.fromtimestamp(ms / 1000, UTC)
-    except (ValueError, OverflowError, OSError):
-        return f"{ms} ms"
-    return found.strftime("%Y-%m-%d %H:%M:%S") + (f".{ms % 1000:03d}" if ms % 1000 else "") + " UTC"
+def _moment(ms: int) -> str:
+    """``2026-01-31 08:05:01.250 UTC``; the number itself where no calendar has it."""
+    found = instant_text(ms)
+    return f"{ms} ms" if found is None else found + (f".{ms % 1000:03d}" if ms % 1000 else "") + " UTC"
 
 
 # ---- as data ---------------------------------------------------------------------------------------------------

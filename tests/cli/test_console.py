@@ -10,8 +10,8 @@ import pytest
 
 from stateplan.cli.console import CaptureConsole, JsonConsole, PlainConsole, TerminalConsole
 from stateplan.execnodes.errors import Place, SqlError
+from stateplan.execnodes.readable import display_width, render
 from stateplan.execnodes.runtime.job import Progress
-from stateplan.plans.tableau import display_width, render
 
 
 def test_a_table_looks_like_flinks() -> None:

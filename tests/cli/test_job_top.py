@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 from stateplan.cli.app import app
 from stateplan.cli.job.look import Look
 from stateplan.cli.job.top import _live
-from stateplan.cli.job.top_text import line, size_text, table_text
+from stateplan.cli.job.top_text import line, table_text
+from stateplan.execnodes.readable import short_bytes_text
 from stateplan.execnodes.runtime.checkpoint.locks import Holder, WriterLock
 from stateplan.execnodes.runtime.metrics.log import FOLDER, MetricsLog
 from stateplan.execnodes.runtime.metrics.view import JobView, Watcher
@@ -83,7 +84,7 @@ def test_a_line_for_a_log(checkpoint: Path) -> None:
     [(0, "0 B"), (999, "999 B"), (1024, "1.0 KB"), (310_000, "303 KB"), (5e12, "4.5 TB"), (-2048, "-2.0 KB")],
 )
 def test_sizes(size: float, text: str) -> None:
-    assert size_text(size) == text
+    assert short_bytes_text(size) == text
 
 
 def test_a_watcher_adds_what_is_new_and_begins_anew_with_a_run(checkpoint: Path) -> None:

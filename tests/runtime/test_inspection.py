@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from stateplan.cli.app import app
 from stateplan.cli.exit_codes import ExitCode
 from stateplan.execnodes.errors import CheckpointError, PlanError, StateplanError
+from stateplan.execnodes.readable import ago
 from stateplan.execnodes.runtime.checkpoint.directory import Checkpoint, Continuation
 from stateplan.execnodes.runtime.checkpoint.live_ttl import Asked, Setting, StateTtl, editing
 from stateplan.execnodes.runtime.inspect.inspection import TableState
@@ -29,7 +30,7 @@ from stateplan.planner.session.environment import TableEnvironment
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.state import CheckpointReader
 from stateplan.plans.state.keys import parse_keys, row_filters
-from stateplan.plans.state.show import StateFigures, WhatIf, ago, report, to_json
+from stateplan.plans.state.show import StateFigures, WhatIf, report, to_json
 
 TABLES = (
     "CREATE TABLE Orders (id INT, customer STRING, price DECIMAL(10, 2), ts TIMESTAMP(3), pt AS PROCTIME(), "

@@ -13,7 +13,7 @@ from stateplan.execnodes.graph import FLINK_VERSION, FLINK_VERSIONS
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.jackson import dumps
 from stateplan.plans.migrate import migrate, notes, to_json, to_text
-from stateplan.plans.migrations import OLDEST, Effect, is_before, node_upgrades, releases
+from stateplan.plans.migrations import NODE_UPGRADES, OLDEST, RELEASES, Effect, is_before
 
 FROZEN = Path(__file__).parent / "frozen"
 """Plans in the formats of older releases (``old.json``, never written again) and what becomes of them."""
@@ -72,23 +72,23 @@ def test_operators_and_their_states_keep_their_names(name: str) -> None:
 
 def test_every_release_has_frozen_plans() -> None:
     versions = {old(name).graph.flink_version for name in NAMES}
-    for step in releases():
+    for step in RELEASES:
         covered = [v for v in FLINK_VERSIONS if not is_before(v, step.start) and is_before(v, step.to)]
         assert versions & set(covered), step.name
 
 
 def test_every_step_changes_a_frozen_plan() -> None:
     done = {name for folder in NAMES for name in migrate(old(folder)).steps}
-    wanted = {s.name for s in releases() if s.to != "2.3"} | {s.name for s in node_upgrades().values()}
+    wanted = {s.name for s in RELEASES if s.to != "2.3"} | {s.name for s in NODE_UPGRADES.values()}
     assert wanted <= done
 
 
 def test_releases_follow_one_another_without_gaps() -> None:
-    steps = releases()
+    steps = RELEASES
     assert steps[0].start == OLDEST
     assert [step.start for step in steps[1:]] == [step.to for step in steps[:-1]]
     assert steps[-1].to == FLINK_VERSION
-    for step in [*steps, *node_upgrades().values()]:
+    for step in [*steps, *NODE_UPGRADES.values()]:
         assert step.about.endswith(".")
         assert step.state.endswith(".")
 
@@ -135,7 +135,7 @@ def test_keys_nobody_knows_and_descriptions_stay() -> None:
 
 def test_empty_lists_that_flink_still_writes_stay() -> None:
     node = {"type": "stream-exec-group-aggregate_1", "grouping": [], "aggCalls": [{"argList": []}], "operands": []}
-    step = next(s for s in releases() if s.to == "2.1")
+    step = next(s for s in RELEASES if s.to == "2.1")
     assert list(step.upgrade(node)) == []
     assert node["operands"] == []  # not those of a call
 
@@ -145,7 +145,7 @@ def test_options_of_a_table_are_left_alone() -> None:
         "resolvedTable": {"schema": {"columns": [], "watermarkSpecs": []}, "options": {"operands": "", "schema": "x"}}
     }
     node = {"type": "stream-exec-sink_1", "dynamicTableSink": {"table": table}}
-    (effect,) = next(s for s in releases() if s.to == "2.1").upgrade(node)
+    (effect,) = next(s for s in RELEASES if s.to == "2.1").upgrade(node)
     assert effect == Effect("empty lists are left out: watermarkSpecs")
     assert table == {"resolvedTable": {"schema": {"columns": []}, "options": {"operands": "", "schema": "x"}}}
 

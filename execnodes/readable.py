@@ -1,0 +1,124 @@
+"""Numbers, sizes, times and tables as people read them: the only place that words them."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+NULL = "<NULL>"
+MAX_WIDTH = 100
+"""Columns of results are not wider than this; longer values end in ``...``."""
+
+_CONTROL = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_SPANS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
+
+
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """``1 row``, ``2 rows``; ``plural`` where it is not the noun and an s."""
+    return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
+
+
+def bytes_text(count: float) -> str:
+    """``1.5 KiB``."""
+    size = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"
+
+
+def short_bytes_text(size: float) -> str:
+    """``512 B``, ``1.5 KB``, ``12 MB``: at most three digits, for narrow columns."""
+    units = ["B", "KB", "MB", "GB", "TB"]
+    while abs(size) >= 1000 and len(units) > 1:
+        size /= 1024
+        del units[0]
+    return f"{size:.0f} {units[0]}" if units[0] == "B" or abs(size) >= 10 else f"{size:.1f} {units[0]}"
+
+
+def took(ms: float) -> str:
+    """``350 ms``, ``1.5 s``."""
+    return f"{ms:.0f} ms" if ms < 1000 else f"{ms / 1000:.1f} s"
+
+
+def ago(now: int, then: int | None) -> str:
+    """How long before ``now`` (ms) that was: ``2.5 h``, ``0 s``; ``-`` for never, ``in 3 s`` for later."""
+    if then is None:
+        return "-"
+    ms = abs(now - then)
+    size, unit = next(((s, u) for s, u in _SPANS if ms >= s), (1, "ms"))
+    text = f"{ms / size:.1f}".removesuffix(".0") if ms else "0"
+    return f"{'in ' if then > now else ''}{text} {unit if ms else 's'}"
+
+
+def instant_text(ms: int, pattern: str = "%Y-%m-%d %H:%M:%S") -> str | None:
+    """An instant (ms since 1970) in UTC; None where no calendar has it."""
+    try:
+        return datetime.fromtimestamp(ms / 1000, UTC).strftime(pattern)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def in_columns(rows: Sequence[Sequence[str]], indent: str = "", left: int | None = None) -> str:
+    """``rows`` in columns two blanks apart, a line each, no blanks at the ends.
+
+    Args:
+        rows: their cells.
+        indent: in front of each line.
+        left: so many columns are flush left, the others right; all are left by default.
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    out = []
+    for row in rows:
+        cells = [
+            cell.ljust(width) if left is None or i < left else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        out.append(f"{indent}{'  '.join(cells).rstrip()}\n")
+    return "".join(out)
+
+
+def cell(value: object) -> str:
+    """A value as text on one line."""
+    if value is None:
+        return NULL
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    text = str(value)
+    if text.isprintable():
+        return text
+    return "".join(_CONTROL.get(c, c if c.isprintable() else f"\\u{ord(c):04x}") for c in text)
+
+
+def display_width(text: str) -> int:
+    """Columns of a terminal that ``text`` takes: wide characters two, combining ones none."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def _fitted(text: str, width: int) -> str:
+    if display_width(text) > width:
+        kept = ""
+        for c in text:
+            if display_width(kept + c) > width - 3:
+                break
+            kept += c
+        text = kept + "..."
+    return " " * (width - display_width(text)) + text
+
+
+def render(columns: Sequence[str], rows: Sequence[Sequence[object]], max_width: int = MAX_WIDTH) -> str:
+    """The table and the line that counts its rows; ``Empty set`` for no rows."""
+    if not rows:
+        return "Empty set\n"
+    cells = [[cell(v) for v in row] for row in rows]
+    widths = [min(max_width, max(display_width(t) for t in column)) for column in zip(columns, *cells, strict=True)]
+    rule = "+" + "".join("-" * (w + 2) + "+" for w in widths)
+
+    def line(texts: Sequence[str]) -> str:
+        return "|" + "".join(f" {_fitted(t, w)} |" for t, w in zip(texts, widths, strict=True))
+
+    return "\n".join([rule, line(columns), rule, *map(line, cells), rule, f"{counted(len(rows), 'row')} in set"]) + "\n"
