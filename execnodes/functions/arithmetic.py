@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from stateplan.execnodes.errors import Place, SqlError
-from stateplan.execnodes.functions.table import ScalarFunction, argument, register
+from stateplan.execnodes.functions.table import ScalarFunction, any_nullable, argument, register
 from stateplan.execnodes.functions.typerules import (
     decimal_divide,
     decimal_modulo,
@@ -20,28 +21,18 @@ from stateplan.execnodes.types import LogicalType
 DecimalRule = Callable[[LogicalType, LogicalType], LogicalType]
 
 
-def _any_nullable(operands: Sequence[Rex]) -> bool:
-    return any(o.type.nullable for o in operands)
-
-
 def _numeric(operands: Sequence[Rex], decimal_rule: DecimalRule) -> LogicalType:
     a, b = (o.type for o in operands)
-    exact = a.root not in ("FLOAT", "DOUBLE") and b.root not in ("FLOAT", "DOUBLE")
-    result: LogicalType
-    if exact and "DECIMAL" in (a.root, b.root):
-        result = decimal_rule(a, b)
-    else:
-        merged = least_restrictive([a, b])
-        assert merged is not None
-        result = merged
-    return result.as_nullable(_any_nullable(operands))
+    exact = not {"FLOAT", "DOUBLE"} & {a.root, b.root}
+    result = decimal_rule(a, b) if exact and "DECIMAL" in (a.root, b.root) else least_restrictive([a, b])
+    assert result is not None
+    return result.as_nullable(any_nullable(operands))
 
 
 def _modulo(operands: Sequence[Rex]) -> LogicalType:
     a, b = (o.type for o in operands)
-    if "DECIMAL" in (a.root, b.root):
-        return decimal_modulo(a, b).as_nullable(_any_nullable(operands))
-    return b.as_nullable(_any_nullable(operands))
+    result = decimal_modulo(a, b) if "DECIMAL" in (a.root, b.root) else b
+    return result.as_nullable(any_nullable(operands))
 
 
 def _is_datetime(rex: Rex) -> bool:
@@ -71,41 +62,29 @@ def _interval_merge(a: LogicalType, b: LogicalType) -> LogicalType:
     return LogicalType(a.root, resolution=first if same else f"{first} TO {last}")
 
 
-def _plus(operands: Sequence[Rex], place: Place | None) -> Rex:
+def _sum(operands: Sequence[Rex], place: Place | None, name: str) -> Rex:
+    """Plus and minus of numbers, of intervals, and of a moment and an interval."""
     a, b = operands
-    nullable = _any_nullable(operands)
+    nullable = any_nullable(operands)
     if family(a.type) == family(b.type) == "NUMERIC":
-        return _plain("+", operands, _numeric(operands, decimal_plus))
-    if _is_interval(a) and _is_datetime(b):
+        return _plain(name, operands, _numeric(operands, decimal_plus))
+    if name == "+" and _is_interval(a) and _is_datetime(b):
         a, b = b, a
     if _is_datetime(a) and _is_interval(b):
         zoned = a.type.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE"
-        return _plain("+", (a, b), a.type.as_nullable(nullable), "BINARY" if zoned else "SPECIAL")
+        return _plain(name, (a, b), a.type.as_nullable(nullable), "BINARY" if zoned else "SPECIAL")
     if _is_interval(a) and a.type.root == b.type.root:
-        return _plain("+", operands, _interval_merge(a.type, b.type).as_nullable(nullable))
-    raise _wrong("+", operands, place)
-
-
-def _minus(operands: Sequence[Rex], place: Place | None) -> Rex:
-    a, b = operands
-    nullable = _any_nullable(operands)
-    if family(a.type) == family(b.type) == "NUMERIC":
-        return _plain("-", operands, _numeric(operands, decimal_plus))
-    if _is_datetime(a) and _is_interval(b):
-        zoned = a.type.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE"
-        return _plain("-", operands, a.type.as_nullable(nullable), "BINARY" if zoned else "SPECIAL")
-    if _is_interval(a) and a.type.root == b.type.root:
-        return _plain("-", operands, _interval_merge(a.type, b.type).as_nullable(nullable))
-    if _is_datetime(a) and _is_datetime(b):
+        return _plain(name, operands, _interval_merge(a.type, b.type).as_nullable(nullable))
+    if name == "-" and _is_datetime(a) and _is_datetime(b):
         raise SqlError("SQL203.minus", place=place)
-    raise _wrong("-", operands, place)
+    raise _wrong(name, operands, place)
 
 
 def datetime_difference(a: Rex, b: Rex, interval: LogicalType, place: Place | None = None) -> Rex:
     """``(a - b) DAY TO SECOND``: the call of minus whose type is ``interval``. Raises SqlError SQL203."""
     if not (_is_datetime(a) and _is_datetime(b)):
         raise _wrong("-", (a, b), place)
-    return _plain("-", (a, b), interval.as_nullable(_any_nullable((a, b))), "SPECIAL")
+    return _plain("-", (a, b), interval.as_nullable(any_nullable((a, b))), "SPECIAL")
 
 
 def _times(operands: Sequence[Rex], place: Place | None) -> Rex:
@@ -115,28 +94,20 @@ def _times(operands: Sequence[Rex], place: Place | None) -> Rex:
     if _is_interval(b) and family(a.type) == "NUMERIC":
         a, b = b, a
     if _is_interval(a) and family(b.type) == "NUMERIC":
-        return _plain("*", (a, b), a.type.as_nullable(_any_nullable(operands)))
+        return _plain("*", (a, b), a.type.as_nullable(any_nullable(operands)))
     raise _wrong("*", operands, place)
-
-
-def _slash(operands: Sequence[Rex]) -> LogicalType:
-    return _numeric(operands, decimal_divide)
-
-
-def _unary_plus(operands: Sequence[Rex], place: Place | None) -> Rex:
-    return operands[0]
 
 
 _MOVABLE = "NUMERIC|DATETIME|INTERVAL"
 
 register(
     [
-        ScalarFunction("+", (_MOVABLE, _MOVABLE), argument(0), rewrite=_plus),
-        ScalarFunction("-", (_MOVABLE, _MOVABLE), argument(0), rewrite=_minus),
+        ScalarFunction("+", (_MOVABLE, _MOVABLE), argument(0), rewrite=partial(_sum, name="+")),
+        ScalarFunction("-", (_MOVABLE, _MOVABLE), argument(0), rewrite=partial(_sum, name="-")),
         ScalarFunction("*", ("NUMERIC|INTERVAL", "NUMERIC|INTERVAL"), argument(0), rewrite=_times),
-        ScalarFunction("/", ("NUMERIC", "NUMERIC"), _slash, syntax="BINARY"),
+        ScalarFunction("/", ("NUMERIC", "NUMERIC"), partial(_numeric, decimal_rule=decimal_divide), syntax="BINARY"),
         ScalarFunction("MOD", ("EXACT", "EXACT"), _modulo, aliases=("%",)),
         ScalarFunction("NEGATE", ("NUMERIC|INTERVAL",), argument(0), plan="-", syntax="PREFIX"),
-        ScalarFunction("UNARY +", ("NUMERIC|INTERVAL",), argument(0), rewrite=_unary_plus),
+        ScalarFunction("UNARY +", ("NUMERIC|INTERVAL",), argument(0), rewrite=lambda operands, place: operands[0]),
     ]
 )

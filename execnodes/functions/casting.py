@@ -85,15 +85,14 @@ def fold_cast(literal: Literal, target: LogicalType) -> Literal | None:
     return None if folder is None else folder(literal, target.not_null())
 
 
-def _number(literal: Literal) -> Decimal | None:
-    if literal.type.root in _INTEGER_BITS or literal.type.root in ("DECIMAL", "DOUBLE", "FLOAT"):
-        return Decimal(str(literal.value))
-    return None
+def _number(literal: Literal, *, exact: bool = True) -> Decimal | None:
+    known = literal.type.root in _INTEGER_BITS or literal.type.root in ("DECIMAL", *(() if exact else ("DOUBLE",)))
+    return Decimal(str(literal.value)) if known else None
 
 
 def _to_integer(literal: Literal, target: LogicalType) -> Literal | None:
     value = _number(literal)
-    if value is None or literal.type.root in ("DOUBLE", "FLOAT"):
+    if value is None:
         return None
     whole = int(value.to_integral_value(ROUND_DOWN))
     limit = 1 << (_INTEGER_BITS[target.root] - 1)
@@ -102,7 +101,7 @@ def _to_integer(literal: Literal, target: LogicalType) -> Literal | None:
 
 def _to_decimal(literal: Literal, target: LogicalType) -> Literal | None:
     value = _number(literal)
-    if value is None or literal.type.root in ("DOUBLE", "FLOAT"):
+    if value is None:
         return None
     precision, scale = target.precision or 10, target.scale or 0
     if value.copy_abs().quantize(Decimal(1).scaleb(-scale), context=_WIDE) >= Decimal(10) ** (precision - scale):
@@ -111,8 +110,8 @@ def _to_decimal(literal: Literal, target: LogicalType) -> Literal | None:
 
 
 def _to_double(literal: Literal, target: LogicalType) -> Literal | None:
-    value = _number(literal)
-    return None if value is None or literal.type.root == "FLOAT" else Literal(target, str(value))
+    value = _number(literal, exact=False)
+    return None if value is None else Literal(target, str(value))
 
 
 def _to_character(literal: Literal, target: LogicalType) -> Literal | None:
@@ -123,51 +122,44 @@ def _to_character(literal: Literal, target: LogicalType) -> Literal | None:
     return Literal(target, text.ljust(length) if target.root == "CHAR" else text)
 
 
-def _to_date(literal: Literal, target: LogicalType) -> Literal | None:
+def _read(literal: Literal, form: str, read: Callable[[str], Literal]) -> str | None:
+    """The constant that a text of this form is; None for another form, or for no value."""
     text = str(literal.value)
-    if literal.type.is_string and re.fullmatch(r"\d{4}-\d\d-\d\d", text):
-        try:
-            return Literal(target, date_literal(text).value)
-        except SqlError:
-            return None
-    return None
+    if not literal.type.is_string or not re.fullmatch(form, text):
+        return None
+    try:
+        return str(read(text).value)
+    except SqlError:
+        return None
+
+
+def _to_date(literal: Literal, target: LogicalType) -> Literal | None:
+    text = _read(literal, r"\d{4}-\d\d-\d\d", date_literal)
+    return None if text is None else Literal(target, text)
 
 
 def _to_time(literal: Literal, target: LogicalType) -> Literal | None:
-    text = str(literal.value)
-    if literal.type.is_string and re.fullmatch(r"\d\d:\d\d:\d\d", text):
-        try:
-            return Literal(target, time_literal(text).value)
-        except SqlError:
-            return None
-    return None
+    text = _read(literal, r"\d\d:\d\d:\d\d", time_literal)
+    return None if text is None else Literal(target, text)
 
 
 def _to_timestamp(literal: Literal, target: LogicalType) -> Literal | None:
-    text = str(literal.value)
-    if literal.type.is_string and re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{1,9})?", text):
-        try:
-            text = str(timestamp_literal(text).value)
-        except SqlError:
-            return None
-    elif literal.type.root != "TIMESTAMP_WITHOUT_TIME_ZONE":
-        return None
-    fraction = text.partition(".")[2]
-    return Literal(target, text) if len(fraction) <= (target.precision or 0) else None
+    text = _read(literal, r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{1,9})?", timestamp_literal)
+    if literal.type.root == "TIMESTAMP_WITHOUT_TIME_ZONE":
+        text = str(literal.value)
+    fits = text is not None and len(text.partition(".")[2]) <= (target.precision or 0)
+    return Literal(target, text) if fits else None
 
 
 def _to_boolean(literal: Literal, target: LogicalType) -> Literal | None:
     value = _number(literal)
-    return None if value is None or literal.type.root in ("DOUBLE", "FLOAT") else Literal(target, value != 0)
+    return None if value is None else Literal(target, value != 0)
 
 
 _WIDE = Context(prec=120, rounding=ROUND_HALF_UP)
 
 _FOLDERS: dict[str, Callable[[Literal, LogicalType], Literal | None]] = {
-    "TINYINT": _to_integer,
-    "SMALLINT": _to_integer,
-    "INTEGER": _to_integer,
-    "BIGINT": _to_integer,
+    **dict.fromkeys(_INTEGER_BITS, _to_integer),
     "DECIMAL": _to_decimal,
     "DOUBLE": _to_double,
     "CHAR": _to_character,

@@ -8,7 +8,7 @@ from stateplan.execnodes.errors import SqlError
 from stateplan.execnodes.functions.casting import cast_rex
 from stateplan.execnodes.functions.coercion import to_least_restrictive
 from stateplan.execnodes.functions.literals import null_literal
-from stateplan.execnodes.functions.table import ScalarFunction, TypeRule, argument, fixed, register
+from stateplan.execnodes.functions.table import ScalarFunction, TypeRule, any_nullable, argument, fixed, register
 from stateplan.execnodes.functions.typerules import common_type, least_restrictive, same_type
 from stateplan.execnodes.rex import Literal, Rex
 from stateplan.execnodes.types import BOOLEAN, INT, STRING, LogicalType, RowField
@@ -16,10 +16,6 @@ from stateplan.execnodes.types import BOOLEAN, INT, STRING, LogicalType, RowFiel
 
 def _array(element: LogicalType, nullable: bool) -> LogicalType:
     return LogicalType("ARRAY", nullable, children=(element,))
-
-
-def _any_nullable(operands: Sequence[Rex]) -> bool:
-    return any(o.type.nullable for o in operands)
 
 
 def _array_of(operands: Sequence[Rex]) -> LogicalType:
@@ -92,7 +88,7 @@ def _merged(operands: Sequence[Rex]) -> LogicalType:
     inner = common_type([o.type.children[0] for o in operands])
     if inner is None:
         raise SqlError("SQL203.merged")
-    return _array(inner, _any_nullable(operands))
+    return _array(inner, any_nullable(operands))
 
 
 def _extreme(operands: Sequence[Rex]) -> LogicalType:
@@ -100,7 +96,7 @@ def _extreme(operands: Sequence[Rex]) -> LogicalType:
 
 
 def _from_arrays(operands: Sequence[Rex]) -> LogicalType:
-    return LogicalType("MAP", _any_nullable(operands), children=tuple(o.type.children[0] for o in operands))
+    return LogicalType("MAP", any_nullable(operands), children=tuple(o.type.children[0] for o in operands))
 
 
 def _part(index: int) -> TypeRule:
@@ -154,7 +150,7 @@ register(
         ScalarFunction("ARRAY_SLICE", (_A, _I, _I), argument(0), optional=1),
         ScalarFunction("ARRAY_UNION", (_A, _A), _merged),
         ScalarFunction("ARRAY_CONCAT", (_A,), _merged, variadic=True),
-        ScalarFunction("ARRAY_EXCEPT", (_A, _A), lambda ops: ops[0].type.as_nullable(_any_nullable(ops))),
+        ScalarFunction("ARRAY_EXCEPT", (_A, _A), lambda ops: ops[0].type.as_nullable(any_nullable(ops))),
         ScalarFunction("ARRAY_INTERSECT", (_A, _A), _merged),
         ScalarFunction("ARRAY_MAX", (_A,), _extreme),
         ScalarFunction("ARRAY_MIN", (_A,), _extreme),

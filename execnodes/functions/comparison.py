@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from stateplan.execnodes.errors import Place, SqlError
 from stateplan.execnodes.functions.coercion import equal_operands, ordered_operands
@@ -10,7 +11,6 @@ from stateplan.execnodes.functions.table import Rewrite, ScalarFunction, fixed, 
 from stateplan.execnodes.rex import Call, Literal, Rex
 from stateplan.execnodes.types import BOOLEAN
 
-_MIRROR = {"=": "=", "<>": "<>", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _NOT_NULL = BOOLEAN.not_null()
 
 
@@ -38,6 +38,10 @@ def _junction(name: str, operands: Sequence[Rex]) -> Rex:
     return Call(BOOLEAN.as_nullable(any(o.type.nullable for o in flat)), tuple(flat), f"${name}$1", "BINARY")
 
 
+def _all_of(name: str) -> Rewrite:
+    return lambda operands, place: _junction(name, operands)
+
+
 def _compare(name: str) -> Rewrite:
     coerce = equal_operands if name in ("=", "<>") else ordered_operands
 
@@ -62,10 +66,7 @@ def _between_symmetric(operands: Sequence[Rex], place: Place | None) -> Rex:
 
 
 def _negated(inner: Rewrite) -> Rewrite:
-    def rewrite(operands: Sequence[Rex], place: Place | None) -> Rex:
-        return _not(inner(operands, place))
-
-    return rewrite
+    return lambda operands, place: _not(inner(operands, place))
 
 
 def _is_untyped_null(rex: Rex) -> bool:
@@ -105,30 +106,17 @@ def _not_like(name: str) -> Rewrite:
 
 _PREDICATE = fixed(BOOLEAN)
 _CERTAIN = fixed(_NOT_NULL, False)
+_PAIR, _RANGE, _TEXTS, _TWO = ("ANY",) * 2, ("ANY",) * 3, ("CHARACTER",) * 3, ("BOOLEAN",) * 2
 
 register(
     [
         *(
-            ScalarFunction(name, ("ANY", "ANY"), _PREDICATE, syntax="BINARY", rewrite=_compare(name), nulls=True)
-            for name in _MIRROR
+            ScalarFunction(name, _PAIR, _PREDICATE, syntax="BINARY", rewrite=_compare(name), nulls=True)
+            for name in ("=", "<>", "<", ">", "<=", ">=")
         ),
-        ScalarFunction(
-            "AND",
-            ("BOOLEAN", "BOOLEAN"),
-            _PREDICATE,
-            optional=1,
-            variadic=True,
-            syntax="BINARY",
-            rewrite=lambda operands, place: _junction("AND", operands),
-        ),
-        ScalarFunction(
-            "OR",
-            ("BOOLEAN", "BOOLEAN"),
-            _PREDICATE,
-            optional=1,
-            variadic=True,
-            syntax="BINARY",
-            rewrite=lambda operands, place: _junction("OR", operands),
+        *(
+            ScalarFunction(name, _TWO, _PREDICATE, optional=1, variadic=True, syntax="BINARY", rewrite=_all_of(name))
+            for name in ("AND", "OR")
         ),
         ScalarFunction("NOT", ("BOOLEAN",), _PREDICATE, syntax="PREFIX"),
         ScalarFunction("IS NULL", ("ANY",), _CERTAIN, syntax="POSTFIX", nulls=True, aliases=("IS UNKNOWN",)),
@@ -138,37 +126,23 @@ register(
             for n in ("", "NOT ")
             for v in ("TRUE", "FALSE")
         ),
-        ScalarFunction(
-            "IS DISTINCT FROM",
-            ("ANY", "ANY"),
-            _CERTAIN,
-            nulls=True,
-            rewrite=lambda operands, place: _distinct(operands, place, negated=False),
+        ScalarFunction("IS DISTINCT FROM", _PAIR, _CERTAIN, nulls=True, rewrite=partial(_distinct, negated=False)),
+        ScalarFunction("IS NOT DISTINCT FROM", _PAIR, _CERTAIN, nulls=True, rewrite=partial(_distinct, negated=True)),
+        *(
+            row
+            for name, rewrite in (("BETWEEN", _between), ("BETWEEN SYMMETRIC", _between_symmetric))
+            for row in (
+                ScalarFunction(name, _RANGE, _PREDICATE, rewrite=rewrite),
+                ScalarFunction(f"NOT {name}", _RANGE, _PREDICATE, rewrite=_negated(rewrite)),
+            )
         ),
-        ScalarFunction(
-            "IS NOT DISTINCT FROM",
-            ("ANY", "ANY"),
-            _CERTAIN,
-            nulls=True,
-            rewrite=lambda operands, place: _distinct(operands, place, negated=True),
-        ),
-        ScalarFunction("BETWEEN", ("ANY", "ANY", "ANY"), _PREDICATE, rewrite=_between),
-        ScalarFunction("NOT BETWEEN", ("ANY", "ANY", "ANY"), _PREDICATE, rewrite=_negated(_between)),
-        ScalarFunction("BETWEEN SYMMETRIC", ("ANY", "ANY", "ANY"), _PREDICATE, rewrite=_between_symmetric),
-        ScalarFunction(
-            "NOT BETWEEN SYMMETRIC", ("ANY", "ANY", "ANY"), _PREDICATE, rewrite=_negated(_between_symmetric)
-        ),
-        ScalarFunction("LIKE", ("CHARACTER", "CHARACTER", "CHARACTER"), _PREDICATE, optional=1, syntax="SPECIAL"),
-        ScalarFunction(
-            "NOT LIKE", ("CHARACTER", "CHARACTER", "CHARACTER"), _PREDICATE, optional=1, rewrite=_not_like("LIKE")
-        ),
-        ScalarFunction("SIMILAR TO", ("CHARACTER", "CHARACTER", "CHARACTER"), _PREDICATE, optional=1, syntax="SPECIAL"),
-        ScalarFunction(
-            "NOT SIMILAR TO",
-            ("CHARACTER", "CHARACTER", "CHARACTER"),
-            _PREDICATE,
-            optional=1,
-            rewrite=_not_like("SIMILAR TO"),
+        *(
+            row
+            for name in ("LIKE", "SIMILAR TO")
+            for row in (
+                ScalarFunction(name, _TEXTS, _PREDICATE, optional=1, syntax="SPECIAL"),
+                ScalarFunction(f"NOT {name}", _TEXTS, _PREDICATE, optional=1, rewrite=_not_like(name)),
+            )
         ),
     ]
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from stateplan.execnodes.errors import Place, SqlError
 from stateplan.execnodes.functions.casting import cast_rex
@@ -35,12 +36,7 @@ def _case(operands: Sequence[Rex], place: Place | None) -> Rex:
     values = [*operands[1:-1:2], operands[-1]]
     if all(isinstance(v, Literal) and v.type.root == "NULL" for v in values):
         raise SqlError("SQL203.case_2", place=place)
-    try:
-        target = _case_type(operands)
-    except SqlError as error:
-        error.place = place
-        raise
-    return Call(target, tuple(case_operands(operands)), "$CASE$1", "SPECIAL")
+    return Call(_case_type(operands), tuple(case_operands(operands)), "$CASE$1", "SPECIAL")
 
 
 def _common(operands: Sequence[Rex], name: str) -> LogicalType:
@@ -84,9 +80,11 @@ def _nullif(operands: Sequence[Rex], place: Place | None) -> Rex:
     return Call(a.type.as_nullable(), (equal, null_literal(a.type), a), "$CASE$1", "SPECIAL")
 
 
-def _try_cast(operands: Sequence[Rex], place: Place | None) -> Rex:
-    return cast_rex(operands[0], operands[1].type, place, try_cast=True)
+def _cast(operands: Sequence[Rex], place: Place | None, try_cast: bool) -> Rex:
+    return cast_rex(operands[0], operands[1].type, place, try_cast=try_cast)
 
+
+_PAIR = ("ANY", "ANY")
 
 register(
     [
@@ -99,14 +97,12 @@ register(
         ScalarFunction("NULLIF", ("ANY", "ANY"), argument(0, True), rewrite=_nullif, nulls=True),
         ScalarFunction("GREATEST", ("ANY",), _extreme_type, variadic=True),
         ScalarFunction("LEAST", ("ANY",), _extreme_type, variadic=True),
-        ScalarFunction(
-            "CAST",
-            ("ANY", "ANY"),
-            argument(1),
-            syntax="SPECIAL",
-            nulls=True,
-            rewrite=lambda operands, place: cast_rex(operands[0], operands[1].type, place),
+        *(
+            ScalarFunction(name, _PAIR, argument(1, nullable), syntax="SPECIAL", nulls=True, rewrite=rewrite)
+            for name, nullable, rewrite in (
+                ("CAST", None, partial(_cast, try_cast=False)),
+                ("TRY_CAST", True, partial(_cast, try_cast=True)),
+            )
         ),
-        ScalarFunction("TRY_CAST", ("ANY", "ANY"), argument(1, True), syntax="SPECIAL", rewrite=_try_cast, nulls=True),
     ]
 )

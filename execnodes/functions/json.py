@@ -32,7 +32,7 @@ def _constructor(name: str, on_null: str) -> Rewrite:
 
 
 _C = "CHARACTER"
-_CERTAIN = fixed(BOOLEAN, False)
+_CERTAIN, _TEXT = fixed(BOOLEAN, False), fixed(STRING, False)
 
 register(
     [
@@ -53,23 +53,11 @@ register(
         ScalarFunction("JSON_STRING", ("ANY",), fixed(STRING)),
         ScalarFunction("JSON_QUOTE", (_C,), fixed(STRING)),
         ScalarFunction("JSON_UNQUOTE", (_C,), fixed(STRING)),
-        ScalarFunction(
-            "JSON_OBJECT",
-            ("ANY",),
-            fixed(STRING, False),
-            optional=1,
-            variadic=True,
-            nulls=True,
-            rewrite=_constructor("JSON_OBJECT", "NULL"),
-        ),
-        ScalarFunction(
-            "JSON_ARRAY",
-            ("ANY",),
-            fixed(STRING, False),
-            optional=1,
-            variadic=True,
-            nulls=True,
-            rewrite=_constructor("JSON_ARRAY", "ABSENT"),
+        *(
+            ScalarFunction(
+                name, ("ANY",), _TEXT, optional=1, variadic=True, nulls=True, rewrite=_constructor(name, on_null)
+            )
+            for name, on_null in (("JSON_OBJECT", "NULL"), ("JSON_ARRAY", "ABSENT"))
         ),
     ]
 )

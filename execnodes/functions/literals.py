@@ -145,7 +145,7 @@ def timestamp_literal(text: str, place: Place | None = None) -> Literal:
     return Literal(timestamp(precision, nullable=False), f"{day.isoformat()} {value}")
 
 
-_DAY_TIME = {"DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1_000}
+UNIT_MILLIS = {"DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1_000}
 _MONTHS = {"YEAR": 12, "MONTH": 1}
 _ORDER = ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")
 _WIDER = {"WEEK": ("DAY", 7), "QUARTER": ("MONTH", 3)}
@@ -206,7 +206,7 @@ def interval_literal(
     match = re.fullmatch(r"\s*([+-]?)" + pattern + r"\s*", text)
     if match is None:
         raise error
-    size = _MONTHS if units[0] in _MONTHS else _DAY_TIME
+    size = _MONTHS if units[0] in _MONTHS else UNIT_MILLIS
     total = sum(int(n) * size[u] for n, u in zip(match.groups()[1:], units, strict=False))
     if units[-1] == "SECOND" and match.groups()[-1]:
         total += int(match.groups()[-1].ljust(3, "0")[:3])

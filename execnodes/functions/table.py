@@ -196,7 +196,8 @@ def unknown_function(name: str, candidates: Iterable[str], place: Place | None =
     )
 
 
-def _any_nullable(operands: Sequence[Rex]) -> bool:
+def any_nullable(operands: Sequence[Rex]) -> bool:
+    """Whether an operand is nullable; symbols are no values."""
     return any(o.type.nullable for o in operands if o.type.root != "SYMBOL")
 
 
@@ -204,7 +205,7 @@ def fixed(t: LogicalType, nullable: bool | None = None) -> TypeRule:
     """Always ``t``; nullable where an operand is, or as told."""
 
     def rule(operands: Sequence[Rex]) -> LogicalType:
-        return t.as_nullable(_any_nullable(operands) if nullable is None else nullable)
+        return t.as_nullable(any_nullable(operands) if nullable is None else nullable)
 
     return rule
 
@@ -219,6 +220,6 @@ def argument(index: int, nullable: bool | None = None) -> TypeRule:
 
     def rule(operands: Sequence[Rex]) -> LogicalType:
         t = operands[index].type
-        return t.as_nullable(_any_nullable(operands) if nullable is None else nullable)
+        return t.as_nullable(any_nullable(operands) if nullable is None else nullable)
 
     return rule

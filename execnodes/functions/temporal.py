@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stateplan.execnodes.errors import Place, SqlError
-from stateplan.execnodes.functions.literals import interval_type, unit_literal
+from stateplan.execnodes.functions.literals import UNIT_MILLIS, interval_type, unit_literal
 from stateplan.execnodes.functions.table import Rewrite, ScalarFunction, argument, fixed, forced_nullable, register
 from stateplan.execnodes.functions.typerules import time, timestamp, timestamp_ltz
 from stateplan.execnodes.rex import Call, Literal, Rex
@@ -24,16 +24,12 @@ def _of_rowtime(operands: Sequence[Rex]) -> LogicalType:
     return LogicalType(given.root, precision=given.precision)
 
 
-_MILLIS = {"DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1_000}
 _ADD_UNITS = {
     "YEAR": ("YEAR", 12),
     "QUARTER": ("MONTH", 3),
     "MONTH": ("MONTH", 1),
-    "WEEK": ("DAY", 7 * _MILLIS["DAY"]),
-    "DAY": ("DAY", _MILLIS["DAY"]),
-    "HOUR": ("HOUR", _MILLIS["HOUR"]),
-    "MINUTE": ("MINUTE", _MILLIS["MINUTE"]),
-    "SECOND": ("SECOND", _MILLIS["SECOND"]),
+    "WEEK": ("DAY", 7 * UNIT_MILLIS["DAY"]),
+    **{unit: (unit, size) for unit, size in UNIT_MILLIS.items()},
     "MILLISECOND": ("SECOND", 1),
 }
 """Unit of TIMESTAMPADD to the interval it is written as and the value of one unit."""
@@ -66,17 +62,7 @@ def _add(operands: Sequence[Rex], place: Place | None) -> Rex:
     return Call(result.as_nullable(nullable), (value, step), "$+$1", "SPECIAL")
 
 
-_DIFF_UNITS = {
-    "YEAR": ("YEAR", 12),
-    "QUARTER": ("MONTH", 3),
-    "MONTH": ("MONTH", 1),
-    "WEEK": ("SECOND", 1000),
-    "DAY": ("DAY", _MILLIS["DAY"]),
-    "HOUR": ("HOUR", _MILLIS["HOUR"]),
-    "MINUTE": ("MINUTE", _MILLIS["MINUTE"]),
-    "SECOND": ("SECOND", 1000),
-    "MILLISECOND": ("SECOND", 1000),
-}
+_DIFF_UNITS = {**_ADD_UNITS, "WEEK": ("SECOND", 1000), "MILLISECOND": ("SECOND", 1000)}
 
 
 def _int(value: int) -> Literal:
@@ -117,16 +103,10 @@ def _extract(unit: str) -> Rewrite:
 
 
 _SHORT = {
-    "YEAR": "YEAR",
-    "QUARTER": "QUARTER",
-    "MONTH": "MONTH",
-    "WEEK": "WEEK",
+    **{unit: unit for unit in ("YEAR", "QUARTER", "MONTH", "WEEK", "HOUR", "MINUTE", "SECOND")},
     "DAYOFYEAR": "DOY",
     "DAYOFMONTH": "DAY",
     "DAYOFWEEK": "DOW",
-    "HOUR": "HOUR",
-    "MINUTE": "MINUTE",
-    "SECOND": "SECOND",
 }
 _MOMENT = "DATE|TIMESTAMP|TIME"
 _LTZ3 = timestamp_ltz(3)

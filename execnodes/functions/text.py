@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stateplan.execnodes.functions.table import ScalarFunction, TypeRule, argument, fixed, forced_nullable, register
+from stateplan.execnodes.functions.table import (
+    ScalarFunction,
+    TypeRule,
+    any_nullable,
+    argument,
+    fixed,
+    forced_nullable,
+    register,
+)
 from stateplan.execnodes.functions.typerules import char, common_type, varbinary, varchar
 from stateplan.execnodes.rex import Rex
 from stateplan.execnodes.types import BIGINT, BOOLEAN, INT, MAX_LENGTH, STRING, LogicalType
@@ -20,8 +28,7 @@ def _as_varchar(index: int, nullable: bool | None = None) -> TypeRule:
     """VARCHAR of the length of operand ``index``."""
 
     def rule(operands: Sequence[Rex]) -> LogicalType:
-        any_nullable = any(o.type.nullable for o in operands if o.type.root != "SYMBOL")
-        return varchar(operands[index].type.length or 1, any_nullable if nullable is None else nullable)
+        return varchar(operands[index].type.length or 1, any_nullable(operands) if nullable is None else nullable)
 
     return rule
 
@@ -93,14 +100,7 @@ register(
         ScalarFunction("CHR", (_I,), _NULLABLE),
         *(
             ScalarFunction(name, (_C,), fixed(char(length)))
-            for name, length in (
-                ("MD5", 32),
-                ("SHA1", 40),
-                ("SHA224", 56),
-                ("SHA256", 64),
-                ("SHA384", 96),
-                ("SHA512", 128),
-            )
+            for name, length in {"MD5": 32, "SHA1": 40, "SHA224": 56, "SHA256": 64, "SHA384": 96, "SHA512": 128}.items()
         ),
         ScalarFunction("SHA2", (_C, _I), fixed(varchar(128))),
         ScalarFunction("TO_BASE64", (_C,), _STRING),
@@ -111,10 +111,7 @@ register(
         ScalarFunction("URL_DECODE", (_C,), _NULLABLE),
         ScalarFunction("PARSE_URL", (_C, _C, _C), _NULLABLE, optional=1),
         ScalarFunction("HASH_CODE", ("BOOLEAN|EXACT|FLOAT|DOUBLE|CHARACTER|DATE",), _INT),
-        *(
-            ScalarFunction(name, ("CHARACTER",), fixed(BOOLEAN, False))
-            for name in ("IS_ALPHA", "IS_DIGIT", "IS_DECIMAL")
-        ),
+        *(ScalarFunction(name, (_C,), fixed(BOOLEAN, False)) for name in ("IS_ALPHA", "IS_DIGIT", "IS_DECIMAL")),
         ScalarFunction("TYPEOF", ("ANY",), _NULLABLE),
         ScalarFunction("INET_ATON", (_C,), forced_nullable(BIGINT)),
         ScalarFunction("INET_NTOA", (_I,), _NULLABLE),
