@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextvars import ContextVar
-
 from stateplan.execnodes.types import LogicalType
-
-PHYSICAL: ContextVar[bool] = ContextVar("physical", default=False)
-"""Whether operators of the physical plan are described, which EXPLAIN shows with expressions in prefix form."""
 
 CALCITE_NAMES = {
     "TIMESTAMP_WITHOUT_TIME_ZONE": "TIMESTAMP",
@@ -51,10 +45,3 @@ def _interval_units(t: LogicalType) -> str:
         default = {"SECOND": "6"}.get(name, "2")
         words.append(name if not digits or digits.rstrip(")") == default else part)
     return " TO ".join(words)
-
-
-def conjunction(texts: Sequence[str]) -> str:
-    """Conditions that all hold, as an operator is described."""
-    if len(texts) == 1:
-        return texts[0]
-    return f"AND({', '.join(texts)})" if PHYSICAL.get() else f"({' AND '.join(texts)})"

@@ -6,10 +6,11 @@ Source: Flink's ``RelExplainUtil`` and ``FlinkRexUtil``; Calcite's ``RexLiteral`
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from stateplan.execnodes.rex import Call, FieldAccess, InputRef, Literal, Rex
 from stateplan.planner.algebra.relations import AggCall, Order, Rel, field_names
-from stateplan.planner.digest.calcite_types import PHYSICAL, calcite_type
+from stateplan.planner.digest.calcite_types import calcite_type
 from stateplan.planner.digest.literals import full_type, plain_literal, typed_literal
 from stateplan.planner.expressions.ops import kind
 
@@ -22,25 +23,41 @@ _POSTFIX = frozenset({"IS NULL", "IS NOT NULL", "IS TRUE", "IS FALSE", "IS NOT T
 _CASTS = frozenset({"CAST", "TRY_CAST"})
 
 
-def expression(rex: Rex, names: Sequence[str]) -> str:
-    """``rex`` in the description of an operator whose input fields are ``names``."""
-    if PHYSICAL.get():
-        return physical_expression(rex, names)
-    if isinstance(rex, InputRef):
-        return names[rex.index]
-    if isinstance(rex, Literal):
-        return plain_literal(rex)
-    if isinstance(rex, FieldAccess):
-        return f"{expression(rex.expr, names)}.{rex.name}"
-    op = call_name(rex)
-    operands = [expression(c, names) for c in rex.children]
-    if op in _CASTS and isinstance(rex, Call):
-        return f"{op}({operands[0]} AS {calcite_type(rex.type)})"
-    if op in _POSTFIX:
-        return f"{operands[0]} {op}"
-    if op in _INFIX and len(operands) > 1:
-        return "(" + f" {op} ".join(operands) + ")"
-    return f"{_operator(op)}({', '.join(operands)})"
+@dataclass(frozen=True)
+class Notation:
+    """How descriptions write expressions: as plans do (``(a > 1)``), or in prefix form (``>(a, 1)``), as EXPLAIN's
+    physical plan does."""
+
+    prefix: bool
+
+    def expression(self, rex: Rex, names: Sequence[str]) -> str:
+        """``rex`` in the description of an operator whose input fields are ``names``."""
+        if self.prefix:
+            return physical_expression(rex, names)
+        if isinstance(rex, InputRef):
+            return names[rex.index]
+        if isinstance(rex, Literal):
+            return plain_literal(rex)
+        if isinstance(rex, FieldAccess):
+            return f"{self.expression(rex.expr, names)}.{rex.name}"
+        op = call_name(rex)
+        operands = [self.expression(c, names) for c in rex.children]
+        if op in _CASTS and isinstance(rex, Call):
+            return f"{op}({operands[0]} AS {calcite_type(rex.type)})"
+        if op in _POSTFIX:
+            return f"{operands[0]} {op}"
+        if op in _INFIX and len(operands) > 1:
+            return "(" + f" {op} ".join(operands) + ")"
+        return f"{_operator(op)}({', '.join(operands)})"
+
+    def conjunction(self, texts: Sequence[str]) -> str:
+        """Conditions that all hold."""
+        if len(texts) == 1:
+            return texts[0]
+        return f"AND({', '.join(texts)})" if self.prefix else f"({' AND '.join(texts)})"
+
+
+OF_PLAN, OF_PHYSICAL_PLAN = Notation(prefix=False), Notation(prefix=True)
 
 
 def call_name(rex: Rex) -> str:

@@ -30,6 +30,7 @@ from stateplan.planner.algebra.relations import (
 )
 from stateplan.planner.algebra.table_aggregates import TableAggregate
 from stateplan.planner.digest.expressions import (
+    Notation,
     call_text,
     named,
 )
@@ -89,7 +90,7 @@ class AggregateOperator(Operator[Aggregate], of=Aggregate):
     exec_node = GroupAggregate
     options = MINI_BATCH
 
-    def describe(self, rel: Aggregate, node: Physical) -> list[str]:
+    def describe(self, rel: Aggregate, node: Physical, notation: Notation) -> list[str]:
         names = field_names(rel.input)
         outputs = field_names(rel)
         parts = [named(names[g], o) for g, o in zip(rel.group, outputs, strict=False)]
@@ -122,7 +123,7 @@ class AggregateOperator(Operator[Aggregate], of=Aggregate):
 class TableAggregateOperator(Operator[TableAggregate], of=TableAggregate):
     exec_node = GroupTableAggregate
 
-    def describe(self, rel: TableAggregate, node: Physical) -> list[str]:
+    def describe(self, rel: TableAggregate, node: Physical, notation: Notation) -> list[str]:
         names, outputs = field_names(rel.input), field_names(rel)
         arguments = ", ".join(names[a] for a in rel.call.args)
         function = rel.call.function + ("" if node.input.is_insert_only else "_RETRACT")
@@ -156,7 +157,7 @@ class LocalAggregateOperator(Operator[LocalAggregate], of=LocalAggregate):
     options = MINI_BATCH
     named_calls = False
 
-    def describe(self, rel: LocalAggregate, node: Physical) -> list[str]:
+    def describe(self, rel: LocalAggregate, node: Physical, notation: Notation) -> list[str]:
         names = field_names(rel.input)
         parts = [*(names[g] for g in rel.group), *accumulators(rel.kept, rel.input)]
         return [*grouped(rel.group, rel.input, rel.level), f"select=[{', '.join(parts)}]"]
@@ -175,7 +176,7 @@ class GlobalAggregateOperator(Operator[GlobalAggregate], of=GlobalAggregate):
     exec_node = GlobalGroupAggregate
     options = MINI_BATCH
 
-    def describe(self, rel: GlobalAggregate, node: Physical) -> list[str]:
+    def describe(self, rel: GlobalAggregate, node: Physical, notation: Notation) -> list[str]:
         below = rel.input.inputs[0]
         kept = (below.local if isinstance(below, IncrementalAggregate) else rel).kept
         own = rel.kept.calls
@@ -209,7 +210,7 @@ class IncrementalAggregateOperator(Operator[IncrementalAggregate], of=Incrementa
     options = MINI_BATCH
     named_calls = False
 
-    def describe(self, rel: IncrementalAggregate, node: Physical) -> list[str]:
+    def describe(self, rel: IncrementalAggregate, node: Physical, notation: Notation) -> list[str]:
         names = field_names(rel.local)
         parts = [names[k] for k in rel.final]
         parts += [f"{_function(c)}({_view(c)}{_accumulated(c)}) AS {_accumulated(c)}" for c in rel.local.kept.calls]

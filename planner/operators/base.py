@@ -15,7 +15,7 @@ from stateplan.execnodes.nodes.base import STATE_TTL, CompiledTtl, ExecNode
 from stateplan.execnodes.specs import InputProperty, StateMetadata, hash_distribution
 from stateplan.execnodes.ttl import parse_ttl
 from stateplan.planner.algebra.relations import Exchange, Join, MultiJoin, Rel, Sort, rel_type, replace_inputs
-from stateplan.planner.digest.calcite_types import PHYSICAL
+from stateplan.planner.digest.expressions import OF_PHYSICAL_PLAN, OF_PLAN, Notation
 from stateplan.planner.physical import DeleteKind, Kinds, Physical, UpdateKind, execution_type
 from stateplan.planner.python_operators import is_asynchronous, is_python
 
@@ -82,7 +82,7 @@ class Operator(Generic[R]):
     def __init_subclass__(cls, of: type[Rel]) -> None:
         _OPERATORS[of] = cls()
 
-    def describe(self, rel: R, node: Physical) -> list[str]:
+    def describe(self, rel: R, node: Physical, notation: Notation) -> list[str]:
         """Its arguments in the description of its node."""
         return []
 
@@ -156,23 +156,20 @@ def operator_of(kind: type[Rel]) -> Operator[Any]:
 
 def describe(node: Physical) -> str:
     """The ``description`` of a plan's node: ``Calc(select=[a, b], where=[(a > 1)])``."""
-    return _described(node, execution_type(node))
+    return _described(node, execution_type(node), OF_PLAN)
 
 
 def describe_physical(node: Physical) -> str:
     """A node as EXPLAIN shows it in the physical plan: ``Calc(select=[a, b], where=[>(a, 1)])``."""
-    token = PHYSICAL.set(True)
-    try:
-        return _described(node, type(node.rel))
-    finally:
-        PHYSICAL.reset(token)
+    return _described(node, type(node.rel), OF_PHYSICAL_PLAN)
 
 
-def _described(node: Physical, kind: type[Rel]) -> str:
+def _described(node: Physical, kind: type[Rel], notation: Notation) -> str:
     operator = _OPERATORS[kind]
     prefix = "" if not is_python(node.rel) else "PythonAsync" if is_asynchronous(node.rel) else "Python"
-    shown = ", ".join(operator.describe(node.rel, node))
-    return f"{prefix}{operator.exec_node.__name__}({shown})" if shown else prefix + operator.exec_node.__name__
+    name = prefix + operator.exec_node.__name__
+    shown = ", ".join(operator.describe(node.rel, node, notation))
+    return f"{name}({shown})" if shown else name
 
 
 # changes

@@ -21,7 +21,7 @@ from stateplan.planner.algebra.relations import (
     rel_type,
 )
 from stateplan.planner.digest.expressions import (
-    expression,
+    Notation,
     key_names,
     physical_expression,
     record_text,
@@ -61,10 +61,10 @@ class ChangelogNormalizeOperator(Operator[ChangelogNormalize], of=ChangelogNorma
     options = MINI_BATCH
     waits_for_mini_batches = False
 
-    def describe(self, rel: ChangelogNormalize, node: Physical) -> list[str]:
+    def describe(self, rel: ChangelogNormalize, node: Physical, notation: Notation) -> list[str]:
         out = [f"key=[{key_names(rel.key, rel)}]"]
         if rel.condition is not None:
-            out.append(f"condition=[{expression(rel.condition, field_names(rel))}]")
+            out.append(f"condition=[{notation.expression(rel.condition, field_names(rel))}]")
         return out
 
     def lower(self, rel: ChangelogNormalize, node: Physical, lowering: Lowering) -> ExecNode:
@@ -95,7 +95,7 @@ class ChangelogNormalizeOperator(Operator[ChangelogNormalize], of=ChangelogNorma
 class ChangelogFunctionOperator(Operator[ChangelogFunction], of=ChangelogFunction):
     exec_node = ProcessTableFunction
 
-    def describe(self, rel: ChangelogFunction, node: Physical) -> list[str]:
+    def describe(self, rel: ChangelogFunction, node: Physical, notation: Notation) -> list[str]:
         op = "DEFAULT()" if rel.op is None else f"DESCRIPTOR({charset(rel.op)})"
         mapping = "DEFAULT()" if rel.mapping is None else physical_expression(rel.mapping, ())
         return [

@@ -29,10 +29,9 @@ from stateplan.planner.algebra.temporal import IntervalJoin, LookupJoin, Tempora
 from stateplan.planner.algebra.windows import (
     WindowJoin,
 )
-from stateplan.planner.digest.calcite_types import conjunction
 from stateplan.planner.digest.expressions import (
     JOIN_NAMES,
-    expression,
+    Notation,
     key_names,
     record_text,
 )
@@ -115,13 +114,13 @@ def _delete_join(node: Physical, required: DeleteKind, keys: Sequence[Sequence[i
 class JoinOperator(Operator[Join], of=Join):
     exec_node = JoinNode
 
-    def describe(self, rel: Join, node: Physical) -> list[str]:
+    def describe(self, rel: Join, node: Physical, notation: Notation) -> list[str]:
         names = field_names(rel)
         both = unique_names([*field_names(rel.left), *field_names(rel.right)])
         sides = [_input_spec(rel, side) for side in (0, 1)]
         return [
             f"joinType=[{JOIN_NAMES[rel.join_type]}]",
-            f"where=[{expression(rel.condition, both)}]",
+            f"where=[{notation.expression(rel.condition, both)}]",
             f"select=[{', '.join(names)}]",
             f"leftInputSpec=[{sides[0]}]",
             f"rightInputSpec=[{sides[1]}]",
@@ -170,7 +169,7 @@ def _input_spec(rel: Join, side: int) -> str:
 class MultiJoinOperator(Operator[MultiJoin], of=MultiJoin):
     exec_node = MultiJoinNode
 
-    def describe(self, rel: MultiJoin, node: Physical) -> list[str]:
+    def describe(self, rel: MultiJoin, node: Physical, notation: Notation) -> list[str]:
         shared = common_keys(rel)
         keys = []
         for source, own in zip(rel.sources, shared, strict=True):
@@ -183,7 +182,7 @@ class MultiJoinOperator(Operator[MultiJoin], of=MultiJoin):
         ]
         if any(rel.ttl_texts):
             out.append(f"stateTtlHints=[[[STATE_TTL options:[{', '.join(t or '0s' for t in rel.ttl_texts)}]]]]")
-        conditions = ", ".join(expression(c, rel.names) for c in rel.conditions[1:])
+        conditions = ", ".join(notation.expression(c, rel.names) for c in rel.conditions[1:])
         select = ",".join(rel.names)
         return [*out, f"joinConditions=[{conditions}]", f"select=[{select}]", f"rowType=[{record_text(rel)}]"]
 
@@ -236,7 +235,7 @@ def _attribute(left_input: int, left_field: int, right_input: int, right_field: 
 class TemporalJoinOperator(Operator[TemporalJoin], of=TemporalJoin):
     exec_node = TemporalJoinNode
 
-    def describe(self, rel: TemporalJoin, node: Physical) -> list[str]:
+    def describe(self, rel: TemporalJoin, node: Physical, notation: Notation) -> list[str]:
         assert rel.right_time is not None
         both = unique_names([*field_names(rel.left), *field_names(rel.right)])
         width = rel.left.width
@@ -251,11 +250,11 @@ class TemporalJoinOperator(Operator[TemporalJoin], of=TemporalJoin):
             condition("RIGHT_KEY", (width + k for _, k in pairs)),
         ]
         times = [both[rel.left_time], both[width + rel.right_time]]
-        terms = [expression(t, both) for t in conjunctions(rel.condition)]
+        terms = [notation.expression(t, both) for t in conjunctions(rel.condition)]
         terms.append(f"__TEMPORAL_JOIN_CONDITION({', '.join([*times, *keys])})")
         return [
             f"joinType=[{JOIN_NAMES[rel.join_type]}]",
-            f"where=[{conjunction(terms)}]",
+            f"where=[{notation.conjunction(terms)}]",
             f"select=[{', '.join(field_names(rel))}]",
         ]
 
@@ -301,7 +300,7 @@ class IntervalJoinOperator(Operator[IntervalJoin], of=IntervalJoin):
     exec_node = IntervalJoinNode
     clause = "an interval join"
 
-    def describe(self, rel: IntervalJoin, node: Physical) -> list[str]:
+    def describe(self, rel: IntervalJoin, node: Physical, notation: Notation) -> list[str]:
         both = unique_names([*field_names(rel.left), *field_names(rel.right)])
         bounds = {
             "isRowTime": str(rel.event_time).lower(),
@@ -313,7 +312,7 @@ class IntervalJoinOperator(Operator[IntervalJoin], of=IntervalJoin):
         return [
             f"joinType=[{JOIN_NAMES[rel.join_type]}]",
             f"windowBounds=[{', '.join(f'{k}={v}' for k, v in bounds.items())}]",
-            f"where=[{expression(rel.condition, both)}]",
+            f"where=[{notation.expression(rel.condition, both)}]",
             f"select=[{', '.join(field_names(rel))}]",
         ]
 
@@ -340,9 +339,9 @@ class IntervalJoinOperator(Operator[IntervalJoin], of=IntervalJoin):
 class LookupJoinOperator(Operator[LookupJoin], of=LookupJoin):
     exec_node = LookupJoinNode
 
-    def describe(self, rel: LookupJoin, node: Physical) -> list[str]:
+    def describe(self, rel: LookupJoin, node: Physical, notation: Notation) -> list[str]:
         inputs, columns = field_names(rel.input), field_names(rel.table)
-        keys = [f"{columns[f]}={_key_literal(c)}" for f, c in rel.constants]
+        keys = [f"{columns[f]}={_key_literal(c, notation)}" for f, c in rel.constants]
         keys += [f"{columns[f]}={inputs[k]}" for f, k in rel.keys]
         out = [
             f"table=[{rel.table.table.identifier.summary}]",
@@ -350,17 +349,17 @@ class LookupJoinOperator(Operator[LookupJoin], of=LookupJoin):
             f"lookup=[{', '.join(keys)}]",
         ]
         if rel.calc is not None and rel.calc.condition is not None:
-            out.append(f"where=[{expression(rel.calc.condition, columns)}]")
+            out.append(f"where=[{notation.expression(rel.calc.condition, columns)}]")
         terms = [*conjunctions(rel.before), *conjunctions(rel.rest)]
         if terms:
             both = unique_names([*inputs, *field_names(rel.found)])
-            texts = [expression(t, both) for t in terms]
-            out.append(f"joinCondition=[{conjunction(texts)}]")
+            texts = [notation.expression(t, both) for t in terms]
+            out.append(f"joinCondition=[{notation.conjunction(texts)}]")
         found = rel.calc.exprs if rel.calc is not None else ()
         names = field_names(rel)
         shown = names[: len(inputs)]
         for i, name in enumerate(names[len(inputs) :]):
-            text = expression(found[i], columns) if found and not isinstance(found[i], InputRef) else name
+            text = notation.expression(found[i], columns) if found and not isinstance(found[i], InputRef) else name
             shown.append(text if text == name else f"{text} AS {name}")
         out.append(f"select=[{', '.join(shown)}]")
         if rel.materialize:
@@ -401,6 +400,6 @@ class LookupJoinOperator(Operator[LookupJoin], of=LookupJoin):
         return with_deletions(node, [deleting(node.input, "FULL_DELETE")], "FULL_DELETE")
 
 
-def _key_literal(rex: Rex) -> str:
+def _key_literal(rex: Rex, notation: Notation) -> str:
     assert isinstance(rex, Literal)
-    return charset(str(rex.value)) if rex.type.is_string else expression(rex, ())
+    return charset(str(rex.value)) if rex.type.is_string else notation.expression(rex, ())

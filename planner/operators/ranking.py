@@ -44,7 +44,7 @@ from stateplan.planner.algebra.relations import (
     field_names,
 )
 from stateplan.planner.digest.expressions import (
-    expression,
+    Notation,
     key_names,
     order_text,
 )
@@ -81,7 +81,7 @@ class RankOperator(Operator[Rank], of=Rank):
     exec_node = RankNode
     options = _TOP_N
 
-    def describe(self, rel: Rank, node: Physical) -> list[str]:
+    def describe(self, rel: Rank, node: Physical, notation: Notation) -> list[str]:
         order = order_text(rel.order, rel.input)
         if any(rel.fields[i][1].kind == "ROWTIME" for i, _, _ in rel.order):
             order = f"ROWTIME {order}"
@@ -129,7 +129,7 @@ class DeduplicateOperator(Operator[Rank], of=Deduplicate):
         *MINI_BATCH,
     )
 
-    def describe(self, rel: Rank, node: Physical) -> list[str]:
+    def describe(self, rel: Rank, node: Physical, notation: Notation) -> list[str]:
         return [
             f"keep=[{'LastRow' if rel.keeps_last else 'FirstRow'}]",
             f"key=[{key_names(rel.partition, rel.input)}]",
@@ -219,7 +219,7 @@ class LimitOperator(Operator[Limit], of=Limit):
     exec_node = LimitNode
     options = _TOP_N
 
-    def describe(self, rel: Limit, node: Physical) -> list[str]:
+    def describe(self, rel: Limit, node: Physical, notation: Notation) -> list[str]:
         return _limits(rel)
 
     def lower(self, rel: Limit, node: Physical, lowering: Lowering) -> ExecNode:
@@ -242,7 +242,7 @@ class SortLimitOperator(Operator[SortLimit], of=SortLimit):
     exec_node = SortLimitNode
     options = _TOP_N
 
-    def describe(self, rel: SortLimit, node: Physical) -> list[str]:
+    def describe(self, rel: SortLimit, node: Physical, notation: Notation) -> list[str]:
         strategy = rel.strategy or "UndefinedStrategy"
         return [f"orderBy=[{order_text(rel.order, rel)}]", *_limits(rel), f"strategy=[{strategy}]"]
 
@@ -266,7 +266,7 @@ class TemporalSortOperator(Operator[TemporalSort], of=TemporalSort):
     exec_node = TemporalSortNode
     clause = "ORDER BY a time attribute"
 
-    def describe(self, rel: TemporalSort, node: Physical) -> list[str]:
+    def describe(self, rel: TemporalSort, node: Physical, notation: Notation) -> list[str]:
         return [f"orderBy=[{order_text(rel.order, rel)}]"]
 
     def lower(self, rel: TemporalSort, node: Physical, lowering: Lowering) -> ExecNode:
@@ -279,7 +279,7 @@ class TemporalSortOperator(Operator[TemporalSort], of=TemporalSort):
 class FullSortOperator(Operator[FullSort], of=FullSort):
     exec_node = SortNode
 
-    def describe(self, rel: FullSort, node: Physical) -> list[str]:
+    def describe(self, rel: FullSort, node: Physical, notation: Notation) -> list[str]:
         return [f"orderBy=[{order_text(rel.order, rel)}]"]
 
     def lower(self, rel: FullSort, node: Physical, lowering: Lowering) -> ExecNode:
@@ -294,9 +294,12 @@ class OverAggregateOperator(Operator[OverAggregate], of=OverAggregate):
     clause = "OVER"
     waits_for_mini_batches = False
 
-    def describe(self, rel: OverAggregate, node: Physical) -> list[str]:
+    def describe(self, rel: OverAggregate, node: Physical, notation: Notation) -> list[str]:
         inputs = field_names(rel.input)
-        names = [*inputs, *(charset(c.value) if c.type.is_string else expression(c, ()) for c in rel.constants)]
+        names = [
+            *inputs,
+            *(charset(c.value) if c.type.is_string else notation.expression(c, ()) for c in rel.constants),
+        ]
 
         def text(call: AggCall, name: str) -> str:
             arguments = ", ".join(names[a] for a in call.args) or "*"

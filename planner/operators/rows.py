@@ -35,8 +35,8 @@ from stateplan.planner.algebra.table_functions import FunctionCorrelate
 from stateplan.planner.algebra.temporal import WatermarkAssigner
 from stateplan.planner.digest.calcite_types import calcite_type
 from stateplan.planner.digest.expressions import (
+    Notation,
     call_name,
-    expression,
     key_names,
     named,
     physical_expression,
@@ -58,7 +58,7 @@ from stateplan.planner.python_operators import is_asynchronous, is_python
 class ValuesOperator(Operator[Values], of=Values):
     exec_node = ValuesNode
 
-    def describe(self, rel: Values, node: Physical) -> list[str]:
+    def describe(self, rel: Values, node: Physical, notation: Notation) -> list[str]:
         rows = ", ".join("{ " + ", ".join(_constant(v) for v in row) + " }" for row in rel.tuples)
         return [f"tuples=[[{rows}]]"]
 
@@ -83,12 +83,12 @@ class CalcOperator(Operator[Calc], of=Calc):
     exec_node = CalcNode
     waits_for_mini_batches = False
 
-    def describe(self, rel: Calc, node: Physical) -> list[str]:
+    def describe(self, rel: Calc, node: Physical, notation: Notation) -> list[str]:
         names = field_names(rel.input)
-        shown = ", ".join(named(expression(e, names), n) for e, n in zip(rel.exprs, rel.names, strict=True))
+        shown = ", ".join(named(notation.expression(e, names), n) for e, n in zip(rel.exprs, rel.names, strict=True))
         out = [f"select=[{shown}]"]
         if rel.condition is not None:
-            out.append(f"where=[{expression(rel.condition, names)}]")
+            out.append(f"where=[{notation.expression(rel.condition, names)}]")
         return out
 
     def lower(self, rel: Calc, node: Physical, lowering: Lowering) -> ExecNode:
@@ -117,10 +117,10 @@ def _keeps_key(calc: Calc) -> bool:
 class ExpandOperator(Operator[Expand], of=Expand):
     exec_node = ExpandNode
 
-    def describe(self, rel: Expand, node: Physical) -> list[str]:
+    def describe(self, rel: Expand, node: Physical, notation: Notation) -> list[str]:
         names = field_names(rel.input)
         shown = (
-            "{" + ", ".join(_expanded(e, n, names) for e, n in zip(row, rel.names, strict=True)) + "}"
+            "{" + ", ".join(_expanded(e, n, names, notation) for e, n in zip(row, rel.names, strict=True)) + "}"
             for row in rel.projects
         )
         return [f"projects=[{', '.join(shown)}]"]
@@ -129,8 +129,8 @@ class ExpandOperator(Operator[Expand], of=Expand):
         return ExpandNode(**self.common(rel, node, lowering), projects=rel.projects)
 
 
-def _expanded(rex: Rex, name: str, names: Sequence[str]) -> str:
-    text = "null" if isinstance(rex, Literal) and rex.value is None else expression(rex, names)
+def _expanded(rex: Rex, name: str, names: Sequence[str], notation: Notation) -> str:
+    text = "null" if isinstance(rex, Literal) and rex.value is None else notation.expression(rex, names)
     return named(text, name)
 
 
@@ -138,7 +138,7 @@ class UnionOperator(Operator[Union], of=Union):
     exec_node = UnionNode
     waits_for_mini_batches = False
 
-    def describe(self, rel: Union, node: Physical) -> list[str]:
+    def describe(self, rel: Union, node: Physical, notation: Notation) -> list[str]:
         return ["all=[true]", f"union=[{', '.join(field_names(node.rel))}]"]
 
     def delete(self, rel: Union, node: Physical, required: DeleteKind) -> Physical | None:
@@ -153,7 +153,7 @@ class ExchangeOperator(Operator[Exchange], of=Exchange):
     passes_deletions = True
     waits_for_mini_batches = False
 
-    def describe(self, rel: Exchange, node: Physical) -> list[str]:
+    def describe(self, rel: Exchange, node: Physical, notation: Notation) -> list[str]:
         spread = f"hash[{key_names(rel.keys, rel.input)}]" if rel.keys else "single"
         return [f"distribution=[{spread}]"]
 
@@ -168,16 +168,16 @@ class FunctionCorrelateOperator(Operator[FunctionCorrelate], of=FunctionCorrelat
     exec_node = Correlate
     passes_deletions = True
 
-    def describe(self, rel: FunctionCorrelate, node: Physical) -> list[str]:
+    def describe(self, rel: FunctionCorrelate, node: Physical, notation: Notation) -> list[str]:
         names = field_names(rel.input)
         row = ", ".join(f"{_shown_type(t)} {n}" for n, t in rel.fields)
         if rel.is_unnest:
-            return _unnest(rel, row)
+            return _unnest(rel, row, notation)
         name = rel.call.internal_name or call_name(rel.call)
         given = [physical_expression(o, [f"${i}" for i in range(len(names))]) for o in rel.call.operands]
         return [
             f"invocation=[{name}({', '.join(given)})]",
-            f"correlate=[table({name}({','.join(expression(o, names) for o in rel.call.operands)}))]",
+            f"correlate=[table({name}({','.join(notation.expression(o, names) for o in rel.call.operands)}))]",
             f"select=[{','.join(field_names(rel))}]",
             f"rowType=[RecordType({row})]",
             f"joinType=[{rel.join_type}]",
@@ -196,9 +196,9 @@ class FunctionCorrelateOperator(Operator[FunctionCorrelate], of=FunctionCorrelat
         )
 
 
-def _unnest(rel: FunctionCorrelate, row: str) -> list[str]:
+def _unnest(rel: FunctionCorrelate, row: str, notation: Notation) -> list[str]:
     outer = rel.row.fields if rel.row is not None else ()
-    called = ", ".join(expression(o, [f"{rel.correl}.{f.name}" for f in outer]) for o in rel.call.operands)
+    called = ", ".join(notation.expression(o, [f"{rel.correl}.{f.name}" for f in outer]) for o in rel.call.operands)
     text = f"{rel.call.internal_name}({called})"
     given = [f"${i}" for i in range(len(rel.call.type.fields))]
     return [
@@ -228,9 +228,9 @@ class WatermarkAssignerOperator(Operator[WatermarkAssigner], of=WatermarkAssigne
     passes_deletions = True
     waits_for_mini_batches = False
 
-    def describe(self, rel: WatermarkAssigner, node: Physical) -> list[str]:
+    def describe(self, rel: WatermarkAssigner, node: Physical, notation: Notation) -> list[str]:
         names = field_names(rel)
-        return [f"rowtime=[{names[rel.rowtime]}]", f"watermark=[{expression(rel.watermark, names)}]"]
+        return [f"rowtime=[{names[rel.rowtime]}]", f"watermark=[{notation.expression(rel.watermark, names)}]"]
 
     def lower(self, rel: WatermarkAssigner, node: Physical, lowering: Lowering) -> ExecNode:
         return WatermarkAssignerNode(
@@ -268,7 +268,7 @@ def _before_normalization(assigner: WatermarkAssigner, below: Rel) -> Rel:
 class MiniBatchAssignerOperator(Operator[MiniBatchAssigner], of=MiniBatchAssigner):
     exec_node = MiniBatchAssignerNode
 
-    def describe(self, rel: MiniBatchAssigner, node: Physical) -> list[str]:
+    def describe(self, rel: MiniBatchAssigner, node: Physical, notation: Notation) -> list[str]:
         return [f"interval=[{rel.interval}ms]", f"mode=[{'RowTime' if rel.rowtime else 'ProcTime'}]"]
 
     def lower(self, rel: MiniBatchAssigner, node: Physical, lowering: Lowering) -> ExecNode:

@@ -43,6 +43,7 @@ from stateplan.planner.algebra.relations import (
 )
 from stateplan.planner.catalog.resolved_tables import context_resolved_table
 from stateplan.planner.digest.expressions import (
+    Notation,
     physical_expression,
 )
 from stateplan.planner.metadata.unique_keys import smallest_key, upsert_keys
@@ -82,7 +83,7 @@ def scan_arguments(scan: Scan) -> list[str]:
 class ScanOperator(Operator[Scan], of=Scan):
     exec_node = TableSourceScan
 
-    def describe(self, rel: Scan, node: Physical) -> list[str]:
+    def describe(self, rel: Scan, node: Physical, notation: Notation) -> list[str]:
         out = [
             f"table=[[{', '.join([*rel.table.identifier.parts, *scan_arguments(rel)])}]]",
             f"fields=[{', '.join(rel.names)}]",
@@ -154,7 +155,7 @@ class SinkOperator(Operator[Sink], of=Sink):
     )
     waits_for_mini_batches = False
 
-    def describe(self, rel: Sink, node: Physical) -> list[str]:
+    def describe(self, rel: Sink, node: Physical, notation: Notation) -> list[str]:
         out = [f"table=[{rel.table.identifier.summary}]"]
         if rel.targets is not None:
             out.append("targetColumns=[" + ",".join(f"[{i}]" for i in rel.targets) + "]")

@@ -31,8 +31,8 @@ from stateplan.planner.algebra.windows import (
 )
 from stateplan.planner.digest.expressions import (
     JOIN_NAMES,
+    Notation,
     call_text,
-    expression,
     key_names,
 )
 from stateplan.planner.expressions.ops import and_, conjunctions
@@ -53,7 +53,7 @@ class WindowTableOperator(Operator[WindowTable], of=WindowTable):
     exec_node = WindowTableFunction
     options = TIME_ZONE
 
-    def describe(self, rel: WindowTable, node: Physical) -> list[str]:
+    def describe(self, rel: WindowTable, node: Physical, notation: Notation) -> list[str]:
         return [f"window=[{rel.position.text(field_names(rel.input))}]"]
 
     def lower(self, rel: WindowTable, node: Physical, lowering: Lowering) -> ExecNode:
@@ -67,7 +67,7 @@ class WindowAggregateOperator(Operator[WindowAggregate], of=WindowAggregate):
     exec_node = WindowAggregateNode
     options = TIME_ZONE
 
-    def describe(self, rel: WindowAggregate, node: Physical) -> list[str]:
+    def describe(self, rel: WindowAggregate, node: Physical, notation: Notation) -> list[str]:
         names = field_names(rel.input)
         retract = not node.input.is_insert_only
         texts = [call_text(c, names, retract) for c in rel.calls]
@@ -95,7 +95,7 @@ class LocalWindowAggregateOperator(Operator[LocalWindowAggregate], of=LocalWindo
     options = TIME_ZONE
     named_calls = False
 
-    def describe(self, rel: LocalWindowAggregate, node: Physical) -> list[str]:
+    def describe(self, rel: LocalWindowAggregate, node: Physical, notation: Notation) -> list[str]:
         parts = [field_names(rel.input)[g] for g in rel.group]
         parts += accumulators(rel.kept, rel.input)
         parts.append(f"slice_end('w$) AS {field_names(rel)[-1]}")
@@ -116,7 +116,7 @@ class GlobalWindowAggregateOperator(Operator[GlobalWindowAggregate], of=GlobalWi
     exec_node = GlobalWindowAggregateNode
     options = TIME_ZONE
 
-    def describe(self, rel: GlobalWindowAggregate, node: Physical) -> list[str]:
+    def describe(self, rel: GlobalWindowAggregate, node: Physical, notation: Notation) -> list[str]:
         below = rel.input.inputs[0]
         assert isinstance(below, LocalWindowAggregate)
         keys = field_names(rel.input)[: len(rel.group)]
@@ -139,13 +139,13 @@ class WindowJoinOperator(Operator[WindowJoin], of=WindowJoin):
     clause = "a join within windows"
     options = TIME_ZONE
 
-    def describe(self, rel: WindowJoin, node: Physical) -> list[str]:
+    def describe(self, rel: WindowJoin, node: Physical, notation: Notation) -> list[str]:
         both = unique_names([*field_names(rel.left), *field_names(rel.right)])
         return [
             f"leftWindow=[{rel.left_position.text(field_names(rel.left))}]",
             f"rightWindow=[{rel.right_position.text(field_names(rel.right))}]",
             f"joinType=[{JOIN_NAMES[rel.join_type]}]",
-            f"where=[{expression(rel.condition, both)}]",
+            f"where=[{notation.expression(rel.condition, both)}]",
             f"select=[{', '.join(field_names(rel))}]",
         ]
 
@@ -171,7 +171,7 @@ class WindowDeduplicateOperator(Operator[WindowDeduplicate], of=WindowDeduplicat
     clause = "a deduplication within windows"
     options = TIME_ZONE
 
-    def describe(self, rel: WindowDeduplicate, node: Physical) -> list[str]:
+    def describe(self, rel: WindowDeduplicate, node: Physical, notation: Notation) -> list[str]:
         names = field_names(rel.input)
         return [
             f"window=[{rel.position.text(names)}]",
