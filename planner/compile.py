@@ -12,7 +12,6 @@ from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.zone import local_time_zone
 from stateplan.planner.binding.queries import QueryBinder
 from stateplan.planner.binding.sinks import bind_insert
-from stateplan.planner.binding.tables import duplicate_events
 from stateplan.planner.catalog.manager import CatalogManager
 from stateplan.planner.expressions.evaluate import session_time_zone
 from stateplan.planner.lowering import lower
@@ -28,11 +27,9 @@ def physical_plans(
     Raises:
         SqlError, CatalogError, OptionError: as :func:`compile_inserts`.
     """
-    with (
-        duplicate_events(bool(value(options, "table.exec.source.cdc-events-duplicate"))),
-        session_time_zone(local_time_zone(options)),
-    ):
-        return optimize([bind_insert(node, catalog, source) for node in inserts], options)
+    duplicates = bool(value(options, "table.exec.source.cdc-events-duplicate"))
+    with session_time_zone(local_time_zone(options)):
+        return optimize([bind_insert(node, catalog, source, duplicates) for node in inserts], options)
 
 
 def compile_inserts(

@@ -78,6 +78,7 @@ class QueryBinder:
         outer: for a query inside an expression, what a column of the query around it means.
         numbers: gives each query inside an expression a number of its own.
         hinted: whether the statement has STATE_TTL hints.
+        duplicates: whether change events of tables may come twice.
     """
 
     catalog: CatalogManager
@@ -87,6 +88,7 @@ class QueryBinder:
     outer: Callable[[exp.Expr], Rex] | None = None
     numbers: Iterator[int] = field(default_factory=itertools.count)
     hinted: bool = False
+    duplicates: bool = False
 
     def place(self, node: exp.Expr) -> Place:
         return place_of(node, self.source)
@@ -422,7 +424,7 @@ class QueryBinder:
             return self._view(found, place), parts[-1], path
         options = read_options_hint(node.args.get("hints") or (), self.source)
         table = found.with_options(options) if options else found
-        return scan_of(table, place, tuple(options.items())), parts[-1], path
+        return scan_of(table, place, tuple(options.items()), self.duplicates), parts[-1], path
 
     def _view(self, view: CatalogView, place: Place) -> Rel:
         if self.depth > 50:
@@ -431,7 +433,13 @@ class QueryBinder:
         current = manager.current_catalog, manager.current_database
         manager.current_catalog, manager.current_database = view.catalog, view.database
         try:
-            binder = QueryBinder(manager, view.source or self.source, depth=self.depth + 1, numbers=self.numbers)
+            binder = QueryBinder(
+                manager,
+                view.source or self.source,
+                depth=self.depth + 1,
+                numbers=self.numbers,
+                duplicates=self.duplicates,
+            )
             rel = replace(binder, hinted=self.hinted).bind(view.query)
         finally:
             manager.current_catalog, manager.current_database = current

@@ -23,8 +23,10 @@ from stateplan.planner.expressions.ops import call
 from stateplan.planner.positions import place_of
 
 
-def bind_insert(node: exp.Expr, catalog: CatalogManager, source: str) -> Sink:
+def bind_insert(node: exp.Expr, catalog: CatalogManager, source: str, duplicates: bool = False) -> Sink:
     """The sink of an INSERT over its query, rows cast to the target's columns.
+
+    ``duplicates`` says whether change events of tables may come twice.
 
     Raises:
         SqlError: SQL130 (column counts), SQL131 (unknown target column), SQL132 (named twice), SQL133 (a column that
@@ -48,7 +50,7 @@ def bind_insert(node: exp.Expr, catalog: CatalogManager, source: str) -> Sink:
         given = tuple(i for i in range(len(columns)) if i not in partition) if named is None else named
         targets = _targets(given, partition, columns, table, place)
     query = node.expression
-    rel = QueryBinder(catalog, source).bind(query, targets, top=True)
+    rel = QueryBinder(catalog, source, duplicates=duplicates).bind(query, targets, top=True)
     rel = _cast(rel, columns, table, query, place, source)
     rel = _metadata_last(rel, columns, metadata)
     conflict = node.args.get("conflict")

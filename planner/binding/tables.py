@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import replace
 from typing import Literal
 
@@ -23,24 +20,12 @@ from stateplan.planner.algebra.temporal import WatermarkAssigner
 from stateplan.planner.catalog.objects import CatalogTable
 from stateplan.planner.expressions.ops import cast, substitute
 
-_DUPLICATES = ContextVar("duplicates", default=False)
 
-
-@contextmanager
-def duplicate_events(possible: bool) -> Iterator[None]:
-    """Change events of tables may come twice for as long as this lasts (``table.exec.source.cdc-events-duplicate``)."""
-    token = _DUPLICATES.set(possible)
-    try:
-        yield
-    finally:
-        _DUPLICATES.reset(token)
-
-
-def _normalized(table: CatalogTable, place: Place) -> Literal["upserts", "duplicates"] | None:
+def _normalized(table: CatalogTable, place: Place, duplicates: bool) -> Literal["upserts", "duplicates"] | None:
     """Why the changes of a source have to be put in order by primary key (``DynamicSourceUtils``)."""
     mode = source_changelog_mode(table.options)
     upserts = RowKind.UPDATE_AFTER in mode and RowKind.UPDATE_BEFORE not in mode
-    if mode == INSERT_ONLY or not (upserts or _DUPLICATES.get()):
+    if mode == INSERT_ONLY or not (upserts or duplicates):
         return None
     if table.schema.primary_key:
         return "upserts" if upserts else "duplicates"
@@ -50,9 +35,17 @@ def _normalized(table: CatalogTable, place: Place) -> Literal["upserts", "duplic
     raise SqlError("SQL142.normalized", summary=summary, place=place)
 
 
-def scan_of(table: CatalogTable, place: Place, hints: tuple[tuple[str, str], ...] = ()) -> Rel:
+def scan_of(
+    table: CatalogTable, place: Place, hints: tuple[tuple[str, str], ...] = (), duplicates: bool = False
+) -> Rel:
     """All columns of ``table``: its physical and metadata columns scanned, the others computed from them, and its
     watermarks.
+
+    Args:
+        table: the table.
+        place: where it is named.
+        hints: options of its hint.
+        duplicates: whether change events may come twice (``table.exec.source.cdc-events-duplicate``).
 
     Raises:
         OptionError, CatalogError: the table's options do not make a source.
@@ -86,7 +79,7 @@ def scan_of(table: CatalogTable, place: Place, hints: tuple[tuple[str, str], ...
     types = [_stored(c.type) for c in physical] + [t for _, _, t in read]
     produced = tuple(zip(names, types, strict=True))
     everything = ProjectAbility(tuple(range(len(physical))), tuple(k for k, _, _ in read), produced, projects=False)
-    normalized = _normalized(table, place)
+    normalized = _normalized(table, place, duplicates)
     scan = Scan(table, tuple(names), tuple(types), (everything,) if read else (), hints, place, normalized)
     if len(physical) == len(schema.columns):
         return _with_watermark(scan, table)
