@@ -253,7 +253,7 @@ class ExpressionBinder:
     def _call(self, node: exp.Expr) -> Rex:
         name = function_name(node)
         place = self.place(node)
-        user = user_function(node, place)
+        user = user_function(node, place, self.scope.functions)
         if user is not None:
             if user.function.kind == "AGGREGATE":
                 return self.aggregate(node, None, node)
@@ -310,7 +310,7 @@ class ExpressionBinder:
 
     def _filtered(self, node: exp.Expr) -> Rex:
         inner = node.this
-        if not is_aggregate_call(inner):
+        if not is_aggregate_call(inner, self.scope.functions):
             raise SqlError("SQL104.filtered", place=self.place(node))
         return self.aggregate(inner, node.expression.this, node)
 

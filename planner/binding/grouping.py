@@ -18,14 +18,14 @@ from stateplan.planner.binding.expressions import ExpressionBinder
 from stateplan.planner.binding.grouping_sets import GROUPING_FUNCTIONS, aggregated, key_sets
 from stateplan.planner.binding.scope import Scope
 from stateplan.planner.binding.user_functions import fitted, is_aggregate_call, user_function
-from stateplan.planner.catalog.functions import FoundFunction, require_kind
+from stateplan.planner.catalog.functions import FoundFunction, Functions, require_kind
 from stateplan.planner.dialect import function_name, to_sql
 from stateplan.planner.expressions.normal import equal
 from stateplan.planner.expressions.ops import kind
 from stateplan.planner.positions import place_of, text_of
 
 
-def contains_aggregate(node: exp.Expr) -> bool:
+def contains_aggregate(node: exp.Expr, functions: Functions | None) -> bool:
     """Whether an aggregate function is called in ``node``, outside of OVER and of subqueries."""
     if isinstance(node, (exp.Subquery, exp.Exists, exp.Select)):
         return False
@@ -36,10 +36,10 @@ def contains_aggregate(node: exp.Expr) -> bool:
             *(node.args.get("partition_by") or ()),
             *([node.args["order"]] if node.args.get("order") is not None else []),
         ]
-        return any(contains_aggregate(p) for p in parts)
-    if is_aggregate_call(node):
+        return any(contains_aggregate(p, functions) for p in parts)
+    if is_aggregate_call(node, functions):
         return True
-    return any(contains_aggregate(child) for child in node.iter_expressions())
+    return any(contains_aggregate(child, functions) for child in node.iter_expressions())
 
 
 @dataclass
@@ -90,7 +90,7 @@ class GroupingBinder(ExpressionBinder):
         self._current: str | None = None
 
     def _key(self, node: exp.Expr) -> int:
-        if contains_aggregate(node):
+        if contains_aggregate(node, self.scope.functions):
             raise SqlError("SQL104.key", place=self.place(node))
         rex = self.base.bind(node)
         self.keys.append(rex)
@@ -140,7 +140,7 @@ class GroupingBinder(ExpressionBinder):
             inner = inner.this
         if isinstance(inner, (exp.Anonymous, exp.Filter)) and self._aggregate_ahead(inner):
             return super().bind(inner)
-        if not contains_aggregate(inner) and not _has_window(inner):
+        if not contains_aggregate(inner, self.scope.functions) and not _has_window(inner):
             rex = self.base.bind(inner)
             for i, key in enumerate(self.input.exprs[: self.group_count]):
                 if equal(key, rex):
@@ -156,13 +156,12 @@ class GroupingBinder(ExpressionBinder):
         number = next(numbers, None)
         return None if number is None else f"GROUP BY {number.value} is the constant, not column {number.value}"
 
-    @staticmethod
-    def _aggregate_ahead(node: exp.Expr) -> bool:
+    def _aggregate_ahead(self, node: exp.Expr) -> bool:
         inner = node.this if isinstance(node, exp.Filter) else node
-        return is_aggregate_call(inner)
+        return is_aggregate_call(inner, self.scope.functions)
 
     def aggregate(self, call: exp.Expr, condition: exp.Expr | None, whole: exp.Expr) -> Rex:
-        user = user_function(call, self.place(call))
+        user = user_function(call, self.place(call), self.scope.functions)
         if user is not None:
             return self._user_aggregate(user, call, condition)
         name = function_name(call)

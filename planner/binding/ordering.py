@@ -18,6 +18,7 @@ from stateplan.planner.algebra.relations import Order, Project, Rel, Sort, field
 from stateplan.planner.binding.errors import counted
 from stateplan.planner.binding.expressions import ExpressionBinder
 from stateplan.planner.binding.scope import Scope
+from stateplan.planner.catalog.functions import Functions
 from stateplan.planner.expressions.normal import equal
 from stateplan.planner.positions import place_of, text_of
 
@@ -153,11 +154,11 @@ def _bare(node: exp.Expr) -> exp.Expr:
     return node.this if isinstance(node, exp.Alias) else node
 
 
-def order_query(rel: Rel, query: exp.Expr, source: str, top: bool) -> Rel:
+def order_query(rel: Rel, query: exp.Expr, source: str, top: bool, functions: Functions) -> Rel:
     """A query that is no SELECT, sorted by its own columns, and limited."""
     ordering = Ordering.of(query, source, top)
     names = field_names(rel)
-    binder = ExpressionBinder(Scope.of_fields(source, rel.fields), "ORDER BY")
+    binder = ExpressionBinder(Scope.of_fields(source, rel.fields, functions), "ORDER BY")
     exprs = refs_to(rel)
     ordering.bind(binder.bind, names, [None] * len(names), exprs)
     if ordering.added:

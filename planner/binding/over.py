@@ -73,7 +73,7 @@ def bind_over(binder: Binder, node: exp.Expr) -> Rex:
             else None,
         )
     name = function_name(call)
-    if user_function(call, place) is not None:
+    if user_function(call, place, binder.scope.functions) is not None:
         raise not_supported(
             f"the user-defined function {name} with OVER", place, "Flink runs no such function of Python here either"
         )

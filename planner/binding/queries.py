@@ -111,13 +111,14 @@ class QueryBinder:
         if with_ is not None:
             return self._with(with_).bind(_without(node, "with_"), targets, top=top)
         if isinstance(node, exp.Subquery):
-            return order_query(self.bind(node.this, targets, top=top), node, self.source, top)
+            return order_query(self.bind(node.this, targets, top=top), node, self.source, top, self.catalog.function)
         if isinstance(node, exp.Select):
             return self._select(node, targets, top)
         if isinstance(node, (exp.Union, exp.Intersect, exp.Except)):
-            return order_query(self._set_operation(node, targets), node, self.source, top)
+            return order_query(self._set_operation(node, targets), node, self.source, top, self.catalog.function)
         if isinstance(node, exp.Values):
-            return order_query(bind_values(node, self.source, targets), node, self.source, top)
+            rows = bind_values(node, self.source, self.catalog.function, targets)
+            return order_query(rows, node, self.source, top, self.catalog.function)
         raise not_supported(type(node).__name__, self.place(node))
 
     def subquery(self, node: exp.Expr, around: Callable[[exp.Expr], Rex]) -> tuple[Rel, int]:
@@ -175,7 +176,7 @@ class QueryBinder:
         from_ = node.args.get("from_")
         hints = TtlHints.read(node.args.get("hint"), self.source)
         if from_ is None:
-            source: tuple[Rel, Scope] = (one_row(), Scope(self.source, subqueries=self.subquery, outer=self.outer))
+            source: tuple[Rel, Scope] = (one_row(), self._scope())
         else:
             source = self._from(from_.this, node.args.get("joins") or [], hints)
         rel, scope = source
@@ -192,7 +193,7 @@ class QueryBinder:
         aggregated = (
             group is not None
             or having is not None
-            or any(i.node is not None and contains_aggregate(i.node) for i in items)
+            or any(i.node is not None and contains_aggregate(i.node, self.catalog.function) for i in items)
         )
         if aggregated:
             rel = self._grouped(node, rel, scope, items, windows, hints.of(only), ordering)
@@ -321,7 +322,9 @@ class QueryBinder:
     def _first(self, node: exp.Expr, hints: TtlHints) -> tuple[Rel, Scope]:
         """The item that a FROM begins with."""
         if isinstance(node, exp.Unnest):
-            return bind_unnest(nothing(self.source), node, node, self.source, self.numbers.__next__)
+            return bind_unnest(
+                nothing(self.source, self.catalog.function), node, node, self.source, self.numbers.__next__
+            )
         return self._joined(node, hints)
 
     def _joined(self, node: exp.Expr, hints: TtlHints) -> tuple[Rel, Scope]:
@@ -345,7 +348,7 @@ class QueryBinder:
             call = node.this
             if not isinstance(call, exp.Anonymous):
                 raise not_supported("a table function", self.place(node))
-            user = user_function(call, self.place(call))
+            user = user_function(call, self.place(call), self.catalog.function)
             if user is not None:
                 return self._table_aggregate(user, call, node.args.get("alias"), hints)
             bind = _TABLE_FUNCTIONS.get(function_name(call))
@@ -389,7 +392,10 @@ class QueryBinder:
         if self.hinted and self.outer is not None and isinstance(rel, Scan):
             rel = replace(rel, alias=name)
         scope = Scope.of(self.source, Relation(name, rel.fields, 0, path))
-        return rel, replace(scope, subqueries=self.subquery, outer=self.outer)
+        return rel, replace(scope, subqueries=self.subquery, outer=self.outer, functions=self.catalog.function)
+
+    def _scope(self) -> Scope:
+        return Scope(self.source, subqueries=self.subquery, outer=self.outer, functions=self.catalog.function)
 
     def _argument_table(self, node: exp.Expr) -> Rel:
         return self._argument(node)[0]
@@ -403,7 +409,7 @@ class QueryBinder:
         return self._table(node)
 
     def _constant(self, node: exp.Expr) -> Rex:
-        return ExpressionBinder(Scope(self.source), "an argument").bind(node)
+        return ExpressionBinder(Scope(self.source, functions=self.catalog.function), "an argument").bind(node)
 
     def _named_table(self, node: exp.Expr) -> tuple[Rel, str, tuple[str, ...]]:
         parts = [p.name for p in (node.args.get(k) for k in ("catalog", "db", "this")) if p is not None]

@@ -13,6 +13,7 @@ from stateplan.execnodes.functions.builder import make_call
 from stateplan.execnodes.rex import FieldAccess, InputRef, Rex
 from stateplan.execnodes.types import LogicalType
 from stateplan.planner.algebra.relations import Field, Rel
+from stateplan.planner.catalog.functions import Functions
 from stateplan.planner.positions import place_of
 
 SubQueries: TypeAlias = Callable[[exp.Expr, Callable[[exp.Expr], Rex]], tuple[Rel, int]]
@@ -45,7 +46,7 @@ class Scope:
 
     ``star`` holds what ``*`` stands for, in order. ``subqueries`` binds the queries inside its expressions, None where
     there can be none, ``query_ttls`` are the lifetimes of the states of their joins; ``outer`` is what columns of the
-    query around mean, for a query inside an expression.
+    query around mean, for a query inside an expression. ``functions`` finds user-defined functions.
     """
 
     source: str
@@ -54,15 +55,16 @@ class Scope:
     subqueries: SubQueries | None = None
     outer: Callable[[exp.Expr], Rex] | None = None
     query_ttls: tuple[int | None, int | None] = (None, None)
+    functions: Functions | None = None
 
     @classmethod
     def of(cls, source: str, relation: Relation) -> Scope:
         return cls(source, [relation])
 
     @classmethod
-    def of_fields(cls, source: str, fields: Sequence[Field]) -> Scope:
+    def of_fields(cls, source: str, fields: Sequence[Field], functions: Functions | None = None) -> Scope:
         """A scope of bare columns."""
-        return cls(source, [Relation("", tuple(fields))])
+        return cls(source, [Relation("", tuple(fields))], functions=functions)
 
     @property
     def width(self) -> int:

@@ -37,7 +37,7 @@ def bind_function_join(left: tuple[Rel, Scope], join: exp.Expr, source: str) -> 
     lateral = join.this
     call = lateral.this.this
     place = place_of(call, source)
-    found = user_function(call, place) if isinstance(call, exp.Anonymous) else None
+    found = user_function(call, place, scope.functions) if isinstance(call, exp.Anonymous) else None
     if found is None:
         name = function_name(call) if isinstance(call, exp.Anonymous) else type(call).__name__
         raise not_supported(f"the table function {name}", place, "CREATE FUNCTION makes one in Python")

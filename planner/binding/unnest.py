@@ -20,13 +20,14 @@ from stateplan.planner.algebra.table_functions import FunctionCorrelate
 from stateplan.planner.binding.errors import counted, not_supported
 from stateplan.planner.binding.expressions import ExpressionBinder
 from stateplan.planner.binding.scope import Relation, Scope
+from stateplan.planner.catalog.functions import Functions
 from stateplan.planner.expressions.ops import input_refs, is_always_true, shift
 from stateplan.planner.positions import place_of
 
 
-def nothing(source: str) -> tuple[Rel, Scope]:
+def nothing(source: str, functions: Functions) -> tuple[Rel, Scope]:
     """What an UNNEST that comes first is joined with: one row without fields."""
-    return Values((), ((),)), Scope(source)
+    return Values((), ((),)), Scope(source, functions=functions)
 
 
 def bind_unnest(

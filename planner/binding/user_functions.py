@@ -13,22 +13,24 @@ from stateplan.execnodes.functions.table import find_scalar
 from stateplan.execnodes.functions.typerules import is_implicit
 from stateplan.execnodes.rex import Rex
 from stateplan.execnodes.types import LogicalType
-from stateplan.planner.catalog.functions import FoundFunction, current_functions
+from stateplan.planner.catalog.functions import FoundFunction, Functions
 from stateplan.planner.dialect import function_name
 
 
-def user_function(node: exp.Expr, place: Place | None) -> FoundFunction | None:
+def user_function(node: exp.Expr, place: Place | None, functions: Functions | None) -> FoundFunction | None:
     """The user-defined function that a call names; None when it is none. Raises SqlError SQL210 to SQL214."""
+    if functions is None:
+        return None
     name = node.name
     built_in = find_scalar(name) is not None or find_aggregate(name) is not None
-    return current_functions([name], place, built_in=built_in)
+    return functions([name], place, built_in)
 
 
-def is_aggregate_call(node: exp.Expr) -> bool:
+def is_aggregate_call(node: exp.Expr, functions: Functions | None) -> bool:
     """Whether ``node`` calls an aggregate function, a built-in or a user-defined one."""
     if not isinstance(node, exp.Anonymous):
         return False
-    user = user_function(node, None)
+    user = user_function(node, None, functions)
     return is_aggregate(function_name(node)) if user is None else user.function.kind == "AGGREGATE"
 
 

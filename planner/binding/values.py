@@ -21,6 +21,7 @@ from stateplan.planner.binding.errors import counted
 from stateplan.planner.binding.expressions import ExpressionBinder
 from stateplan.planner.binding.scope import Scope
 from stateplan.planner.binding.targets import Targets
+from stateplan.planner.catalog.functions import Functions
 from stateplan.planner.dialect import nodes
 from stateplan.planner.expressions import fold
 from stateplan.planner.expressions.ops import call
@@ -33,14 +34,14 @@ def one_row() -> Values:
     return Values((("ZERO", zero),), ((Literal(zero, 0),),))
 
 
-def bind_values(node: exp.Values, source: str, targets: Targets | None = None) -> Rel:
+def bind_values(node: exp.Values, source: str, functions: Functions, targets: Targets | None = None) -> Rel:
     """The rows of ``VALUES (...), (...)``: constants as they are, else a union of one projection per row.
 
     Raises:
         SqlError: SQL109 (NULL without a type), SQL111 (rows of different length), SQL112 (types that do not mix), and
             what expressions raise.
     """
-    binder = ExpressionBinder(Scope(source), "VALUES")
+    binder = ExpressionBinder(Scope(source, functions=functions), "VALUES")
     rows = [[binder.bind(item) for item in row.expressions] for row in node.expressions]
     width = len(rows[0])
     for row, written in zip(rows, node.expressions, strict=True):

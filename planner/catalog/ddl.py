@@ -18,6 +18,7 @@ from stateplan.execnodes.errors import CatalogError, Place, SqlError, nearest
 from stateplan.execnodes.rex import Rex
 from stateplan.execnodes.specs import Distribution
 from stateplan.execnodes.types import LogicalType
+from stateplan.planner.catalog.functions import Functions
 from stateplan.planner.catalog.manager import CatalogManager
 from stateplan.planner.catalog.objects import (
     COMPUTED,
@@ -243,7 +244,7 @@ class _TableBuilder:
         for name, column in columns.items():
             if not column.is_computed or column.expression is None:
                 continue
-            rex = _bind(column.expression, inputs, self.source if name in self.own else "")
+            rex = _bind(column.expression, inputs, self.source if name in self.own else "", self.catalog.function)
             text = serializable_sql(column.expression) if name in self.own else column.expression_sql
             columns[name] = replace(column, type=rex.type, rex=rex, expression_sql=text)
 
@@ -308,7 +309,7 @@ class _TableBuilder:
         if column is None:  # the base table's, whose column was left out
             raise self.error("CAT035.watermark", self.node.args["like"], column=spec.column)
         fields = [(c.name, c.type) for c in self.draft.columns.values()]
-        rex = _bind(spec.expression, fields, self.source if own is not None else "")
+        rex = _bind(spec.expression, fields, self.source if own is not None else "", self.catalog.function)
         if own is not None:
             self._check_time("the watermark's column", column.type, own.expressions[0])
             self._check_time("the watermark", rex.type, own.expression)
@@ -354,10 +355,10 @@ def _merging(like: nodes.LikeTable) -> dict[str, str]:
     return out
 
 
-def _bind(expression: exp.Expr, fields: Fields, source: str) -> Rex:
+def _bind(expression: exp.Expr, fields: Fields, source: str, functions: Functions) -> Rex:
     from stateplan.planner.binder import bind_expression
 
-    return bind_expression(expression, fields, source)
+    return bind_expression(expression, fields, source, functions)
 
 
 def create_table(

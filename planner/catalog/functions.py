@@ -12,11 +12,9 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from stateplan.execnodes.errors import CatalogError, Place, SqlError, nearest
 from stateplan.execnodes.functions.user import KIND_WORDS, UserFunction
@@ -167,6 +165,33 @@ class FunctionCatalog:
         """The function of a database, a temporary one first."""
         return self._temporary.get(_key(identifier)) or self._permanent.get(_key(identifier))
 
+    def called(
+        self, parts: Sequence[str], current: tuple[str, str], place: Place | None, built_in: bool
+    ) -> FoundFunction | None:
+        """What the name ``parts`` of a call means if it is a user-defined function; None for none.
+
+        Args:
+            parts: of the name.
+            current: catalog and database of a name without them.
+            place: of the call.
+            built_in: whether there is a built-in function of this name.
+
+        Raises:
+            SqlError: SQL210 to SQL214, when it cannot be used.
+        """
+        name = parts[-1]
+        if len(parts) == 1:
+            found = self.system(name)
+            if found is not None:
+                return FoundFunction(replace(found.load(place), name=name), system_name=name)
+            if built_in:
+                return None
+        identifier = ObjectIdentifier(*[*current][: 3 - len(parts)], *parts)
+        found = self.of_catalog(identifier)
+        if found is None:
+            return None
+        return FoundFunction(replace(found.load(place), name=name), catalog_name=str(identifier))
+
     def of_plan(self, system_name: str | None, catalog_name: str | None, place: Place | None = None) -> UserFunction:
         """The function that a plan calls by a name.
 
@@ -191,19 +216,6 @@ def _parts(name: str) -> tuple[str, str, str]:
     return catalog, database, own
 
 
-_CURRENT: ContextVar[tuple[FunctionCatalog, tuple[str, str]] | None] = ContextVar("functions", default=None)
-
-
-@contextmanager
-def functions_in_use(catalog: FunctionCatalog, current: tuple[str, str]) -> Iterator[None]:
-    """Within, names of functions are looked up in ``catalog``, with this current catalog and database."""
-    token = _CURRENT.set((catalog, current))
-    try:
-        yield
-    finally:
-        _CURRENT.reset(token)
-
-
 @dataclass(frozen=True)
 class FoundFunction:
     """A user-defined function that a call in SQL names; exactly one of the names is set, as a plan writes it."""
@@ -222,31 +234,8 @@ class FoundFunction:
         )
 
 
-def current_functions(parts: Sequence[str], place: Place | None, *, built_in: bool) -> FoundFunction | None:
-    """What the name ``parts`` of a call means if it is a user-defined function; None for none.
-
-    Args:
-        built_in: whether there is a built-in function of this name.
-
-    Raises:
-        SqlError: SQL210 to SQL214, when it cannot be used.
-    """
-    held = _CURRENT.get()
-    if held is None:
-        return None
-    catalog, current = held
-    name = parts[-1]
-    if len(parts) == 1:
-        found = catalog.system(name)
-        if found is not None:
-            return FoundFunction(replace(found.load(place), name=name), system_name=name)
-        if built_in:
-            return None
-    identifier = ObjectIdentifier(*[*current][: 3 - len(parts)], *parts)
-    found = catalog.of_catalog(identifier)
-    if found is None:
-        return None
-    return FoundFunction(replace(found.load(place), name=name), catalog_name=str(identifier))
+Functions: TypeAlias = Callable[[Sequence[str], Place | None, bool], FoundFunction | None]
+"""What the name of a call means if it is a user-defined function; the flag says that a built-in one has this name."""
 
 
 def require_kind(found: FoundFunction, wanted: str, place: Place | None, clause: str) -> UserFunction:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from stateplan.execnodes.errors import CatalogError, Place, nearest
+from stateplan.planner.catalog.functions import FoundFunction, FunctionCatalog
 from stateplan.planner.catalog.objects import (
     DEFAULT_CATALOG,
     DEFAULT_DATABASE,
@@ -34,7 +35,7 @@ class Database:
 
 
 class CatalogManager:
-    """All catalogs of a session, what is current, and the session's temporary objects."""
+    """All catalogs of a session with their functions, what is current, and the session's temporary objects."""
 
     def __init__(self, catalog: str = DEFAULT_CATALOG, database: str = DEFAULT_DATABASE) -> None:
         self._catalogs: dict[str, dict[str, Database]] = {catalog: {database: Database(database)}}
@@ -42,6 +43,7 @@ class CatalogManager:
         self._temporary: dict[ObjectIdentifier, CatalogObject] = {}
         self.current_catalog = catalog
         self.current_database: str = database
+        self.functions = FunctionCatalog()
 
     def as_permanent(self) -> CatalogManager:
         """A view of this catalog, for reading, in which temporary objects are not marked as such: a plan made from it
@@ -49,6 +51,10 @@ class CatalogManager:
         other = copy.copy(self)
         vars(other)["_temporary"] = {key: replace(item, temporary=False) for key, item in self._temporary.items()}
         return other
+
+    def function(self, parts: Sequence[str], place: Place | None, built_in: bool) -> FoundFunction | None:
+        """The user-defined function that a call names; see :meth:`FunctionCatalog.called`."""
+        return self.functions.called(parts, (self.current_catalog, self.current_database), place, built_in)
 
     # names
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
 from sqlglot import exp
@@ -32,8 +31,6 @@ class Session(Protocol):
     def functions(self) -> FunctionCatalog: ...
 
     def get_config(self) -> Configuration: ...
-
-    def functions_in_use(self) -> AbstractContextManager[None]: ...
 
     def execute_sql(self, statement: str) -> TableResult: ...
 

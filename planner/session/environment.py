@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from sqlglot import exp
 from stateplan.execnodes.connectors.registry import RESULTS
 from stateplan.execnodes.errors import SqlError, StateplanError
 from stateplan.execnodes.settings import Configuration, value
-from stateplan.planner.catalog.functions import CatalogFunction, FunctionCatalog, functions_in_use
+from stateplan.planner.catalog.functions import CatalogFunction, FunctionCatalog
 from stateplan.planner.catalog.manager import CatalogManager
 from stateplan.planner.catalog.objects import (
     DEFAULT_CATALOG,
@@ -57,7 +57,6 @@ class TableEnvironment:
 
     Attributes:
         catalog: catalogs, databases, tables and views of the session.
-        functions: its user-defined functions.
         console: gets notes about running jobs, a line each; None to drop them.
         on_progress: gets the figures of a running job, about five times a second, while something waits for it.
     """
@@ -70,7 +69,6 @@ class TableEnvironment:
         on_progress: OnProgress | None = None,
     ) -> None:
         self.catalog = CatalogManager()
-        self.functions = FunctionCatalog()
         self.console = console
         self.on_progress = on_progress
         self._config = Configuration(options)
@@ -173,15 +171,13 @@ class TableEnvironment:
         file holds is decided when there is one. Raises StateplanError."""
         from stateplan.planner.compile import compile_inserts
 
-        with self.functions_in_use():
-            return compile_inserts(inserts, self.catalog.as_permanent(), _whole_tables(self._config.to_dict()), source)
+        return compile_inserts(inserts, self.catalog.as_permanent(), _whole_tables(self._config.to_dict()), source)
 
     def query_fields(self, query: exp.Expr, source: str) -> list[tuple[str, LogicalType]]:
         """Name and type of the columns of a query that was read from ``source``. Raises StateplanError."""
         from stateplan.planner.compile import query_schema
 
-        with self.functions_in_use():
-            return query_schema(query, self.catalog, self._config.to_dict(), source)
+        return query_schema(query, self.catalog, self._config.to_dict(), source)
 
     # jobs
 
@@ -243,8 +239,7 @@ class TableEnvironment:
 
         options, plans = self._config.to_dict(), []
         if details & OF_PHYSICAL_PLAN:
-            with self.functions_in_use():
-                plans = physical_plans(inserts, self.catalog.as_permanent(), _whole_tables(options), source)
+            plans = physical_plans(inserts, self.catalog.as_permanent(), _whole_tables(options), source)
         return explain_text(plans, self.compile_graph(inserts, source), options, details, query)
 
     def run_document(self, document: PlanDocument) -> TableResult:
@@ -303,9 +298,10 @@ class TableEnvironment:
 
     # functions
 
-    def functions_in_use(self) -> AbstractContextManager[None]:
-        """Within, SQL knows the session's user-defined functions."""
-        return functions_in_use(self.functions, (self.catalog.current_catalog, self.catalog.current_database))
+    @property
+    def functions(self) -> FunctionCatalog:
+        """Its user-defined functions."""
+        return self.catalog.functions
 
     def create_temporary_function(self, path: str, function: UserFunction) -> None:
         """Registers what ``udf``, ``udtf`` or ``udaf`` gives as a function of a database.

@@ -26,11 +26,6 @@ _Runner = Callable[[Context, Any], TableResult]
 
 def run_statement(session: Session, statement: ScriptStatement) -> TableResult:
     """Runs one statement in a session. Raises StateplanError; then nothing has been changed."""
-    with session.functions_in_use():
-        return _run(session, statement)
-
-
-def _run(session: Session, statement: ScriptStatement) -> TableResult:
     node = statement.node
     runner = _RUNNERS.get(type(node))
     if runner is None:
