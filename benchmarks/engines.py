@@ -11,24 +11,9 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 FLINK = HERE / "flink"
-FLINK_OPENS = [
-    f"java.base/{p}"
-    for p in (
-        "java.lang",
-        "java.lang.reflect",
-        "java.util",
-        "java.util.concurrent",
-        "java.util.concurrent.atomic",
-        "java.util.concurrent.locks",
-        "java.net",
-        "java.io",
-        "java.nio",
-        "java.text",
-        "java.time",
-        "sun.nio.ch",
-        "sun.net.util",
-    )
-]
+_UTIL = ("java.util", "java.util.concurrent", "java.util.concurrent.atomic", "java.util.concurrent.locks")
+_OTHERS = ("java.lang", "java.lang.reflect", "java.net", "java.io", "java.nio", "java.text", "java.time")
+FLINK_OPENS = [f"java.base/{p}" for p in (*_UTIL, *_OTHERS, "sun.nio.ch", "sun.net.util")]
 
 
 class EngineError(Exception):

@@ -21,34 +21,10 @@ MINUTE = 60_000
 HOUR = 60 * MINUTE
 DAY = 24 * HOUR
 
-ORDER_INSTANTS = (
-    0,
-    20 * MINUTE,
-    2 * HOUR,
-    10 * HOUR,
-    23 * HOUR,
-    25 * HOUR,
-    44 * HOUR,
-    60 * HOUR,
-    90 * HOUR,
-    90 * HOUR + 40 * MINUTE,
-    102 * HOUR,
-    116 * HOUR,
-)
+ORDER_INSTANTS = [m * MINUTE for m in (0, 20, 120, 600, 1380, 1500, 2640, 3600, 5400, 5440, 6120, 6960)]
 """When rows of the replayed example 1 arrive, after the start of 2024."""
 
-TRACKING_INSTANTS = (
-    0,
-    2 * HOUR,
-    23 * HOUR,
-    DAY,
-    44 * HOUR,
-    60 * HOUR,
-    5 * DAY,
-    8 * DAY,
-    9 * DAY,
-    16 * DAY,
-)
+TRACKING_INSTANTS = [h * HOUR for h in (0, 2, 23, 24, 44, 60, 120, 192, 216, 384)]
 """When rows of the replayed example 2 arrive."""
 
 PER_INSTANT = 60

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from stateplan.execnodes.errors import Place, SqlError
+from stateplan.execnodes.functions.table import wrong_count
 from stateplan.execnodes.functions.typerules import decimal, decimal_divide, family
 from stateplan.execnodes.types import BIGINT, DOUBLE, LogicalType
 
@@ -74,23 +75,10 @@ class AggregateFunction:
         if self.reason is not None:
             raise SqlError("SQL201", name=self.name, reason=self.reason, place=place)
         if len(types) < self.min_operands or (self.max_operands >= 0 and len(types) > self.max_operands):
-            raise SqlError(
-                "SQL202",
-                name=self.name,
-                count=len(types),
-                plural="" if len(types) == 1 else "s",
-                place=place,
-                expected=self.signature,
-            )
-        for t in types:
-            if "ANY" not in self.takes and family(t) not in self.takes:
-                raise SqlError(
-                    "SQL203",
-                    name=self.name,
-                    types=", ".join(x.summary() for x in types),
-                    place=place,
-                    expected=self.signature,
-                )
+            raise wrong_count(self.name, len(types), self.signature, place)
+        if "ANY" not in self.takes and any(family(t) not in self.takes for t in types):
+            shown = ", ".join(t.summary() for t in types)
+            raise SqlError("SQL203", name=self.name, types=shown, place=place, expected=self.signature)
         result = self.returns(types)
         if self.never_null:
             return result.not_null()
@@ -112,10 +100,6 @@ def _average(types: Sequence[LogicalType]) -> LogicalType:
     return decimal_divide(decimal(38, t.scale or 0), decimal(20, 0)) if t.root == "DECIMAL" else t
 
 
-def _count(types: Sequence[LogicalType]) -> LogicalType:
-    return BIGINT
-
-
 def _multiset(types: Sequence[LogicalType]) -> LogicalType:
     return LogicalType("MULTISET", children=(_argument(types),))
 
@@ -124,13 +108,11 @@ def _array(types: Sequence[LogicalType]) -> LogicalType:
     return LogicalType("ARRAY", children=(_argument(types),))
 
 
-def _json(types: Sequence[LogicalType]) -> LogicalType:
-    return LogicalType("VARCHAR", length=2000)
+def _always(t: LogicalType) -> AggregateRule:
+    return lambda types: t
 
 
-def _double(types: Sequence[LogicalType]) -> LogicalType:
-    return DOUBLE
-
+_COUNT, _JSON = _always(BIGINT), _always(LogicalType("VARCHAR", length=2000))
 
 VARIANCES = {
     "VAR_POP": (False, False),
@@ -156,25 +138,13 @@ _BITMAP = "the BITMAP type is not available"
 _UNSUPPORTED = {
     "PERCENTILE": _STATE,
     "APPROX_COUNT_DISTINCT": "Flink supports it only in batch queries",
-    **{
-        f"BITMAP_{name}_AGG": _BITMAP
-        for name in (
-            "AND",
-            "AND_CARDINALITY",
-            "BUILD",
-            "BUILD_CARDINALITY",
-            "OR",
-            "OR_CARDINALITY",
-            "XOR",
-            "XOR_CARDINALITY",
-        )
-    },
+    **{f"BITMAP_{name}{part}_AGG": _BITMAP for name in ("AND", "BUILD", "OR", "XOR") for part in ("", "_CARDINALITY")},
 }
 
 _TABLE = {
     function.name: function
     for function in (
-        AggregateFunction("COUNT", _count, never_null=True, syntax="FUNCTION_STAR", min_operands=0, max_operands=-1),
+        AggregateFunction("COUNT", _COUNT, never_null=True, syntax="FUNCTION_STAR", min_operands=0, max_operands=-1),
         AggregateFunction("SUM", _sum, ("NUMERIC",)),
         AggregateFunction("$SUM0", _sum, ("NUMERIC",), never_null=True),
         AggregateFunction("MIN", _argument, _COMPARABLE),
@@ -187,12 +157,12 @@ _TABLE = {
         AggregateFunction("COLLECT", _multiset, never_null=True),
         AggregateFunction("ARRAY_AGG", _array),
         *(AggregateFunction(name, _average, ("NUMERIC",)) for name in VARIANCES),
-        AggregateFunction("GROUPING", _count, never_null=True, max_operands=-1),
-        AggregateFunction("GROUPING_ID", _count, never_null=True, max_operands=-1),
-        AggregateFunction("GROUP_ID", _count, never_null=True, min_operands=0, max_operands=0),
-        AggregateFunction(WELFORD, _double, ("NUMERIC",)),
+        AggregateFunction("GROUPING", _COUNT, never_null=True, max_operands=-1),
+        AggregateFunction("GROUPING_ID", _COUNT, never_null=True, max_operands=-1),
+        AggregateFunction("GROUP_ID", _COUNT, never_null=True, min_operands=0, max_operands=0),
+        AggregateFunction(WELFORD, _always(DOUBLE), ("NUMERIC",)),
         *(
-            AggregateFunction(f"{name}{on_null}", _json, never_null=True, min_operands=n, max_operands=n)
+            AggregateFunction(f"{name}{on_null}", _JSON, never_null=True, min_operands=n, max_operands=n)
             for name, n in (("JSON_OBJECTAGG", 2), ("JSON_ARRAYAGG", 1))
             for on_null in ("", "_NULL_ON_NULL", "_ABSENT_ON_NULL")
         ),

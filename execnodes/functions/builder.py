@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stateplan.execnodes.errors import Place, SqlError
+from stateplan.execnodes.functions.casting import cast_rex
 from stateplan.execnodes.functions.coercion import equal_operands
 from stateplan.execnodes.functions.table import ScalarFunction, find_scalar, names, unknown_function
 from stateplan.execnodes.rex import Call, Literal, Rex
@@ -65,8 +66,6 @@ def make_in(value: Rex, items: Sequence[Rex], place: Place | None = None, *, neg
     Raises:
         SqlError: SQL203, where an item's type does not mix with the value's; SQL204 from the cast.
     """
-    from stateplan.execnodes.functions.casting import cast_rex
-
     operator = "<>" if negated else "="
     terms: list[Rex] = []
     for item in items:

@@ -8,32 +8,16 @@ import itertools
 import re
 from decimal import Decimal
 
-from stateplan.execnodes.errors import Place, SqlError
+from stateplan.execnodes.errors import Place, SqlError, nearest
 from stateplan.execnodes.functions.typerules import SYMBOL, binary, char, decimal, time, timestamp
 from stateplan.execnodes.rex import Literal
 from stateplan.execnodes.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, NULL, LogicalType
 
-TIME_UNITS = (
-    "YEAR",
-    "QUARTER",
-    "MONTH",
-    "WEEK",
-    "DAY",
-    "HOUR",
-    "MINUTE",
-    "SECOND",
-    "MILLISECOND",
-    "MICROSECOND",
-    "NANOSECOND",
-    "DOW",
-    "ISODOW",
-    "DOY",
-    "ISOYEAR",
-    "EPOCH",
-    "DECADE",
-    "CENTURY",
-    "MILLENNIUM",
-)
+SPANS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY")
+_DAYS = ("DOY", "DOW", "ISODOW", "ISOYEAR")
+CLOCK_UNITS = ("HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND", "NANOSECOND")
+TIME_UNITS = (*SPANS, *_DAYS, *CLOCK_UNITS, "EPOCH", "DECADE", "CENTURY", "MILLENNIUM")
+"""The units of EXTRACT, FLOOR and CEIL; spans and units of the clock are those of TIMESTAMPADD, too."""
 
 _INT_MAX, _BIGINT_MAX = 2**31 - 1, 2**63 - 1
 
@@ -223,15 +207,8 @@ def unit_literal(unit: str, place: Place | None = None) -> Literal:
     """The unit of EXTRACT, FLOOR TO, CEIL TO, TIMESTAMPADD and TIMESTAMPDIFF. Raises SqlError SQL206."""
     name = unit.upper()
     if name not in TIME_UNITS:
-        from stateplan.execnodes.errors import nearest
-
-        raise SqlError(
-            "SQL206.unit_literal",
-            unit=unit,
-            place=place,
-            expected=", ".join(TIME_UNITS),
-            hint=nearest(name, TIME_UNITS),
-        )
+        expected, hint = ", ".join(TIME_UNITS), nearest(name, TIME_UNITS)
+        raise SqlError("SQL206.unit_literal", unit=unit, place=place, expected=expected, hint=hint)
     return symbol("TIME_UNIT_RANGE", name)
 
 

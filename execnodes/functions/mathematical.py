@@ -11,33 +11,16 @@ from stateplan.execnodes.rex import Call, Literal, Rex
 from stateplan.execnodes.types import DOUBLE, STRING, LogicalType
 
 _DOUBLE = fixed(DOUBLE)
-_ONE_ARGUMENT = (
-    "LN",
-    "LOG10",
-    "LOG2",
-    "EXP",
-    "SIN",
-    "COS",
-    "TAN",
-    "COT",
-    "ASIN",
-    "ACOS",
-    "ATAN",
-    "SINH",
-    "COSH",
-    "TANH",
-    "DEGREES",
-    "RADIANS",
-)
+_LOGARITHMS = ("LN", "LOG10", "LOG2", "EXP")
+_ANGLES = ("SIN", "COS", "TAN", "COT", "ASIN", "ACOS", "ATAN", "SINH", "COSH", "TANH", "DEGREES", "RADIANS")
 
 
 def _whole(operands: Sequence[Rex]) -> LogicalType:
     """FLOOR and CEIL: DECIMAL loses its fraction; dates and times keep their type, but not as a time attribute."""
     t = operands[0].type
-    nullable = t.nullable
     if t.root == "DECIMAL":
-        return decimal(t.precision or 10, 0, nullable)
-    return LogicalType(t.root, nullable, precision=t.precision) if t.kind else t
+        return decimal(t.precision or 10, 0, t.nullable)
+    return LogicalType(t.root, t.nullable, precision=t.precision) if t.kind else t
 
 
 def _rounded(operands: Sequence[Rex]) -> LogicalType:
@@ -68,7 +51,7 @@ register(
         ScalarFunction("POWER", ("NUMERIC", "NUMERIC"), _DOUBLE),
         ScalarFunction("SQRT", ("NUMERIC",), _DOUBLE, rewrite=_sqrt),
         ScalarFunction("LOG", ("NUMERIC", "NUMERIC"), _DOUBLE, optional=1),
-        *(ScalarFunction(name, ("NUMERIC",), _DOUBLE) for name in _ONE_ARGUMENT),
+        *(ScalarFunction(name, ("NUMERIC",), _DOUBLE) for name in (*_LOGARITHMS, *_ANGLES)),
         ScalarFunction("ATAN2", ("NUMERIC", "NUMERIC"), _DOUBLE),
         ScalarFunction("PI", (), fixed(DOUBLE, False)),
         ScalarFunction("E", (), fixed(DOUBLE, False)),

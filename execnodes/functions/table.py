@@ -98,14 +98,7 @@ class ScalarFunction:
         required = len(self.takes) - self.optional
         count = len(operands)
         if count < required or (count > len(self.takes) and not self.variadic):
-            raise SqlError(
-                "SQL202",
-                name=self.name,
-                count=count,
-                plural="" if count == 1 else "s",
-                place=place,
-                expected=self.signature,
-            )
+            raise wrong_count(self.name, count, self.signature, place)
         for index, operand in enumerate(operands):
             wanted = self.takes[min(index, len(self.takes) - 1)]
             if operand.type.root == "NULL" and isinstance(operand, Literal):
@@ -123,6 +116,11 @@ class ScalarFunction:
                     place=place,
                     expected=self.signature,
                 )
+
+
+def wrong_count(name: str, count: int, expected: str, place: Place | None) -> SqlError:
+    """SQL202: a function does not take so many operands."""
+    return SqlError("SQL202", name=name, count=count, plural="" if count == 1 else "s", place=place, expected=expected)
 
 
 _FAMILY_ROOTS = {

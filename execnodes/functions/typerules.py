@@ -6,7 +6,7 @@ Sources: Calcite's ``SqlTypeFactoryImpl.leastRestrictive`` as Flink configures i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from stateplan.execnodes.types import DOUBLE, MAX_LENGTH, LogicalType, RowField, type_from_json
@@ -133,19 +133,24 @@ def least_restrictive(types: Sequence[LogicalType]) -> LogicalType | None:
     types give the first one, as do a time attribute of event time and a timestamp of its precision; an approximate and
     a DECIMAL give DOUBLE; CHARs of different lengths give VARCHAR of the longest.
     """
+    result = _folded(types, _merge)
+    if result is not None and result.kind == "PROCTIME" and any(t.kind is None and t.root != "NULL" for t in types):
+        return replace(result, kind=None)
+    return result
+
+
+Merge = Callable[[LogicalType, LogicalType], LogicalType | None]
+
+
+def _folded(types: Sequence[LogicalType], merge: Merge) -> LogicalType | None:
+    """All types merged in turn; nullable where one is, or is NULL."""
     known = [t for t in types if t.root != "NULL"]
-    nullable = any(t.nullable for t in types) or len(known) < len(types)
     if not known:
         return types[0] if types else None
-    result = known[0]
+    result: LogicalType | None = known[0]
     for t in known[1:]:
-        merged = _merge(result, t)
-        if merged is None:
-            return None
-        result = merged
-    if result.kind == "PROCTIME" and any(t.kind is None for t in known):
-        result = replace(result, kind=None)
-    return result.as_nullable(nullable)
+        result = result and merge(result, t)
+    return result and result.as_nullable(any(t.nullable for t in types) or len(known) < len(types))
 
 
 def _merge(a: LogicalType, b: LogicalType) -> LogicalType | None:
@@ -203,17 +208,8 @@ def common_type(types: Sequence[LogicalType]) -> LogicalType | None:
     Differs from :func:`least_restrictive` in that the wider of FLOAT and DOUBLE wins, and that DATE and a TIMESTAMP
     mix.
     """
-    known = [t for t in types if t.root != "NULL"]
-    nullable = any(t.nullable for t in types) or len(known) < len(types)
-    if not known:
-        return types[0] if types else None
-    result = known[0]
-    for t in known[1:]:
-        merged = _merge_common(result, t)
-        if merged is None:
-            return None
-        result = merged
-    return replace(result, kind=None if result.kind == "ROWTIME" else result.kind).as_nullable(nullable)
+    result = _folded(types, _merge_common)
+    return replace(result, kind=None) if result is not None and result.kind == "ROWTIME" else result
 
 
 def _merge_common(a: LogicalType, b: LogicalType) -> LogicalType | None:

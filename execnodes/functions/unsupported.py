@@ -11,25 +11,14 @@ _VARIANT = "the VARIANT type is not available"
 _STRUCTURED = "structured types are not available"
 _WATERMARK = "event time is not available yet"
 
+_BITMAPS = ("AND", "ANDNOT", "BUILD", "FROM_BYTES", "OR", "XOR")
+_OF_BITMAPS = ("CARDINALITY", "TO_ARRAY", "TO_BYTES", "TO_STRING")
+
 _REASONS = {
     "RAND": _RANDOM,
     "RAND_INTEGER": _RANDOM,
     "UUID": _RANDOM,
-    **{
-        f"BITMAP_{name}": _BITMAP
-        for name in (
-            "AND",
-            "ANDNOT",
-            "BUILD",
-            "CARDINALITY",
-            "FROM_BYTES",
-            "OR",
-            "TO_ARRAY",
-            "TO_BYTES",
-            "TO_STRING",
-            "XOR",
-        )
-    },
+    **{f"BITMAP_{name}": _BITMAP for name in (*_BITMAPS, *_OF_BITMAPS)},
     "PARSE_JSON": _VARIANT,
     "TRY_PARSE_JSON": _VARIANT,
     "JSON": "Flink allows it only as an argument of JSON_OBJECT and JSON_ARRAY",

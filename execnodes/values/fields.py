@@ -205,21 +205,16 @@ def timestamp_parser(declared: LogicalType, standard: str) -> Callable[[str], in
     return read
 
 
-_RAW = {
-    "DATE": "Int32",
-    "TIME_WITHOUT_TIME_ZONE": "Int64",
-    "TIMESTAMP_WITHOUT_TIME_ZONE": "Int64",
-    "TIMESTAMP_WITH_LOCAL_TIME_ZONE": "Int64",
-    "INTERVAL_DAY_TIME": "Int64",
-}
+_RAW = {"DATE": 32, "TIME_WITHOUT_TIME_ZONE": 64, "INTERVAL_DAY_TIME": 64}
+"""Bits of a count; timestamps have 64."""
 
 
 def raw_dtype(declared: LogicalType) -> pl.DataType:
     """The Polars type of raw values: as :meth:`LogicalType.polars`, with times and dates as the counts they are."""
     import polars as pl
 
-    if declared.root in _RAW:
-        return pl.Int32() if _RAW[declared.root] == "Int32" else pl.Int64()
+    if declared.is_timestamp or declared.root in _RAW:
+        return pl.Int32() if _RAW.get(declared.root) == 32 else pl.Int64()
     if declared.root == "ARRAY":
         return pl.List(raw_dtype(declared.children[0]))
     if declared.root in ("MAP", "MULTISET"):

@@ -15,6 +15,7 @@ from typing import ClassVar
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
+from stateplan.execnodes.functions.literals import CLOCK_UNITS, SPANS, TIME_UNITS
 from stateplan.planner.dialect import nodes
 from stateplan.planner.dialect.types import TypeParser
 
@@ -45,48 +46,8 @@ CONTEXT_VARIABLES = frozenset(
     }
 )
 
-_EXTRACT_UNITS = (
-    "YEAR",
-    "QUARTER",
-    "MONTH",
-    "WEEK",
-    "DAY",
-    "DOY",
-    "DOW",
-    "ISODOW",
-    "ISOYEAR",
-    "HOUR",
-    "MINUTE",
-    "SECOND",
-    "MILLISECOND",
-    "MICROSECOND",
-    "NANOSECOND",
-    "EPOCH",
-    "DECADE",
-    "CENTURY",
-    "MILLENNIUM",
-)
-_ADD_UNITS = (
-    "YEAR",
-    "QUARTER",
-    "MONTH",
-    "WEEK",
-    "DAY",
-    "HOUR",
-    "MINUTE",
-    "SECOND",
-    "MILLISECOND",
-    "MICROSECOND",
-    "NANOSECOND",
-    "SQL_TSI_YEAR",
-    "SQL_TSI_QUARTER",
-    "SQL_TSI_MONTH",
-    "SQL_TSI_WEEK",
-    "SQL_TSI_DAY",
-    "SQL_TSI_HOUR",
-    "SQL_TSI_MINUTE",
-    "SQL_TSI_SECOND",
-)
+_ADD_UNITS = (*SPANS, *CLOCK_UNITS)
+_SQL_UNITS = tuple(f"SQL_TSI_{unit}" for unit in _ADD_UNITS[:8])
 
 
 def function_name(call: exp.Expr) -> str:
@@ -236,7 +197,7 @@ class CallParser(TypeParser):
         return self._mark(exp.Var(this=word), token)
 
     def _extract_arguments(self) -> list[exp.Expr]:
-        unit = self._symbol(_EXTRACT_UNITS, "a unit: " + ", ".join(_EXTRACT_UNITS))
+        unit = self._symbol(TIME_UNITS, "a unit: " + ", ".join(TIME_UNITS))
         self._expect("FROM")
         return [unit, self._expression()]
 
@@ -283,14 +244,14 @@ class CallParser(TypeParser):
     def _rounding_arguments(self) -> list[exp.Expr]:
         found = [self._expression()]
         if self._accept("TO"):
-            found.append(self._symbol(_EXTRACT_UNITS, "a unit: " + ", ".join(_EXTRACT_UNITS)))
+            found.append(self._symbol(TIME_UNITS, "a unit: " + ", ".join(TIME_UNITS)))
         else:
             while self._accept(","):
                 found.append(self._expression())
         return found
 
     def _unit_first_arguments(self) -> list[exp.Expr]:
-        found: list[exp.Expr] = [self._symbol(_ADD_UNITS, "a unit: " + ", ".join(_ADD_UNITS[:9]))]
+        found: list[exp.Expr] = [self._symbol((*_ADD_UNITS, *_SQL_UNITS), "a unit: " + ", ".join(_ADD_UNITS[:9]))]
         while self._accept(","):
             found.append(self._expression())
         return found

@@ -16,6 +16,6 @@ from stateplan.execnodes.functions.render import (  # noqa: F401  the registry i
     text,
     user,
 )
-from stateplan.execnodes.functions.render.base import NOW, RENDERERS, WATERMARK, Check, Renderer, is_rendered
+from stateplan.execnodes.functions.render.base import NOW, RENDERERS, WATERMARK, Check, Renderer
 
-__all__ = ["NOW", "RENDERERS", "WATERMARK", "Check", "Renderer", "is_rendered"]
+__all__ = ["NOW", "RENDERERS", "WATERMARK", "Check", "Renderer"]

@@ -69,11 +69,6 @@ def constant_text(rex: Rex) -> str | None:
     return rex.value if isinstance(rex, Literal) and isinstance(rex.value, str) else None
 
 
-def is_rendered(name: str) -> bool:
-    """Whether a function with this plan name can be run."""
-    return name in RENDERERS
-
-
 @dataclass(frozen=True)
 class Check:
     """A condition that fails the job where it is TRUE.

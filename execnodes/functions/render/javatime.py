@@ -193,56 +193,35 @@ def quick_form(pattern: str) -> tuple[str, str] | None:
     return (f"^{regex}$", form) if {"M", "d"} <= seen and seen & {"y", "u"} else None
 
 
-@dataclass
-class _Fields:
-    year: int = 1970
-    month: int = 1
-    day: int = 1
-    hour: int = 0
-    minute: int = 0
-    second: int = 0
-    nano: int = 0
-    half: int | None = None
-    day_of_year: int | None = None
+_START = {"y": 1970, "M": 1, "d": 1, "H": 0, "m": 0, "s": 0, "S": 0}
+_SAME_FIELD = {"u": "y", "L": "M", "h": "H"}
 
 
-def _read_field(fields: _Fields, token: Token, text: str, lenient: bool) -> None:
-    letter = token.letter
-    if letter in "yu":
-        fields.year = int(text) + (2000 if token.count == 2 and len(text) == 2 else 0)
-    elif letter in "ML":
-        fields.month = int(text) if token.count < 3 else (_SHORT | _MONTHS)[text.lower()]
-    elif letter == "d":
-        fields.day = int(text)
-    elif letter == "D":
-        fields.day_of_year = int(text)
-    elif letter in "Hh":
-        fields.hour = int(text)
-        if letter == "h" and fields.half is None:
-            fields.half = 0
-    elif letter == "a":
-        fields.half = {"am": 0, "pm": 12}[text.lower()]
-    elif letter == "m":
-        fields.minute = int(text)
-    elif letter == "s":
-        fields.second = int(text)
-    elif letter == "S":
-        fields.nano = int(text) * 10**6 if lenient else int(text.ljust(9, "0")[:9])
+def _number(token: Token, text: str, lenient: bool) -> int:
+    if token.letter == "a":
+        return {"am": 0, "pm": 12}[text.lower()]
+    if token.letter in "ML" and token.count >= 3:
+        return (_SHORT | _MONTHS)[text.lower()]
+    if token.letter == "S":
+        return int(text) * 10**6 if lenient else int(text.ljust(9, "0")[:9])
+    return int(text) + (2000 if token.letter in "yu" and token.count == 2 and len(text) == 2 else 0)
 
 
-def _fields(text: str, pattern: str, lenient: bool) -> _Fields | None:
+def _fields(text: str, pattern: str, lenient: bool) -> dict[str, int] | None:
+    """Pattern letters and what they stand for; None where the text does not fit."""
     regex, order = _reader(pattern, lenient)
     match = regex.match(text)
     if match is None:
         return None
-    fields = _Fields()
+    fields = dict(_START)
     try:
         for token, value in zip(order, match.groups(), strict=True):
-            _read_field(fields, token, value, lenient)
+            if token.letter != "E":
+                fields[_SAME_FIELD.get(token.letter, token.letter)] = _number(token, value, lenient)
     except (KeyError, ValueError):
         return None
-    if fields.half is not None:
-        fields.hour = fields.hour % 12 + fields.half
+    if "a" in fields or any(token.letter == "h" for token in order):
+        fields["H"] = fields["H"] % 12 + fields.get("a", 0)
     return fields
 
 
@@ -256,19 +235,19 @@ def parse_strict(text: str, pattern: str) -> int | None:
     fields = _fields(text, pattern, False)
     if fields is None:
         return None
+    year, month, last = fields["y"], fields["M"], fields["d"]
     try:
-        day = dt.date(
-            fields.year,
-            fields.month,
-            min(fields.day, calendar.monthrange(fields.year, fields.month)[1]) if 1 <= fields.day <= 31 else 0,
-        )
-        if fields.day_of_year is not None:
-            day = dt.date(fields.year, 1, 1) + dt.timedelta(days=fields.day_of_year - 1)
-        dt.time(fields.hour, fields.minute, fields.second)
+        day = dt.date(year, month, min(last, calendar.monthrange(year, month)[1]) if 1 <= last <= 31 else 0)
+        if "D" in fields:
+            day = dt.date(year, 1, 1) + dt.timedelta(days=fields["D"] - 1)
+        dt.time(fields["H"], fields["m"], fields["s"])
     except ValueError:
         return None
-    seconds = (day - _EPOCH_DAY).days * 86_400 + fields.hour * 3600 + fields.minute * 60 + fields.second
-    return seconds * 10**9 + fields.nano
+    return _seconds((day - _EPOCH_DAY).days, fields) * 10**9 + fields["S"]
+
+
+def _seconds(day: int, fields: dict[str, int]) -> int:
+    return day * 86_400 + fields["H"] * 3600 + fields["m"] * 60 + fields["s"]
 
 
 def parse_lenient(text: str, pattern: str) -> int | None:
@@ -277,12 +256,11 @@ def parse_lenient(text: str, pattern: str) -> int | None:
     fields = _fields(text, pattern, True)
     if fields is None:
         return None
-    month = fields.year * 12 + fields.month - 1
+    month = fields["y"] * 12 + fields["M"] - 1
     try:
-        day = (dt.date(month // 12, month % 12 + 1, 1) - _EPOCH_DAY).days + fields.day - 1
+        day = (dt.date(month // 12, month % 12 + 1, 1) - _EPOCH_DAY).days + fields["d"] - 1
     except ValueError:
         return None
-    if fields.day_of_year is not None:
-        day = (dt.date(fields.year, 1, 1) - _EPOCH_DAY).days + fields.day_of_year - 1
-    seconds = day * 86_400 + fields.hour * 3600 + fields.minute * 60 + fields.second
-    return seconds * 1000 + fields.nano // 10**6
+    if "D" in fields:
+        day = (dt.date(fields["y"], 1, 1) - _EPOCH_DAY).days + fields["D"] - 1
+    return _seconds(day, fields) * 1000 + fields["S"] // 10**6

@@ -19,7 +19,7 @@ from stateplan.execnodes.functions.render.base import (
     renders_by_values,
 )
 from stateplan.execnodes.functions.render.casts import number
-from stateplan.execnodes.functions.render.rounding_time import round_moment
+from stateplan.execnodes.functions.render.moments import round_moment
 from stateplan.execnodes.functions.render.rowwise import rowwise
 from stateplan.execnodes.functions.typerules import as_decimal
 from stateplan.execnodes.rex import Call, Literal

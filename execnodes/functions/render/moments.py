@@ -6,12 +6,14 @@ the instant one millisecond before the epoch has the date 1970-01-01 in CAST and
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
+from typing import Literal as OneOf
 
 import polars as pl
 
+from stateplan.execnodes.errors import RunError
 from stateplan.execnodes.functions.render.base import Renderer
-from stateplan.execnodes.rex import Call, Rex
+from stateplan.execnodes.rex import Call, Literal, Rex
 from stateplan.execnodes.types import LogicalType
 
 DAY = 86_400_000
@@ -33,7 +35,7 @@ def to_local(e: pl.Expr, zone: str) -> pl.Expr:
     return e.dt.convert_time_zone(zone).dt.replace_time_zone(None)
 
 
-def to_utc(e: pl.Expr, zone: str, *, ambiguous: Literal["earliest", "latest"] = "earliest") -> pl.Expr:
+def to_utc(e: pl.Expr, zone: str, *, ambiguous: OneOf["earliest", "latest"] = "earliest") -> pl.Expr:
     """A wall clock time of ``zone`` as an instant; the earlier of two unless told, and a time that is skipped moves
     on by an hour."""
     if zone == "UTC":
@@ -131,3 +133,56 @@ def _whole_months(a: pl.Expr, b: pl.Expr) -> pl.Expr:
     signed = pl.when(day_a >= day_b).then(full).otherwise(-full)
     meets = (add_months(day_b, signed) == day_a) & (a % DAY < b % DAY)
     return pl.when(a.is_not_null() & b.is_not_null()).then(signed - meets.cast(pl.Int32))
+
+
+_UNITS = {"MILLISECOND": 1, "SECOND": 1_000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": DAY}
+_YEARS = {"YEAR": 1, "DECADE": 10, "CENTURY": 100, "MILLENNIUM": 1000}
+
+
+def _floor_date(day: pl.Expr, unit: str) -> pl.Expr:
+    if unit in _YEARS:
+        size = _YEARS[unit]
+        year = day.dt.year()
+        start = year - year % size if size <= 10 else (year - 1) - (year - 1) % size + 1
+        return pl.date(start, 1, 1)
+    if unit == "QUARTER":
+        month = day.dt.month().cast(pl.Int32)
+        return pl.date(day.dt.year(), month - (month - 1) % 3, 1)
+    if unit == "MONTH":
+        return day.dt.month_start()
+    return (day.to_physical() - day.dt.weekday().cast(pl.Int32) % 7).cast(pl.Date)
+
+
+_STEPS = {
+    "YEAR": "1y",
+    "DECADE": "10y",
+    "CENTURY": "100y",
+    "MILLENNIUM": "1000y",
+    "QUARTER": "3mo",
+    "MONTH": "1mo",
+    "WEEK": "7d",
+}
+
+
+def round_moment(r: Renderer, call: Call, mode: str) -> pl.Expr:
+    """``FLOOR(value TO unit)`` or CEIL. Weeks start on Sunday. From a week on, the date is what Flink's truncating
+    division gives, and CEIL looks at the date only; the first day of a decade goes to the next one, in Flink too."""
+    operand, flag = call.operands
+    unit = str(flag.value) if isinstance(flag, Literal) else ""
+    millis = local_millis(r, r.expr(operand), operand.type)
+    if unit in _UNITS:
+        size = pl.lit(_UNITS[unit], dtype=pl.Int64)
+        rest = sub_millis(r.expr(operand), operand.type) if operand.type.is_timestamp else None
+        if mode == "ceil" and unit == "MILLISECOND" and rest is not None:
+            millis = millis + (rest > 0).cast(pl.Int64)
+        if mode == "ceil":
+            millis = millis + (size - 1)
+        return from_local_millis(r, millis - millis % size, call.type)
+    if unit not in _STEPS:
+        raise RunError("RUN301.round_moment", name=call.name, unit=unit, expected=", ".join([*_UNITS, *_STEPS]))
+    day = millis.truncdiv(pl.lit(DAY, dtype=pl.Int64)).cast(pl.Int32).cast(pl.Date)
+    floor = _floor_date(day, unit)
+    if mode == "ceil":
+        after = floor.dt.offset_by(_STEPS[unit])
+        floor = after if unit == "DECADE" else pl.when(floor == day).then(floor).otherwise(after)
+    return from_local_millis(r, floor.to_physical().cast(pl.Int64) * DAY, call.type)

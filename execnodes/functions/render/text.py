@@ -12,6 +12,7 @@ from stateplan.execnodes.errors import DataError
 from stateplan.execnodes.functions.render.base import Render, Renderer, renders, renders_all, renders_by_values
 from stateplan.execnodes.functions.render.casts import convert
 from stateplan.execnodes.functions.render.parsing import parse_double
+from stateplan.execnodes.functions.render.patterns import python_regex
 from stateplan.execnodes.functions.render.rowwise import rowwise, shielded
 from stateplan.execnodes.rex import Call, Literal, Rex
 from stateplan.execnodes.types import STRING
@@ -306,8 +307,6 @@ def split(r: Renderer, call: Call) -> pl.Expr:
 
 @renders("STR_TO_MAP")
 def str_to_map(r: Renderer, call: Call) -> pl.Expr:
-    from stateplan.execnodes.functions.render.patterns import python_regex
-
     def entries(text: str, between: str = ",", inside: str = "=") -> list[dict[str, str | None]]:
         outer, inner = python_regex(between), python_regex(inside)
         if text == "" or outer is None or inner is None:
