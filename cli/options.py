@@ -26,6 +26,14 @@ class Format(StrEnum):
     JSON = "json"
 
 
+class ReportFormat(StrEnum):
+    """Output formats of commands whose result may stand in a pull request."""
+
+    TEXT = "text"
+    JSON = "json"
+    MARKDOWN = "markdown"
+
+
 FormatOption = Annotated[Format, typer.Option("--format", help="Output format: text, or one JSON object per line.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Suppress notes and progress on standard error.")]
 DebugOption = Annotated[bool, typer.Option("--debug", envvar="STATEPLAN_DEBUG", help="Show the traceback of an error.")]
@@ -46,6 +54,16 @@ InitOption = Annotated[
 ]
 PlanArgument = Annotated[
     str, typer.Argument(metavar="PLAN", help="Path or URL of a plan file, or - for standard input.")
+]
+AssignmentsArgument = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="SELECTOR=TTL...", help="State and TTL, such as 'deduplicate=1 h', 'join.right=7 d' or '5.0=never'."
+    ),
+]
+FileOption = Annotated[
+    str | None,
+    typer.Option("--output", "-o", metavar="FILE", help="File to write. An existing file is replaced."),
 ]
 CheckpointArgument = Annotated[
     str, typer.Argument(metavar="CHECKPOINT", help="Checkpoint directory of a running or stopped job.")
@@ -77,7 +95,7 @@ def installed_version() -> str:
         return "not installed"
 
 
-def run(output: Format, quiet: bool, debug: bool, work: Callable[[Console], ExitCode | None]) -> None:
+def run(output: StrEnum, quiet: bool, debug: bool, work: Callable[[Console], ExitCode | None]) -> None:
     """Runs a command and exits with its exit code, or with the code of the error."""
     console = make_console(output.value, quiet)
     if not debug:

@@ -120,7 +120,7 @@ _WITH_SOFT = frozenset({"aggCalls", "configuration", "dynamicTableSink", "scanTa
 
 def _without_soft(value: Any, at: str) -> Any:
     if isinstance(value, dict):
-        if _is_rex(value):
+        if is_rex(value):
             return value
         kept = {}
         for key, inner in value.items():
@@ -161,7 +161,8 @@ _ABSENT = object()
 _REX = frozenset({"INPUT_REF", "LITERAL", "CALL", "FIELD_ACCESS", "CORREL_VARIABLE", "PATTERN_INPUT_REF"})
 
 
-def _is_rex(value: Any) -> bool:
+def is_rex(value: Any) -> bool:
+    """Whether JSON looks like a row expression."""
     kind = value.get("kind") if isinstance(value, dict) else None
     return isinstance(kind, str) and kind in _REX
 
@@ -171,7 +172,7 @@ def _differences(old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
     stack: list[tuple[Any, Any, str]] = [(old, new, "")]
     while stack:
         before, after, at = stack.pop()
-        both = isinstance(before, dict) and isinstance(after, dict) and not _is_rex(before)
+        both = isinstance(before, dict) and isinstance(after, dict) and not is_rex(before)
         if both and ("argList" not in before or _unnamed(before) == _unnamed(after)):
             for key in reversed(list(dict.fromkeys((*before, *after)))):
                 stack.append((before.get(key, _ABSENT), after.get(key, _ABSENT), at + join_pointer([key])))
@@ -228,7 +229,7 @@ def _words(value: Any, names: Sequence[str]) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(_words(v, names) for v in value) + "]"
     with contextlib.suppress(StateplanError, ValidationError):  # JSON that a node keeps unread only looks like one
-        if _is_rex(value):
+        if is_rex(value):
             return rex_text(rex_from_json(value), names)
         if isinstance(value, dict) and "argList" in value:
             return agg_text(AggCall.model_validate(value), names)

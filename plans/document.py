@@ -49,6 +49,7 @@ class PlanDocument:
     Attributes:
         graph: the exec graph, validated.
         text: the JSON text, without a byte order mark.
+        source: the places of keys and values in it.
         file: path or URL it came from or was written to, if any.
         written_by: ``stateplan`` when a sink carries our facts, else ``Flink``.
         facts: what the plan says about its origin; None when Flink wrote it.
@@ -61,8 +62,8 @@ class PlanDocument:
         self._read()
 
     def _read(self) -> None:
-        self._source = SourceMap(self.text, self.file and storage.shown(self.file))
-        data = loads(self.text, self._source.file)
+        self.source = SourceMap(self.text, self.file and storage.shown(self.file))
+        data = loads(self.text, self.source.file)
         self.written_by: Literal["stateplan", "Flink"] = "stateplan" if plan_facts.is_ours(data) else "Flink"
         ours = self.written_by == "stateplan"
         try:
@@ -72,7 +73,7 @@ class PlanDocument:
         except StateplanError as error:
             raise self._placed(error) from None
         except RecursionError:
-            raise PlanError("PLAN015", place=self._source.place("/nodes")) from None
+            raise PlanError("PLAN015", place=self.source.place("/nodes")) from None
 
     @classmethod
     def parse(cls, text: str, file: str | None = None) -> PlanDocument:
@@ -131,7 +132,7 @@ class PlanDocument:
     def _placed(self, error: StateplanError) -> StateplanError:
         """``error`` with file, line and column beside its JSON pointer."""
         pointer = error.place.pointer if error.place else None
-        place = self._source.place(pointer or "", error.code in _ON_KEY)
+        place = self.source.place(pointer or "", error.code in _ON_KEY)
         return type(error).with_text(error.code, error.message, place=place, expected=error.expected, hint=error.hint)
 
     @contextlib.contextmanager
@@ -146,7 +147,7 @@ class PlanDocument:
 
     def place(self, pointer: str, on_key: bool = False) -> Place:
         """File, line and column of a JSON pointer into this document; of the key when ``on_key``."""
-        return self._source.place(pointer, on_key)
+        return self.source.place(pointer, on_key)
 
     @property
     def data(self) -> bytes:
@@ -196,7 +197,7 @@ class PlanDocument:
             raise
         if self.file is None:
             self.file = url
-            self._source.file = storage.shown(url)
+            self.source.file = storage.shown(url)
         return True
 
     def set_ttl(
@@ -234,8 +235,21 @@ class PlanDocument:
             PlanError: when the new text is not a valid plan; the document is as it was then.
         """
         if splices:
-            self.__dict__ = PlanDocument(applied(self.text, splices), self.file, self._bom).__dict__
+            new = self.spliced(splices)
+            self.text, self.source, self.written_by = new.text, new.source, new.written_by
+            self.graph, self.facts = new.graph, new.facts
+            for derived in ("uids", "warnings"):
+                with contextlib.suppress(AttributeError):
+                    delattr(self, derived)
         return self
+
+    def with_text(self, text: str) -> PlanDocument:
+        """Another text for the same file; this document stays as it is."""
+        return PlanDocument(text, self.file, self._bom)
+
+    def spliced(self, splices: Iterable[Splice]) -> PlanDocument:
+        """The document with changes in its text; this one stays as it is."""
+        return self.with_text(applied(self.text, splices))
 
     def ttl_splices(
         self, edits: Iterable[tuple[int, int | str, str | int]], session: Mapping[str, str] | None = None
@@ -263,13 +277,13 @@ class PlanDocument:
             if node.ttl_home == "configuration":
                 ms = next(iter(slots.values()))
                 if STATE_TTL not in (node.configuration or {}) or node.ttls() != (ms,):
-                    out.append(option_splice(self._source, pointer, node, STATE_TTL, format_ttl(ms)))
+                    out.append(option_splice(self.source, pointer, node, STATE_TTL, format_ttl(ms)))
             elif node.states:
                 changed = {slot: ms for slot, ms in slots.items() if node.states[slot].ttl != ms}
-                out += [ttl_splice(self._source, pointer, slot, ms) for slot, ms in changed.items()]
+                out += [ttl_splice(self.source, pointer, slot, ms) for slot, ms in changed.items()]
             else:
                 ttls = [slots.get(slot, now) for slot, now in enumerate(node.ttls(session))]
-                out.append(state_splice(self._source, pointer, node, ttls))
+                out.append(state_splice(self.source, pointer, node, ttls))
         return tuple(out)
 
     def _stateful(self, node_id: int) -> ExecNode:
@@ -279,7 +293,7 @@ class PlanDocument:
         )
         node = next((n for n in self.graph.nodes if n.id == node_id), None)
         if node is None:
-            raise PlanError("PLAN070", node_id=node_id, place=Place(file=self._source.file), expected=listed)
+            raise PlanError("PLAN070", node_id=node_id, place=Place(file=self.source.file), expected=listed)
         if not node.ttl_home:
             if node.state_names:
                 raise PlanError(

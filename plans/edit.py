@@ -58,17 +58,12 @@ class Change:
 
     def to_json(self) -> dict[str, Any]:
         """JSON-ready data."""
-        state = self.state
         return {
             "state": self.label,
-            "id": state.node_id,
-            "operator": state.operator,
-            "uid": state.uid,
-            "index": state.index,
-            "name": state.name,
-            "old": format_ttl(state.ttl),
-            "oldMillis": state.ttl,
-            "oldSource": state.source,
+            **self.state.identity,
+            "old": format_ttl(self.state.ttl),
+            "oldMillis": self.state.ttl,
+            "oldSource": self.state.source,
             "new": format_ttl(self.ttl),
             "newMillis": self.ttl,
             "changed": self.changed,

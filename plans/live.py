@@ -79,11 +79,7 @@ class LiveChange:
         """JSON-ready data."""
         return {
             "state": self.label,
-            "id": self.state.node_id,
-            "operator": self.state.operator,
-            "uid": self.state.uid,
-            "index": self.state.index,
-            "name": self.state.name,
+            **self.state.identity,
             "old": format_ttl(self.old),
             "oldMillis": self.old,
             "new": format_ttl(self.ttl),

@@ -67,14 +67,16 @@ class StateView:
         was = "" if self.compiled.origin == "default" else f" {_SOURCES[self.compiled.origin]}"
         return f"edited in the plan, compiled as {ttl_words(self.compiled.ttl)}{was}"
 
+    @property
+    def identity(self) -> dict[str, Any]:
+        """Which state it is, as JSON-ready data."""
+        found = vars(self)
+        return {"id": self.node_id} | {key: found[key] for key in ("operator", "uid", "index", "name")}
+
     def to_json(self) -> dict[str, Any]:
         """JSON-ready data; the TTL as text in Flink's grammar and in milliseconds."""
         out: dict[str, Any] = {
-            "id": self.node_id,
-            "operator": self.operator,
-            "uid": self.uid,
-            "index": self.index,
-            "name": self.name,
+            **self.identity,
             "ttl": format_ttl(self.ttl),
             "ttlMillis": self.ttl,
             "source": self.source,

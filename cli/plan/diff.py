@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from stateplan.cli.console import Console
 from stateplan.cli.files import STREAM, read_plan
-from stateplan.cli.options import DebugOption, Format, run
-
-
-class DiffFormat(StrEnum):
-    """Output formats of ``plan diff``."""
-
-    TEXT = "text"
-    JSON = "json"
-    MARKDOWN = "markdown"
-
+from stateplan.cli.options import DebugOption, ReportFormat, run
 
 SideArgument = Annotated[str, typer.Argument(help="Path or URL of a plan file, or a checkpoint directory.")]
 
@@ -27,8 +17,8 @@ def diff(
     old: SideArgument,
     new: SideArgument,
     output: Annotated[
-        DiffFormat, typer.Option("--format", help="Output format: text, JSON, or Markdown for a pull request.")
-    ] = DiffFormat.TEXT,
+        ReportFormat, typer.Option("--format", help="Output format: text, JSON, or Markdown for a pull request.")
+    ] = ReportFormat.TEXT,
     exit_code: Annotated[
         bool,
         typer.Option(
@@ -49,10 +39,10 @@ def diff(
 
         sides = [read_plan(side) if side == STREAM else load_side(side) for side in (old, new)]
         found = compare(*sides)
-        text = to_markdown(found, old, new) if output is DiffFormat.MARKDOWN else to_text(found)
+        text = to_markdown(found, old, new) if output is ReportFormat.MARKDOWN else to_text(found)
         console.show(text, to_json(found))
         worst = EXIT_CODES[found.verdict]
 
-    run(Format.JSON if output is DiffFormat.JSON else Format.TEXT, False, debug, work)
+    run(output, False, debug, work)
     if exit_code and worst:
         raise typer.Exit(worst)

@@ -9,7 +9,7 @@ import typer
 
 from stateplan.cli.console import Console
 from stateplan.cli.files import read_plan
-from stateplan.cli.options import DebugOption, Format, PlanArgument, SettingsOption, run, settings
+from stateplan.cli.options import DebugOption, FileOption, PlanArgument, SettingsOption, run, settings
 
 
 class ExplainFormat(StrEnum):
@@ -44,9 +44,7 @@ def explain(
             show_default=False,
         ),
     ] = None,
-    target: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="FILE", help="File to write. An existing file is replaced.")
-    ] = None,
+    target: FileOption = None,
     details: Annotated[
         list[str] | None,
         typer.Option(
@@ -75,4 +73,4 @@ def explain(
         else:
             console.show(explained(document, options, chosen.value, names), None)
 
-    run(Format.JSON if chosen == ExplainFormat.JSON else Format.TEXT, False, debug, work)
+    run(chosen, False, debug, work)

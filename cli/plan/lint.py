@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -29,7 +30,7 @@ class LintFormat(StrEnum):
     SARIF = "sarif"
 
 
-CodesOption = list[str]
+_several = partial(typer.Option, default_factory=list, show_default=False)
 
 
 def _explain(code: str | None) -> None:
@@ -52,26 +53,15 @@ def lint(
     plans: Annotated[list[str], typer.Argument(metavar="PLAN...", help="Paths or URLs of plan files.")],
     pairs: SettingsOption,
     select: Annotated[
-        CodesOption,
-        typer.Option(
-            metavar="RULES",
-            default_factory=list,
-            show_default=False,
-            help="Run only these rules: codes, code prefixes or names, comma-separated. Repeatable.",
+        list[str],
+        _several(
+            metavar="RULES", help="Run only these rules: codes, code prefixes or names, comma-separated. Repeatable."
         ),
     ],
-    ignore: Annotated[
-        CodesOption,
-        typer.Option(metavar="RULES", default_factory=list, show_default=False, help="Skip these rules."),
-    ],
+    ignore: Annotated[list[str], _several(metavar="RULES", help="Skip these rules.")],
     severity: Annotated[
-        CodesOption,
-        typer.Option(
-            metavar="RULE=SEVERITY",
-            default_factory=list,
-            show_default=False,
-            help="Report a rule as warning or as advice. Repeatable.",
-        ),
+        list[str],
+        _several(metavar="RULE=SEVERITY", help="Report a rule as warning or as advice. Repeatable."),
     ],
     fix: Annotated[bool, typer.Option("--fix", help="Apply the unambiguous fixes to the files.")] = False,
     diff: Annotated[bool, typer.Option("--diff", help="Print the changes of --fix without writing them.")] = False,
@@ -130,7 +120,7 @@ def lint(
             return job.suppress(plans, suppress, operator, reason or "")
         return job.lint(plans, fix=fix, diff=diff, show_fixes=show_fixes, strict=strict)
 
-    run(Format.JSON if output is LintFormat.JSON else Format.TEXT, quiet, debug, work)
+    run(output, quiet, debug, work)
 
 
 def _words(given: Sequence[str]) -> list[str]:

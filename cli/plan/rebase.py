@@ -9,21 +9,13 @@ import typer
 
 from stateplan.cli.console import Console
 from stateplan.cli.files import read_plan, write_plan
-from stateplan.cli.options import DebugOption, Format, InitOption, QuietOption, SettingsOption, run, settings
+from stateplan.cli.options import DebugOption, InitOption, QuietOption, ReportFormat, SettingsOption, run, settings
 
 if TYPE_CHECKING:
     from stateplan.plans.document import PlanDocument
     from stateplan.plans.rebase import Rebase
 
 __all__ = ["rebase"]
-
-
-class ReportFormat(StrEnum):
-    """Formats of the report."""
-
-    TEXT = "text"
-    JSON = "json"
-    MARKDOWN = "markdown"
 
 
 class Winner(StrEnum):
@@ -88,7 +80,7 @@ def rebase(
             write_plan(done.document, target, overwrite)
             console.note(f"wrote {target}")
 
-    run(Format.JSON if output is ReportFormat.JSON else Format.TEXT, quiet, debug, work)
+    run(output, quiet, debug, work)
 
 
 def _compiled(console: Console, options: dict[str, str], init: str | None, sql: str) -> PlanDocument:

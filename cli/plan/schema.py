@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from stateplan.cli.console import Console
-from stateplan.cli.options import DebugOption, Format, run
+from stateplan.cli.options import DebugOption, FileOption, Format, run
 
 
 def schema(
-    target: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="FILE", help="File to write. An existing file is replaced.")
-    ] = None,
+    target: FileOption = None,
     debug: DebugOption = False,
 ) -> None:
     """Print the JSON Schema of plan files, for completion, hover text and validation in an editor."""

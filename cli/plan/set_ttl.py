@@ -9,19 +9,23 @@ import typer
 from stateplan.cli.console import Console
 from stateplan.cli.exit_codes import ExitCode
 from stateplan.cli.files import STREAM, read_plan, write_plan
-from stateplan.cli.options import DebugOption, Format, FormatOption, QuietOption, SettingsOption, run, settings
+from stateplan.cli.options import (
+    AssignmentsArgument,
+    DebugOption,
+    Format,
+    FormatOption,
+    PlanArgument,
+    QuietOption,
+    SettingsOption,
+    run,
+    settings,
+)
 
 
 def set_ttl(
     pairs: SettingsOption,
-    plan: Annotated[str, typer.Argument(metavar="PLAN", help="Path or URL of a plan file, or - for standard input.")],
-    assignments: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="SELECTOR=TTL...",
-            help="State and TTL, such as 'deduplicate=1 h', 'join.right=7 d' or '5.0=never'.",
-        ),
-    ],
+    plan: PlanArgument,
+    assignments: AssignmentsArgument,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print a diff of the file without writing it.")] = False,
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; exit with code 9 if the file would change.")

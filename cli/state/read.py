@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from stateplan.cli.console import Console
-from stateplan.cli.options import DebugOption, Format, QuietOption, SettingsOption, run, settings
+from stateplan.cli.options import DebugOption, QuietOption, SettingsOption, run, settings
 from stateplan.cli.state.arguments import AtOption, BatchOption, CheckpointArgument, instant
 
 _TEXT_ROWS = 100
@@ -119,4 +119,4 @@ def read(
         if others and table is None:
             console.note(f"the state has more tables: --table {', '.join(others)}")
 
-    run(Format.JSON if kind is RowFormat.JSON else Format.TEXT, quiet, debug, work)
+    run(kind, quiet, debug, work)

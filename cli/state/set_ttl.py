@@ -9,20 +9,20 @@ import typer
 
 from stateplan.cli.console import Console
 from stateplan.cli.exit_codes import ExitCode
-from stateplan.cli.options import DebugOption, Format, FormatOption, QuietOption, run
+from stateplan.cli.options import (
+    AssignmentsArgument,
+    CheckpointArgument,
+    DebugOption,
+    Format,
+    FormatOption,
+    QuietOption,
+    run,
+)
 
 
 def set_ttl(
-    checkpoint: Annotated[
-        str, typer.Argument(metavar="CHECKPOINT", help="Checkpoint directory of a running or stopped job.")
-    ],
-    assignments: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="SELECTOR=TTL...",
-            help="State and TTL, such as 'deduplicate=1 h', 'join.right=7 d' or '5.0=never'.",
-        ),
-    ],
+    checkpoint: CheckpointArgument,
+    assignments: AssignmentsArgument,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the changes without requesting them.")] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until a micro-batch has applied the new TTL.")] = False,
     timeout: Annotated[

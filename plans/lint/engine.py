@@ -5,7 +5,6 @@ Error codes: OPT420, OPT421.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,9 +14,8 @@ from stateplan.execnodes.ttl import NEVER, format_ttl, outlives
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.lint.rule import Problem, Rule, SetTtl, Severity, Unsuppress
 from stateplan.plans.lint.rules import all_rules
-from stateplan.plans.lint.subject import Subject
+from stateplan.plans.lint.subject import Subject, accepted
 from stateplan.plans.lint.suppress import unsuppress
-from stateplan.plans.lint.suppressed import accepted
 
 if TYPE_CHECKING:
     from stateplan.plans.advice import Advice
@@ -267,7 +265,7 @@ def _fixed(
                     longest[key] = edit.ttl
         if longest:
             edits = [(node_id, index, ttl) for (node_id, index), ttl in longest.items()]
-            document = copy.copy(document).set_ttls(edits, session)
+            document = document.spliced(document.ttl_splices(edits, session))
             continue
         stale = next((f for f in open_ones if isinstance(f.edit, Unsuppress)), None)
         if stale is None or not isinstance(stale.edit, Unsuppress):

@@ -13,8 +13,7 @@ from stateplan.plans.jsontext import join_pointer
 from stateplan.plans.lint import ttl_rules
 from stateplan.plans.lint.determinism import varying
 from stateplan.plans.lint.rule import Problem, Rule, Unsuppress
-from stateplan.plans.lint.subject import Subject
-from stateplan.plans.lint.suppressed import POINTER, accepted, is_reason
+from stateplan.plans.lint.subject import SUPPRESSIONS, Subject, accepted, is_reason
 
 
 class NonDeterministicUpdate(Rule):
@@ -75,7 +74,7 @@ class UnusedSuppression(Rule):
                         node,
                         f"{code} has no finding here to suppress",
                         "remove the suppression",
-                        pointer=POINTER + join_pointer([code]),
+                        pointer=SUPPRESSIONS + join_pointer([code]),
                         on_key=True,
                         edit=Unsuppress(node.id, code),
                     )
@@ -102,7 +101,7 @@ class BadSuppression(Rule):
         known = [code for code, rule in all_rules().items() if rule.SUPPRESSIBLE]
         for node in subject.nodes:
             for code, reason in accepted(node, every=True).items():
-                pointer = POINTER + join_pointer([code])
+                pointer = SUPPRESSIONS + join_pointer([code])
                 if code not in known:
                     hint = nearest(code, known) or "the codes are " + ", ".join(known)
                     message = f"{code!r:.60} is not the code of a rule that can be suppressed"

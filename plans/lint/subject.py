@@ -13,6 +13,7 @@ from stateplan.execnodes.nodes.base import STATE_TTL, ExecNode
 from stateplan.execnodes.ttl import outlives
 from stateplan.plans.changelog import changelog_modes
 from stateplan.plans.document import PlanDocument
+from stateplan.plans.facts import KEY, SUPPRESS
 
 _PER_INPUT = frozenset({"join", "multi-join", "temporal-join"})
 """Operators with a state for each input; of others all states are of the first input."""
@@ -20,6 +21,10 @@ _PER_INPUT = frozenset({"join", "multi-join", "temporal-join"})
 
 _PARTIAL = frozenset({"local-group-aggregate", "incremental-group-aggregate", "exchange"})
 """Operators behind which the kinds of changes do not tell whether rows are taken back."""
+
+
+SUPPRESSIONS = f"/{KEY}/{SUPPRESS}"
+"""Where a node has the findings that are accepted."""
 
 
 @dataclass(frozen=True)
@@ -208,3 +213,14 @@ def siblings(subject: Subject) -> Iterator[tuple[State, tuple[State, ...]]]:
         if node.title in ("join", "multi-join"):
             sides = subject.states.get(node.id, ())
             yield from ((side, tuple(s for s in sides if s is not side)) for side in sides)
+
+
+def accepted(node: ExecNode, every: bool = False) -> dict[str, str]:
+    """The accepted findings of a node, code to reason; those without a reason only with ``every``."""
+    entries: dict[str, str] = (node.stateplan or {}).get(SUPPRESS, {})
+    return {code: reason for code, reason in entries.items() if every or is_reason(reason)}
+
+
+def is_reason(reason: str) -> bool:
+    """Whether a suppression says why."""
+    return bool(reason.strip())

@@ -14,8 +14,8 @@ from stateplan.plans.document import PlanDocument
 from stateplan.plans.facts import KEY, SUPPRESS
 from stateplan.plans.jsontext import SourceMap, join_pointer
 from stateplan.plans.lint.rules import all_rules
-from stateplan.plans.lint.suppressed import accepted
-from stateplan.plans.splices import Splice, applied, member_splice, removal_splice
+from stateplan.plans.lint.subject import accepted
+from stateplan.plans.splices import member_splice, removal_splice
 
 
 def operators(document: PlanDocument, selector: str) -> tuple[ExecNode, ...]:
@@ -72,10 +72,10 @@ def suppress(document: PlanDocument, node_id: int, code: str, reason: str) -> Pl
         place = at + join_pointer(path)
         found = source.location(place)
         if found is None:
-            return _spliced(document, member_splice(source, at + join_pointer(path[:-1]), path[-1], value, ()))
+            return document.spliced([member_splice(source, at + join_pointer(path[:-1]), path[-1], value, ())])
         if document.text[found.value.start] != "{":
             raise PlanError("PLAN132", where=place, place=document.place(place))
-    return _spliced(document, member_splice(source, at + join_pointer((KEY, SUPPRESS)), code, reason, ()))
+    return document.spliced([member_splice(source, at + join_pointer((KEY, SUPPRESS)), code, reason, ())])
 
 
 def unsuppress(document: PlanDocument, node_id: int, code: str) -> PlanDocument:
@@ -101,7 +101,7 @@ def unsuppress(document: PlanDocument, node_id: int, code: str) -> PlanDocument:
     if len(known) == 1:
         path = [KEY, SUPPRESS] if len(extra) > 1 else [KEY]
     source = SourceMap(document.text)
-    return _spliced(document, removal_splice(source, at + join_pointer(path[:-1]), path[-1]))
+    return document.spliced([removal_splice(source, at + join_pointer(path[:-1]), path[-1])])
 
 
 def _pointer(document: PlanDocument, node_id: int) -> str:
@@ -109,8 +109,3 @@ def _pointer(document: PlanDocument, node_id: int) -> str:
         return document.graph.pointer(document.graph.node(node_id))
     except PlanError as error:
         raise PlanError("PLAN070.pointer", problem=error.message, expected=error.expected) from None
-
-
-def _spliced(document: PlanDocument, splice: Splice) -> PlanDocument:
-    text = applied(document.text, [splice])
-    return PlanDocument(text, document.file, document.data.startswith(b"\xef\xbb\xbf"))

@@ -12,17 +12,19 @@ Error codes: PLAN150 to PLAN154.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from itertools import zip_longest
+from typing import Any, Literal, NamedTuple
 
 from stateplan.execnodes.errors import Place, PlanError
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.plans.document import PlanDocument
-from stateplan.plans.jsontext import join_pointer
-from stateplan.plans.rebase.apply import Member, with_members
+from stateplan.plans.jsontext import SourceMap, join_pointer
 from stateplan.plans.rebase.edits import ABSENT, Path, Values, compiled_values, find, label, same, text, values
 from stateplan.plans.rebase.matching import By, Partner, edited_partners, partners
+from stateplan.plans.splices import Splice, applied, member_splice, removal_splice
 
 __all__ = ["Edit", "Rebase", "Side", "Status", "rebase"]
 
@@ -65,19 +67,8 @@ class Edit:
     reason: str = ""
 
 
-@dataclass(frozen=True)
-class _Found:
-    """An edit before it is judged."""
-
-    node: ExecNode
-    path: Path
-    base: Any
-    ours: Any
-
-
-@dataclass(frozen=True)
-class _Change:
-    """A value to be put into the new plan; an edit may turn out to be one."""
+class _Change(NamedTuple):
+    """A value to be put into the new plan."""
 
     node: ExecNode
     path: Path
@@ -129,6 +120,46 @@ def rebase(base: PlanDocument | None, ours: PlanDocument, theirs: PlanDocument, 
     return Rebase(merge.merged(), edits, tuple(merge.notes))
 
 
+class _Member(NamedTuple):
+    """A key of the object at ``pointer`` and its new value; ABSENT takes it out.
+
+    ``order`` are the keys of such an object as Flink writes them: a key that is not there yet is put among them.
+    """
+
+    pointer: str
+    key: str
+    value: Any
+    order: tuple[str, ...] = ()
+
+
+def _splice(source: SourceMap, member: _Member) -> Splice:
+    if member.value is ABSENT:
+        return removal_splice(source, member.pointer, member.key)
+    return member_splice(source, member.pointer, member.key, member.value, member.order)
+
+
+def _batches(members: Iterable[_Member]) -> Iterator[list[_Member]]:
+    """The members in as few passes as it takes, in each pass one of a node: those of different nodes never overlap."""
+    waiting: dict[str, list[_Member]] = defaultdict(list)
+    for member in members:
+        waiting["/".join(member.pointer.split("/", 3)[:3])].append(member)
+    for batch in zip_longest(*waiting.values()):
+        yield [member for member in batch if member is not None]
+
+
+def _with_members(document: PlanDocument, members: Iterable[_Member]) -> PlanDocument:
+    """The plan with other values of some keys, one after the other; every other byte stays.
+
+    Raises:
+        PlanError: when what comes out is not a valid plan.
+    """
+    text = document.text
+    for batch in _batches(members):
+        source = SourceMap(text)
+        text = applied(text, [_splice(source, member) for member in batch])
+    return document.with_text(text)
+
+
 class _Merge:
     def __init__(
         self, base: PlanDocument | None, ours: PlanDocument, theirs: PlanDocument, conflict: Side | None
@@ -166,7 +197,7 @@ class _Merge:
             if not node.states and not source.states:  # the TTL is that of the configuration, and edited there
                 before, after = ({k: v for k, v in found.items() if k != "state"} for found in (before, after))
             for path, was, now in find(before, after):
-                yield self._judged(_Found(node, path, was, now), self.partners.get(source.id))
+                yield self._judged(node, path, was, now, self.partners.get(source.id))
         if self.base is not None:
             kept = {partner.node.id for partner in self.origins.values()}
             for node in self.base.graph.nodes:
@@ -190,35 +221,35 @@ class _Merge:
 
     # what becomes of it
 
-    def _judged(self, found: _Found, partner: Partner | None) -> Edit:
+    def _judged(self, node: ExecNode, path: Path, base: Any, ours: Any, partner: Partner | None) -> Edit:
         edit = Edit(
             "lost",
-            _name(found.node),
-            label(found.path, found.node),
-            text(found.base),
-            text(found.ours),
+            _name(node),
+            label(path, node),
+            text(base),
+            text(ours),
             None,
-            self._place(self.ours, found.node, found.path),
+            self._place(self.ours, node, path),
         )
         if partner is None:
-            return replace(edit, reason=self._why_lost(found.node))
-        place = self._place(self.theirs, partner.node, found.path)
+            return replace(edit, reason=self._why_lost(node))
+        place = self._place(self.theirs, partner.node, path)
         edit = replace(edit, counterpart=_name(partner.node), by=partner.by, theirs_place=place)
-        theirs = _value(values(partner.node), found.path)
-        if found.path[0] == "state" and found.path[2:] != ("ttl",) and not partner.node.states:
+        theirs = _value(values(partner.node), path)
+        if path[0] == "state" and path[2:] != ("ttl",) and not partner.node.states:
             theirs = _NOWHERE
         if theirs is _NOWHERE:
-            if found.base is not ABSENT or found.path[0] == "state":
+            if base is not ABSENT or path[0] == "state":
                 return replace(edit, reason=f"{edit.counterpart} of the new plan has no {edit.field}")
             theirs = ABSENT
-        edit = replace(edit, theirs=text(theirs), origin=_origin(partner.node, found.path))
-        if same(theirs, found.ours, found.path):
+        edit = replace(edit, theirs=text(theirs), origin=_origin(partner.node, path))
+        if same(theirs, ours, path):
             return replace(edit, status="already")
-        if same(theirs, found.base, found.path):
-            self.changes.append(_Change(partner.node, found.path, found.ours))
+        if same(theirs, base, path):
+            self.changes.append(_Change(partner.node, path, ours))
             return replace(edit, status="carried")
         if self.conflict == "ours":
-            self.changes.append(_Change(partner.node, found.path, found.ours))
+            self.changes.append(_Change(partner.node, path, ours))
             return replace(edit, status="carried", reason=f"instead of {edit.theirs}, as requested")
         if self.conflict == "theirs":
             return replace(edit, status="already", reason=f"{edit.theirs} is kept, as requested")
@@ -253,7 +284,7 @@ class _Merge:
         """
         document = self.theirs
         try:
-            document = with_members(document, (member for c in self.changes for member in self._members(c)))
+            document = _with_members(document, (member for c in self.changes for member in self._members(c)))
             for change in self.changes:
                 if change.path[0] == "state" and change.path[2:] == ("ttl",) and not change.node.states:
                     document = document.set_ttl(change.node.id, int(change.path[1]), change.value)
@@ -263,13 +294,13 @@ class _Merge:
             ) from error
         return document
 
-    def _members(self, change: _Change) -> Iterator[Member]:
+    def _members(self, change: _Change) -> Iterator[_Member]:
         """The keys to set in the text for one change."""
         at = self.theirs.graph.pointer(change.node)
         if change.path[0] == "state":
             if change.node.states:
                 path = self._state_path(change.node, change.path)
-                yield Member(at + join_pointer(path[:-1]), path[-1], change.value)
+                yield _Member(at + join_pointer(path[:-1]), path[-1], change.value)
             return
         draft: Any = self.drafts.setdefault(change.node.id, copy.deepcopy(change.node.to_json()))
         *way, last = change.path
@@ -285,7 +316,7 @@ class _Merge:
         elif depth < len(way) or draft.pop(last, ABSENT) is ABSENT:
             return
         order = () if depth else tuple(name for _, name, _, _ in change.node.layout())
-        yield Member(at + join_pointer(change.path[:depth]), key, value, order)
+        yield _Member(at + join_pointer(change.path[:depth]), key, value, order)
 
 
 _NOWHERE: Any = object()

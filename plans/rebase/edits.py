@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from stateplan.execnodes.errors import PlanError
 from stateplan.execnodes.nodes.base import STATE_TTL, ExecNode
 from stateplan.execnodes.ttl import format_ttl, parse_ttl
+from stateplan.plans.changes import is_rex
 from stateplan.plans.facts import KEY
 
 ABSENT: Any = object()
@@ -29,8 +29,6 @@ _STATE_FIELDS = {
     "timeCharacteristic": "ProcessingTime",
 }
 """Fields of a state entry besides its TTL, with their defaults (FLIP-25)."""
-
-_REX = frozenset({"INPUT_REF", "LITERAL", "CALL", "FIELD_ACCESS", "CORREL_VARIABLE", "PATTERN_INPUT_REF"})
 
 
 def values(node: ExecNode) -> Values:
@@ -74,7 +72,7 @@ def _differences(base: Any, ours: Any, path: Path) -> Iterator[tuple[Path, Any, 
 
 
 def _is_object(value: Any) -> bool:
-    return isinstance(value, dict) and value.get("kind") not in _REX
+    return isinstance(value, dict) and not is_rex(value)
 
 
 def same(one: Any, other: Any, path: Path) -> bool:
@@ -87,20 +85,13 @@ def same(one: Any, other: Any, path: Path) -> bool:
     return type(one) is type(other) and bool(one == other)
 
 
-@dataclass(frozen=True)
-class _Label:
-    """Names for people of the first keys of a path."""
-
-    start: Path
-    text: str
-
-
-_LABELS = (
-    _Label(("scanTableSource", "table", "resolvedTable", "options"), "option "),
-    _Label(("dynamicTableSink", "table", "resolvedTable", "options"), "option "),
-    _Label(("configuration",), "configuration "),
-    _Label((KEY, "suppress"), "suppression of "),
+_LABELS: tuple[tuple[Path, str], ...] = (
+    (("scanTableSource", "table", "resolvedTable", "options"), "option "),
+    (("dynamicTableSink", "table", "resolvedTable", "options"), "option "),
+    (("configuration",), "configuration "),
+    ((KEY, "suppress"), "suppression of "),
 )
+"""Names for people of the first keys of a path."""
 
 
 def label(path: Path, node: ExecNode) -> str:
@@ -109,9 +100,9 @@ def label(path: Path, node: ExecNode) -> str:
         index = int(path[1])
         name = node.state_names[index] if index < len(node.state_names) else f"state {index}"
         return name if path[2] == "ttl" else f"{name} {path[2]}"
-    for found in _LABELS:
-        if path[: len(found.start)] == found.start and len(path) > len(found.start):
-            return found.text + ".".join(path[len(found.start) :])
+    for start, words in _LABELS:
+        if path[: len(start)] == start and len(path) > len(start):
+            return words + ".".join(path[len(start) :])
     return ".".join(path)
 
 

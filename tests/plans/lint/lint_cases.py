@@ -22,7 +22,7 @@ from stateplan.execnodes.ttl import parse_ttl
 from stateplan.plans import jackson
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.lint import fix, unsuppress
-from stateplan.plans.lint.suppressed import accepted
+from stateplan.plans.lint.subject import accepted
 from tests.support.local import LocalRun, upsert_fold
 
 FOLDER = Path(__file__).parent / "cases"

@@ -9,7 +9,7 @@ import pytest
 from stateplan.execnodes.errors import PlanError
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.lint import operators, suppress, unsuppress
-from stateplan.plans.lint.suppressed import accepted
+from stateplan.plans.lint.subject import accepted
 from tests.plans.conftest import DATA
 
 TEXT = (DATA / "join" / "plan.json").read_text()
