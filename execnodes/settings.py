@@ -282,6 +282,11 @@ def value(options: Mapping[str, str], key: str) -> Any:
     return parse_value(row, options[key]) if key in options else row.default
 
 
+def parallelism(options: Mapping[str, str]) -> int:
+    """``parallelism.default`` of a job that has no checkpoint to take its parallelism from."""
+    return int(options.get("parallelism.default", 2))
+
+
 def default_text(row: Option) -> str | None:
     """The default of an option as it would be written; None where there is none."""
     if row.default is None:

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from stateplan.execnodes.graph import FLINK_VERSION, ExecGraph
 from stateplan.execnodes.model import JsonObject
 from stateplan.execnodes.nodes.base import CompiledTtl, ExecNode
+from stateplan.execnodes.settings import value
 from stateplan.execnodes.ttl import format_ttl
 from stateplan.execnodes.validation import plan_error
 from stateplan.planner.algebra.relations import Scan, Sink
@@ -46,8 +47,8 @@ class _Graph:
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self.lowering = Lowering(options)
-        self.share = options.get("table.optimizer.reuse-sub-plan-enabled", "true").lower() == "true"
-        self.share_scans = self.share and options.get("table.optimizer.reuse-source-enabled", "true").lower() == "true"
+        self.share = bool(value(options, "table.optimizer.reuse-sub-plan-enabled"))
+        self.share_scans = self.share and bool(value(options, "table.optimizer.reuse-source-enabled"))
         self.nodes: list[ExecNode] = []
         self.edges: list[tuple[int, int]] = []
         self.known: dict[str, int] = {}

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from stateplan.execnodes.connectors.options import parse_memory_size
 from stateplan.execnodes.runtime.scratch import scratch
+from stateplan.execnodes.settings import parallelism
 
 MANAGED = "taskmanager.memory.managed.size"
 CACHE_DIR = "state.backend.forst.cache.dir"
@@ -54,9 +55,8 @@ def cache_settings(options: Mapping[str, str], tell: Callable[[str], None]) -> C
         options: of the session, checked.
         tell: is told when there is no folder for it.
     """
-    parallelism = max(1, int(options.get("parallelism.default", "2")))
     # Of each task, the operator's process and the sink's.
-    memory = _size(options, MANAGED) // 2 // (2 * parallelism)
+    memory = _size(options, MANAGED) // 2 // (2 * parallelism(options))
     folder: str | None = None
     try:
         folder = _folder(options.get(CACHE_DIR))

@@ -24,6 +24,7 @@ from stateplan.execnodes.rex import Rex
 from stateplan.execnodes.runtime.jobgraph import JobGraph
 from stateplan.execnodes.runtime.spark.checkpoint_files import INSTANTS
 from stateplan.execnodes.runtime.spark.split_source import split_frame
+from stateplan.execnodes.settings import parallelism
 from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ class Sources:
         for source in self._graph.sources:
             if isinstance(source.reader, RangeSource) and source.reader.total is not None:
                 total, made = source.reader.total, self._made(source.marks)
-                parts = max(1, min(int(self._options.get("parallelism.default", "2")), total - made))
+                parts = max(1, min(parallelism(self._options), total - made))
                 edges = [made + (total - made) * i // parts for i in range(parts + 1)]
                 self._write_markers(source.marks, [f"{a}-{b}" for a, b in pairwise(edges) if a < b])
 
@@ -183,7 +184,7 @@ class Sources:
         source = self._graph.sources[index]
         reader, order = source.reader, F.lit(f"{index:04d}/")
         now = F.unix_millis(F.current_timestamp()).alias("now")
-        tasks = int(self._options.get("parallelism.default", "2"))
+        tasks = parallelism(self._options)
         if isinstance(reader, OffsetSource):
             frame = split_frame(spark, source.marks, reader, tasks)
             return frame.select(F.col("split"), F.concat(order, F.col("seq")).alias("seq"), now)

@@ -37,10 +37,11 @@ from stateplan.execnodes.runtime.sources import ValuesSource
 from stateplan.execnodes.runtime.spark.checkpoint_files import INSTANTS
 from stateplan.execnodes.runtime.state.ttl_access import InputFields
 from stateplan.execnodes.runtime.transforms.calc import CalcTransform
+from stateplan.execnodes.settings import value
 from stateplan.execnodes.specs import (
     WatermarkPushDown,
 )
-from stateplan.execnodes.ttl import TtlConfig, parse_ttl
+from stateplan.execnodes.ttl import TtlConfig
 from stateplan.execnodes.types import BOOLEAN, LogicalType
 from stateplan.execnodes.zone import local_time_zone
 
@@ -133,8 +134,7 @@ class _Translation:
             return spec
         number = self.operators[node.id]
         channels = tuple(self.channels[number, i] for i in range(spec.inputs))
-        timeout = self.options.get("table.exec.source.idle-timeout", "0 ms")
-        return replace(spec, channels=channels, idle_timeout=parse_ttl(timeout))
+        return replace(spec, channels=channels, idle_timeout=value(self.options, "table.exec.source.idle-timeout"))
 
     def pipeline(self, node: ExecNode, first: tuple[Transform, ...] = ()) -> Pipeline:
         """What happens to the rows of ``node`` up to the next operators and sinks."""

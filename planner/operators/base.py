@@ -7,11 +7,12 @@ Passes and the lowering ask the definition; none of them knows an operator by it
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from stateplan.execnodes.changelog import INSERT_ONLY
 from stateplan.execnodes.errors import Place, SqlError
 from stateplan.execnodes.nodes.base import STATE_TTL, CompiledTtl, ExecNode
+from stateplan.execnodes.settings import OPTIONS, default_text, value
 from stateplan.execnodes.specs import InputProperty, StateMetadata, hash_distribution
 from stateplan.execnodes.ttl import parse_ttl
 from stateplan.planner.algebra.relations import Exchange, Join, MultiJoin, Rel, Sort, rel_type, replace_inputs
@@ -19,13 +20,11 @@ from stateplan.planner.digest.expressions import OF_PHYSICAL_PLAN, OF_PLAN, Nota
 from stateplan.planner.physical import DeleteKind, Kinds, Physical, UpdateKind, execution_type
 from stateplan.planner.python_operators import is_asynchronous, is_python
 
-Defaults: TypeAlias = tuple[tuple[str, str], ...]
-
 INSERT: Kinds = frozenset({"INSERT"})
 ALL: Kinds = frozenset({"INSERT", "UPDATE", "DELETE"})
 
-MINI_BATCH: Defaults = (("table.exec.mini-batch.enabled", "false"), ("table.exec.mini-batch.size", "-1"))
-TIME_ZONE: Defaults = (("table.local-time-zone", "default"),)
+MINI_BATCH = ("table.exec.mini-batch.enabled", "table.exec.mini-batch.size")
+TIME_ZONE = ("table.local-time-zone",)
 
 R = TypeVar("R", bound=Rel)
 
@@ -40,7 +39,7 @@ class Lowering:
     def __init__(self, options: Mapping[str, str]) -> None:
         self.options = options
         self.ttl = parse_ttl(options.get(STATE_TTL, "0 ms"))
-        self.catalog_objects = options.get("table.plan.compile.catalog-objects", "ALL").upper()
+        self.catalog_objects = value(options, "table.plan.compile.catalog-objects")
 
     def states(
         self, node: ExecNode, hints: Sequence[int | None]
@@ -55,9 +54,9 @@ class Lowering:
         named = enumerate(zip(node.state_names, ttls, strict=bool(ttls)))
         return tuple(StateMetadata(index=i, ttl=t.ttl, name=name) for i, (name, t) in named), ttls
 
-    def configuration(self, defaults: Defaults) -> dict[str, str]:
+    def configuration(self, keys: Sequence[str]) -> dict[str, str]:
         """The values of the options that a node consumes."""
-        return {k: self.options.get(k, default) for k, default in defaults}
+        return {key: self.options.get(key) or default_text(OPTIONS[key]) or "" for key in keys}
 
 
 class Operator(Generic[R]):
@@ -66,7 +65,7 @@ class Operator(Generic[R]):
     Attributes:
         exec_node: the class of its exec node, which says which changes it takes and emits.
         clause: of an operator that takes insertions only, its SQL in messages.
-        options: those that the node consumes, with defaults; the values are frozen in the plan.
+        options: those that the node consumes; their values are frozen in the plan.
         passes_deletions: whether deletions keep their form on the way through it.
         waits_for_mini_batches: whether rows wait for the border of a mini-batch in front of it.
         named_calls: whether two nodes that differ in names of aggregate calls alone are different.
@@ -74,7 +73,7 @@ class Operator(Generic[R]):
 
     exec_node: ClassVar[type[ExecNode]]
     clause: ClassVar[str] = ""
-    options: ClassVar[Defaults] = ()
+    options: ClassVar[tuple[str, ...]] = ()
     passes_deletions: ClassVar[bool] = False
     waits_for_mini_batches: ClassVar[bool] = True
     named_calls: ClassVar[bool] = True

@@ -64,7 +64,7 @@ from stateplan.planner.operators.base import (
 )
 from stateplan.planner.physical import Deduplicate, Kinds, Physical, UpdateKind
 
-_TOP_N = (("table.exec.rank.topn-cache-size", "10000"),)
+_TOP_N = ("table.exec.rank.topn-cache-size",)
 _NEEDED: dict[str, UpdateKind] = {
     "AppendFast": "NONE",
     "UpdateFast": "ONLY_UPDATE_AFTER",
@@ -124,8 +124,8 @@ class RankOperator(Operator[Rank], of=Rank):
 class DeduplicateOperator(Operator[Rank], of=Deduplicate):
     exec_node = DeduplicateNode
     options = (
-        ("table.exec.deduplicate.insert-update-after-sensitive-enabled", "true"),
-        ("table.exec.deduplicate.mini-batch.compact-changes-enabled", "false"),
+        "table.exec.deduplicate.insert-update-after-sensitive-enabled",
+        "table.exec.deduplicate.mini-batch.compact-changes-enabled",
         *MINI_BATCH,
     )
 

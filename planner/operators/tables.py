@@ -147,11 +147,11 @@ def table_source(lowering: Lowering, rel: Scan) -> DynamicTableSource:
 class SinkOperator(Operator[Sink], of=Sink):
     exec_node = SinkNode
     options = (
-        ("table.exec.sink.keyed-shuffle", "AUTO"),
-        ("table.exec.sink.not-null-enforcer", "ERROR"),
-        ("table.exec.sink.rowtime-inserter", "ENABLED"),
-        ("table.exec.sink.type-length-enforcer", "IGNORE"),
-        ("table.exec.sink.upsert-materialize", "AUTO"),
+        "table.exec.sink.keyed-shuffle",
+        "table.exec.sink.not-null-enforcer",
+        "table.exec.sink.rowtime-inserter",
+        "table.exec.sink.type-length-enforcer",
+        "table.exec.sink.upsert-materialize",
     )
     waits_for_mini_batches = False
 

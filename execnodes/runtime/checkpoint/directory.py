@@ -34,6 +34,7 @@ from stateplan.execnodes.runtime.checkpoint.slots import Continuation, Layout, l
 from stateplan.execnodes.runtime.jobgraph import JobGraph
 from stateplan.execnodes.runtime.scratch import scratch
 from stateplan.execnodes.runtime.spark.checkpoint_files import SparkCheckpoint
+from stateplan.execnodes.settings import parallelism
 
 __all__ = ["Checkpoint", "Continuation", "RestartCheck", "default_key_groups"]
 
@@ -117,7 +118,7 @@ class Checkpoint:
         """
         given = options.get("execution.checkpointing.dir")
         wanted = int(options.get("pipeline.max-parallelism") or 0)
-        groups = wanted if wanted > 0 else default_key_groups(int(options.get("parallelism.default", "2")))
+        groups = wanted if wanted > 0 else default_key_groups(parallelism(options))
         folder = Path(given.removeprefix("file://")).absolute() if given else scratch("checkpoint")
         lock: WriterLock | None = None
         try:

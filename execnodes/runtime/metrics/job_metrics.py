@@ -26,6 +26,7 @@ from stateplan.execnodes.runtime.metrics.figures import (
 )
 from stateplan.execnodes.runtime.metrics.log import FOLDER, MetricsLog, read_job, recent_metrics
 from stateplan.execnodes.runtime.metrics.view import JobView
+from stateplan.execnodes.settings import parallelism
 
 RECENT = 1000
 """So many records a running job keeps in memory."""
@@ -56,9 +57,8 @@ def job_info(graph: ExecGraph, job: JobGraph, options: Mapping[str, str], first_
         operators.append(OperatorInfo(spec.uid, spec.node, "operator", spec.name, states, job.slot(number, 0)))
     operators += [OperatorInfo(s.uid, s.node, "sink", f"{s.name}[{s.node}]") for s in job.sinks]
     name = options.get("pipeline.name") or "insert-into_" + ",".join(s.name for s in job.sinks)
-    parallelism = int(options.get("parallelism.default", "2"))
     started = time.time_ns() // 1_000_000
-    return JobInfo("", name, started, first_batch, tuple(sorted(operators, key=lambda o: o.id)), parallelism)
+    return JobInfo("", name, started, first_batch, tuple(sorted(operators, key=lambda o: o.id)), parallelism(options))
 
 
 class JobMetrics:

@@ -20,6 +20,7 @@ from stateplan.execnodes.runtime.memory import rocksdb_settings
 from stateplan.execnodes.runtime.scratch import scratch
 from stateplan.execnodes.runtime.spark.local_spark import adapt
 from stateplan.execnodes.runtime.spark.tweaks import TWEAKS, Tweaks
+from stateplan.execnodes.settings import parallelism
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,11 +82,10 @@ def session(options: Mapping[str, str], lasting: bool = False, tweaks: Tweaks | 
     from pyspark.sql import SparkSession
 
     tweaks = tweaks or Tweaks(options)
-    parallelism = options.get("parallelism.default", "2")
     settings = {
         **DEFAULTS,
         **rocksdb_settings(options),
-        "spark.sql.shuffle.partitions": parallelism,
+        "spark.sql.shuffle.partitions": str(parallelism(options)),
         **{k: v for k, v in options.items() if k.startswith("spark.")},
         **FIXED,
     }
@@ -97,7 +97,7 @@ def session(options: Mapping[str, str], lasting: bool = False, tweaks: Tweaks | 
         return running
     if not shutil.which("java") and not os.environ.get("JAVA_HOME"):
         raise RunError("RUN010")
-    master = options.get("spark.master", f"local[{parallelism},{_ATTEMPTS}]")
+    master = options.get("spark.master", f"local[{parallelism(options)},{_ATTEMPTS}]")
     packages = [str(_installed_in()), os.environ.get("PYTHONPATH", "")]
     python_path = os.pathsep.join(filter(None, packages))
     local = master.startswith("local")
