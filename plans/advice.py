@@ -1,13 +1,15 @@
-"""PLAN_ADVICE: what Flink's planner would tell to do better (FLIP-280), in its words.
+"""Flink's explain details, and the one that gives advice: what its planner would tell to do better (FLIP-280).
 
 Source: Flink's ``GroupAggregationAnalyzer``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
+from stateplan.execnodes.errors import PlanError, nearest
 from stateplan.execnodes.functions.aggregates import MERGEABLE
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.base import ExecNode
@@ -20,6 +22,33 @@ _ENABLED = "table.exec.mini-batch.enabled"
 _LATENCY = "table.exec.mini-batch.allow-latency"
 _SIZE = "table.exec.mini-batch.size"
 _PHASES = "table.optimizer.agg-phase-strategy"
+
+
+class ExplainDetail(StrEnum):
+    """What EXPLAIN can say beside the operators (Flink's ``ExplainDetail``)."""
+
+    ESTIMATED_COST = "ESTIMATED_COST"
+    CHANGELOG_MODE = "CHANGELOG_MODE"
+    PLAN_ADVICE = "PLAN_ADVICE"
+    JSON_EXECUTION_PLAN = "JSON_EXECUTION_PLAN"
+
+
+def explain_details(names: Iterable[str]) -> frozenset[ExplainDetail]:
+    """The details of these names, in small or capital letters; ``-`` may stand for ``_``.
+
+    Raises:
+        PlanError: PLAN180, for a name that is none; PLAN181, for ESTIMATED_COST.
+    """
+    known = {detail.value: detail for detail in ExplainDetail if detail != ExplainDetail.ESTIMATED_COST}
+    found = set()
+    for name in names:
+        word = name.strip().upper().replace("-", "_")
+        if word == ExplainDetail.ESTIMATED_COST:
+            raise PlanError("PLAN181", known=", ".join(known))
+        if word not in known:
+            raise PlanError("PLAN180", name=name.strip(), known=", ".join(known), hint=nearest(word, tuple(known)))
+        found.add(known[word])
+    return frozenset(found)
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,8 @@ from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.readable import in_columns
 from stateplan.plans import jackson
-from stateplan.plans.advice import Advice, advice_of_plan, advice_text
+from stateplan.plans.advice import Advice, ExplainDetail, advice_of_plan, advice_text, explain_details
 from stateplan.plans.changelog import changelog_modes
-from stateplan.plans.details import ExplainDetail, explain_details
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.job_graph import job_graph
 from stateplan.plans.states import StateView, state_views

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from stateplan.planner.session.compiled_plan import CompiledPlan, PlanReference, StatementSet
     from stateplan.planner.session.environment import TableEnvironment
     from stateplan.planner.session.results import ResultKind, TableResult
-    from stateplan.plans.details import ExplainDetail
+    from stateplan.plans.advice import ExplainDetail
     from stateplan.plans.document import PlanDocument
 
 _HOME = {

@@ -10,8 +10,6 @@ from stateplan.cli.console import Console
 from stateplan.cli.files import read_plan, write_plan
 from stateplan.cli.options import DebugOption, Format, FormatOption, PlanArgument, QuietOption, run
 
-__all__ = ["migrate"]
-
 
 def migrate(
     plan: PlanArgument,

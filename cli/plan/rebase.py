@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from stateplan.plans.document import PlanDocument
     from stateplan.plans.rebase import Rebase
 
-__all__ = ["rebase"]
-
 
 class Winner(StrEnum):
     """Which value wins a conflict."""

@@ -81,7 +81,7 @@ class CompiledPlan:
         """The operators as a tree, and the state each of them keeps, with its TTL; or a drawing of them.
 
         Args:
-            details: :class:`plans.details.ExplainDetail`, or their names; for text and JSON.
+            details: :class:`plans.advice.ExplainDetail`, or their names; for text and JSON.
             format: ``text``, ``json``, ``mermaid``, ``svg`` or ``html``.
 
         Raises:

@@ -40,7 +40,7 @@ from stateplan.planner.session.compiled_plan import CompiledPlan, PlanReference,
 from stateplan.planner.session.results import ResultKind, TableResult
 from stateplan.planner.session.script import ScriptStatement, read_statement
 from stateplan.planner.session.statements import run_statement
-from stateplan.plans.details import ExplainDetail, explain_details
+from stateplan.plans.advice import ExplainDetail, explain_details
 
 if TYPE_CHECKING:
     from stateplan.execnodes.functions.user import UserFunction

@@ -18,8 +18,7 @@ from stateplan.planner.metadata.unique_keys import upsert_keys
 from stateplan.planner.operators import describe_physical
 from stateplan.planner.physical import Physical, changelog_mode
 from stateplan.planner.session.advice import advice_of_statement, could_be_two
-from stateplan.plans.advice import advice_text
-from stateplan.plans.details import ExplainDetail
+from stateplan.plans.advice import ExplainDetail, advice_text
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.explain import described, explain, sections
 

@@ -103,6 +103,11 @@ def for_how_long(ttl: int) -> str:
     return "forever" if ttl == NEVER else f"for {format_ttl(ttl)}"
 
 
+def at_state(state: State, message: str, hint: str, edit: SetTtl | None = None) -> Problem:
+    """The problem that a state has."""
+    return Problem(state.node, message, hint, state=state.index, edit=edit)
+
+
 def raised(subject: Subject, state: State, ttl: int, message: str) -> Problem:
     """The problem that ``state`` expires too early, and ``ttl`` would do.
 
@@ -118,4 +123,4 @@ def raised(subject: Subject, state: State, ttl: int, message: str) -> Problem:
     elif endless:
         hint += ", or give the upstream state a TTL"
     edit = None if endless or hinted else SetTtl(state.node.id, state.index, ttl)
-    return Problem(state.node, message, hint, state=state.index, edit=edit)
+    return at_state(state, message, hint, edit)

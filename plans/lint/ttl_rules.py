@@ -13,7 +13,7 @@ from stateplan.execnodes.ttl import NEVER, format_ttl, outlives, parse_ttl
 from stateplan.execnodes.windows import CumulativeWindow, HoppingWindow, SessionWindow, TumblingWindow
 from stateplan.plans.document import ttl_text
 from stateplan.plans.lint.lineage import keys, origin
-from stateplan.plans.lint.rule import Problem, Rule, Severity, for_how_long, raised
+from stateplan.plans.lint.rule import Problem, Rule, Severity, at_state, for_how_long, raised
 from stateplan.plans.lint.subject import Origin, State, Subject, longest, siblings, states_of
 
 
@@ -244,12 +244,11 @@ class ShorterThanWatermarkDelay(Rule):
         for state in subject.all_states():
             found: Origin | None = delays.get(state.node.id)
             if found is not None and state.ttl != NEVER and state.ttl < found.millis:
-                yield Problem(
-                    state.node,
+                yield at_state(
+                    state,
                     f"{state} expires after {format_ttl(state.ttl)}, but the watermark of {found.node.label} waits "
                     f"for rows that are up to {format_ttl(found.millis)} late",
                     f'set its TTL to more than "{format_ttl(found.millis)}", or shorten the watermark delay',
-                    state=state.index,
                 )
 
 
@@ -307,12 +306,8 @@ class ShorterThanWindow(Rule):
 
 
 def _problem(state: State, why: str, millis: int) -> Problem:
-    return Problem(
-        state.node,
-        f"{state} expires after {format_ttl(state.ttl)}, but {why}",
-        f'set its TTL to more than "{format_ttl(millis)}"',
-        state=state.index,
-    )
+    message = f"{state} expires after {format_ttl(state.ttl)}, but {why}"
+    return at_state(state, message, f'set its TTL to more than "{format_ttl(millis)}"')
 
 
 def _window_in_key(subject: Subject, state: State) -> ExecNode | None:
@@ -370,12 +365,11 @@ class ShorterThanBatchInterval(Rule):
         for state in subject.all_states():
             found: Origin | None = intervals.get(state.node.id)
             if found is not None and state.ttl != NEVER and state.ttl <= found.millis:
-                yield Problem(
-                    state.node,
+                yield at_state(
+                    state,
                     f"{state} expires after {format_ttl(state.ttl)}, but rows of {found.node.label} arrive every "
                     f"{format_ttl(found.millis)}",
                     f'set its TTL to several times "{format_ttl(found.millis)}", or shorten the interval',
-                    state=state.index,
                 )
 
 
@@ -418,11 +412,10 @@ class ShadowedHint(Rule):
                 continue
             ttl, whence = compiled[state.index]
             if whence == "hint" and ttl != state.ttl:
-                yield Problem(
-                    state.node,
+                yield at_state(
+                    state,
                     f"the TTL of {state} is {ttl_text(state.ttl)}, but the hint in the SQL sets {ttl_text(ttl)}",
                     "move the TTL into the hint and compile the plan again, or remove the hint, or reset the TTL",
-                    state=state.index,
                 )
 
 
@@ -461,13 +454,12 @@ class ShortenedOnCheckpoint(Rule):
         for state in subject.all_states():
             before = old.get((subject.document.uids[state.node.id], state.index))
             if before is not None and outlives(before.ttl, state.ttl):
-                yield Problem(
-                    state.node,
+                yield at_state(
+                    state,
                     f"{state} was written with the TTL {ttl_text(before.ttl)}; with {ttl_text(state.ttl)}, all older "
                     "rows expire at once",
                     f'set its TTL back to "{ttl_text(before.ttl) if before.ttl else "0 ms"}", or wait until '
                     "older rows no longer matter",
-                    state=state.index,
                 )
 
 
@@ -498,12 +490,11 @@ class EndlessState(Rule):
         for state in subject.all_states():
             source = endless.get(subject.graph.inputs(state.node)[state.input].id)
             if state.ttl == NEVER and source is not None and _grows(subject, state):
-                yield Problem(
-                    state.node,
+                yield at_state(
+                    state,
                     f"{state} never expires, and {source} is unbounded",
                     'set its TTL, or "table.exec.state.ttl" for all states, to more than the time between rows of '
                     "a key",
-                    state=state.index,
                 )
 
 

@@ -26,8 +26,6 @@ from stateplan.plans.rebase.edits import ABSENT, Path, Values, compiled_values, 
 from stateplan.plans.rebase.matching import By, Partner, edited_partners, partners
 from stateplan.plans.splices import Splice, applied, member_splice, removal_splice
 
-__all__ = ["Edit", "Rebase", "Side", "Status", "rebase"]
-
 Status = Literal["carried", "already", "conflict", "lost"]
 """Of an edit: it is made in the new plan; the new plan has the value already; the new plan has a third value; there is
 nowhere to make it."""
