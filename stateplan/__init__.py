@@ -52,7 +52,7 @@ _HOME = {
         "planner.catalog.udf",
     ),
     "CompiledPlan": "planner.session.compiled_plan",
-    "ExplainDetail": "plans.details",
+    "ExplainDetail": "plans.advice",
     "PlanDocument": "plans.document",
     "PlanReference": "planner.session.compiled_plan",
     "ResultKind": "planner.session.results",
