@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import polars as pl
 
@@ -29,6 +29,9 @@ NO_WATERMARK = -(2**63)
 """The watermark before the first one."""
 END_OF_TIME = 2**63 - 1
 """The watermark after the last row of bounded input."""
+
+
+Frames: TypeAlias = Sequence[pl.DataFrame]
 
 
 @dataclass(frozen=True)
@@ -212,25 +215,23 @@ class Kernel(Frozen, ABC):
         return out
 
     @abstractmethod
-    def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+    def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
         """Per state table, the rows whose state is needed: a frame holding its ``lookup`` columns (repeats
         allowed, the runtime makes them unique), or None for no lookup. ``inputs`` has one frame of changes per
         input of the operator; any but not all may be empty."""
 
-    def first_keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+    def first_keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
         """As :meth:`keys`, without what only :meth:`more_keys` can tell. A kernel that asks in two steps rarely needs
         the large part of its state."""
         return self.keys(inputs)
 
-    def more_keys(self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+    def more_keys(self, inputs: Frames, state: Frames) -> list[pl.DataFrame | None]:
         """As :meth:`keys`, knowing the rows found for :meth:`first_keys`; for a table it was asked about there,
         None."""
         return [None] * len(self.tables)
 
     @abstractmethod
-    def process(
-        self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]
-    ) -> Step:
+    def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
         """One micro-batch.
 
         Args:
@@ -241,14 +242,7 @@ class Kernel(Frozen, ABC):
             ttl: per ``state`` entry of the plan, milliseconds; 0 is never.
         """
 
-    def advance(
-        self,
-        inputs: Sequence[pl.DataFrame],
-        state: Sequence[pl.DataFrame],
-        now: int,
-        ttl: Sequence[int],
-        watermark: Watermark,
-    ) -> Step:
+    def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
         """As :meth:`process`, knowing how far event time has come.
 
         ``state`` holds, of tables with :attr:`StateTable.due`, also the rows that the watermark makes due.
@@ -261,21 +255,12 @@ class EventTimeKernel(Kernel):
 
     by_event_time: ClassVar[bool] = True
 
-    def process(
-        self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]
-    ) -> Step:
+    def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
         """As :meth:`advance`, while there is no watermark."""
         return self.advance(inputs, state, now, ttl, Watermark())
 
     @abstractmethod
-    def advance(
-        self,
-        inputs: Sequence[pl.DataFrame],
-        state: Sequence[pl.DataFrame],
-        now: int,
-        ttl: Sequence[int],
-        watermark: Watermark,
-    ) -> Step:
+    def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
         """One micro-batch; see :meth:`Kernel.advance`."""
 
 
@@ -329,7 +314,7 @@ class Stateful:
 
 def fetch_state(
     kernel: Kernel,
-    inputs: Sequence[pl.DataFrame],
+    inputs: Frames,
     lookup: Callable[[StateTable, pl.DataFrame | None], pl.DataFrame],
     due: Callable[[StateTable], pl.DataFrame] | None = None,
 ) -> list[pl.DataFrame]:

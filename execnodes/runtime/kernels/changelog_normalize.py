@@ -16,7 +16,7 @@ import polars as pl
 
 from stateplan.execnodes.changelog import KIND, RowKind, columns
 from stateplan.execnodes.rex import Rex
-from stateplan.execnodes.runtime.kernel import Kernel, StateTable, Step, field_columns
+from stateplan.execnodes.runtime.kernel import Frames, Kernel, StateTable, Step, field_columns
 from stateplan.execnodes.runtime.kernels.common.net import (
     Bools,
     Ints,
@@ -68,13 +68,10 @@ class ChangelogNormalizeKernel(Kernel):
     def _test(self) -> CalcTransform | None:
         return None if self.condition is None else CalcTransform((self.condition,), None, self.time_zone)
 
-    def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+    def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
         return [lookup_frame(inputs[0], self._key_columns)]
 
-    def process(
-        self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]
-    ) -> Step:
-        """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`."""
+    def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
         frame, before = inputs[0], state[0]
         ids, (known, codes) = ids_of((before, frame), self._key_columns)
         last = positions(codes, ids.count)

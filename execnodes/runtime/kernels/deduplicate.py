@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from stateplan.execnodes.changelog import RowKind, columns
-from stateplan.execnodes.runtime.kernel import Access, Kernel, StateTable, Step, field_columns
+from stateplan.execnodes.runtime.kernel import Access, Frames, Kernel, StateTable, Step, field_columns
 from stateplan.execnodes.runtime.kernels.common.net import (
     Bools,
     Ints,
@@ -77,12 +77,10 @@ class DeduplicateKernel(Kernel):
         kept = {n: c for n, c in field_columns(self.input_type).items() if n in self._kept}
         return (StateTable("deduplicateState", 0, key, key, kept, access=Access(once=not self.keep_last)),)
 
-    def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+    def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
         return [lookup_frame(inputs[0], self._key_columns)]
 
-    def process(
-        self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]
-    ) -> Step:
+    def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
         """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`.
 
         Raises:

@@ -16,6 +16,7 @@ from stateplan.execnodes.changelog import RowKind, column, columns
 from stateplan.execnodes.runtime.kernel import (
     Access,
     EventTimeKernel,
+    Frames,
     Kernel,
     StateTable,
     Step,
@@ -87,12 +88,10 @@ class RowtimeDeduplicateKernel(_ByRowtime):
             StateTable(_STATE, 0, key, key, field_columns(self.input_type), access=Access(entry=tuple(self._fields))),
         )
 
-    def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+    def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
         return [lookup_frame(inputs[0], self._key_columns)]
 
-    def process(
-        self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]
-    ) -> Step:
+    def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
         """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`.
 
         Raises:
@@ -140,17 +139,10 @@ class RowtimeFirstRowKernel(_ByRowtime, EventTimeKernel):
             StateTable(f"{_STATE}.emitted", 0, key, key, {name: fields[name] for name in key}),
         )
 
-    def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+    def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
         return [lookup_frame(inputs[0], self._key_columns)] * 2
 
-    def advance(
-        self,
-        inputs: Sequence[pl.DataFrame],
-        state: Sequence[pl.DataFrame],
-        now: int,
-        ttl: Sequence[int],
-        watermark: Watermark,
-    ) -> Step:
+    def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
         """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`.
 
         Raises:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from stateplan.execnodes.runtime.kernel import ACCESS_TIME, Kernel, StateTable, Step
+from stateplan.execnodes.runtime.kernel import ACCESS_TIME, Frames, Kernel, StateTable, Step
 from stateplan.execnodes.runtime.kernels.common.accumulators import Changes, Fold
 from stateplan.execnodes.runtime.kernels.common.net import (
     framed,
@@ -49,7 +49,7 @@ class GlobalGroupAggregateKernel(Kernel):
     def tables(self) -> tuple[StateTable, ...]:
         return self.partials.kernel.tables
 
-    def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+    def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
         out = self.first_keys(inputs)
         if inputs[0].height:
             orders = self._orders
@@ -61,7 +61,7 @@ class GlobalGroupAggregateKernel(Kernel):
     def _orders(self) -> int:
         return len(self.tables) - 1 - len(self.partials.kernel.values)
 
-    def first_keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+    def first_keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
         """As :meth:`keys`, without the order tables."""
         frame = inputs[0]
         out = [lookup_frame(frame, self.partials.keys)]
@@ -70,7 +70,7 @@ class GlobalGroupAggregateKernel(Kernel):
             out.append(pairs[list(values.table.identity)] if pairs.height else None)
         return [*out, *[None] * self._orders]
 
-    def more_keys(self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+    def more_keys(self, inputs: Frames, state: Frames) -> list[pl.DataFrame | None]:
         """The groups whose extreme value has to be looked for in the order tables."""
         out: list[pl.DataFrame | None] = [None] * len(self.tables)
         frame, place = inputs[0], 1 + len(self.partials.kernel.values)
@@ -88,17 +88,12 @@ class GlobalGroupAggregateKernel(Kernel):
             place += 1
         return out
 
-    def process(
-        self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]
-    ) -> Step:
-        """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`."""
+    def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
         done = self.folded(inputs, state, now, ttl)
         output = self.partials.kernel.output(done.batch, done.keys, state[0], done.current, 0)
         return Step(output, done.upserts, done.deletes)
 
-    def folded(
-        self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]
-    ) -> Folded:
+    def folded(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Folded:
         """As :meth:`process`, without the output."""
         kernel, frame, groups = self.partials.kernel, inputs[0], state[0]
         known: Prepared | None = self.__dict__.pop("_prepared", None)
@@ -149,7 +144,7 @@ class GlobalGroupAggregateKernel(Kernel):
             deletes[0] = also(deletes[0], gone[list(self.partials.keys) or [ACCESS_TIME]], None)
         return Folded(batch, group_keys, current, upserts, deletes)
 
-    def _merged(self, frame: pl.DataFrame, state: Sequence[pl.DataFrame]) -> Prepared:
+    def _merged(self, frame: pl.DataFrame, state: Frames) -> Prepared:
         kernel, groups = self.partials.kernel, state[0]
         ids, (codes, owners) = ids_of((frame, groups), self.partials.keys)
         first = np.sort(ids.first[ids.first < frame.height])

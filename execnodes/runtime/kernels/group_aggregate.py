@@ -17,6 +17,7 @@ from stateplan.execnodes.changelog import RowKind, column, columns
 from stateplan.execnodes.errors import RunError
 from stateplan.execnodes.runtime.kernel import (
     ACCESS_TIME,
+    Frames,
     Kernel,
     StateTable,
     Step,
@@ -105,7 +106,7 @@ class Prepared:
     changes: list[ValueChanges]
     extremes: dict[int, tuple[pl.Series, Bools]]
 
-    def is_of(self, frame: pl.DataFrame, state: Sequence[pl.DataFrame]) -> bool:
+    def is_of(self, frame: pl.DataFrame, state: Frames) -> bool:
         return frame is self.frame and all(a is b for a, b in zip(self.state, state, strict=False))
 
 
@@ -121,12 +122,12 @@ class Preparer:
         self._prepare = prepare
         self._last: Prepared | None = None
 
-    def ahead(self, frame: pl.DataFrame, state: Sequence[pl.DataFrame]) -> Prepared:
+    def ahead(self, frame: pl.DataFrame, state: Frames) -> Prepared:
         """The batch, which :meth:`take` will be asked for next."""
         self._last = self._prepare(frame, state)
         return self._last
 
-    def take(self, frame: pl.DataFrame, state: Sequence[pl.DataFrame]) -> Prepared:
+    def take(self, frame: pl.DataFrame, state: Frames) -> Prepared:
         """The batch."""
         last, self._last = self._last, None
         return last if last is not None and last.is_of(frame, state) else self._prepare(frame, state)
@@ -294,7 +295,7 @@ class GroupAggregateKernel(Kernel):
 
     # -- what is needed ----------------------------------------------------------------------------------------------
 
-    def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+    def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
         frame = inputs[0]
         out = self.first_keys(inputs)
         retracted = is_retraction(frame)
@@ -304,13 +305,13 @@ class GroupAggregateKernel(Kernel):
             out[len(out) - orders :] = [lookup_frame(frame[rows], self._keys)] * orders
         return out
 
-    def first_keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+    def first_keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
         """As :meth:`keys`, without the order tables."""
         frame = inputs[0]
         orders = len(self.tables) - 1 - len(self.values)
         return [lookup_frame(frame, self._keys), *(v.lookup(frame) for v in self.values), *[None] * orders]
 
-    def more_keys(self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+    def more_keys(self, inputs: Frames, state: Frames) -> list[pl.DataFrame | None]:
         """The groups whose extreme value has to be looked for in the order tables."""
         out: list[pl.DataFrame | None] = [None] * len(self.tables)
         frame = inputs[0]
@@ -330,9 +331,7 @@ class GroupAggregateKernel(Kernel):
 
     # -- a batch -----------------------------------------------------------------------------------------------------
 
-    def process(
-        self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]
-    ) -> Step:
+    def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
         """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`.
 
         Raises:
@@ -342,9 +341,7 @@ class GroupAggregateKernel(Kernel):
         output = self.output(done.batch, done.keys, state[0], done.current, ttl[0])
         return Step(output, done.upserts, done.deletes, done.batch.missed)
 
-    def folded(
-        self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]
-    ) -> Folded:
+    def folded(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Folded:
         """As :meth:`process`, without the output."""
         frame, groups = inputs[0], state[0]
         upserts: list[pl.DataFrame | None] = [None] * len(self.tables)
@@ -397,7 +394,7 @@ class GroupAggregateKernel(Kernel):
             deletes[0] = gone[list(self._keys) or [ACCESS_TIME]]
         return Folded(batch, group_keys, current, upserts, deletes)
 
-    def _prepare(self, frame: pl.DataFrame, state: Sequence[pl.DataFrame]) -> Prepared:
+    def _prepare(self, frame: pl.DataFrame, state: Frames) -> Prepared:
         batch = self._batch(frame, state[0])
         before = self.before(batch, state[0])
         born = None if not self.need_retraction else np.where(batch.fresh, _NEVER, before[BORN].to_numpy())

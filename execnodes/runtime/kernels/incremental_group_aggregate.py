@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from stateplan.execnodes.runtime.kernel import Kernel, StateTable, Step
+from stateplan.execnodes.runtime.kernel import Frames, Kernel, StateTable, Step
 from stateplan.execnodes.runtime.kernels.common.accumulators import Changes, Fold
 from stateplan.execnodes.runtime.kernels.common.lists import packed
 from stateplan.execnodes.runtime.kernels.common.net import Ints, framed, key_ids
@@ -64,17 +64,14 @@ class IncrementalGroupAggregateKernel(Kernel):
     def tables(self) -> tuple[StateTable, ...]:
         return tuple(values.table for _, values, _ in self._distinct)
 
-    def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+    def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
         out: list[pl.DataFrame | None] = []
         for number, values, _ in self._distinct:
             _, pairs = self.partials.pairs(number, inputs[0])
             out.append(pairs[list(values.table.identity)] if pairs.height else None)
         return out
 
-    def process(
-        self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]
-    ) -> Step:
-        """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`."""
+    def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
         kernel, frame = self.partials.kernel, inputs[0]
         ids = key_ids(frame, self.partials.keys)
         first, codes, count = ids.first, ids.codes, ids.count

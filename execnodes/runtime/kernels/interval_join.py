@@ -14,7 +14,15 @@ import numpy as np
 import polars as pl
 
 from stateplan.execnodes.changelog import column, columns
-from stateplan.execnodes.runtime.kernel import EventTimeKernel, StateTable, Step, Watermark, field_columns, own_columns
+from stateplan.execnodes.runtime.kernel import (
+    EventTimeKernel,
+    Frames,
+    StateTable,
+    Step,
+    Watermark,
+    field_columns,
+    own_columns,
+)
 from stateplan.execnodes.runtime.kernels.common.net import (
     Bools,
     Ints,
@@ -129,7 +137,7 @@ class IntervalJoinKernel(EventTimeKernel):
             out.append(StateTable(name, 0, lookup, (*lookup, _NUMBER), schema, due=_DUE))
         return (*out, StateTable("next", 0, (), (), own_columns({_NUMBER: pl.Int64()})))
 
-    def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+    def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
         out: list[pl.DataFrame | None] = []
         for side, other in ((0, 1), (1, 0)):
             pairs = dict(zip(reversed(self._keys[side]), reversed(self._keys[other]), strict=True))
@@ -141,15 +149,7 @@ class IntervalJoinKernel(EventTimeKernel):
         arrived = next((f for f in inputs if f.height), inputs[0])
         return [*out, lookup_frame(arrived, ())]
 
-    def advance(
-        self,
-        inputs: Sequence[pl.DataFrame],
-        state: Sequence[pl.DataFrame],
-        now: int,
-        ttl: Sequence[int],
-        watermark: Watermark,
-    ) -> Step:
-        """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`."""
+    def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
         before, after = (watermark.before, watermark.now) if self.event_time else (now, now)
         releases = after > before or not self.event_time
         first = int(state[2][_NUMBER][0]) if state[2].height else 0

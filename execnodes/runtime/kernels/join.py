@@ -15,7 +15,7 @@ import polars as pl
 
 from stateplan.execnodes.changelog import KIND, columns
 from stateplan.execnodes.rex import InputRef
-from stateplan.execnodes.runtime.kernel import Kernel, StateTable, Step
+from stateplan.execnodes.runtime.kernel import Frames, Kernel, StateTable, Step
 from stateplan.execnodes.runtime.kernels.common.join_outer import MatchingJoin, joinable, keeps_order, netted_rows
 from stateplan.execnodes.runtime.kernels.common.join_state import Side, side_of, without
 from stateplan.execnodes.runtime.kernels.common.net import stamped, state_columns, with_kind
@@ -98,7 +98,7 @@ class JoinKernel(Kernel):
             tuple(InputRef(f.type, i) for i, f in enumerate(fields)), self.spec.non_equi_condition, self.time_zone
         )
 
-    def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+    def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
         frames = [self._joinable(side, frame) for side, frame in zip(self._sides, inputs, strict=True)]
         out: list[pl.DataFrame | None] = []
         for side, own, other_side, other in zip(self._sides, frames, self._sides[::-1], frames[::-1], strict=True):
@@ -116,10 +116,7 @@ class JoinKernel(Kernel):
             out.append(pl.concat(parts) if parts else None)
         return out
 
-    def process(
-        self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]
-    ) -> Step:
-        """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`."""
+    def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
         if self._matching is not None:
             return self._matching.step(inputs, state, now)
         left_side, right_side = self._sides

@@ -14,6 +14,7 @@ import polars as pl
 from stateplan.execnodes.changelog import KIND, column, columns
 from stateplan.execnodes.runtime.kernel import (
     ACCESS_TIME,
+    Frames,
     Kernel,
     StateColumn,
     StateTable,
@@ -57,12 +58,10 @@ class LookupJoinKernel(Kernel):
         width = len(self.input_type.fields)
         return [column(width + i) for i in range(len(self.found_type.fields))]
 
-    def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+    def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
         return [inputs[0].select(self.tables[0].lookup) if inputs[0].height else None]
 
-    def process(
-        self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]
-    ) -> Step:
+    def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
         table = self.tables[0]
         keys, found = list(table.lookup), self._found
         rows = inputs[0]

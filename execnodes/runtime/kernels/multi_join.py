@@ -14,7 +14,7 @@ import polars as pl
 
 from stateplan.execnodes.changelog import KIND, RowKind, column, columns
 from stateplan.execnodes.rex import InputRef, Rex
-from stateplan.execnodes.runtime.kernel import Kernel, StateTable, Step, field_columns
+from stateplan.execnodes.runtime.kernel import Frames, Kernel, StateTable, Step, field_columns
 from stateplan.execnodes.runtime.kernels.common.join_state import Side, side_of, without
 from stateplan.execnodes.runtime.kernels.common.net import (
     ids_of,
@@ -102,7 +102,7 @@ class MultiJoinKernel(Kernel):
         """Fields of the joined row up to input ``i``."""
         return self._offsets[i] + len(self.input_types[i].fields)
 
-    def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+    def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
         """As all inputs meet: every common key of the batch, asked of every input."""
         met = [(side, frame) for side, frame in zip(self._sides, inputs, strict=True) if frame.height]
         out: list[pl.DataFrame | None] = []
@@ -121,10 +121,7 @@ class MultiJoinKernel(Kernel):
             out.append(pl.concat(parts))
         return out
 
-    def process(
-        self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]
-    ) -> Step:
-        """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`."""
+    def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
         upserts: list[pl.DataFrame | None] = []
         deletes: list[pl.DataFrame | None] = []
         before: list[pl.DataFrame] = []

@@ -16,7 +16,15 @@ import numpy as np
 import polars as pl
 
 from stateplan.execnodes.changelog import column
-from stateplan.execnodes.runtime.kernel import ACCESS_TIME, EventTimeKernel, StateTable, Step, Watermark, own_columns
+from stateplan.execnodes.runtime.kernel import (
+    ACCESS_TIME,
+    EventTimeKernel,
+    Frames,
+    StateTable,
+    Step,
+    Watermark,
+    own_columns,
+)
 from stateplan.execnodes.runtime.kernels.common.net import (
     Bools,
     Ints,
@@ -71,13 +79,11 @@ class ProctimeOverKernel(OverKernel):
             return (self._partition_table(), self._row_table())
         return (self._partition_table(), *self._value_tables())
 
-    def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+    def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
         keys = lookup_frame(inputs[0], self._keys)
         return [keys, keys] if self.frame.bounded else [keys, *self._values_lookup([inputs[0]])]
 
-    def process(
-        self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]
-    ) -> Step:
+    def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
         """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`.
 
         Raises:
@@ -177,14 +183,14 @@ class RowtimeOverKernel(OverKernel, EventTimeKernel):
             *([self._row_table()] if self.frame.bounded else self._value_tables()),
         )
 
-    def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+    def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
         return [None, *self._keys_of([inputs[0]])]
 
-    def first_keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+    def first_keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
         """Nothing but what is due."""
         return [None] * len(self.tables)
 
-    def more_keys(self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+    def more_keys(self, inputs: Frames, state: Frames) -> list[pl.DataFrame | None]:
         """The partitions of the rows that came, and of those that are due."""
         return [None, *self._keys_of([inputs[0], state[0]], state[1])]
 
@@ -196,14 +202,7 @@ class RowtimeOverKernel(OverKernel, EventTimeKernel):
             keys = pl.concat(some) if self._keys else some[0]
         return [keys, keys] if self.frame.bounded else [keys, *self._values_lookup(rows)]
 
-    def advance(
-        self,
-        inputs: Sequence[pl.DataFrame],
-        state: Sequence[pl.DataFrame],
-        now: int,
-        ttl: Sequence[int],
-        watermark: Watermark,
-    ) -> Step:
+    def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
         """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`.
 
         Raises:

@@ -22,7 +22,7 @@ from stateplan.execnodes.ranking import (
     UpdateFastStrategy,
     VariableRange,
 )
-from stateplan.execnodes.runtime.kernel import Access, Kernel, StateTable, Step, own_columns
+from stateplan.execnodes.runtime.kernel import Access, Frames, Kernel, StateTable, Step, own_columns
 from stateplan.execnodes.runtime.kernels.common.net import (
     Bools,
     Ints,
@@ -87,9 +87,7 @@ class FirstNKernel(TopN):
         schema = {**{k: self._columns[k] for k in self._keys}, **own_columns({_COUNT: pl.Int64()})}
         return (StateTable(_STATE, 0, self._keys, self._keys, schema), *self._end_tables)
 
-    def process(
-        self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]
-    ) -> Step:
+    def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
         """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`.
 
         Raises:
@@ -124,12 +122,10 @@ class Top1Kernel(TopN):
     def tables(self) -> tuple[StateTable, ...]:
         return (StateTable(_STATE, 0, self._keys, self._keys, self._columns, access=Access(tuple(self._fields))),)
 
-    def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+    def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
         return [lookup_frame(inputs[0], self._keys)]
 
-    def process(
-        self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]
-    ) -> Step:
+    def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
         """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`.
 
         Raises:
@@ -163,9 +159,7 @@ class AppendTopNKernel(TopN):
         identity = (*self._keys, SEQUENCE)
         return (StateTable(_STATE, 0, self._keys, identity, schema, access=self._of_equals), *self._end_tables)
 
-    def process(
-        self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]
-    ) -> Step:
+    def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
         """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`.
 
         Raises:
@@ -221,9 +215,7 @@ class UpdateTopNKernel(TopN):
             *self._end_tables,
         )
 
-    def process(
-        self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]
-    ) -> Step:
+    def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
         """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`.
 
         Raises:

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from stateplan.execnodes.changelog import KIND
-from stateplan.execnodes.runtime.kernel import StateTable, Step, own_columns
+from stateplan.execnodes.runtime.kernel import Frames, StateTable, Step, own_columns
 from stateplan.execnodes.runtime.kernels.common.net import ids_of, ranks, replay, signs
 from stateplan.execnodes.runtime.kernels.common.topn import SEQUENCE, TopN, sequence_after
 
@@ -35,10 +35,7 @@ class RetractTopNKernel(TopN):
         identity = (*self._keys, SEQUENCE)
         return (StateTable(_STATE, 0, self._keys, identity, schema, access=self._of_equals), *self._end_tables)
 
-    def process(
-        self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]
-    ) -> Step:
-        """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`."""
+    def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
         frame, kept = inputs[0], state[0].sort(SEQUENCE)
         change = signs(frame)
         arrived = frame.drop(KIND) if KIND in frame.columns else frame

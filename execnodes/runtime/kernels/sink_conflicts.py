@@ -14,7 +14,15 @@ import polars as pl
 
 from stateplan.execnodes.changelog import KIND, RowKind, columns
 from stateplan.execnodes.errors import RunError
-from stateplan.execnodes.runtime.kernel import EventTimeKernel, StateTable, Step, Watermark, field_columns, own_columns
+from stateplan.execnodes.runtime.kernel import (
+    EventTimeKernel,
+    Frames,
+    StateTable,
+    Step,
+    Watermark,
+    field_columns,
+    own_columns,
+)
 from stateplan.execnodes.runtime.kernels.common.net import (
     Bools,
     Ints,
@@ -75,27 +83,20 @@ class SinkConflictKernel(EventTimeKernel):
             StateTable("sinkMaterializeState", 0, key, key, fields),
         )
 
-    def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+    def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
         keys = lookup_frame(inputs[0], self._key_columns)
         return [keys, keys]
 
-    def first_keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+    def first_keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
         """As :class:`execnodes.runtime.kernel.Kernel`."""
         return [lookup_frame(inputs[0], self._key_columns), None]
 
-    def more_keys(self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+    def more_keys(self, inputs: Frames, state: Frames) -> list[pl.DataFrame | None]:
         """As :class:`execnodes.runtime.kernel.Kernel`."""
         keys = pl.concat([inputs[0].select(self._key_columns), state[0].select(self._key_columns)])
         return [None, lookup_frame(keys, self._key_columns)]
 
-    def advance(
-        self,
-        inputs: Sequence[pl.DataFrame],
-        state: Sequence[pl.DataFrame],
-        now: int,
-        ttl: Sequence[int],
-        watermark: Watermark,
-    ) -> Step:
+    def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
         """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`.
 
         Raises:

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from stateplan.execnodes.changelog import KIND, RowKind, columns
-from stateplan.execnodes.runtime.kernel import Kernel, StateTable, Step, field_columns, own_columns
+from stateplan.execnodes.runtime.kernel import Frames, Kernel, StateTable, Step, field_columns, own_columns
 from stateplan.execnodes.runtime.kernels.common.net import (
     Bools,
     Ints,
@@ -72,13 +72,10 @@ class SinkMaterializerKernel(Kernel):
         schema = {**field_columns(self.input_type), **own_columns({_PLACE: pl.Int64()})}
         return (StateTable("sinkMaterializeState", 0, key, (*key, _PLACE), schema),)
 
-    def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+    def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
         return [lookup_frame(inputs[0], self._key_columns)]
 
-    def process(
-        self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]
-    ) -> Step:
-        """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`."""
+    def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
         frame, before = inputs[0], state[0]
         retracted = is_retraction(frame)
         adds = np.ones(frame.height, bool) if retracted is None else ~retracted

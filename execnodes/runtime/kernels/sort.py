@@ -17,6 +17,7 @@ from stateplan.execnodes.ranking import SortSpec
 from stateplan.execnodes.runtime.kernel import (
     END_OF_TIME,
     EventTimeKernel,
+    Frames,
     StateTable,
     Step,
     Watermark,
@@ -58,18 +59,10 @@ class SortKernel(EventTimeKernel):
         found = {**field_columns(self.input_type), **own_columns({_COUNT: pl.Int64(), _DUE: pl.Int64()})}
         return (StateTable("sortState", 0, fields, fields, found, due=_DUE),)
 
-    def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+    def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
         return [lookup_frame(inputs[0], self.tables[0].lookup)]
 
-    def advance(
-        self,
-        inputs: Sequence[pl.DataFrame],
-        state: Sequence[pl.DataFrame],
-        now: int,
-        ttl: Sequence[int],
-        watermark: Watermark,
-    ) -> Step:
-        """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`."""
+    def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
         frame, stored = inputs[0], state[0]
         names = list(self.tables[0].identity)
         rows = pl.concat([stored[names], frame[names]])

@@ -20,6 +20,7 @@ from stateplan.execnodes.runtime.kernel import (
     NO_WATERMARK,
     Access,
     EventTimeKernel,
+    Frames,
     Kernel,
     StateTable,
     Step,
@@ -167,13 +168,13 @@ class TemporalJoinKernel(EventTimeKernel):
     def _sides(self) -> _Sides:
         return _Sides(self.left_type, self.right_type, self.spec)
 
-    def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+    def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
         return self.more_keys(inputs, [])
 
-    def first_keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+    def first_keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
         return [None, inputs[0].head(1) if inputs[0].height else None, None]
 
-    def more_keys(self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+    def more_keys(self, inputs: Frames, state: Frames) -> list[pl.DataFrame | None]:
         sides = self._sides
         wanted = [sides.as_right(f) for f in (inputs[0], *state[:1]) if f.height]
         if inputs[1].height:
@@ -181,14 +182,7 @@ class TemporalJoinKernel(EventTimeKernel):
         first = self.first_keys(inputs) if not state else [None, None, None]
         return [*first[:2], pl.concat(wanted) if wanted else None]
 
-    def advance(
-        self,
-        inputs: Sequence[pl.DataFrame],
-        state: Sequence[pl.DataFrame],
-        now: int,
-        ttl: Sequence[int],
-        watermark: Watermark,
-    ) -> Step:
+    def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
         sides = self._sides
         stored, counter, versions = state
         arrived, next_number = self._arrived(inputs[0], counter, now)
@@ -292,16 +286,14 @@ class ProcessingTimeJoinKernel(Kernel):
     def _sides(self) -> _Sides:
         return _Sides(self.left_type, self.right_type, self.spec)
 
-    def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+    def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
         sides = self._sides
         wanted = [sides.as_right(inputs[0])] if inputs[0].height else []
         if inputs[1].height:
             wanted.append(inputs[1].select(sides.right_keys))
         return [pl.concat(wanted) if wanted else None]
 
-    def process(
-        self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]
-    ) -> Step:
+    def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
         sides = self._sides
         table = self.tables[0]
         changes = inputs[1].select(*table.schema, _kinds(inputs[1]).alias(_ROW_KIND))

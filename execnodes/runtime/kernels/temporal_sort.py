@@ -18,6 +18,7 @@ from stateplan.execnodes.ranking import SortSpec
 from stateplan.execnodes.runtime.kernel import (
     NO_WATERMARK,
     EventTimeKernel,
+    Frames,
     Kernel,
     StateTable,
     Step,
@@ -61,13 +62,10 @@ class ProctimeSortKernel(Kernel):
     def tables(self) -> tuple[StateTable, ...]:
         return ()
 
-    def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+    def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
         return []
 
-    def process(
-        self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]
-    ) -> Step:
-        """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`."""
+    def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
         return Step(in_order(inputs[0], self.order), [], [])
 
 
@@ -94,18 +92,10 @@ class RowtimeSortKernel(EventTimeKernel):
             StateTable("sortState.arrived", 0, (), (), own_columns({_LAST: pl.Int64()})),
         )
 
-    def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+    def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
         return [None, *[lookup_frame(inputs[0], ())] * 2]
 
-    def advance(
-        self,
-        inputs: Sequence[pl.DataFrame],
-        state: Sequence[pl.DataFrame],
-        now: int,
-        ttl: Sequence[int],
-        watermark: Watermark,
-    ) -> Step:
-        """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`."""
+    def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
         waiting, emitted, arrived = state
         frame = inputs[0].drop(KIND, strict=False)
         number = int(arrived[_LAST][0]) if arrived.height else 0

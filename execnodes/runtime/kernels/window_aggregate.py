@@ -19,6 +19,7 @@ from stateplan.execnodes.runtime.kernel import (
     ACCESS_TIME,
     NO_WATERMARK,
     EventTimeKernel,
+    Frames,
     StateTable,
     Step,
     Watermark,
@@ -107,26 +108,18 @@ class WindowAggregateKernel(EventTimeKernel):
             *others[values:],
         )
 
-    def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+    def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
         return self.inner.keys(inputs)
 
-    def first_keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+    def first_keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
         """See :class:`execnodes.runtime.kernel.Kernel`."""
         return self.inner.first_keys(inputs)
 
-    def more_keys(self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+    def more_keys(self, inputs: Frames, state: Frames) -> list[pl.DataFrame | None]:
         """See :class:`execnodes.runtime.kernel.Kernel`."""
         return self.inner.more_keys(inputs, state)
 
-    def advance(
-        self,
-        inputs: Sequence[pl.DataFrame],
-        state: Sequence[pl.DataFrame],
-        now: int,
-        ttl: Sequence[int],
-        watermark: Watermark,
-    ) -> Step:
-        """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`."""
+    def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
         frame = self._in_time(inputs[0], watermark.before)
         upserts: list[pl.DataFrame | None] = [None] * len(self.tables)
         deletes: list[pl.DataFrame | None] = [None] * len(self.tables)
@@ -222,7 +215,7 @@ class WindowAggregateKernel(EventTimeKernel):
         self,
         slices: _Slices,
         pairs: tuple[Ints, Ints],
-        state: Sequence[pl.DataFrame],
+        state: Frames,
         upserts: Sequence[pl.DataFrame | None],
         deletes: Sequence[pl.DataFrame | None],
         now: int,
@@ -266,7 +259,7 @@ class WindowAggregateKernel(EventTimeKernel):
         self,
         partials: Partials,
         slices: _Slices,
-        state: Sequence[pl.DataFrame],
+        state: Frames,
         upserts: Sequence[pl.DataFrame | None],
         deletes: Sequence[pl.DataFrame | None],
     ) -> pl.DataFrame:

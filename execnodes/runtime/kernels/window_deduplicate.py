@@ -16,6 +16,7 @@ from stateplan.execnodes.changelog import column, columns
 from stateplan.execnodes.runtime.kernel import (
     NO_WATERMARK,
     EventTimeKernel,
+    Frames,
     StateTable,
     Step,
     Watermark,
@@ -64,17 +65,10 @@ class WindowDeduplicateKernel(EventTimeKernel):
         found = {**field_columns(self.input_type), **own_columns({_DUE: pl.Int64()})}
         return (StateTable("windowDeduplicateState", 0, entry, entry, found, due=_DUE),)
 
-    def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+    def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
         return [lookup_frame(inputs[0], self.tables[0].lookup)]
 
-    def advance(
-        self,
-        inputs: Sequence[pl.DataFrame],
-        state: Sequence[pl.DataFrame],
-        now: int,
-        ttl: Sequence[int],
-        watermark: Watermark,
-    ) -> Step:
+    def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
         """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`.
 
         Raises:

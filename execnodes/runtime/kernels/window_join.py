@@ -16,6 +16,7 @@ from stateplan.execnodes.changelog import column, columns
 from stateplan.execnodes.runtime.kernel import (
     NO_WATERMARK,
     EventTimeKernel,
+    Frames,
     StateTable,
     Step,
     Watermark,
@@ -87,17 +88,10 @@ class WindowJoinKernel(EventTimeKernel):
             out.append(StateTable(name, 0, (_NUMBER,), (_NUMBER,), schema, due=_DUE))
         return (*out, StateTable("arrived", 0, (), (), own_columns({_NUMBER: pl.Int64()})))
 
-    def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+    def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
         return [None, None, lookup_frame(next((f for f in inputs if f.height), inputs[0]), ())]
 
-    def advance(
-        self,
-        inputs: Sequence[pl.DataFrame],
-        state: Sequence[pl.DataFrame],
-        now: int,
-        ttl: Sequence[int],
-        watermark: Watermark,
-    ) -> Step:
+    def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
         """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`.
 
         Raises:

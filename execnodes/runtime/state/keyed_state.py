@@ -12,7 +12,7 @@ import polars as pl
 
 from stateplan.execnodes.errors import CheckpointError
 from stateplan.execnodes.runtime.jobgraph import Rewrite
-from stateplan.execnodes.runtime.kernel import ACCESS_TIME, Kernel, StateTable, Watermark
+from stateplan.execnodes.runtime.kernel import ACCESS_TIME, Frames, Kernel, StateTable, Watermark
 from stateplan.execnodes.runtime.state.run_cache import RunCache
 from stateplan.execnodes.runtime.state.run_list import RunList
 from stateplan.execnodes.runtime.state.runs import (
@@ -214,7 +214,7 @@ class KeyedState:
     def step(
         self,
         kernel: Kernel,
-        inputs: Sequence[pl.DataFrame],
+        inputs: Frames,
         now: int,
         ttl: Sequence[int | TtlConfig],
         watermark: Watermark | None = None,

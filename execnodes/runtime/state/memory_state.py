@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from stateplan.execnodes.runtime.kernel import ACCESS_TIME, Kernel, StateTable, Watermark
+from stateplan.execnodes.runtime.kernel import ACCESS_TIME, Frames, Kernel, StateTable, Watermark
 from stateplan.execnodes.runtime.state.runs import WRITTEN
 from stateplan.execnodes.runtime.state.ttl_access import InputFields, take_step
 from stateplan.execnodes.ttl import TtlConfig, ttl_configs
@@ -36,7 +36,7 @@ class MemoryState:
 
     def step(
         self,
-        inputs: Sequence[pl.DataFrame],
+        inputs: Frames,
         now: int,
         ttl: Sequence[int | TtlConfig],
         watermark: Watermark | None = None,

@@ -28,6 +28,7 @@ from stateplan.execnodes.runtime.kernel import (
     ACCESS_TIME,
     END_OF_TIME,
     NO_WATERMARK,
+    Frames,
     Kernel,
     StateTable,
     Step,
@@ -101,7 +102,7 @@ def expiry_clock(config: TtlConfig, now: int, watermark: int) -> tuple[int, int]
 
 def take_step(
     kernel: Kernel,
-    inputs: Sequence[pl.DataFrame],
+    inputs: Frames,
     now: int,
     configs: Sequence[TtlConfig],
     watermark: Watermark,
@@ -147,7 +148,7 @@ class _Accesses:
 
     def __init__(
         self,
-        inputs: Sequence[pl.DataFrame],
+        inputs: Frames,
         now: int,
         configs: Sequence[TtlConfig],
         watermark: Watermark,

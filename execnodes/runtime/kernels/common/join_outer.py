@@ -16,7 +16,7 @@ import polars as pl
 
 from stateplan.execnodes.changelog import KIND, RowKind, columns
 from stateplan.execnodes.rex import InputRef
-from stateplan.execnodes.runtime.kernel import Frozen, Step
+from stateplan.execnodes.runtime.kernel import Frames, Frozen, Step
 from stateplan.execnodes.runtime.kernels.common.join_state import CountedRows, PlainRows, Side
 from stateplan.execnodes.runtime.kernels.common.net import (
     Bools,
@@ -142,8 +142,7 @@ class MatchingJoin(Frozen):
         """Whether the output has the left fields only."""
         return self.spec.join_type in ("SEMI", "ANTI")
 
-    def step(self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int) -> Step:
-        """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`."""
+    def step(self, inputs: Frames, state: Frames, now: int) -> Step:
         held = [
             CountedRows(side, rows) if side.counted else PlainRows(side, rows)
             for side, rows in zip(self.sides, state, strict=True)

@@ -18,7 +18,15 @@ import polars as pl
 from stateplan.execnodes.changelog import KIND, RowKind, column, columns
 from stateplan.execnodes.errors import RunError
 from stateplan.execnodes.ranking import ConstantRange, SortSpec, VariableRange
-from stateplan.execnodes.runtime.kernel import Access, Kernel, StateColumn, StateTable, field_columns, own_columns
+from stateplan.execnodes.runtime.kernel import (
+    Access,
+    Frames,
+    Kernel,
+    StateColumn,
+    StateTable,
+    field_columns,
+    own_columns,
+)
 from stateplan.execnodes.runtime.kernels.common.net import (
     Bools,
     Ints,
@@ -152,7 +160,7 @@ class TopN(Kernel):
         """The first number that is emitted."""
         return max(1, self.range.start) if isinstance(self.range, ConstantRange) else 1
 
-    def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+    def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
         """See :class:`execnodes.runtime.kernel.Kernel`: all rows of the partitions that are touched."""
         return [lookup_frame(inputs[0], self._keys), *self._end_keys(inputs[0])]
 
@@ -170,7 +178,7 @@ class TopN(Kernel):
         return [lookup_frame(frame, self._keys)] * len(self._end_tables)
 
     def _ends(
-        self, groups: Ints, count: int, arrived: pl.DataFrame, state: Sequence[pl.DataFrame], now: int
+        self, groups: Ints, count: int, arrived: pl.DataFrame, state: Frames, now: int
     ) -> tuple[Ints, list[pl.DataFrame | None]]:
         """Per partition the last number of its range, and what to write to the end table, if there is one.
 
