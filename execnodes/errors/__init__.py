@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Self
 
 from stateplan.execnodes.errors.catalogue import texts_of
@@ -175,17 +175,12 @@ class StateplanError(Exception):
         }
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild, (type(self), self.code, self.message, self.place, self.expected, self.hint))
+        rebuild = partial(type(self).with_text, place=self.place, expected=self.expected, hint=self.hint)
+        return (rebuild, (self.code, self.message))
 
     def encoded(self) -> str:
         """One line that survives a trip through Spark's exception text; see :func:`find_encoded`."""
         return f"<<stateplan:{type(self).__name__}:{json.dumps(self.to_dict())}:stateplan>>"
-
-
-def _rebuild(
-    cls: type[StateplanError], code: str, message: str, place: Place | None, expected: str | None, hint: str | None
-) -> StateplanError:
-    return cls.with_text(code, message, place=place, expected=expected, hint=hint)
 
 
 class SqlError(StateplanError):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from stateplan.execnodes.errors import Place, SqlError, nearest
 from stateplan.execnodes.functions.typerules import family
-from stateplan.execnodes.rex import InputRef, Literal, Rex
+from stateplan.execnodes.rex import Literal, Rex
 from stateplan.execnodes.types import LogicalType
 
 TypeRule = Callable[[Sequence[Rex]], LogicalType]
@@ -81,16 +81,6 @@ class ScalarFunction:
             text += f"[{', ' if text else ''}{extra}]"
         return f"{self.name}({text}{', ...' if self.variadic else ''})"
 
-    def infer(self, types: Sequence[LogicalType]) -> LogicalType:
-        """The result type for operands of these types.
-
-        Raises:
-            SqlError: SQL201 (not supported), SQL202 (operand count), SQL203 (operand types).
-        """
-        operands = [InputRef(t, i) for i, t in enumerate(types)]
-        self.check(operands)
-        return self.returns(self.coerce(operands) if self.coerce else operands)
-
     def check(self, operands: Sequence[Rex], place: Place | None = None) -> None:
         """Raises SqlError SQL201 (not supported), SQL202 (operand count) or SQL203 (operand types)."""
         if self.reason is not None:
@@ -151,7 +141,6 @@ def accepts(wanted: str, operand: Rex) -> bool:
 
 _TABLE: dict[str, ScalarFunction] = {}
 _ALIASES: dict[str, str] = {}
-_BY_PLAN: dict[str, list[ScalarFunction]] = {}
 
 
 def register(rows: Iterable[ScalarFunction]) -> None:
@@ -162,8 +151,6 @@ def register(rows: Iterable[ScalarFunction]) -> None:
                 raise ValueError(f"function {name} is in the table twice")
         _TABLE[row.name] = row
         _ALIASES.update(dict.fromkeys(row.aliases, row.name))
-        if row.rewrite is None:
-            _BY_PLAN.setdefault(row.plan_name, []).append(row)
 
 
 def functions() -> list[ScalarFunction]:
@@ -180,11 +167,6 @@ def find_scalar(name: str) -> ScalarFunction | None:
     """The function with this SQL name (any case), or None."""
     key = name.upper()
     return _TABLE.get(_ALIASES.get(key, key))
-
-
-def by_plan_name(name: str) -> list[ScalarFunction]:
-    """The rows written as ``$<name>$1`` in plans; several for overloaded operators such as ``+``."""
-    return _BY_PLAN.get(name, [])
 
 
 def unknown_function(name: str, candidates: Iterable[str], place: Place | None = None) -> SqlError:

@@ -36,17 +36,19 @@ def _rem(e: pl.Expr, by: int) -> pl.Expr:
     return e - e.truncdiv(_lit(by)) * by
 
 
-def _clock_part(size: int, within: int) -> Callable[[pl.Expr], pl.Expr]:
-    return lambda millis: _rem(millis, within).truncdiv(_lit(size))
-
-
-_CLOCK: dict[str, Callable[[pl.Expr], pl.Expr]] = {
-    "HOUR": _clock_part(3_600_000, DAY),
-    "MINUTE": _clock_part(60_000, 3_600_000),
-    "SECOND": _clock_part(1000, 60_000),
-    "MILLISECOND": _clock_part(1, 1000),
-    "EPOCH": lambda millis: millis.truncdiv(_lit(1000)),
+_DAY_TIME = {
+    "DAY": (DAY, 2**62),
+    "HOUR": (3_600_000, DAY),
+    "MINUTE": (60_000, 3_600_000),
+    "SECOND": (1000, 60_000),
+    "MILLISECOND": (1, 1000),
 }
+
+
+def _clock_part(millis: pl.Expr, unit: str) -> pl.Expr:
+    size, within = _DAY_TIME[unit]
+    return _rem(millis, within).truncdiv(_lit(size))
+
 
 _CALENDAR: dict[str, Callable[[pl.Expr], pl.Expr]] = {
     "YEAR": lambda d: d.dt.year(),
@@ -63,13 +65,6 @@ _CALENDAR: dict[str, Callable[[pl.Expr], pl.Expr]] = {
     "MILLENNIUM": lambda d: (d.dt.year() - 1) // 1000 + 1,
 }
 
-_DAY_TIME = {
-    "DAY": (DAY, 2**62),
-    "HOUR": (3_600_000, DAY),
-    "MINUTE": (60_000, 3_600_000),
-    "SECOND": (1000, 60_000),
-    "MILLISECOND": (1, 1000),
-}
 _FINE = {"MICROSECOND": ("us", 10**6), "NANOSECOND": ("ns", 10**9)}
 
 
@@ -78,10 +73,7 @@ def _interval_part(e: pl.Expr, t: LogicalType, unit: str) -> pl.Expr | None:
         months = e.cast(pl.Int64)
         month = _rem(months, 12)
         return {"YEAR": months.truncdiv(_lit(12)), "MONTH": month, "QUARTER": month.truncdiv(_lit(3)) + 1}.get(unit)
-    if unit not in _DAY_TIME:
-        return None
-    size, within = _DAY_TIME[unit]
-    return _rem(e.to_physical(), within).truncdiv(_lit(size))
+    return _clock_part(e.to_physical(), unit) if unit in _DAY_TIME else None
 
 
 @renders("EXTRACT")
@@ -95,8 +87,10 @@ def extract(r: Renderer, call: Call) -> pl.Expr:
     elif unit in _FINE and t.is_timestamp:
         fine, within = _FINE[unit]
         result = _rem(e.dt.cast_time_unit(fine).to_physical(), within)  # type: ignore[arg-type]
-    elif unit in _CLOCK and not (unit == "EPOCH" and t.root == "TIME_WITHOUT_TIME_ZONE"):
-        result = _CLOCK[unit](local_millis(r, e, t))
+    elif unit == "EPOCH" and t.root != "TIME_WITHOUT_TIME_ZONE":
+        result = local_millis(r, e, t).truncdiv(_lit(1000))
+    elif unit in _DAY_TIME and unit != "DAY":
+        result = _clock_part(local_millis(r, e, t), unit)
     elif unit in _CALENDAR:
         day = local_millis(r, e, t).truncdiv(_lit(DAY)).cast(pl.Int32).cast(pl.Date)
         result = _CALENDAR[unit](day)
