@@ -5,6 +5,7 @@ from __future__ import annotations
 import calendar
 import datetime as dt
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -139,9 +140,31 @@ _SHORT = {name.lower(): i for i, name in enumerate(calendar.month_abbr) if name}
 _NUMERIC = set("yuMdHhmsSD")
 
 
+_START = {"y": 1970, "M": 1, "d": 1, "H": 0, "m": 0, "s": 0, "S": 0}
+_SAME_FIELD = {"u": "y", "L": "M", "h": "H"}
+
+Field = tuple[str, Callable[[str], int]]
+"""A letter, and how the text of its field is read; raises KeyError or ValueError."""
+
+
+def _reads(token: Token, lenient: bool) -> Callable[[str], int]:
+    if token.letter == "a":
+        return lambda text: {"am": 0, "pm": 12}[text.lower()]
+    if token.letter == "E":
+        return len
+    if token.letter in "ML" and token.count >= 3:
+        return lambda text: (_SHORT | _MONTHS)[text.lower()]
+    if token.letter == "S":
+        return lambda text: int(text) * 10**6 if lenient else int(text.ljust(9, "0")[:9])
+    if token.letter in "yu" and token.count == 2:
+        return lambda text: int(text) + (2000 if len(text) == 2 else 0)
+    return int
+
+
 @lru_cache(maxsize=256)
-def _reader(pattern: str, lenient: bool) -> tuple[re.Pattern[str], tuple[Token, ...]]:
-    """A regular expression with one group per pattern letter run."""
+def _reader(pattern: str, lenient: bool) -> tuple[re.Pattern[str], tuple[Field, ...], bool]:
+    """A regular expression with one group per pattern letter run, what each group gives, and whether there is a half
+    of a day."""
     found = tokens(pattern)
     regex, fields = "", []
     for i, token in enumerate(found):
@@ -149,7 +172,7 @@ def _reader(pattern: str, lenient: bool) -> tuple[re.Pattern[str], tuple[Token, 
             regex += re.escape(token.text)
             continue
         adjacent = i + 1 < len(found) and found[i + 1].letter in _NUMERIC
-        fields.append(token)
+        fields.append((_SAME_FIELD.get(token.letter, token.letter), _reads(token, lenient)))
         if (token.letter in "ML" and token.count >= 3) or token.letter in ("a", "E"):
             regex += r"([A-Za-z]+)"
         elif token.letter not in _NUMERIC:
@@ -158,7 +181,8 @@ def _reader(pattern: str, lenient: bool) -> tuple[re.Pattern[str], tuple[Token, 
             regex += rf"(\d{{{token.count}}})"
         else:
             regex += r"(-?\d+)" if lenient else r"(\d{1,19})"
-    return re.compile(regex + ("" if lenient else r"\Z"), re.ASCII), tuple(fields)
+    halved = any(token.letter in ("a", "h") for token in found)
+    return re.compile(regex + ("" if lenient else r"\Z"), re.ASCII), tuple(fields), halved
 
 
 _FIXED = {
@@ -193,34 +217,19 @@ def quick_form(pattern: str) -> tuple[str, str] | None:
     return (f"^{regex}$", form) if {"M", "d"} <= seen and seen & {"y", "u"} else None
 
 
-_START = {"y": 1970, "M": 1, "d": 1, "H": 0, "m": 0, "s": 0, "S": 0}
-_SAME_FIELD = {"u": "y", "L": "M", "h": "H"}
-
-
-def _number(token: Token, text: str, lenient: bool) -> int:
-    if token.letter == "a":
-        return {"am": 0, "pm": 12}[text.lower()]
-    if token.letter in "ML" and token.count >= 3:
-        return (_SHORT | _MONTHS)[text.lower()]
-    if token.letter == "S":
-        return int(text) * 10**6 if lenient else int(text.ljust(9, "0")[:9])
-    return int(text) + (2000 if token.letter in "yu" and token.count == 2 and len(text) == 2 else 0)
-
-
 def _fields(text: str, pattern: str, lenient: bool) -> dict[str, int] | None:
     """Pattern letters and what they stand for; None where the text does not fit."""
-    regex, order = _reader(pattern, lenient)
+    regex, order, halved = _reader(pattern, lenient)
     match = regex.match(text)
     if match is None:
         return None
-    fields = dict(_START)
+    fields = _START.copy()
     try:
-        for token, value in zip(order, match.groups(), strict=True):
-            if token.letter != "E":
-                fields[_SAME_FIELD.get(token.letter, token.letter)] = _number(token, value, lenient)
+        for (letter, read), value in zip(order, match.groups(), strict=True):
+            fields[letter] = read(value)
     except (KeyError, ValueError):
         return None
-    if "a" in fields or any(token.letter == "h" for token in order):
+    if halved:
         fields["H"] = fields["H"] % 12 + fields.get("a", 0)
     return fields
 
