@@ -211,3 +211,10 @@ def test_only_one_folder_knows_sparks_inside() -> None:
 def test_sparks_inside_is_noticed() -> None:
     code = 'frame._jdf\n"a" + "org.apache.spark.X"\nfolder / "commits"\nfrom py4j.protocol import Py4JError\n"""py4j"""'
     assert {line for line, _ in spark_names(ast.parse(code))} == {1, 2, 3, 4}
+
+
+def test_every_public_name_is_found() -> None:
+    import stateplan
+
+    for name in stateplan.__all__:
+        assert getattr(stateplan, name) is not None

@@ -318,14 +318,18 @@ class GroupAggregateKernel(Kernel):
         place = 1 + len(self.values)
         if place == len(self.tables) or is_retraction(frame) is None:
             return out
-        prepared = self._preparer.ahead(frame, state)
-        batch = prepared.batch
+        return self.order_keys(self._preparer.ahead(frame, state), self._keys)
+
+    def order_keys(self, prepared: Prepared, keys: Sequence[str]) -> list[pl.DataFrame | None]:
+        """Per table, the groups whose extreme value has to be looked for there; ``keys`` are columns of the input."""
+        out: list[pl.DataFrame | None] = [None] * len(self.tables)
+        place, first = 1 + len(self.values), prepared.batch.first
         for values, users in self.value_plan:
             if values.order is None:
                 continue
             asked = np.logical_or.reduce([prepared.extremes[i][1] for i, _ in self.tracked(users)])
             if asked.any():
-                out[place] = lookup_frame(rows_at(frame, batch.first[asked]), self._keys)
+                out[place] = lookup_frame(rows_at(prepared.frame, first[asked]), keys)
             place += 1
         return out
 
@@ -343,43 +347,71 @@ class GroupAggregateKernel(Kernel):
 
     def folded(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Folded:
         """As :meth:`process`, without the output."""
-        frame, groups = inputs[0], state[0]
+        prepared = self._preparer.take(inputs[0], state)
+        batch, after = prepared.batch, dict[str, pl.Series]()
+        known: dict[Seen, Changes] = {}
+        for call, kept in zip(self.agg_calls, self.accumulators, strict=True):
+            if isinstance(kept, Fold) and not is_distinct(call):
+                seen = group_changes(batch.frame, batch.codes, batch.signs, batch.groups, call, kept, known)
+                after |= _named(kept.update(prepared.before, replace(seen, now=now, ttl=self.ttl_of_lists(ttl))))
+
+        def distinct(i: int, kept: Fold, changes: ValueChanges, position: int) -> Changes:
+            return _distinct(kept, self.agg_calls[i], changes, position, batch, self.need_retraction)
+
+        return self.taken_in(prepared, state, self._keys, after, distinct, now, ttl)
+
+    def taken_in(
+        self,
+        prepared: Prepared,
+        state: Frames,
+        keys: Sequence[str],
+        after: dict[str, pl.Series],
+        distinct: Callable[[int, Fold, ValueChanges, int], Changes],
+        now: int,
+        ttl: Sequence[int],
+    ) -> Folded:
+        """A batch taken into the state.
+
+        Args:
+            prepared: the batch.
+            state: the frames of the tables.
+            keys: columns of the input with the group key.
+            after: columns of the new state rows that do not depend on tables of values.
+            distinct: what a DISTINCT call sees: its number, its accumulator, what happens to the values of its
+                argument, and the position of its filter.
+            now: the time of the micro-batch.
+            ttl: the TTL of the state.
+        """
+        frame, groups = prepared.frame, state[0]
         upserts: list[pl.DataFrame | None] = [None] * len(self.tables)
         deletes: list[pl.DataFrame | None] = [None] * len(self.tables)
-        prepared = self._preparer.take(frame, state)
         batch, before, born = prepared.batch, prepared.before, prepared.born
         # Should the clock go back, values are not written before the birth of their group: they would be taken for
         # leftovers of the one before.
         times = np.full(batch.groups, now) if born is None else np.where(batch.fresh, now, np.maximum(born, now))
-        after: dict[str, pl.Series] = {}
         place = 1 + len(self.values)
-        group_keys = framed([frame[k][batch.first] for k in self._keys], batch.groups)
+        group_keys = framed([frame[k][batch.first] for k in keys], batch.groups)
         reset = np.flatnonzero(batch.fresh & (batch.known >= 0))
         for number, (values, users) in enumerate(self.value_plan):
             changes = prepared.changes[number]
             upserts[1 + number], deletes[1 + number] = values.writes(changes, times)
             stale = values.of_groups(state[1 + number], group_keys, reset) if len(reset) else None
-            deletes[1 + number] = also(deletes[1 + number], stale, upserts[1 + number])
+            deletes[1 + number] = _with(deletes[1 + number], stale, upserts[1 + number])
             for i, position in users:
                 kept = self.accumulators[i]
                 if isinstance(kept, Fold):
-                    seen = _distinct(kept, self.agg_calls[i], changes, position, batch, self.need_retraction)
-                    after.update(_named(kept.update(before, replace(seen, now=now, ttl=self.ttl_of_lists(ttl)))))
+                    seen = replace(distinct(i, kept, changes, position), now=now, ttl=self.ttl_of_lists(ttl))
+                    after.update(_named(kept.update(before, seen)))
             if values.order is not None and born is not None:
                 for i, tracked in self.tracked(users):
                     best, asked = prepared.extremes[i]
                     if asked.any():
-                        found = searched(changes, state[place], self._keys, group_keys, born, asked, tracked.largest)
+                        found = searched(changes, state[place], keys, group_keys, born, asked, tracked.largest)
                         best = found.zip_with(pl.Series(asked), best)
                     after.update(_named(tracked.update(before, best, changes.arrived(batch.groups))))
                 upserts[place], deletes[place] = values.order_writes(changes, times)
-                deletes[place] = also(deletes[place], stale, upserts[place])
+                deletes[place] = _with(deletes[place], stale, upserts[place])
                 place += 1
-        known_changes: dict[Seen, Changes] = {}
-        for call, kept in zip(self.agg_calls, self.accumulators, strict=True):
-            if isinstance(kept, Fold) and not is_distinct(call):
-                changed = group_changes(batch.frame, batch.codes, batch.signs, batch.groups, call, kept, known_changes)
-                after.update(_named(kept.update(before, replace(changed, now=now, ttl=self.ttl_of_lists(ttl)))))
         if born is not None:
             after[ROWS] = pl.Series(ROWS, batch.rows)
             after[BORN] = pl.Series(BORN, np.where(batch.fresh, now, born))
@@ -391,7 +423,7 @@ class GroupAggregateKernel(Kernel):
             upserts[0] = stamped(whole if len(rows) == batch.groups else rows_at(whole, rows), now)
         gone = rows_at(groups, batch.known[(batch.known >= 0) & ~there])
         if gone.height:
-            deletes[0] = gone[list(self._keys) or [ACCESS_TIME]]
+            deletes[0] = gone[list(keys) or [ACCESS_TIME]]
         return Folded(batch, group_keys, current, upserts, deletes)
 
     def _prepare(self, frame: pl.DataFrame, state: Frames) -> Prepared:
@@ -402,6 +434,18 @@ class GroupAggregateKernel(Kernel):
             values.changes(batch.frame, batch.codes, batch.signs, rows, born)
             for values, rows in zip(self.values, state[1:], strict=False)
         ]
+        return self.prepared(frame, state, batch, before, born, changes)
+
+    def prepared(
+        self,
+        frame: pl.DataFrame,
+        state: Frames,
+        batch: Batch,
+        before: pl.DataFrame,
+        born: Ints | None,
+        changes: list[ValueChanges],
+    ) -> Prepared:
+        """A batch with the extreme values that its changes tell."""
         found = {
             i: extremes(happened, before[kept.best], batch.groups, kept.largest)
             for (_, users), happened in zip(self.value_plan, changes, strict=True)
@@ -409,13 +453,16 @@ class GroupAggregateKernel(Kernel):
         }
         return Prepared(frame, list(state[: 1 + len(changes)]), batch, before, born, changes, found)
 
-    def _batch(self, frame: pl.DataFrame, groups: pl.DataFrame) -> Batch:
-        ids, (codes, state) = ids_of((frame, groups), self._keys)
+    def by_group(self, frame: pl.DataFrame, groups: pl.DataFrame, keys: Sequence[str]) -> tuple[Ints, Ints, Ints]:
+        """The group of each row, and per group its first row in the batch and its row in the state, -1 for none."""
+        ids, (codes, state) = ids_of((frame, groups), keys)
         first = np.sort(ids.first[ids.first < frame.height])
         number = np.full(ids.count, -1, np.int64)
         number[ids.codes[first]] = np.arange(len(first))
-        codes = number[codes]
-        known = positions(state, ids.count)[ids.codes[first]]
+        return number[codes], first, positions(state, ids.count)[ids.codes[first]]
+
+    def _batch(self, frame: pl.DataFrame, groups: pl.DataFrame) -> Batch:
+        codes, first, known = self.by_group(frame, groups, self._keys)
         change = signs(frame)
         if not self.need_retraction:
             if change is not None:
@@ -499,7 +546,9 @@ def _named(series: Sequence[pl.Series]) -> dict[str, pl.Series]:
     return {s.name: s for s in series}
 
 
-def also(deletes: pl.DataFrame | None, stale: pl.DataFrame | None, upserts: pl.DataFrame | None) -> pl.DataFrame | None:
+def _with(
+    deletes: pl.DataFrame | None, stale: pl.DataFrame | None, upserts: pl.DataFrame | None
+) -> pl.DataFrame | None:
     """``deletes`` and those of the ``stale`` rows that are not written."""
     if stale is None or not stale.height:
         return deletes
