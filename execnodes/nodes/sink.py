@@ -12,12 +12,7 @@ from stateplan.execnodes.model import Flag, Index, to_json
 from stateplan.execnodes.nodes.base import StatefulNode, StateList, field_types
 from stateplan.execnodes.nodes.table_source_scan import ability_meaning
 from stateplan.execnodes.registry import exec_node
-from stateplan.execnodes.specs import (
-    ChangelogKind,
-    ConflictStrategy,
-    DynamicTableSink,
-    WritingMetadata,
-)
+from stateplan.execnodes.specs import ChangelogKind, ConflictStrategy, DynamicTableSink, WritingMetadata
 from stateplan.execnodes.support import joined_names
 from stateplan.execnodes.types import LogicalType
 

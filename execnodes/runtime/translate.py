@@ -38,9 +38,7 @@ from stateplan.execnodes.runtime.spark.checkpoint_files import INSTANTS
 from stateplan.execnodes.runtime.state.ttl_access import InputFields
 from stateplan.execnodes.runtime.transforms.calc import CalcTransform
 from stateplan.execnodes.settings import value
-from stateplan.execnodes.specs import (
-    WatermarkPushDown,
-)
+from stateplan.execnodes.specs import WatermarkPushDown
 from stateplan.execnodes.ttl import TtlConfig
 from stateplan.execnodes.types import BOOLEAN, LogicalType
 from stateplan.execnodes.zone import local_time_zone

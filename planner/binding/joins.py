@@ -9,12 +9,7 @@ from sqlglot import exp
 from stateplan.execnodes.errors import SqlError
 from stateplan.execnodes.rex import InputRef, Rex
 from stateplan.execnodes.specs import JoinType
-from stateplan.planner.algebra.relations import (
-    Join,
-    Project,
-    Rel,
-    Scan,
-)
+from stateplan.planner.algebra.relations import Join, Project, Rel, Scan
 from stateplan.planner.algebra.temporal import Snapshot, TemporalJoin
 from stateplan.planner.binding.expressions import ExpressionBinder
 from stateplan.planner.binding.hints import TtlHints

@@ -10,12 +10,7 @@ from stateplan.execnodes.connectors.registry import metadata_columns, source_cha
 from stateplan.execnodes.errors import CatalogError, Place, SqlError, nearest
 from stateplan.execnodes.rex import InputRef, Rex
 from stateplan.execnodes.types import LogicalType
-from stateplan.planner.algebra.relations import (
-    Project,
-    ProjectAbility,
-    Rel,
-    Scan,
-)
+from stateplan.planner.algebra.relations import Project, ProjectAbility, Rel, Scan
 from stateplan.planner.algebra.temporal import WatermarkAssigner
 from stateplan.planner.catalog.objects import CatalogTable
 from stateplan.planner.expressions.ops import cast, substitute

@@ -20,12 +20,7 @@ from stateplan.planner.algebra.relations import (
     field_names,
     rel_type,
 )
-from stateplan.planner.digest.expressions import (
-    Notation,
-    key_names,
-    physical_expression,
-    record_text,
-)
+from stateplan.planner.digest.expressions import Notation, key_names, physical_expression, record_text
 from stateplan.planner.digest.literals import charset
 from stateplan.planner.operators.base import (
     ALL,

@@ -17,36 +17,14 @@ from stateplan.execnodes.rex import InputRef, Literal, Rex
 from stateplan.execnodes.specs import JoinSpec, JoinType, LookupKey, TemporalTable
 from stateplan.execnodes.types import row_type
 from stateplan.planner.algebra.join_keys import common_keys, equal_fields, equi_keys, is_equi_key, null_filters
-from stateplan.planner.algebra.relations import (
-    Exchange,
-    Join,
-    MultiJoin,
-    Rel,
-    field_names,
-    unique_names,
-)
+from stateplan.planner.algebra.relations import Exchange, Join, MultiJoin, Rel, field_names, unique_names
 from stateplan.planner.algebra.temporal import IntervalJoin, LookupJoin, TemporalJoin
-from stateplan.planner.algebra.windows import (
-    WindowJoin,
-)
-from stateplan.planner.digest.expressions import (
-    JOIN_NAMES,
-    Notation,
-    key_names,
-    record_text,
-)
+from stateplan.planner.algebra.windows import WindowJoin
+from stateplan.planner.digest.expressions import JOIN_NAMES, Notation, key_names, record_text
 from stateplan.planner.digest.literals import charset
 from stateplan.planner.expressions.ops import TRUE, and_, call, conjunctions, is_always_true
 from stateplan.planner.metadata.unique_keys import join_input_keys, smallest_key, upsert_keys
-from stateplan.planner.operators.base import (
-    ALL,
-    Lowering,
-    Operator,
-    deleting,
-    rebuilt,
-    update,
-    with_deletions,
-)
+from stateplan.planner.operators.base import ALL, Lowering, Operator, deleting, rebuilt, update, with_deletions
 from stateplan.planner.operators.tables import table_source
 from stateplan.planner.physical import DeleteKind, Kinds, Physical, UpdateKind, changelog_mode
 

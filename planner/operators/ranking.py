@@ -43,25 +43,12 @@ from stateplan.planner.algebra.relations import (
     TemporalSort,
     field_names,
 )
-from stateplan.planner.digest.expressions import (
-    Notation,
-    key_names,
-    order_text,
-)
+from stateplan.planner.digest.expressions import Notation, key_names, order_text
 from stateplan.planner.digest.literals import charset
 from stateplan.planner.metadata.monotonicity import monotonicity
 from stateplan.planner.metadata.unique_keys import join_input_keys
 from stateplan.planner.operators.aggregates import agg_calls
-from stateplan.planner.operators.base import (
-    ALL,
-    INSERT,
-    MINI_BATCH,
-    Lowering,
-    Operator,
-    exchanged,
-    rebuilt,
-    update,
-)
+from stateplan.planner.operators.base import ALL, INSERT, MINI_BATCH, Lowering, Operator, exchanged, rebuilt, update
 from stateplan.planner.physical import Deduplicate, Kinds, Physical, UpdateKind
 
 _TOP_N = ("table.exec.rank.topn-cache-size",)

@@ -42,15 +42,9 @@ from stateplan.planner.algebra.relations import (
     field_names,
 )
 from stateplan.planner.catalog.resolved_tables import context_resolved_table
-from stateplan.planner.digest.expressions import (
-    Notation,
-    physical_expression,
-)
+from stateplan.planner.digest.expressions import Notation, physical_expression
 from stateplan.planner.metadata.unique_keys import smallest_key, upsert_keys
-from stateplan.planner.operators.base import (
-    Lowering,
-    Operator,
-)
+from stateplan.planner.operators.base import Lowering, Operator
 from stateplan.planner.physical import DeleteKind, Kinds, Physical, UpdateKind, changelog_mode, kinds_of
 
 

@@ -14,12 +14,7 @@ from stateplan.execnodes.nodes.window_join import WindowJoin as WindowJoinNode
 from stateplan.execnodes.nodes.window_table_function import WindowTableFunction
 from stateplan.execnodes.windows import NamedWindowProperty, WindowProperty, WindowReference
 from stateplan.planner.algebra.join_keys import is_equi_key
-from stateplan.planner.algebra.relations import (
-    Rel,
-    field_names,
-    rel_type,
-    unique_names,
-)
+from stateplan.planner.algebra.relations import Rel, field_names, rel_type, unique_names
 from stateplan.planner.algebra.windows import (
     GlobalWindowAggregate,
     LocalWindowAggregate,
@@ -29,20 +24,10 @@ from stateplan.planner.algebra.windows import (
     WindowJoin,
     WindowTable,
 )
-from stateplan.planner.digest.expressions import (
-    JOIN_NAMES,
-    Notation,
-    call_text,
-    key_names,
-)
+from stateplan.planner.digest.expressions import JOIN_NAMES, Notation, call_text, key_names
 from stateplan.planner.expressions.ops import and_, conjunctions
 from stateplan.planner.operators.aggregates import accumulators, agg_calls, grouped, merged
-from stateplan.planner.operators.base import (
-    TIME_ZONE,
-    Lowering,
-    Operator,
-    exchanged,
-)
+from stateplan.planner.operators.base import TIME_ZONE, Lowering, Operator, exchanged
 from stateplan.planner.operators.joins import by_join_keys, join_spec
 from stateplan.planner.physical import Physical
 

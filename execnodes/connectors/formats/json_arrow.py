@@ -16,13 +16,7 @@ from stateplan.execnodes.changelog import columns
 from stateplan.execnodes.connectors.formats.base import Fields
 from stateplan.execnodes.connectors.formats.json_rows import NotJsonError, Number, parse_objects
 from stateplan.execnodes.types import LogicalType
-from stateplan.execnodes.values.strict import (
-    strict_bytes,
-    strict_date,
-    strict_time,
-    strict_timestamp,
-    strict_value,
-)
+from stateplan.execnodes.values.strict import strict_bytes, strict_date, strict_time, strict_timestamp, strict_value
 
 _READ_OPTIONS = pa.json.ReadOptions(use_threads=False, block_size=1 << 20)
 _NO_COLUMN = "\x00"

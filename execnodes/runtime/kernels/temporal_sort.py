@@ -26,10 +26,7 @@ from stateplan.execnodes.runtime.kernel import (
     field_columns,
     own_columns,
 )
-from stateplan.execnodes.runtime.kernels.common.net import (
-    lookup_frame,
-    stamped,
-)
+from stateplan.execnodes.runtime.kernels.common.net import lookup_frame, stamped
 from stateplan.execnodes.types import LogicalType
 
 _NUMBER, _DUE, _LAST = "@arrival", "@due", "last"

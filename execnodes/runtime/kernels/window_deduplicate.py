@@ -23,13 +23,7 @@ from stateplan.execnodes.runtime.kernel import (
     field_columns,
     own_columns,
 )
-from stateplan.execnodes.runtime.kernels.common.net import (
-    ids_of,
-    insertions,
-    lookup_frame,
-    positions,
-    stamped,
-)
+from stateplan.execnodes.runtime.kernels.common.net import ids_of, insertions, lookup_frame, positions, stamped
 from stateplan.execnodes.runtime.kernels.window_slices import Slicing, local_times
 from stateplan.execnodes.types import LogicalType
 
