@@ -14,10 +14,11 @@ import polars as pl
 
 from stateplan.execnodes.runtime.kernel import Frames, Kernel, StateTable, Step
 from stateplan.execnodes.runtime.kernels.common.accumulators import Changes, Fold
+from stateplan.execnodes.runtime.kernels.common.group_batches import Batch, Folded, Prepared, Preparer
 from stateplan.execnodes.runtime.kernels.common.net import lookup_frame
 from stateplan.execnodes.runtime.kernels.common.partials import Partials
 from stateplan.execnodes.runtime.kernels.common.values import ValueChanges
-from stateplan.execnodes.runtime.kernels.group_aggregate import BORN, ROWS, Batch, Folded, Prepared, Preparer
+from stateplan.execnodes.runtime.kernels.group_aggregate import BORN, ROWS
 
 _NEVER = np.iinfo(np.int64).max
 

@@ -14,9 +14,10 @@ import polars as pl
 
 from stateplan.execnodes.changelog import RowKind, column
 from stateplan.execnodes.functions.values import column_of, row_cells
+from stateplan.execnodes.runtime.kernels.common.group_batches import Batch
 from stateplan.execnodes.runtime.kernels.common.net import Ints, framed, key_ids, net_rows, with_kind
 from stateplan.execnodes.runtime.kernels.common.user_aggregates import UserFold
-from stateplan.execnodes.runtime.kernels.group_aggregate import Batch, GroupAggregateKernel
+from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
 
 _GROUP = "group"
 
