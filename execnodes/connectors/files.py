@@ -3,12 +3,14 @@ of whole lines."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import posixpath
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from stateplan.execnodes.errors import DataError, OptionError, Place, nearest
@@ -44,6 +46,25 @@ def filesystem_of(path: str) -> tuple[Any, str]:
         return fs, str(inner)
     except (ValueError, ImportError) as error:
         raise DataError("DATA101", path=path, error=error, place=Place(file=path)) from error
+
+
+def write_whole(path: Path, text: str, lasting: bool = False) -> None:
+    """Writes a local file that readers see whole or not at all; ``lasting``: it is on disk when this returns.
+
+    Raises OSError.
+    """
+    temporary = path.with_suffix(".tmp")
+    try:
+        with temporary.open("w", encoding="utf-8") as out:
+            out.write(text)
+            if lasting:
+                out.flush()
+                os.fsync(out.fileno())
+        temporary.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
 
 
 def _codec(path: str) -> str | None:
@@ -199,11 +220,6 @@ def file_entries(path: str, regex: str | None = None) -> list[FileEntry]:
             FileEntry(name if local else fs.unstrip_protocol(name), int(info.get("size") or 0), _modified(info))
         )
     return sorted(entries, key=lambda e: natural_key(e.path))
-
-
-def list_files(path: str, regex: str | None = None) -> list[str]:
-    """The paths of :func:`file_entries`."""
-    return [entry.path for entry in file_entries(path, regex)]
 
 
 def require_path(path: str, name: str) -> None:

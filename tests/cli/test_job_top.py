@@ -14,7 +14,7 @@ from stateplan.cli.job.look import Look
 from stateplan.cli.job.top import _live
 from stateplan.cli.job.top_text import line, table_text
 from stateplan.execnodes.readable import short_bytes_text
-from stateplan.execnodes.runtime.checkpoint.locks import Holder, WriterLock
+from stateplan.execnodes.runtime.checkpoint.locks import Holder, writer_lock
 from stateplan.execnodes.runtime.metrics.log import FOLDER, MetricsLog
 from stateplan.execnodes.runtime.metrics.view import JobView, Watcher
 from tests.support.job_records import JOIN, info, job_checkpoint, record, write_job
@@ -113,7 +113,7 @@ def test_what_spark_has_begun_and_what_is_to_come(checkpoint: Path) -> None:
     assert view.in_hand is not None and view.in_hand[0] == 3 and view.backlog == 6
     text = table_text(view, LABELS)
     assert "batch 3 was not committed and will run again" in text and "6 micro-batches to come" in text
-    lock = WriterLock.take(checkpoint)
+    lock = writer_lock(checkpoint)
     try:
         assert "batch 3 runs for" in table_text(look(checkpoint), LABELS)
     finally:
@@ -131,7 +131,7 @@ def test_the_command_on_a_stopped_job(checkpoint: Path) -> None:
 
 
 def test_the_command_on_a_running_job_ends_with_it(checkpoint: Path) -> None:
-    lock = WriterLock.take(checkpoint)
+    lock = writer_lock(checkpoint)
     seen = threading.Event()
 
     def run_on() -> None:
@@ -155,7 +155,7 @@ def test_the_screen_is_drawn_again_until_the_job_ends_and_is_left_as_it_was(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.setenv("LINES", "6")
-    lock = WriterLock.take(checkpoint)
+    lock = writer_lock(checkpoint)
     job = threading.Timer(0.4, lock.release)
     job.start()
     _live(Look(str(checkpoint)), 0.1)

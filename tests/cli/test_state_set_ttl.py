@@ -16,7 +16,7 @@ import pytest
 
 from stateplan.cli import app
 from stateplan.execnodes.runtime.checkpoint.live_ttl import LiveTtls, read_ttls
-from stateplan.execnodes.runtime.checkpoint.locks import WriterLock, locked
+from stateplan.execnodes.runtime.checkpoint.locks import locked, writer_lock
 from stateplan.execnodes.ttl import TtlConfig
 from stateplan.plans.document import PlanDocument
 
@@ -73,7 +73,7 @@ def test_a_stopped_job(set_ttl: Command, checkpoint: Path) -> None:
 
 
 def test_a_running_job_takes_it_in(set_ttl: Command, checkpoint: Path) -> None:
-    live, lock, done = running(checkpoint), WriterLock.take(checkpoint), threading.Event()
+    live, lock, done = running(checkpoint), writer_lock(checkpoint), threading.Event()
 
     def batches() -> None:
         batch = 0

@@ -12,9 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stateplan.execnodes.connectors import staging
-from stateplan.execnodes.connectors.files import file_entries, filesystem_of, list_files, natural_key
+from stateplan.execnodes.connectors.files import file_entries, filesystem_of, natural_key
 from stateplan.execnodes.connectors.staging import clean, commit, part_name, stage
 from stateplan.execnodes.errors import DataError, RunError
+
+
+def list_files(path: str, regex: str | None = None) -> list[str]:
+    return [entry.path for entry in file_entries(path, regex)]
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from stateplan.execnodes.errors import CheckpointError
 from stateplan.execnodes.runtime.checkpoint.live_ttl import LiveTtls, read_ttls
-from stateplan.execnodes.runtime.checkpoint.locks import WriterLock, running_writer
+from stateplan.execnodes.runtime.checkpoint.locks import running_writer, writer_lock
 from stateplan.plans.live import set_live_ttls
 from tests.e2e.test_restart import HOUR, Job
 
@@ -45,7 +45,7 @@ def test_rows_are_judged_by_what_was_set_live(
     assert job.run() == ["+I[3, 31]"], "the same plan keeps what was set live"
     job.edit("2 h")
     job.arrive(5 * HOUR, (3, 32))
-    writer = WriterLock.take(checkpoint)
+    writer = writer_lock(checkpoint)
     with pytest.raises(CheckpointError) as error:
         job.run()
     assert error.value.code == "CKPT030"

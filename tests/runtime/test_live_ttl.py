@@ -177,11 +177,11 @@ def test_a_new_query_of_the_job_is_told_again(tmp_path: Path) -> None:
         ("[]", "list indices"),
         ('{"format": 1}', "'states' is missing"),
         ('{"format": 2, "states": []}', "it has format 2"),
-        ('{"format": 1, "states": [{"uid": "a", "index": -1}]}', "'asked' is missing"),
+        ('{"format": 1, "states": [{"uid": "a", "index": 1}]}', "0.name: Field required"),
         (
             '{"format": 1, "states": [{"uid": "a", "index": -1, "name": "n", "plan": 0, "settings": [], '
             '"asked": null}]}',
-            "-1 stands where",
+            "0.index: Input should be greater",
         ),
     ],
 )

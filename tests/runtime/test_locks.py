@@ -14,7 +14,7 @@ import pytest
 
 from stateplan.execnodes.errors import CheckpointError
 from stateplan.execnodes.runtime.checkpoint import locks
-from stateplan.execnodes.runtime.checkpoint.locks import WRITER_LOCK, WriterLock, running_writer
+from stateplan.execnodes.runtime.checkpoint.locks import WRITER_LOCK, running_writer, writer_lock
 from stateplan.execnodes.runtime.scratch import sweep
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,11 +43,11 @@ def killed(process: subprocess.Popen[str]) -> None:
 
 def test_one_writer(tmp_path: Path) -> None:
     process = other(
-        "from stateplan.execnodes.runtime.checkpoint.locks import WriterLock\nlock = WriterLock.take(folder)", tmp_path
+        "from stateplan.execnodes.runtime.checkpoint.locks import writer_lock\nlock = writer_lock(folder)", tmp_path
     )
     try:
         with pytest.raises(CheckpointError) as error:
-            WriterLock.take(tmp_path)
+            writer_lock(tmp_path)
         assert error.value.code == "CKPT030"
         assert f"process {process.pid} on host {os.uname().nodename}, since 2" in error.value.message
         holder = running_writer(tmp_path)
@@ -59,21 +59,21 @@ def test_one_writer(tmp_path: Path) -> None:
         "it is still said, and does not count"
     )
     assert running_writer(tmp_path) is None
-    WriterLock.take(tmp_path).release()
+    writer_lock(tmp_path).release()
 
 
 def test_one_writer_in_this_process(tmp_path: Path) -> None:
-    mine = WriterLock.take(tmp_path)
+    mine = writer_lock(tmp_path)
     with pytest.raises(CheckpointError, match="which is this one"):
-        WriterLock.take(tmp_path)
+        writer_lock(tmp_path)
     mine.release()
-    WriterLock.take(tmp_path).release()
+    writer_lock(tmp_path).release()
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"pid": 1}', "[]", "\udcff"])
 def test_what_an_old_lock_says_does_not_matter(text: str, tmp_path: Path) -> None:
     (tmp_path / WRITER_LOCK).write_bytes(text.encode("utf-8", "surrogateescape"))
-    lock = WriterLock.take(tmp_path)
+    lock = writer_lock(tmp_path)
     assert json.loads((tmp_path / WRITER_LOCK).read_text())["pid"] == os.getpid()
     lock.release()
 
@@ -83,7 +83,7 @@ def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyP
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(locks.fcntl, "flock", flock)
-    mine = WriterLock.take(tmp_path)
+    mine = writer_lock(tmp_path)
     assert not mine.real
     (tmp_path / "stateplan-x").mkdir()
     (tmp_path / "stateplan-x" / "owner.lock").touch()

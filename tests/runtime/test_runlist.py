@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from unittest import mock
 
 import numpy as np
@@ -222,21 +222,3 @@ def test_a_sweep_drops_tombstones_that_hide_nothing() -> None:
     state.flush()
     KeyedState(store, RunCache(None), [POINT], "test").sweep(6, (0,))
     assert store.values == {}
-
-
-def test_manifests_of_earlier_versions_are_read() -> None:
-    store = MemoryRunStore()
-    for n in range(3):
-        write(store, np.arange(n * 10, n * 10 + 10), n)
-    data = json.loads(store.text or "")
-    data["tables"] = {"point": [list(astuple(p))[:5] for p in parts_of(store, POINT)]}
-    store.text = json.dumps(data)
-    state = KeyedState(store, RunCache(None), [POINT], "test")
-    assert state.lookup(POINT, pl.DataFrame({"k": range(40)}), 5, 0).height == 30
-    for n in range(3, 12):
-        write(store, np.arange(n * 10, n * 10 + 10), n)
-    check_structure(store, POINT)
-    assert (
-        KeyedState(store, RunCache(None), [POINT], "t").lookup(POINT, pl.DataFrame({"k": range(200)}), 5, 0).height
-        == 120
-    )

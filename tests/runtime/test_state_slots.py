@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 
 from stateplan.execnodes.errors import CheckpointError
 from stateplan.execnodes.graph import ExecGraph
-from stateplan.execnodes.runtime.checkpoint.slots import Continuation, Layout, laid_out
+from stateplan.execnodes.runtime.checkpoint.slots import LAYOUTS, Continuation, Layout, laid_out
 from stateplan.execnodes.runtime.jobgraph import JobGraph, OperatorSpec, Pipeline, Rewrite, SourceSpec, ToOperator
 from stateplan.execnodes.runtime.kernel import Kernel, StateTable, Step, field_columns
 from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
@@ -99,7 +98,7 @@ def test_layouts_survive_json() -> None:
     _, first = laid_out(job((1, 1), (2, 2), width=3), None, None, 0, "here")
     _, second = going_on(job((1, 1), width=2), first, 3, {1: Moved([[0, 2]])}, now_1=1)
     for layout in (first, second):
-        assert Layout.from_json(json.loads(json.dumps(layout.to_json()))) == layout
+        assert LAYOUTS.validate_json(LAYOUTS.dump_json((layout,))) == (layout,)
 
 
 def test_fewer_levels_are_kept_and_more_are_refused() -> None:

@@ -14,14 +14,15 @@ import json
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from stateplan.execnodes.connectors.files import write_whole
 from stateplan.execnodes.errors import CheckpointError, StateplanError, nearest
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.runtime.checkpoint.live_ttl import LiveTtls
-from stateplan.execnodes.runtime.checkpoint.locks import WRITER_LOCK, WriterLock
+from stateplan.execnodes.runtime.checkpoint.locks import WRITER_LOCK, FileLock, writer_lock
 from stateplan.execnodes.runtime.checkpoint.rescale import (
     PARALLELISM,
     Rescale,
@@ -30,7 +31,7 @@ from stateplan.execnodes.runtime.checkpoint.rescale import (
     planned,
     wanted_parallelism,
 )
-from stateplan.execnodes.runtime.checkpoint.slots import Continuation, Layout, laid_out
+from stateplan.execnodes.runtime.checkpoint.slots import LAYOUTS, Continuation, Layout, laid_out
 from stateplan.execnodes.runtime.jobgraph import JobGraph
 from stateplan.execnodes.runtime.scratch import scratch
 from stateplan.execnodes.runtime.spark.checkpoint_files import SparkCheckpoint
@@ -91,7 +92,7 @@ class Checkpoint:
     layout: Layout | None = None
     parallelism: int | None = None
     rescale: Rescale | None = None
-    lock: WriterLock | None = field(default=None, repr=False)
+    lock: FileLock | None = field(default=None, repr=False)
 
     @property
     def spark(self) -> SparkCheckpoint:
@@ -120,14 +121,14 @@ class Checkpoint:
         wanted = int(options.get("pipeline.max-parallelism") or 0)
         groups = wanted if wanted > 0 else default_key_groups(parallelism(options))
         folder = Path(given.removeprefix("file://")).absolute() if given else scratch("checkpoint")
-        lock: WriterLock | None = None
+        lock: FileLock | None = None
         try:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
                 entries = {p.name for p in folder.iterdir()}
                 if entries - _BEGUN and "stateplan.json" not in entries:
                     raise _no_checkpoint(folder)
-                lock = WriterLock.take(folder)
+                lock = writer_lock(folder)
                 new = not (folder / "stateplan.json").exists()
             except OSError as cause:
                 raise CheckpointError("CKPT001", folder=folder, strerror=cause.strerror) from cause
@@ -136,7 +137,7 @@ class Checkpoint:
                 fresh = Checkpoint(folder, uuid.uuid4().hex[:12], _now(), groups, not given, False, plan_text)
                 fresh.lock = lock
                 fresh._write_facts(())
-                _write(folder / "plan.json", plan_text)
+                write_whole(folder / "plan.json", plan_text)
                 return fresh
             known = _read(folder, plan_text)
             if 0 < wanted != known.key_groups:
@@ -249,13 +250,13 @@ class Checkpoint:
         layout = replace(self.layout, plan=_digest(self.plan_text))
         # Should the machine fail between the two writes, the old plan is there with its layout.
         self._write_facts((layout, *self.layouts[:1]))
-        _write(self.folder / "plan.json", self.plan_text)
+        write_whole(self.folder / "plan.json", self.plan_text)
 
-    def _write_facts(self, layouts: Sequence[Layout]) -> None:
+    def _write_facts(self, layouts: tuple[Layout, ...]) -> None:
         facts = {"format": _FORMAT, "id": self.id, "created": self.created, "keyGroups": self.key_groups}
-        _write(
+        write_whole(
             self.folder / "stateplan.json",
-            json.dumps({**facts, "layouts": [x.to_json() for x in layouts]}, indent=1) + "\n",
+            json.dumps({**facts, "layouts": LAYOUTS.dump_python(layouts)}, indent=1) + "\n",
         )
 
     def ttls(self, job: JobGraph, graph: ExecGraph, tell: Callable[[str], None]) -> LiveTtls:
@@ -297,7 +298,7 @@ def _read(folder: Path, plan_text: str) -> Checkpoint:
         version = facts["format"]
         if version != _FORMAT:
             raise CheckpointError("CKPT005", folder=folder, version=version, format=_FORMAT)
-        layouts = tuple(Layout.from_json(x) for x in facts["layouts"])
+        layouts = LAYOUTS.validate_python(facts["layouts"])
         name, created, groups = str(facts["id"]), int(facts["created"]), int(facts["keyGroups"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as cause:
         raise _damaged(file, str(cause)) from cause
@@ -314,12 +315,6 @@ def _damaged(file: Path, why: str) -> CheckpointError:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-
-
-def _write(path: Path, text: str) -> None:
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(text)
-    temporary.replace(path)
 
 
 def _now() -> int:

@@ -12,16 +12,18 @@ Codes: CKPT031 to CKPT033.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 
+from pydantic import Field, TypeAdapter, ValidationError
+
+from stateplan.execnodes.connectors.files import write_whole
 from stateplan.execnodes.errors import CheckpointError
 from stateplan.execnodes.runtime.checkpoint.locks import locked
 from stateplan.execnodes.ttl import MAX_TTL, format_ttl
@@ -43,6 +45,9 @@ Key = tuple[str, int]
 """A state: uid of the operator, number among its states."""
 
 
+Whole = Annotated[int, Field(strict=True, ge=0, le=MAX_TTL)]
+
+
 @dataclass(frozen=True)
 class Setting:
     """A TTL and the micro-batch it holds from.
@@ -54,18 +59,18 @@ class Setting:
         at: when it was started with, or asked for, in milliseconds since 1970.
     """
 
-    ttl: int
-    since: int
+    ttl: Whole
+    since: Whole
     by: str
-    at: int
+    at: Whole
 
 
 @dataclass(frozen=True)
 class Asked:
     """A TTL that no micro-batch has taken in yet; ``at`` in milliseconds since 1970."""
 
-    ttl: int
-    at: int
+    ttl: Whole
+    at: Whole
 
 
 @dataclass(frozen=True)
@@ -82,9 +87,9 @@ class StateTtl:
     """
 
     uid: str
-    index: int
+    index: Whole
     name: str
-    plan: int
+    plan: Whole
     settings: tuple[Setting, ...] = ()
     asked: Asked | None = None
 
@@ -115,6 +120,7 @@ class StateTtl:
         return replace(self, settings=tuple(kept[-_KEPT:]))
 
 
+_STATES = TypeAdapter(list[StateTtl])
 Record = dict[Key, StateTtl]
 
 
@@ -129,51 +135,20 @@ def read_ttls(folder: Path) -> Record:
         data = json.loads(path.read_bytes())
         if data["format"] != _FORMAT:
             raise _damaged(path, f"it has format {data['format']!r:.40}, this version reads {_FORMAT}")
-        states = [_state(entry) for entry in data["states"]]
+        states = _STATES.validate_python(data["states"])
     except FileNotFoundError:
         return {}
+    except ValidationError as cause:
+        first = cause.errors()[0]
+        raise _damaged(path, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from cause
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as cause:
         what = f"{cause} is missing" if isinstance(cause, KeyError) else str(cause)
         raise _damaged(path, what) from cause
     return {state.key: state for state in states}
 
 
-def _state(entry: Mapping[str, Any]) -> StateTtl:
-    asked = entry["asked"]
-    return StateTtl(
-        str(entry["uid"]),
-        _whole(entry["index"]),
-        str(entry["name"]),
-        _whole(entry["plan"]),
-        tuple(Setting(_whole(s["ttl"]), _whole(s["since"]), str(s["by"]), _whole(s["at"])) for s in entry["settings"]),
-        None if asked is None else Asked(_whole(asked["ttl"]), _whole(asked["at"])),
-    )
-
-
-def _whole(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_TTL:
-        raise ValueError(f"{value!r:.40} stands where a whole number has to be")
-    return value
-
-
 def _damaged(path: Path, why: str) -> CheckpointError:
     return CheckpointError("CKPT031", path=path, why=why)
-
-
-def _write(folder: Path, record: Record) -> None:
-    """Whole or not at all, and on disk when this returns. Raises OSError."""
-    path, temporary = folder / _FILE, folder / f".{_FILE}.{os.getpid()}.tmp"
-    text = json.dumps({"format": _FORMAT, "states": [asdict(s) for s in record.values()]}, indent=1)
-    try:
-        with temporary.open("w", encoding="utf-8") as out:
-            out.write(text + "\n")
-            out.flush()
-            os.fsync(out.fileno())
-        temporary.replace(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
 
 
 @contextmanager
@@ -193,7 +168,8 @@ def editing(folder: Path, wait: float = 10.0) -> Iterator[Record]:
             before = dict(record)
             yield record
             if record != before:
-                _write(folder, record)
+                data = {"format": _FORMAT, "states": _STATES.dump_python(list(record.values()))}
+                write_whole(folder / _FILE, json.dumps(data, indent=1) + "\n", lasting=True)
     except OSError as cause:
         raise CheckpointError(
             "CKPT032", folder=folder, strerror=cause.strerror or cause, folder_2=folder / _FILE

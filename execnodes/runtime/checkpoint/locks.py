@@ -12,7 +12,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -70,14 +70,23 @@ class FileLock:
         if self._file is not None:
             return True
         handle = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
-        if not _flocked(handle, wait, self._without_locks):
-            os.close(handle)
-            return False
+        deadline = time.monotonic() + wait
+        while self.real and fcntl is not None:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    os.close(handle)
+                    return False
+                time.sleep(min(0.02, wait))
+            except OSError as cause:
+                if cause.errno not in _NO_LOCKS:
+                    os.close(handle)
+                    raise
+                self.real = False
         self._file = handle
         return True
-
-    def _without_locks(self) -> None:
-        self.real = False
 
     def say(self, text: str) -> None:
         """Writes ``text`` into the file of a lock that is taken."""
@@ -93,25 +102,6 @@ class FileLock:
             os.close(handle)
 
 
-def _flocked(handle: int, wait: float, without: Callable[[], None]) -> bool:
-    deadline = time.monotonic() + wait
-    while fcntl is not None:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
-                return False
-            time.sleep(min(0.02, wait))
-        except OSError as cause:
-            if cause.errno in _NO_LOCKS:
-                break
-            raise
-        else:
-            return True
-    without()
-    return True
-
-
 @contextmanager
 def locked(path: Path, wait: float) -> Iterator[bool]:
     """Within, the lock on the file ``path`` is held, unless it gives False: then it was not to be had for ``wait``
@@ -124,34 +114,19 @@ def locked(path: Path, wait: float) -> Iterator[bool]:
         lock.release()
 
 
-class WriterLock:
-    """The right to write to a checkpoint; there is one, and it ends with the process that has it."""
+def writer_lock(folder: Path) -> FileLock:
+    """The right to write to the checkpoint in ``folder``, taken; it ends with the process that has it.
 
-    def __init__(self, lock: FileLock) -> None:
-        self._lock = lock
-
-    @property
-    def real(self) -> bool:
-        """False where the file system has no locks: then nobody is kept out."""
-        return self._lock.real
-
-    @staticmethod
-    def take(folder: Path) -> WriterLock:
-        """Takes the lock of the checkpoint in ``folder``.
-
-        Raises:
-            CheckpointError: CKPT030, another query has it.
-            OSError: the file cannot be written.
-        """
-        lock = FileLock(folder / WRITER_LOCK)
-        if not lock.take(wait=0.5):  # a command that only looks holds it for an instant
-            holder = _read_holder(folder)
-            raise CheckpointError("CKPT030", folder=folder, holder=holder or "a process that does not say its id")
-        lock.say(json.dumps(asdict(Holder.me())) + "\n")
-        return WriterLock(lock)
-
-    def release(self) -> None:
-        self._lock.release()
+    Raises:
+        CheckpointError: CKPT030, another query has it.
+        OSError: the file cannot be written.
+    """
+    lock = FileLock(folder / WRITER_LOCK)
+    if not lock.take(wait=0.5):  # a command that only looks holds it for an instant
+        holder = _read_holder(folder)
+        raise CheckpointError("CKPT030", folder=folder, holder=holder or "a process that does not say its id")
+    lock.say(json.dumps(asdict(Holder.me())) + "\n")
+    return lock
 
 
 def running_writer(folder: Path) -> Holder | None:

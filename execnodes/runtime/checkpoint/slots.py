@@ -11,8 +11,10 @@ Codes: CKPT021 to CKPT024.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
+
+from pydantic import TypeAdapter
 
 from stateplan.execnodes.errors import CheckpointError
 from stateplan.execnodes.graph import ExecGraph
@@ -119,20 +121,9 @@ class Layout:
     dropped: tuple[DroppedEntry, ...] = ()
     plan: str = ""
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Layout:
-        """Raises TypeError, KeyError or ValueError for what is not a layout."""
-        return Layout(
-            int(data["levels"]),
-            tuple(OperatorEntry(**{**o, "channels": tuple(o["channels"])}) for o in data["operators"]),
-            tuple(SourceEntry(**s) for s in data["sources"]),
-            {str(k): str(v) for k, v in data["sinks"].items()},
-            tuple(DroppedEntry(**d) for d in data["dropped"]),
-            str(data["plan"]),
-        )
+LAYOUTS = TypeAdapter(tuple[Layout, ...])
+"""The JSON of layouts."""
 
 
 def laid_out(

@@ -11,6 +11,7 @@ Codes: CKPT045, and CKPT010 to CKPT013 of :mod:`execnodes.runtime.state.keyed_st
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -44,7 +45,7 @@ T = TypeVar("T")
 GONE = "CKPT045"
 """The code of state that Spark cannot read, perhaps because its files have been replaced since."""
 
-_FIGURES = "operator int, key_group int, place int, figures string"
+_FIGURES = "operator int, key_group int, place int, figures binary"
 
 
 @dataclass(frozen=True)
@@ -134,16 +135,16 @@ class _Count:
 
         rows = list(coded(self.rows)(batches))
         if rows:
-            types = (pa.int32(), pa.int32(), pa.int32(), pa.string())
+            types = (pa.int32(), pa.int32(), pa.int32(), pa.binary())
             columns = [pa.array(c, t) for c, t in zip(zip(*rows, strict=True), types, strict=True)]
             yield pa.RecordBatch.from_arrays(columns, names=["operator", "key_group", "place", "figures"])
 
-    def rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, int, int, str]]:
+    def rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, int, int, bytes]]:
         for operator, group, state in self.slots.states(batches):
             for place, table in enumerate(self.slots.operators[operator].tables):
                 wanted = self.cuts[operator][place]
                 cuts = [self.slots.cut(operator, place, state, cut.ahead, cut.ttl) for cut in wanted]
-                yield operator, group, place, count_table(table, state.runs(table), cuts).to_text()
+                yield operator, group, place, pickle.dumps(count_table(table, state.runs(table), cuts))
 
 
 @dataclass(frozen=True)
@@ -277,9 +278,9 @@ def count_state(
         if source.frame is None:
             return out
         seen = set()
-        for operator, group, place, text in source.frame.mapInArrow(_Count(source.slots, cuts), _FIGURES).collect():
+        for operator, group, place, data in source.frame.mapInArrow(_Count(source.slots, cuts), _FIGURES).collect():
             seen.add((operator, group))
-            out[operator, place] += TableFigures.from_text(text)
+            out[operator, place] += pickle.loads(data)
         for label, owner in source.slots.owners.items():
             if owner not in seen:  # of its runs there is none: this says so
                 state = source.slots.state(label, MemoryRunStore())[2]

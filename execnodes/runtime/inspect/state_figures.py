@@ -9,9 +9,8 @@ removes them.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -108,18 +107,6 @@ class TableFigures:
             [*self.times, *other.times],
         )
 
-    def to_text(self) -> str:
-        """For the way from a worker to the driver."""
-        return json.dumps(asdict(self), separators=(",", ":"))
-
-    @staticmethod
-    def from_text(text: str) -> TableFigures:
-        """The reverse of :meth:`to_text`."""
-        data = json.loads(text)
-        data["aged"] = [Aged(**a) for a in data["aged"]]
-        data["times"] = [(int(t), int(n)) for t, n in data["times"]]
-        return TableFigures(**data)
-
 
 def current_rows(table: StateTable, runs: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """The rows of a table, expired ones included, of runs that are ordered oldest first; columns beside those of the
@@ -145,7 +132,7 @@ def count_table(
         infos.append(info)
         frames.append(frame.select(*wanted, ACCESS_TIME, HASH, TOMBSTONE, pl.lit(number, pl.Int32).alias(_RUN)))
     figures = TableFigures(
-        len({info.run or info.id for info in infos}),
+        len({info.run for info in infos}),
         sum(info.rows for info in infos),
         sum(info.size for info in infos),
         aged=[Aged() for _ in cuts],
@@ -153,7 +140,7 @@ def count_table(
     if not figures.versions:
         return figures
     rows = current_rows(table, frames)
-    shares = np.array([info.size / max(1, info.stored or info.rows) for info in infos])
+    shares = np.array([info.size / max(1, info.stored) for info in infos])
     weights = shares[rows[_RUN].to_numpy()]
     times = rows[ACCESS_TIME].to_numpy()
     figures.rows, figures.rows_bytes = rows.height, float(weights.sum())

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from stateplan.execnodes.connectors.files import write_whole
 from stateplan.execnodes.errors import CheckpointError
 from stateplan.execnodes.runtime.metrics.figures import BatchMetrics, JobInfo
 
@@ -135,7 +136,7 @@ class MetricsLog:
     def begin(self, job: JobInfo) -> None:
         """Says what the records to come are about."""
         self._folder.mkdir(exist_ok=True)
-        _write_whole(self._folder / "job.json", job.to_text())
+        write_whole(self._folder / "job.json", job.to_text())
 
     def append(self, record: BatchMetrics) -> None:
         """Adds the record of a micro-batch."""
@@ -189,13 +190,7 @@ class MetricsLog:
         text = "".join(json.dumps(r.to_json(), separators=(",", ":"), ensure_ascii=False) + "\n" for r in thin)
         newest = next((p for p in reversed(_files(self._folder)) if _level(p) == level), None)
         if newest is not None and newest.stat().st_size + len(text) <= self._file_bytes:
-            _write_whole(newest, newest.read_text(encoding="utf-8") + text)
+            write_whole(newest, newest.read_text(encoding="utf-8") + text)
         elif thin:
-            _write_whole(self._folder / f"{level}-{thin[0].batch:012d}.jsonl", text)
+            write_whole(self._folder / f"{level}-{thin[0].batch:012d}.jsonl", text)
         path.unlink()
-
-
-def _write_whole(path: Path, text: str) -> None:
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)

@@ -265,8 +265,7 @@ class KeyedState:
             data: dict[str, object] = {"format": _FORMAT}
             if self._version:
                 data["version"] = self._version
-            lists = {**{t.name: self._runs[t.name].parts for t in self._tables}, **self._others}
-            data["tables"] = {name: [p.entry() for p in parts] for name, parts in lists.items()}
+            data["tables"] = {**{t.name: self._runs[t.name].parts for t in self._tables}, **self._others}
             if self.time.since is not None:
                 data["time"] = self.time.to_json()
             self._store.set_manifest(json.dumps(data, separators=(",", ":")))

@@ -18,7 +18,7 @@ least half of its rows are expired or deleted, which the manifest tells; one in 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -88,7 +88,7 @@ class RunList:
 
     def __init__(self, table: StateTable, parts: Sequence[RunInfo], store: PartStore) -> None:
         self.table = table
-        self.parts = numbered(parts)
+        self.parts = list(parts)
         self.moved = Moved()
         self._store = store
         self._added_rows = self._added_bytes = 0
@@ -120,7 +120,7 @@ class RunList:
             else:
                 self._store.drop(part)
                 self.moved.dropped += 1
-                self.moved.expired += part.rows - (part.dead or 0)
+                self.moved.expired += part.rows - part.dead
         if len(kept) == len(self.parts):
             return False
         self.parts = kept
@@ -141,7 +141,7 @@ class RunList:
             frame = frame.select([*columns, *(name for name in (WRITTEN,) if name in frame.columns)])
             self._store.drop(part)
             fresh = self._store.put(frame)
-            self.parts[at] = replace(part, id=fresh.id, size=fresh.size, chunks=fresh.chunks, check=fresh.check)
+            self.parts[at] = part._replace(id=fresh.id, size=fresh.size, chunks=fresh.chunks, check=fresh.check)
 
     def tend(self, now: int, ttl: int) -> bool:
         """Goes on with merges, begins those that are due, and rewrites a part that has mostly expired; whether there
@@ -186,7 +186,7 @@ class RunList:
             number = self._next_number()
             for run in runs[start:stop]:
                 for i in run:
-                    self.parts[i] = replace(self.parts[i], into=number)
+                    self.parts[i] = self.parts[i]._replace(into=number)
             begun = True
         return begun
 
@@ -269,7 +269,7 @@ class RunList:
                 self._store.drop(part)
                 del self.parts[at]
             else:
-                self.parts[at] = replace(part, low=cut + 1, rows=part.rows - frame.height)
+                self.parts[at] = part._replace(low=cut + 1, rows=part.rows - frame.height)
 
     def _place(self, frame: pl.DataFrame | None, run: int, at: int, low: int, high: int, quantum: int) -> None:
         """Puts the rows of a range at place ``at``, as parts of ``run``."""
@@ -301,7 +301,7 @@ class RunList:
                     continue
                 stop = rows.before(last + 1)
             if stop > start:
-                out.append(replace(self._store.put(frame[start:stop]), low=low, high=last, run=run))
+                out.append(self._store.put(frame[start:stop])._replace(low=low, high=last, run=run))
                 start, low = stop, last + 1
         return out
 
@@ -325,9 +325,7 @@ class RunList:
 
 def _stale(part: RunInfo, now: int, ttl: int) -> bool:
     """Whether about half of the rows of a part are expired or deleted."""
-    if ttl > 0 and part.middle is not None and part.middle <= now - ttl:
-        return True
-    return part.dead is not None and 2 * part.dead >= part.rows
+    return (ttl > 0 and part.middle <= now - ttl) or 2 * part.dead >= part.rows
 
 
 def tier(rows: int) -> int:
@@ -361,11 +359,3 @@ def due_merges(tiers: Sequence[int | None]) -> list[tuple[int, int]]:
                 continue
         start += 1
     return out
-
-
-def numbered(parts: Sequence[RunInfo]) -> list[RunInfo]:
-    """``parts`` with a number for each run that has none."""
-    if all(p.run for p in parts):
-        return list(parts)
-    free = 1 + max((max(p.run, p.into) for p in parts), default=0)
-    return [p if p.run else replace(p, run=free + i) for i, p in enumerate(parts)]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -41,11 +41,8 @@ _FEW = 64
 """Up to so many rows Python compares sooner than Polars gets to it."""
 
 
-@dataclass(frozen=True)
-class RunInfo:
-    """What the manifest says of a part of a run.
-
-    The fields behind ``chunks`` are missing in manifests of earlier versions, whose runs have one part each.
+class RunInfo(NamedTuple):
+    """What the manifest says of a part of a run; an entry of the manifest is the list of these.
 
     Attributes:
         id: unique for all time; names the stored frame.
@@ -53,15 +50,15 @@ class RunInfo:
         newest: no ``@t`` in it is larger, milliseconds.
         size: bytes of the stored frame.
         chunks: values it is stored as.
-        oldest: no ``@t`` in it is smaller; None when not known.
-        middle: about half of the ``@t`` in it are at most so large; None when not known.
-        dead: about so many tombstones; None when not known.
-        check: CRC-32 of the stored frame; None when not known.
+        oldest: no ``@t`` in it is smaller.
+        middle: about half of the ``@t`` in it are at most so large.
+        dead: about so many tombstones.
+        check: CRC-32 of the stored frame.
+        stored: rows of the stored frame.
         low, high: the first and the last prefix (upper 32 bits) of the hashes it is for. The stored frame may hold
             rows outside of the range, which a merge has already moved: they do not count.
-        run: which run it is a part of, a number within the table; 0 for a run of its own.
+        run: which run it is a part of, a number within the table; 0 until it has one.
         into: the run that its rows are being merged into; 0 for none.
-        stored: rows of the stored frame; 0 for as many as ``rows``.
     """
 
     id: str
@@ -69,27 +66,20 @@ class RunInfo:
     newest: int
     size: int
     chunks: int
-    oldest: int | None = None
-    middle: int | None = None
-    dead: int | None = None
-    check: int | None = None
+    oldest: int
+    middle: int
+    dead: int
+    check: int
+    stored: int
     low: int = 0
     high: int = LAST_PREFIX
     run: int = 0
     into: int = 0
-    stored: int = 0
-
-    def entry(self) -> list[object]:
-        """Its fields, as the manifest has them."""
-        return [
-            self.id, self.rows, self.newest, self.size, self.chunks, self.oldest, self.middle, self.dead, self.check,
-            self.low, self.high, self.run, self.into, self.stored,
-        ]  # fmt: skip
 
     @property
     def width(self) -> int:
         """Bytes of a stored row, about."""
-        return self.size // max(1, self.stored or self.rows)
+        return self.size // max(1, self.stored)
 
     @property
     def whole(self) -> bool:

@@ -88,14 +88,14 @@ class Parts:
             data = b"".join(chunks) if len(chunks) > 1 else chunks[0]
             if len(data) != info.size:
                 raise self._damaged(table, info, f"it has {len(data)} bytes", f"{info.size} bytes")
-            if info.check is not None and zlib.crc32(data) != info.check:
+            if zlib.crc32(data) != info.check:
                 raise self._damaged(table, info, f"its bytes have the CRC-32 {zlib.crc32(data)}", str(info.check))
             return data
 
         self.loads += 1
         try:
             rows = self._cache.load(info.id, get)
-            if info.stored and len(rows) != info.stored:
+            if len(rows) != info.stored:
                 # The file on local disk is not what was written; what is in the store counts.
                 self._cache.discard(info.id)
                 rows = self._cache.load(info.id, get)
