@@ -33,7 +33,7 @@ from stateplan.execnodes.connectors.protocol import (
     SourceTable,
     Split,
 )
-from stateplan.execnodes.connectors.staging import clean, commit, stage
+from stateplan.execnodes.connectors.staging import Staging
 from stateplan.execnodes.errors import RunError
 
 if TYPE_CHECKING:
@@ -303,15 +303,16 @@ class _Folder(Sink):
     partitioner: Partitioner | None = None
 
     def prepare(self, epoch: int) -> None:
-        clean(self.folder, self.uid, epoch)
+        Staging.at(self.folder, self.uid).clean(epoch)
 
     def write(self, frame: pl.DataFrame, epoch: int, part: str) -> bytes:
         parts = [("", frame)] if self.partitioner is None else self.partitioner.split(frame)
+        staging = Staging.at(self.folder, self.uid)
         made = [
-            stage(self.folder, self.uid, epoch, part, self.extension, self.encoder.encode(rows), partition)
+            staging.stage(epoch, part, self.extension, self.encoder.encode(rows), partition)
             for partition, rows in parts
         ]
         return "\n".join(made).encode()
 
     def commit(self, parts: list[bytes], epoch: int) -> None:
-        commit(self.folder, [name for part in parts for name in part.decode().split("\n")])
+        Staging.at(self.folder, self.uid).commit(epoch, [name for part in parts for name in part.decode().split("\n")])

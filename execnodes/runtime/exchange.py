@@ -70,8 +70,6 @@ def blobs_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Blob]:
         yield from map(Blob.unpacked, *(column.to_pylist() for column in batch.columns))
 
 
-MAX_BLOB_ROWS = 1 << 20
-
 _NEWEST = pl.CompatLevel.newest()
 
 

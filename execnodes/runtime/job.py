@@ -251,10 +251,10 @@ class _Run:
         return Progress(
             self.batch,
             int(sum(f.get("rows_in", 0) for uid, f in operators.items() if uid in names)),
-            sum(w.rows for w in self.sinks.written),
+            sum(self.sinks.written),
             time.monotonic() - self.began,
             operators,
-            {s.name: w.rows for s, w in zip(self.sinks.sinks, self.sinks.written, strict=True)},
+            {s.name: rows for s, rows in zip(self.sinks.sinks, self.sinks.written, strict=True)},
             self.batch_seconds,
         )
 
@@ -318,7 +318,7 @@ def execute(
         sources = Sources(job, options, checkpoint.splits)
         sources.prepare()
         bounded = sources.bounded()
-        sinks = SinkDriver.of(job.sinks)
+        sinks = SinkDriver(job.sinks)
         ttls = checkpoint.ttls(job, graph, tell)
         checkpoint.adopt()
         ttls.settle()

@@ -6,7 +6,7 @@ import hashlib
 import pickle
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby
 
 import pyarrow as pa
@@ -78,27 +78,18 @@ def reports(packed: Iterable[bytes]) -> list[Report]:
 
 
 @dataclass
-class Written:
-    """Rows a sink has written since the start."""
-
-    rows: int = 0
-
-
-@dataclass
 class SinkDriver:
     """The driver's part of all sinks of a job.
 
     Attributes:
-        written: per sink, in the order of the plan.
+        written: per sink, in the order of the plan, the rows written since the start.
     """
 
     sinks: tuple[SinkSpec, ...]
-    writers: tuple[Sink, ...]
-    written: list[Written] = field(default_factory=list)
 
-    @staticmethod
-    def of(sinks: tuple[SinkSpec, ...]) -> SinkDriver:
-        return SinkDriver(sinks, tuple(s.writer for s in sinks), [Written() for _ in sinks])
+    def __post_init__(self) -> None:
+        self.writers: tuple[Sink, ...] = tuple(sink.writer for sink in self.sinks)
+        self.written = [0] * len(self.sinks)
 
     @property
     def reports_rows(self) -> bool:
@@ -114,4 +105,4 @@ class SinkDriver:
         for number, writer in enumerate(self.writers):
             mine = sorted((r for r in reports if r[0] == number), key=lambda r: r[1])
             writer.commit([r[3] for r in mine if r[3]], batch_id)
-            self.written[number].rows += sum(r[2] for r in mine)
+            self.written[number] += sum(r[2] for r in mine)

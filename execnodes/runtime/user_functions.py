@@ -72,11 +72,6 @@ class Shipped:
         return self._body
 
 
-def calls_functions(graph: ExecGraph) -> bool:
-    """Whether a node of the graph calls a user-defined function."""
-    return any(_calls(getattr(n, name)) for n in graph.nodes for name in n.own_fields())
-
-
 def _calls(value: Any) -> bool:
     if isinstance(value, Call):
         return value.is_user_defined or any(map(_calls, value.operands))

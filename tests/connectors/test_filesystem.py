@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from stateplan.execnodes.connectors import staging
 from stateplan.execnodes.connectors.files import file_entries, filesystem_of, natural_key
-from stateplan.execnodes.connectors.staging import clean, commit, part_name, stage
+from stateplan.execnodes.connectors.staging import Staging, part_name
 from stateplan.execnodes.errors import DataError, RunError
 
 
@@ -101,9 +101,10 @@ def visible(path: str) -> dict[str, bytes]:
 
 
 def run_batch(path: str, batch: int, rows: list[bytes]) -> None:
-    if clean(path, "u", batch):
+    if Staging.at(path, "u").clean(batch):
         return
-    commit(path, [stage(path, "u", batch, n, "json", data) for n, data in enumerate(rows)])
+    staging = Staging.at(path, "u")
+    staging.commit(batch, [staging.stage(batch, n, "json", data) for n, data in enumerate(rows)])
 
 
 BATCHES = [[b"a", b"b"], [], [b"c"], [b"d", b"e", b"f"]]
@@ -118,18 +119,18 @@ def test_batches_become_visible(table: str) -> None:
 
 
 def test_staged_files_are_not_visible(table: str) -> None:
-    stage(table, "u", 0, 0, "json", b"a")
+    Staging.at(table, "u").stage(0, 0, "json", b"a")
     assert list_files(table) == []
-    assert clean(table, "u", 0) is False
-    commit(table, [stage(table, "u", 0, 7, "json", b"b")])
+    assert Staging.at(table, "u").clean(0) is False
+    Staging.at(table, "u").commit(0, [Staging.at(table, "u").stage(0, 7, "json", b"b")])
     assert visible(table) == {"part-u-0-7.json": b"b"}
 
 
 def test_a_committed_batch_is_not_written_again(table: str) -> None:
     run_batch(table, 0, [b"a"])
-    assert clean(table, "u", 0) is True
+    assert Staging.at(table, "u").clean(0) is True
     # A runner that writes it all the same, in other parts, changes nothing.
-    commit(table, [stage(table, "u", 0, n, "json", b"again") for n in (0, 1)])
+    Staging.at(table, "u").commit(0, [Staging.at(table, "u").stage(0, n, "json", b"again") for n in (0, 1)])
     assert visible(table) == {"part-u-0-0.json": b"a"}
 
 
@@ -139,7 +140,7 @@ def test_a_crash_at_any_step(table: str, step: int, monkeypatch: pytest.MonkeyPa
     count = 0
 
     def crashing(name: str) -> None:
-        original = getattr(staging._Sink, name)
+        original = getattr(Staging, name)
 
         def wrapped(self: object, *args: object) -> object:
             nonlocal count
@@ -148,9 +149,9 @@ def test_a_crash_at_any_step(table: str, step: int, monkeypatch: pytest.MonkeyPa
                 raise CrashError
             return original(self, *args)
 
-        monkeypatch.setattr(staging._Sink, name, wrapped)
+        monkeypatch.setattr(Staging, name, wrapped)
 
-    for name in ("write", "move", "remove"):
+    for name in ("_write", "_move", "_remove"):
         crashing(name)
     done = 0
     while done < len(BATCHES):
@@ -170,7 +171,7 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("")
     with pytest.raises(RunError) as error:
-        stage(str(path), "u", 0, 0, "json", b"")
+        Staging.at(str(path), "u").stage(0, 0, "json", b"")
     assert str(error.value) == (
         f"[RUN151] cannot write to '{path}': Not a directory\n  --> {path}\n  expected: a folder that can be written to"
     )

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from stateplan.execnodes.connectors.partitions import Partitioner, folder_of, list_partitions, partition_of
 from stateplan.execnodes.connectors.protocol import Partition
-from stateplan.execnodes.connectors.staging import commit, stage
+from stateplan.execnodes.connectors.staging import Staging
 from stateplan.execnodes.errors import DataError
 from stateplan.execnodes.types import parse_type
 
@@ -57,7 +57,8 @@ def test_what_is_written_is_read(tmp_path: Path, fmt: str) -> None:
     partitioner = Partitioner(tuple(FIELDS), KEYS, DEFAULT)
     encoder = make_encoder(options(tmp_path, fmt), partitioner.in_files)
     parts = partitioner.split(pl.DataFrame(rows, schema=schema, orient="row"))
-    commit(str(tmp_path), [stage(str(tmp_path), "s", 0, 0, fmt, encoder.encode(f), where) for where, f in parts])
+    staging = Staging.at(str(tmp_path), "s")
+    staging.commit(0, [staging.stage(0, 0, fmt, encoder.encode(f), where) for where, f in parts])
     found = sorted(p.parent.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("part-*"))
     assert found == ["day=2024-05-01/n=7", f"day=2024-05-02/n={DEFAULT}", f"day={DEFAULT}/n=8"]
     assert sorted(read(tmp_path, [0, 1, 2, 3], fmt=fmt)) == rows

@@ -22,7 +22,6 @@ ACCESSED, EXPIRES, EXPIRED = "access_time", "expires_at", "expired"
 
 _END_OF_DATES = 253_402_300_799_999
 """The last millisecond of the year 9999."""
-_INSTANT = pl.Datetime("us", "UTC")
 _BATCH = 65_536
 
 

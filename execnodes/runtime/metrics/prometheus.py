@@ -50,15 +50,18 @@ _OF_TASKS: tuple[tuple[str, str, _Value], ...] = (
     ("busyTimeMsPerSecond", "Of a second, how long a task is busy with it, ms.", lambda o: 1000 * o.busy),
 )
 
-_COUNTERS: dict[str, tuple[str, str, float]] = {
-    "state_bytes_written": ("state_written_bytes", "Bytes of state written, merges included.", 1),
-    "state_rows_merged": ("state_merged_rows", "State rows read by merges.", 1),
-    "retractions_missed": ("retractions_missed", "Retractions that found nothing.", 1),
-    "cache_hits": ("cache_hits", "Runs of state found in the worker's cache.", 1),
-    "cache_misses": ("cache_misses", "Runs of state read from the state store.", 1),
-    "cache_unwritten": ("cache_unwritten", "Runs of state that local disk did not take.", 1),
+_OF_JOB = "flink_jobmanager_job_"
+_CLOCK = "The clock of that micro-batch, seconds since 1970."
+
+_COUNTERS: dict[str, tuple[str, str]] = {
+    "state_bytes_written": ("state_written_bytes", "Bytes of state written, merges included."),
+    "state_rows_merged": ("state_merged_rows", "State rows read by merges."),
+    "retractions_missed": ("retractions_missed", "Retractions that found nothing."),
+    "cache_hits": ("cache_hits", "Runs of state found in the worker's cache."),
+    "cache_misses": ("cache_misses", "Runs of state read from the state store."),
+    "cache_unwritten": ("cache_unwritten", "Runs of state that local disk did not take."),
 }
-"""Figure -> our counter, its help, and by what it is multiplied."""
+"""Figure -> our counter and its help."""
 
 
 _NOT_IN_LABELS = re.compile(r"[^a-zA-Z0-9:_]")
@@ -105,18 +108,21 @@ def _metrics(view: JobView) -> Iterator[Metric]:
     job = (info.job_id, info.name)
     operators = [(o, (*job, *[o.info.uid, o.info.name] * 2)) for o in view.operators()]
 
-    def gauge(name: str, help_text: str, labels: tuple[str, ...], values: Iterable[tuple[Any, float | None]]) -> Metric:
-        family = GaugeMetricFamily(name, help_text, labels=labels)
+    def gauge(
+        name: str,
+        help_text: str,
+        labels: tuple[str, ...],
+        values: Iterable[tuple[Any, float | None]],
+        family: type[GaugeMetricFamily | CounterMetricFamily] = GaugeMetricFamily,
+    ) -> Metric:
+        made = family(name, help_text, labels=labels)
         for texts, value in values:
             if value is not None:
-                family.add_metric(texts, value)
-        return family
+                made.add_metric(texts, value)
+        return made
 
     def counter(name: str, help_text: str, labels: tuple[str, ...], values: Iterable[tuple[Any, float]]) -> Metric:
-        family = CounterMetricFamily(f"stateplan_{name}", help_text, labels=labels)
-        for texts, value in values:
-            family.add_metric(texts, value)
-        return family
+        return gauge(f"stateplan_{name}", help_text, labels, values, CounterMetricFamily)
 
     for name, text, value in _OF_OPERATORS:
         full = f"flink_taskmanager_job_task_operator_{name}"
@@ -124,22 +130,19 @@ def _metrics(view: JobView) -> Iterator[Metric]:
     for name, text, value in _OF_TASKS:
         full = f"flink_taskmanager_job_task_{name}"
         yield gauge(full, text, _TASK, [(labels[:4], value(o)) for o, labels in operators])
-    checkpoints: list[tuple[str, str, float | None]] = [
-        ("lastCheckpointDuration", "How long the last micro-batch took, ms.", last.ms if last else None),
-        ("lastCheckpointSize", "Bytes of state that it wrote.", last.total("state_bytes_written") if last else None),
-        ("numberOfCompletedCheckpoints", "Micro-batches committed since the run began.", view.batches),
-        ("uptime", "How long the job has run, ms.", view.now - info.started if view.writer else 0),
+    written = last.total("state_bytes_written") if last else None
+    jobs: list[tuple[str, str, float | None]] = [
+        (f"{_OF_JOB}lastCheckpointDuration", "How long the last micro-batch took, ms.", last.ms if last else None),
+        (f"{_OF_JOB}lastCheckpointSize", "Bytes of state that it wrote.", written),
+        (f"{_OF_JOB}numberOfCompletedCheckpoints", "Micro-batches committed since the run began.", view.batches),
+        (f"{_OF_JOB}uptime", "How long the job has run, ms.", view.now - info.started if view.writer else 0),
+        ("stateplan_batch", "Id of the last micro-batch that was committed.", last.batch if last else None),
+        ("stateplan_batch_time_seconds", _CLOCK, last.time / 1000 if last else None),
+        ("stateplan_running", "Whether a process runs the job.", float(view.writer is not None)),
+        ("stateplan_backlog_batches", "Micro-batches that the input is good for.", view.backlog),
     ]
-    for name, text, number in checkpoints:
-        yield gauge(f"flink_jobmanager_job_{name}", text, _JOB, [(job, number)])
-    batch = last.batch if last else None
-    yield gauge("stateplan_batch", "Id of the last micro-batch that was committed.", _JOB, [(job, batch)])
-    clock = last.time / 1000 if last else None
-    yield gauge(
-        "stateplan_batch_time_seconds", "The clock of that micro-batch, seconds since 1970.", _JOB, [(job, clock)]
-    )
-    yield gauge("stateplan_running", "Whether a process runs the job.", _JOB, [(job, float(view.writer is not None))])
-    yield gauge("stateplan_backlog_batches", "Micro-batches that the input is good for.", _JOB, [(job, view.backlog)])
+    for name, text, number in jobs:
+        yield gauge(name, text, _JOB, [(job, number)])
 
     yield counter(
         "rows_in", "Rows by input and row kind.", (*_OPERATOR, "input", "kind"), _parts(operators, "rows_in", 2)
@@ -160,8 +163,8 @@ def _metrics(view: JobView) -> Iterator[Metric]:
         if name.endswith("_ms") and name not in ("busy_ms", "watermark_ms", "now_ms")
     ]
     yield counter("phase_seconds", "Time of tasks by what they did.", (*_OPERATOR, "phase"), phases)
-    for figure, (name, text, factor) in _COUNTERS.items():
-        values = [(labels, factor * o.totals[figure]) for o, labels in operators if figure in o.totals]
+    for figure, (name, text) in _COUNTERS.items():
+        values = [(labels, o.totals[figure]) for o, labels in operators if figure in o.totals]
         yield counter(name, text, _OPERATOR, values)
     for field, text in (
         ("rows", "Rows of state, older versions and deletion marks included."),

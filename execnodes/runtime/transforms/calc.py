@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any
 
 import polars as pl
@@ -12,7 +12,7 @@ from stateplan.execnodes.changelog import KIND, column
 from stateplan.execnodes.errors import DataError, Place, RunError, StateplanError, find_encoded
 from stateplan.execnodes.functions.render import NOW, WATERMARK, Check, Renderer
 from stateplan.execnodes.rex import InputRef, Rex
-from stateplan.execnodes.runtime.kernel import Transform
+from stateplan.execnodes.runtime.kernel import Frozen, Transform
 from stateplan.execnodes.runtime.state.small_frames import without
 from stateplan.execnodes.support import rex_text
 
@@ -68,7 +68,7 @@ def compile_rex(rex: Rex, time_zone: str = "UTC") -> pl.Expr:
 
 
 @dataclass(frozen=True)
-class CalcTransform(Transform):
+class CalcTransform(Frozen, Transform):
     """Projection and filter. Picklable; compiled once per process.
 
     Args:
@@ -84,15 +84,6 @@ class CalcTransform(Transform):
     time_zone: str = "UTC"
     operator: str | None = None
     names: tuple[str, ...] = ()
-    _cache: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False, hash=False)
-
-    def __getstate__(self) -> tuple[object, ...]:
-        return self.projection, self.condition, self.time_zone, self.operator, self.names
-
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        for name, value in zip(("projection", "condition", "time_zone", "operator", "names"), state, strict=True):
-            object.__setattr__(self, name, value)
-        object.__setattr__(self, "_cache", {})
 
     @property
     def schema(self) -> dict[str, pl.DataType]:
@@ -102,18 +93,14 @@ class CalcTransform(Transform):
     @property
     def reads_watermark(self) -> bool:
         """Whether CURRENT_WATERMARK is in it."""
-        condition, projection = self._programs()
+        condition, projection = self._programs
         return projection.uses_watermark or (condition is not None and condition.uses_watermark)
 
+    @cached_property
     def _programs(self) -> tuple[_Compiled | None, _Compiled]:
-        if not self._cache:
-            names = tuple(column(i) for i in range(len(self.projection)))
-            condition = None
-            if self.condition is not None:
-                condition = _compile((self.condition,), ("value",), self.time_zone)
-            self._cache["programs"] = (condition, _compile(self.projection, names, self.time_zone))
-        programs: tuple[_Compiled | None, _Compiled] = self._cache["programs"]
-        return programs
+        names = tuple(column(i) for i in range(len(self.projection)))
+        condition = None if self.condition is None else _compile((self.condition,), ("value",), self.time_zone)
+        return condition, _compile(self.projection, names, self.time_zone)
 
     def at_watermark(self, frame: pl.DataFrame, now: int, watermark: int | None) -> pl.DataFrame:
         return self(frame, now, watermark)
@@ -138,7 +125,7 @@ class CalcTransform(Transform):
             raise _failure(cause) from cause
 
     def _run(self, frame: pl.DataFrame, now: int, watermark: int | None) -> pl.DataFrame:
-        condition, projection = self._programs()
+        condition, projection = self._programs
         kind = [KIND] if KIND in frame.columns else []
         if frame.height == 0:
             schema = self.schema

@@ -15,7 +15,7 @@ import polars as pl
 
 from stateplan.execnodes.changelog import column
 from stateplan.execnodes.errors import DataError
-from stateplan.execnodes.runtime.kernel import Transform
+from stateplan.execnodes.runtime.kernel import Frozen, Transform
 from stateplan.execnodes.types import LogicalType
 
 Bools = npt.NDArray[np.bool_]
@@ -38,7 +38,7 @@ class _Finding:
 
 
 @dataclass(frozen=True)
-class ConstraintTransform(Transform):
+class ConstraintTransform(Frozen, Transform):
     """Checks the rows of a sink, changes of every kind alike.
 
     Attributes:
@@ -72,9 +72,6 @@ class ConstraintTransform(Transform):
             yield from (f.type for f in declared.fields)
         elif self.nested == "ROWS_AND_COLLECTIONS" and declared.root in ("ARRAY", *_MAPS):
             yield from declared.children
-
-    def __getstate__(self) -> dict[str, object]:
-        return {k: v for k, v in self.__dict__.items() if k != "demands_something"}
 
     def __call__(self, frame: pl.DataFrame, now: int) -> pl.DataFrame:
         """The rows that are written.
