@@ -129,7 +129,7 @@ class PartitionedDecoder:
         if self.only is not None and tuple(partition.items()) not in self.only:
             return
         types = dict(self.keys)
-        constants = {k: pl.lit(_value(partition[k], types[k], path), types[k].polars()) for k in types}
+        constants = {k: pl.lit(_value(k, partition[k], types[k], path), types[k].polars()) for k in types}
         names = columns(len(self.output))
         for frame in self.decoder.read(path):
             made = [
@@ -183,7 +183,7 @@ class Partitioner:
             yield folder_of(partition, self.default_name), part.drop(names)
 
 
-def _value(text: str | None, declared: LogicalType, path: str) -> Any:
+def _value(name: str, text: str | None, declared: LogicalType, path: str) -> Any:
     if text is None or declared.is_string:
         return text
     from stateplan.execnodes.rex import Call, Literal
@@ -192,4 +192,5 @@ def _value(text: str | None, declared: LogicalType, path: str) -> Any:
     try:
         return evaluate(Call(declared, (Literal(STRING.not_null(), text),), internal_name="$CAST$1", syntax="SPECIAL"))
     except StateplanError:
-        raise DataError("DATA106.value", text=text, declared=declared.summary(), place=Place(file=path)) from None
+        what = {"text": text, "name": name, "declared": declared.summary()}
+        raise DataError("DATA106.value", place=Place(file=path), **what) from None

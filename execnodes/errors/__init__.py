@@ -11,7 +11,7 @@ import difflib
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
 from typing import Self
 
@@ -132,6 +132,12 @@ class StateplanError(Exception):
         self.expected = expected
         self.hint = hint
         self.args = (self.message,)
+
+    def within(self, operator: str) -> Self:
+        """This error, of ``operator`` where it does not name one."""
+        place = self.place or Place()
+        self.place = place if place.operator else replace(place, operator=operator)
+        return self
 
     @classmethod
     def with_text(

@@ -12,7 +12,7 @@ import polars as pl
 
 from stateplan.execnodes.changelog import KIND, column, columns
 from stateplan.execnodes.connectors.protocol import Lookup
-from stateplan.execnodes.errors import RunError
+from stateplan.execnodes.errors import RunError, StateplanError
 from stateplan.execnodes.rex import Rex, input_refs, remap
 from stateplan.execnodes.runtime.kernel import Transform
 from stateplan.execnodes.runtime.plan_tables import source_table, with_abilities
@@ -28,12 +28,16 @@ _KEY = "@key"
 class LookupTable:
     """A table that is looked up, and ``filters`` that were pushed into it, over the columns that are read."""
 
+    name: str
     lookup: Lookup
     filters: tuple[Rex, ...] = ()
 
     def rows(self, now: int, time_zone: str, keys: pl.DataFrame | None = None) -> pl.DataFrame:
         """Its rows now, at least those with one of the ``keys``."""
-        rows = self.lookup.rows(now, keys)
+        try:
+            rows = self.lookup.rows(now, keys)
+        except StateplanError as error:
+            raise error.within(f"table {self.name}") from error
         for predicate in self.filters if rows.height else ():
             holds = CalcTransform((predicate,), None, time_zone)(rows.drop(KIND, strict=False), now)[column(0)]
             rows = rows.filter(holds.fill_null(False))
@@ -58,7 +62,7 @@ def lookup_table(source: DynamicTableSource) -> LookupTable:
     filters = tuple(remap(p, {i: place[row[i]] for i in input_refs(p)}) for p, row in pushed)
     if not table.connector.can_look_up:
         raise RunError("RUN026", name=table.name, connector=table.connector.name)
-    return LookupTable(table.connector.lookup(table), filters)
+    return LookupTable(table.name, table.connector.lookup(table), filters)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from itertools import groupby
 import pyarrow as pa
 
 from stateplan.execnodes.connectors.protocol import Sink
+from stateplan.execnodes.errors import StateplanError
 from stateplan.execnodes.runtime.exchange import Blob, blobs_of, decode
 from stateplan.execnodes.runtime.hashing import slot_label
 from stateplan.execnodes.runtime.jobgraph import SinkSpec
@@ -26,14 +27,17 @@ needs (printed lines, file names)."""
 
 
 def write_sinks(
-    writers: tuple[Sink, ...],
+    sinks: Sequence[tuple[Sink, str, str]],
     batch_id: int,
     slots: Sequence[int],
-    uids: Sequence[str] = (),
     count: Count | None = None,
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function for ``mapInArrow`` over the final blobs of micro-batch ``batch_id``; ``slots`` are the sinks', and
-    so are ``uids``, under which ``count`` counts."""
+    """A function for ``mapInArrow`` over the final blobs of micro-batch ``batch_id``.
+
+    Args:
+        sinks: the writer of each sink, the name of its table, and the uid under which ``count`` counts.
+        slots: those of the sinks.
+    """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         labels = {slot_label(slot): i for i, slot in enumerate(slots)}
@@ -44,19 +48,22 @@ def write_sinks(
             blobs = sorted(blobs_of(batches), key=lambda b: (b.slot, b.seq))
             for label, group in groupby(blobs, key=lambda b: b.slot):
                 number = labels[label]
-                writer = writers[number]
+                writer, table, uid = sinks[number]
                 started = time.perf_counter()
                 size = 0
                 for seq, height, data in _parts(list(group), writer.ordered):
                     made = b""
                     if data:
                         part = hashlib.sha1(seq.encode(), usedforsecurity=False).hexdigest()[:12]
-                        made = writer.write(decode(data), batch_id, part)
+                        try:
+                            made = writer.write(decode(data), batch_id, part)
+                        except StateplanError as error:
+                            raise error.within(f"table {table}") from error
                         size += sum(map(len, data))
                     out.append((number, seq, height, made))
                 if count:
                     spent = 1000 * (time.perf_counter() - started)
-                    count(uids[number], {"bytes_in": size, "sink_ms": spent, "busy_ms": spent})
+                    count(uid, {"bytes_in": size, "sink_ms": spent, "busy_ms": spent})
             yield from out
 
         done = list(rows())

@@ -34,15 +34,15 @@ class WorkerError(RuntimeError):
     """Carries a StateplanError to the driver inside Spark's exception text."""
 
 
-def coded(function: Callable[P, Iterator[T]]) -> Callable[P, Iterator[T]]:
-    """Makes a generator raise stateplan's errors in the form that the driver finds again."""
+def coded(function: Callable[P, Iterator[T]], table: str | None = None) -> Callable[P, Iterator[T]]:
+    """Makes a generator raise stateplan's errors in the form that the driver finds again; they name ``table``."""
 
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
         try:
             yield from function(*args, **kwargs)
         except StateplanError as error:
-            raise WorkerError(error.encoded()) from None
+            raise WorkerError((error.within(f"table {table}") if table else error).encoded()) from None
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
             detail = "".join(traceback.format_exception_only(error)).strip()
             raise WorkerError(f"{detail}\n{traceback.format_exc()}") from None
@@ -199,7 +199,6 @@ def read_source(
     """
     source = graph.sources[index]
 
-    @coded
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         figures: dict[str, float] = dict.fromkeys(("rows_in", "bytes_out", "read_ms", "deliver_ms"), 0)
         clock, now, splits = Clock(), 0, 0
@@ -231,7 +230,7 @@ def read_source(
             made = max(clock.made.values(), default=NO_WATERMARK)
             _count_all(count, graph, source.uid, figures, clock, now, made)
 
-    return run
+    return coded(run, source.name)
 
 
 def run_operator(

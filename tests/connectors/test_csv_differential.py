@@ -11,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from stateplan.execnodes.connectors import files
+from stateplan.execnodes.connectors.formats.base import frame_of
 from stateplan.execnodes.connectors.formats.csv_decode import CsvDecoder
 from stateplan.execnodes.errors import DataError
 
@@ -102,11 +103,11 @@ def decoder_of(columns: str, options: dict[str, str]) -> CsvDecoder:
 def test_same_or_refused(made: tuple[str, dict[str, str], str]) -> None:
     columns, options, text = made
     decoder = decoder_of(columns, options)
-    fast, slow = decoder.readers()
+    fast, slow = decoder.fast, decoder.slow
     text = text if text.endswith("\n") else text + "\n"
     got = fast.read(text.encode())
     if got is not None:
-        want = decoder._frame(list(slow.rows(text, 1, "f"))) if text else got
+        want = frame_of(list(slow.rows(text, 1, "f")), slow.fields) if text else got
         assert got.schema == want.schema
         assert got.equals(want), (got, want)
 
@@ -124,10 +125,10 @@ def test_good_records_take_the_fast_way(quoted: bool) -> None:
     decoder = decoder_of(columns, {"csv.null-literal": ""})
     row = ",".join(f'"{v}"' if quoted else v for v in GOOD.values())
     text = f"{row}\n{',' * (len(GOOD) - 1)}\n"
-    fast, slow = decoder.readers()
+    fast, slow = decoder.fast, decoder.slow
     got = fast.read(text.encode())
     assert got is not None
-    want = decoder._frame(list(slow.rows(text, 1, "f")))
+    want = frame_of(list(slow.rows(text, 1, "f")), slow.fields)
     assert got.equals(want) and got.schema == want.schema
     assert [s.null_count() for s in got] == [1] * len(GOOD)
 

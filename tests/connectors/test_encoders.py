@@ -113,7 +113,7 @@ def test_null_keys_of_maps() -> None:
     with pytest.raises(DataError) as error:
         make_encoder(table("json"), columns).encode(df)
     assert str(error.value) == (
-        "[DATA201] JSON cannot hold a map with a NULL key\n"
+        "[DATA201] a map in the column 'm' has a NULL key, which JSON cannot hold\n"
         "  hint: 'map-null-key.mode' = 'DROP' or 'LITERAL' handles such keys"
     )
     drop = table("json") | {"json.map-null-key.mode": "DROP"}

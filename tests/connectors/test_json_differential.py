@@ -13,6 +13,7 @@ from connector_tables import Fields, fields, make_decoder, read_all, table
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from stateplan.execnodes.connectors.formats.base import frame_of
 from stateplan.execnodes.connectors.formats.json_arrow import ArrowLines
 from stateplan.execnodes.connectors.formats.json_decode import LineDecoder
 from stateplan.execnodes.connectors.formats.json_rows import RowReader
@@ -100,9 +101,9 @@ def tables(draw: st.DrawFn) -> tuple[str, str]:
     return columns, text
 
 
-def slow_frame(reader: RowReader, decoder: LineDecoder, piece: bytes) -> pl.DataFrame | str:
+def slow_frame(reader: RowReader, piece: bytes) -> pl.DataFrame | str:
     try:
-        return decoder.frame(list(reader.rows(piece.split(b"\n")[:-1], 1, "f", "json")))
+        return frame_of(list(reader.rows(piece.split(b"\n")[:-1], 1, "f")), reader.fields)
     except DataError as error:
         return str(error)
 
@@ -125,11 +126,11 @@ def test_same_or_refused(made: tuple[str, str], standard: str, missing_fails: bo
         text = text.replace("-31 1", "-31T1").replace("-29 1", "-29T1")
     piece = text.encode("utf-8", "surrogatepass")
     piece = piece if piece.endswith(b"\n") else piece + b"\n"
-    decoder = LineDecoder(columns, "json", standard, missing_fails, ignore)
-    fast, slow = decoder.readers()
+    decoder = LineDecoder(RowReader(columns, "json", standard, missing_fails, ignore))
+    fast, slow = decoder.fast, decoder.slow
     got = fast.read(piece)
     if got is not None:
-        want = slow_frame(slow, decoder, piece)
+        want = slow_frame(slow, piece)
         assert isinstance(want, pl.DataFrame), want
         assert got.schema == want.schema
         assert got.equals(want), (got, want)
@@ -150,12 +151,12 @@ GOOD = {t: next(iter(v)) for t, v in {
 @pytest.mark.parametrize("declared", sorted(GOOD))
 def test_good_lines_take_the_fast_way(declared: str) -> None:
     columns = fields(f"c0 {declared}")
-    decoder = LineDecoder(columns, "json", "SQL", False, False)
-    fast, slow = decoder.readers()
+    decoder = LineDecoder(RowReader(columns, "json", "SQL", False, False))
+    fast, slow = decoder.fast, decoder.slow
     piece = f'{{"c0":{GOOD[declared]}}}\n{{"c0": null, "x": {{"y": [1]}}}}\n{{}}\n\n'.encode()
     got = fast.read(piece)
     assert got is not None
-    want = slow_frame(slow, decoder, piece)
+    want = slow_frame(slow, piece)
     assert isinstance(want, pl.DataFrame) and got.equals(want) and got.schema == want.schema
     assert got["c0"].null_count() == 2 and got.height == 3
 
@@ -217,12 +218,12 @@ def test_events_same_or_refused(lines: list[str], ignore: bool, wrapped: bool) -
     }
     reader: Any = make_decoder(options, columns, [0, 1])
     decoder, event = reader.lines, reader.event
-    fast, slow = decoder.readers()
+    fast, slow = decoder.fast, decoder.slow
     piece = "".join(f"{line}\n" for line in lines or [""]).encode()
     got = fast.read(piece)
     if got is None or decoder.check_frame is None or not decoder.check_frame(got):
         return
-    want = slow_frame(slow, decoder, piece)
+    want = slow_frame(slow, piece)
     assert isinstance(want, pl.DataFrame) and want.schema == got.schema
     changes = event.changes(got, 2)
     again = event.changes(want, 2)

@@ -46,7 +46,9 @@ class Fixed(Lookup):
 
 
 def transform(*tables, outer=False, before=None, rest=None, condition=None, keys=KEYS) -> LookupTransform:
-    return LookupTransform(LookupTable(Fixed(*tables)), LEFT, TABLE, TABLE, keys, outer, None, condition, before, rest)
+    return LookupTransform(
+        LookupTable("t", Fixed(*tables)), LEFT, TABLE, TABLE, keys, outer, None, condition, before, rest
+    )
 
 
 def found(row, table, outer, before, rest, condition):

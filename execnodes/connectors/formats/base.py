@@ -182,6 +182,19 @@ class Format:
         raise NotImplementedError(self.name)
 
 
+def frame_of(rows: list[list[Any]], fields: Fields) -> pl.DataFrame:
+    """Rows of raw values (see :mod:`execnodes.values.fields`) as a frame."""
+    import polars as pl
+
+    from stateplan.execnodes.values.fields import build_series
+
+    if not fields:
+        return pl.DataFrame(height=len(rows))
+    data = zip(*rows, strict=True) if rows else ((),) * len(fields)
+    columns = enumerate(zip(data, fields, strict=True))
+    return pl.DataFrame([build_series(column(i), list(values), declared) for i, (values, (_, declared)) in columns])
+
+
 def counted(df: pl.DataFrame) -> pl.DataFrame:
     """``df``; where it has no column, ``kind`` alone, so that its rows can be counted."""
     import polars as pl

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ import polars as pl
 
 from stateplan.execnodes.changelog import KIND, MODES, RowKind, column, columns
 from stateplan.execnodes.connectors.formats.base import Fields
+from stateplan.execnodes.connectors.formats.json_decode import Event
 from stateplan.execnodes.connectors.formats.json_rows import BadEvent
 from stateplan.execnodes.types import STRING, row_type
 
@@ -23,7 +24,7 @@ _KINDS = {kind.short: kind for kind in RowKind}
 
 
 @dataclass(frozen=True)
-class BeforeAfter:
+class BeforeAfter(Event):
     """Events that hold the whole row before and after a change, and a letter for what happened.
 
     Attributes:
@@ -44,14 +45,9 @@ class BeforeAfter:
     wrapped: bool = False
 
     def fields(self, columns: Fields) -> Fields:
-        """The fields to read of an event whose rows have these columns."""
         row = row_type(list(columns))
         envelope = [("before", row), ("after", row), (self.op, STRING)]
         return [("payload", row_type(envelope))] if self.wrapped else envelope
-
-    def checks(self) -> Mapping[str, Any]:
-        """Arguments of the event's line decoder."""
-        return {"tree": True, "check_frame": self.frame, "check_row": self.row}
 
     def parts(self, df: pl.DataFrame) -> list[pl.Series]:
         """The columns before, after and op."""
@@ -60,7 +56,6 @@ class BeforeAfter:
         return df.get_columns()[:3]
 
     def frame(self, df: pl.DataFrame) -> bool:
-        """Whether all events of a frame are good."""
         before, after, op = self.parts(df)
         if not op.is_in(list(self.names)).all(ignore_nulls=False):
             return False
@@ -68,7 +63,6 @@ class BeforeAfter:
         return not ((no_before & op.is_in([self.update, self.delete])) | (no_after & (op != self.delete))).any()
 
     def row(self, row: list[Any]) -> BadEvent | None:
-        """What is wrong with one event, given as raw values."""
         if self.wrapped and row[0] is None:
             return BadEvent('there is no "payload"', '{"schema": .., "payload": ' + self.expected + "}")
         before, after, op = row[0].values() if self.wrapped else row[:3]
@@ -83,7 +77,6 @@ class BeforeAfter:
         return None
 
     def changes(self, df: pl.DataFrame, width: int) -> tuple[pl.DataFrame, pl.Series]:
-        """Changes of a frame of good events, and for each the position of its event."""
         before, after, op = self.parts(df)
         update, delete = (op == self.update).to_numpy(), (op == self.delete).to_numpy()
         rows, origin = changes_of(before.struct.unnest(), after.struct.unnest(), update, delete)
@@ -91,20 +84,16 @@ class BeforeAfter:
 
 
 @dataclass(frozen=True)
-class OpField:
+class OpField(Event):
     """Rows with the kind of the change in a field ``_op``, which is field number ``position``; ``mode`` says which
     kinds there are."""
 
     position: int
     mode: str
+    tree: ClassVar[bool] = False
 
     def fields(self, columns: Fields) -> Fields:
-        """The fields to read of a row with these columns."""
         return [*columns, ("_op", STRING)]
-
-    def checks(self) -> Mapping[str, Any]:
-        """Arguments of the row's line decoder."""
-        return {"check_frame": self.frame, "check_row": self.row}
 
     @property
     def allowed(self) -> list[str]:
@@ -124,7 +113,6 @@ class OpField:
         return BadEvent(what, ", ".join(self.allowed) + ' as "_op", or no such field for +I')
 
     def changes(self, df: pl.DataFrame, width: int) -> tuple[pl.DataFrame, pl.Series]:
-        """The rows of a frame with their kinds, and the position of each."""
         kind = df[column(width)].replace_strict(_KINDS, default=RowKind.INSERT.value, return_dtype=pl.Int8)
         return df.select(columns(width)).with_columns(kind.alias(KIND)), pl.Series(np.arange(df.height))
 

@@ -11,20 +11,20 @@ import io
 import itertools
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import polars as pl
 
 from stateplan.execnodes.changelog import columns
 from stateplan.execnodes.connectors.files import line_chunks
-from stateplan.execnodes.connectors.formats.base import Fields, counted, with_metadata
+from stateplan.execnodes.connectors.formats.base import Fields, counted, frame_of, with_metadata
 from stateplan.execnodes.connectors.formats.csv_rows import CsvLayout, CsvRows
 from stateplan.execnodes.connectors.options import OptionValues
 from stateplan.execnodes.errors import DataError, Place
+from stateplan.execnodes.runtime.kernel import Frozen
 from stateplan.execnodes.types import LogicalType
-from stateplan.execnodes.values.fields import build_series
 from stateplan.execnodes.values.strict import strict_value
 
 _SMALL_PIECE = 16 << 10
@@ -42,13 +42,13 @@ class _FastText:
         conversions = [self._value(pl.col(f"c{i}"), fields[i][1]) for i in projection]
         self.usable = (
             layout.escape is None
-            and not layout.comments
-            and not layout.trim
+            and not layout.allow_comments
+            and not layout.trim_spaces
             and layout.delimiter < "\x7f"
             and (layout.quote is None or layout.quote < "\x7f")
             and all(c is not None for c in conversions)
             and bool(projection)
-            and not layout.ignore_extra
+            and not layout.ignore_trailing_unmappable
         )
         self.conversions = [c.alias(f"c{k}") for k, c in enumerate(conversions) if c is not None]
         if layout.quote is not None:
@@ -57,10 +57,8 @@ class _FastText:
             self.shape = rf"\A(?:{cell}(?:{delimiter}{cell}){{{self.width - 1}}}\n)*\z"
 
     def _value(self, expr: pl.Expr, declared: LogicalType) -> pl.Expr | None:
-        nulls = [
-            text for text in (self.layout.null_literal, "" if self.layout.empty_is_null else None) if text is not None
-        ]
-        for text in nulls:
+        nulls = [self.layout.null_literal, "" if self.layout.empty_string_as_null else None]
+        for text in (text for text in nulls if text is not None):
             expr = pl.when(expr == text).then(None).otherwise(expr)
         return strict_value(expr, declared, "SQL")
 
@@ -105,14 +103,13 @@ class _FastText:
 
 
 @dataclass
-class CsvDecoder:
+class CsvDecoder(Frozen):
     """Decoder of the ``csv`` format; see :class:`execnodes.connectors.formats.base.Decoder`."""
 
     fields: Fields
     projection: list[int]
     metadata: tuple[str, ...]
     layout: CsvLayout
-    _readers: tuple[_FastText, CsvRows] | None = field(default=None, init=False, repr=False, compare=False)
 
     @classmethod
     def make(
@@ -121,16 +118,15 @@ class CsvDecoder:
         """As :meth:`execnodes.connectors.formats.base.Format.make_decoder`."""
         return cls(list(fields), list(projection), tuple(metadata), CsvLayout.of(values))
 
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_readers": None}
+    @cached_property
+    def fast(self) -> _FastText:
+        """The strict reader."""
+        return _FastText(self.fields, self.projection, self.layout)
 
-    def readers(self) -> tuple[_FastText, CsvRows]:
-        if self._readers is None:
-            self._readers = (
-                _FastText(self.fields, self.projection, self.layout),
-                CsvRows(self.fields, self.projection, self.layout),
-            )
-        return self._readers
+    @cached_property
+    def slow(self) -> CsvRows:
+        """The record reader."""
+        return CsvRows(self.fields, self.projection, self.layout)
 
     def read(self, path: str) -> Iterator[pl.DataFrame]:
         """The rows of one file."""
@@ -164,39 +160,32 @@ class CsvDecoder:
         Raises:
             DataError: DATA121 to DATA124.
         """
-        fast, slow = self.readers()
-        df = fast.read(piece)
+        df = self.fast.read(piece)
         if df is not None:
             yield df
             return
         plain = self.layout.quote is None or self.layout.quote.encode() not in piece
-        cut = piece.rfind(b"\n", 0, len(piece) // 2) + 1 if len(piece) > _SMALL_PIECE and plain and fast.usable else 0
+        cut = (
+            piece.rfind(b"\n", 0, len(piece) // 2) + 1
+            if len(piece) > _SMALL_PIECE and plain and self.fast.usable
+            else 0
+        )
         if cut:
             yield from self.decode(piece[:cut], first_line, file)
             yield from self.decode(piece[cut:], first_line + piece.count(b"\n", 0, cut), file)
             return
-        rows = slow.rows(self._text(piece, first_line, file), first_line, file)
+        rows = self.slow.rows(self._text(piece, first_line, file), first_line, file)
         while batch := list(itertools.islice(rows, 50_000)):
-            yield self._frame(batch)
+            yield frame_of(batch, [self.fields[i] for i in self.projection])
 
     def _text(self, piece: bytes, first_line: int, file: str | None) -> str:
         try:
             return piece.decode()
         except UnicodeDecodeError as error:
-            if self.layout.ignore_errors:
+            if self.layout.ignore_parse_errors:
                 return piece.decode("utf-8", "replace")
             raise DataError(
                 "DATA124",
                 piece=piece[error.start],
                 place=Place(file=file, line=first_line + piece.count(b"\n", 0, error.start)),
             ) from error
-
-    def _frame(self, rows: list[list[Any]]) -> pl.DataFrame:
-        if not self.projection:
-            return pl.DataFrame(height=len(rows))
-        return pl.DataFrame(
-            [
-                build_series(f"c{k}", list(values), self.fields[i][1])
-                for k, (i, values) in enumerate(zip(self.projection, zip(*rows, strict=True), strict=True))
-            ]
-        )

@@ -11,7 +11,7 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from stateplan.execnodes.connectors.formats.base import Fields
@@ -36,35 +36,25 @@ from stateplan.execnodes.values.fields import (
 
 @dataclass(frozen=True)
 class CsvLayout:
-    """How fields are written.
+    """How fields are written, in the words of the options of :class:`execnodes.connectors.formats.csv.CsvFormat`.
 
     Attributes:
-        delimiter: between two fields.
         quote: around a field; None for none.
-        escape: before a character that stands for itself; None for none.
-        comments: whether lines that start with ``#`` are skipped, and blank lines and spaces at line starts with them.
-        trim: whether spaces around unquoted fields are removed.
         elements: between the elements of a list or the fields of a row.
-        null_literal: text that is NULL; None for none.
-        empty_is_null: whether an empty field is NULL.
-        trailing_delimiter: whether a delimiter after the last field is accepted.
-        ignore_extra: whether further fields are accepted.
-        fail_on_missing: whether missing fields are an error even with ``ignore_errors``.
-        ignore_errors: whether what cannot be read is skipped.
     """
 
     delimiter: str
     quote: str | None
     escape: str | None
-    comments: bool
-    trim: bool
     elements: str
+    allow_comments: bool
+    trim_spaces: bool
     null_literal: str | None
-    empty_is_null: bool
-    trailing_delimiter: bool
-    ignore_extra: bool
-    fail_on_missing: bool
-    ignore_errors: bool
+    empty_string_as_null: bool
+    allow_trailing_comma: bool
+    ignore_trailing_unmappable: bool
+    fail_on_missing_columns: bool
+    ignore_parse_errors: bool
 
     @classmethod
     def of(cls, values: OptionValues) -> CsvLayout:
@@ -73,15 +63,8 @@ class CsvLayout:
             values["field-delimiter"],
             None if values["disable-quote-character"] else values["quote-character"],
             values["escape-character"],
-            values["allow-comments"],
-            values["trim-spaces"],
             values["array-element-delimiter"],
-            values["null-literal"],
-            values["empty-string-as-null"],
-            values["allow-trailing-comma"],
-            values["ignore-trailing-unmappable"],
-            values["fail-on-missing-columns"],
-            values["ignore-parse-errors"],
+            *(values[f.name.replace("_", "-")] for f in fields(cls)[4:]),
         )
 
 
@@ -146,7 +129,7 @@ class _Scanner:
 
     def field(self, line_start: int) -> str:
         layout, text = self.layout, self.text
-        if layout.trim:
+        if layout.trim_spaces:
             while text[self.pos : self.pos + 1] in (" ", "\t") and text[self.pos : self.pos + 1] != layout.delimiter:
                 self.pos += 1
         if layout.quote and text.startswith(layout.quote, self.pos):
@@ -160,7 +143,7 @@ class _Scanner:
                 parts.append(self.escaped())
                 continue
             value = "".join(parts)
-            return value.rstrip(" \t") if layout.trim else value
+            return value.rstrip(" \t") if layout.trim_spaces else value
 
     def quoted_field(self, line_start: int) -> str:
         layout, text = self.layout, self.text
@@ -194,7 +177,7 @@ class _Scanner:
     def records(self) -> Iterator[tuple[int, int, int, list[str] | RecordError]]:
         """(line number, start, end, fields) of each record; after a bad one, reading goes on at the next line."""
         while True:
-            if self.layout.comments:
+            if self.layout.allow_comments:
                 self.skip_comments()
             if self.pos >= len(self.text):
                 return
@@ -265,7 +248,7 @@ class CsvRows:
                     raise record
                 yield self.row(record)
             except RecordError as error:
-                if not self.layout.ignore_errors:
+                if not self.layout.ignore_parse_errors:
                     raise self._data_error(
                         "DATA123" if record is not error else "DATA121",
                         error,
@@ -285,11 +268,11 @@ class CsvRows:
         width, layout = len(self.fields), self.layout
         if (
             len(record) > width
-            and not layout.ignore_extra
-            and not (layout.trailing_delimiter and len(record) == width + 1 and record[-1] == "")
+            and not layout.ignore_trailing_unmappable
+            and not (layout.allow_trailing_comma and len(record) == width + 1 and record[-1] == "")
         ):
             raise RecordError(f"there are {len(record)} fields")
-        if len(record) < width and (layout.fail_on_missing or not layout.ignore_errors):
+        if len(record) < width and (layout.fail_on_missing_columns or not layout.ignore_parse_errors):
             raise RecordError(f"there {'is 1 field' if len(record) == 1 else f'are {len(record)} fields'}")
         out = []
         for i, name, declared, convert in self.converters:
@@ -297,7 +280,7 @@ class CsvRows:
             try:
                 out.append(None if text is None else convert(text))
             except (ValueError, OverflowError) as error:
-                if not layout.ignore_errors:
+                if not layout.ignore_parse_errors:
                     raise _ValueError(name, declared, text or "") from error
                 out.append(None)
         return out
@@ -309,7 +292,7 @@ class CsvRows:
             return convert
 
         def read(text: str) -> Any:
-            if text == layout.null_literal or (text == "" and layout.empty_is_null):
+            if text == layout.null_literal or (text == "" and layout.empty_string_as_null):
                 return None
             return convert(text)
 
@@ -361,7 +344,7 @@ class CsvRows:
             try:
                 return convert(text)
             except (ValueError, OverflowError):
-                if layout.ignore_errors:
+                if layout.ignore_parse_errors:
                     return None
                 raise
 
@@ -374,7 +357,7 @@ class CsvRows:
             parts = self.split(text)
             if not parts:
                 return None
-            if len(parts) < len(inner) and not self.layout.ignore_errors:
+            if len(parts) < len(inner) and not self.layout.ignore_parse_errors:
                 raise ValueError(text)
             return {name: convert(parts[i]) if i < len(parts) else None for i, (name, convert) in enumerate(inner)}
 

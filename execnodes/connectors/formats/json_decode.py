@@ -10,76 +10,46 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
 
 import polars as pl
 
 from stateplan.execnodes.changelog import KIND, column, columns
 from stateplan.execnodes.connectors.files import line_chunks
-from stateplan.execnodes.connectors.formats.base import Fields, counted, with_metadata
+from stateplan.execnodes.connectors.formats.base import Fields, counted, frame_of, with_metadata
 from stateplan.execnodes.connectors.formats.json_arrow import ArrowLines
 from stateplan.execnodes.connectors.formats.json_rows import BadEvent, Number, RowReader
 from stateplan.execnodes.connectors.options import OptionValues
+from stateplan.execnodes.runtime.kernel import Frozen
 from stateplan.execnodes.types import LogicalType
-from stateplan.execnodes.values.fields import build_series
 
 _SMALL_PIECE = 16 << 10
 
 
 @dataclass
-class LineDecoder:
+class LineDecoder(Frozen):
     """Pieces of lines to frames: the strict reader where it can, the line reader where it must.
 
     Attributes:
-        fields: name and type of the columns to read.
-        format_name: for messages.
-        standard: ``SQL`` or ``ISO-8601``.
-        fail_on_missing: whether a missing field is an error.
-        ignore_errors: whether what cannot be read is skipped.
-        tree: as in :class:`RowReader`.
+        slow: the line reader.
         check_frame: whether every row of a frame of the strict reader is good; None for no check.
-        check_row: as ``check`` in :class:`RowReader`.
-        guard: as in :class:`RowReader`.
         fits: whether the strict reader may read a piece; None for any.
         select: of a good frame of the strict reader the rows that count; None for all.
-        prepare: as in :class:`RowReader`.
     """
 
-    fields: Fields
-    format_name: str
-    standard: str
-    fail_on_missing: bool
-    ignore_errors: bool
-    tree: bool = False
+    slow: RowReader
     check_frame: Callable[[pl.DataFrame], bool] | None = None
-    check_row: Callable[[list[Any]], BadEvent | None] | None = None
-    guard: Callable[[dict[str, Any]], BadEvent | None] | None = None
     fits: Callable[[bytes], bool] | None = None
     select: Callable[[pl.DataFrame], pl.DataFrame] | None = None
-    prepare: Callable[[dict[str, Any]], dict[str, Any] | BadEvent | None] | None = None
-    _readers: tuple[ArrowLines, RowReader] | None = field(default=None, init=False, repr=False, compare=False)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_readers": None}
-
-    def readers(self) -> tuple[ArrowLines, RowReader]:
-        if self._readers is None:
-            self._readers = (
-                ArrowLines(self.fields, self.standard, self.fail_on_missing),
-                RowReader(
-                    self.fields,
-                    self.fail_on_missing,
-                    self.ignore_errors,
-                    self.standard,
-                    self.tree,
-                    self.check_row,
-                    self.guard,
-                    self.prepare,
-                ),
-            )
-        return self._readers
+    @cached_property
+    def fast(self) -> ArrowLines:
+        """The strict reader."""
+        return ArrowLines(self.slow.fields, self.slow.standard, self.slow.fail_on_missing)
 
     def decode(self, piece: bytes, first_line: int, file: str | None) -> Iterator[pl.DataFrame]:
         """The rows of some whole lines, in order, without ``kind``.
@@ -87,20 +57,18 @@ class LineDecoder:
         Raises:
             DataError: DATA111 to DATA114, DATA151.
         """
-        fast, slow = self.readers()
-        df = fast.read(piece) if self.fits is None or self.fits(piece) else None
+        df = self.fast.read(piece) if self.fits is None or self.fits(piece) else None
         if df is not None and (self.check_frame is None or self.check_frame(df)):
             yield df if self.select is None else self.select(df)
             return
-        cut = piece.rfind(b"\n", 0, len(piece) // 2) + 1 if len(piece) > _SMALL_PIECE and fast.usable else 0
+        cut = piece.rfind(b"\n", 0, len(piece) // 2) + 1 if len(piece) > _SMALL_PIECE and self.fast.usable else 0
         if cut:
             yield from self.decode(piece[:cut], first_line, file)
             yield from self.decode(piece[cut:], first_line + piece.count(b"\n", 0, cut), file)
             return
-        lines = piece.split(b"\n")[:-1]
-        rows = slow.rows(lines, first_line, file, self.format_name)
+        rows = self.slow.rows(piece.split(b"\n")[:-1], first_line, file)
         while batch := list(itertools.islice(rows, 50_000)):
-            yield self.frame(batch)
+            yield frame_of(batch, self.slow.fields)
 
     def decode_file(self, path: str) -> Iterator[pl.DataFrame]:
         """The rows of a file, one frame per piece of it, without those that are empty."""
@@ -110,35 +78,44 @@ class LineDecoder:
             if df is not None and df.height:
                 yield df
 
-    def frame(self, rows: list[list[Any]]) -> pl.DataFrame:
-        """Rows of raw values as a frame."""
-        if not self.fields:
-            return pl.DataFrame(height=len(rows))
-        data = zip(*rows, strict=True) if rows else ((),) * len(self.fields)
-        names = columns(len(self.fields))
-        return pl.DataFrame(
-            [
-                build_series(n, list(values), declared)
-                for n, values, (_, declared) in zip(names, data, self.fields, strict=True)
-            ]
-        )
 
+class Event(ABC):
+    """How a format writes changes: an object per line, which holds rows and what happened to them. Picklable.
 
-class Event(Protocol):
-    """How a format writes changes: an object per line, which holds rows and what happened to them. Picklable."""
+    Attributes:
+        tree: as in :class:`RowReader`.
+    """
 
+    tree: ClassVar[bool] = True
+
+    @abstractmethod
     def fields(self, columns: Fields) -> Fields:
         """The fields to read of an event whose rows have these columns."""
-        ...
 
-    def checks(self) -> Mapping[str, Any]:
-        """Arguments of the event's :class:`LineDecoder`."""
-        ...
+    @abstractmethod
+    def frame(self, df: pl.DataFrame) -> bool:
+        """Whether all events of a frame are good."""
 
+    @abstractmethod
+    def row(self, row: list[Any]) -> BadEvent | None:
+        """What is wrong with one event, given as raw values."""
+
+    @abstractmethod
     def changes(self, df: pl.DataFrame, width: int) -> tuple[pl.DataFrame, pl.Series]:
-        """From a frame of events and the number of columns of a row: ``c0..`` and ``kind`` of the changes in order,
-        and for each the position of its event."""
-        ...
+        """From a frame of good events and the number of columns of a row: ``c0..`` and ``kind`` of the changes in
+        order, and for each the position of its event."""
+
+    def fits(self, piece: bytes) -> bool:
+        """As in :class:`LineDecoder`."""
+        return True
+
+    def select(self, df: pl.DataFrame) -> pl.DataFrame:
+        """As in :class:`LineDecoder`."""
+        return df
+
+    def prepare(self, event: dict[str, Any]) -> dict[str, Any] | BadEvent | None:
+        """As in :class:`RowReader`."""
+        return event
 
 
 @dataclass(frozen=True)
@@ -178,7 +155,7 @@ class RowDecoder:
         """For lines that are rows."""
         fields = [*columns, *([] if stamp is None else [stamp])]
         standard, missing = values["timestamp-format.standard"], values["fail-on-missing-field"]
-        lines = LineDecoder(fields, format_name, standard, missing, values["ignore-parse-errors"])
+        lines = LineDecoder(RowReader(fields, format_name, standard, missing, values["ignore-parse-errors"]))
         return cls(_stamped(lines, stamp), len(columns), None, tuple(metadata))
 
     @classmethod
@@ -196,7 +173,8 @@ class RowDecoder:
         own = [(m.field, m.type) for m in metadata if isinstance(m, EventValue)]
         fields = [*event.fields(columns), *own, *([] if stamp is None else [stamp])]
         standard, ignore = values["timestamp-format.standard"], values["ignore-parse-errors"]
-        lines = LineDecoder(fields, format_name, standard, False, ignore, **event.checks())
+        reader = RowReader(fields, format_name, standard, False, ignore, event.tree, event.row, prepare=event.prepare)
+        lines = LineDecoder(reader, event.frame, event.fits, event.select)
         return cls(_stamped(lines, stamp), width, event, tuple(metadata))
 
     def read(self, path: str) -> Iterator[pl.DataFrame]:
@@ -242,7 +220,7 @@ class RowDecoder:
 
 def _stamped(lines: LineDecoder, stamp: tuple[str, LogicalType] | None) -> LineDecoder:
     if stamp is not None:
-        lines.guard = _Guard(stamp[0])
+        lines.slow.guard = _Guard(stamp[0])
         lines.check_frame = _Complete(lines.check_frame)
     return lines
 

@@ -55,9 +55,10 @@ class JsonWriter:
             return pl.Series(["{}"] * df.height, dtype=pl.String)
         columns = [(codec(t), pl.col(column(i))) for i, (_, t) in enumerate(self.fields)]
         if self.style.null_key == "FAIL":
-            found = [e for e in (c.null_keys(e) for c, e in columns) if e is not None]
-            if found and df.select(pl.any_horizontal(found).any()).item():
-                raise DataError("DATA201")
+            keys = zip(self.fields, (c.null_keys(e) for c, e in columns), strict=True)
+            for name, found in [(field[0], e) for field, e in keys if e is not None]:
+                if df.select(found.any()).item():
+                    raise DataError("DATA201", name=name)
         values = [c.json(e, self.style) for c, e in columns]
         return df.select(json_object([name for name, _ in self.fields], values, self.style)).to_series()
 

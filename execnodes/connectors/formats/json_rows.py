@@ -16,12 +16,14 @@ import binascii
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import cached_property
 from typing import Any
 
 from stateplan.execnodes.connectors.formats.base import Fields
 from stateplan.execnodes.errors import DataError, Place
+from stateplan.execnodes.runtime.kernel import Frozen
 from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.values.fields import (
     INTEGER_BITS,
@@ -234,14 +236,16 @@ def _string_only(parse: Callable[[str], Any]) -> Converter:
     return convert
 
 
-class RowReader:
-    """Rows of one table from JSON objects.
+@dataclass
+class RowReader(Frozen):
+    """Rows of one table from JSON objects. Picklable.
 
-    Args:
+    Attributes:
         fields: name and type of the columns to read, in output order.
+        format_name: for messages.
+        standard: ``SQL`` or ``ISO-8601``, how timestamps are written.
         fail_on_missing: whether a field that is not there is an error.
         ignore_errors: whether a value that does not fit gives NULL instead of an error.
-        standard: ``SQL`` or ``ISO-8601``, how timestamps are written.
         tree: whether to do what Flink's other reader does, which the formats of change events use: numbers become
             text as Java prints them (1.10 as 1.1), bytes that are not text become NULL, and a line has one object.
         check: tells what is wrong with a row of raw values that can be read; None for nothing.
@@ -249,26 +253,20 @@ class RowReader:
         prepare: makes of an object the one that is read, or tells what is wrong with it; None for one that is skipped.
     """
 
-    def __init__(
-        self,
-        fields: Fields,
-        fail_on_missing: bool,
-        ignore_errors: bool,
-        standard: str,
-        tree: bool = False,
-        check: Callable[[list[Any]], BadEvent | None] | None = None,
-        guard: Callable[[dict[str, Any]], BadEvent | None] | None = None,
-        prepare: Callable[[dict[str, Any]], dict[str, Any] | BadEvent | None] | None = None,
-    ) -> None:
-        self.tree = tree
-        self.prepare = prepare
-        self.guard = guard
-        self.check = check
-        self.fields = fields
-        self.fail_on_missing = fail_on_missing
-        self.ignore_errors = ignore_errors
-        self.standard = standard
-        self.columns = [(name, self._nullable(declared, (name,))) for name, declared in fields]
+    fields: Fields
+    format_name: str
+    standard: str
+    fail_on_missing: bool
+    ignore_errors: bool
+    tree: bool = False
+    check: Callable[[list[Any]], BadEvent | None] | None = None
+    guard: Callable[[dict[str, Any]], BadEvent | None] | None = None
+    prepare: Callable[[dict[str, Any]], dict[str, Any] | BadEvent | None] | None = None
+
+    @cached_property
+    def columns(self) -> list[tuple[str, Converter]]:
+        """What makes a raw value of the value of each column."""
+        return [(name, self._nullable(declared, (name,))) for name, declared in self.fields]
 
     def row(self, value: dict[str, Any]) -> list[Any]:
         """Raw values of one object, one per column; see :mod:`execnodes.values.fields`.
@@ -284,7 +282,7 @@ class RowReader:
             row.append(None if field is _MISSING or field is None else convert(field))
         return row
 
-    def rows(self, lines: list[bytes], first_line: int, file: str | None, format_name: str) -> Iterator[list[Any]]:
+    def rows(self, lines: list[bytes], first_line: int, file: str | None) -> Iterator[list[Any]]:
         """Raw values of the rows of some lines.
 
         Raises:
@@ -293,45 +291,54 @@ class RowReader:
                 ``guard`` refuses.
         """
         for number, line in enumerate(lines, first_line):
+            place = Place(file=file, line=number)
             try:
                 objects = parse_objects(line, lists=not self.tree)
             except NotJsonError as error:
                 if self.ignore_errors:
                     continue
-                raise not_json(error, line, number, file, format_name) from error
+                place = replace(place, column=error.column)
+                raise DataError("DATA111", reason=error.reason, place=place, hint=self._hint(line)) from error
             for value in objects:
                 wrong = self.guard(value) if self.guard is not None else None
                 if wrong is not None:
-                    raise DataError(
-                        "DATA151",
-                        problem=wrong.reason,
-                        excerpt=excerpt(line),
-                        place=Place(file=file, line=number),
-                        expected=wrong.expected,
-                    )
+                    what = {"problem": wrong.reason, "excerpt": excerpt(line)}
+                    raise DataError("DATA151", place=place, expected=wrong.expected, **what)
                 ready = self.prepare(value) if self.prepare is not None else value
                 if ready is None:
                     continue
+                bad, row = (ready, []) if isinstance(ready, BadEvent) else (None, [])
                 try:
-                    row = [] if isinstance(ready, BadEvent) else self.row(ready)
+                    if not isinstance(ready, BadEvent):
+                        row = self.row(ready)
+                        bad = self.check(row) if self.check is not None else None
                 except FieldError as error:
                     if self.ignore_errors:
                         continue
-                    raise field_error(error, line, number, file, format_name, self.standard) from error
-                if isinstance(ready, BadEvent):
-                    bad: BadEvent | None = ready
-                else:
-                    bad = self.check(row) if self.check is not None else None
+                    raise self._field_error(error, line, place) from error
                 if bad is None:
                     yield row
                 elif not self.ignore_errors:
-                    raise DataError(
-                        "DATA114",
-                        reason=bad.reason,
-                        place=Place(file=file, line=number),
-                        expected=bad.expected,
-                        hint=_hint(line, format_name),
-                    )
+                    hint = self._hint(line)
+                    raise DataError("DATA114", reason=bad.reason, place=place, expected=bad.expected, hint=hint)
+
+    def _hint(self, line: bytes) -> str:
+        return f"'{self.format_name}.ignore-parse-errors' = 'true' skips such input; the line is: {excerpt(line)}"
+
+    def _field_error(self, error: FieldError, line: bytes, place: Place) -> DataError:
+        """The error of a value that does not fit its column, or of a missing one."""
+        name = ".".join(error.path)
+        if error.missing:
+            return DataError("DATA113", name=name, format_name=self.format_name, excerpt=excerpt(line), place=place)
+        return DataError(
+            "DATA112",
+            shown=_shown(error.value),
+            name=name,
+            declared=error.declared.summary(),
+            place=place,
+            expected=describe(error.declared, self.standard),
+            hint=self._hint(line),
+        )
 
     def _nullable(self, declared: LogicalType, path: tuple[str, ...]) -> Converter:
         convert = self._converter(declared, path)
@@ -435,39 +442,6 @@ def excerpt(line: bytes, limit: int = 200) -> str:
     """The beginning of a line, for a message."""
     text = line.rstrip(b"\r\n")[: 4 * limit].decode("utf-8", "replace")
     return text if len(text) <= limit else text[:limit] + "..."
-
-
-def _hint(line: bytes, format_name: str) -> str:
-    return f"'{format_name}.ignore-parse-errors' = 'true' skips such input; the line is: {excerpt(line)}"
-
-
-def not_json(error: NotJsonError, line: bytes, number: int, file: str | None, format_name: str) -> DataError:
-    """The error of a line that is not JSON."""
-    return DataError(
-        "DATA111",
-        reason=error.reason,
-        place=Place(file=file, line=number, column=error.column),
-        hint=_hint(line, format_name),
-    )
-
-
-def field_error(
-    error: FieldError, line: bytes, number: int, file: str | None, format_name: str, standard: str
-) -> DataError:
-    """The error of a value that does not fit its column, or of a missing one."""
-    name = ".".join(error.path)
-    place = Place(file=file, line=number)
-    if error.missing:
-        return DataError("DATA113", name=name, format_name=format_name, excerpt=excerpt(line), place=place)
-    return DataError(
-        "DATA112",
-        shown=_shown(error.value),
-        name=name,
-        declared=error.declared.summary(),
-        place=place,
-        expected=describe(error.declared, standard),
-        hint=_hint(line, format_name),
-    )
 
 
 def _shown(value: Any) -> str:

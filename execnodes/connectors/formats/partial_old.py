@@ -17,6 +17,7 @@ import polars as pl
 from stateplan.execnodes.changelog import column
 from stateplan.execnodes.connectors.formats.base import Fields
 from stateplan.execnodes.connectors.formats.change_events import changes_of
+from stateplan.execnodes.connectors.formats.json_decode import Event
 from stateplan.execnodes.connectors.formats.json_rows import BadEvent, Number
 from stateplan.execnodes.types import BOOLEAN, STRING, LogicalType, row_type
 
@@ -31,7 +32,7 @@ _SIMPLE = re.compile(
 
 
 @dataclass(frozen=True)
-class DataOld:
+class DataOld(Event):
     """How such events are written, and the columns that are read of them.
 
     Attributes:
@@ -52,21 +53,14 @@ class DataOld:
     filters: Mapping[str, str] = field(default_factory=dict)
 
     def fields(self, columns: Fields) -> Fields:
-        """The fields to read of an event whose rows have these columns."""
         row = row_type(list(columns))
         rows = LogicalType("ARRAY", children=(row,)) if self.listed else row
         fixed = [("data", rows), ("old", rows), ("type", STRING), (FILLED, BOOLEAN)]
         return fixed + [(name, STRING) for name in self.filters]
 
-    def checks(self) -> Mapping[str, Any]:
-        """Arguments of the event's line decoder."""
-        more = {"fits": self.fits, "select": self.select, "prepare": self.prepare}
-        return {"tree": True, "check_frame": self.frame, "check_row": self.row, **more}
-
     # pieces and frames
 
-    @staticmethod
-    def fits(piece: bytes) -> bool:
+    def fits(self, piece: bytes) -> bool:
         """Whether a field that is NULL in an ``old`` of these lines is always one that is not there."""
         return len(_OLD.findall(piece)) == len(_SIMPLE.findall(piece))
 
@@ -111,7 +105,6 @@ class DataOld:
         return bool((kinds.max_horizontal() <= 1).all())
 
     def changes(self, df: pl.DataFrame, width: int) -> tuple[pl.DataFrame, pl.Series]:
-        """Changes of a frame of good events, and for each the position of its event."""
         data, old, kind, filled = df.get_columns()[:4]
         update, delete = (kind == self.update).to_numpy(), (kind == self.delete).to_numpy()
         events = np.flatnonzero(~kind.is_in(self.ignored).to_numpy())
@@ -172,7 +165,6 @@ class DataOld:
         return {**event, "old": old, FILLED: True}
 
     def row(self, row: list[Any]) -> BadEvent | None:
-        """What is wrong with one event, given as raw values."""
         data, old, kind = row[:3]
         if kind is None:
             return BadEvent('there is no "type"', self.expected)

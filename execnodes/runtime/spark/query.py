@@ -210,7 +210,7 @@ def _closing_reader(shipped: Shipped) -> Task:
 
 def _sink_writer(job: JobGraph, sinks: SinkDriver, count: Count | None, read: Task | None) -> Task:
     """Writes the blobs of a micro-batch to their sinks, or those that ``read`` makes, in the same Python process."""
-    writers, uids = sinks.writers, [s.uid for s in sinks.sinks]
+    writers = [(s.writer, s.name, s.uid) for s in sinks.sinks]
     slots = [job.sink_slot(i) for i in range(len(job.sinks))]
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -219,7 +219,7 @@ def _sink_writer(job: JobGraph, sinks: SinkDriver, count: Count | None, read: Ta
         _settle()
         number = micro_batch()
         assert number is not None
-        yield from write_sinks(writers, number, slots, uids, count)(batches if read is None else read(batches))
+        yield from write_sinks(writers, number, slots, count)(batches if read is None else read(batches))
 
     return run
 

@@ -1,0 +1,74 @@
+"""Errors of tasks name the table, and of its files the file, the line and the column."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from stateplan.execnodes.connectors.protocol import SinkTable, SourceTable
+from stateplan.execnodes.connectors.registry import CONNECTORS, FORMATS
+from stateplan.execnodes.errors import StateplanError, find_encoded
+from stateplan.execnodes.rex import InputRef
+from stateplan.execnodes.runtime.exchange import Blob, blob_batch, encode
+from stateplan.execnodes.runtime.hashing import slot_label
+from stateplan.execnodes.runtime.jobgraph import JobGraph, Pipeline, SourceSpec
+from stateplan.execnodes.runtime.kernel import Transform
+from stateplan.execnodes.runtime.sinks import write_sinks
+from stateplan.execnodes.runtime.transforms.watermarks import WatermarkTransform
+from stateplan.execnodes.runtime.worker import WorkerError, read_source
+from stateplan.execnodes.types import parse_type
+
+FILES = CONNECTORS["filesystem"]
+
+
+Task = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def raised(task: Task, batch: pa.RecordBatch) -> StateplanError:
+    with pytest.raises(WorkerError) as error:
+        list(task([batch]))
+    found = find_encoded(str(error.value))
+    assert found is not None
+    return found
+
+
+def read(path: Path, *transforms: Transform) -> StateplanError:
+    fields = (("id", parse_type("INT")), ("at", parse_type("TIMESTAMP(3)")))
+    options = {"connector": "filesystem", "path": str(path), "format": "json"}
+    table = SourceTable("orders", FILES, options, fields, FORMATS["json"], projection=(0, 1))
+    source = SourceSpec("u", "orders", "filesystem", FILES.source(table), Pipeline(transforms, ()))
+    batch = pa.RecordBatch.from_pylist([{"path": str(path), "now": 0, "seq": "0"}])
+    return raised(read_source(JobGraph((source,), (), (), 8), 0, None), batch)
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "where"), [("{oops", "DATA111", "line 2, column 2"), ('{"id": "x"}', "DATA112", "line 2")]
+)
+def test_what_cannot_be_read(line: str, code: str, where: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(f'{{"id": 1}}\n{line}\n')
+    error = read(path)
+    assert (error.code, str(error.place)) == (code, f"{path}, {where}, table orders")
+
+
+def test_a_row_without_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text('{"id": 1}\n')
+    error = read(path, WatermarkTransform(InputRef(parse_type("TIMESTAMP(3)"), 1), 1, "at"))
+    assert (error.code, str(error.place)) == ("DATA330", "table orders")
+    assert "'at'" in error.message
+
+
+def test_what_cannot_be_written(tmp_path: Path) -> None:
+    options = {"connector": "filesystem", "path": str(tmp_path), "format": "json"}
+    table = SinkTable("totals", FILES, options, (("m", parse_type("MAP<STRING, INT>")),), FORMATS["json"], uid="u")
+    entry = pl.List(pl.Struct({"key": pl.String, "value": pl.Int32}))
+    frame = pl.DataFrame({"c0": pl.Series([[{"key": None, "value": 1}]], dtype=entry)})
+    task = write_sinks([(FILES.sink(table), "totals", "u")], 0, [3])
+    error = raised(task, blob_batch([Blob(slot_label(3), 0, "", 0, 1, encode(frame))]))
+    assert (error.code, str(error.place)) == ("DATA201", "table totals")
+    assert "'m'" in error.message
