@@ -54,11 +54,11 @@ class RunInfo(NamedTuple):
         middle: about half of the ``@t`` in it are at most so large.
         dead: about so many tombstones.
         check: CRC-32 of the stored frame.
-        stored: rows of the stored frame.
         low, high: the first and the last prefix (upper 32 bits) of the hashes it is for. The stored frame may hold
             rows outside of the range, which a merge has already moved: they do not count.
         run: which run it is a part of, a number within the table; 0 until it has one.
         into: the run that its rows are being merged into; 0 for none.
+        stored: rows of the stored frame.
     """
 
     id: str
@@ -70,11 +70,11 @@ class RunInfo(NamedTuple):
     middle: int
     dead: int
     check: int
+    low: int
+    high: int
+    run: int
+    into: int
     stored: int
-    low: int = 0
-    high: int = LAST_PREFIX
-    run: int = 0
-    into: int = 0
 
     @property
     def width(self) -> int:

@@ -12,7 +12,7 @@ import polars as pl
 from stateplan.execnodes.errors import CheckpointError
 from stateplan.execnodes.runtime.kernel import ACCESS_TIME, StateTable
 from stateplan.execnodes.runtime.state.run_cache import RunCache
-from stateplan.execnodes.runtime.state.runs import TOMBSTONE, Rows, RunInfo, encode_frame, state_schema
+from stateplan.execnodes.runtime.state.runs import LAST_PREFIX, TOMBSTONE, Rows, RunInfo, encode_frame, state_schema
 
 CHUNK_SIZE = 8 << 20
 """Frames are stored in values of at most so many bytes: larger values halve the throughput of Spark's state API."""
@@ -150,6 +150,10 @@ class Parts:
             middle=int(middle[len(middle) // 2]),
             dead=int(frame[TOMBSTONE].sum()),
             check=zlib.crc32(data),
+            low=0,
+            high=LAST_PREFIX,
+            run=0,
+            into=0,
             stored=frame.height,
         )
 
