@@ -192,5 +192,5 @@ def _value(name: str, text: str | None, declared: LogicalType, path: str) -> Any
     try:
         return evaluate(Call(declared, (Literal(STRING.not_null(), text),), internal_name="$CAST$1", syntax="SPECIAL"))
     except StateplanError:
-        what = {"text": text, "name": name, "declared": declared.summary()}
-        raise DataError("DATA106.value", place=Place(file=path), **what) from None
+        place = Place(file=path)
+        raise DataError("DATA106.value", text=text, name=name, declared=declared.summary(), place=place) from None

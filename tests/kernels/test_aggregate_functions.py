@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from stateplan.execnodes.errors import DataError
 from stateplan.execnodes.functions.aggregates import WELFORD
 from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
-from stateplan.execnodes.runtime.state.memory_state import MemoryState
 from stateplan.execnodes.specs import AggCall
 from stateplan.execnodes.types import BOOLEAN, DOUBLE, INT, STRING, LogicalType, row_type
 from tests.kernels.aggregate_reference import Slow
 from tests.kernels.reference import DELETE, INSERT, UPDATE_BEFORE, Change, Row, retracts, upsert_fold
 from tests.kernels.support import CUTS, changes_of, frame, inserting, retracting, split
+from tests.support.memory_state import MemoryState
 
 ROW = row_type([("g", INT), ("s", STRING), ("n", INT), ("sep", STRING), ("ok", BOOLEAN), ("d", DOUBLE)])
 ROWS: st.SearchStrategy[Row] = st.tuples(

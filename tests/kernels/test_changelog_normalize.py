@@ -13,7 +13,6 @@ from stateplan.execnodes.changelog import KIND
 from stateplan.execnodes.rex import Call, InputRef, Literal
 from stateplan.execnodes.runtime.kernels.changelog_normalize import ChangelogNormalizeKernel
 from stateplan.execnodes.runtime.kernels.drop_update_before import DropUpdateBeforeTransform
-from stateplan.execnodes.runtime.state.memory_state import MemoryState
 from stateplan.execnodes.types import BOOLEAN, INT, LogicalType, row_type
 from tests.kernels.reference import (
     DELETE,
@@ -26,6 +25,7 @@ from tests.kernels.reference import (
     upsert_fold,
 )
 from tests.kernels.support import CLOCK, CUTS, anything, changes_of, frame, legal, row_of, split
+from tests.support.memory_state import MemoryState
 
 ROW = row_of("lsi")
 ROWS: st.SearchStrategy[Row] = st.tuples(

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from stateplan.execnodes.errors import RunError
 from stateplan.execnodes.runtime.kernels.deduplicate import DeduplicateKernel
-from stateplan.execnodes.runtime.state.memory_state import MemoryState
 from stateplan.execnodes.types import DATE, LogicalType, row_type
 from tests.kernels.reference import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, Deduplicate, Row, fold
 from tests.kernels.support import CLOCK, CUTS, TYPES, changes_of, frame, inserting, legal, row_of, split
+from tests.support.memory_state import MemoryState
 
 ROW = row_of("lsi")
 ROWS: st.SearchStrategy[Row] = st.tuples(

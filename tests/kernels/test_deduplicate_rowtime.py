@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from stateplan.execnodes.errors import RunError
 from stateplan.execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
 from stateplan.execnodes.runtime.kernels.deduplicate_rowtime import RowtimeDeduplicateKernel, RowtimeFirstRowKernel
-from stateplan.execnodes.runtime.state.memory_state import MemoryState
 from stateplan.execnodes.types import LogicalType, row_type
 from tests.kernels.reference import INSERT, UPDATE_AFTER, UPDATE_BEFORE, Change, fold
 from tests.kernels.support import CLOCK, CUTS, TYPES, changes_of, split
+from tests.support.memory_state import MemoryState
 
 ROWTIME = LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", precision=3, kind="ROWTIME")
 ROW = row_type([("k", TYPES["s"]), ("ts", ROWTIME), ("v", TYPES["i"])])

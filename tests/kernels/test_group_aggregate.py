@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from stateplan.execnodes.errors import RunError
 from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
-from stateplan.execnodes.runtime.state.memory_state import MemoryState
 from stateplan.execnodes.specs import AggCall
 from stateplan.execnodes.types import BIGINT, DOUBLE, FLOAT, INT, STRING, LogicalType, row_type
 from tests.kernels.reference import (
@@ -39,6 +38,7 @@ from tests.kernels.support import (
     row_of,
     split,
 )
+from tests.support.memory_state import MemoryState
 
 ROW = row_of("lsibb")
 ROWS: st.SearchStrategy[Row] = st.tuples(

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from stateplan.execnodes.errors import DataError, RunError
 from stateplan.execnodes.runtime.kernels.group_table_aggregate import GroupTableAggregateKernel
-from stateplan.execnodes.runtime.state.memory_state import MemoryState
 from stateplan.execnodes.runtime.user_functions import Shipped
 from stateplan.execnodes.specs import AggCall
 from stateplan.planner.catalog.udf import Row as FunctionRow
@@ -22,6 +21,7 @@ from stateplan.planner.catalog.udf import TableAggregateFunction, UserFunction, 
 from tests.kernels.reference import DELETE, INSERT, Cells, Change, Row, fold, retracts
 from tests.kernels.support import CLOCK, CUTS, anything, changes_of, frame, inserting, retracting, row_of, split
 from tests.kernels.test_user_aggregates import SUM, user
+from tests.support.memory_state import MemoryState
 
 ROW = row_of("ilsb")
 ROWS: st.SearchStrategy[Row] = st.tuples(

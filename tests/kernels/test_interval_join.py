@@ -15,11 +15,11 @@ from stateplan.execnodes.rex import Call, InputRef
 from stateplan.execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
 from stateplan.execnodes.runtime.kernels.interval_join import IntervalJoinKernel
 from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
-from stateplan.execnodes.runtime.state.memory_state import MemoryState
 from stateplan.execnodes.runtime.state.run_cache import RunCache
 from stateplan.execnodes.specs import JoinSpec
 from stateplan.execnodes.types import BOOLEAN, INT, STRING, LogicalType, row_type
 from tests.kernels.support import CLOCK, changes_of, split
+from tests.support.memory_state import MemoryState
 
 ROWTIME = LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", precision=3, kind="ROWTIME")
 LEFT = row_type([("k", STRING), ("v", INT), ("t", ROWTIME)])

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from stateplan.execnodes.rex import Call as RexCall
 from stateplan.execnodes.rex import InputRef
 from stateplan.execnodes.runtime.kernels.join import JoinKernel
-from stateplan.execnodes.runtime.state.memory_state import MemoryState
 from stateplan.execnodes.specs import JoinSpec
 from stateplan.execnodes.types import BIGINT, BOOLEAN, STRING, LogicalType, row_type
 from tests.kernels.reference import (
@@ -30,6 +29,7 @@ from tests.kernels.reference import (
     upsert_fold,
 )
 from tests.kernels.support import CLOCK, CUTS, anything, changes_of, frame, inserting, retracting, row_of, split
+from tests.support.memory_state import MemoryState
 
 ROW = row_of("lsi")
 WIDE = row_of("lsil")

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from stateplan.execnodes.ranking import AppendFastStrategy, ConstantRange, SortField, SortSpec
 from stateplan.execnodes.runtime.kernels.local_topn import LocalTopN
 from stateplan.execnodes.runtime.kernels.rank import rank_kernel
-from stateplan.execnodes.runtime.state.memory_state import MemoryState
 from tests.kernels.reference import INSERT, Row
 from tests.kernels.support import CLOCK, CUTS, changes_of, frame, row_of, split
+from tests.support.memory_state import MemoryState
 
 ROW = row_of("lsi")
 ROWS: st.SearchStrategy[Row] = st.tuples(

@@ -17,12 +17,12 @@ from stateplan.execnodes.rex import Call, InputRef, Literal
 from stateplan.execnodes.runtime.kernels.lookup_join import LookupJoinKernel
 from stateplan.execnodes.runtime.lookup import LookupTable, LookupTransform, lookup_table
 from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
-from stateplan.execnodes.runtime.state.memory_state import MemoryState
 from stateplan.execnodes.runtime.state.run_cache import RunCache
 from stateplan.execnodes.specs import DynamicTableSource, LookupKey
 from stateplan.execnodes.types import BOOLEAN, INT, STRING, row_type
 from tests.kernels.reference import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from tests.kernels.support import CLOCK, changes_of, frame, split
+from tests.support.memory_state import MemoryState
 
 LEFT = row_type([("id", INT), ("k", INT), ("v", INT)])
 TABLE = row_type([("k", INT), ("n", STRING), ("w", INT)])

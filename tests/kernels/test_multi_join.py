@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from stateplan.execnodes.rex import Call as RexCall
 from stateplan.execnodes.rex import InputRef
 from stateplan.execnodes.runtime.kernels.multi_join import MultiJoinKernel
-from stateplan.execnodes.runtime.state.memory_state import MemoryState
 from stateplan.execnodes.types import BOOLEAN
 from tests.kernels.reference import INSERT, UPDATE_AFTER, Change, Row, fold
 from tests.kernels.support import CLOCK, changes_of, frame, inserting, retracting, row_of
+from tests.support.memory_state import MemoryState
 
 ROW = row_of("li")
 ROWS: st.SearchStrategy[Row] = st.tuples(st.sampled_from([None, 1, 2]), st.sampled_from([None, 0, 1, 2]))

@@ -18,12 +18,12 @@ from stateplan.execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Waterm
 from stateplan.execnodes.runtime.kernels.common.walks import Frame
 from stateplan.execnodes.runtime.kernels.over_aggregate import ProctimeOverKernel, RowtimeOverKernel
 from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
-from stateplan.execnodes.runtime.state.memory_state import MemoryState
 from stateplan.execnodes.runtime.state.run_cache import RunCache
 from stateplan.execnodes.specs import AggCall
 from stateplan.execnodes.types import BIGINT, DOUBLE, INT, STRING, LogicalType, parse_type, row_type
 from tests.kernels.reference import UPDATE_AFTER
 from tests.kernels.support import CLOCK, CUTS, split
+from tests.support.memory_state import MemoryState
 
 ROWTIME = LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", precision=3, kind="ROWTIME")
 ROW = row_type([("k", STRING), ("ts", ROWTIME), ("v", INT), ("d", DOUBLE)])

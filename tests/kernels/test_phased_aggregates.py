@@ -17,7 +17,6 @@ from stateplan.execnodes.functions.aggregates import WELFORD
 from stateplan.execnodes.runtime.kernels.common.partials import LocalTransform, Partials
 from stateplan.execnodes.runtime.kernels.global_group_aggregate import GlobalGroupAggregateKernel
 from stateplan.execnodes.runtime.kernels.incremental_group_aggregate import IncrementalGroupAggregateKernel, final_call
-from stateplan.execnodes.runtime.state.memory_state import MemoryState
 from stateplan.execnodes.specs import AggCall
 from stateplan.execnodes.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, LogicalType, row_type
 from tests.kernels.aggregate_reference import FUNCTIONS, Slow
@@ -34,6 +33,7 @@ from tests.kernels.reference import (
 )
 from tests.kernels.support import CUTS, call, changes_of, frame, inserting, retracting, split
 from tests.kernels.test_aggregate_functions import plain
+from tests.support.memory_state import MemoryState
 
 ROW = row_type(
     [("g", INT), ("s", STRING), ("n", INT), ("ok", BOOLEAN), ("d", DOUBLE), ("sep", STRING), ("bucket", INT)]

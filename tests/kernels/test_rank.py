@@ -29,7 +29,6 @@ from stateplan.execnodes.runtime.kernels.rank import (
     rank_kernel,
 )
 from stateplan.execnodes.runtime.kernels.rank_retract import RetractTopNKernel
-from stateplan.execnodes.runtime.state.memory_state import MemoryState
 from stateplan.execnodes.types import LogicalType, row_type
 from tests.kernels import topn_reference as reference
 from tests.kernels.reference import DELETE, INSERT, UPDATE_AFTER, Change, Row, fold, upsert_fold
@@ -46,6 +45,7 @@ from tests.kernels.support import (
     row_of,
     split,
 )
+from tests.support.memory_state import MemoryState
 
 ROW = row_of("sili")
 ROWS: st.SearchStrategy[Row] = st.tuples(

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from stateplan.execnodes.errors import DataError
 from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
-from stateplan.execnodes.runtime.state.memory_state import MemoryState
 from stateplan.execnodes.types import INT, row_type
 from tests.kernels.reference import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, Change, Row, upsert_fold
 from tests.kernels.support import CUTS, call, changes_of, frame, split
+from tests.support.memory_state import MemoryState
 
 ROW = row_type([("g", INT), ("v", INT)])
 STEPS = st.lists(

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from stateplan.execnodes.errors import RunError
 from stateplan.execnodes.runtime.kernel import END_OF_TIME, Watermark
 from stateplan.execnodes.runtime.kernels.sink_conflicts import SinkConflictKernel
-from stateplan.execnodes.runtime.state.memory_state import MemoryState
 from tests.kernels.reference import (
     DELETE,
     INSERT,
@@ -23,6 +22,7 @@ from tests.kernels.reference import (
     upsert_fold,
 )
 from tests.kernels.support import CLOCK, CUTS, anything, changes_of, frame, retracting, row_of, split
+from tests.support.memory_state import MemoryState
 
 ROW = row_of("lsi")
 ROWS: st.SearchStrategy[Row] = st.tuples(

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stateplan.execnodes.runtime.kernels.sink_materializer import SinkMaterializerKernel
-from stateplan.execnodes.runtime.state.memory_state import MemoryState
 from tests.kernels.reference import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, Row, SinkMaterializer, upsert_fold
 from tests.kernels.support import CLOCK, CUTS, anything, changes_of, frame, retracting, row_of, split
+from tests.support.memory_state import MemoryState
 
 ROW = row_of("lsi")
 ROWS: st.SearchStrategy[Row] = st.tuples(

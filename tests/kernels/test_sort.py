@@ -12,10 +12,10 @@ from stateplan.execnodes.ranking import SortField, SortSpec
 from stateplan.execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
 from stateplan.execnodes.runtime.kernels.sort import SortKernel
 from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
-from stateplan.execnodes.runtime.state.memory_state import MemoryState
 from stateplan.execnodes.runtime.state.run_cache import RunCache
 from tests.kernels.reference import INSERT, Change, Row, retracts
 from tests.kernels.support import CUTS, anything, changes_of, frame, row_of, split
+from tests.support.memory_state import MemoryState
 
 ROW = row_of("si")
 ROWS: st.SearchStrategy[Row] = st.tuples(st.sampled_from([None, "a", "b"]), st.sampled_from([None, 1, 2]))

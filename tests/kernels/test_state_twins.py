@@ -27,7 +27,6 @@ from stateplan.execnodes.runtime.kernels.join import JoinKernel
 from stateplan.execnodes.runtime.kernels.over_aggregate import ProctimeOverKernel
 from stateplan.execnodes.runtime.kernels.rank import rank_kernel
 from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
-from stateplan.execnodes.runtime.state.memory_state import MemoryState
 from stateplan.execnodes.runtime.state.run_cache import RunCache
 from stateplan.execnodes.specs import JoinSpec
 from stateplan.execnodes.types import BIGINT, INT
@@ -35,6 +34,7 @@ from tests.kernels.reference import INSERT, Row
 from tests.kernels.support import call, changes_of, frame, inserting, retracting, row_of
 from tests.kernels.test_group_table_aggregate import BEST
 from tests.kernels.test_user_aggregates import user
+from tests.support.memory_state import MemoryState
 
 ROW = row_of("lsi")
 ROWS: st.SearchStrategy[Row] = st.tuples(

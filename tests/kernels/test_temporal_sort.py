@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from stateplan.execnodes.ranking import SortField, SortSpec
 from stateplan.execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
 from stateplan.execnodes.runtime.kernels.temporal_sort import ProctimeSortKernel, RowtimeSortKernel
-from stateplan.execnodes.runtime.state.memory_state import MemoryState
 from stateplan.execnodes.types import LogicalType, row_type
 from tests.kernels.reference import INSERT, Row
 from tests.kernels.support import CUTS, TYPES, changes_of, frame, inserting, row_of, split
+from tests.support.memory_state import MemoryState
 
 ROW = row_of("si")
 ROWS: st.SearchStrategy[Row] = st.tuples(st.sampled_from([None, "a", "b"]), st.sampled_from([None, 1, 2]))

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from stateplan.execnodes.errors import DataError, RunError
 from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
-from stateplan.execnodes.runtime.state.memory_state import MemoryState
 from stateplan.execnodes.runtime.user_functions import Shipped
 from stateplan.execnodes.specs import AggCall
 from stateplan.execnodes.types import BIGINT, STRING
@@ -28,6 +27,7 @@ from tests.kernels.reference import (
     retracts,
 )
 from tests.kernels.support import CLOCK, CUTS, anything, call, changes_of, frame, inserting, retracting, row_of, split
+from tests.support.memory_state import MemoryState
 
 ROW = row_of("ilsb")
 ROWS: st.SearchStrategy[Row] = st.tuples(

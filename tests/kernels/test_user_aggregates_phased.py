@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from stateplan.execnodes.errors import DataError, RunError
 from stateplan.execnodes.runtime.kernels.common.partials import LocalTransform, Partials
 from stateplan.execnodes.runtime.kernels.global_group_aggregate import GlobalGroupAggregateKernel
-from stateplan.execnodes.runtime.state.memory_state import MemoryState
 from stateplan.execnodes.types import BIGINT
 from stateplan.planner.catalog.udf import AggregateFunction, UserFunction, udaf
 from tests.kernels.reference import INSERT, Change, Row, retracts, upsert_fold
 from tests.kernels.support import CUTS, call, changes_of, frame, inserting, retracting, row_of, split
 from tests.kernels.test_user_aggregates import SUM, user
+from tests.support.memory_state import MemoryState
 
 ROW = row_of("ilsb")
 ROWS: st.SearchStrategy[Row] = st.tuples(

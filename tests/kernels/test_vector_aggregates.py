@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from stateplan.execnodes.errors import SqlError
 from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
 from stateplan.execnodes.runtime.kernels.group_table_aggregate import GroupTableAggregateKernel
-from stateplan.execnodes.runtime.state.memory_state import MemoryState
 from stateplan.planner.catalog.udf import AggregateFunction, UserFunction, udaf, udtaf
 from tests.kernels.reference import DELETE, INSERT, Change, Row, fold, retracts
 from tests.kernels.support import CUTS, changes_of, frame, inserting, retracting, row_of, split
 from tests.kernels.test_group_table_aggregate import Best
 from tests.kernels.test_user_aggregates import user
+from tests.support.memory_state import MemoryState
 
 Flavour = Literal["pandas", "arrow"]
 FLAVOURS: list[Flavour] = ["pandas", "arrow"]

@@ -17,13 +17,13 @@ from stateplan.execnodes.runtime.kernels.global_group_aggregate import GlobalGro
 from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
 from stateplan.execnodes.runtime.kernels.window_aggregate import WindowAggregateKernel
 from stateplan.execnodes.runtime.kernels.window_slices import SliceTransform, Slicing
-from stateplan.execnodes.runtime.state.memory_state import MemoryState
 from stateplan.execnodes.types import BIGINT, LogicalType, RowField
 from tests.kernels.reference import INSERT, Change, Row
 from tests.kernels.support import CUTS, call, changes_of, frame, inserting, retracting, split
 from tests.kernels.test_aggregate_functions import plain
 from tests.kernels.test_phased_aggregates import CALLS, PARTS, ROWS, Reference
 from tests.kernels.test_phased_aggregates import ROW as FIELDS
+from tests.support.memory_state import MemoryState
 
 EPOCH = datetime(1970, 1, 1)
 TIMESTAMP = LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", precision=3)

@@ -13,11 +13,11 @@ from stateplan.execnodes.errors import RunError
 from stateplan.execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
 from stateplan.execnodes.runtime.kernels.window_deduplicate import WindowDeduplicateKernel
 from stateplan.execnodes.runtime.kernels.window_slices import Slicing
-from stateplan.execnodes.runtime.state.memory_state import MemoryState
 from stateplan.execnodes.types import INT, row_type
 from tests.kernels.reference import DELETE, INSERT, Row
 from tests.kernels.support import CUTS, changes_of, frame, split
 from tests.kernels.test_window_aggregate import EPOCH, TIMESTAMP, WATERMARKS
+from tests.support.memory_state import MemoryState
 
 ROW = row_type([("k", INT), ("v", INT), ("ts", TIMESTAMP), ("end", TIMESTAMP)])
 KEYS = st.sampled_from([(0,), (0, 1), ()])

@@ -14,12 +14,12 @@ from stateplan.execnodes.rex import Call, InputRef
 from stateplan.execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
 from stateplan.execnodes.runtime.kernels.window_join import WindowJoinKernel
 from stateplan.execnodes.runtime.kernels.window_slices import Slicing
-from stateplan.execnodes.runtime.state.memory_state import MemoryState
 from stateplan.execnodes.specs import JoinSpec
 from stateplan.execnodes.types import BOOLEAN, INT, row_type
 from tests.kernels.reference import DELETE, INSERT, Row
 from tests.kernels.support import CUTS, changes_of, frame, split
 from tests.kernels.test_window_aggregate import EPOCH, TIMESTAMP, WATERMARKS
+from tests.support.memory_state import MemoryState
 
 ROW = row_type([("k", INT), ("v", INT), ("end", TIMESTAMP)])
 KEY = st.sampled_from([None, 1, 2])

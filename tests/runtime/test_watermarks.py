@@ -26,13 +26,13 @@ from stateplan.execnodes.runtime.kernel import (
     own_columns,
 )
 from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
-from stateplan.execnodes.runtime.state.memory_state import MemoryState
 from stateplan.execnodes.runtime.state.run_cache import RunCache
 from stateplan.execnodes.runtime.transforms.watermarks import WatermarkTransform
 from stateplan.execnodes.runtime.watermarks import MARK, EventTime, Mark, decode_mark, encode_mark
 from stateplan.execnodes.runtime.worker import Clock, deliver, run_operator, send_marks
 from stateplan.execnodes.ttl import TtlConfig
 from stateplan.execnodes.types import LogicalType
+from tests.support.memory_state import MemoryState
 
 MARKS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1), st.integers(1, 50)), max_size=4)
 

@@ -14,7 +14,6 @@ from stateplan.execnodes.runtime.kernels.deduplicate import DeduplicateKernel
 from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
 from stateplan.execnodes.runtime.kernels.join import JoinKernel
 from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
-from stateplan.execnodes.runtime.state.memory_state import MemoryState
 from stateplan.execnodes.runtime.state.run_cache import RunCache
 from stateplan.execnodes.runtime.state.ttl_access import InputFields
 from stateplan.execnodes.specs import JoinSpec
@@ -23,6 +22,7 @@ from stateplan.execnodes.types import BIGINT, INT
 from tests.kernels import reference
 from tests.kernels.reference import DELETE, INSERT, Change, Row, fold
 from tests.kernels.support import call, changes_of, frame, row_of
+from tests.support.memory_state import MemoryState
 from tests.ttl.flip25 import CONFIGS, Aggregate, Entries, Moment, Side, config
 
 ROW = row_of("iil")

@@ -13,7 +13,6 @@ from stateplan.execnodes.runtime.kernels.multi_join import MultiJoinKernel
 from stateplan.execnodes.runtime.kernels.sink_materializer import SinkMaterializerKernel
 from stateplan.execnodes.runtime.kernels.temporal_join import ProcessingTimeJoinKernel, TemporalJoinKernel
 from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
-from stateplan.execnodes.runtime.state.memory_state import MemoryState
 from stateplan.execnodes.runtime.state.run_cache import RunCache
 from stateplan.execnodes.runtime.state.ttl_access import InputFields
 from stateplan.execnodes.specs import JoinSpec
@@ -21,6 +20,7 @@ from tests.kernels.reference import INSERT
 from tests.kernels.support import changes_of, frame, inserting, retracting, row_of
 from tests.kernels.test_state_twins import KERNELS as TWINS
 from tests.kernels.test_state_twins import ROW, ROWS, SPEC
+from tests.support.memory_state import MemoryState
 from tests.ttl.flip25 import CONFIGS, config
 
 KERNELS: dict[str, tuple[Kernel, bool]] = {

@@ -302,8 +302,9 @@ class RowReader(Frozen):
             for value in objects:
                 wrong = self.guard(value) if self.guard is not None else None
                 if wrong is not None:
-                    what = {"problem": wrong.reason, "excerpt": excerpt(line)}
-                    raise DataError("DATA151", place=place, expected=wrong.expected, **what)
+                    raise DataError(
+                        "DATA151", place=place, problem=wrong.reason, expected=wrong.expected, excerpt=excerpt(line)
+                    )
                 ready = self.prepare(value) if self.prepare is not None else value
                 if ready is None:
                     continue
