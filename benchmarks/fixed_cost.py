@@ -62,10 +62,10 @@ def main(
     batches: int = 30,
     rows: int = 10,
     phases: bool = False,
-    define: Annotated[list[str], typer.Option("--define", "-D", metavar="KEY=VALUE")] = [],  # noqa: B006
+    define: Annotated[list[str] | None, typer.Option("--define", "-D", metavar="KEY=VALUE")] = None,
 ) -> None:
     with work_folder("fixed") as work:
-        seen, used = measure(batches, rows, dict(pair.split("=", 1) for pair in define), Path(work))
+        seen, used = measure(batches, rows, dict(pair.split("=", 1) for pair in define or ()), Path(work))
     spent = [p["durationMs"] for p in seen]
     times = [p["triggerExecution"] for p in spent]
     print(

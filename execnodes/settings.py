@@ -283,7 +283,7 @@ def value(options: Mapping[str, str], key: str) -> Any:
 
 
 def parallelism(options: Mapping[str, str]) -> int:
-    """``parallelism.default`` of a job that has no checkpoint to take its parallelism from."""
+    """The parallelism of a job that has no checkpoint: ``parallelism.default``, or 2."""
     return int(options.get("parallelism.default", 2))
 
 

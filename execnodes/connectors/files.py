@@ -49,11 +49,17 @@ def filesystem_of(path: str) -> tuple[Any, str]:
 
 
 def write_whole(path: Path, text: str, lasting: bool = False) -> None:
-    """Writes a local file that readers see whole or not at all; ``lasting``: it is on disk when this returns.
+    """Writes a local file that readers see whole or not at all.
 
-    Raises OSError.
+    Args:
+        path: of the file.
+        text: all of it.
+        lasting: whether it is on disk when this returns, and several processes may write it at once.
+
+    Raises:
+        OSError: it cannot be written; the file is as it was.
     """
-    temporary = path.with_suffix(".tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp") if lasting else path.with_suffix(".tmp")
     try:
         with temporary.open("w", encoding="utf-8") as out:
             out.write(text)

@@ -40,11 +40,12 @@ class Staging:
     uid: str
     _fs: Any
     _folder: str
+    _local: bool
 
     @classmethod
     def at(cls, path: str, uid: str) -> Staging:
         fs, inner = filesystem_of(path)
-        return cls(path, uid, fs, inner.rstrip("/") or "/")
+        return cls(path, uid, fs, inner.rstrip("/") or "/", local_path(path) is not None)
 
     def stage(self, batch_id: int, part: int | str, extension: str, data: bytes, partition: str = "") -> str:
         """Writes a file of a micro-batch where readers do not see it. The same part again replaces the file.
@@ -123,15 +124,14 @@ class Staging:
         return f"{self._hidden}/{batch_id}.committed"
 
     def _write(self, target: str, data: bytes) -> None:
-        local = local_path(self.path) is not None
-        with open(target, "wb") if local else self._fs.open(target, "wb") as out:
+        with open(target, "wb") if self._local else self._fs.open(target, "wb") as out:
             out.write(data)
-            if local:
+            if self._local:
                 out.flush()
                 os.fsync(out.fileno())
 
     def _move(self, source: str, target: str) -> None:
-        if local_path(self.path) is not None:
+        if self._local:
             os.replace(source, target)
         else:
             self._fs.mv(source, target)

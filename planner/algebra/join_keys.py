@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from stateplan.execnodes.rex import InputRef, Rex
 from stateplan.planner.algebra.relations import MultiJoin
 from stateplan.planner.expressions.distinct import collapsed
-from stateplan.planner.expressions.ops import conjunctions, kind
+from stateplan.planner.expressions.ops import and_, conjunctions, kind
 
 _EQUALITIES = ("=", "IS NOT DISTINCT FROM")
 
@@ -37,6 +37,11 @@ def equi_keys(condition: Rex, width: int) -> list[tuple[int, int]]:
 def is_equi_key(term: Rex, width: int) -> bool:
     """Whether ``term`` makes a field of the left input equal to one of the right."""
     return _equi_pair(term, width) is not None
+
+
+def without_equi_keys(condition: Rex, width: int) -> Rex:
+    """The rest of a join's condition; TRUE for nothing."""
+    return and_(t for t in conjunctions(condition) if not is_equi_key(t, width))
 
 
 def equal_fields(rel: MultiJoin) -> list[list[tuple[int, int, int]]]:

@@ -391,11 +391,12 @@ class QueryBinder:
                     rel = replace(identity(rel), names=names)
         if self.hinted and self.outer is not None and isinstance(rel, Scan):
             rel = replace(rel, alias=name)
-        scope = Scope.of(self.source, Relation(name, rel.fields, 0, path))
-        return rel, replace(scope, subqueries=self.subquery, outer=self.outer, functions=self.catalog.function)
+        return rel, self._scope(Relation(name, rel.fields, 0, path))
 
-    def _scope(self) -> Scope:
-        return Scope(self.source, subqueries=self.subquery, outer=self.outer, functions=self.catalog.function)
+    def _scope(self, *relations: Relation) -> Scope:
+        return Scope(
+            self.source, list(relations), subqueries=self.subquery, outer=self.outer, functions=self.catalog.function
+        )
 
     def _argument_table(self, node: exp.Expr) -> Rel:
         return self._argument(node)[0]

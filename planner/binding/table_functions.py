@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from stateplan.execnodes.errors import SqlError
-from stateplan.execnodes.rex import Literal
+from stateplan.execnodes.errors import Place, SqlError
+from stateplan.execnodes.rex import Literal, Rex
 from stateplan.execnodes.specs import OuterJoinType
 from stateplan.planner.algebra.relations import Filter, Rel, identity
 from stateplan.planner.algebra.table_functions import FunctionCorrelate
@@ -26,6 +26,50 @@ def is_function_join(node: exp.Expr) -> bool:
     return isinstance(node, exp.Lateral) and isinstance(node.this, exp.TableFromRows)
 
 
+def outer_join_type(join: exp.Expr, operand: str, source: str) -> OuterJoinType:
+    """How the join keeps rows for which ``operand`` gives none.
+
+    Raises:
+        SqlError: SQL150, a join that is neither CROSS, INNER nor LEFT, or has USING or NATURAL.
+    """
+    side = join.args.get("side")
+    if side not in (None, "", "LEFT") or join.args.get("using") or join.args.get("method"):
+        raise not_supported(f"this join with {operand}", place_of(join, source), "use CROSS JOIN or LEFT JOIN")
+    return "LEFT" if side else "INNER"
+
+
+def join_condition(join: exp.Expr, scope: Scope) -> Rex | None:
+    """The condition of ON; None where it keeps all rows."""
+    on = join.args.get("on")
+    condition = None if on is None else ExpressionBinder(scope, "ON").condition(on, "ON")
+    return None if condition is None or is_always_true(condition) else condition
+
+
+def require_free(title: str, scope: Scope, place: Place) -> None:
+    """Raises SqlError SQL113 where an item before has the name ``title``."""
+    if title and scope.relation([title]):
+        raise SqlError("SQL113.bind_function_join", title=title, place=place)
+
+
+def column_aliases(alias: exp.Expr, fields: int, source: str) -> list[str]:
+    """The names of columns that an alias ``s(a, b)`` gives; nothing where it names the table only.
+
+    Raises:
+        SqlError: SQL115, not one for each of ``fields``.
+    """
+    columns = [c.name for c in alias.args.get("columns") or ()]
+    if columns and len(columns) != fields:
+        raise SqlError(
+            "SQL115.bind_function_join",
+            title=alias.this.name,
+            counted=counted(fields, "column"),
+            count=len(columns),
+            count_2=fields,
+            place=place_of(alias, source),
+        )
+    return columns
+
+
 def bind_function_join(left: tuple[Rel, Scope], join: exp.Expr, source: str) -> tuple[Rel, Scope]:
     """The join of the items before with a table function, whose operands are over their columns.
 
@@ -42,47 +86,30 @@ def bind_function_join(left: tuple[Rel, Scope], join: exp.Expr, source: str) -> 
         name = function_name(call) if isinstance(call, exp.Anonymous) else type(call).__name__
         raise not_supported(f"the table function {name}", place, "CREATE FUNCTION makes one in Python")
     require_kind(found, "TABLE", place, "in FROM")
-    kind: OuterJoinType = "LEFT" if join.args.get("side") else "INNER"
-    if join.args.get("side") not in (None, "", "LEFT") or join.args.get("using") or join.args.get("method"):
-        raise not_supported("this join with a table function", place_of(join, source), "use CROSS JOIN or LEFT JOIN")
+    kind = outer_join_type(join, "a table function", source)
     operands = ExpressionBinder(scope, "FROM").user_operands(found, call, place)
     made = found.call(operands)
     result = made.type.not_null()
     correlate = FunctionCorrelate(rel, replace(made, type=result), kind, place)
     names = [n for n, _ in correlate.fields]
     alias = lateral.args.get("alias")
-    title = ""
     out: Rel = correlate
-    given = [f.name for f in result.fields]
+    title, given = "", [f.name for f in result.fields]
     if alias is not None:
         title = alias.this.name
-        columns = [c.name for c in alias.args.get("columns") or ()]
-        if columns and len(columns) != len(given):
-            raise SqlError(
-                "SQL115.bind_function_join",
-                title=title,
-                counted=counted(len(given), "column"),
-                count=len(columns),
-                count_2=len(given),
-                place=place_of(alias, source),
-            )
-        if columns:
+        if columns := column_aliases(alias, len(given), source):
             given = columns
             out = replace(identity(correlate), names=(*names[: rel.width], *columns))
-        if scope.relation([title]):
-            raise SqlError("SQL113.bind_function_join", title=title, place=place_of(alias, source))
+        require_free(title, scope, place_of(alias, source))
     types = [t for _, t in correlate.fields[rel.width :]]
-    relation = Relation(title, tuple(zip(given, types, strict=True)), 0)
-    whole = scope.joined(Scope.of(source, relation))
-    on = join.args.get("on")
-    if on is not None:
-        condition = ExpressionBinder(whole, "ON").condition(on, "ON")
-        if not is_always_true(condition):
-            if kind == "LEFT" and not isinstance(condition, Literal):
-                raise not_supported(
-                    "LEFT JOIN of a Python table function with a condition",
-                    place_of(on, source),
-                    "write ON TRUE, as Flink wants it too",
-                )
-            out = Filter(out, condition)
-    return out, whole
+    whole = scope.joined(Scope.of(source, Relation(title, tuple(zip(given, types, strict=True)))))
+    condition = join_condition(join, whole)
+    if condition is None:
+        return out, whole
+    if kind == "LEFT" and not isinstance(condition, Literal):
+        raise not_supported(
+            "LEFT JOIN of a Python table function with a condition",
+            place_of(join.args["on"], source),
+            "write ON TRUE, as Flink wants it too",
+        )
+    return Filter(out, condition), whole

@@ -12,16 +12,16 @@ from dataclasses import replace
 from sqlglot import exp
 
 from stateplan.execnodes.errors import SqlError
-from stateplan.execnodes.rex import Call, Rex
-from stateplan.execnodes.specs import OuterJoinType
+from stateplan.execnodes.rex import Call
 from stateplan.execnodes.types import INT, LogicalType, row_type
 from stateplan.planner.algebra.relations import Filter, Rel, Values, identity, transform_up, unique_names
 from stateplan.planner.algebra.table_functions import FunctionCorrelate
-from stateplan.planner.binding.errors import counted, not_supported
+from stateplan.planner.binding.errors import not_supported
 from stateplan.planner.binding.expressions import ExpressionBinder
 from stateplan.planner.binding.scope import Relation, Scope
+from stateplan.planner.binding.table_functions import column_aliases, join_condition, outer_join_type, require_free
 from stateplan.planner.catalog.functions import Functions
-from stateplan.planner.expressions.ops import input_refs, is_always_true, shift
+from stateplan.planner.expressions.ops import input_refs, shift
 from stateplan.planner.positions import place_of
 
 
@@ -47,9 +47,7 @@ def bind_unnest(
     place = place_of(node, source)
     if len(node.expressions) != 1:
         raise not_supported("UNNEST of several collections", place)
-    kind: OuterJoinType = "LEFT" if join.args.get("side") else "INNER"
-    if join.args.get("side") not in (None, "", "LEFT") or join.args.get("using") or join.args.get("method"):
-        raise not_supported("this join with UNNEST", place_of(join, source), "use CROSS JOIN or LEFT JOIN")
+    kind = outer_join_type(join, "UNNEST", source)
     operand = ExpressionBinder(scope, "UNNEST").bind(node.expressions[0])
     numbered = bool(node.args.get("offset"))
     given = _row(operand.type, numbered)
@@ -60,19 +58,19 @@ def bind_unnest(
     correl = f"$cor{number()}" if list(input_refs(operand)) else ""
     correlate = FunctionCorrelate(rel, call, kind, place, correl)
     title, columns = _named(node, given, operand.type.root == "MAP", source)
-    if title and scope.relation([title]):
-        raise SqlError("SQL113.bind_function_join", title=title, place=place_of(node, source))
+    require_free(title, scope, place_of(node, source))
     types = [t for _, t in correlate.fields[rel.width :]]
     whole = scope.joined(Scope.of(source, Relation(title, tuple(zip(columns, types, strict=True)))))
-    on = join.args.get("on")
-    condition: Rex | None = None if on is None else ExpressionBinder(whole, "ON").condition(on, "ON")
-    if on is None or condition is None or is_always_true(condition):
+    condition = join_condition(join, whole)
+    if condition is None:
         return correlate, whole
     if kind == "INNER":
         return Filter(correlate, condition), whole
     if any(i < rel.width for i in input_refs(condition)):
         raise not_supported(
-            "LEFT JOIN UNNEST with a condition on the other side", place_of(on, source), "join in a subquery"
+            "LEFT JOIN UNNEST with a condition on the other side",
+            place_of(join.args["on"], source),
+            "join in a subquery",
         )
     return replace(correlate, condition=shift(condition, -rel.width)), whole
 
@@ -103,19 +101,8 @@ def _named(node: exp.Unnest, given: LogicalType, is_map: bool, source: str) -> t
     if alias is None:
         return "", ["EXPR$0" if f == "f0" and len(fields) == 1 else f for f in fields]
     title = alias.this.name
-    columns = [c.name for c in alias.args.get("columns") or ()]
-    if not columns:
-        return title, [title] if fields == ["f0"] else fields
-    if len(columns) != len(fields):
-        raise SqlError(
-            "SQL115.bind_function_join",
-            title=title,
-            counted=counted(len(fields), "column"),
-            count=len(columns),
-            count_2=len(fields),
-            place=place_of(alias, source),
-        )
-    return title, columns
+    columns = column_aliases(alias, len(fields), source)
+    return title, columns or ([title] if fields == ["f0"] else fields)
 
 
 def renamed(rel: Rel, scope: Scope) -> Rel:

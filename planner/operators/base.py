@@ -63,7 +63,8 @@ class Operator(Generic[R]):
     """A relational operator. Subclasses say what is different from an operator that passes its rows on.
 
     Attributes:
-        exec_node: the class of its exec node, which says which changes it takes and emits.
+        exec_node: the class of its exec node, which says which changes it takes and emits. Descriptions begin with
+            the name of the class.
         clause: of an operator that takes insertions only, its SQL in messages.
         options: those that the node consumes; their values are frozen in the plan.
         passes_deletions: whether deletions keep their form on the way through it.
@@ -92,10 +93,9 @@ class Operator(Generic[R]):
     def common(self, rel: R, node: Physical, lowering: Lowering) -> dict[str, Any]:
         """The fields that all exec nodes have."""
         keys = self.required_keys(rel)
-        python = is_python(rel)
         return {
             "id": 0,
-            "configuration": lowering.configuration(self.options) if self.options and not python else None,
+            "configuration": lowering.configuration(self.options) if self.options and not is_python(rel) else None,
             "input_properties": (InputProperty(),) * len(rel.inputs)
             if keys is None
             else tuple(hash_distribution(tuple(k), i) for i, k in enumerate(keys)),
@@ -207,9 +207,7 @@ def with_deletions(node: Physical, inputs: Sequence[Physical | None], delete: De
     return Physical(made.rel, made.inputs, made.kinds, made.update, delete if "DELETE" in node.kinds else "NONE")
 
 
-def insert_only(
-    who: str, inputs: Sequence[Physical], place: Place | None, expected: str = "a query below that only adds rows"
-) -> Kinds:
+def insert_only(who: str, inputs: Sequence[Physical], place: Place | None) -> Kinds:
     """The kinds of an operator that takes and gives insertions only.
 
     Raises:
@@ -217,7 +215,7 @@ def insert_only(
     """
     for given in inputs:
         if not given.is_insert_only:
-            raise not_consumed(who, given, INSERT, place, expected)
+            raise not_consumed(who, given, INSERT, place, "a query below that only adds rows")
     return INSERT
 
 

@@ -16,7 +16,7 @@ from stateplan.execnodes.nodes.temporal_join import TemporalJoin as TemporalJoin
 from stateplan.execnodes.rex import InputRef, Literal, Rex
 from stateplan.execnodes.specs import JoinSpec, JoinType, LookupKey, TemporalTable
 from stateplan.execnodes.types import row_type
-from stateplan.planner.algebra.join_keys import common_keys, equal_fields, equi_keys, is_equi_key, null_filters
+from stateplan.planner.algebra.join_keys import common_keys, equal_fields, equi_keys, null_filters, without_equi_keys
 from stateplan.planner.algebra.relations import Exchange, Join, MultiJoin, Rel, field_names, unique_names
 from stateplan.planner.algebra.temporal import IntervalJoin, LookupJoin, TemporalJoin
 from stateplan.planner.algebra.windows import WindowJoin
@@ -29,16 +29,16 @@ from stateplan.planner.operators.tables import table_source
 from stateplan.planner.physical import DeleteKind, Kinds, Physical, UpdateKind, changelog_mode
 
 
-def join_spec(join_type: JoinType, condition: Rex, width: int, rest: Rex) -> JoinSpec:
+def join_spec(join_type: JoinType, condition: Rex, width: int) -> JoinSpec:
     """Flink's ``JoinSpec``.
 
     Args:
         join_type: As :class:`planner.algebra.relations.Join` has it.
         condition: The whole condition, over the fields of both inputs.
         width: How many of these are the left input's.
-        rest: What of the condition is not an equality of two keys; TRUE for nothing.
     """
     pairs = equi_keys(condition, width)
+    rest = without_equi_keys(condition, width)
     return JoinSpec(
         join_type=join_type,
         left_keys=tuple(k for k, _ in pairs),
@@ -108,11 +108,10 @@ class JoinOperator(Operator[Join], of=Join):
     def lower(self, rel: Join, node: Physical, lowering: Lowering) -> ExecNode:
         width = rel.left.width
         pairs = equi_keys(rel.condition, width)
-        rest: Rex = and_(t for t in conjunctions(rel.condition) if not is_equi_key(t, width))
         left, right = (tuple(join_input_keys(rel.inputs[side], [p[side] for p in pairs])) for side in (0, 1))
         return JoinNode(
             **self.common(rel, node, lowering),
-            join_spec=join_spec(rel.join_type, rel.condition, width, rest),
+            join_spec=join_spec(rel.join_type, rel.condition, width),
             left_upsert_keys=left,
             right_upsert_keys=right,
         )
@@ -237,15 +236,15 @@ class TemporalJoinOperator(Operator[TemporalJoin], of=TemporalJoin):
         ]
 
     def lower(self, rel: TemporalJoin, node: Physical, lowering: Lowering) -> ExecNode:
-        width = rel.left.width
-        rest: Rex = and_(t for t in conjunctions(rel.condition) if not is_equi_key(t, width))
-        if not is_always_true(rest):
+        spec = join_spec(rel.join_type, rel.condition, rel.left.width)
+        if (rest := spec.non_equi_condition) is not None:
             # Flink has TRUE where it took out the condition on time.
-            rest = call("AND", [*conjunctions(rest), TRUE], rest.type)
+            condition = call("AND", [*conjunctions(rest), TRUE], rest.type)
+            spec = spec.model_copy(update={"non_equi_condition": condition})
         assert rel.right_time is not None
         return TemporalJoinNode(
             **self.common(rel, node, lowering),
-            join_spec=join_spec(rel.join_type, rel.condition, width, rest),
+            join_spec=spec,
             is_temporal_function_join=False,
             left_time_attribute_index=rel.left_time,
             right_time_attribute_index=rel.right_time,
@@ -295,8 +294,6 @@ class IntervalJoinOperator(Operator[IntervalJoin], of=IntervalJoin):
         ]
 
     def lower(self, rel: IntervalJoin, node: Physical, lowering: Lowering) -> ExecNode:
-        width = rel.left.width
-        rest = and_(t for t in conjunctions(rel.rest) if not is_equi_key(t, width))
         bounds = WindowBounds(
             is_event_time=rel.event_time,
             left_lower_bound=rel.lower,
@@ -304,7 +301,8 @@ class IntervalJoinOperator(Operator[IntervalJoin], of=IntervalJoin):
             left_time_index=rel.left_time,
             right_time_index=rel.right_time,
         )
-        spec = IntervalJoinSpec(join_spec=join_spec(rel.join_type, rel.rest, width, rest), window_bounds=bounds)
+        keys = join_spec(rel.join_type, rel.rest, rel.left.width)
+        spec = IntervalJoinSpec(join_spec=keys, window_bounds=bounds)
         return IntervalJoinNode(**self.common(rel, node, lowering), interval_join_spec=spec)
 
     def distribute(self, rel: IntervalJoin, inputs: Sequence[Rel]) -> Rel:

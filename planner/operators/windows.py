@@ -13,7 +13,6 @@ from stateplan.execnodes.nodes.window_deduplicate import WindowDeduplicate as Wi
 from stateplan.execnodes.nodes.window_join import WindowJoin as WindowJoinNode
 from stateplan.execnodes.nodes.window_table_function import WindowTableFunction
 from stateplan.execnodes.windows import NamedWindowProperty, WindowProperty, WindowReference
-from stateplan.planner.algebra.join_keys import is_equi_key
 from stateplan.planner.algebra.relations import Rel, field_names, rel_type, unique_names
 from stateplan.planner.algebra.windows import (
     GlobalWindowAggregate,
@@ -25,7 +24,6 @@ from stateplan.planner.algebra.windows import (
     WindowTable,
 )
 from stateplan.planner.digest.expressions import JOIN_NAMES, Notation, call_text, key_names
-from stateplan.planner.expressions.ops import and_, conjunctions
 from stateplan.planner.operators.aggregates import accumulators, agg_calls, grouped, merged
 from stateplan.planner.operators.base import TIME_ZONE, Lowering, Operator, exchanged
 from stateplan.planner.operators.joins import by_join_keys, join_spec
@@ -135,11 +133,9 @@ class WindowJoinOperator(Operator[WindowJoin], of=WindowJoin):
         ]
 
     def lower(self, rel: WindowJoin, node: Physical, lowering: Lowering) -> ExecNode:
-        width = rel.left.width
-        rest = and_(t for t in conjunctions(rel.condition) if not is_equi_key(t, width))
         return WindowJoinNode(
             **self.common(rel, node, lowering),
-            join_spec=join_spec(rel.join_type, rel.condition, width, rest),
+            join_spec=join_spec(rel.join_type, rel.condition, rel.left.width),
             left_windowing=rel.left_position.windowing,
             right_windowing=rel.right_position.windowing,
         )

@@ -232,3 +232,12 @@ def test_the_file_is_plain(tmp_path: Path) -> None:
     assert data["format"] == 1
     assert [(s["uid"], s["index"], s["plan"], s["asked"]) for s in data["states"]] == [("u1", 0, PLAN, None)]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["ttl.json", "ttl.lock"]
+
+
+def test_what_another_process_is_writing_is_left_alone(tmp_path: Path) -> None:
+    start(tmp_path, PLAN)
+    other = tmp_path / ".ttl.json.1.tmp"
+    other.write_text('{"format": 1, "sta')
+    ask(tmp_path, 5)
+    assert other.read_text() == '{"format": 1, "sta'
+    assert read_ttls(tmp_path)

@@ -300,7 +300,7 @@ class GroupAggregateKernel(Kernel):
             changes = prepared.changes[number]
             upserts[1 + number], deletes[1 + number] = values.writes(changes, times)
             stale = values.of_groups(state[1 + number], group_keys, reset) if len(reset) else None
-            deletes[1 + number] = _with(deletes[1 + number], stale, upserts[1 + number])
+            deletes[1 + number] = _with_deletions(deletes[1 + number], stale, upserts[1 + number])
             for i, position in users:
                 kept = self.accumulators[i]
                 if isinstance(kept, Fold):
@@ -314,7 +314,7 @@ class GroupAggregateKernel(Kernel):
                         best = found.zip_with(pl.Series(asked), best)
                     after.update(_named(tracked.update(before, best, changes.arrived(batch.groups))))
                 upserts[place], deletes[place] = values.order_writes(changes, times)
-                deletes[place] = _with(deletes[place], stale, upserts[place])
+                deletes[place] = _with_deletions(deletes[place], stale, upserts[place])
                 place += 1
         if born is not None:
             after[ROWS] = pl.Series(ROWS, batch.rows)
@@ -450,7 +450,7 @@ def _named(series: Sequence[pl.Series]) -> dict[str, pl.Series]:
     return {s.name: s for s in series}
 
 
-def _with(
+def _with_deletions(
     deletes: pl.DataFrame | None, stale: pl.DataFrame | None, upserts: pl.DataFrame | None
 ) -> pl.DataFrame | None:
     """``deletes`` and those of the ``stale`` rows that are not written."""

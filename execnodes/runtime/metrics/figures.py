@@ -1,7 +1,6 @@
 """The figures of a micro-batch: what they are called, and the record that the driver keeps of every one.
 
-:mod:`execnodes.runtime.metrics.log` keeps records in a checkpoint,
-:mod:`execnodes.runtime.metrics.counters` brings the figures from the workers.
+``counters`` brings the figures from the workers, ``log`` keeps the records in a checkpoint.
 """
 
 from __future__ import annotations
