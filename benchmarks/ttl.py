@@ -25,8 +25,8 @@ from benchmarks.harness import run, work_folder
 from benchmarks.run import machine, write_report
 from benchmarks.ttl_data import make_input, rows_until
 from stateplan.execnodes.runtime.job import JobResult
-from stateplan.execnodes.runtime.metrics.figures import BatchMetrics
 from stateplan.execnodes.runtime.metrics.log import read_metrics
+from stateplan.execnodes.runtime.metrics.records import BatchMetrics
 from stateplan.execnodes.runtime.spark.checkpoint_files import SparkCheckpoint
 from stateplan.planner.session.environment import TableEnvironment
 from stateplan.plans.render.chart import Panel, numbers, to_svg

@@ -126,6 +126,18 @@ def test_import_of_plans_and_cli_is_light() -> None:
     assert loaded_by("import stateplan.plans, stateplan.cli.app") == []
 
 
+def test_processes_that_only_list_state_variables_load_no_library() -> None:
+    """Spark starts one on the driver for every stateful operator of a query, and waits for it."""
+    code = """
+import pyspark.sql.streaming, pyspark.sql.types, pyspark.accumulators, dataclasses
+there = set(sys.modules)
+import stateplan.execnodes.runtime.spark.query, stateplan.execnodes.runtime.metrics.counters
+more = {m.partition(".")[0] for m in sys.modules if m not in there} - {"stateplan"} - set(sys.stdlib_module_names)
+assert not more, more
+"""
+    assert loaded_by(code) == ["pyspark"]
+
+
 @pytest.mark.parametrize("command", ["show", "explain", "lint"])
 def test_reading_a_plan_loads_nothing_heavy(command: str) -> None:
     code = f"""

@@ -14,14 +14,14 @@ from stateplan.execnodes.connectors.registry import clashing_names
 from stateplan.execnodes.errors import RunError, StateplanError
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.runtime.checkpoint.directory import Checkpoint, RestartCheck
-from stateplan.execnodes.runtime.checkpoint.live_ttl import PROPERTY, LiveTtls
+from stateplan.execnodes.runtime.checkpoint.live_ttl import LiveTtls
 from stateplan.execnodes.runtime.interrupts import between_calls
 from stateplan.execnodes.runtime.jobgraph import JobGraph, OperatorSpec
 from stateplan.execnodes.runtime.memory import CACHE_DIR, CacheSettings, cache_settings
 from stateplan.execnodes.runtime.metrics.counters import Counters
-from stateplan.execnodes.runtime.metrics.figures import BatchMetrics
 from stateplan.execnodes.runtime.metrics.job_metrics import JobMetrics, job_info
 from stateplan.execnodes.runtime.metrics.prometheus import Endpoint, Reporter, reporters
+from stateplan.execnodes.runtime.metrics.records import BatchMetrics
 from stateplan.execnodes.runtime.sinks import SinkDriver, reports
 from stateplan.execnodes.runtime.sources import Sources
 from stateplan.execnodes.runtime.spark.collect import run_batch
@@ -30,6 +30,7 @@ from stateplan.execnodes.runtime.spark.local_spark import adapt_query
 from stateplan.execnodes.runtime.spark.query import Shipped, build
 from stateplan.execnodes.runtime.spark.repartition import repartition
 from stateplan.execnodes.runtime.spark.session import session
+from stateplan.execnodes.runtime.spark.tasks import TTLS
 from stateplan.execnodes.runtime.spark.tweaks import Tweaks
 from stateplan.execnodes.runtime.translate import translate
 
@@ -229,7 +230,7 @@ class _Run:
         self.metrics.begin(batch_id, self.query)
         ttls = self.ttls.take_in(batch_id)
         if ttls is not None:
-            self.spark.sparkContext.setLocalProperty(PROPERTY, ttls)
+            self.spark.sparkContext.setLocalProperty(TTLS, ttls)
         try:
             self.sinks.prepare(batch_id)
             packed = run_batch(frame, self.metrics.info.name, self.sinks.reports_rows, self.tweaks)

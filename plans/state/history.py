@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stateplan.execnodes.errors import CheckpointError
-from stateplan.execnodes.runtime.metrics.figures import BatchMetrics, JobInfo
 from stateplan.execnodes.runtime.metrics.log import read_job, read_metrics
+from stateplan.execnodes.runtime.metrics.records import BatchMetrics, JobInfo
 
 Key = tuple[str, int]
 """A state: uid of its operator, index among its states."""

@@ -15,9 +15,9 @@ from pyspark.sql import SparkSession
 
 from stateplan.execnodes.errors import DataError
 from stateplan.execnodes.runtime.job import JobResult
-from stateplan.execnodes.runtime.metrics.figures import BatchMetrics, JobInfo
 from stateplan.execnodes.runtime.metrics.log import FOLDER, read_job, read_metrics
 from stateplan.execnodes.runtime.metrics.prometheus import FACTORY
+from stateplan.execnodes.runtime.metrics.records import BatchMetrics, JobInfo
 from stateplan.planner.catalog.udf import udf
 from stateplan.planner.session.environment import TableEnvironment
 from tests.conftest import ROOT

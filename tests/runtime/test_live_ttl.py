@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from stateplan.execnodes.errors import CheckpointError
-from stateplan.execnodes.runtime.checkpoint.live_ttl import Asked, LiveTtls, editing, read_ttls, with_ttls
+from stateplan.execnodes.runtime.checkpoint.live_ttl import Asked, LiveTtls, editing, read_ttls
 from stateplan.execnodes.runtime.checkpoint.locks import locked
 from stateplan.execnodes.runtime.jobgraph import JobGraph
+from stateplan.execnodes.runtime.spark.tasks import with_ttls
 from stateplan.execnodes.ttl import TtlConfig, UpdateType
 from tests.runtime.test_state_slots import job
 

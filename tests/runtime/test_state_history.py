@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from stateplan.cli.app import app
 from stateplan.cli.exit_codes import ExitCode
 from stateplan.execnodes.errors import CheckpointError
-from stateplan.execnodes.runtime.metrics.figures import BatchMetrics, StateSize
 from stateplan.execnodes.runtime.metrics.log import FOLDER, MetricsLog
+from stateplan.execnodes.runtime.metrics.records import BatchMetrics, StateSize
 from stateplan.plans.state import CheckpointReader
 from stateplan.plans.state.history import History, Series, history
 from stateplan.plans.state.plot import to_svg

@@ -5,7 +5,8 @@ in by the driver before the tasks of the next micro-batch that has not been trie
 before they run. So a micro-batch that is repeated after a failure sees what it saw before, and so does one that was
 tried before the plan was edited.
 
-To workers the TTLs go as a local property of Spark's (:data:`PROPERTY`), which says where they differ from the plan.
+To workers the TTLs go as a local property of Spark's, ``TTLS`` in ``runtime/spark/tasks``: it says where they differ
+from the plan.
 
 Codes: CKPT031 to CKPT033.
 """
@@ -29,11 +30,7 @@ from stateplan.execnodes.runtime.checkpoint.locks import locked
 from stateplan.execnodes.ttl import MAX_TTL, format_ttl
 
 if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.jobgraph import JobGraph, OperatorSpec
-
-PROPERTY = "stateplan.ttl"
-"""Local property of the tasks of a micro-batch: JSON, operator number -> TTLs of its states in milliseconds; missing or
-empty where the plan's hold."""
+    from stateplan.execnodes.runtime.jobgraph import OperatorSpec
 
 _FILE = "ttl.json"
 _LOCK = "ttl.lock"
@@ -176,16 +173,6 @@ def editing(folder: Path, wait: float = 10.0) -> Iterator[Record]:
         ) from cause
 
 
-def with_ttls(graph: JobGraph, text: str) -> JobGraph:
-    """The job with the TTLs that :data:`PROPERTY` says."""
-    operators = list(graph.operators)
-    for number, ttls in json.loads(text).items():
-        spec = operators[int(number)]
-        configs = tuple(replace(config, ttl=ttl) for config, ttl in zip(spec.ttl, ttls, strict=True))
-        operators[int(number)] = replace(spec, ttl=configs)
-    return replace(graph, operators=tuple(operators))
-
-
 @dataclass
 class LiveTtls:
     """The driver's side of a running job.
@@ -264,7 +251,7 @@ class LiveTtls:
         self._sent, self._steady = "", False
 
     def take_in(self, batch: int) -> str | None:
-        """Called before the tasks of a micro-batch: the text of :data:`PROPERTY` for it, None to leave it as it is.
+        """Called before the tasks of a micro-batch: the text of ``TTLS`` for it, None to leave it as it is.
 
         What was asked for is taken in, unless the micro-batch has been tried before. A file that cannot be read or
         written is told of once, and the job goes on with what it has.

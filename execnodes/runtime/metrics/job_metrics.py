@@ -15,16 +15,9 @@ from stateplan.execnodes.runtime.checkpoint.directory import Checkpoint
 from stateplan.execnodes.runtime.checkpoint.locks import Holder
 from stateplan.execnodes.runtime.jobgraph import JobGraph
 from stateplan.execnodes.runtime.metrics.counters import Counters
-from stateplan.execnodes.runtime.metrics.figures import (
-    BatchMetrics,
-    Figures,
-    JobInfo,
-    OperatorInfo,
-    StateSize,
-    StateTotals,
-    add_all,
-)
+from stateplan.execnodes.runtime.metrics.figures import Figures, add_all
 from stateplan.execnodes.runtime.metrics.log import FOLDER, MetricsLog, read_job, recent_metrics
+from stateplan.execnodes.runtime.metrics.records import BatchMetrics, JobInfo, OperatorInfo, StateSize, StateTotals
 from stateplan.execnodes.runtime.metrics.view import JobView
 from stateplan.execnodes.settings import parallelism
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from stateplan.execnodes.connectors.files import write_whole
 from stateplan.execnodes.errors import CheckpointError
-from stateplan.execnodes.runtime.metrics.figures import BatchMetrics, JobInfo
+from stateplan.execnodes.runtime.metrics.records import BatchMetrics, JobInfo
 
 FOLDER = "metrics"
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stateplan.execnodes.runtime.checkpoint.locks import Holder, running_writer
-from stateplan.execnodes.runtime.metrics.figures import BatchMetrics, Figures, JobInfo, OperatorInfo, StateSize, add_all
+from stateplan.execnodes.runtime.metrics.figures import Figures, add_all
 from stateplan.execnodes.runtime.metrics.log import read_job, read_metrics, recent_metrics
+from stateplan.execnodes.runtime.metrics.records import BatchMetrics, JobInfo, OperatorInfo, StateSize
 from stateplan.execnodes.runtime.spark.checkpoint_files import INSTANTS, SparkCheckpoint
 
 WINDOW_MS = 10_000

@@ -8,8 +8,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQueryListener
 
-from stateplan.execnodes.runtime.metrics.figures import BatchMetrics, JobInfo
 from stateplan.execnodes.runtime.metrics.job_metrics import metrics_of_run
+from stateplan.execnodes.runtime.metrics.records import BatchMetrics, JobInfo
 from stateplan.execnodes.runtime.spark.tweaks import OFF, Tweaks
 
 

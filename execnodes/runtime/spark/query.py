@@ -17,8 +17,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
-from stateplan.execnodes.runtime.checkpoint.live_ttl import PROPERTY, with_ttls
-from stateplan.execnodes.runtime.spark.tasks import local_property, micro_batch
+from stateplan.execnodes.runtime.spark.tasks import TTLS, local_property, micro_batch, with_ttls
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,7 +54,7 @@ class Shipped:
     def graph(self) -> JobGraph:
         """The graph with the TTLs of the micro-batch of this task; decoded at most once in this process."""
         graph = self._planned()
-        text = local_property(PROPERTY)
+        text = local_property(TTLS)
         if not text:
             return graph
         if (self.key, text) not in _live:
