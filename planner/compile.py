@@ -9,11 +9,9 @@ from sqlglot import exp
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.settings import value
 from stateplan.execnodes.types import LogicalType
-from stateplan.execnodes.zone import local_time_zone
 from stateplan.planner.binding.queries import QueryBinder
 from stateplan.planner.binding.sinks import bind_insert
 from stateplan.planner.catalog.manager import CatalogManager
-from stateplan.planner.expressions.evaluate import session_time_zone
 from stateplan.planner.lowering import lower
 from stateplan.planner.passes import optimize
 from stateplan.planner.physical import Physical
@@ -28,8 +26,7 @@ def physical_plans(
         SqlError, CatalogError, OptionError: as :func:`compile_inserts`.
     """
     duplicates = bool(value(options, "table.exec.source.cdc-events-duplicate"))
-    with session_time_zone(local_time_zone(options)):
-        return optimize([bind_insert(node, catalog, source, duplicates) for node in inserts], options)
+    return optimize([bind_insert(node, catalog, source, duplicates) for node in inserts], options)
 
 
 def compile_inserts(

@@ -11,13 +11,18 @@ from stateplan.planner.expressions.approximate import Approximate
 from stateplan.planner.expressions.ops import call, has_user_call, same_type
 
 
+def is_zoned(source: LogicalType, target: LogicalType) -> bool:
+    """Whether a cast depends on the session's time zone."""
+    return "TIMESTAMP_WITH_LOCAL_TIME_ZONE" in (source.root, target.root)
+
+
 def cast_literal(literal: Literal, target: LogicalType) -> Rex:
     """``CAST(literal AS target)`` as a constant where Flink makes one; the constant is NOT NULL unless it is NULL."""
     if literal.value is None and literal.sarg is None:
         return Literal(target.as_nullable(), None)
     if same_type(literal.type, target):
         return Literal(target.not_null(), literal.value, literal.symbol, literal.sarg)
-    if "TIMESTAMP_WITH_LOCAL_TIME_ZONE" in (literal.type.root, target.root):
+    if is_zoned(literal.type, target):
         return call("CAST", (literal,), target)
     if target.root in ("DOUBLE", "FLOAT") and literal.type.is_numeric:
         return Literal(target.not_null(), literal.value if isinstance(literal.value, str) else str(literal.value))
@@ -36,12 +41,16 @@ def _fits(text: str, target: LogicalType) -> bool:
     )
 
 
-def evaluate(rex: Rex) -> Literal | None:
-    """The constant that ``rex``, which holds no references, is; None where it is left to be computed."""
+def evaluate(rex: Rex, time_zone: str) -> Literal | None:
+    """The constant that ``rex``, which holds no references, is; None where it is left to be computed.
+
+    Args:
+        time_zone: of the session.
+    """
     if isinstance(rex, Literal):
         return rex
     if has_user_call(rex):
         return None
     from stateplan.planner.expressions.evaluate import evaluate_constant
 
-    return evaluate_constant(rex)
+    return evaluate_constant(rex, time_zone)

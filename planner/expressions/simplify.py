@@ -56,10 +56,14 @@ def _split(terms: Iterable[Rex]) -> tuple[list[Rex], list[Rex]]:
 
 
 class Simplifier:
-    """Simplifies under ``predicates``, which are known to hold for every row."""
+    """Simplifies under ``predicates``, which are known to hold for every row.
 
-    def __init__(self, predicates: Sequence[Rex] = ()) -> None:
+    Casts of constants that depend on the session's time zone are left where ``time_zone`` is not given.
+    """
+
+    def __init__(self, predicates: Sequence[Rex] = (), time_zone: str | None = None) -> None:
         self.predicates = tuple(predicates)
+        self.time_zone = time_zone
 
     def simplify(self, rex: Rex, unknown_as: NullAs = "UNKNOWN") -> Rex:
         op = kind(rex)
@@ -112,7 +116,7 @@ class Simplifier:
                 later.append(i)
                 continue
             out[i] = simplifier.simplify(term, unknown_as)
-            simplifier = Simplifier((*simplifier.predicates, *conjunctions(out[i])))
+            simplifier = Simplifier((*simplifier.predicates, *conjunctions(out[i])), self.time_zone)
         for i in later:
             out[i] = simplifier.simplify(operands[i], unknown_as)
         return out
@@ -160,7 +164,7 @@ class Simplifier:
                 continue
             out[i] = simplifier.simplify(term, unknown_as)
             inverse = simplifier.simplify(test("IS NOT TRUE", out[i]))
-            simplifier = Simplifier((*simplifier.predicates, *conjunctions(inverse)))
+            simplifier = Simplifier((*simplifier.predicates, *conjunctions(inverse)), self.time_zone)
         for i in later:
             out[i] = simplifier.simplify(terms[i], unknown_as)
         return self._ors(out, unknown_as)
@@ -403,12 +407,14 @@ class Simplifier:
                 return inner
         if isinstance(simplified, Literal):
             folded = fold.cast_literal(simplified, rex.type)
-            return folded if isinstance(folded, Literal) else fold.evaluate(folded) or folded
+            if self.time_zone is None and fold.is_zoned(simplified.type, rex.type):
+                return folded
+            return fold.evaluate(folded, self.time_zone or "UTC") or folded
         return rex if simplified is operand else call("CAST", (simplified,), rex.type)
 
     def _case(self, rex: Rex, unknown_as: NullAs) -> Rex:
         branches: list[Branch] = []
-        bare = Simplifier()
+        bare = Simplifier((), self.time_zone)
         for b in branches_of(rex):
             condition = bare.simplify(b.condition, "FALSE")
             if is_always_false(condition):
@@ -516,10 +522,8 @@ def simplify_filter(predicates: Iterable[Rex]) -> Rex:
 
 
 def simplify_preserving_type(
-    rex: Rex, unknown_as: NullAs, predicates: Sequence[Rex] = (), match_nullability: bool = True
+    rex: Rex, unknown_as: NullAs, predicates: Sequence[Rex] = (), time_zone: str | None = None
 ) -> Rex:
-    """``rex`` simplified; cast back where that changed its type (or, if asked, its nullability)."""
-    simplified = Simplifier(predicates).simplify(rex, unknown_as)
-    if simplified.type == rex.type or (not match_nullability and same_type(simplified.type, rex.type)):
-        return simplified
-    return call("CAST", (simplified,), rex.type)
+    """``rex`` simplified; cast back where that changed its type."""
+    simplified = Simplifier(predicates, time_zone).simplify(rex, unknown_as)
+    return simplified if simplified.type == rex.type else call("CAST", (simplified,), rex.type)

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 from stateplan.execnodes.errors import StateplanError
 from stateplan.execnodes.settings import value
+from stateplan.execnodes.zone import local_time_zone
 from stateplan.planner.algebra.relations import Sink
 from stateplan.planner.passes import hep
 from stateplan.planner.passes.aggregates import (
@@ -42,7 +43,7 @@ from stateplan.planner.passes.filters import (
     merge_filters,
     push_join_expressions,
 )
-from stateplan.planner.passes.hep import Rule
+from stateplan.planner.passes.hep import InTimeZone, Rule
 from stateplan.planner.passes.joins import (
     coerce_join_conditions,
     every_join,
@@ -145,7 +146,7 @@ class Phase:
 
     name: str
     mode: Literal["sequence", "collection", "whole"]
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[Rule | InTimeZone, ...] = ()
     first: tuple[Rule, ...] = ()
     function: Callable[[Any], Any] | None = None
     with_options: Callable[[Any, Options], Any] | None = None
@@ -160,10 +161,12 @@ class Phase:
             return self.function(tree)
         if self.with_options is not None:
             return self.with_options(tree, options)
+        zone = local_time_zone(options)
+        rules = [rule.of(zone) if isinstance(rule, InTimeZone) else rule for rule in self.rules]
         for _ in range(self.times):
             before = tree
             tree = hep.sequence(tree, self.first)
-            tree = (hep.sequence if self.mode == "sequence" else hep.collection)(tree, self.rules)
+            tree = (hep.sequence if self.mode == "sequence" else hep.collection)(tree, rules)
             if tree is before:
                 break
         return tree
@@ -176,7 +179,8 @@ def _on(key: str, wanted: object = True) -> Callable[[Options], bool]:
 
 _SHARES = ("table.optimizer.reuse-sub-plan-enabled", "table.optimizer.reuse-source-enabled")
 _SIMPLIFY = (simplify_filter_condition, simplify_join_condition, push_join_expressions)
-_REDUCE = (reduce_filter, reduce_project, reduce_join)
+_REDUCE_PROJECT = InTimeZone(reduce_project)
+_REDUCE = (InTimeZone(reduce_filter), _REDUCE_PROJECT, InTimeZone(reduce_join))
 
 PHASES: tuple[Phase, ...] = (
     Phase(
@@ -229,7 +233,7 @@ PHASES: tuple[Phase, ...] = (
         first=(derive_join_filters,),
         times=5,
     ),
-    Phase("partitions of the sources", "sequence", (push_partition_into_scan,)),
+    Phase("partitions of the sources", "sequence", (InTimeZone(push_partition_into_scan),)),
     Phase("filters into the sources", "sequence", (push_filter_into_scan,)),
     Phase("nothing from nothing", "collection", (prune_empty,)),
     Phase("joins on a common key", "whole", function=to_multi_joins),
@@ -250,7 +254,7 @@ PHASES: tuple[Phase, ...] = (
             project_through_watermark,
             project_through_window,
             project_through_snapshot,
-            reduce_project,
+            _REDUCE_PROJECT,
         ),
     ),
     Phase("names of filtered groups", "sequence", (keep_names_of_filtered_groups,)),

@@ -31,11 +31,6 @@ def filtered(rel: Rel, predicates: Iterable[Rex]) -> Rel:
     return Filter(rel, condition)
 
 
-def projected(rel: Rel, exprs: Sequence[Rex], names: Sequence[str]) -> Rel:
-    """A projection, also where it is the identity."""
-    return Project(rel, tuple(exprs), tuple(names))
-
-
 def first_fields(rel: Rel, count: int) -> Rel:
     """``rel`` without the fields behind the first ``count``."""
     if rel.width == count:

@@ -6,11 +6,23 @@ A rule is a function from a node to its replacement, None where it does not appl
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from stateplan.planner.algebra.relations import Rel, replace_inputs
 
 Rule: TypeAlias = Callable[[Rel], "Rel | None"]
+
+
+@dataclass(frozen=True)
+class InTimeZone:
+    """A rule that evaluates constants, which may depend on the session's time zone."""
+
+    rule: Callable[[Rel, str], Rel | None]
+
+    def of(self, time_zone: str) -> Rule:
+        return lambda rel: self.rule(rel, time_zone)
+
 
 _MOST = 2000
 
@@ -35,7 +47,7 @@ def collection(rel: Rel, rules: Sequence[Rule]) -> Rel:
         if changed is None:
             return rel
         rel = changed
-    raise AssertionError(f"the rules {[r.__name__ for r in rules]} do not come to an end")
+    raise AssertionError(f"the rules {rules} do not come to an end")
 
 
 def sequence(rel: Rel, rules: Sequence[Rule]) -> Rel:

@@ -367,7 +367,10 @@ def _attribute(rex: Rex, types: list[LogicalType]) -> int | None:
 
 
 def _offset(rex: Rex) -> int | None:
-    """The milliseconds of an expression over a time attribute, which counts as 1970-01-01; None for one that fails."""
+    """The milliseconds of an expression over a time attribute, which counts as 1970-01-01; None for one that fails.
+
+    In another time zone both sides of a comparison would move alike.
+    """
 
     def epoch(inner: Rex) -> Rex | None:
         if not isinstance(inner, InputRef):
@@ -375,7 +378,7 @@ def _offset(rex: Rex) -> int | None:
         return Literal(replace(inner.type, kind=None, nullable=False), "1970-01-01 00:00:00")
 
     value = rewrite(rex, epoch)
-    literal = value if isinstance(value, Literal) else evaluate_constant(value)
+    literal = value if isinstance(value, Literal) else evaluate_constant(value, "UTC")
     if literal is None or not isinstance(literal.value, str):
         return None
     return round((dt.datetime.fromisoformat(literal.value) - _EPOCH) / dt.timedelta(milliseconds=1))

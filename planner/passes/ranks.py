@@ -149,7 +149,7 @@ def _limit(op: str, value: Rex) -> tuple[str, int] | None:
     """A bound by a constant, or by a field; a comparison with a field is taken for ``<=``, as Flink does."""
     if isinstance(value, InputRef):
         return None if op in (">", ">=") else ("field", value.index)
-    constant = None if list(input_refs(value)) else evaluate(value)
+    constant = None if list(input_refs(value)) else evaluate(value, "UTC")
     if constant is None or constant.value is None or not constant.type.is_numeric:
         return None
     n = _whole(constant)

@@ -19,7 +19,6 @@ from stateplan.planner.algebra.relations import (
     is_identity,
 )
 from stateplan.planner.expressions.convertible import convert
-from stateplan.planner.expressions.evaluate import current_time_zone
 from stateplan.planner.expressions.ops import (
     and_,
     call,
@@ -123,7 +122,7 @@ def _cnf(rex: Rex, limit: int) -> Rex:
     return result
 
 
-def push_partition_into_scan(rel: Rel) -> Rel | None:
+def push_partition_into_scan(rel: Rel, time_zone: str) -> Rel | None:
     """Has sources read only the partitions that conditions on partition columns leave; those conditions are done then.
 
     Source: Flink's ``PushPartitionIntoTableSourceScanRule`` with ``PartitionPruner``.
@@ -144,7 +143,7 @@ def push_partition_into_scan(rel: Rel) -> Rel | None:
         return None
     texts = {f: cast(InputRef(STRING, n), scan.types[f]) for f, n in fields.items()}
     condition = substitute(and_(chosen), texts)
-    left = _passing(partitions, condition)
+    left = _passing(partitions, condition, time_zone)
     if not left:
         return empty(rel)
     ability = PartitionAbility(tuple(tuple(p.items()) for p in left))
@@ -152,7 +151,7 @@ def push_partition_into_scan(rel: Rel) -> Rel | None:
     return filtered(pruned, [t for t in terms if t not in chosen])
 
 
-def _passing(partitions: list[dict[str, str | None]], condition: Rex) -> list[dict[str, str | None]]:
+def _passing(partitions: list[dict[str, str | None]], condition: Rex, time_zone: str) -> list[dict[str, str | None]]:
     """The partitions for which ``condition``, over their values as text, is TRUE."""
     import polars as pl
 
@@ -164,7 +163,7 @@ def _passing(partitions: list[dict[str, str | None]], condition: Rex) -> list[di
     frame = pl.DataFrame(
         {column(i): pl.Series([p[k] for p in partitions], dtype=pl.String) for i, k in enumerate(partitions[0])}
     ).with_columns(pl.int_range(pl.len()).alias(column(len(partitions[0]))))
-    place = CalcTransform((InputRef(BIGINT, len(partitions[0])),), condition, current_time_zone())
+    place = CalcTransform((InputRef(BIGINT, len(partitions[0])),), condition, time_zone)
     return [partitions[i] for i in place(frame, 0).to_series().to_list()]
 
 

@@ -185,9 +185,10 @@ _CONSTANTS = ("PI", "E")
 class _Folder:
     """Replaces what is constant under the known constants by its value."""
 
-    def __init__(self, constants: Sequence[tuple[Rex, Literal]], keep_types: bool) -> None:
+    def __init__(self, constants: Sequence[tuple[Rex, Literal]], keep_types: bool, time_zone: str) -> None:
         self.constants = constants
         self.keep_types = keep_types
+        self.time_zone = time_zone
         self.found: list[Rex] = []
 
     def _known(self, rex: Rex) -> Literal | None:
@@ -212,7 +213,7 @@ class _Folder:
         if isinstance(unwrap_cast(rex), Literal):
             return rex
         if self._constant(rex):
-            value = fold.evaluate(self._inlined(rex))
+            value = fold.evaluate(self._inlined(rex), self.time_zone)
             if value is not None:
                 self.found.append(rex)
                 return _typed(value, rex.type) if self.keep_types else value
@@ -240,24 +241,26 @@ def _typed(value: Literal, target: LogicalType) -> Rex:
     return literal if literal.type == target else call("CAST", (literal,), target)
 
 
-def _reduced(exprs: Sequence[Rex], predicates: Sequence[Rex], unknown_as: NullAs, keep_types: bool) -> list[Rex] | None:
-    folder = _Folder(constant_map(predicates), keep_types)
+def _reduced(
+    exprs: Sequence[Rex], predicates: Sequence[Rex], unknown_as: NullAs, keep_types: bool, time_zone: str
+) -> list[Rex] | None:
+    folder = _Folder(constant_map(predicates), keep_types, time_zone)
     folded = [folder.fold(push_into_cases(e)) for e in exprs]
-    out = [simplify_preserving_type(folder.fold_windows(e), unknown_as, predicates) for e in folded]
+    out = [simplify_preserving_type(folder.fold_windows(e), unknown_as, predicates, time_zone) for e in folded]
     return None if all(a == b or (equal(a, b) and a.type == b.type) for a, b in zip(out, exprs, strict=True)) else out
 
 
-def reduce_project(rel: Rel) -> Rel | None:
+def reduce_project(rel: Rel, time_zone: str) -> Rel | None:
     if not isinstance(rel, Project):
         return None
-    exprs = _reduced(rel.exprs, predicates_of(rel.input), "UNKNOWN", keep_types=True)
+    exprs = _reduced(rel.exprs, predicates_of(rel.input), "UNKNOWN", keep_types=True, time_zone=time_zone)
     return None if exprs is None else replace(rel, exprs=tuple(exprs))
 
 
-def reduce_filter(rel: Rel) -> Rel | None:
+def reduce_filter(rel: Rel, time_zone: str) -> Rel | None:
     if not isinstance(rel, Filter):
         return None
-    reduced = _reduced([rel.condition], predicates_of(rel.input), "FALSE", keep_types=False)
+    reduced = _reduced([rel.condition], predicates_of(rel.input), "FALSE", keep_types=False, time_zone=time_zone)
     condition = rel.condition if reduced is None else reduced[0]
     if is_always_true(condition):
         return rel.input
@@ -269,12 +272,12 @@ def reduce_filter(rel: Rel) -> Rel | None:
     return None if isinstance(new, Filter) and equal(new.condition, rel.condition) else new
 
 
-def reduce_join(rel: Rel) -> Rel | None:
+def reduce_join(rel: Rel, time_zone: str) -> Rel | None:
     if not isinstance(rel, Join) or rel.join_type == "ANTI":
         return None
     width = rel.left.width
     predicates = [*predicates_of(rel.left), *(shift(p, width) for p in predicates_of(rel.right))]
-    reduced = _reduced([rel.condition], predicates, "FALSE", keep_types=False)
+    reduced = _reduced([rel.condition], predicates, "FALSE", keep_types=False, time_zone=time_zone)
     if reduced is None:
         return None
     return replace(rel, condition=FALSE if is_null_literal(reduced[0]) else reduced[0])
