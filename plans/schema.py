@@ -195,7 +195,7 @@ def _described(schema: Schema, words: str | None) -> Schema:
     return {**schema, "description": words} if words and "description" not in schema else schema
 
 
-def _states(names: tuple[str, ...], required: bool = True) -> Schema:
+def _states(names: tuple[str, ...]) -> Schema:
     """The ``state`` key of a node with these states: all of them or none; ``name-*`` is one per input."""
     several = any(name.endswith("*") for name in names)
     slots = ", ".join(names if several else (f"{index} {name}" for index, name in enumerate(names)))
@@ -210,9 +210,7 @@ def _states(names: tuple[str, ...], required: bool = True) -> Schema:
     whole = [{"index": index, "ttl": f"${{{index + 1}:1 h}}", "name": name} for index, name in enumerate(names)]
     out["maxItems"] = len(names)
     out["defaultSnippets"] = [{"label": "an entry for each state", "description": slots, "body": whole}]
-    if required:
-        out |= {"if": {"type": "array", "minItems": 1}, "then": {"minItems": len(names)}}
-    return out
+    return out | {"if": {"type": "array", "minItems": 1}, "then": {"minItems": len(names)}}
 
 
 def _stateplan(sink: bool) -> Schema:
@@ -272,8 +270,6 @@ def _opaque_branch(node: FlinkNode, version: int, common: Schema) -> Schema:
     properties: Schema = {key: common["properties"][key] for key in _COMMON if key in common["properties"]}
     del properties["state"]
     properties |= {key: {} for key in node.fields}
-    if node.states:
-        properties["state"] = _states(node.states)
     branch = {
         "description": f"{node.about}. Not supported yet: such a plan can be shown and edited, not run.",
         "type": "object",

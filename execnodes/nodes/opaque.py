@@ -17,9 +17,6 @@ from stateplan.execnodes.validation import escape
 if TYPE_CHECKING:
     from stateplan.execnodes.runtime.kernel import Stateful, Stateless
 
-_STATELESS = frozenset({"legacy-table-source-scan", "data-stream-scan", "legacy-sink"})
-"""Those that keep nothing; of the others it is assumed that they do."""
-
 
 class OpaqueNode(StatefulNode):
     """A node that Flink has and that can be shown, edited and compared here, but not run.
@@ -55,19 +52,6 @@ class OpaqueNode(StatefulNode):
     @property
     def input_count(self) -> int | None:
         return FLINK_NODES[self.name].inputs
-
-    @property
-    def state_names(self) -> tuple[str, ...]:
-        names = FLINK_NODES[self.name].states
-        if names and names[0].endswith("*"):
-            return tuple(names[0].replace("*", str(i)) for i in range(len(self.input_properties)))
-        if self.name == "stream-exec-lookup-join" and self.fields.get("requireUpsertMaterialize") is not True:
-            return ()
-        return names
-
-    @property
-    def keeps_state(self) -> bool:
-        return bool(self.state_names) or self.title not in _STATELESS
 
     def changelog_mode(self, inputs: Sequence[ChangelogMode | None], update_before: bool) -> ChangelogMode | None:
         return None

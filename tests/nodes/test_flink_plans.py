@@ -9,6 +9,7 @@ from pathlib import Path
 from stateplan.execnodes.flink import FLINK_NODES
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.opaque import OpaqueNode
+from stateplan.execnodes.registry import registered
 from tests.nodes.node_plans import text, without_empty
 
 
@@ -55,7 +56,7 @@ def test_state_names_are_those_flink_writes(shared: Path) -> None:
             assert names in ((), node.state_names), (path, node.type)
             seen[node.name] += bool(names)
     stateful = {name for name, count in seen.items() if count}
-    assert stateful <= {name for name, row in FLINK_NODES.items() if row.states}
+    assert stateful <= {name for (name, _), cls in registered().items() if cls.STATE_NAMES}
     assert len(stateful) > 8
 
 
@@ -65,11 +66,23 @@ OWN_STATES = ("stream-exec-multi-join", "stream-exec-temporal-join")
 
 def test_the_table_of_nodes_is_complete(shared: Path) -> None:
     facts = json.loads((shared / "execnodes-2.3.0.json").read_text())
-    assert {m["name"] for entry in facts for m in entry["metadata"]} == set(FLINK_NODES)
+    ours = {"stream-exec-group-table-aggregate"}
+    here = {name for name, _ in registered()}
+    assert {m["name"] for entry in facts for m in entry["metadata"]} == (set(FLINK_NODES) | here) - ours
     common = {"id", "type", "configuration", "inputProperties", "outputType", "description", "state"}
     for entry in facts:
-        row = FLINK_NODES[entry["metadata"][0]["name"]]
-        assert {m["version"]: m["minPlanVersion"] for m in entry["metadata"]} == row.versions
+        name = entry["metadata"][0]["name"]
         keys = {p.split(":")[0] for p in entry["jsonCreator"]} | set(entry["jsonProperties"])
-        assert set(row.fields) == keys - common, row.name
-        assert list(row.states) == entry["stateNames"] or row.name in OWN_STATES
+        versions = {m["version"] for m in entry["metadata"]}
+        if name in FLINK_NODES:
+            row = FLINK_NODES[name]
+            assert (set(row.versions), set(row.fields)) == (versions, keys - common), name
+            assert entry["stateNames"] == []
+            continue
+        classes = {version: cls for (n, version), cls in registered().items() if n == name}
+        assert set(classes) == versions, name
+        for cls in classes.values():
+            own = {key for attribute, key, _, _ in cls.layout() if attribute in cls.own_fields()}
+            assert own - {"state"} == keys - common, name
+            assert ("state" in own) == bool(cls.STATE_NAMES), name
+            assert list(cls.STATE_NAMES) == entry["stateNames"] or name in OWN_STATES
