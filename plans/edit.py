@@ -17,7 +17,7 @@ from stateplan.plans import storage
 from stateplan.plans.document import PlanDocument, edited_ttl, ttl_text
 from stateplan.plans.selector_text import Assignment, parse_selector
 from stateplan.plans.selectors import Selectors
-from stateplan.plans.splices import Splice, unified_diff
+from stateplan.plans.splices import Splice, applied, unified_diff
 from stateplan.plans.states import StateView
 
 
@@ -89,7 +89,7 @@ class Edit:
     def diff(self, old: str | None = None, new: str | None = None) -> str:
         """The change of the file as ``diff -u`` shows it; empty when there is none."""
         name = storage.shown(self.document.file or "plan.json")
-        return unified_diff(self.before, self.splices, old or name, new or name)
+        return unified_diff(self.before, applied(self.before, self.splices), old or name, new or name)
 
     def apply(self) -> PlanDocument:
         """Changes the document, and gives it back."""

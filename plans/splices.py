@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from difflib import SequenceMatcher
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.ttl import format_ttl
@@ -141,24 +140,57 @@ def styled(value: Any, blank: str, colon: str) -> str:
     return jackson.dumps(value).replace(" : ", colon).replace("\n", newline + indent)
 
 
+_Opcode: TypeAlias = tuple[Literal["replace", "delete", "insert", "equal"], int, int, int, int]
+
 _FAR = 200
 """Lines that are looked at, from a change on, for where the texts go on alike."""
 
 
-def line_splices(old: str, new: str) -> list[Splice]:
-    """What makes ``new`` of ``old``, in whole lines: quick where changes are small, however long the texts are."""
-    before, after = _lines(old), _lines(new)
-    out, i, j, at = [], 0, 0, 0
-    while i < len(before) or j < len(after):
-        if i < len(before) and j < len(after) and before[i] == after[j]:
-            at += len(before[i])
-            i, j = i + 1, j + 1
-            continue
-        gone, come = _alike(before, i, after, j)
-        end = at + sum(map(len, before[i : i + gone]))
-        out.append(Splice(at, end, "".join(after[j : j + come])))
-        at, i, j = end, i + gone, j + come
-    return out
+def unified_diff(before: str, after: str, old: str, new: str, context: int = 3) -> str:
+    """How two texts differ, as ``diff -u`` shows it: quick where changes are small, however long the texts are.
+
+    Lines end with LF; empty when nothing changes.
+
+    Args:
+        before, after: the texts.
+        old, new: names for them.
+        context: number of unchanged lines around each change.
+    """
+    if before == after:
+        return ""
+    lines = _lines(before), _lines(after)
+    out = [f"--- {old}\n", f"+++ {new}\n"]
+    for group in _Matcher(*lines).get_grouped_opcodes(context):
+        (_, i, _, j, _), (_, _, i_end, _, j_end) = group[0], group[-1]
+        out.append(f"@@ -{_range(i, i_end - i)} +{_range(j, j_end - j)} @@\n")
+        for tag, a, b, c, d in group:
+            out += [_marked(" " if tag == "equal" else "-", line) for line in lines[0][a:b]]
+            out += [_marked("+", line) for line in lines[1][c:d] if tag != "equal"]
+    return "".join(out)
+
+
+class _Matcher(SequenceMatcher[str]):
+    """Goes through two texts line by line, and compares as ``difflib`` does only where they differ."""
+
+    def __init__(self, before: Sequence[str], after: Sequence[str]) -> None:
+        super().__init__()
+        self.before, self.after = before, after
+
+    def get_opcodes(self) -> list[_Opcode]:
+        out: list[_Opcode] = []
+        before, after = self.before, self.after
+        i = j = 0
+        while i < len(before) or j < len(after):
+            start = i
+            while i < len(before) and j < len(after) and before[i] == after[j]:
+                i, j = i + 1, j + 1
+            if i > start:
+                out.append(("equal", start, i, j - (i - start), j))
+            gone, come = _alike(before, i, after, j)
+            part = SequenceMatcher(None, before[i : i + gone], after[j : j + come])
+            out += [(tag, i + a, i + b, j + c, j + d) for tag, a, b, c, d in part.get_opcodes()]
+            i, j = i + gone, j + come
+        return out
 
 
 def _alike(before: Sequence[str], i: int, after: Sequence[str], j: int) -> tuple[int, int]:
@@ -171,81 +203,10 @@ def _alike(before: Sequence[str], i: int, after: Sequence[str], j: int) -> tuple
     return len(before) - i, len(after) - j
 
 
-class _Block(NamedTuple):
-    """Lines ``start`` to ``end`` (exclusive, from 0) that are replaced by ``new``."""
-
-    start: int
-    end: int
-    new: list[str]
-
-
-def unified_diff(text: str, splices: Iterable[Splice], old: str, new: str, context: int = 3) -> str:
-    """What the splices change, as ``diff -u`` shows it. Lines end with LF; empty when nothing changes.
-
-    Args:
-        text: the text before.
-        splices: what is replaced in it; they must not overlap.
-        old, new: names for the two versions.
-        context: number of unchanged lines around each change.
-    """
-    lines = _lines(text)
-    blocks = list(_blocks(text, lines, sorted(splices)))
-    if not blocks:
-        return ""
-    out = [f"--- {old}\n", f"+++ {new}\n"]
-    group: list[_Block] = []
-    shift = 0
-    for block in blocks:
-        if group and block.start - group[-1].end > 2 * context:
-            shift = _hunk(lines, group, shift, context, out)
-            group = []
-        group.append(block)
-    _hunk(lines, group, shift, context, out)
-    return "".join(out)
-
-
 def _lines(text: str) -> list[str]:
     """The lines of a text, each with its LF."""
     *whole, rest = text.split("\n")
     return [*(line + "\n" for line in whole), *([rest] if rest else [])]
-
-
-def _blocks(text: str, lines: Sequence[str], splices: Sequence[Splice]) -> Iterator[_Block]:
-    """The splices as whole lines, without lines that stay the same."""
-    starts = [0, *accumulate(map(len, lines[:-1]))]
-    rows = [(bisect_right(starts, s.start) - 1, bisect_right(starts, max(s.start, s.end)), s) for s in splices]
-    while rows:
-        first, last, members = rows[0][0], rows[0][1], [rows[0][2]]
-        while len(rows) > len(members) and rows[len(members)][0] < last:
-            _, end, splice = rows[len(members)]
-            last = max(last, end)
-            members.append(splice)
-        rows = rows[len(members) :]
-        begin, last = starts[first], min(last, len(lines))
-        old = "".join(lines[first:last])
-        new = _lines(applied(old, (Splice(s.start - begin, s.end - begin, s.new) for s in members)))
-        while first < last and new and lines[first] == new[0]:
-            first, new = first + 1, new[1:]
-        while first < last and new and lines[last - 1] == new[-1]:
-            last, new = last - 1, new[:-1]
-        if first < last or new:
-            yield _Block(first, last, new)
-
-
-def _hunk(lines: Sequence[str], group: Sequence[_Block], shift: int, context: int, out: list[str]) -> int:
-    """Writes one hunk; gives the number of lines that all hunks so far have added."""
-    start = max(0, group[0].start - context)
-    end = min(len(lines), group[-1].end + context)
-    added = sum(len(block.new) - (block.end - block.start) for block in group)
-    out.append(f"@@ -{_range(start, end - start)} +{_range(start + shift, end - start + added)} @@\n")
-    at = start
-    for block in group:
-        out += [_marked(" ", line) for line in lines[at : block.start]]
-        out += [_marked("-", line) for line in lines[block.start : block.end]]
-        out += [_marked("+", line) for line in block.new]
-        at = block.end
-    out += [_marked(" ", line) for line in lines[at:end]]
-    return shift + added
 
 
 def _range(start: int, count: int) -> str:

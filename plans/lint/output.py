@@ -11,7 +11,7 @@ from stateplan.plans.document import PlanDocument
 from stateplan.plans.lint.engine import Applied, Finding, Report
 from stateplan.plans.lint.rule import Severity
 from stateplan.plans.lint.rules import all_rules
-from stateplan.plans.splices import line_splices, unified_diff
+from stateplan.plans.splices import unified_diff
 
 
 def to_text(reports: Iterable[Report], show_fixes: Sequence[tuple[str, Applied]] = ()) -> str:
@@ -141,4 +141,4 @@ def _result(finding: Finding, reason: str | None) -> dict[str, Any]:
 
 def changed_lines(before: PlanDocument, after: PlanDocument, name: str) -> str:
     """The change of a plan as a unified diff."""
-    return unified_diff(before.text, line_splices(before.text, after.text), name, f"{name} (fixed)", 2)
+    return unified_diff(before.text, after.text, name, f"{name} (fixed)", 2)

@@ -222,7 +222,7 @@ def spliced(draw: st.DrawFn) -> tuple[str, list[Splice]]:
 @given(spliced())
 def test_a_diff_leads_from_the_old_text_to_the_new_one(case: tuple[str, list[Splice]]) -> None:
     text, splices = case
-    assert patched(text, unified_diff(text, splices, "old", "new")) == applied(text, splices)
+    assert patched(text, unified_diff(text, applied(text, splices), "old", "new")) == applied(text, splices)
 
 
 @pytest.mark.parametrize("name", ["join", "two_sinks", "sink_materializer"])
