@@ -58,27 +58,14 @@ class ExecGraph:
         self._position = {node.id: position for position, node in enumerate(given)}
         for position, node in enumerate(given):
             if node.id in self._by_id:
-                raise _error(
-                    "PLAN036",
-                    f"/nodes/{position}/id",
-                    id=node.id,
-                    title=self._by_id[node.id].title,
-                    node_title=node.title,
-                )
+                raise _error("PLAN036", f"/nodes/{position}/id", first=self._by_id[node.id], node=node)
             self._by_id[node.id] = node
         self._inputs: dict[int, list[int]] = {node.id: [] for node in given}
         self._consumers: dict[int, list[int]] = {node.id: [] for node in given}
         for position, edge in enumerate(self.edges):
             for key, end in zip(("source", "target"), edge, strict=True):
                 if end not in self._by_id:
-                    raise _error(
-                        "PLAN037",
-                        f"/edges/{position}/{key}",
-                        edge=edge[0],
-                        edge_2=edge[1],
-                        end=end,
-                        some=_some(self._by_id),
-                    )
+                    raise _error("PLAN037", f"/edges/{position}/{key}", edge=edge, end=end, some=_some(self._by_id))
             self._inputs[edge[1]].append(edge[0])
             self._consumers[edge[0]].append(edge[1])
         self.nodes: tuple[ExecNode, ...] = self._sorted(given)
@@ -236,19 +223,13 @@ class ExecGraph:
             raise _error(
                 "PLAN047",
                 self.pointer(node),
-                id=node.id,
-                title=node.title,
+                node=node,
                 count=_count(have, "input"),
                 expected="one or more edges to it" if want is None else f"{_count(want, 'edge')} to it",
             )
         if len(node.input_properties) != have:
             raise _error(
-                "PLAN047.check_inputs",
-                self.pointer(node) + "/inputProperties",
-                id=node.id,
-                title=node.title,
-                count=_count(have, "input"),
-                count_2=len(node.input_properties),
+                "PLAN047.check_inputs", self.pointer(node) + "/inputProperties", node=node, count=_count(have, "input")
             )
 
     def _check_fields(self, node: ExecNode) -> None:
@@ -260,16 +241,7 @@ class ExecGraph:
                 raise self._bad_ref(node, ref, len(fields))
             if ref.type is not None and ref.type.root != fields[ref.field].type.root:
                 found = fields[ref.field]
-                raise _error(
-                    "PLAN068",
-                    self.pointer(node) + ref.pointer + "/type",
-                    id=node.id,
-                    title=node.title,
-                    field=ref.field,
-                    name=found.name,
-                    type=ref.type.summary(),
-                    type_2=found.type.summary(),
-                )
+                raise _error("PLAN068", self.pointer(node) + ref.pointer + "/type", node=node, ref=ref, found=found)
         self._check_output(node)
 
     def _check_output(self, node: ExecNode) -> None:
@@ -282,14 +254,7 @@ class ExecGraph:
             )
         for have, computed in zip(out, want or (), strict=False):
             if have.type.root != computed.root:
-                raise _error(
-                    "PLAN068.check_output",
-                    pointer,
-                    what=what,
-                    name=have.name,
-                    type=have.type.summary(),
-                    expected=computed.summary(),
-                )
+                raise _error("PLAN068.check_output", pointer, what=what, have=have, expected=computed.summary())
 
     def _bad_ref(self, node: ExecNode, ref: FieldRef, width: int) -> PlanError:
         one = len(self._inputs[node.id]) == 1
@@ -370,7 +335,7 @@ def _top_level(data: Any) -> tuple[str, list[Any], list[Any]]:
         raise PlanError(
             "PLAN066",
             shown=shown(data["flinkVersion"]),
-            flink_versions=", ".join(FLINK_VERSIONS),
+            versions=FLINK_VERSIONS,
             place=Place(pointer="/flinkVersion"),
             hint=nearest(data["flinkVersion"], FLINK_VERSIONS),
         )
@@ -394,7 +359,7 @@ def _edge(raw: Any, position: int, strict: bool, warnings: list[PlanWarning]) ->
                 raise PlanError(
                     "PLAN045.edge",
                     key=key,
-                    edge=", ".join(sorted(_EDGE)),
+                    keys=sorted(_EDGE),
                     place=Place(pointer=f"{pointer}/{escape(key)}"),
                     hint=nearest(key, _EDGE),
                 )
@@ -406,4 +371,4 @@ def _edge(raw: Any, position: int, strict: bool, warnings: list[PlanWarning]) ->
 
 def _only(raw: dict[str, Any], key: str, value: Any, pointer: str) -> None:
     if raw.get(key, value) != value:
-        raise _error("PLAN067", f"{pointer}/{key}", key=key, dumps=json.dumps(raw[key])[:60], dumps_2=json.dumps(value))
+        raise _error("PLAN067", f"{pointer}/{key}", key=key, given=json.dumps(raw[key])[:60], value=json.dumps(value))

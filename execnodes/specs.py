@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, PlainSerializer, PlainValidator, PrivateAttr, WithJsonSchema, model_validator
 
-from stateplan.execnodes.errors import PlanError, StateplanError, nearest
+from stateplan.execnodes.errors import PlanError, StateplanError, nearest, one_of
 from stateplan.execnodes.field_refs import JOINED, Ref
 from stateplan.execnodes.model import (
     ALWAYS,
@@ -185,14 +185,7 @@ class JoinSpec(PlanModel):
     @model_validator(mode="after")
     def _same_length(self) -> JoinSpec:
         if not len(self.left_keys) == len(self.right_keys) == len(self.filter_nulls):
-            raise custom_error(
-                PlanError(
-                    "PLAN044.same_length",
-                    count=len(self.left_keys),
-                    count_2=len(self.right_keys),
-                    count_3=len(self.filter_nulls),
-                )
-            )
+            raise custom_error(PlanError("PLAN044.same_length", spec=self))
         return self
 
 
@@ -266,7 +259,7 @@ class TableSchema(PlanModel):
                     PlanError(
                         "PLAN074",
                         shown=shown(name),
-                        expected="one of " + ", ".join(physical[:20]) if physical else "a table with physical columns",
+                        expected=one_of(physical[:20]) or "a table with physical columns",
                         hint=nearest(name, physical),
                     ),
                     f"/primaryKey/columns/{position}",

@@ -263,12 +263,7 @@ class PlanDocument:
             earlier = wanted.setdefault(node_id, {}).setdefault(slot, ms)
             if earlier != ms:
                 raise PlanError(
-                    "PLAN106",
-                    state_names=node.state_names[slot],
-                    title=node.title,
-                    node_id=node_id,
-                    ttl_text=ttl_text(earlier),
-                    ttl_text_2=ttl_text(ms),
+                    "PLAN106", states=node.state_names[slot], node=node, ttls=(ttl_text(earlier), ttl_text(ms))
                 )
         out: list[Splice] = []
         for node_id, slots in wanted.items():

@@ -120,13 +120,9 @@ def plan_edit(
             if earlier.ttl != assignment.ttl:
                 raise PlanError(
                     "PLAN106.plan_edit",
-                    name=view.name,
-                    operator=view.operator,
-                    node_id=view.node_id,
-                    ttl_text=ttl_text(earlier.ttl),
-                    text=earlier.selector.text,
-                    ttl_text_2=ttl_text(assignment.ttl),
-                    selector_text=assignment.selector.text,
+                    view=view,
+                    ttls=(ttl_text(earlier.ttl), ttl_text(assignment.ttl)),
+                    selectors=(earlier.selector, assignment.selector),
                     place=assignment.selector.place,
                 )
     silent = {view.node_id for view in wanted if not _said(document, view)}

@@ -196,7 +196,7 @@ def facts_of(graph: ExecGraph, strict: bool = True) -> PlanFacts | None:
             raise PlanError(
                 "PLAN082",
                 unknown=unknown,
-                known=", ".join(known),
+                known=known,
                 place=Place(pointer=at + join_pointer([unknown])),
                 hint=nearest(unknown, known),
             )

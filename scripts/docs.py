@@ -34,12 +34,19 @@ def figures() -> str:
 # ---- errors ----------------------------------------------------------------------------------------------------
 
 
-_VALUE = re.compile(r"(?<!\{)\{(\w+)[^{}]*\}")
+_VALUE = re.compile(r"(?<!\{)\{[\w.\[\]]*?(\w+)(?:\[\d\])?(?:![rs])?(?::(#)? ?([\w ]*)(?:\|([\w ]*))?[^}]*)?\}(?!\})")
 
 
 def _shown(text: str) -> str:
     """A text of the catalogue for people: its values in angle brackets."""
-    return _VALUE.sub(lambda m: f"<{m[1].replace('_', ' ')}>", text).replace("{{", "{").replace("}}", "}")
+
+    def value(found: re.Match[str]) -> str:
+        name, counts, noun, plural = found.groups()
+        if counts is None:
+            return f"<{name.replace('_', ' ')}>"
+        return f"<number> {plural or f'{noun}s'}" if noun else "<number>"
+
+    return _VALUE.sub(value, text).replace("{{", "{").replace("}}", "}")
 
 
 def errors() -> str:

@@ -53,7 +53,8 @@ def raised() -> list[Raised]:
 
 
 def names_in(text: str) -> set[str]:
-    return {name for _, name, _, _ in Formatter().parse(text) if name is not None}
+    """The values that a text needs; of ``{node.title}`` it is ``node``."""
+    return {re.split(r"[.[]", name)[0] for _, name, _, _ in Formatter().parse(text) if name is not None}
 
 
 def test_every_raised_error_is_in_the_catalogue() -> None:

@@ -185,15 +185,7 @@ class _Planner:
         if declared.root in _INTEGER_RANGES:
             low, high = _INTEGER_RANGES[declared.root]
             if ends[0] < low or ends[1] > high:
-                raise OptionError(
-                    "OPT105.sequence_2",
-                    ends=ends[0],
-                    ends_2=ends[1],
-                    declared=declared.summary(),
-                    low=low,
-                    high=high,
-                    place=self.place,
-                )
+                raise OptionError("OPT105.sequence_2", ends=ends, type=declared, low=low, high=high, place=self.place)
         return ends[0], ends[1]
 
     def range(self, declared: LogicalType, prefix: str) -> tuple[Any, Any]:
@@ -211,7 +203,7 @@ class _Planner:
             for name, default in zip(("min", "max"), limits, strict=True)
         ]
         if ends[0] > ends[1]:
-            raise OptionError("OPT106.range", prefix=prefix, ends=ends[0], ends_2=ends[1], place=self.place)
+            raise OptionError("OPT106.range", prefix=prefix, ends=ends, place=self.place)
         return ends[0], ends[1]
 
     def length(self, declared: LogicalType, prefix: str) -> int:
@@ -244,10 +236,6 @@ def column_plans(
     for key in planner.options:
         if key not in planner.known:
             raise OptionError(
-                "OPT108.column_plans",
-                key=key,
-                known=", ".join(planner.known),
-                place=place,
-                hint=nearest(key, planner.known),
+                "OPT108.column_plans", key=key, known=planner.known, place=place, hint=nearest(key, planner.known)
             )
     return plans

@@ -18,7 +18,7 @@ from stateplan.execnodes.connectors.formats import change_formats, csv, json, pa
 from stateplan.execnodes.connectors.formats.base import Fields, Format
 from stateplan.execnodes.connectors.options import Option, Role, match, parse_value
 from stateplan.execnodes.connectors.protocol import Connector
-from stateplan.execnodes.errors import CatalogError, OptionError, Place, nearest
+from stateplan.execnodes.errors import CatalogError, OptionError, Place, nearest, one_of
 from stateplan.execnodes.types import LogicalType, parse_type
 
 T = TypeVar("T", bound=Connector | Format)
@@ -172,10 +172,6 @@ def known_format(options: Mapping[str, str]) -> Format | None:
 # ---- the options of a table ------------------------------------------------------------------------------------
 
 
-def _listing(names: Sequence[str]) -> str:
-    return ", ".join(f"'{n}'" for n in names)
-
-
 def _role(role: Role | str) -> Role:
     return role if isinstance(role, Role) else Role(role)
 
@@ -195,12 +191,13 @@ def find_connector(options: Mapping[str, str], place: Place | None = None) -> Co
     """
     name = options.get("connector")
     if name is None:
-        listing, hint = _listing(_connectors.names()), _near_key("connector", options)
-        raise OptionError("OPT101.find_connector", listing=listing, place=place, hint=hint)
+        raise OptionError(
+            "OPT101.find_connector", names=_connectors.names(), place=place, hint=_near_key("connector", options)
+        )
     connector = _connectors.find(name, place)
     if connector is None:
         names = _connectors.names()
-        raise OptionError("OPT102", name=name, listing=_listing(names), place=place, hint=nearest(name, names))
+        raise OptionError("OPT102", name=name, names=names, place=place, hint=nearest(name, names))
     return connector
 
 
@@ -231,9 +228,9 @@ def find_format(options: Mapping[str, str], role: Role | str, place: Place | Non
     names = formats_of(connector, wanted)
     if name is None:
         hint = _near_key("format", options)
-        raise OptionError("OPT101.find_format", name=connector.name, listing=_listing(names), place=place, hint=hint)
+        raise OptionError("OPT101.find_format", name=connector.name, names=names, place=place, hint=hint)
     what = f"unknown format '{name}'" if fmt is None else f"the connector '{connector.name}' has no format '{name}'"
-    raise OptionError("OPT103", problem=what, listing=_listing(names), place=place, hint=nearest(name, names))
+    raise OptionError("OPT103", problem=what, names=names, place=place, hint=nearest(name, names))
 
 
 def validate_table(
@@ -266,9 +263,9 @@ def validate_table(
             "CAT101",
             name=connector.name,
             verb=verb,
-            value=wanted.value,
-            listing=_listing(able),
-            roles_value=connector.roles[0].value,
+            role=wanted,
+            able=able,
+            only=connector.roles[0],
             other=other,
             place=place,
         )
@@ -284,7 +281,7 @@ def validate_table(
         if option is None:
             names = sorted([*known, *(("format",) if fmt else ())])
             owner = f"connector '{connector.name}'" + (f" with format '{fmt.name}'" if fmt else "")
-            expected = "one of " + ", ".join(names) if names else "no options"
+            expected = one_of(names) or "no options"
             raise OptionError("OPT104", key=key, owner=owner, place=place, expected=expected, hint=nearest(key, names))
         value = parse_value(option, text, key, place)
         if option.refused and value != option.default:

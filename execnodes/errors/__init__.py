@@ -10,12 +10,14 @@ from __future__ import annotations
 import difflib
 import json
 import re
+import string
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
-from typing import Self
+from typing import Any, Self
 
 from stateplan.execnodes.errors.catalogue import texts_of
+from stateplan.execnodes.readable import counted
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
@@ -87,6 +89,33 @@ class Place:
         return out
 
 
+class _Texts(string.Formatter):
+    """Fills the texts of the catalogue.
+
+    Lists are written ``a, b``, and ``'a', 'b'`` with ``{names:quoted}``. ``{fields:# column}`` counts: ``1 column``,
+    ``2 columns``; ``{fields:#}`` gives the number alone. Types and tables are written by their ``summary``.
+    """
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if format_spec.startswith("#"):
+            number = value if isinstance(value, int) else len(value)
+            noun, _, plural = format_spec[2:].partition("|")
+            return counted(number, noun, plural or None) if noun else str(number)
+        if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+            return ", ".join(f"'{v}'" if format_spec == "quoted" else str(v) for v in value)
+        summary = getattr(value, "summary", value)
+        return str(super().format_field(summary() if callable(summary) else summary, format_spec))
+
+
+_TEXTS = _Texts()
+
+
+def one_of(names: Iterable[str]) -> str | None:
+    """``one of a, b``; None where there is none."""
+    text = ", ".join(names)
+    return f"one of {text}" if text else None
+
+
 class StateplanError(Exception):
     """Root of all errors caused by input, configuration or environment.
 
@@ -119,10 +148,10 @@ class StateplanError(Exception):
         texts = texts_of(code)
         self._set(
             code.partition(".")[0],
-            texts["message"].format_map(values),
+            _TEXTS.vformat(texts["message"], (), values),
             place,
-            texts["expected"].format_map(values) if expected is None and "expected" in texts else expected,
-            texts["hint"].format_map(values) if hint is None and "hint" in texts else hint,
+            _TEXTS.vformat(texts["expected"], (), values) if expected is None and "expected" in texts else expected,
+            _TEXTS.vformat(texts["hint"], (), values) if hint is None and "hint" in texts else hint,
         )
 
     def _set(self, code: str, message: str, place: Place | None, expected: str | None, hint: str | None) -> None:

@@ -1,7 +1,7 @@
 """The catalogue of errors: for each code a title, its cause and remedy, and the texts of its messages.
 
-``texts/<family>.toml`` has a table per code. ``message``, ``expected`` and ``hint`` are format strings; the raise site
-names their values. A code with several texts has the others in tables of their own: ``[SQL121.ambiguous]``.
+``texts/<family>.toml`` has a table per code. ``message``, ``expected`` and ``hint`` are format strings, whose values
+the raise site names. A code with several texts has the others in tables of their own: ``[SQL121.ambiguous]``.
 """
 
 from __future__ import annotations

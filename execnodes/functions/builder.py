@@ -73,7 +73,7 @@ def make_in(value: Rex, items: Sequence[Rex], place: Place | None = None, *, neg
             terms.append(Literal(BOOLEAN, None))
             continue
         if equal_operands([value, item]) is None:
-            raise SqlError("SQL203.make_in", type=value.type.summary(), type_2=item.type.summary(), place=place)
+            raise SqlError("SQL203.make_in", left=value.type, right=item.type, place=place)
         similar = item.type.root == value.type.root or (value.type.root == "VARCHAR" and item.type.root == "CHAR")
         right = item if similar else cast_rex(item, value.type, place)
         nullable = value.type.nullable or right.type.nullable

@@ -34,13 +34,7 @@ def cast_rex(rex: Rex, target: LogicalType, place: Place | None = None, *, try_c
     if same_type(source, target) and not try_cast:
         return rex
     if not castable(source, target):
-        raise SqlError(
-            "SQL204",
-            source=source.summary(),
-            target=target.summary(),
-            place=place,
-            hint=_HINTS.get((source.root, target.root)),
-        )
+        raise SqlError("SQL204", source=source, target=target, place=place, hint=_HINTS.get((source.root, target.root)))
     if isinstance(rex, Literal) and (not try_cast or rex.value is None):
         folded = fold_cast(rex, target)
         if folded is not None:

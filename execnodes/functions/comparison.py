@@ -80,7 +80,7 @@ def _distinct(operands: Sequence[Rex], place: Place | None, *, negated: bool) ->
     if _is_untyped_null(b):
         return _postfix("IS NULL" if negated else "IS NOT NULL", a)
     if equal_operands(operands) is None:
-        raise SqlError("SQL203.distinct", type=a.type.summary(), type_2=b.type.summary(), place=place)
+        raise SqlError("SQL203.distinct", left=a.type, right=b.type, place=place)
     equal = _binary("=", a, b)
     nullable = [x for x in (a, b) if x.type.nullable]
     if negated:

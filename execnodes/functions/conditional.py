@@ -75,7 +75,7 @@ def _nullif(operands: Sequence[Rex], place: Place | None) -> Rex:
         return a if a.type.nullable else Call(a.type.as_nullable(), (a,), "$CAST$1", "SPECIAL")
     sides = equal_operands((a, b))
     if sides is None:
-        raise SqlError("SQL203.nullif", type=a.type.summary(), type_2=b.type.summary(), place=place)
+        raise SqlError("SQL203.nullif", left=a.type, right=b.type, place=place)
     equal = Call(BOOLEAN.as_nullable(any(s.type.nullable for s in sides)), tuple(sides), "$=$1", "BINARY")
     return Call(a.type.as_nullable(), (equal, null_literal(a.type), a), "$CASE$1", "SPECIAL")
 

@@ -53,9 +53,7 @@ def number_literal(text: str, place: Place | None = None) -> Literal:
         return Literal(INT.not_null(), value)
     if -_BIGINT_MAX - 1 <= value <= _BIGINT_MAX:
         return Literal(BIGINT.not_null(), value)
-    raise SqlError(
-        "SQL205.number_literal", text=text, bigint_max=_BIGINT_MAX + 1, bigint_max_2=_BIGINT_MAX, place=place
-    )
+    raise SqlError("SQL205.number_literal", text=text, largest=_BIGINT_MAX, smallest=-_BIGINT_MAX - 1, place=place)
 
 
 def boolean_literal(value: bool) -> Literal:

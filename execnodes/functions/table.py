@@ -102,7 +102,7 @@ class ScalarFunction:
                     name=self.name,
                     shown=shown,
                     index=index + 1,
-                    type=operand.type.summary(),
+                    type=operand.type,
                     place=place,
                     expected=self.signature,
                 )
@@ -110,7 +110,7 @@ class ScalarFunction:
 
 def wrong_count(name: str, count: int, expected: str, place: Place | None) -> SqlError:
     """SQL202: a function does not take so many operands."""
-    return SqlError("SQL202", name=name, count=count, plural="" if count == 1 else "s", place=place, expected=expected)
+    return SqlError("SQL202", name=name, count=count, place=place, expected=expected)
 
 
 _FAMILY_ROOTS = {

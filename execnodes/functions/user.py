@@ -104,7 +104,7 @@ class UserFunction:
         if found is None and name == "eval" and callable(body):
             found = body
         if found is None:
-            raise RunError("RUN071", name=self.name, name_2=name, hint=self._where())
+            raise RunError("RUN071", function=self.name, method=name, hint=self._where())
         return found
 
     def call(self, method: Callable[..., Any], arguments: Sequence[Any]) -> Any:

@@ -335,13 +335,7 @@ def check_states(entries: Sequence[StateMetadata], names: Sequence[str], title: 
     expected = f"{counted(len(names), 'entry', 'entries')} for {title}: {slots}"
     if len(entries) != len(names):
         raise custom_error(
-            PlanError(
-                "PLAN061",
-                title=title,
-                count=len(entries),
-                wording="entry" if len(entries) == 1 else "entries",
-                expected=expected,
-            ),
+            PlanError("PLAN061", title=title, entries=entries, expected=expected),
             "/state",
         )
     seen: dict[int, int] = {}

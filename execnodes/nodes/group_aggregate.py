@@ -28,14 +28,7 @@ def check_flags(title: str, calls: Sequence[AggCall], flags: Sequence[bool], nam
     """Whether there is a flag for each call; ``names`` are the keys of both. Raises PydanticCustomError PLAN044."""
     if len(calls) != len(flags):
         raise custom_error(
-            PlanError(
-                "PLAN044.check_flags",
-                title=title,
-                count=len(calls),
-                names=names[0],
-                count_2=len(flags),
-                names_2=names[1],
-            ),
+            PlanError("PLAN044.check_flags", title=title, calls=calls, flags=flags, names=names),
             f"/{names[1]}",
         )
 

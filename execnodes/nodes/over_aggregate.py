@@ -73,13 +73,7 @@ class OverSpec(PlanModel):
             for place, index in asked:
                 if index >= count:
                     raise custom_error(
-                        PlanError(
-                            "PLAN044.constants_are_there",
-                            index=index,
-                            original_input_fields=self.original_input_fields,
-                            count=len(self.constants),
-                            count_2=count,
-                        ),
+                        PlanError("PLAN044.constants_are_there", index=index, node=self, bound=count),
                         place,
                     )
         return self

@@ -172,12 +172,7 @@ def check_scan(node: TableSourceScan, pointer: str) -> None:
                 raise _error("PLAN049.check_scan", own)
     if len(node.output_type.fields) != width + metadata:
         raise PlanError(
-            "PLAN064.check_scan",
-            id=node.id,
-            title=node.title,
-            count=len(node.output_type.fields),
-            width=width + metadata,
-            place=Place(pointer=f"{pointer}/outputType"),
+            "PLAN064.check_scan", node=node, width=width + metadata, place=Place(pointer=f"{pointer}/outputType")
         )
 
 

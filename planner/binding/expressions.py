@@ -29,7 +29,7 @@ from stateplan.execnodes.functions.literals import (
 from stateplan.execnodes.functions.table import find_scalar, names, unknown_function
 from stateplan.execnodes.rex import Literal, Rex
 from stateplan.execnodes.types import BOOLEAN
-from stateplan.planner.binding.errors import counted, not_supported
+from stateplan.planner.binding.errors import not_supported
 from stateplan.planner.binding.over import WINDOW_ONLY, bind_over
 from stateplan.planner.binding.scope import Scope, field_of
 from stateplan.planner.binding.subqueries import exists, in_query, quantified, scalar_query
@@ -136,12 +136,7 @@ class ExpressionBinder:
         if operator != "=":
             raise not_supported(f"a comparison of rows with {operator}", self.place(node))
         if len(left) != len(right):
-            raise SqlError(
-                "SQL106",
-                counted=counted(len(left), "value"),
-                counted_2=counted(len(right), "value"),
-                place=self.place(node),
-            )
+            raise SqlError("SQL106", left=left, right=right, place=self.place(node))
         place = self.place(node)
         pairs = [(self.bind(a), self.bind(b)) for a, b in zip(left, right, strict=True)]
         for pair in pairs:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
-from stateplan.execnodes.errors import SqlError, StateplanError, nearest
+from stateplan.execnodes.errors import SqlError, StateplanError, nearest, one_of
 from stateplan.execnodes.ttl import parse_ttl
 from stateplan.planner.binding.errors import not_supported
 from stateplan.planner.binding.lookup_hints import read_lookup_hint
@@ -144,7 +144,7 @@ class TtlHints:
                     what=what,
                     key=key,
                     place=place_of(node.this if isinstance(node, exp.EQ) else node, self.source),
-                    expected="one of " + ", ".join(known) if known else "no hint: there is no table",
+                    expected=one_of(known) or "no hint: there is no table",
                     hint=nearest(key, known) or "a table with an alias is known by its alias only",
                 )
 

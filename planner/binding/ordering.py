@@ -15,7 +15,6 @@ from sqlglot import exp
 from stateplan.execnodes.errors import Place, SqlError
 from stateplan.execnodes.rex import Rex
 from stateplan.planner.algebra.relations import Order, Project, Rel, Sort, field_names, refs_to
-from stateplan.planner.binding.errors import counted
 from stateplan.planner.binding.expressions import ExpressionBinder
 from stateplan.planner.binding.scope import Scope
 from stateplan.planner.catalog.functions import Functions
@@ -91,13 +90,7 @@ class Ordering:
         if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
             number = int(node.name)
             if not 1 <= number <= len(names):
-                raise SqlError(
-                    "SQL117",
-                    number=number,
-                    counted=counted(len(names), "column"),
-                    count=len(names),
-                    place=self._place(node),
-                )
+                raise SqlError("SQL117", number=number, names=names, place=self._place(node))
             known = nodes[number - 1]
             return number - 1 if known is None else _bare(known)
         if isinstance(node, exp.Column):

@@ -112,8 +112,8 @@ def _window_function(binder: Binder, name: str, call: exp.Expr, node: exp.Expr) 
     if len(operands) > 2 and not same_type(operands[0].type, operands[2].type):
         raise SqlError(
             "SQL203.window_function_2",
-            type=operands[2].type.summary(),
-            type_2=operands[0].type.summary(),
+            default=operands[2].type,
+            column=operands[0].type,
             place=binder.place(call.expressions[2]),
         )
     nullable = len(operands) < 3 or operands[2].type.nullable

@@ -27,7 +27,7 @@ from stateplan.planner.algebra.relations import (
     unique_names,
 )
 from stateplan.planner.binding.changelog_functions import CHANGELOG_FUNCTIONS, bind_changelog_function
-from stateplan.planner.binding.errors import counted, not_supported
+from stateplan.planner.binding.errors import not_supported
 from stateplan.planner.binding.expressions import ExpressionBinder
 from stateplan.planner.binding.grouping import GroupingBinder, contains_aggregate
 from stateplan.planner.binding.hints import QUERY_STATES, TtlHints
@@ -147,23 +147,11 @@ class QueryBinder:
         word = type(node).__name__.upper()
         left, right = self.bind(node.this, targets), self.bind(node.expression, targets)
         if left.width != right.width:
-            raise SqlError(
-                "SQL111",
-                word=word,
-                counted=counted(left.width, "column"),
-                counted_2=counted(right.width, "column"),
-                place=self.place(node.expression),
-            )
+            raise SqlError("SQL111", word=word, left=left, right=right, place=self.place(node.expression))
         for i, ((name, a), (_, b)) in enumerate(zip(left.fields, right.fields, strict=True)):
             if least_restrictive([a, b]) is None:
                 raise SqlError(
-                    "SQL112",
-                    position=i + 1,
-                    name=name,
-                    word=word,
-                    a=a.summary(),
-                    b=b.summary(),
-                    place=self.place(node.expression),
+                    "SQL112", position=i + 1, name=name, word=word, a=a, b=b, place=self.place(node.expression)
                 )
         if isinstance(node, (exp.Intersect, exp.Except)):
             operator: Operator = "INTERSECT" if isinstance(node, exp.Intersect) else "EXCEPT"
@@ -294,9 +282,7 @@ class QueryBinder:
     def _laid_out(self, items: list[_Item], targets: Targets | None) -> list[_Item]:
         if targets is not None:
             if len(items) != targets.count:
-                raise SqlError(
-                    "SQL130", counted=counted(targets.count, "column"), count=len(items), place=targets.place
-                )
+                raise SqlError("SQL130", targets=targets, items=items, place=targets.place)
             items = [replace(items[c]) if isinstance(c, int) else _Item(None, rex=c) for c in targets.columns]
         for i, item in enumerate(items):
             if item.name is None:
@@ -376,14 +362,7 @@ class QueryBinder:
             columns = alias.args.get("columns")
             if columns:
                 if len(columns) != rel.width:
-                    raise SqlError(
-                        "SQL115",
-                        name=name,
-                        counted=counted(rel.width, "column"),
-                        count=len(columns),
-                        width=rel.width,
-                        place=self.place(alias),
-                    )
+                    raise SqlError("SQL115", name=name, width=rel.width, columns=columns, place=self.place(alias))
                 names = tuple(c.name for c in columns)
                 if isinstance(rel, Values):
                     rel = replace(rel, row=tuple((n, t) for n, (_, t) in zip(names, rel.row, strict=True)))

@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias
 
 from sqlglot import exp
 
-from stateplan.execnodes.errors import Place, SqlError, nearest
+from stateplan.execnodes.errors import Place, SqlError, nearest, one_of
 from stateplan.execnodes.functions.builder import make_call
 from stateplan.execnodes.rex import FieldAccess, InputRef, Rex
 from stateplan.execnodes.types import LogicalType
@@ -176,7 +176,7 @@ class Scope:
             "SQL102",
             names=".".join(names),
             place=place,
-            expected="one of " + ", ".join(known) if known else "an unqualified column",
+            expected=one_of(known) or "an unqualified column",
             hint=nearest(names[-1], known),
         )
 
@@ -212,7 +212,7 @@ class Scope:
                 raise SqlError(
                     "SQL102.star",
                     parts=".".join(p.name for p in parts),
-                    known=", ".join(known),
+                    known=known,
                     place=place_of(parts[0], self.source),
                     hint=nearest(parts[-1].name, known),
                 )
@@ -230,9 +230,9 @@ def field_of(rex: Rex, name: str, place: Place) -> Rex:
         raise SqlError(
             "SQL100.field_of",
             name=name,
-            type=rex.type.summary(),
+            type=rex.type,
             place=place,
-            expected="one of " + ", ".join(fields) if fields else "a ROW",
+            expected=one_of(fields) or "a ROW",
             hint=nearest(name, fields),
         )
     t: LogicalType = fields[name]

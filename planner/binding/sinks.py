@@ -7,13 +7,12 @@ from dataclasses import replace
 from sqlglot import exp
 
 from stateplan.execnodes.connectors.registry import connectors, sink_abilities, validate_table, writable_metadata
-from stateplan.execnodes.errors import CatalogError, Place, SqlError, nearest
+from stateplan.execnodes.errors import CatalogError, Place, SqlError, nearest, one_of
 from stateplan.execnodes.functions.literals import number_literal, string_literal
 from stateplan.execnodes.functions.typerules import family, is_implicit
 from stateplan.execnodes.rex import InputRef, Literal, Rex
 from stateplan.execnodes.types import LogicalType
 from stateplan.planner.algebra.relations import Project, Rel, Sink
-from stateplan.planner.binding.errors import counted
 from stateplan.planner.binding.queries import QueryBinder
 from stateplan.planner.binding.targets import Targets
 from stateplan.planner.catalog.manager import CatalogManager
@@ -94,10 +93,10 @@ def _check_abilities(table: CatalogTable, overwrite: bool, place: Place) -> tupl
                 name=name,
                 what=what,
                 key=key,
-                column_name=column.name,
+                column=column,
                 summary=summary,
                 place=place,
-                expected=", ".join((f"{k} {t.summary()}" for k, t in writable.items())),
+                expected=", ".join(f"{k} {t.summary()}" for k, t in writable.items()),
                 hint=nearest(key, writable),
             )
     keys = [c.metadata_key or c.name for c in written]
@@ -144,12 +143,7 @@ def _positions(names: list[exp.Expr], columns: list[Column], table: CatalogTable
             hidden = table.schema.column(node.name)
             hint = "it is computed and cannot be written" if hidden is not None else nearest(node.name, known)
             raise SqlError(
-                "SQL131",
-                summary=table.identifier.summary,
-                name=node.name,
-                known=", ".join(known),
-                place=place_of(node, source),
-                hint=hint,
+                "SQL131", table=table.identifier, name=node.name, known=known, place=place_of(node, source), hint=hint
             )
         index = known.index(node.name)
         if index in out:
@@ -178,9 +172,9 @@ def _partition(
             raise SqlError(
                 "SQL135",
                 name=column.name,
-                summary=table.identifier.summary,
+                table=table.identifier,
                 place=place_of(column, source),
-                expected="one of " + ", ".join(keys) if keys else "an INSERT without PARTITION",
+                expected=one_of(keys) or "an INSERT without PARTITION",
                 hint=nearest(column.name, keys),
             )
         negative = isinstance(value, exp.Neg)
@@ -255,9 +249,9 @@ def _cast(rel: Rel, columns: list[Column], table: CatalogTable, query: exp.Expr,
         shown = ", ".join(f"{n}: {t.summary()}" for n, t in fields)
         raise SqlError(
             "SQL130.cast",
-            counted=counted(len(fields), "column"),
+            fields=fields,
             summary=summary,
-            count=len(columns),
+            columns=columns,
             shown=shown,
             place=place,
             expected=", ".join(f"{c.name}: {c.type.summary()}" for c in columns),
@@ -269,13 +263,11 @@ def _cast(rel: Rel, columns: list[Column], table: CatalogTable, query: exp.Expr,
                 "SQL134",
                 position=i + 1,
                 name=name,
-                t=t.summary(),
-                column_name=column.name,
+                given=t,
+                column=column,
                 summary=summary,
-                type=column.type.summary(),
-                type_2=column.type.as_nullable().summary(),
+                wanted=column.type.as_nullable(),
                 place=_item_place(query, i, source) or place,
-                expected=column.type.as_nullable().summary(),
             )
         needed |= not avoids_cast(t, column.type)
     if not needed:

@@ -9,7 +9,7 @@ from stateplan.execnodes.functions.builder import make_call
 from stateplan.execnodes.rex import InputRef, Rex
 from stateplan.execnodes.types import BOOLEAN
 from stateplan.planner.algebra.relations import Project, Rel
-from stateplan.planner.binding.errors import counted, not_supported
+from stateplan.planner.binding.errors import not_supported
 from stateplan.planner.binding.scope import Binder
 from stateplan.planner.expressions.ops import NEGATED, SubQuery, not_
 
@@ -63,7 +63,7 @@ def scalar_query(binder: Binder, node: exp.Expr) -> Rex:
     """
     rel, number = _bound(binder, node)
     if rel.width != 1:
-        raise SqlError("SQL106.scalar_query", counted=counted(rel.width, "column"), place=binder.place(node))
+        raise SqlError("SQL106.scalar_query", rel=rel, place=binder.place(node))
     ttls, place = binder.scope.query_ttls, binder.place(node)
     return SubQuery(
         rel.fields[0][1].as_nullable(), "SCALAR", rel, number, ttls=ttls, grouped=binder.grouped, place=place
@@ -74,12 +74,7 @@ def _compared(binder: Binder, operator: str, comparison: str, operands: list[Rex
     rel, number = _bound(binder, query)
     place = binder.place(query)
     if rel.width != len(operands):
-        raise SqlError(
-            "SQL106.compared",
-            counted=counted(len(operands), "value"),
-            counted_2=counted(rel.width, "column"),
-            place=place,
-        )
+        raise SqlError("SQL106.compared", operands=operands, rel=rel, place=place)
     for i, (operand, (_, t)) in enumerate(zip(operands, rel.fields, strict=True)):
         make_call(comparison, [operand, InputRef(t, i)], place)
     nullable = any(o.type.nullable for o in operands) or any(t.nullable for _, t in rel.fields)

@@ -11,7 +11,7 @@ from stateplan.execnodes.rex import Literal, Rex
 from stateplan.execnodes.specs import OuterJoinType
 from stateplan.planner.algebra.relations import Filter, Rel, identity
 from stateplan.planner.algebra.table_functions import FunctionCorrelate
-from stateplan.planner.binding.errors import counted, not_supported
+from stateplan.planner.binding.errors import not_supported
 from stateplan.planner.binding.expressions import ExpressionBinder
 from stateplan.planner.binding.scope import Relation, Scope
 from stateplan.planner.binding.user_functions import user_function
@@ -62,9 +62,8 @@ def column_aliases(alias: exp.Expr, fields: int, source: str) -> list[str]:
         raise SqlError(
             "SQL115.bind_function_join",
             title=alias.this.name,
-            counted=counted(fields, "column"),
-            count=len(columns),
-            count_2=fields,
+            fields=fields,
+            columns=columns,
             place=place_of(alias, source),
         )
     return columns

@@ -7,7 +7,7 @@ from typing import Literal
 
 from stateplan.execnodes.changelog import INSERT_ONLY, RowKind
 from stateplan.execnodes.connectors.registry import metadata_columns, source_changelog_mode, validate_table
-from stateplan.execnodes.errors import CatalogError, Place, SqlError, nearest
+from stateplan.execnodes.errors import CatalogError, Place, SqlError, nearest, one_of
 from stateplan.execnodes.rex import InputRef, Rex
 from stateplan.execnodes.types import LogicalType
 from stateplan.planner.algebra.relations import Project, ProjectAbility, Rel, Scan
@@ -61,7 +61,7 @@ def scan_of(
                 options=table.options.get("connector"),
                 key=key,
                 place=place,
-                expected="one of " + ", ".join(available) if available else "no metadata column",
+                expected=one_of(available) or "no metadata column",
                 hint=nearest(key, available),
             )
         keys.append((key, column.name, available[key]))

@@ -9,7 +9,7 @@ from sqlglot import exp
 from stateplan.execnodes.errors import Place, SqlError
 from stateplan.execnodes.functions.aggregates import find_aggregate, is_aggregate
 from stateplan.execnodes.functions.casting import cast_rex
-from stateplan.execnodes.functions.table import find_scalar
+from stateplan.execnodes.functions.table import find_scalar, wrong_count
 from stateplan.execnodes.functions.typerules import is_implicit
 from stateplan.execnodes.rex import Rex
 from stateplan.execnodes.types import LogicalType
@@ -44,14 +44,7 @@ def fitted(user: FoundFunction, operands: Sequence[Rex], place: Place) -> list[R
     if function.arguments is None:
         return list(operands)
     if len(operands) != len(function.arguments):
-        raise SqlError(
-            "SQL202",
-            name=function.name,
-            count=len(operands),
-            plural="" if len(operands) == 1 else "s",
-            place=place,
-            expected=function.signature,
-        )
+        raise wrong_count(function.name, len(operands), function.signature, place)
     out = []
     for i, (operand, wanted) in enumerate(zip(operands, function.arguments, strict=True)):
         if _fits(operand.type, wanted):
@@ -64,7 +57,7 @@ def fitted(user: FoundFunction, operands: Sequence[Rex], place: Place) -> list[R
                 name=function.name,
                 shown=shown,
                 position=i + 1,
-                type=operand.type.summary(),
+                type=operand.type,
                 place=place,
                 expected=function.signature,
             )

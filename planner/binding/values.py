@@ -17,7 +17,6 @@ from stateplan.execnodes.functions.typerules import least_restrictive
 from stateplan.execnodes.rex import Literal, Rex
 from stateplan.execnodes.types import INT, LogicalType
 from stateplan.planner.algebra.relations import Project, Rel, Union, Values
-from stateplan.planner.binding.errors import counted
 from stateplan.planner.binding.expressions import ExpressionBinder
 from stateplan.planner.binding.scope import Scope
 from stateplan.planner.binding.targets import Targets
@@ -46,18 +45,14 @@ def bind_values(node: exp.Values, source: str, functions: Functions, targets: Ta
     width = len(rows[0])
     for row, written in zip(rows, node.expressions, strict=True):
         if len(row) != width:
-            raise SqlError(
-                "SQL111.bind_values", counted=counted(width, "value"), count=len(row), place=place_of(written, source)
-            )
+            raise SqlError("SQL111.bind_values", width=width, row=row, place=place_of(written, source))
         for rex, item in zip(row, written.expressions, strict=True):
             if rex.type.root == "NULL":
                 raise SqlError("SQL109", place=place_of(item, source))
     literal = [[_is_literal(item) for item in row.expressions] for row in node.expressions]
     if targets is not None:
         if width != targets.count:
-            raise SqlError(
-                "SQL130.bind_values", counted=counted(targets.count, "column"), width=width, place=targets.place
-            )
+            raise SqlError("SQL130.bind_values", targets=targets, width=width, place=targets.place)
         columns = targets.columns
         rows = [[row[c] if isinstance(c, int) else c for c in columns] for row in rows]
         literal = [[flags[c] if isinstance(c, int) else _is_value(c) for c in columns] for flags in literal]

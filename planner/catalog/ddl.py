@@ -194,12 +194,7 @@ class _TableBuilder:
                 physical = [c.name for c in self.draft.columns.values() if c.is_physical]
                 what = "not a column of the table" if column is None else f"a {column.kind.lower()} column"
                 raise self.error(
-                    "CAT033",
-                    name,
-                    name=name.name,
-                    what=what,
-                    physical=", ".join(physical),
-                    hint=nearest(name.name, physical),
+                    "CAT033", name, name=name.name, what=what, physical=physical, hint=nearest(name.name, physical)
                 )
         return tuple(name.name for name in given) or inherited
 
@@ -284,7 +279,7 @@ class _TableBuilder:
                     name,
                     name=name.name,
                     what=what,
-                    physical=", ".join(physical),
+                    physical=physical,
                     hint=nearest(name.name, physical),
                 )
             if name.name in seen:
@@ -325,11 +320,7 @@ class _TableBuilder:
         names = list(self.draft.columns)
         if path[0] not in names:
             raise self.error(
-                "CAT035.own_watermark",
-                node.expressions[0],
-                path=path[0],
-                names=", ".join(names),
-                hint=nearest(path[0], names),
+                "CAT035.own_watermark", node.expressions[0], path=path[0], names=names, hint=nearest(path[0], names)
             )
         if inherited is not None and how["WATERMARKS"] != _OVERWRITING:
             raise self.error("CAT032.own_watermark", node, column=inherited.column)
@@ -395,9 +386,9 @@ def view_schema(
         if len(columns) != len(fields):
             raise CatalogError(
                 "CAT036",
-                count=len(columns),
-                count_2=len(fields),
-                fields=", ".join((name for name, _ in fields)),
+                columns=columns,
+                fields=fields,
+                names=[name for name, _ in fields],
                 place=place_of(columns[-1], source, file),
             )
         names = [(column.name, column) for column in columns]

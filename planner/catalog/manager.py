@@ -332,8 +332,8 @@ class CatalogManager:
             raise CatalogError(
                 "CAT011",
                 summary=identifier.summary,
-                kind=item.kind.lower(),
-                kind_2=kind.lower(),
+                item=item.kind.lower(),
+                kind=kind.lower(),
                 suffix="TEMPORARY " if temporary else "",
                 other=other,
                 name=identifier.name,

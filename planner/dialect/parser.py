@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeVar
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from stateplan.execnodes.errors import SqlError, nearest
+from stateplan.execnodes.errors import SqlError, nearest, one_of
 from stateplan.planner.dialect import nodes
 from stateplan.planner.dialect.ddl import DdlParser
 from stateplan.planner.dialect.errors import place_of_token, shown, too_deep
@@ -339,7 +339,7 @@ class FlinkParser(DdlParser):
             if not self._accept(","):
                 return details
         if details:
-            raise self._unexpected("one of " + ", ".join(left) if left else "a statement", words=left)
+            raise self._unexpected(one_of(left) or "a statement", words=left)
         return details
 
     def _alter_statement(self) -> exp.Expr:

@@ -251,5 +251,5 @@ def _same(left: Rex, right: Rex) -> Rex:
         return compare("=", left, right)
     common = least_restrictive([left.type, right.type])
     if common is None:
-        raise SqlError("SQL203.coerced", type=left.type.summary(), type_2=right.type.summary())
+        raise SqlError("SQL203.coerced", left=left.type, right=right.type)
     return compare("=", cast(left, common), cast(right, common))

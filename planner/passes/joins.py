@@ -75,7 +75,7 @@ def _coerced(term: Rex) -> Rex:
         return term
     common = least_restrictive([a.type, b.type])
     if common is None:
-        raise SqlError("SQL203.coerced", type=a.type.summary(), type_2=b.type.summary())
+        raise SqlError("SQL203.coerced", left=a.type, right=b.type)
     return compare("=", cast(a, common), cast(b, common))
 
 

@@ -102,7 +102,7 @@ def _check_row(node: ExecNode, graph: ExecGraph, table: ContextResolvedTable, pl
         raise CatalogError(
             "CAT053",
             summary=table.summary,
-            columns=", ".join(f"{c.name} {c.type.summary()}" for c in columns),
+            columns=[f"{c.name} {c.type.summary()}" for c in columns],
             place=place,
             expected=", ".join(f"{f.name} {f.type.summary()}" for f in fields),
         )

@@ -200,11 +200,10 @@ def _show_create(c: Context, node: nodes.ShowObjects, kind: str) -> TableResult:
     if found.kind != kind:
         raise CatalogError(
             "CAT011.show_create",
-            summary=found.identifier.summary,
+            found=found.identifier,
             kind=found.kind.lower(),
-            kind_2=kind.lower(),
-            found_kind=found.kind,
-            name=found.identifier.name,
+            wanted=kind.lower(),
+            shown=found.kind,
             place=place,
         )
     return content(f"SHOW CREATE {kind}", ["result"], [(show_create(found),)])

@@ -8,7 +8,7 @@ Error codes: PLAN130 to PLAN133, PLAN136.
 
 from __future__ import annotations
 
-from stateplan.execnodes.errors import PlanError, nearest
+from stateplan.execnodes.errors import PlanError, nearest, one_of
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.facts import KEY, SUPPRESS
@@ -94,7 +94,7 @@ def unsuppress(document: PlanDocument, node_id: int, code: str) -> PlanDocument:
             title=node.title,
             value=code,
             place=document.place(at),
-            expected="one of " + ", ".join(known) if known else "a node with suppressions",
+            expected=one_of(known) or "a node with suppressions",
         )
     path: list[str] = [KEY, SUPPRESS, code]
     extra = node.stateplan or {}

@@ -178,7 +178,7 @@ class _Merge:
                 raise PlanError("PLAN151", place=self.ours.place(""))
             self.notes.append("without --base, only edits of states and suppressions are known")
         elif 2 * len(self.origins) < len(nodes):
-            raise PlanError("PLAN150", count=len(self.origins), count_2=len(nodes), place=self.ours.place("/nodes"))
+            raise PlanError("PLAN150", found=len(self.origins), nodes=nodes, place=self.ours.place("/nodes"))
 
     # what was edited
 

@@ -137,8 +137,8 @@ class CheckpointReader:
             raise CheckpointError(
                 "CKPT047",
                 folder=self.snapshot.folder,
-                views=", ".join(v.operator for v in views),
-                states=", ".join(s.selector for s in self.states),
+                views=[v.operator for v in views],
+                states=[s.selector for s in self.states],
             )
         return found
 

@@ -131,12 +131,7 @@ class Format:
                 else:
                     continue
                 raise CatalogError(
-                    "CAT102.check_types",
-                    name=self.name,
-                    name_2=name,
-                    declared=declared.summary(),
-                    place=place,
-                    expected=expected,
+                    "CAT102.check_types", format=self.name, column=name, type=declared, place=place, expected=expected
                 )
 
     def decoder(

@@ -169,7 +169,7 @@ def editing(folder: Path, wait: float = 10.0) -> Iterator[Record]:
                 write_whole(folder / _FILE, json.dumps(data, indent=1) + "\n", lasting=True)
     except OSError as cause:
         raise CheckpointError(
-            "CKPT032", folder=folder, strerror=cause.strerror or cause, folder_2=folder / _FILE
+            "CKPT032", folder=folder, strerror=cause.strerror or cause, file=folder / _FILE
         ) from cause
 
 

@@ -62,10 +62,9 @@ def check_parallelism(options: Mapping[str, str], key_groups: int, resumed: bool
     if parallelism > key_groups:
         raise CheckpointError(
             "CKPT050",
-            parallelism=PARALLELISM,
-            parallelism_2=parallelism,
+            option=PARALLELISM,
+            value=parallelism,
             key_groups=key_groups,
-            wording="group" if key_groups == 1 else "groups",
             suffix=", for the whole life of the state" if resumed else "",
         )
 

@@ -294,7 +294,7 @@ def _sources(job: JobGraph, before: Layout, continuation: Continuation, folder: 
             f"{old} {'source' if old == 1 else 'sources'}{', by event time' if closes else ''}",
             f"{len(job.sources)}{', by event time' if job.event_time else ''}",
         )
-        raise CheckpointError("CKPT022", folder=folder, what=what[0], what_2=what[1])
+        raise CheckpointError("CKPT022", folder=folder, what=what)
     return tuple(out)
 
 

@@ -80,7 +80,7 @@ class Snapshot:
         if batch is None:
             batch = done[-1]
         elif batch not in done:
-            raise CheckpointError("CKPT043", folder=folder, batch=batch, done=done[0], done_2=done[-1])
+            raise CheckpointError("CKPT043", folder=folder, batch=batch, first=done[0], last=done[-1])
         layout = facts.layouts[0]
         try:
             offsets = spark.planned(batch)
@@ -172,7 +172,7 @@ class OperatorState:
         if found is None:
             names = [t.name for t in pool]
             raise CheckpointError(
-                "CKPT044", name=self.name, name_2=name, expected=", ".join(names), hint=nearest(name, names)
+                "CKPT044", state=self.name, table=name, expected=", ".join(names), hint=nearest(name, names)
             )
         return found
 

@@ -146,7 +146,7 @@ class KeyedState:
         try:
             data = json.loads(text)
             if data["format"] != _FORMAT:
-                raise CheckpointError("CKPT010", where=self._place, format=data["format"], format_2=_FORMAT)
+                raise CheckpointError("CKPT010", where=self._place, format=data["format"], known=_FORMAT)
             for name, entries in data["tables"].items():
                 runs[name] = [RunInfo(*entry) for entry in entries]
             self._found = int(data.get("version", 0))

@@ -87,10 +87,4 @@ def accumulator(number: int, call: AggCall, arguments: Sequence[LogicalType], re
         made = (function.retract if retract else function.append)(number, argument, call.type)
         if len(call.arg_list) <= made.arguments:
             return made
-    raise RunError(
-        "RUN063",
-        function=call.function,
-        count=len(call.arg_list),
-        accumulators=", ".join(ACCUMULATORS),
-        hint=nearest(call.function, ACCUMULATORS),
-    )
+    raise RunError("RUN063", call=call, known=tuple(ACCUMULATORS), hint=nearest(call.function, ACCUMULATORS))
