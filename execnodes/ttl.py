@@ -30,7 +30,7 @@ def outlives(one: int, other: int) -> bool:
 
 
 class UpdateType(StrEnum):
-    """What makes state young again. Source: ``StateTtlConfig.UpdateType``."""
+    """Which accesses refresh the TTL of state. Source: ``StateTtlConfig.UpdateType``."""
 
     ON_CREATE_AND_WRITE = "OnCreateAndWrite"
     ON_READ_AND_WRITE = "OnReadAndWrite"
@@ -73,7 +73,7 @@ class TtlConfig:
 
     @property
     def reads_refresh(self) -> bool:
-        """Whether reading a row makes it young again."""
+        """Whether reads refresh the row."""
         return self.ttl > NEVER and self.update_type is UpdateType.ON_READ_AND_WRITE
 
     @property

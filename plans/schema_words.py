@@ -188,7 +188,7 @@ WORDS: dict[str, str] = {
     "uid": "Name under which the function keeps its state.",
     "unboundedOverVersion": "Which of Flink's two operators runs an unbounded frame.",
     "uniqueKeys": "Positions of the fields that make a row unique.",
-    "updateType": "What makes a state young again: writing it, or reading it too. Flink ignores it.",
+    "updateType": "Which accesses refresh the TTL of a state: writes, or reads too. Flink ignores it.",
     "upperBound": "Where the frame ends.",
     "upsertMaterializeStrategy": "How the sink keeps the rows of each primary key.",
     "visibility": "Whether what has expired is read while it is still there. Flink ignores it.",

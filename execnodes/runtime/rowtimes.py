@@ -53,7 +53,7 @@ def event_time_columns(
     graph: ExecGraph, configs: Mapping[int, Sequence[TtlConfig]]
 ) -> dict[int, tuple[str | None, ...]]:
     """Per operator with state that ages by event time, the column of each input that has the time of a row; None for
-    an input without one, whose rows do not make state younger.
+    an input without one, whose rows leave the age of state unchanged.
 
     Args:
         configs: how the states of operators age, by node id.
