@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
 from sqlglot import exp, parser
 from sqlglot.tokenizer_core import Token, TokenType
@@ -14,6 +15,8 @@ from stateplan.planner.dialect.keywords import KEYWORDS, RESERVED, words
 
 T = TypeVar("T")
 E = TypeVar("E", bound=exp.Expr)
+P = ParamSpec("P")
+S = TypeVar("S", bound="ParserBase")
 
 _MAX_DEPTH = 50
 
@@ -38,7 +41,7 @@ _WORDS = frozenset(
     }
 )
 _SIGNS = frozenset(
-    (
+    [
         "(",
         ")",
         "[",
@@ -63,15 +66,28 @@ _SIGNS = frozenset(
         "->",
         "/*+",
         "*/",
-    )
+    ]
 )
 _NO_SQL = {
-    '"': (
-        "double quotes quote nothing in Flink SQL",
-        "backquotes around a name, single quotes around a text",
-    ),
+    '"': ("double quotes quote nothing in Flink SQL", "backquotes around a name, single quotes around a text"),
     "!=": ("'!=' is not an operator of Flink SQL", "<>"),
 }
+
+
+def alternatives(words: Sequence[str]) -> str:
+    """``a, b or c``."""
+    return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
+
+def marked(read: Callable[Concatenate[S, P], E]) -> Callable[Concatenate[S, P], E]:
+    """Gives the node that a method of the parser reads its place."""
+
+    @wraps(read)
+    def run(self: S, /, *args: P.args, **kwargs: P.kwargs) -> E:
+        start = self._curr
+        return self._mark(read(self, *args, **kwargs), start)
+
+    return run
 
 
 class ParserBase(parser.Parser):
@@ -210,6 +226,13 @@ class ParserBase(parser.Parser):
             self.depth -= 1
 
     # lists and names
+
+    def _either(self, words: Sequence[str]) -> str:
+        """The one of ``words`` that comes next."""
+        found = self._accept_any(words)
+        if found is None:
+            raise self._unexpected(alternatives(words), words=words)
+        return found
 
     def _csv(self, parse: Callable[[], T]) -> list[T]:
         items = [parse()]

@@ -17,6 +17,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from stateplan.execnodes.functions.literals import CLOCK_UNITS, SPANS, TIME_UNITS
 from stateplan.planner.dialect import nodes
+from stateplan.planner.dialect.base import marked
 from stateplan.planner.dialect.types import TypeParser
 
 #: Functions that are called without parentheses.
@@ -165,8 +166,8 @@ class CallParser(TypeParser):
             start,
         )
 
+    @marked
     def _frame(self) -> exp.WindowSpec:
-        start = self._curr
         kind = self._accept_any(("ROWS", "RANGE"))
         if self._accept("BETWEEN"):
             first = self._bound()
@@ -176,7 +177,7 @@ class CallParser(TypeParser):
         else:
             first = self._bound()
             node = exp.WindowSpec(kind=kind, start=first[0], start_side=first[1])
-        return self._mark(node, start)
+        return node
 
     def _bound(self) -> tuple[str | exp.Expr, str | None]:
         if self._accept("CURRENT", "ROW"):
@@ -276,10 +277,10 @@ class CallParser(TypeParser):
             raise self._unexpected("VALUE")
         return key
 
+    @marked
     def _json_clause(self) -> exp.Var:
-        start = self._curr
         if self._accept("RETURNING"):
-            return self._mark(exp.Var(this=f"RETURNING {self._base_type()}"), start)
+            return exp.Var(this=f"RETURNING {self._base_type()}")
         words = []
         while not self._at_end() and not self._is(")") and not self._is("RETURNING"):
             token = self._curr
@@ -291,7 +292,7 @@ class CallParser(TypeParser):
                 break
             if words[-1] == "WRAPPER":
                 break
-        return self._mark(exp.Var(this=" ".join(words)), start)
+        return exp.Var(this=" ".join(words))
 
     _SPECIAL: ClassVar[dict[str, Callable[[CallParser], list[exp.Expr]]]] = {
         "EXTRACT": _extract_arguments,

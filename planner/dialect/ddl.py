@@ -8,20 +8,12 @@ from sqlglot import exp
 
 from stateplan.execnodes.errors import SqlError
 from stateplan.planner.dialect import nodes
+from stateplan.planner.dialect.base import alternatives, marked
 from stateplan.planner.dialect.errors import place_of_token
 from stateplan.planner.dialect.queries import QueryParser
 
 _CREATABLE = ("TABLE", "VIEW", "CATALOG", "DATABASE")
-_LIKE_WHAT = (
-    "ALL",
-    "CONSTRAINTS",
-    "DISTRIBUTION",
-    "GENERATED",
-    "METADATA",
-    "OPTIONS",
-    "PARTITIONS",
-    "WATERMARKS",
-)
+_LIKE_WHAT = ("ALL", "CONSTRAINTS", "DISTRIBUTION", "GENERATED", "METADATA", "OPTIONS", "PARTITIONS", "WATERMARKS")
 _LIKE_HOW = ("INCLUDING", "EXCLUDING", "OVERWRITING")
 # OVERWRITING does not go with what can only be there or not.
 _NO_OVERWRITING = ("ALL", "CONSTRAINTS", "DISTRIBUTION", "PARTITIONS")
@@ -37,17 +29,15 @@ _NOT_HERE = {
 class DdlParser(QueryParser):
     """The part of the parser that reads CREATE, DROP and ALTER."""
 
-    def _if_not_exists(self) -> bool:
+    def _if(self, *words: str) -> bool:
+        """Whether IF NOT EXISTS, or IF EXISTS, is there."""
         if not self._is("IF"):
             return False
-        self._expect("IF", "NOT", "EXISTS")
+        self._expect("IF", *words)
         return True
 
-    def _if_exists(self) -> bool:
-        if not self._is("IF"):
-            return False
-        self._expect("IF", "EXISTS")
-        return True
+    def _columns(self) -> list[exp.Identifier]:
+        return self._parens(lambda: self._csv(lambda: self._name("a name of a column")))
 
     def _refuse_object(self, verb: str) -> None:
         for words, what in _NOT_HERE.items():
@@ -61,30 +51,30 @@ class DdlParser(QueryParser):
                     expected=", ".join(_CREATABLE),
                 )
 
+    @marked
     def _create(self) -> exp.Expr:
-        start = self._curr
         self._advance()
         replace = self._accept("OR", "REPLACE")
         temporary = self._accept("TEMPORARY")
         if self._create_function_ahead():
-            return self._mark(self._function_statement("CREATE", temporary), start)
+            return self._function_statement("CREATE", temporary)
         self._refuse_object("CREATE")
         if self._is("VIEW"):
-            return self._mark(self._create_view(temporary, replace), start)
+            return self._create_view(temporary, replace)
         if replace:
             raise self._unsupported("CREATE OR REPLACE", self._curr, "drop it first")
         if self._is("TABLE"):
-            return self._mark(self._create_table(temporary), start)
+            return self._create_table(temporary)
         if not temporary and self._is("CATALOG"):
-            return self._mark(self._create_container(nodes.CreateCatalog, 1), start)
+            return self._create_container(nodes.CreateCatalog, 1)
         if not temporary and self._is("DATABASE"):
-            return self._mark(self._create_container(nodes.CreateDatabase, 2), start)
+            return self._create_container(nodes.CreateDatabase, 2)
         expected = ("TABLE", "VIEW") if temporary else (*_CREATABLE, "TEMPORARY")
-        raise self._unexpected(", ".join(expected[:-1]) + f" or {expected[-1]}", words=expected)
+        raise self._unexpected(alternatives(expected), words=expected)
 
     def _create_container(self, kind: type[nodes.Statement], most: int) -> nodes.Statement:
         self._advance()
-        exists = self._if_not_exists()
+        exists = self._if("NOT", "EXISTS")
         name = self._path("a name", most)
         comment = self._comment()
         options = self._options() if self._is("WITH") else None
@@ -95,9 +85,9 @@ class DdlParser(QueryParser):
 
     def _create_view(self, temporary: bool, replace: bool) -> nodes.CreateView:
         self._advance()
-        exists = self._if_not_exists()
+        exists = self._if("NOT", "EXISTS")
         name = self._path("a name of a view")
-        columns = self._parens(lambda: self._csv(lambda: self._name("a name of a column"))) if self._is("(") else None
+        columns = self._columns() if self._is("(") else None
         comment = self._comment()
         self._expect("AS")
         return nodes.CreateView(
@@ -114,7 +104,7 @@ class DdlParser(QueryParser):
 
     def _create_table(self, temporary: bool) -> nodes.CreateTable:
         self._advance()
-        exists = self._if_not_exists()
+        exists = self._if("NOT", "EXISTS")
         parts: dict[str, Any] = {
             "this": self._path("a name of a table"),
             "temporary": temporary,
@@ -161,21 +151,21 @@ class DdlParser(QueryParser):
             column = self._column()
             found["columns"].append(column)
 
+    @marked
     def _watermark(self) -> nodes.Watermark:
-        start = self._curr
         self._advance(2)
         path = [self._name("a name of a column")]
         while self._accept("."):
             path.append(self._name("a name of a field"))
         self._expect("AS")
-        return self._mark(nodes.Watermark(expressions=path, expression=self._expression()), start)
+        return nodes.Watermark(expressions=path, expression=self._expression())
 
     def _table_key(self) -> nodes.PrimaryKey:
         start = self._curr
         name = self._name("a name of the constraint") if self._accept("CONSTRAINT") else None
         self._refuse_unique()
         self._expect("PRIMARY", "KEY")
-        columns = self._parens(lambda: self._csv(lambda: self._name("a name of a column")))
+        columns = self._columns()
         return self._mark(nodes.PrimaryKey(this=name, expressions=columns, enforced=self._enforced(start)), start)
 
     def _refuse_unique(self) -> None:
@@ -189,21 +179,18 @@ class DdlParser(QueryParser):
             raise SqlError("SQL004.enforced", place=place_of_token(self._prev, self.sql))
         raise self._unexpected("NOT ENFORCED", words=("NOT", "ENFORCED"))
 
+    @marked
     def _column(self) -> exp.Expr:
-        start = self._curr
         words = ("WATERMARK", "PRIMARY", "CONSTRAINT")
         name = self._name("a name of a column, WATERMARK FOR, PRIMARY KEY or CONSTRAINT", words)
         if self._accept("AS"):
             expression = self._expression()
-            return self._mark(nodes.ComputedColumn(this=name, expression=expression, comment=self._comment()), start)
+            return nodes.ComputedColumn(this=name, expression=expression, comment=self._comment())
         kind = self._flink_type()
         if self._accept("METADATA"):
             key = self._string("a key in single quotes") if self._accept("FROM") else None
             virtual = self._accept("VIRTUAL")
-            return self._mark(
-                nodes.MetadataColumn(this=name, kind=kind, key=key, virtual=virtual, comment=self._comment()),
-                start,
-            )
+            return nodes.MetadataColumn(this=name, kind=kind, key=key, virtual=virtual, comment=self._comment())
         key_node = None
         if self._is("CONSTRAINT") or self._is("PRIMARY", "KEY") or self._is("UNIQUE"):
             key_start = self._curr
@@ -217,34 +204,34 @@ class DdlParser(QueryParser):
                 ", or ) after the column",
                 words=("METADATA", "PRIMARY", "COMMENT", "NOT", "NULL", "AS", "CONSTRAINT"),
             )
-        return self._mark(nodes.PhysicalColumn(this=name, kind=kind, primary_key=key_node, comment=comment), start)
+        return nodes.PhysicalColumn(this=name, kind=kind, primary_key=key_node, comment=comment)
 
+    @marked
     def _distribution(self) -> nodes.Distribution:
-        start = self._curr
         self._advance()
         kind, columns, buckets = None, None, None
         if self._accept("BY"):
             kind = self._accept_any(("HASH", "RANGE"))
-            columns = self._parens(lambda: self._csv(lambda: self._name("a name of a column")))
+            columns = self._columns()
         if self._accept("INTO"):
             buckets = self._integer("the number of buckets")
             self._expect("BUCKETS")
         if columns is None and buckets is None:
             raise self._unexpected("BY (columns) or INTO n BUCKETS", words=("BY", "INTO"))
-        return self._mark(nodes.Distribution(kind=kind, expressions=columns, buckets=buckets), start)
+        return nodes.Distribution(kind=kind, expressions=columns, buckets=buckets)
 
     def _options(self) -> list[nodes.Option]:
         self._expect("WITH")
         return self._parens(lambda: [] if self._is(")") else self._csv(self._option))
 
+    @marked
     def _option(self) -> nodes.Option:
-        start = self._curr
         key = self._string("an option's key in single quotes")
         self._expect("=")
-        return self._mark(nodes.Option(this=key, expression=self._string("an option's value in single quotes")), start)
+        return nodes.Option(this=key, expression=self._string("an option's value in single quotes"))
 
+    @marked
     def _like(self) -> nodes.LikeTable:
-        start = self._curr
         self._advance()
         table = self._path("a name of a table")
         options = None
@@ -253,18 +240,16 @@ class DdlParser(QueryParser):
             while not self._is(")"):
                 options.append(self._like_option())
             self._expect(")")
-        return self._mark(nodes.LikeTable(this=table, expressions=options), start)
+        return nodes.LikeTable(this=table, expressions=options)
 
+    @marked
     def _like_option(self) -> exp.Var:
-        start = self._curr
-        how = self._accept_any(_LIKE_HOW)
-        if how is None:
-            raise self._unexpected("INCLUDING, EXCLUDING or OVERWRITING", words=_LIKE_HOW)
+        how = self._either(_LIKE_HOW)
         token = self._curr
         what = self._accept_any(_LIKE_WHAT)
         allowed = [w for w in _LIKE_WHAT if how != "OVERWRITING" or w not in _NO_OVERWRITING]
         if what is None:
-            raise self._unexpected(" or ".join([", ".join(allowed[:-1]), allowed[-1]]), words=allowed)
+            raise self._unexpected(alternatives(allowed), words=allowed)
         if what not in allowed:
             raise SqlError(
                 "SQL001.like_option",
@@ -273,7 +258,7 @@ class DdlParser(QueryParser):
                 allowed=", ".join(allowed),
                 place=place_of_token(token, self.sql),
             )
-        return self._mark(exp.Var(this=f"{how} {what}"), start)
+        return exp.Var(this=f"{how} {what}")
 
     # functions
 
@@ -285,7 +270,7 @@ class DdlParser(QueryParser):
         if system and not temporary:
             raise SqlError("SQL001.function_statement", action=action, place=place_of_token(self._curr, self.sql))
         self._expect("FUNCTION")
-        exists = self._if_not_exists() if action == "CREATE" else self._if_exists()
+        exists = self._if("NOT", "EXISTS") if action == "CREATE" else self._if("EXISTS")
         parts: dict[str, Any] = {
             "this": self._path("a name of a function", 1 if system else 3),
             "action": action,
@@ -298,9 +283,7 @@ class DdlParser(QueryParser):
         self._expect("AS")
         parts["expression"] = self._string("'module.name' in single quotes")
         if self._accept("LANGUAGE"):
-            parts["language"] = self._accept_any(("JAVA", "SCALA", "SQL", "PYTHON"))
-            if parts["language"] is None:
-                raise self._unexpected("JAVA, SCALA, SQL or PYTHON", words=("JAVA", "SCALA", "SQL", "PYTHON"))
+            parts["language"] = self._either(("JAVA", "SCALA", "SQL", "PYTHON"))
         if self._is("USING"):
             token = self._curr
             if parts.get("language") == "PYTHON":
@@ -316,33 +299,27 @@ class DdlParser(QueryParser):
 
     # DROP, ALTER
 
+    @marked
     def _drop(self) -> exp.Expr:
-        start = self._curr
         self._advance()
         temporary = self._accept("TEMPORARY")
         if self._create_function_ahead():
-            return self._mark(self._function_statement("DROP", temporary), start)
+            return self._function_statement("DROP", temporary)
         self._refuse_object("DROP")
         kinds = ("TABLE", "VIEW") if temporary else _CREATABLE
-        kind = self._accept_any(kinds)
-        if kind is None:
-            raise self._unexpected(", ".join(kinds[:-1]) + f" or {kinds[-1]}", words=kinds)
-        exists = self._if_exists()
+        kind = self._either(kinds)
+        exists = self._if("EXISTS")
         most = {"CATALOG": 1, "DATABASE": 2}.get(kind, 3)
         name = self._path(f"a name of a {kind.lower()}", most)
-        cascade = None
-        if kind == "DATABASE":
-            cascade = self._accept_any(("RESTRICT", "CASCADE"))
-        return self._mark(
-            nodes.DropObject(this=name, kind=kind, temporary=temporary, exists=exists, cascade=cascade), start
-        )
+        cascade = self._accept_any(("RESTRICT", "CASCADE")) if kind == "DATABASE" else None
+        return nodes.DropObject(this=name, kind=kind, temporary=temporary, exists=exists, cascade=cascade)
 
+    @marked
     def _alter(self) -> exp.Expr:
-        start = self._curr
         self._advance()
         temporary = self._accept("TEMPORARY")
         if self._create_function_ahead():
-            return self._mark(self._function_statement("ALTER", temporary), start)
+            return self._function_statement("ALTER", temporary)
         if temporary:
             raise self._unexpected("FUNCTION or SYSTEM FUNCTION", words=("FUNCTION", "SYSTEM"))
         self._refuse_object("ALTER")
@@ -351,7 +328,7 @@ class DdlParser(QueryParser):
             if self._is("DATABASE") or self._is("CATALOG"):
                 raise self._unsupported(f"ALTER {self._curr.text.upper()}", self._curr)
             raise self._unexpected("TABLE, VIEW, FUNCTION or PLAN", words=("TABLE", "VIEW", "FUNCTION", "PLAN"))
-        exists = self._if_exists() if kind == "TABLE" else False
+        exists = self._if("EXISTS") if kind == "TABLE" else False
         name = self._path(f"a name of a {kind.lower()}")
         actions = ("SET", "RESET", "RENAME TO") if kind == "TABLE" else ("RENAME TO", "AS")
         token = self._curr
@@ -361,22 +338,18 @@ class DdlParser(QueryParser):
                 raise self._unsupported(
                     f"ALTER TABLE ... {token.text.upper()}", token, "drop the table and create it anew"
                 )
-            raise self._unexpected(
-                ", ".join(actions[:-1]) + f" or {actions[-1]}", words=("SET", "RESET", "RENAME", "AS")
-            )
+            raise self._unexpected(alternatives(actions), words=("SET", "RESET", "RENAME", "AS"))
         target = self._path("a name") if action == "RENAME TO" else None
         if kind == "VIEW":
             query = self._query() if action == "AS" else None
-            return self._mark(nodes.AlterView(this=name, action=action, target=target, expression=query), start)
+            return nodes.AlterView(this=name, action=action, target=target, expression=query)
         options = None
         if action == "SET":
             options = self._parens(lambda: self._csv(self._option))
         elif action == "RESET":
             options = self._parens(lambda: self._csv(self._option_key))
-        return self._mark(
-            nodes.AlterTable(this=name, exists=exists, action=action, options=options, target=target), start
-        )
+        return nodes.AlterTable(this=name, exists=exists, action=action, options=options, target=target)
 
+    @marked
     def _option_key(self) -> nodes.Option:
-        start = self._curr
-        return self._mark(nodes.Option(this=self._string("an option's key in single quotes")), start)
+        return nodes.Option(this=self._string("an option's key in single quotes"))

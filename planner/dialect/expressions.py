@@ -18,6 +18,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from stateplan.execnodes.errors import SqlError
 from stateplan.planner.dialect import nodes
+from stateplan.planner.dialect.base import marked
 from stateplan.planner.dialect.calls import CONTEXT_VARIABLES, NO_PARENTHESES, CallParser
 from stateplan.planner.dialect.errors import place_of_token
 from stateplan.planner.dialect.keywords import words
@@ -416,12 +417,12 @@ class ExpressionParser(CallParser):
         self._expect(")", expected=", or )" if len(items) > 1 else "an operator or )")
         return self._mark(exp.Paren(this=items[0]) if len(items) == 1 else exp.Tuple(expressions=items), token)
 
+    @marked
     def _subquery(self) -> exp.Subquery:
-        start = self._curr
         self._expect("(")
         query = self._query()
         self._expect(")")
-        return self._mark(exp.Subquery(this=query), start)
+        return exp.Subquery(this=query)
 
     def _bare_call(self) -> exp.Expr | None:
         """CURRENT_TIMESTAMP and its like."""

@@ -12,6 +12,12 @@ from typing import ClassVar
 
 from sqlglot import exp
 
+
+def _parts(names: str) -> dict[str, bool]:
+    """What a node consists of; names with a ``?`` may be missing."""
+    return {name.removesuffix("?"): not name.endswith("?") for name in names.split()}
+
+
 # expressions
 
 
@@ -19,19 +25,19 @@ class TypedLiteral(exp.Expression, exp.Condition):
     """``DATE '2024-01-31'``, ``TIME '12:00:00'``, ``TIMESTAMP '...'``; ``kind`` is the keyword, ``this``
     a text literal."""
 
-    arg_types: ClassVar = {"this": True, "kind": True}
+    arg_types: ClassVar = _parts("this kind")
 
 
 class JoinedTables(exp.Expression):
     """Joins in parentheses: a table reference, and ``exp.Join``s."""
 
-    arg_types: ClassVar = {"this": True, "joins": True}
+    arg_types: ClassVar = _parts("this joins")
 
 
 class TableArgument(exp.Expression):
     """``TABLE t [PARTITION BY (..)] [ORDER BY ..]`` or ``(query)`` in the arguments of a table function."""
 
-    arg_types: ClassVar = {"this": True, "partition_by": False, "order": False}
+    arg_types: ClassVar = _parts("this partition_by? order?")
 
 
 # what CREATE TABLE is made of
@@ -40,50 +46,50 @@ class TableArgument(exp.Expression):
 class Option(exp.Expression):
     """``'key' = 'value'``; ``this`` and ``expression`` are text literals."""
 
-    arg_types: ClassVar = {"this": True, "expression": False}
+    arg_types: ClassVar = _parts("this expression?")
 
 
 class PhysicalColumn(exp.Expression):
     """``name TYPE [[CONSTRAINT n] PRIMARY KEY NOT ENFORCED] [COMMENT '..']``."""
 
-    arg_types: ClassVar = {"this": True, "kind": True, "primary_key": False, "comment": False}
+    arg_types: ClassVar = _parts("this kind primary_key? comment?")
 
 
 class MetadataColumn(exp.Expression):
     """``name TYPE METADATA [FROM 'key'] [VIRTUAL] [COMMENT '..']``."""
 
-    arg_types: ClassVar = {"this": True, "kind": True, "key": False, "virtual": False, "comment": False}
+    arg_types: ClassVar = _parts("this kind key? virtual? comment?")
 
 
 class ComputedColumn(exp.Expression):
     """``name AS expression [COMMENT '..']``."""
 
-    arg_types: ClassVar = {"this": True, "expression": True, "comment": False}
+    arg_types: ClassVar = _parts("this expression comment?")
 
 
 class Watermark(exp.Expression):
     """``WATERMARK FOR column AS expression``; ``this`` is a list of identifiers (a path into a row)."""
 
-    arg_types: ClassVar = {"expressions": True, "expression": True}
+    arg_types: ClassVar = _parts("expressions expression")
 
 
 class PrimaryKey(exp.Expression):
     """``[CONSTRAINT name] PRIMARY KEY (columns) NOT ENFORCED``; without ``expressions`` when written at a
     column."""
 
-    arg_types: ClassVar = {"this": False, "expressions": False, "enforced": False}
+    arg_types: ClassVar = _parts("this? expressions? enforced?")
 
 
 class Distribution(exp.Expression):
     """``DISTRIBUTED [BY [HASH|RANGE] (columns)] [INTO n BUCKETS]``."""
 
-    arg_types: ClassVar = {"kind": False, "expressions": False, "buckets": False}
+    arg_types: ClassVar = _parts("kind? expressions? buckets?")
 
 
 class LikeTable(exp.Expression):
     """``LIKE t (INCLUDING ALL, ...)``; each of ``expressions`` is a var such as ``INCLUDING OPTIONS``."""
 
-    arg_types: ClassVar = {"this": True, "expressions": False}
+    arg_types: ClassVar = _parts("this expressions?")
 
 
 # statements
@@ -94,161 +100,127 @@ class Statement(exp.Expression):
 
 
 class CreateTable(Statement):
-    arg_types: ClassVar = {
-        "this": True,
-        "columns": False,
-        "watermarks": False,
-        "keys": False,
-        "comment": False,
-        "distribution": False,
-        "partitioned_by": False,
-        "options": False,
-        "like": False,
-        "temporary": False,
-        "exists": False,
-        "expression": False,
-    }
+    arg_types: ClassVar = _parts(
+        "this columns? watermarks? keys? comment? distribution? "
+        "partitioned_by? options? like? temporary? exists? expression?"
+    )
 
 
 class CreateView(Statement):
-    arg_types: ClassVar = {
-        "this": True,
-        "columns": False,
-        "expression": True,
-        "comment": False,
-        "temporary": False,
-        "exists": False,
-        "replace": False,
-    }
+    arg_types: ClassVar = _parts("this columns? expression comment? temporary? exists? replace?")
 
 
 class CreateCatalog(Statement):
-    arg_types: ClassVar = {"this": True, "exists": False, "comment": False, "options": False}
+    arg_types: ClassVar = _parts("this exists? comment? options?")
 
 
 class CreateDatabase(Statement):
-    arg_types: ClassVar = {"this": True, "exists": False, "comment": False, "options": False}
+    arg_types: ClassVar = _parts("this exists? comment? options?")
 
 
 class DropObject(Statement):
     """``DROP [TEMPORARY] kind [IF EXISTS] this [RESTRICT | CASCADE]``."""
 
-    arg_types: ClassVar = {"this": True, "kind": True, "temporary": False, "exists": False, "cascade": False}
+    arg_types: ClassVar = _parts("this kind temporary? exists? cascade?")
 
 
 class FunctionStatement(Statement):
     """``action [TEMPORARY [SYSTEM]] FUNCTION [IF [NOT] EXISTS] this [AS 'expression' [LANGUAGE language] [USING ..]]``;
     ``action`` is CREATE, ALTER or DROP, ``using`` the texts behind USING."""
 
-    arg_types: ClassVar = {
-        "this": True,
-        "action": True,
-        "temporary": False,
-        "system": False,
-        "exists": False,
-        "expression": False,
-        "language": False,
-        "using": False,
-    }
+    arg_types: ClassVar = _parts("this action temporary? system? exists? expression? language? using?")
 
 
 class AlterTable(Statement):
     """``action`` is SET (``options``), RESET (``options`` without values) or RENAME TO (``target``)."""
 
-    arg_types: ClassVar = {"this": True, "exists": False, "action": True, "options": False, "target": False}
+    arg_types: ClassVar = _parts("this exists? action options? target?")
 
 
 class AlterView(Statement):
     """``action`` is RENAME TO (``target``) or AS (``expression``)."""
 
-    arg_types: ClassVar = {"this": True, "action": True, "target": False, "expression": False}
+    arg_types: ClassVar = _parts("this action target? expression?")
 
 
 class UseObject(Statement):
     """``USE [CATALOG] this``."""
 
-    arg_types: ClassVar = {"this": True, "kind": True}
+    arg_types: ClassVar = _parts("this kind")
 
 
 class ShowObjects(Statement):
     """``SHOW kind [FROM|IN this] [[NOT] [I]LIKE 'pattern']``; ``kind`` as written, such as ``CREATE
     TABLE``."""
 
-    arg_types: ClassVar = {
-        "kind": True,
-        "this": False,
-        "preposition": False,
-        "like": False,
-        "operator": False,
-        "negated": False,
-    }
+    arg_types: ClassVar = _parts("kind this? preposition? like? operator? negated?")
 
 
 class DescribeTable(Statement):
     """``DESCRIBE this``; ``kind`` is EXTENDED, CATALOG or DATABASE where written."""
 
-    arg_types: ClassVar = {"this": True, "kind": False, "extended": False}
+    arg_types: ClassVar = _parts("this kind? extended?")
 
 
 class SetOption(Statement):
     """``SET 'key' = 'value'`` (plain texts), or SET alone."""
 
-    arg_types: ClassVar = {"this": False, "expression": False}
+    arg_types: ClassVar = _parts("this? expression?")
 
 
 class ResetOption(Statement):
     """``RESET 'key'`` (plain text), or RESET alone."""
 
-    arg_types: ClassVar = {"this": False}
+    arg_types: ClassVar = _parts("this?")
 
 
 class StatementSet(Statement):
     """``[EXECUTE] STATEMENT SET BEGIN insert; insert; END``."""
 
-    arg_types: ClassVar = {"expressions": True}
+    arg_types: ClassVar = _parts("expressions")
 
 
 class ExecuteStatement(Statement):
     """``EXECUTE insert | query | STATEMENT SET ...``."""
 
-    arg_types: ClassVar = {"this": True}
+    arg_types: ClassVar = _parts("this")
 
 
 class CompilePlan(Statement):
     """``COMPILE [AND EXECUTE] PLAN ['path'] [IF NOT EXISTS] FOR insert | STATEMENT SET ...``."""
 
-    arg_types: ClassVar = {"this": True, "path": False, "exists": False, "execute": False}
+    arg_types: ClassVar = _parts("this path? exists? execute?")
 
 
 class MigratePlan(Statement):
     """``COMPILE PLAN 'path' [IF NOT EXISTS] FROM 'path'`` (FLIP-190); ``this`` is the plan to read."""
 
-    arg_types: ClassVar = {"this": True, "path": True, "exists": False}
+    arg_types: ClassVar = _parts("this path exists?")
 
 
 class AlterPlan(Statement):
     """``ALTER PLAN 'path' SET ttl, ttl``; the parts are :class:`PlanTtl`."""
 
-    arg_types: ClassVar = {"path": True, "expressions": True}
+    arg_types: ClassVar = _parts("path expressions")
 
 
 class PlanTtl(exp.Expression):
     """``TTL 'duration' FOR 'selector', 'selector'``, all of them plain texts."""
 
-    arg_types: ClassVar = {"this": True, "expressions": True}
+    arg_types: ClassVar = _parts("this expressions")
 
 
 class ExecutePlan(Statement):
     """``EXECUTE PLAN 'path'``."""
 
-    arg_types: ClassVar = {"path": True}
+    arg_types: ClassVar = _parts("path")
 
 
 class Explain(Statement):
     """``EXPLAIN [PLAN FOR | details] statement`` or ``EXPLAIN [details] PLAN 'path'``; ``details`` is a list
     of texts."""
 
-    arg_types: ClassVar = {"this": False, "path": False, "details": False, "plan_for": False}
+    arg_types: ClassVar = _parts("this? path? details? plan_for?")
 
 
 CLASSES: tuple[type[exp.Expr], ...] = tuple(

@@ -11,6 +11,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from stateplan.execnodes.errors import SqlError, nearest, one_of
 from stateplan.planner.dialect import nodes
+from stateplan.planner.dialect.base import marked
 from stateplan.planner.dialect.ddl import DdlParser
 from stateplan.planner.dialect.errors import place_of_token, shown, too_deep
 
@@ -139,17 +140,17 @@ class FlinkParser(DdlParser):
     def _query_statement(self) -> exp.Expr:
         return self._query()
 
+    @marked
     def _use(self) -> nodes.UseObject:
-        start = self._curr
         self._advance()
         if self._is("MODULES"):
             raise self._unsupported("USE MODULES", self._curr)
         kind = "CATALOG" if self._accept("CATALOG") else "DATABASE"
         most = 1 if kind == "CATALOG" else 2
-        return self._mark(nodes.UseObject(this=self._path(f"a name of a {kind.lower()}", most), kind=kind), start)
+        return nodes.UseObject(this=self._path(f"a name of a {kind.lower()}", most), kind=kind)
 
+    @marked
     def _show(self) -> nodes.ShowObjects:
-        start = self._curr
         self._advance()
         scope = self._accept_any(("USER", "TEMPORARY")) if self._word_at(1) in ("FUNCTIONS", "TABLES") else None
         kind = self._accept_any(_SHOW)
@@ -176,7 +177,7 @@ class FlinkParser(DdlParser):
                     "operator": operator,
                     "like": self._string("a pattern in single quotes"),
                 }
-        return self._mark(nodes.ShowObjects(**parts), start)
+        return nodes.ShowObjects(**parts)
 
     def _preposition(self, required: bool = False) -> str | None:
         word = self._accept_any(("FROM", "IN"))
@@ -184,8 +185,8 @@ class FlinkParser(DdlParser):
             raise self._unexpected("FROM or IN", words=("FROM", "IN"))
         return word
 
+    @marked
     def _describe(self) -> nodes.DescribeTable:
-        start = self._curr
         self._advance()
         ahead = self._name_ahead(1) or self._word_at(1) == "EXTENDED"
         kind = self._accept_any(("CATALOG", "DATABASE", "FUNCTION", "MODEL", "JOB")) if ahead else None
@@ -194,26 +195,26 @@ class FlinkParser(DdlParser):
         extended = self._accept("EXTENDED")
         most = {"CATALOG": 1, "DATABASE": 2}.get(kind or "", 3)
         what = f"a name of a {(kind or 'table or view').lower()}"
-        return self._mark(nodes.DescribeTable(this=self._path(what, most), kind=kind, extended=extended), start)
+        return nodes.DescribeTable(this=self._path(what, most), kind=kind, extended=extended)
 
     # SET, RESET: the key may be written without quotes, and the value too when it has no blanks
 
+    @marked
     def _set(self) -> nodes.SetOption:
-        start = self._curr
         self._advance()
         if self._at_end() or self._is(";"):
-            return self._mark(nodes.SetOption(), start)
+            return nodes.SetOption()
         key = self._bare_text("an option's key", stop="=")
         self._expect("=")
         value = self._bare_text("an option's value", stop=None)
-        return self._mark(nodes.SetOption(this=key, expression=value), start)
+        return nodes.SetOption(this=key, expression=value)
 
+    @marked
     def _reset(self) -> nodes.ResetOption:
-        start = self._curr
         self._advance()
         if self._at_end() or self._is(";"):
-            return self._mark(nodes.ResetOption(), start)
-        return self._mark(nodes.ResetOption(this=self._bare_text("an option's key", stop=None)), start)
+            return nodes.ResetOption()
+        return nodes.ResetOption(this=self._bare_text("an option's key", stop=None))
 
     def _bare_text(self, expected: str, stop: str | None) -> exp.Literal:
         """A text literal, or the characters up to a blank, ``;`` or ``stop``."""
@@ -239,17 +240,17 @@ class FlinkParser(DdlParser):
 
     # statement sets, plans, EXPLAIN
 
+    @marked
     def _execute(self) -> exp.Expr:
-        start = self._curr
         self._advance()
         if self._accept("PLAN"):
-            return self._mark(nodes.ExecutePlan(path=self._string("the plan's path in single quotes")), start)
+            return nodes.ExecutePlan(path=self._string("the plan's path in single quotes"))
         if self._is("STATEMENT"):
-            return self._mark(nodes.ExecuteStatement(this=self._statement_set()), start)
+            return nodes.ExecuteStatement(this=self._statement_set())
         if self._is("INSERT"):
-            return self._mark(nodes.ExecuteStatement(this=self._insert()), start)
+            return nodes.ExecuteStatement(this=self._insert())
         if self._query_ahead():
-            return self._mark(nodes.ExecuteStatement(this=self._query()), start)
+            return nodes.ExecuteStatement(this=self._query())
         raise self._unexpected(
             "PLAN 'path', STATEMENT SET, INSERT or a query", words=("PLAN", "STATEMENT", "INSERT", "SELECT")
         )
@@ -266,8 +267,8 @@ class FlinkParser(DdlParser):
     def _bare_statement_set(self) -> exp.Expr:
         return self._statement_set()
 
+    @marked
     def _statement_set(self) -> nodes.StatementSet:
-        start = self._curr
         self._expect("STATEMENT", "SET")
         self._expect("BEGIN")
         inserts: list[exp.Expr] = []
@@ -281,10 +282,10 @@ class FlinkParser(DdlParser):
         if not inserts:
             raise self._unexpected("INSERT", words=("INSERT",))
         self._advance()
-        return self._mark(nodes.StatementSet(expressions=inserts), start)
+        return nodes.StatementSet(expressions=inserts)
 
+    @marked
     def _compile(self) -> nodes.CompilePlan | nodes.MigratePlan:
-        start = self._curr
         self._advance()
         execute = self._accept("AND")
         if execute:
@@ -296,7 +297,7 @@ class FlinkParser(DdlParser):
         if not self._is("FOR") or execute:
             path = self._string("the plan's path in single quotes" + ("" if execute else " or FOR"))
         if_token = self._curr
-        exists = self._if_not_exists()
+        exists = self._if("NOT", "EXISTS")
         if exists and (execute or path is None):
             raise SqlError(
                 "SQL007.compile",
@@ -305,13 +306,10 @@ class FlinkParser(DdlParser):
             )
         if path is not None and not execute and self._accept("FROM"):
             old = self._string("the path of the plan to migrate in single quotes")
-            return self._mark(nodes.MigratePlan(this=old, path=path, exists=exists), start)
+            return nodes.MigratePlan(this=old, path=path, exists=exists)
         starts = "FOR" if execute or path is None else "FOR or FROM"
         self._expect("FOR", expected=starts if exists or execute else f"IF NOT EXISTS, {starts}")
-        return self._mark(
-            nodes.CompilePlan(this=self._compiled("after FOR"), path=path, exists=exists, execute=execute),
-            start,
-        )
+        return nodes.CompilePlan(this=self._compiled("after FOR"), path=path, exists=exists, execute=execute)
 
     def _compiled(self, where: str) -> exp.Expr:
         if self._is("INSERT"):
@@ -345,18 +343,18 @@ class FlinkParser(DdlParser):
     def _alter_statement(self) -> exp.Expr:
         return self._alter_plan() if self._word_at(1) == "PLAN" else self._alter()
 
+    @marked
     def _alter_plan(self) -> nodes.AlterPlan:
-        start = self._curr
         self._expect("ALTER", "PLAN")
         path = self._string("the plan's path in single quotes")
         self._expect("SET")
         ttls = [self._plan_ttl()]
         while self._accept(","):
             ttls.append(self._plan_ttl())
-        return self._mark(nodes.AlterPlan(path=path, expressions=ttls), start)
+        return nodes.AlterPlan(path=path, expressions=ttls)
 
+    @marked
     def _plan_ttl(self) -> nodes.PlanTtl:
-        start = self._curr
         self._expect("TTL")
         ttl = self._string("a duration in single quotes, such as '1 d'")
         self._expect("FOR")
@@ -367,10 +365,10 @@ class FlinkParser(DdlParser):
         ):
             self._advance()
             selectors.append(self._bare_text(expected, stop=","))
-        return self._mark(nodes.PlanTtl(this=ttl, expressions=selectors), start)
+        return nodes.PlanTtl(this=ttl, expressions=selectors)
 
+    @marked
     def _explain(self) -> nodes.Explain:
-        start = self._curr
         self._advance()
         plan_for = self._accept("PLAN", "FOR")
         details = [] if plan_for else self._explain_details()
@@ -380,7 +378,7 @@ class FlinkParser(DdlParser):
                 words = () if details else ("FOR",)
                 raise self._unexpected("the plan's path in single quotes" if details else _FOR_OR_PATH, words=words)
             path = self._string("the plan's path")
-            return self._mark(nodes.Explain(path=path, details=details or None), start)
+            return nodes.Explain(path=path, details=details or None)
         if self._is("EXECUTE", "STATEMENT"):
             self._advance()
         if self._query_ahead():
@@ -394,7 +392,7 @@ class FlinkParser(DdlParser):
                 "a query, INSERT, STATEMENT SET, PLAN 'path' or one of " + ", ".join(_DETAILS),
                 words=("SELECT", "INSERT", "STATEMENT", "PLAN", *_DETAILS),
             )
-        return self._mark(nodes.Explain(this=this, details=details or None, plan_for=plan_for), start)
+        return nodes.Explain(this=this, details=details or None, plan_for=plan_for)
 
     _STATEMENTS: ClassVar[dict[str, Callable[[FlinkParser], exp.Expr]]] = {
         **dict.fromkeys(("SELECT", "WITH", "VALUES", "(", "TABLE"), _query_statement),

@@ -30,6 +30,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from stateplan.planner.dialect import nodes
+from stateplan.planner.dialect.base import marked
 from stateplan.planner.dialect.expressions import ExpressionParser
 from stateplan.planner.dialect.tokenizer import HINT_END
 
@@ -114,12 +115,12 @@ class QueryParser(ExpressionParser):
         if key not in query.arg_types:
             raise self._unexpected("the end of the query")
 
+    @marked
     def _with(self) -> exp.With:
-        start = self._curr
         self._advance()
         if self._is("RECURSIVE"):
             raise self._unsupported("WITH RECURSIVE", self._curr)
-        return self._mark(exp.With(expressions=self._csv(self._cte)), start)
+        return exp.With(expressions=self._csv(self._cte))
 
     def _cte(self) -> exp.CTE:
         start = self._curr
@@ -161,13 +162,13 @@ class QueryParser(ExpressionParser):
             return self._mark(exp.Select(expressions=[exp.Star()], from_=exp.From(this=table)), start)
         raise self._unexpected("a query: SELECT, VALUES, WITH or (", words=("SELECT", "VALUES", "WITH"))
 
+    @marked
     def _values(self) -> exp.Values:
-        start = self._curr
         self._advance()
-        return self._mark(exp.Values(expressions=self._csv(self._values_row)), start)
+        return exp.Values(expressions=self._csv(self._values_row))
 
+    @marked
     def _values_row(self) -> exp.Tuple:
-        start = self._curr
         if self._accept("ROW") and not self._is("("):
             raise self._unexpected("(")
         if self._accept("("):
@@ -175,10 +176,10 @@ class QueryParser(ExpressionParser):
             self._expect(")", expected=", or )")
         else:
             items = [self._expression()]
-        return self._mark(exp.Tuple(expressions=items), start)
+        return exp.Tuple(expressions=items)
 
+    @marked
     def _select(self) -> exp.Select:
-        start = self._curr
         self._advance()
         hint = self._hint()
         if self._is("STREAM"):
@@ -212,7 +213,7 @@ class QueryParser(ExpressionParser):
             raise self._unexpected(
                 "WHERE, GROUP BY, HAVING, ORDER BY, LIMIT or the end of the query", words=_AFTER_TABLE
             )
-        return self._mark(select, start)
+        return select
 
     def _refuse_clause(self) -> None:
         word = self._word_at(0)
@@ -258,8 +259,8 @@ class QueryParser(ExpressionParser):
         """A word that is not reserved and yet goes on with the clause here."""
         return self._word_at(0) == "CONFLICT"
 
+    @marked
     def _group_by(self) -> exp.Group:
-        start = self._curr
         self._expect("GROUP", "BY")
         if self._accept("DISTINCT"):
             raise self._unsupported("GROUP BY DISTINCT")
@@ -267,7 +268,7 @@ class QueryParser(ExpressionParser):
         group = exp.Group()
         for item in self._csv(self._group_item):
             group.append(_GROUP_KEYS.get(type(item), "expressions"), item)
-        return self._mark(group, start)
+        return group
 
     def _group_item(self) -> exp.Expr:
         start = self._curr
@@ -299,9 +300,9 @@ class QueryParser(ExpressionParser):
         self._expect("ORDER", "BY")
         return self._mark(exp.Order(expressions=self._csv(self._ordered)), start)
 
+    @marked
     def _ordered(self) -> exp.Ordered:
         """``nulls_first`` is always set: Flink's nulls are small, ASC puts them first and DESC last."""
-        start = self._curr
         this = self._expression()
         descending = self._accept_any(("ASC", "DESC")) == "DESC"
         nulls_first = not descending
@@ -310,7 +311,7 @@ class QueryParser(ExpressionParser):
             if word is None:
                 raise self._unexpected("FIRST or LAST", words=("FIRST", "LAST"))
             nulls_first = word == "FIRST"
-        return self._mark(exp.Ordered(this=this, desc=descending, nulls_first=nulls_first), start)
+        return exp.Ordered(this=this, desc=descending, nulls_first=nulls_first)
 
     def _limits(self) -> dict[str, exp.Expr | None]:
         limit: exp.Expr | None = None
@@ -373,15 +374,15 @@ class QueryParser(ExpressionParser):
         self._refuse_clause()
         return self._mark(node, start)
 
+    @marked
     def _joins_in_parentheses(self) -> exp.Expr:
-        start = self._curr
         self._expect("(")
         first = self._table()
         joins = []
         while (join := self._join()) is not None:
             joins.append(join)
         self._expect(")")
-        return self._mark(nodes.JoinedTables(this=first, joins=joins), start)
+        return nodes.JoinedTables(this=first, joins=joins)
 
     def _function_ahead(self) -> bool:
         offset = 0
@@ -389,9 +390,9 @@ class QueryParser(ExpressionParser):
             offset += 2
         return self._name_ahead(offset) and self._word_at(offset + 1) == "("
 
+    @marked
     def _table_function(self) -> exp.TableFromRows:
         """``TABLE(f(..))`` or ``f(..)``."""
-        start = self._curr
         wrapped = self._accept("TABLE")
         if wrapped:
             self._expect("(")
@@ -403,20 +404,20 @@ class QueryParser(ExpressionParser):
         call = self._call(token, parts)
         if wrapped:
             self._expect(")")
-        return self._mark(exp.TableFromRows(this=call), start)
+        return exp.TableFromRows(this=call)
 
+    @marked
     def _unnest(self) -> exp.Unnest:
-        start = self._curr
         self._advance()
         node = exp.Unnest(expressions=self._parens(lambda: self._csv(self._expression)))
         if self._accept("WITH", "ORDINALITY"):
             node.set("offset", True)
-        return self._mark(node, start)
+        return node
 
+    @marked
     def _system_time(self) -> exp.Version:
-        start = self._curr
         self._expect("FOR", "SYSTEM_TIME", "AS", "OF")
-        return self._mark(exp.Version(this="SYSTEM_TIME", kind="AS OF", expression=self._sum()), start)
+        return exp.Version(this="SYSTEM_TIME", kind="AS OF", expression=self._sum())
 
     def _table_alias(self) -> exp.TableAlias | None:
         start = self._curr
@@ -458,8 +459,8 @@ class QueryParser(ExpressionParser):
             start,
         )
 
+    @marked
     def _table_argument(self) -> nodes.TableArgument:
-        start = self._curr
         self._expect("TABLE")
         table: exp.Expr = self._subquery() if self._is("(") else self._path("a name of a table")
         partition = None
@@ -469,7 +470,7 @@ class QueryParser(ExpressionParser):
                 self._expect(")")
             else:
                 partition = [self._expression()]
-        return self._mark(nodes.TableArgument(this=table, partition_by=partition, order=self._order_by()), start)
+        return nodes.TableArgument(this=table, partition_by=partition, order=self._order_by())
 
     # hints
 
@@ -484,15 +485,15 @@ class QueryParser(ExpressionParser):
         self._advance()
         return self._mark(exp.Hint(expressions=items), start)
 
+    @marked
     def _hint_item(self) -> exp.Anonymous:
-        start = self._curr
         name = self._name("a name of a hint, such as STATE_TTL or OPTIONS")
         arguments: list[exp.Expr] = []
         if self._accept("("):
             if not self._is(")"):
                 arguments = self._csv(self._hint_argument)
             self._expect(")", expected=", or )")
-        return self._mark(exp.Anonymous(this=name.name, expressions=arguments), start)
+        return exp.Anonymous(this=name.name, expressions=arguments)
 
     def _hint_argument(self) -> exp.Expr:
         start = self._curr
@@ -515,9 +516,9 @@ class QueryParser(ExpressionParser):
 
     # INSERT
 
+    @marked
     def _insert(self) -> exp.Insert:
         """INSERT INTO | OVERWRITE t [hints] [PARTITION (..)] [(columns)] query [ON CONFLICT DO ..]."""
-        start = self._curr
         self._advance()
         overwrite = self._accept("OVERWRITE")
         if not overwrite:
@@ -538,29 +539,26 @@ class QueryParser(ExpressionParser):
             raise self._unexpected("a query: SELECT, VALUES, WITH or (", words=("SELECT", "VALUES", "WITH"))
         query = self._query()
         conflict = self._conflict() if self._is("ON") else None
-        return self._mark(
-            exp.Insert(
-                this=target,
-                partition=partition,
-                overwrite=overwrite or None,
-                expression=query,
-                conflict=conflict,
-            ),
-            start,
+        return exp.Insert(
+            this=target,
+            partition=partition,
+            overwrite=overwrite or None,
+            expression=query,
+            conflict=conflict,
         )
 
+    @marked
     def _partition(self) -> exp.Partition:
-        start = self._curr
         self._advance()
-        return self._mark(exp.Partition(expressions=self._parens(lambda: self._csv(self._partition_value))), start)
+        return exp.Partition(expressions=self._parens(lambda: self._csv(self._partition_value)))
 
+    @marked
     def _partition_value(self) -> exp.Expr:
-        start = self._curr
         name = self._name("a name of a column")
         self._expect("=", expected="= and a text or number")
-        return self._mark(exp.EQ(this=name, expression=self._expression()), start)
+        return exp.EQ(this=name, expression=self._expression())
 
+    @marked
     def _conflict(self) -> exp.OnConflict:
-        start = self._curr
         self._expect("ON", "CONFLICT", "DO")
-        return self._mark(exp.OnConflict(action=self._symbol(_CONFLICT, " or ".join(_CONFLICT))), start)
+        return exp.OnConflict(action=self._symbol(_CONFLICT, " or ".join(_CONFLICT)))

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from stateplan.execnodes.errors import SqlError
 from stateplan.execnodes.types import MAX_LENGTH, LogicalType, RowField, parse_type
-from stateplan.planner.dialect.base import ParserBase
+from stateplan.planner.dialect.base import ParserBase, marked
 from stateplan.planner.dialect.errors import place_of_token
 
 # Types that are one word (and its synonyms), nothing in parentheses.
@@ -104,9 +104,9 @@ def logical_type(node: exp.DataType) -> LogicalType:
 class TypeParser(ParserBase):
     """The part of the parser that reads types."""
 
+    @marked
     def _flink_type(self) -> exp.DataType:
-        start = self._curr
-        return self._mark(data_type(self._logical_type()), start)
+        return data_type(self._logical_type())
 
     def _logical_type(self) -> LogicalType:
         base = self._deeper(self._base_type)
