@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import Field, PrivateAttr, model_validator
@@ -29,7 +30,9 @@ from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.validation import escape
 
 if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.kernel import Stateful, Stateless
+    import polars as pl
+
+    from stateplan.execnodes.runtime.kernel import Kernel, Transform
 
 STATE_TTL = "table.exec.state.ttl"
 """The option that gives the TTL of states a plan says nothing about."""
@@ -45,6 +48,30 @@ class CompiledTtl(NamedTuple):
 
     ttl: int
     origin: Literal["hint", "option", "default"]
+
+
+@dataclass(frozen=True)
+class Stateless:
+    """A node that is translated to transforms of the rows of every input, in order; none where it changes no row."""
+
+    transforms: tuple[Transform, ...] = ()
+
+
+@dataclass(frozen=True)
+class Stateful:
+    """A node that is translated to a kernel.
+
+    Attributes:
+        kernel: what it computes.
+        keys: per input, the fields that decide the key group of a row.
+        before: transforms of the rows of every input, in order.
+        schemas: the columns of the inputs where they are not those of the plan.
+    """
+
+    kernel: Kernel
+    keys: tuple[tuple[int, ...], ...]
+    before: tuple[Transform, ...] = ()
+    schemas: tuple[dict[str, pl.DataType], ...] | None = None
 
 
 def field_types(row: LogicalType) -> tuple[LogicalType, ...]:
@@ -66,7 +93,7 @@ class ExecNode(PlanModel):
     """
 
     NAME: ClassVar[str] = ""
-    VERSION: ClassVar[int] = 0
+    VERSION: ClassVar[int] = 1
     STATE_NAMES: ClassVar[tuple[str, ...]] = ()
     """Names of the states, in order of their index."""
     INPUTS: ClassVar[int | None] = 1
@@ -75,6 +102,8 @@ class ExecNode(PlanModel):
     """Whether exchanging the inputs changes what the operator means."""
     WRITTEN_LAST: ClassVar[tuple[str, ...]] = ()
     """Attributes that Flink writes behind those that all nodes have."""
+    KEEPS_FIELDS: ClassVar[bool] = False
+    """Whether its rows have the fields of its first input."""
     KEEPS_STATE: ClassVar[bool] = False
     """Whether nodes of this type keep state, with or without a TTL."""
     EMITS: ClassVar[ChangelogMode | None] = None
@@ -239,7 +268,7 @@ class ExecNode(PlanModel):
 
         Nullability, length and precision may differ from those of ``output_type``.
         """
-        return None
+        return field_types(inputs[0]) if self.KEEPS_FIELDS else None
 
     def changelog_mode(self, inputs: Sequence[ChangelogMode | None], update_before: bool) -> ChangelogMode | None:
         """The kinds of changes it emits; None where that cannot be told. Most nodes pass on the kinds they get.

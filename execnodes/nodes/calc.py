@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import ALWAYS, RexField
-from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.nodes.base import ExecNode, Stateless
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.rex import TRUE, InputRef
 from stateplan.execnodes.support import joined_names, rex_text
 from stateplan.execnodes.types import LogicalType
-
-if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.kernel import Stateless
+from stateplan.execnodes.zone import local_time_zone
 
 
 @exec_node
@@ -27,7 +25,6 @@ class Calc(ExecNode):
     """
 
     NAME: ClassVar[str] = "stream-exec-calc"
-    VERSION: ClassVar[int] = 1
 
     projection: Annotated[tuple[RexField, ...], Ref()]
     condition: Annotated[RexField | None, ALWAYS, Ref()] = None
@@ -36,9 +33,7 @@ class Calc(ExecNode):
         return tuple(rex.type for rex in self.projection)
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        from stateplan.execnodes.runtime.kernel import Stateless
         from stateplan.execnodes.runtime.transforms.calc import CalcTransform
-        from stateplan.execnodes.zone import local_time_zone
 
         projection = self.projection or (TRUE,)
         return Stateless(

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from stateplan.execnodes.changelog import ChangelogMode, updating
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import COSMETIC, Flag, Index, RexField
-from stateplan.execnodes.nodes.base import StatefulNode, StateList, field_types
+from stateplan.execnodes.nodes.base import Stateful, StatefulNode, StateList
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.support import joined_names, names_text, rex_text
 from stateplan.execnodes.types import LogicalType
-
-if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.kernel import Stateful
+from stateplan.execnodes.zone import local_time_zone
 
 
 @exec_node
@@ -33,26 +31,21 @@ class ChangelogNormalize(StatefulNode):
     """
 
     NAME: ClassVar[str] = "stream-exec-changelog-normalize"
-    VERSION: ClassVar[int] = 1
     STATE_NAMES: ClassVar[tuple[str, ...]] = ("changelogNormalizeState",)
     WRITTEN_LAST: ClassVar[tuple[str, ...]] = ("filter_condition",)
     NEEDS_UPDATE_BEFORE: ClassVar[bool | None] = False
+    KEEPS_FIELDS: ClassVar[bool] = True
 
     unique_keys: Annotated[tuple[Index, ...], Ref()]
     generate_update_before: Annotated[Flag, COSMETIC]
     state: StateList = ()
     filter_condition: Annotated[RexField | None, Ref()] = None
 
-    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
-        return field_types(inputs[0])
-
     def changelog_mode(self, inputs: Sequence[ChangelogMode | None], update_before: bool) -> ChangelogMode | None:
         return updating(self.generate_update_before)
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from stateplan.execnodes.runtime.kernel import Stateful
         from stateplan.execnodes.runtime.kernels.changelog_normalize import ChangelogNormalizeKernel
-        from stateplan.execnodes.zone import local_time_zone
 
         kernel = ChangelogNormalizeKernel(
             inputs[0], self.unique_keys, self.generate_update_before, self.filter_condition, local_time_zone(session)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from stateplan.execnodes.errors import PlanError
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import ALWAYS, RexField
-from stateplan.execnodes.nodes.base import ExecNode, field_types
+from stateplan.execnodes.nodes.base import ExecNode, Stateless, field_types
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.rex import Call, Rex
 from stateplan.execnodes.support import joined_names, rex_text
 from stateplan.execnodes.types import LogicalType
-
-if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.kernel import Stateless
+from stateplan.execnodes.zone import local_time_zone
 
 
 class _Correlate(ExecNode):
@@ -31,14 +29,12 @@ class _Correlate(ExecNode):
         return None
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        from stateplan.execnodes.runtime.kernel import Stateless
         from stateplan.execnodes.runtime.transforms.table_functions import (
             REPLICATE_ROWS,
             UNNEST,
             CorrelateTransform,
             over_input,
         )
-        from stateplan.execnodes.zone import local_time_zone
 
         call = over_input(self.function_call, inputs[0])
         if not isinstance(call, Call) or not (call.is_user_defined or call.name in (*UNNEST, REPLICATE_ROWS)):
@@ -65,7 +61,6 @@ class Correlate(_Correlate):
     """
 
     NAME: ClassVar[str] = "stream-exec-correlate"
-    VERSION: ClassVar[int] = 1
 
     condition: Annotated[RexField | None, ALWAYS] = None
 
@@ -84,4 +79,3 @@ class PythonCorrelate(_Correlate):
     """
 
     NAME: ClassVar[str] = "stream-exec-python-correlate"
-    VERSION: ClassVar[int] = 1

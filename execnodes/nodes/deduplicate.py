@@ -9,13 +9,13 @@ from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode, updating
 from stateplan.execnodes.errors import PlanError
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import COSMETIC, AbsentMeans, Flag, Index
-from stateplan.execnodes.nodes.base import StatefulNode, StateList, field_types
+from stateplan.execnodes.nodes.base import Stateful, StatefulNode, StateList
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.support import joined_names, names_text
 from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.kernel import Kernel, Stateful
+    from stateplan.execnodes.runtime.kernel import Kernel
 
 
 @exec_node
@@ -32,9 +32,9 @@ class Deduplicate(StatefulNode):
     """
 
     NAME: ClassVar[str] = "stream-exec-deduplicate"
-    VERSION: ClassVar[int] = 1
     STATE_NAMES: ClassVar[tuple[str, ...]] = ("deduplicateState",)
     TAKES: ClassVar[ChangelogMode | None] = INSERT_ONLY
+    KEEPS_FIELDS: ClassVar[bool] = True
 
     unique_keys: Annotated[tuple[Index, ...], Ref()]
     is_rowtime: Flag
@@ -43,15 +43,11 @@ class Deduplicate(StatefulNode):
     generate_update_before: Annotated[Flag, COSMETIC]
     state: StateList = ()
 
-    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
-        return field_types(inputs[0])
-
     def changelog_mode(self, inputs: Sequence[ChangelogMode | None], update_before: bool) -> ChangelogMode | None:
         first = not self.keep_last_row and not self.is_rowtime
         return INSERT_ONLY if first or self.output_insert_only else updating(self.generate_update_before)
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from stateplan.execnodes.runtime.kernel import Stateful
         from stateplan.execnodes.runtime.kernels.deduplicate import DeduplicateKernel
 
         keys = self.unique_keys

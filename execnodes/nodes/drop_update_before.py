@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from stateplan.execnodes.changelog import ChangelogMode, RowKind, joined
-from stateplan.execnodes.nodes.base import ExecNode, field_types
+from stateplan.execnodes.nodes.base import ExecNode, Stateless
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.types import LogicalType
-
-if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.kernel import Stateless
 
 
 @exec_node
@@ -26,18 +23,14 @@ class DropUpdateBefore(ExecNode):
     """
 
     NAME: ClassVar[str] = "stream-exec-drop-update-before"
-    VERSION: ClassVar[int] = 1
     NEEDS_UPDATE_BEFORE: ClassVar[bool | None] = True
-
-    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
-        return field_types(inputs[0])
+    KEEPS_FIELDS: ClassVar[bool] = True
 
     def changelog_mode(self, inputs: Sequence[ChangelogMode | None], update_before: bool) -> ChangelogMode | None:
         mode = joined(inputs)
         return None if mode is None else mode - {RowKind.UPDATE_BEFORE}
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        from stateplan.execnodes.runtime.kernel import Stateless
         from stateplan.execnodes.runtime.kernels.drop_update_before import DropUpdateBeforeTransform
 
         return Stateless((DropUpdateBeforeTransform(),))

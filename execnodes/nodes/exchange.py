@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from stateplan.execnodes.model import to_json
-from stateplan.execnodes.nodes.base import ExecNode, field_types
+from stateplan.execnodes.nodes.base import ExecNode, Stateless
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import RequiredDistribution
 from stateplan.execnodes.support import joined_names, names_text
 from stateplan.execnodes.types import LogicalType
-
-if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.kernel import Stateless
 
 
 @exec_node
@@ -28,7 +25,7 @@ class Exchange(ExecNode):
     """
 
     NAME: ClassVar[str] = "stream-exec-exchange"
-    VERSION: ClassVar[int] = 1
+    KEEPS_FIELDS: ClassVar[bool] = True
 
     @property
     def distribution(self) -> RequiredDistribution:
@@ -39,15 +36,10 @@ class Exchange(ExecNode):
             else RequiredDistribution(type="ANY")
         )
 
-    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
-        return field_types(inputs[0])
-
     def meaning(self) -> dict[str, object]:
         return {"distribution": to_json(self.distribution)}
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        from stateplan.execnodes.runtime.kernel import Stateless
-
         return Stateless()
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
 from pydantic import model_validator
 
 from stateplan.execnodes.errors import PlanError
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import RexField, custom_error
-from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.nodes.base import ExecNode, Stateless
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.types import LogicalType
-
-if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.kernel import Stateless
+from stateplan.execnodes.zone import local_time_zone
 
 
 @exec_node
@@ -28,7 +26,6 @@ class Expand(ExecNode):
     """
 
     NAME: ClassVar[str] = "stream-exec-expand"
-    VERSION: ClassVar[int] = 1
 
     projects: Annotated[tuple[tuple[RexField, ...], ...], Ref()]
 
@@ -47,9 +44,7 @@ class Expand(ExecNode):
         return tuple(rex.type for rex in self.projects[0]) if self.projects else None
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        from stateplan.execnodes.runtime.kernel import Stateless
         from stateplan.execnodes.runtime.transforms.expand import ExpandTransform
-        from stateplan.execnodes.zone import local_time_zone
 
         return Stateless((ExpandTransform.of(self.projects, local_time_zone(session)),))
 

@@ -11,14 +11,13 @@ from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode, updating
 from stateplan.execnodes.errors import PlanError
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import COSMETIC, Flag, Index, custom_error
-from stateplan.execnodes.nodes.base import ExecNode, StatefulNode, StateList, field_types
+from stateplan.execnodes.nodes.base import ExecNode, Stateful, StatefulNode, StateList, field_types
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import AggCall
 from stateplan.execnodes.support import call_texts, groups_text, joined_names
 from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.kernel import Stateful
     from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
 
 _STATES = ("groupAggregateState",)
@@ -70,8 +69,6 @@ class Grouping(Aggregation, StatefulNode):
         return GroupAggregateKernel
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from stateplan.execnodes.runtime.kernel import Stateful
-
         kernel = self._kernel_class()(
             inputs[0],
             self.grouping,
@@ -98,7 +95,6 @@ class GroupAggregate(Grouping):
     """
 
     NAME: ClassVar[str] = "stream-exec-group-aggregate"
-    VERSION: ClassVar[int] = 1
     STATE_NAMES: ClassVar[tuple[str, ...]] = _STATES
 
     state: StateList = ()
@@ -117,7 +113,6 @@ class PythonGroupAggregate(Grouping):
     """
 
     NAME: ClassVar[str] = "stream-exec-python-group-aggregate"
-    VERSION: ClassVar[int] = 1
 
     @property
     def state_names(self) -> tuple[str, ...]:

@@ -33,7 +33,6 @@ class GroupTableAggregate(Grouping):
     """
 
     NAME: ClassVar[str] = "stream-exec-group-table-aggregate"
-    VERSION: ClassVar[int] = 1
     STATE_NAMES: ClassVar[tuple[str, ...]] = ("groupAggregateState",)
 
     state: StateList = ()

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import Flag, Index, PlanModel
-from stateplan.execnodes.nodes.base import ExecNode, field_types
+from stateplan.execnodes.nodes.base import ExecNode, Stateful, field_types
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import JoinSpec
 from stateplan.execnodes.support import field_names, join_terms, names_text
 from stateplan.execnodes.ttl import format_ttl
 from stateplan.execnodes.types import LogicalType
-
-if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.kernel import Stateful
+from stateplan.execnodes.zone import local_time_zone
 
 
 class WindowBounds(PlanModel):
@@ -48,7 +46,6 @@ class IntervalJoin(ExecNode):
     """
 
     NAME: ClassVar[str] = "stream-exec-interval-join"
-    VERSION: ClassVar[int] = 1
     INPUTS: ClassVar[int | None] = 2
     KEEPS_STATE: ClassVar[bool] = True
     EMITS: ClassVar[ChangelogMode | None] = INSERT_ONLY
@@ -61,9 +58,7 @@ class IntervalJoin(ExecNode):
         return (*left, *right)
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from stateplan.execnodes.runtime.kernel import Stateful
         from stateplan.execnodes.runtime.kernels.interval_join import IntervalJoinKernel
-        from stateplan.execnodes.zone import local_time_zone
 
         spec, bounds = self.interval_join_spec.join_spec, self.interval_join_spec.window_bounds
         if spec.join_type in ("SEMI", "ANTI"):

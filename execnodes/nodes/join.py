@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from stateplan.execnodes.changelog import ChangelogMode, joined, updating
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import NULL_IS_EMPTY, Index
-from stateplan.execnodes.nodes.base import StatefulNode, StateList, field_types
+from stateplan.execnodes.nodes.base import Stateful, StatefulNode, StateList, field_types
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.rex import shift
 from stateplan.execnodes.specs import JoinSpec
 from stateplan.execnodes.support import join_terms
 from stateplan.execnodes.types import LogicalType, with_a_field
-
-if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.kernel import Stateful
+from stateplan.execnodes.zone import local_time_zone
 
 UpsertKeys = Annotated[tuple[tuple[Index, ...], ...], NULL_IS_EMPTY]
 
@@ -40,7 +38,6 @@ class Join(StatefulNode):
     """
 
     NAME: ClassVar[str] = "stream-exec-join"
-    VERSION: ClassVar[int] = 1
     STATE_NAMES: ClassVar[tuple[str, ...]] = ("leftState", "rightState")
     INPUTS: ClassVar[int | None] = 2
 
@@ -59,9 +56,7 @@ class Join(StatefulNode):
         return updating(update_before)
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from stateplan.execnodes.runtime.kernel import Stateful
         from stateplan.execnodes.runtime.kernels.join import JoinKernel
-        from stateplan.execnodes.zone import local_time_zone
 
         left, right = map(with_a_field, inputs)
         spec = self.join_spec

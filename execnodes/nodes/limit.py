@@ -20,7 +20,6 @@ class Limit(RankBase):
     """
 
     NAME: ClassVar[str] = "stream-exec-limit"
-    VERSION: ClassVar[int] = 1
     WRITTEN_LAST: ClassVar[tuple[str, ...]] = ("rank_type", "partition", "order_by", "output_row_number")
 
     def changelog_mode(self, inputs: Sequence[ChangelogMode | None], update_before: bool) -> ChangelogMode | None:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from stateplan.execnodes.changelog import ChangelogMode, named
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import ALWAYS, COSMETIC, NULL_IS_EMPTY, AbsentMeans, Flag, Index, JsonObject, RexField
-from stateplan.execnodes.nodes.base import StatefulNode, StateList, field_types
+from stateplan.execnodes.nodes.base import Stateful, StatefulNode, Stateless, StateList, field_types
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import ChangelogKind, JoinType, LookupKey, TemporalTable
 from stateplan.execnodes.support import field_names, joined_names, names_text, rex_text
 from stateplan.execnodes.types import LogicalType, row_type
-
-if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.kernel import Stateful, Stateless
+from stateplan.execnodes.zone import local_time_zone
 
 
 @exec_node
@@ -29,7 +27,6 @@ class LookupJoin(StatefulNode):
     """
 
     NAME: ClassVar[str] = "stream-exec-lookup-join"
-    VERSION: ClassVar[int] = 1
     STATE_NAMES: ClassVar[tuple[str, ...]] = ("lookupJoinState",)
     WRITTEN_LAST: ClassVar[tuple[str, ...]] = ("prefer_custom_shuffle",)
 
@@ -72,10 +69,8 @@ class LookupJoin(StatefulNode):
         return (*field_types(inputs[0]), *field_types(self.found_type))
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless | Stateful:
-        from stateplan.execnodes.runtime.kernel import Stateful, Stateless
         from stateplan.execnodes.runtime.kernels.lookup_join import LookupJoinKernel
         from stateplan.execnodes.runtime.lookup import LookupTransform, lookup_table
-        from stateplan.execnodes.zone import local_time_zone
 
         transform = LookupTransform(
             lookup_table(self.temporal_table.lookup_table_source),

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from stateplan.execnodes.model import COSMETIC, Index, PlanModel
-from stateplan.execnodes.nodes.base import ExecNode, field_types
+from stateplan.execnodes.nodes.base import ExecNode, Stateless
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.types import LogicalType
-
-if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.kernel import Stateless
 
 
 class MiniBatchInterval(PlanModel):
@@ -32,16 +29,11 @@ class MiniBatchAssigner(ExecNode):
     """
 
     NAME: ClassVar[str] = "stream-exec-mini-batch-assigner"
-    VERSION: ClassVar[int] = 1
+    KEEPS_FIELDS: ClassVar[bool] = True
 
     mini_batch_interval: Annotated[MiniBatchInterval, COSMETIC]
 
-    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
-        return field_types(inputs[0])
-
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        from stateplan.execnodes.runtime.kernel import Stateless
-
         return Stateless()
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:

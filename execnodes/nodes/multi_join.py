@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import model_validator
 
@@ -11,13 +11,11 @@ from stateplan.execnodes.changelog import ChangelogMode, joined, updating
 from stateplan.execnodes.errors import PlanError
 from stateplan.execnodes.field_refs import EACH, JOINED, FieldRef, Ref
 from stateplan.execnodes.model import ALWAYS, Index, PlanModel, RexField, custom_error
-from stateplan.execnodes.nodes.base import StatefulNode, StateList, field_types
+from stateplan.execnodes.nodes.base import Stateful, StatefulNode, StateList, field_types
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.support import joined_names, rex_text
 from stateplan.execnodes.types import LogicalType
-
-if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.kernel import Stateful
+from stateplan.execnodes.zone import local_time_zone
 
 _WORDS = {"INNER": "joins", "LEFT": "left outer joins"}
 
@@ -50,7 +48,6 @@ class MultiJoin(StatefulNode):
     """
 
     NAME: ClassVar[str] = "stream-exec-multi-join"
-    VERSION: ClassVar[int] = 1
     STATE_NAMES: ClassVar[tuple[str, ...]] = ("input-state-*",)
     INPUTS: ClassVar[int | None] = None
 
@@ -100,9 +97,7 @@ class MultiJoin(StatefulNode):
         return updating(update_before) if "LEFT" in self.join_types else joined(inputs)
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from stateplan.execnodes.runtime.kernel import Stateful
         from stateplan.execnodes.runtime.kernels.multi_join import MultiJoinKernel
-        from stateplan.execnodes.zone import local_time_zone
 
         keys = tuple(p.required_distribution.keys for p in self.input_properties)
         pairs = tuple(

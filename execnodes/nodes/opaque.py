@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from pydantic import ConfigDict, ModelWrapValidatorHandler, PrivateAttr, model_validator
 
 from stateplan.execnodes.changelog import ChangelogMode
 from stateplan.execnodes.flink import FLINK_NODES
 from stateplan.execnodes.model import to_json
-from stateplan.execnodes.nodes.base import StatefulNode, StateList
+from stateplan.execnodes.nodes.base import Stateful, StatefulNode, Stateless, StateList
 from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.validation import escape
-
-if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.kernel import Stateful, Stateless
 
 
 class OpaqueNode(StatefulNode):

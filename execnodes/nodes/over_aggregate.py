@@ -11,7 +11,7 @@ from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
 from stateplan.execnodes.errors import PlanError
 from stateplan.execnodes.field_refs import FieldRef, Ref
 from stateplan.execnodes.model import ALWAYS, COSMETIC, AbsentMeans, Flag, Index, PlanModel, RexField, custom_error
-from stateplan.execnodes.nodes.base import ExecNode, field_types
+from stateplan.execnodes.nodes.base import ExecNode, Stateful, field_types
 from stateplan.execnodes.ranking import PartitionSpec, SortSpec, order_text
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.rex import InputRef, Rex
@@ -21,7 +21,6 @@ from stateplan.execnodes.support import agg_text, joined_names, names_text, rex_
 from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.kernel import Stateful
     from stateplan.execnodes.runtime.kernels.common.walks import Frame
 
 
@@ -98,7 +97,6 @@ class OverAggregate(ExecNode):
     """
 
     NAME: ClassVar[str] = "stream-exec-over-aggregate"
-    VERSION: ClassVar[int] = 1
     WRITTEN_LAST: ClassVar[tuple[str, ...]] = ("unbounded_over_version",)
     KEEPS_STATE: ClassVar[bool] = True
     EMITS: ClassVar[ChangelogMode | None] = INSERT_ONLY
@@ -145,7 +143,6 @@ class OverAggregate(ExecNode):
         return (*field_types(inputs[0]), *(call.type for call in calls))
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from stateplan.execnodes.runtime.kernel import Stateful
         from stateplan.execnodes.runtime.kernels.over_aggregate import ProctimeOverKernel, RowtimeOverKernel
 
         spec = self.over_spec

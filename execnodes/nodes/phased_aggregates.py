@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
 from pydantic import model_validator
 
@@ -11,15 +11,12 @@ from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode, updating
 from stateplan.execnodes.errors import PlanError
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import COSMETIC, Flag, Index, RowTypeField, custom_error
-from stateplan.execnodes.nodes.base import StatefulNode, StateList, field_types
+from stateplan.execnodes.nodes.base import Stateful, StatefulNode, Stateless, StateList, field_types
 from stateplan.execnodes.nodes.group_aggregate import Aggregation, check_flags
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import AggCall
 from stateplan.execnodes.support import call_texts, groups_text, joined_names
 from stateplan.execnodes.types import LogicalType
-
-if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.kernel import Stateful, Stateless
 
 
 def check_arguments(title: str, calls: Sequence[AggCall], row: LogicalType, key: str) -> None:
@@ -44,7 +41,6 @@ class LocalGroupAggregate(Aggregation):
     """
 
     NAME: ClassVar[str] = "stream-exec-local-group-aggregate"
-    VERSION: ClassVar[int] = 1
     EMITS: ClassVar[ChangelogMode | None] = INSERT_ONLY
     NEEDS_UPDATE_BEFORE: ClassVar[bool | None] = True
 
@@ -57,7 +53,6 @@ class LocalGroupAggregate(Aggregation):
         return None if self.need_retraction else INSERT_ONLY
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        from stateplan.execnodes.runtime.kernel import Stateless
         from stateplan.execnodes.runtime.kernels.common.partials import LocalTransform, Partials
 
         types = field_types(inputs[0])
@@ -87,7 +82,6 @@ class GlobalGroupAggregate(Aggregation, StatefulNode):
     """
 
     NAME: ClassVar[str] = "stream-exec-global-group-aggregate"
-    VERSION: ClassVar[int] = 1
     STATE_NAMES: ClassVar[tuple[str, ...]] = ("globalGroupAggregateState",)
 
     agg_calls: tuple[AggCall, ...]
@@ -106,7 +100,6 @@ class GlobalGroupAggregate(Aggregation, StatefulNode):
         return updating(self.generate_update_before, deletes=self.need_retraction)
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from stateplan.execnodes.runtime.kernel import Stateful
         from stateplan.execnodes.runtime.kernels.common.partials import Partials
         from stateplan.execnodes.runtime.kernels.global_group_aggregate import GlobalGroupAggregateKernel
 
@@ -142,7 +135,6 @@ class IncrementalGroupAggregate(StatefulNode):
     """
 
     NAME: ClassVar[str] = "stream-exec-incremental-group-aggregate"
-    VERSION: ClassVar[int] = 1
     STATE_NAMES: ClassVar[tuple[str, ...]] = ("incrementalGroupAggregateState",)
     EMITS: ClassVar[ChangelogMode | None] = INSERT_ONLY
 
@@ -169,7 +161,6 @@ class IncrementalGroupAggregate(StatefulNode):
         return self
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from stateplan.execnodes.runtime.kernel import Stateful
         from stateplan.execnodes.runtime.kernels.common.partials import Partials
         from stateplan.execnodes.runtime.kernels.incremental_group_aggregate import (
             IncrementalGroupAggregateKernel,

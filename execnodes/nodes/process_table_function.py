@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from stateplan.execnodes.changelog import ChangelogMode, RowKind, named
 from stateplan.execnodes.model import ALWAYS, JsonObject, Text
-from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.nodes.base import ExecNode, Stateless
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.types import LogicalType
-
-if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.kernel import Stateless
 
 
 @exec_node
@@ -26,7 +23,6 @@ class ProcessTableFunction(ExecNode):
     """
 
     NAME: ClassVar[str] = "stream-exec-process-table-function"
-    VERSION: ClassVar[int] = 1
     INPUTS: ClassVar[int | None] = None
     WRITTEN_LAST: ClassVar[tuple[str, ...]] = ("uid", "function_call", "input_changelog_modes", "output_changelog_mode")
     NEEDS_UPDATE_BEFORE: ClassVar[bool | None] = True
@@ -52,7 +48,6 @@ class ProcessTableFunction(ExecNode):
         return named(known) or None
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        from stateplan.execnodes.runtime.kernel import Stateless
         from stateplan.execnodes.runtime.kernels.changelog_functions import FromChangelogTransform, ToChangelogTransform
 
         names = [f.name for f in inputs[0].fields]

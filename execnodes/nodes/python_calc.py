@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import RexField
-from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.nodes.base import ExecNode, Stateless
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.rex import InputRef
 from stateplan.execnodes.support import joined_names, rex_text
 from stateplan.execnodes.types import LogicalType
-
-if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.kernel import Stateless
+from stateplan.execnodes.zone import local_time_zone
 
 
 class _FunctionCalc(ExecNode):
@@ -29,9 +27,7 @@ class _FunctionCalc(ExecNode):
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
         from stateplan.execnodes.functions.asynchronous import limits_of, with_limits
-        from stateplan.execnodes.runtime.kernel import Stateless
         from stateplan.execnodes.runtime.transforms.calc import CalcTransform
-        from stateplan.execnodes.zone import local_time_zone
 
         limits = limits_of({**session, **(self.configuration or {})})
         projection = tuple(with_limits(rex, limits) for rex in self.projection)
@@ -57,7 +53,6 @@ class PythonCalc(_FunctionCalc):
     """
 
     NAME: ClassVar[str] = "stream-exec-python-calc"
-    VERSION: ClassVar[int] = 1
     HOW: ClassVar[str] = "in Python"
 
 
@@ -71,7 +66,6 @@ class AsyncCalc(_FunctionCalc):
     """
 
     NAME: ClassVar[str] = "stream-exec-async-calc"
-    VERSION: ClassVar[int] = 1
     HOW: ClassVar[str] = "by functions"
 
 
@@ -85,5 +79,4 @@ class PythonAsyncCalc(_FunctionCalc):
     """
 
     NAME: ClassVar[str] = "stream-exec-python-async-calc"
-    VERSION: ClassVar[int] = 1
     HOW: ClassVar[str] = "in Python"

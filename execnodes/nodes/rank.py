@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode, updating
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import COSMETIC, Flag
-from stateplan.execnodes.nodes.base import StatefulNode, StateList, field_types
+from stateplan.execnodes.nodes.base import Stateful, StatefulNode, StateList, field_types
 from stateplan.execnodes.ranking import (
     AppendFastStrategy,
     ConstantRange,
@@ -27,9 +27,6 @@ from stateplan.execnodes.ranking import (
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.support import joined_names, names_text
 from stateplan.execnodes.types import BIGINT, LogicalType
-
-if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.kernel import Stateful
 
 _NO_END = 2**63 - 1
 """The end of a range where a query gave none."""
@@ -62,7 +59,6 @@ class RankBase(StatefulNode):
         return INSERT_ONLY if isinstance(self.rank_strategy, AppendFastStrategy) else None
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from stateplan.execnodes.runtime.kernel import Stateful
         from stateplan.execnodes.runtime.kernels.common.topn import TopN
         from stateplan.execnodes.runtime.kernels.local_topn import LocalTopN
         from stateplan.execnodes.runtime.kernels.rank import rank_kernel
@@ -121,4 +117,3 @@ class Rank(RankBase):
     """
 
     NAME: ClassVar[str] = "stream-exec-rank"
-    VERSION: ClassVar[int] = 1

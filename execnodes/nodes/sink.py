@@ -9,7 +9,7 @@ from stateplan.execnodes.changelog import ChangelogMode, named
 from stateplan.execnodes.errors import PlanError, RunError
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import Flag, Index, to_json
-from stateplan.execnodes.nodes.base import StatefulNode, StateList, field_types
+from stateplan.execnodes.nodes.base import Stateful, StatefulNode, Stateless, StateList
 from stateplan.execnodes.nodes.table_source_scan import ability_meaning
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import ChangelogKind, ConflictStrategy, DynamicTableSink, WritingMetadata
@@ -17,7 +17,7 @@ from stateplan.execnodes.support import joined_names
 from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.kernel import Kernel, Stateful, Stateless
+    from stateplan.execnodes.runtime.kernel import Kernel
 
 _ENFORCERS = (
     ("table.exec.sink.not-null-enforcer", "ERROR"),
@@ -43,6 +43,7 @@ class Sink(StatefulNode):
     NAME: ClassVar[str] = "stream-exec-sink"
     VERSION: ClassVar[int] = 2
     STATE_NAMES: ClassVar[tuple[str, ...]] = ("sinkMaterializeState",)
+    KEEPS_FIELDS: ClassVar[bool] = True
 
     dynamic_table_sink: DynamicTableSink
     input_changelog_mode: tuple[ChangelogKind, ...]
@@ -70,9 +71,6 @@ class Sink(StatefulNode):
     def state_names(self) -> tuple[str, ...]:
         """The materializer's state, when the sink has one."""
         return self.STATE_NAMES if self.require_upsert_materialize else ()
-
-    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
-        return field_types(inputs[0])
 
     def meaning(self) -> dict[str, Any]:
         spec = self.dynamic_table_sink
@@ -105,7 +103,6 @@ class Sink(StatefulNode):
         return tuple(fields)
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless | Stateful:
-        from stateplan.execnodes.runtime.kernel import Stateful, Stateless
         from stateplan.execnodes.runtime.kernels.sink_conflicts import SinkConflictKernel
         from stateplan.execnodes.runtime.kernels.sink_materializer import SinkMaterializerKernel
         from stateplan.execnodes.runtime.transforms.constraints import ConstraintTransform

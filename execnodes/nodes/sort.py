@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
 from stateplan.execnodes.field_refs import Ref
-from stateplan.execnodes.nodes.base import ExecNode, field_types
+from stateplan.execnodes.nodes.base import ExecNode, Stateful
 from stateplan.execnodes.ranking import SortSpec, order_text
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.support import joined_names
 from stateplan.execnodes.types import LogicalType
-
-if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.kernel import Stateful
 
 
 @exec_node
@@ -28,18 +25,14 @@ class Sort(ExecNode):
     """
 
     NAME: ClassVar[str] = "stream-exec-sort"
-    VERSION: ClassVar[int] = 1
     KEEPS_STATE: ClassVar[bool] = True
     EMITS: ClassVar[ChangelogMode | None] = INSERT_ONLY
     NEEDS_UPDATE_BEFORE: ClassVar[bool | None] = True
+    KEEPS_FIELDS: ClassVar[bool] = True
 
     order_by: Annotated[SortSpec, Ref()]
 
-    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
-        return field_types(inputs[0])
-
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from stateplan.execnodes.runtime.kernel import Stateful
         from stateplan.execnodes.runtime.kernels.sort import SortKernel
 
         return Stateful(SortKernel(inputs[0], self.order_by), ((),))

@@ -18,5 +18,4 @@ class SortLimit(RankBase):
     """
 
     NAME: ClassVar[str] = "stream-exec-sort-limit"
-    VERSION: ClassVar[int] = 1
     WRITTEN_LAST: ClassVar[tuple[str, ...]] = ("rank_type", "partition", "output_row_number")

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from stateplan.execnodes.changelog import ChangelogMode
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import Flag
-from stateplan.execnodes.nodes.base import StatefulNode, StateList, field_types
+from stateplan.execnodes.nodes.base import Stateful, StatefulNode, StateList, field_types
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import JoinSpec
 from stateplan.execnodes.support import field_names, join_terms, names_text
 from stateplan.execnodes.types import LogicalType
-
-if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.kernel import Stateful
+from stateplan.execnodes.zone import local_time_zone
 
 
 @exec_node
@@ -31,7 +29,6 @@ class TemporalJoin(StatefulNode):
     """
 
     NAME: ClassVar[str] = "stream-exec-temporal-join"
-    VERSION: ClassVar[int] = 1
     STATE_NAMES: ClassVar[tuple[str, ...]] = ("leftState", "rightState")
     INPUTS: ClassVar[int | None] = 2
 
@@ -52,9 +49,7 @@ class TemporalJoin(StatefulNode):
         return update_before and position == 0
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from stateplan.execnodes.runtime.kernel import Stateful
         from stateplan.execnodes.runtime.kernels.temporal_join import ProcessingTimeJoinKernel, TemporalJoinKernel
-        from stateplan.execnodes.zone import local_time_zone
 
         spec = self.join_spec
         keys = (spec.left_keys, spec.right_keys)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
 from stateplan.execnodes.field_refs import Ref
-from stateplan.execnodes.nodes.base import ExecNode, field_types
+from stateplan.execnodes.nodes.base import ExecNode, Stateful, Stateless
 from stateplan.execnodes.ranking import SortSpec, order_text
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.support import joined_names
 from stateplan.execnodes.types import LogicalType
-
-if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.kernel import Stateful, Stateless
 
 
 @exec_node
@@ -27,18 +24,14 @@ class TemporalSort(ExecNode):
     """
 
     NAME: ClassVar[str] = "stream-exec-temporal-sort"
-    VERSION: ClassVar[int] = 1
     KEEPS_STATE: ClassVar[bool] = True
     EMITS: ClassVar[ChangelogMode | None] = INSERT_ONLY
     TAKES: ClassVar[ChangelogMode | None] = INSERT_ONLY
+    KEEPS_FIELDS: ClassVar[bool] = True
 
     order_by: Annotated[SortSpec, Ref()]
 
-    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
-        return field_types(inputs[0])
-
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless | Stateful:
-        from stateplan.execnodes.runtime.kernel import Stateful, Stateless
         from stateplan.execnodes.runtime.kernels.temporal_sort import ProctimeSortKernel, RowtimeSortKernel
 
         first, *rest = self.order_by.fields

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from stateplan.execnodes.nodes.base import ExecNode, field_types
+from stateplan.execnodes.nodes.base import ExecNode, Stateless
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.types import LogicalType
-
-if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.kernel import Stateless
 
 
 @exec_node
@@ -23,16 +20,11 @@ class Union(ExecNode):
     """
 
     NAME: ClassVar[str] = "stream-exec-union"
-    VERSION: ClassVar[int] = 1
     INPUTS: ClassVar[int | None] = None
     ORDERED_INPUTS: ClassVar[bool] = False
-
-    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
-        return field_types(inputs[0])
+    KEEPS_FIELDS: ClassVar[bool] = True
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        from stateplan.execnodes.runtime.kernel import Stateless
-
         return Stateless()
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:

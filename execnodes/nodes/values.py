@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import model_validator
 
 from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
 from stateplan.execnodes.errors import PlanError
 from stateplan.execnodes.model import RexField, custom_error
-from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.nodes.base import ExecNode, Stateless, field_types
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.rex import Literal
 from stateplan.execnodes.types import LogicalType
-
-if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.kernel import Stateless
 
 
 @exec_node
@@ -29,7 +26,6 @@ class Values(ExecNode):
     """
 
     NAME: ClassVar[str] = "stream-exec-values"
-    VERSION: ClassVar[int] = 1
     INPUTS: ClassVar[int | None] = 0
     EMITS: ClassVar[ChangelogMode | None] = INSERT_ONLY
 
@@ -47,11 +43,9 @@ class Values(ExecNode):
         return self
 
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
-        return tuple(f.type for f in self.output_type.fields)
+        return field_types(self.output_type)
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        from stateplan.execnodes.runtime.kernel import Stateless
-
         return Stateless()
 
     def meaning(self) -> dict[str, Any]:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import Index, RexField
-from stateplan.execnodes.nodes.base import ExecNode, field_types
+from stateplan.execnodes.nodes.base import ExecNode, Stateless
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.support import field_names, joined_names, names_text, rex_text
 from stateplan.execnodes.types import LogicalType
-
-if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.kernel import Stateless
+from stateplan.execnodes.zone import local_time_zone
 
 
 @exec_node
@@ -28,18 +26,13 @@ class WatermarkAssigner(ExecNode):
     """
 
     NAME: ClassVar[str] = "stream-exec-watermark-assigner"
-    VERSION: ClassVar[int] = 1
+    KEEPS_FIELDS: ClassVar[bool] = True
 
     watermark_expr: Annotated[RexField, Ref()]
     rowtime_field_index: Annotated[Index, Ref()]
 
-    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
-        return field_types(inputs[0])
-
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        from stateplan.execnodes.runtime.kernel import Stateless
         from stateplan.execnodes.runtime.transforms.watermarks import WatermarkTransform
-        from stateplan.execnodes.zone import local_time_zone
 
         name = inputs[0].fields[self.rowtime_field_index].name
         zone = local_time_zone(session)

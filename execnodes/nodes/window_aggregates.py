@@ -10,7 +10,7 @@ from pydantic import model_validator
 from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import AbsentMeans, Flag, Index, RowTypeField
-from stateplan.execnodes.nodes.base import ExecNode, field_types
+from stateplan.execnodes.nodes.base import ExecNode, Stateful, Stateless, field_types
 from stateplan.execnodes.nodes.phased_aggregates import check_arguments
 from stateplan.execnodes.nodes.window_table_function import slicing_of
 from stateplan.execnodes.registry import exec_node
@@ -27,7 +27,7 @@ from stateplan.execnodes.windows import (
 )
 
 if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.kernel import Stateful, Stateless, Transform
+    from stateplan.execnodes.runtime.kernel import Transform
     from stateplan.execnodes.runtime.kernels.common.partials import Partials
     from stateplan.execnodes.runtime.kernels.window_aggregate import Property
     from stateplan.execnodes.runtime.kernels.window_slices import SliceTransform
@@ -107,7 +107,6 @@ class LocalWindowAggregate(_Windowed):
     """
 
     NAME: ClassVar[str] = "stream-exec-local-window-aggregate"
-    VERSION: ClassVar[int] = 1
     NEEDS_UPDATE_BEFORE: ClassVar[bool | None] = True
 
     need_retraction: NeedRetraction = None
@@ -116,8 +115,6 @@ class LocalWindowAggregate(_Windowed):
         return None if self.need_retraction else INSERT_ONLY
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        from stateplan.execnodes.runtime.kernel import Stateless
-
         types = field_types(inputs[0])
         partials = _partials(inputs[0], [types[k] for k in self.grouping], self.agg_calls, bool(self.need_retraction))
         return Stateless(_before(self._sliced(self.windowing, inputs[0], session), partials, self.grouping))
@@ -141,7 +138,6 @@ class GlobalWindowAggregate(_Emitting):
     """
 
     NAME: ClassVar[str] = "stream-exec-global-window-aggregate"
-    VERSION: ClassVar[int] = 1
 
     agg_calls: tuple[AggCall, ...]
     local_agg_input_row_type: RowTypeField
@@ -161,7 +157,6 @@ class GlobalWindowAggregate(_Emitting):
         return self
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from stateplan.execnodes.runtime.kernel import Stateful
         from stateplan.execnodes.runtime.kernels.global_group_aggregate import GlobalGroupAggregateKernel
         from stateplan.execnodes.runtime.kernels.window_aggregate import WindowAggregateKernel
 
@@ -196,14 +191,12 @@ class WindowAggregate(_Emitting):
     """
 
     NAME: ClassVar[str] = "stream-exec-window-aggregate"
-    VERSION: ClassVar[int] = 1
     NEEDS_UPDATE_BEFORE: ClassVar[bool | None] = True
 
     def takes(self, position: int) -> ChangelogMode | None:
         return None if self.need_retraction else INSERT_ONLY
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from stateplan.execnodes.runtime.kernel import Stateful
         from stateplan.execnodes.runtime.kernels.common.net import state_columns
         from stateplan.execnodes.runtime.kernels.global_group_aggregate import GlobalGroupAggregateKernel
         from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import Flag, Index
-from stateplan.execnodes.nodes.base import ExecNode, field_types
+from stateplan.execnodes.nodes.base import ExecNode, Stateful
 from stateplan.execnodes.nodes.window_table_function import slicing_of
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.support import joined_names, names_text
 from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.windows import WindowAttached, Windowing, window_text
-
-if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.kernel import Stateful
 
 
 @exec_node
@@ -32,21 +29,17 @@ class WindowDeduplicate(ExecNode):
     """
 
     NAME: ClassVar[str] = "stream-exec-window-deduplicate"
-    VERSION: ClassVar[int] = 1
     KEEPS_STATE: ClassVar[bool] = True
     EMITS: ClassVar[ChangelogMode | None] = INSERT_ONLY
     TAKES: ClassVar[ChangelogMode | None] = INSERT_ONLY
+    KEEPS_FIELDS: ClassVar[bool] = True
 
     partition_keys: Annotated[tuple[Index, ...], Ref()]
     order_key: Annotated[Index, Ref()]
     keep_last_row: Flag
     windowing: Annotated[Windowing, Ref()]
 
-    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
-        return field_types(inputs[0])
-
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from stateplan.execnodes.runtime.kernel import Stateful
         from stateplan.execnodes.runtime.kernels.window_deduplicate import WindowDeduplicateKernel
 
         windowing = self.windowing

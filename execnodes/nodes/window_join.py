@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
 from stateplan.execnodes.field_refs import Ref
-from stateplan.execnodes.nodes.base import ExecNode, field_types
+from stateplan.execnodes.nodes.base import ExecNode, Stateful, field_types
 from stateplan.execnodes.nodes.window_table_function import slicing_of
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import JoinSpec
@@ -15,9 +15,6 @@ from stateplan.execnodes.support import join_terms
 from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.windows import WindowAttached, Windowing, window_text
 from stateplan.execnodes.zone import local_time_zone
-
-if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.kernel import Stateful
 
 
 @exec_node
@@ -33,7 +30,6 @@ class WindowJoin(ExecNode):
     """
 
     NAME: ClassVar[str] = "stream-exec-window-join"
-    VERSION: ClassVar[int] = 1
     INPUTS: ClassVar[int | None] = 2
     KEEPS_STATE: ClassVar[bool] = True
     EMITS: ClassVar[ChangelogMode | None] = INSERT_ONLY
@@ -48,7 +44,6 @@ class WindowJoin(ExecNode):
         return left if self.join_spec.join_type in ("SEMI", "ANTI") else (*left, *right)
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from stateplan.execnodes.runtime.kernel import Stateful
         from stateplan.execnodes.runtime.kernels.window_join import WindowJoinKernel
 
         spec, left, right = self.join_spec, self.left_windowing, self.right_windowing

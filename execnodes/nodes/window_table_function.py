@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from stateplan.execnodes.field_refs import Ref
-from stateplan.execnodes.nodes.base import ExecNode, field_types
+from stateplan.execnodes.nodes.base import ExecNode, Stateless, field_types
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.support import joined_names, names_text
 from stateplan.execnodes.types import LogicalType
@@ -23,7 +23,6 @@ from stateplan.execnodes.windows import (
 from stateplan.execnodes.zone import local_time_zone
 
 if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.kernel import Stateless
     from stateplan.execnodes.runtime.kernels.window_slices import Slicing
 
 _TIMESTAMP = LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", nullable=False, precision=3)
@@ -66,7 +65,6 @@ class WindowTableFunction(ExecNode):
     """
 
     NAME: ClassVar[str] = "stream-exec-window-table-function"
-    VERSION: ClassVar[int] = 1
 
     windowing: Annotated[Windowing, Ref()]
 
@@ -75,7 +73,6 @@ class WindowTableFunction(ExecNode):
         return (*field_types(inputs[0]), _TIMESTAMP, _TIMESTAMP, last)
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        from stateplan.execnodes.runtime.kernel import Stateless
         from stateplan.execnodes.runtime.kernels.window_table_function import WindowTableFunctionTransform
 
         windowing = self.windowing

@@ -288,30 +288,6 @@ class Transform(ABC):
         return None
 
 
-@dataclass(frozen=True)
-class Stateless:
-    """A node that is translated to transforms of the rows of every input, in order; none where it changes no row."""
-
-    transforms: tuple[Transform, ...] = ()
-
-
-@dataclass(frozen=True)
-class Stateful:
-    """A node that is translated to a kernel.
-
-    Attributes:
-        kernel: what it computes.
-        keys: per input, the fields that decide the key group of a row.
-        before: transforms of the rows of every input, in order.
-        schemas: the columns of the inputs where they are not those of the plan.
-    """
-
-    kernel: Kernel
-    keys: tuple[tuple[int, ...], ...]
-    before: tuple[Transform, ...] = ()
-    schemas: tuple[dict[str, pl.DataType], ...] | None = None
-
-
 def fetch_state(
     kernel: Kernel,
     inputs: Frames,

@@ -16,7 +16,7 @@ from stateplan.execnodes.connectors.protocol import InstantSource
 from stateplan.execnodes.connectors.registry import source_changelog_mode
 from stateplan.execnodes.fingerprint import assign_uids
 from stateplan.execnodes.graph import ExecGraph
-from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.nodes.base import ExecNode, Stateful, Stateless
 from stateplan.execnodes.nodes.sink import Sink
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
 from stateplan.execnodes.nodes.values import Values
@@ -30,7 +30,7 @@ from stateplan.execnodes.runtime.jobgraph import (
     ToOperator,
     ToSink,
 )
-from stateplan.execnodes.runtime.kernel import Stateful, Stateless, Transform
+from stateplan.execnodes.runtime.kernel import Transform
 from stateplan.execnodes.runtime.plan_tables import Pushed, check_scan, sink_table, source_table, with_abilities
 from stateplan.execnodes.runtime.rowtimes import event_time_columns
 from stateplan.execnodes.runtime.sources import ValuesSource

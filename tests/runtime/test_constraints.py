@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from stateplan.execnodes.changelog import KIND
 from stateplan.execnodes.errors import DataError, RunError
+from stateplan.execnodes.nodes.base import Stateless
 from stateplan.execnodes.nodes.sink import Sink
-from stateplan.execnodes.runtime.kernel import Stateless
 from stateplan.execnodes.runtime.transforms.constraints import ConstraintTransform
 from stateplan.execnodes.types import parse_type, row_type
 
