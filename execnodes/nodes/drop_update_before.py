@@ -31,7 +31,7 @@ class DropUpdateBefore(ExecNode):
         return None if mode is None else mode - {RowKind.UPDATE_BEFORE}
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        from stateplan.execnodes.runtime.kernels.drop_update_before import DropUpdateBeforeTransform
+        from stateplan.execnodes.runtime.kernels.changelog_functions import DropUpdateBeforeTransform
 
         return Stateless((DropUpdateBeforeTransform(),))
 

@@ -59,8 +59,7 @@ class RankBase(StatefulNode):
         return INSERT_ONLY if isinstance(self.rank_strategy, AppendFastStrategy) else None
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from stateplan.execnodes.runtime.kernels.common.topn import TopN
-        from stateplan.execnodes.runtime.kernels.local_topn import LocalTopN
+        from stateplan.execnodes.runtime.kernels.common.topn import LocalTopN, TopN
         from stateplan.execnodes.runtime.kernels.rank import rank_kernel
 
         given = self.rank_range

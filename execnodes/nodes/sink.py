@@ -127,7 +127,7 @@ class Sink(StatefulNode):
         kernel: Kernel = SinkMaterializerKernel(inputs[0], key, upsert_key)
         strategy = self.conflict_strategy
         if strategy is not None and strategy.behavior in ("ERROR", "NOTHING"):
-            kernel = SinkConflictKernel(spec.summary, inputs[0], key, upsert_key, fails=strategy.behavior == "ERROR")
+            kernel = SinkConflictKernel(inputs[0], key, upsert_key, spec.summary, strategy.behavior == "ERROR")
         return Stateful(kernel, (key,), checks)
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:

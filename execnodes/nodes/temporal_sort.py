@@ -32,7 +32,7 @@ class TemporalSort(ExecNode):
     order_by: Annotated[SortSpec, Ref()]
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless | Stateful:
-        from stateplan.execnodes.runtime.kernels.temporal_sort import ProctimeSortKernel, RowtimeSortKernel
+        from stateplan.execnodes.runtime.kernels.sort import ProctimeSortKernel, RowtimeSortKernel
 
         first, *rest = self.order_by.fields
         if inputs[0].fields[first.index].type.kind != "PROCTIME":

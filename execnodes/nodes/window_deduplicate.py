@@ -40,7 +40,7 @@ class WindowDeduplicate(ExecNode):
     windowing: Annotated[Windowing, Ref()]
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from stateplan.execnodes.runtime.kernels.window_deduplicate import WindowDeduplicateKernel
+        from stateplan.execnodes.runtime.kernels.deduplicate_rowtime import WindowDeduplicateKernel
 
         windowing = self.windowing
         if not isinstance(windowing, WindowAttached):

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import polars as pl
 
-from stateplan.execnodes.changelog import column
+from stateplan.execnodes.changelog import column, columns
 from stateplan.execnodes.types import LogicalType
 
 ACCESS_TIME = "@t"
@@ -160,6 +160,13 @@ class Step:
     late: int = 0
 
 
+def lookup_frame(frame: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame | None:
+    """What :meth:`Kernel.keys` returns for the rows of ``frame``; with no columns one row of whatever there is."""
+    if frame.height == 0:
+        return None
+    return frame[list(columns)] if columns else frame[:1]
+
+
 class Frozen:
     """Base of frozen dataclasses that compute things once, on first use, and do not pickle them."""
 
@@ -214,11 +221,11 @@ class Kernel(Frozen, ABC):
                 out[name] = label
         return out
 
-    @abstractmethod
     def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
         """Per state table, the rows whose state is needed: a frame holding its ``lookup`` columns (repeats
-        allowed, the runtime makes them unique), or None for no lookup. ``inputs`` has one frame of changes per
-        input of the operator; any but not all may be empty."""
+        allowed, the runtime makes them unique), or None for no lookup; here those of the first input. ``inputs`` has
+        one frame of changes per input of the operator; any but not all may be empty."""
+        return [lookup_frame(inputs[0], table.lookup) for table in self.tables]
 
     def first_keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
         """As :meth:`keys`, without what only :meth:`more_keys` can tell. A kernel that asks in two steps rarely needs
@@ -248,6 +255,31 @@ class Kernel(Frozen, ABC):
         ``state`` holds, of tables with :attr:`StateTable.due`, also the rows that the watermark makes due.
         """
         return self.process(inputs, state, now, ttl)
+
+
+@dataclass(frozen=True)
+class KeyedKernel(Kernel):
+    """A kernel with one input, whose rows have a key.
+
+    Attributes:
+        input_type: ROW type of the input.
+        key_fields: fields of the key.
+    """
+
+    input_type: LogicalType
+    key_fields: tuple[int, ...]
+
+    @cached_property
+    def _keys(self) -> tuple[str, ...]:
+        return tuple(columns(self.key_fields))
+
+    @cached_property
+    def _columns(self) -> dict[str, StateColumn]:
+        return field_columns(self.input_type)
+
+    @cached_property
+    def _fields(self) -> dict[str, pl.DataType]:
+        return {name: c.type for name, c in self._columns.items()}
 
 
 class EventTimeKernel(Kernel):

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from stateplan.execnodes.changelog import KIND
 from stateplan.execnodes.rex import Call, InputRef, Literal
+from stateplan.execnodes.runtime.kernels.changelog_functions import DropUpdateBeforeTransform
 from stateplan.execnodes.runtime.kernels.changelog_normalize import ChangelogNormalizeKernel
-from stateplan.execnodes.runtime.kernels.drop_update_before import DropUpdateBeforeTransform
 from stateplan.execnodes.types import BOOLEAN, INT, LogicalType, row_type
 from tests.kernels.reference import (
     DELETE,

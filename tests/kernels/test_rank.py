@@ -24,11 +24,11 @@ from stateplan.execnodes.ranking import (
 from stateplan.execnodes.runtime.kernels.rank import (
     AppendTopNKernel,
     FirstNKernel,
+    RetractTopNKernel,
     Top1Kernel,
     UpdateTopNKernel,
     rank_kernel,
 )
-from stateplan.execnodes.runtime.kernels.rank_retract import RetractTopNKernel
 from stateplan.execnodes.types import LogicalType, row_type
 from tests.kernels import topn_reference as reference
 from tests.kernels.reference import DELETE, INSERT, UPDATE_AFTER, Change, Row, fold, upsert_fold

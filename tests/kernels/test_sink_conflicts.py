@@ -33,7 +33,7 @@ CHANGES = st.one_of(anything(ROWS, 40), retracting(ROWS, 40))
 
 
 def kernel(keys: tuple[tuple[int, ...], tuple[int, ...]], fails: bool = False) -> SinkConflictKernel:
-    return SinkConflictKernel("t", ROW, *keys, fails=fails)
+    return SinkConflictKernel(ROW, *keys, table="t", fails=fails)
 
 
 @given(CHANGES, KEYS, st.booleans(), st.sampled_from([0, 15]), CLOCK, CUTS, st.lists(st.booleans(), min_size=1))

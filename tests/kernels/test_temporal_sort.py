@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from stateplan.execnodes.ranking import SortField, SortSpec
 from stateplan.execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
-from stateplan.execnodes.runtime.kernels.temporal_sort import ProctimeSortKernel, RowtimeSortKernel
+from stateplan.execnodes.runtime.kernels.sort import ProctimeSortKernel, RowtimeSortKernel
 from stateplan.execnodes.types import LogicalType, row_type
 from tests.kernels.reference import INSERT, Row
 from tests.kernels.support import CUTS, TYPES, changes_of, frame, inserting, row_of, split

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stateplan.execnodes.errors import RunError
 from stateplan.execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
-from stateplan.execnodes.runtime.kernels.window_deduplicate import WindowDeduplicateKernel
+from stateplan.execnodes.runtime.kernels.deduplicate_rowtime import WindowDeduplicateKernel
 from stateplan.execnodes.runtime.kernels.window_slices import Slicing
 from stateplan.execnodes.types import INT, row_type
 from tests.kernels.reference import DELETE, INSERT, Row

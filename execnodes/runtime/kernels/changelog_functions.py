@@ -1,4 +1,4 @@
-"""The built-in functions between rows and their changes.
+"""The built-in functions between rows and their changes, and updates without their old rows.
 
 Source: Flink's ``FromChangelogFunction`` and ``ToChangelogFunction``.
 """
@@ -74,3 +74,13 @@ class ToChangelogTransform(Transform):
         rows.columns = columns(range(1, self.width + 1))
         out = rows.insert_column(0, pl.Series("c0", names[kinds], dtype=pl.String))
         return out if known.all() else out.filter(pl.Series(known[kinds]))
+
+
+@dataclass(frozen=True)
+class DropUpdateBeforeTransform(Transform):
+    """Keeps all changes but -U, as Flink's ``DropUpdateBeforeFunction``."""
+
+    def __call__(self, frame: pl.DataFrame, now: int) -> pl.DataFrame:
+        if KIND not in frame.columns:
+            return frame
+        return frame.filter(pl.col(KIND) != RowKind.UPDATE_BEFORE)

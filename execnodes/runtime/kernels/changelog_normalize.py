@@ -14,27 +14,25 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from stateplan.execnodes.changelog import KIND, RowKind, columns
+from stateplan.execnodes.changelog import KIND, RowKind
 from stateplan.execnodes.rex import Rex
-from stateplan.execnodes.runtime.kernel import Frames, Kernel, StateTable, Step, field_columns
+from stateplan.execnodes.runtime.kernel import Frames, KeyedKernel, StateTable, Step
 from stateplan.execnodes.runtime.kernels.common.net import (
     Bools,
     Ints,
-    equal,
     ids_of,
     is_retraction,
-    lookup_frame,
     positions,
     stamped,
     truth,
+    unchanged,
     with_kind,
 )
 from stateplan.execnodes.runtime.transforms.calc import CalcTransform
-from stateplan.execnodes.types import LogicalType
 
 
 @dataclass(frozen=True)
-class ChangelogNormalizeKernel(Kernel):
+class ChangelogNormalizeKernel(KeyedKernel):
     """Of the changes of a key in a micro-batch only the last counts: +I and +U set the key's row, -U and -D delete it.
 
     A row that does not meet the condition deletes too. Of a deleting row only the key is looked at: what is emitted
@@ -42,38 +40,26 @@ class ChangelogNormalizeKernel(Kernel):
     one before emits nothing with TTL 0, and -U and +U as usual with a TTL (so that operators behind are refreshed too).
 
     Attributes:
-        input_type: ROW type of the input.
-        key_fields: fields of the key.
         generate_update_before: emit -U.
         condition: rows to keep; None for all.
         time_zone: of the session, for the condition.
     """
 
-    input_type: LogicalType
-    key_fields: tuple[int, ...]
     generate_update_before: bool
     condition: Rex | None = None
     time_zone: str = "UTC"
 
     @cached_property
-    def _key_columns(self) -> list[str]:
-        return columns(self.key_fields)
-
-    @cached_property
     def tables(self) -> tuple[StateTable, ...]:
-        key = tuple(self._key_columns)
-        return (StateTable("changelogNormalizeState", 0, key, key, field_columns(self.input_type)),)
+        return (StateTable("changelogNormalizeState", 0, self._keys, self._keys, self._columns),)
 
     @cached_property
     def _test(self) -> CalcTransform | None:
         return None if self.condition is None else CalcTransform((self.condition,), None, self.time_zone)
 
-    def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
-        return [lookup_frame(inputs[0], self._key_columns)]
-
     def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
         frame, before = inputs[0], state[0]
-        ids, (known, codes) = ids_of((before, frame), self._key_columns)
+        ids, (known, codes) = ids_of((before, frame), self._keys)
         last = positions(codes, ids.count)
         rows = np.sort(last[last >= 0])
         old = positions(known, ids.count)[codes[rows]]
@@ -86,7 +72,7 @@ class ChangelogNormalizeKernel(Kernel):
             kept[passing] = truth(self._test(new[passing], now)["c0"])
         upserts = stamped(new[np.flatnonzero(kept)], now) if kept.any() else None
         lost = np.flatnonzero(~kept & (old >= 0))
-        deletes = before[self._key_columns][old[lost]] if len(lost) else None
+        deletes = before[list(self._keys)][old[lost]] if len(lost) else None
         missed = self._missed(frame, ids.first - before.height) if ttl[0] and self.condition is None else 0
         return Step(self._output(new, before, kept, old, ttl[0]), [upserts], [deletes], missed)
 
@@ -101,7 +87,8 @@ class ChangelogNormalizeKernel(Kernel):
         """For each key of ``new`` its old row where it goes, and its new row where there is one."""
         said = kept | (old >= 0)
         if ttl == 0:
-            said &= ~self._unchanged(new, before, kept, old)
+            names = [name for name in new.columns if name not in self._keys]
+            said &= ~unchanged(new, before, np.where(kept, old, -1), names)
         leaving = np.flatnonzero(said & (old >= 0) & (~kept | self.generate_update_before))
         coming = np.flatnonzero(said & kept)
         kinds = np.where(old[coming] >= 0, RowKind.UPDATE_AFTER, RowKind.INSERT).astype(np.int8)
@@ -112,13 +99,3 @@ class ChangelogNormalizeKernel(Kernel):
             place = np.concatenate([2 * leaving, 2 * coming + 1])
             output = pl.concat([gone, output], rechunk=True)[np.argsort(place)]
         return output
-
-    def _unchanged(self, new: pl.DataFrame, before: pl.DataFrame, kept: Bools, old: Ints) -> Bools:
-        """Whether each row is kept, and equals the one before it."""
-        rows = np.flatnonzero(kept & (old >= 0))
-        same = np.zeros(len(old), bool)
-        if len(rows):
-            names = [name for name in new.columns if name not in self._key_columns]
-            now, then = new[names][rows], before[names][old[rows]]
-            same[rows] = np.logical_and.reduce([np.ones(len(rows), bool), *(equal(now[n], then[n]) for n in names)])
-        return same

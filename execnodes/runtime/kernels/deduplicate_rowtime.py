@@ -1,6 +1,7 @@
-"""Deduplicate by event time: the first or the last row of every key by a rowtime attribute.
+"""Deduplicate by event time: the first or the last row of every key by a rowtime attribute, of all time or of windows.
 
-Source of the semantics: Flink's ``RowTimeDeduplicateFunction`` and ``RowTimeDeduplicateKeepFirstRowFunction``.
+Source of the semantics: Flink's ``RowTimeDeduplicateFunction``, ``RowTimeDeduplicateKeepFirstRowFunction`` and
+``RowTimeWindowDeduplicateProcessor``.
 """
 
 from __future__ import annotations
@@ -14,28 +15,26 @@ import polars as pl
 
 from stateplan.execnodes.changelog import RowKind, column, columns
 from stateplan.execnodes.runtime.kernel import (
+    NO_WATERMARK,
     Access,
     EventTimeKernel,
     Frames,
-    Kernel,
+    KeyedKernel,
     StateTable,
     Step,
     Watermark,
-    field_columns,
     own_columns,
 )
 from stateplan.execnodes.runtime.kernels.common.net import (
     Ints,
     ids_of,
     insertions,
-    lookup_frame,
     narrow,
     positions,
     stamped,
-    state_columns,
     with_kind,
 )
-from stateplan.execnodes.types import LogicalType
+from stateplan.execnodes.runtime.kernels.window_slices import Slicing, local_times
 
 _STATE = "deduplicateState"
 _DUE = "@due"
@@ -44,26 +43,14 @@ _ALWAYS = 2**62
 
 
 @dataclass(frozen=True)
-class _ByRowtime(Kernel):
-    """What both kernels share.
+class _ByRowtime(KeyedKernel):
+    """What the kernels share.
 
     Attributes:
-        input_type: ROW type of the input.
-        key_fields: fields of the key.
         rowtime: the field of the rowtime attribute.
     """
 
-    input_type: LogicalType
-    key_fields: tuple[int, ...]
     rowtime: int
-
-    @cached_property
-    def _key_columns(self) -> tuple[str, ...]:
-        return tuple(columns(self.key_fields))
-
-    @cached_property
-    def _fields(self) -> dict[str, pl.DataType]:
-        return state_columns(self.input_type)
 
     def _times(self, frame: pl.DataFrame) -> Ints:
         """The times of rows, ms since 1970."""
@@ -83,22 +70,13 @@ class RowtimeDeduplicateKernel(_ByRowtime):
 
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
-        key = self._key_columns
-        return (
-            StateTable(_STATE, 0, key, key, field_columns(self.input_type), access=Access(entry=tuple(self._fields))),
-        )
-
-    def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
-        return [lookup_frame(inputs[0], self._key_columns)]
+        access = Access(entry=tuple(self._fields))
+        return (StateTable(_STATE, 0, self._keys, self._keys, self._columns, access=access),)
 
     def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
-        """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`.
-
-        Raises:
-            RunError: RUN061, when the input is not insert-only.
-        """
+        """One micro-batch. Raises RunError RUN061, when the input is not insert-only."""
         frame, kept = insertions(inputs[0], "Deduplicate"), state[0]
-        ids, (before, codes) = ids_of((kept, frame), self._key_columns)
+        ids, (before, codes) = ids_of((kept, frame), self._keys)
         rows = pl.concat([kept[list(self._fields)], frame])
         times = self._times(rows)
         owners = np.concatenate([before, codes])
@@ -131,27 +109,19 @@ class RowtimeFirstRowKernel(_ByRowtime, EventTimeKernel):
 
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
-        key = self._key_columns
-        fields = field_columns(self.input_type)
+        key, fields = self._keys, self._columns
         waiting = {**fields, **own_columns({_DUE: pl.Int64()})}
         return (
             StateTable(f"{_STATE}.waiting", 0, key, key, waiting, due=_DUE),
             StateTable(f"{_STATE}.emitted", 0, key, key, {name: fields[name] for name in key}),
         )
 
-    def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
-        return [lookup_frame(inputs[0], self._key_columns)] * 2
-
     def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
-        """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`.
-
-        Raises:
-            RunError: RUN061, when the input is not insert-only.
-        """
+        """One micro-batch. Raises RunError RUN061, when the input is not insert-only."""
         frame, (waiting, emitted) = insertions(inputs[0], "Deduplicate"), state
         frame = frame.filter(self._times(frame) >= watermark.before)
         rows = pl.concat([waiting[list(self._fields)], frame])
-        ids, (done, owners) = ids_of((emitted, rows), self._key_columns)
+        ids, (done, owners) = ids_of((emitted, rows), self._keys)
         times = self._times(rows)
         arrival = np.arange(rows.height)
         turn = np.lexsort((-arrival, -times))
@@ -169,8 +139,58 @@ class RowtimeFirstRowKernel(_ByRowtime, EventTimeKernel):
             rows[out],
             [
                 stamped(kept, _ALWAYS) if len(stays) else None,
-                stamped(narrow(rows[out], self._key_columns), now) if len(out) else None,
+                stamped(narrow(rows[out], self._keys), now) if len(out) else None,
             ],
-            [narrow(waiting, self._key_columns)[gone] if len(gone) else None, None],
+            [narrow(waiting, self._keys)[gone] if len(gone) else None, None],
             late=inputs[0].height - frame.height,
+        )
+
+
+@dataclass(frozen=True)
+class WindowDeduplicateKernel(_ByRowtime, EventTimeKernel):
+    """Keeps the row with the least time of each key and window (of equal ones the first to arrive), or with the
+    greatest time (the last to arrive), and emits it when the watermark closes the window.
+
+    Rows of a closed window are dropped. Nothing has a TTL.
+
+    Attributes:
+        key_fields: fields of the key, without those of the window.
+        keep_last: whether the last row is kept, else the first.
+        window_end: the field that holds the end of the window.
+        slicing: the windows.
+    """
+
+    keep_last: bool
+    window_end: int
+    slicing: Slicing
+
+    @cached_property
+    def tables(self) -> tuple[StateTable, ...]:
+        entry = tuple(dict.fromkeys(columns((*self.key_fields, self.window_end))))
+        found = {**self._columns, **own_columns({_DUE: pl.Int64()})}
+        return (StateTable("windowDeduplicateState", 0, entry, entry, found, due=_DUE),)
+
+    def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
+        """One micro-batch. Raises RunError RUN061, when the input is not insert-only."""
+        frame, kept = insertions(inputs[0], "WindowDeduplicate"), state[0]
+        ends = local_times(frame[column(self.window_end)], self.slicing.zone)
+        frame = frame.hstack([pl.Series(_DUE, self.slicing.due(ends), dtype=pl.Int64)])
+        fresh = frame.filter(pl.col(_DUE) > watermark.before)
+        reached = watermark.now if watermark.now > watermark.before else NO_WATERMARK
+        entry = self.tables[0].identity
+        rows = pl.concat([kept[fresh.columns], fresh])
+        ids, (owners,) = ids_of([rows], entry)
+        times = self._times(rows)
+        arrival = np.arange(rows.height)
+        turn = np.lexsort((arrival, times) if self.keep_last else (-arrival, -times))
+        best = np.sort(turn[positions(owners[turn], ids.count)])
+        closed = rows[_DUE].to_numpy()[best] <= reached
+        out, new = best[closed], best[~closed & (best >= kept.height)]
+        output = rows[out].sort(_DUE, maintain_order=True).drop(_DUE)
+        gone = kept.filter(pl.col(_DUE) <= reached)[list(entry)]
+        return Step(
+            output,
+            [stamped(rows[new], now) if len(new) else None],
+            [gone if gone.height else None],
+            late=frame.height - fresh.height,
         )

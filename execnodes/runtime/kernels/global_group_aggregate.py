@@ -12,10 +12,9 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from stateplan.execnodes.runtime.kernel import Frames, Kernel, StateTable, Step
+from stateplan.execnodes.runtime.kernel import Frames, Kernel, StateTable, Step, lookup_frame
 from stateplan.execnodes.runtime.kernels.common.accumulators import Changes, Fold
 from stateplan.execnodes.runtime.kernels.common.group_batches import Batch, Folded, Prepared, Preparer
-from stateplan.execnodes.runtime.kernels.common.net import lookup_frame
 from stateplan.execnodes.runtime.kernels.common.partials import Partials
 from stateplan.execnodes.runtime.kernels.common.values import ValueChanges
 from stateplan.execnodes.runtime.kernels.group_aggregate import BORN, ROWS

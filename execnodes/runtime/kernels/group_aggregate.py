@@ -23,6 +23,7 @@ from stateplan.execnodes.runtime.kernel import (
     Step,
     call_columns,
     field_columns,
+    lookup_frame,
     own_columns,
 )
 from stateplan.execnodes.runtime.kernels.common.accumulators import Accumulator, Changes, Fold, TrackedExtreme
@@ -36,7 +37,6 @@ from stateplan.execnodes.runtime.kernels.common.net import (
     framed,
     ids_of,
     is_retraction,
-    lookup_frame,
     positions,
     ranks,
     replay,
@@ -240,11 +240,7 @@ class GroupAggregateKernel(Kernel):
     # -- a batch -----------------------------------------------------------------------------------------------------
 
     def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
-        """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`.
-
-        Raises:
-            RunError: RUN064, for a retraction in an input that is said to have none.
-        """
+        """One micro-batch. Raises RunError RUN064, for a retraction in an input that is said to have none."""
         done = self.folded(inputs, state, now, ttl)
         output = self.output(done.batch, done.keys, state[0], done.current, ttl[0])
         return Step(output, done.upserts, done.deletes, done.batch.missed)

@@ -21,6 +21,7 @@ from stateplan.execnodes.runtime.kernel import (
     Step,
     Watermark,
     field_columns,
+    lookup_frame,
     own_columns,
 )
 from stateplan.execnodes.runtime.kernels.common.net import (
@@ -28,7 +29,6 @@ from stateplan.execnodes.runtime.kernels.common.net import (
     Ints,
     framed,
     ids_of,
-    lookup_frame,
     nulls,
     stamped,
     state_columns,

@@ -23,6 +23,7 @@ from stateplan.execnodes.runtime.kernel import (
     StateTable,
     Step,
     Watermark,
+    lookup_frame,
     own_columns,
 )
 from stateplan.execnodes.runtime.kernels.common.net import (
@@ -31,7 +32,6 @@ from stateplan.execnodes.runtime.kernels.common.net import (
     absent,
     ids_of,
     insertions,
-    lookup_frame,
     narrow,
     positions,
     ranks,
@@ -84,11 +84,7 @@ class ProctimeOverKernel(OverKernel):
         return [keys, keys] if self.frame.bounded else [keys, *self._values_lookup([inputs[0]])]
 
     def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
-        """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`.
-
-        Raises:
-            RunError: RUN061, when the input is not insert-only.
-        """
+        """One micro-batch. Raises RunError RUN061, when the input is not insert-only."""
         frame, known = insertions(inputs[0], "OverAggregate"), state[0]
         if not self.frame.bounded:
             return self._unbounded(self._timed(frame, None, now), known, state[1:], now)
@@ -203,11 +199,7 @@ class RowtimeOverKernel(OverKernel, EventTimeKernel):
         return [keys, keys] if self.frame.bounded else [keys, *self._values_lookup(rows)]
 
     def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
-        """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`.
-
-        Raises:
-            RunError: RUN061, when the input is not insert-only.
-        """
+        """One micro-batch. Raises RunError RUN061, when the input is not insert-only."""
         frame, (waiting, known) = insertions(inputs[0], "OverAggregate"), state[:2]
         values = [] if self.frame.bounded else list(state[2:])
         held, stale = self._reached(state[2] if self.frame.bounded else self._no_rows, known)

@@ -1,7 +1,7 @@
-"""The first rows of each partition, over inputs that retract nothing; and the choice among all rank kernels.
+"""The first rows of each partition.
 
 Source of the semantics: Flink's ``StreamExecRank``, ``AppendOnlyFirstNFunction``, ``AppendOnlyTopNFunction``,
-``FastTop1Function``, ``UpdatableTopNFunction`` and ``TopNBuffer``.
+``FastTop1Function``, ``UpdatableTopNFunction``, ``RetractableTopNFunction`` and ``TopNBuffer``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from stateplan.execnodes.changelog import RowKind, columns
+from stateplan.execnodes.changelog import KIND, RowKind, columns
 from stateplan.execnodes.ranking import (
     AppendFastStrategy,
     ConstantRange,
@@ -29,10 +29,11 @@ from stateplan.execnodes.runtime.kernels.common.net import (
     framed,
     ids_of,
     key_ids,
-    lookup_frame,
     narrow,
     positions,
     ranks,
+    replay,
+    signs,
     stable_order,
     stamped,
 )
@@ -54,8 +55,6 @@ def rank_kernel(
     generate_update_before: bool,
 ) -> Kernel:
     """The kernel of a node that ranks rows."""
-    from stateplan.execnodes.runtime.kernels.rank_retract import RetractTopNKernel
-
     common = (input_type, partition, order, given, output_number, generate_update_before)
     if isinstance(strategy, RetractStrategy):
         return RetractTopNKernel(*common)
@@ -88,11 +87,7 @@ class FirstNKernel(TopN):
         return (StateTable(_STATE, 0, self._keys, self._keys, schema), *self._end_tables)
 
     def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
-        """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`.
-
-        Raises:
-            RunError: RUN065, for a retraction.
-        """
+        """One micro-batch. Raises RunError RUN065, for a retraction."""
         frame, known = self._arrived(inputs[0]), state[0]
         keys = pl.concat([narrow(known, self._keys), narrow(frame, self._keys)])
         groups = key_ids(keys, self._keys).codes
@@ -122,15 +117,8 @@ class Top1Kernel(TopN):
     def tables(self) -> tuple[StateTable, ...]:
         return (StateTable(_STATE, 0, self._keys, self._keys, self._columns, access=Access(tuple(self._fields))),)
 
-    def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
-        return [lookup_frame(inputs[0], self._keys)]
-
     def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
-        """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`.
-
-        Raises:
-            RunError: RUN065, for a retraction.
-        """
+        """One micro-batch. Raises RunError RUN065, for a retraction."""
         kept = state[0]
         frame = self._promising(kept, self._arrived(inputs[0]))
         rows = stacked([kept[list(self._fields)], frame])
@@ -160,11 +148,7 @@ class AppendTopNKernel(TopN):
         return (StateTable(_STATE, 0, self._keys, identity, schema, access=self._of_equals), *self._end_tables)
 
     def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
-        """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`.
-
-        Raises:
-            RunError: RUN065, for a retraction.
-        """
+        """One micro-batch. Raises RunError RUN065, for a retraction."""
         kept = state[0]
         frame = self._promising(kept, self._arrived(inputs[0]))
         rows = stacked([kept[list(self._fields)], frame])
@@ -216,11 +200,7 @@ class UpdateTopNKernel(TopN):
         )
 
     def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
-        """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`.
-
-        Raises:
-            RunError: RUN065, for a retraction.
-        """
+        """One micro-batch. Raises RunError RUN065, for a retraction."""
         kept = state[0]
         frame = self._new_or_known(kept, self._arrived(inputs[0]))
         rows = stacked([kept[list(self._fields)], frame])
@@ -283,3 +263,53 @@ class UpdateTopNKernel(TopN):
             updates.append(gone.taken(i)._replace(kind=RowKind.UPDATE_BEFORE))
         rest = (c.taken(np.delete(np.arange(len(c.rows)), at)) for c, at in ((gone, i), (come, k)))
         return [*updates, *rest]
+
+
+@dataclass(frozen=True)
+class RetractTopNKernel(TopN):
+    """The first N rows of each partition.
+
+    The state holds all rows of a partition, as any of them may move up. A retraction takes away the first of the equal
+    rows; when there is none, it changes nothing. Rows of equal order have one time of access, as in Flink: each change
+    of one refreshes all of them.
+    """
+
+    @cached_property
+    def tables(self) -> tuple[StateTable, ...]:
+        schema = {**self._columns, **own_columns({SEQUENCE: pl.Int64()})}
+        identity = (*self._keys, SEQUENCE)
+        return (StateTable(_STATE, 0, self._keys, identity, schema, access=self._of_equals), *self._end_tables)
+
+    def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
+        frame, kept = inputs[0], state[0].sort(SEQUENCE)
+        change = signs(frame)
+        arrived = frame.drop(KIND) if KIND in frame.columns else frame
+        if change is None:
+            change = np.ones(frame.height, np.int64)
+        rows = pl.concat([kept[list(self._fields)], arrived])
+        old = np.arange(rows.height) < kept.height
+        ids, (before_codes, codes) = ids_of((kept, arrived), list(self._fields))
+        start = np.bincount(before_codes, minlength=ids.count)
+        _, left = replay(codes, change, start)
+        missed = int((left - start).sum() - change.sum())
+        there = np.concatenate([np.ones(kept.height, bool), change > 0])
+        # The first of equal rows goes first: of each the last ones are left.
+        present = np.flatnonzero(there)
+        equal = np.concatenate([before_codes, codes])[present]
+        stays = np.zeros(rows.height, bool)
+        stays[present[ranks(equal, backwards=True) < left[equal]]] = True
+        sequence = np.concatenate([kept[SEQUENCE].to_numpy(), np.arange(arrived.height) + sequence_after(kept)])
+        pool = self._pool(rows, kept.height, sequence)
+        ends, written = self._ends(pool.groups[kept.height :], pool.count, arrived, state[1:], now)
+        before, after = pool.places_among(old), pool.places_among(stays)
+        changes = (self._by_place if self._by_number else self._by_row)(pool, before, after, ends)
+        chosen = stays & ~old
+        if ttl[0]:
+            ties = self._ties(rows)
+            touched = np.zeros(int(ties.max()) + 1, bool)
+            touched[ties[kept.height :]] = True
+            chosen |= stays & touched[ties]
+        picked = np.flatnonzero(chosen)
+        upserts = self._written(rows[picked], sequence[picked], now)
+        deletes = self._identities(kept, self.tables[0], np.flatnonzero(old & ~stays))
+        return Step(self._output(rows, changes), [upserts, *written], [deletes, *[None] * len(written)], missed)

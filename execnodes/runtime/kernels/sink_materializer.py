@@ -12,15 +12,20 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from stateplan.execnodes.changelog import KIND, RowKind, columns
-from stateplan.execnodes.runtime.kernel import Frames, Kernel, StateTable, Step, field_columns, own_columns
+from stateplan.execnodes.changelog import RowKind, columns
+from stateplan.execnodes.runtime.kernel import (
+    Frames,
+    KeyedKernel,
+    StateTable,
+    Step,
+    own_columns,
+)
 from stateplan.execnodes.runtime.kernels.common.net import (
     Bools,
     Ints,
     absent,
-    ids_of,
     is_retraction,
-    lookup_frame,
+    key_ids,
     positions,
     ranks,
     replay,
@@ -28,14 +33,40 @@ from stateplan.execnodes.runtime.kernels.common.net import (
     stamped,
     with_kind,
 )
-from stateplan.execnodes.types import LogicalType
 
 _PLACE = "n"
 """Column of the state: the place of a row among those of its primary key; only the order counts."""
 
 
 @dataclass(frozen=True)
-class SinkMaterializerKernel(Kernel):
+class SinkKernel(KeyedKernel):
+    """What the kernels of sinks with a primary key share. ``key_fields`` are those of the primary key.
+
+    Attributes:
+        upsert_key: fields of the key of the changes; empty for none.
+    """
+
+    upsert_key: tuple[int, ...] = ()
+
+    @cached_property
+    def _entry_columns(self) -> list[str]:
+        """What tells the rows of a primary key apart."""
+        if not self.upsert_key:
+            return list(self._fields)
+        return list(dict.fromkeys([*self._keys, *columns(self.upsert_key)]))
+
+    def _lists(self, before: pl.DataFrame, frame: pl.DataFrame, places: Ints) -> tuple[RowLists, pl.DataFrame]:
+        """The lists of rows, and the rows: those of ``before``, which have ``places``, and behind them the changes."""
+        retracted = is_retraction(frame)
+        adds = np.ones(frame.height, bool) if retracted is None else ~retracted
+        rows = pl.concat([before[list(self._fields)], frame[list(self._fields)]], rechunk=True)
+        keys, entries = key_ids(rows, self._keys), key_ids(rows, self._entry_columns)
+        known, now = entries.codes[: before.height], entries.codes[before.height :]
+        return RowLists(keys.codes, keys.count, known, now, entries.count, places, adds, bool(self.upsert_key)), rows
+
+
+@dataclass(frozen=True)
+class SinkMaterializerKernel(SinkKernel):
     """Keeps the rows of each primary key in the order they came; the table shows the one that came last.
 
     A row that comes replaces the one of the same upsert key, at its place, or goes last. A row that is retracted (-U,
@@ -44,61 +75,22 @@ class SinkMaterializerKernel(Kernel):
 
     As Flink keeps one list per primary key, all rows of a key live as long as it, and are refreshed by every change
     that is not a retraction that finds nothing. Per micro-batch and key one change is emitted at most: +I, +U or -D.
-
-    Attributes:
-        input_type: ROW type of the rows.
-        primary_key: fields of the sink's primary key.
-        upsert_key: fields of the key of the changes; empty for none.
     """
-
-    input_type: LogicalType
-    primary_key: tuple[int, ...]
-    upsert_key: tuple[int, ...] = ()
-
-    @cached_property
-    def _key_columns(self) -> list[str]:
-        return columns(self.primary_key)
-
-    @cached_property
-    def _entry_columns(self) -> list[str]:
-        """What tells the rows of a primary key apart."""
-        if not self.upsert_key:
-            return columns(len(self.input_type.fields))
-        return list(dict.fromkeys([*self._key_columns, *columns(self.upsert_key)]))
 
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
-        key = tuple(self._key_columns)
-        schema = {**field_columns(self.input_type), **own_columns({_PLACE: pl.Int64()})}
-        return (StateTable("sinkMaterializeState", 0, key, (*key, _PLACE), schema),)
-
-    def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
-        return [lookup_frame(inputs[0], self._key_columns)]
+        schema = {**self._columns, **own_columns({_PLACE: pl.Int64()})}
+        return (StateTable("sinkMaterializeState", 0, self._keys, (*self._keys, _PLACE), schema),)
 
     def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
         frame, before = inputs[0], state[0]
-        retracted = is_retraction(frame)
-        adds = np.ones(frame.height, bool) if retracted is None else ~retracted
-        fresh = frame.drop(KIND, strict=False)
-        keys, (key_before, key_now) = ids_of((before, fresh), self._key_columns)
-        entries, (entry_before, entry_now) = ids_of((before, fresh), self._entry_columns)
-        lists = RowLists(
-            np.concatenate([key_before, key_now]),
-            keys.count,
-            entry_before,
-            entry_now,
-            entries.count,
-            before[_PLACE].to_numpy(),
-            adds,
-            bool(self.upsert_key),
-        )
-        rows = pl.concat([before[fresh.columns], fresh], rechunk=True)
+        lists, rows = self._lists(before, frame, before[_PLACE].to_numpy())
         final = lists.after(np.ones(frame.height, bool))
         changed = lists.changed(final)
         written = np.flatnonzero(changed[lists.keys[final.rows]])
         lists_now = rows[final.rows[written]].hstack([pl.Series(_PLACE, final.places[written])])
-        places = [*self._key_columns, _PLACE]
-        old = before[places][np.flatnonzero(changed[key_before])]
+        places = [*self._keys, _PLACE]
+        old = before[places][np.flatnonzero(changed[lists.keys[: before.height]])]
         gone = absent(old, places, lists_now)
         upserts = stamped(lists_now, now) if len(written) else None
         deletes = old[gone] if len(gone) else None
@@ -127,6 +119,12 @@ def _shown(rows: pl.DataFrame, lists: RowLists, final: PlacedRows) -> pl.DataFra
     there, was = shown[keys] >= 0, before.rows[keys] >= 0
     kinds = np.where(there, np.where(was, RowKind.UPDATE_AFTER, RowKind.INSERT), RowKind.DELETE)
     return with_kind(rows[np.where(there, shown[keys], before.rows[keys])], kinds.astype(np.int8))
+
+
+def _last_of(codes: Ints, count: int, among: Bools) -> Ints:
+    """Per number the last row of those ``among`` all, -1 for none."""
+    chosen = np.flatnonzero(among)
+    return np.append(chosen, -1)[positions(codes[chosen], count)]
 
 
 @dataclass(frozen=True)
@@ -204,17 +202,11 @@ class RowLists:
 
     def _last(self, ops: Bools) -> Ints:
         """Per entry the last of the rows ``ops`` of the batch, -1 for none."""
-        chosen = np.flatnonzero(ops)
-        last = positions(self.entries_now[chosen], self.entries)
-        last[last >= 0] = chosen[last[last >= 0]]
-        return last
+        return _last_of(self.entries_now, self.entries, ops)
 
     def last_add(self) -> Ints:
         """Per primary key the last row of the batch that comes, -1 for none."""
-        chosen = np.flatnonzero(self.adds)
-        last = positions(self.keys[len(self.places) :][chosen], self.count)
-        last[last >= 0] = chosen[last[last >= 0]]
-        return last
+        return _last_of(self.keys[len(self.places) :], self.count, self.adds)
 
     def changed(self, rows: PlacedRows) -> Bools:
         """Which primary keys have lists that a row came to or went from."""

@@ -1,6 +1,7 @@
-"""All rows of bounded input, in an order.
+"""Rows in an order: of a time attribute, or all rows of bounded input.
 
-Source of the semantics: Flink's ``StreamSortOperator``.
+Source of the semantics: Flink's ``ProcTimeSortOperator``, for which the rows of a micro-batch come at the same time,
+``RowTimeSortOperator`` and ``StreamSortOperator``.
 """
 
 from __future__ import annotations
@@ -12,30 +13,105 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from stateplan.execnodes.changelog import columns
+from stateplan.execnodes.changelog import KIND, column, columns
 from stateplan.execnodes.ranking import SortSpec
 from stateplan.execnodes.runtime.kernel import (
     END_OF_TIME,
+    NO_WATERMARK,
     EventTimeKernel,
     Frames,
+    Kernel,
     StateTable,
     Step,
     Watermark,
     field_columns,
+    lookup_frame,
     own_columns,
 )
-from stateplan.execnodes.runtime.kernels.common.net import (
-    ids_of,
-    is_retraction,
-    lookup_frame,
-    positions,
-    replay,
-    stamped,
-)
-from stateplan.execnodes.runtime.kernels.temporal_sort import in_order
+from stateplan.execnodes.runtime.kernels.common.net import ids_of, is_retraction, positions, replay, stamped
 from stateplan.execnodes.types import LogicalType
 
-_COUNT, _DUE = "@copies", "@due"
+_NUMBER, _DUE, _LAST, _COUNT = "@arrival", "@due", "last", "@copies"
+
+
+def in_order(rows: pl.DataFrame, order: SortSpec) -> pl.DataFrame:
+    """``rows`` in an order; those of equal order stay in theirs."""
+    fields = order.fields
+    return rows.sort(
+        columns(order.indexes),
+        descending=[not f.is_ascending for f in fields],
+        nulls_last=[f.null_is_last for f in fields],
+        maintain_order=True,
+    )
+
+
+@dataclass(frozen=True)
+class ProctimeSortKernel(Kernel):
+    """Sorts each micro-batch; it keeps nothing.
+
+    Attributes:
+        input_type: ROW type of the input.
+        order: what comes after the time.
+    """
+
+    input_type: LogicalType
+    order: SortSpec
+
+    @property
+    def tables(self) -> tuple[StateTable, ...]:
+        return ()
+
+    def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
+        return Step(in_order(inputs[0], self.order), [], [])
+
+
+@dataclass(frozen=True)
+class RowtimeSortKernel(EventTimeKernel):
+    """Emits rows in an order whose first field is a rowtime attribute, once the watermark has come to their time.
+
+    A row that is not later than the last one that was emitted is dropped. Nothing has a TTL.
+
+    Attributes:
+        input_type: ROW type of the input.
+        order: the rowtime attribute, and what comes after it.
+    """
+
+    input_type: LogicalType
+    order: SortSpec
+
+    @cached_property
+    def tables(self) -> tuple[StateTable, ...]:
+        waiting = {**field_columns(self.input_type), **own_columns({_NUMBER: pl.Int64(), _DUE: pl.Int64()})}
+        return (
+            StateTable("sortState.waiting", 0, (_NUMBER,), (_NUMBER,), waiting, due=_DUE),
+            StateTable("sortState.emitted", 0, (), (), own_columns({_LAST: pl.Int64()})),
+            StateTable("sortState.arrived", 0, (), (), own_columns({_LAST: pl.Int64()})),
+        )
+
+    def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
+        return [None, *[lookup_frame(inputs[0], ())] * 2]
+
+    def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
+        waiting, emitted, arrived = state
+        frame = inputs[0].drop(KIND, strict=False)
+        number = int(arrived[_LAST][0]) if arrived.height else 0
+        last = int(emitted[_LAST][0]) if emitted.height else NO_WATERMARK
+        times = frame[column(self.order.fields[0].index)].cast(pl.Datetime("ms")).to_physical()
+        fresh = frame.hstack(
+            [pl.Series(_NUMBER, np.arange(number, number + frame.height), dtype=pl.Int64), times.alias(_DUE)]
+        ).filter(pl.col(_DUE) > last)
+        released = watermark.now > watermark.before
+        due = fresh[_DUE] <= watermark.now if released else pl.repeat(False, fresh.height, eager=True)
+        rest = fresh.filter(~due)
+        out = pl.concat([waiting[fresh.columns], fresh.filter(due)]).sort(_NUMBER)
+        upserts = [
+            stamped(rest, now) if rest.height else None,
+            stamped(pl.DataFrame({_LAST: [out[_DUE].max()]}, schema={_LAST: pl.Int64()}), now) if out.height else None,
+            stamped(pl.DataFrame({_LAST: [number + frame.height]}), now) if frame.height else None,
+        ]
+        deletes = waiting[[_NUMBER]] if waiting.height else None
+        late = frame.height - fresh.height
+        return Step(in_order(out[frame.columns], self.order), upserts, [deletes, None, None], late=late)
 
 
 @dataclass(frozen=True)
@@ -58,9 +134,6 @@ class SortKernel(EventTimeKernel):
         fields = tuple(columns(len(self.input_type.fields)))
         found = {**field_columns(self.input_type), **own_columns({_COUNT: pl.Int64(), _DUE: pl.Int64()})}
         return (StateTable("sortState", 0, fields, fields, found, due=_DUE),)
-
-    def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
-        return [lookup_frame(inputs[0], self.tables[0].lookup)]
 
     def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
         frame, stored = inputs[0], state[0]

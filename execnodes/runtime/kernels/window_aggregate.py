@@ -112,11 +112,9 @@ class WindowAggregateKernel(EventTimeKernel):
         return self.inner.keys(inputs)
 
     def first_keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
-        """See :class:`execnodes.runtime.kernel.Kernel`."""
         return self.inner.first_keys(inputs)
 
     def more_keys(self, inputs: Frames, state: Frames) -> list[pl.DataFrame | None]:
-        """See :class:`execnodes.runtime.kernel.Kernel`."""
         return self.inner.more_keys(inputs, state)
 
     def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:

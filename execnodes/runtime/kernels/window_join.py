@@ -21,6 +21,7 @@ from stateplan.execnodes.runtime.kernel import (
     Step,
     Watermark,
     field_columns,
+    lookup_frame,
     own_columns,
 )
 from stateplan.execnodes.runtime.kernels.common.net import (
@@ -28,7 +29,6 @@ from stateplan.execnodes.runtime.kernels.common.net import (
     framed,
     ids_of,
     insertions,
-    lookup_frame,
     nulls,
     stable_order,
     stamped,
@@ -92,11 +92,7 @@ class WindowJoinKernel(EventTimeKernel):
         return [None, None, lookup_frame(next((f for f in inputs if f.height), inputs[0]), ())]
 
     def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
-        """One micro-batch; see :class:`execnodes.runtime.kernel.Kernel`.
-
-        Raises:
-            RunError: RUN061, when an input is not insert-only.
-        """
+        """One micro-batch. Raises RunError RUN061, when an input is not insert-only."""
         first = int(state[2][_NUMBER][0]) if state[2].height else 0
         reached = watermark.now if watermark.now > watermark.before else NO_WATERMARK
         sides: list[pl.DataFrame] = []

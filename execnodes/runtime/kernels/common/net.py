@@ -17,7 +17,7 @@ import polars as pl
 from stateplan.execnodes.changelog import KIND, RowKind, column
 from stateplan.execnodes.errors import RunError
 from stateplan.execnodes.runtime.kernel import ACCESS_TIME
-from stateplan.execnodes.runtime.state.small_frames import stacked, without
+from stateplan.execnodes.runtime.state.small_frames import rows_at, stacked, without
 from stateplan.execnodes.types import LogicalType
 
 Ints = npt.NDArray[np.int64]
@@ -221,6 +221,16 @@ def equal(left: pl.Series, right: pl.Series) -> Bools:
     return same.to_numpy()
 
 
+def unchanged(new: pl.DataFrame, before: pl.DataFrame, old: Ints, names: Sequence[str]) -> Bools:
+    """Which rows equal, as far as ``names`` go, their row ``old`` of ``before``; none does that has -1 there."""
+    rows = np.flatnonzero(old >= 0)
+    same = np.zeros(len(old), bool)
+    if len(rows):
+        now, then = rows_at(new[list(names)], rows), rows_at(before[list(names)], old[rows])
+        same[rows] = np.logical_and.reduce([np.ones(len(rows), bool), *(equal(now[n], then[n]) for n in names)])
+    return same
+
+
 def truth(flags: pl.Series) -> Bools:
     """Which values are TRUE."""
     return (flags & flags.is_not_null() if flags.null_count() else flags).to_numpy()
@@ -283,13 +293,6 @@ def nulls(name: str, dtype: pl.DataType, length: int) -> pl.Series:
 def framed(series: Sequence[pl.Series], height: int) -> pl.DataFrame:
     """A frame of ``height`` rows, also of no columns."""
     return pl.DataFrame(series) if series else pl.DataFrame(height=height)
-
-
-def lookup_frame(frame: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame | None:
-    """What :meth:`Kernel.keys` returns for the rows of ``frame``; with no columns one row of whatever there is."""
-    if frame.height == 0:
-        return None
-    return frame[list(columns)] if columns else frame[:1]
 
 
 def state_columns(row: LogicalType) -> dict[str, pl.DataType]:

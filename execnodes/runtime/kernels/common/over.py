@@ -10,26 +10,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from stateplan.execnodes.changelog import column, columns
-from stateplan.execnodes.runtime.kernel import (
-    ACCESS_TIME,
-    Kernel,
-    StateColumn,
-    StateTable,
-    call_columns,
-    field_columns,
-    own_columns,
-)
-from stateplan.execnodes.runtime.kernels.common.net import (
-    Bools,
-    Ints,
-    framed,
-    ids_of,
-    narrow,
-    positions,
-    stamped,
-    state_columns,
-)
+from stateplan.execnodes.changelog import column
+from stateplan.execnodes.runtime.kernel import ACCESS_TIME, KeyedKernel, StateTable, call_columns, own_columns
+from stateplan.execnodes.runtime.kernels.common.net import Bools, Ints, framed, ids_of, narrow, positions, stamped
 from stateplan.execnodes.runtime.kernels.common.running import Running, Seen, running
 from stateplan.execnodes.runtime.kernels.common.walks import Frame, Walk, distinct_of_frames
 from stateplan.execnodes.specs import AggCall
@@ -75,20 +58,17 @@ class Played:
 
 
 @dataclass(frozen=True)
-class OverKernel(Kernel):
+class OverKernel(KeyedKernel):
     """Base of the kernels.
 
     Attributes:
-        input_type: ROW type of the input.
-        partition: fields of the partition.
+        key_fields: fields of the partition.
         agg_calls: the calls; arguments behind the fields of the input are constants.
         frame: the frame.
         constants: the values of those that are arguments, by column.
         constant_types: the types of all, in order.
     """
 
-    input_type: LogicalType
-    partition: tuple[int, ...]
     agg_calls: tuple[AggCall, ...]
     frame: Frame
     constants: Mapping[str, Any] = field(default_factory=dict)
@@ -98,18 +78,6 @@ class OverKernel(Kernel):
         _ = self.runs
 
     # what is kept
-
-    @cached_property
-    def _keys(self) -> tuple[str, ...]:
-        return tuple(columns(self.partition))
-
-    @cached_property
-    def _fields(self) -> dict[str, pl.DataType]:
-        return state_columns(self.input_type)
-
-    @cached_property
-    def _columns(self) -> dict[str, StateColumn]:
-        return field_columns(self.input_type)
 
     @property
     def call_texts(self) -> Sequence[str]:

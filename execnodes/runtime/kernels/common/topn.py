@@ -18,15 +18,7 @@ import polars as pl
 from stateplan.execnodes.changelog import KIND, RowKind, column, columns
 from stateplan.execnodes.errors import RunError
 from stateplan.execnodes.ranking import ConstantRange, SortSpec, VariableRange
-from stateplan.execnodes.runtime.kernel import (
-    Access,
-    Frames,
-    Kernel,
-    StateColumn,
-    StateTable,
-    field_columns,
-    own_columns,
-)
+from stateplan.execnodes.runtime.kernel import Access, Frames, KeyedKernel, StateTable, Transform, own_columns
 from stateplan.execnodes.runtime.kernels.common.net import (
     Bools,
     Ints,
@@ -35,16 +27,13 @@ from stateplan.execnodes.runtime.kernels.common.net import (
     integers,
     is_retraction,
     key_ids,
-    lookup_frame,
     narrow,
     positions,
     ranks,
     stamped,
-    state_columns,
     with_kind,
 )
 from stateplan.execnodes.runtime.state.small_frames import rows_at, rows_where, without
-from stateplan.execnodes.types import LogicalType
 
 SEQUENCE = "@arrival"
 """Column of a kept row: its place among the arrivals of its partition."""
@@ -110,36 +99,21 @@ class Pool:
 
 
 @dataclass(frozen=True)
-class TopN(Kernel):
+class TopN(KeyedKernel):
     """Base of the kernels of ``rank``, ``limit`` and ``sort-limit``.
 
     Attributes:
-        input_type: ROW type of the input.
-        partition: fields of the partition key.
+        key_fields: fields of the partition.
         order: by which rows are ranked; without fields in order of arrival.
         range: which numbers are emitted.
         output_number: whether the number is the last field of the output.
         generate_update_before: emit -U.
     """
 
-    input_type: LogicalType
-    partition: tuple[int, ...]
     order: SortSpec
     range: ConstantRange | VariableRange
     output_number: bool
     generate_update_before: bool
-
-    @cached_property
-    def _keys(self) -> tuple[str, ...]:
-        return tuple(columns(self.partition))
-
-    @cached_property
-    def _fields(self) -> dict[str, pl.DataType]:
-        return state_columns(self.input_type)
-
-    @cached_property
-    def _columns(self) -> dict[str, StateColumn]:
-        return field_columns(self.input_type)
 
     @cached_property
     def _sort_columns(self) -> tuple[str, ...]:
@@ -160,10 +134,6 @@ class TopN(Kernel):
         """The first number that is emitted."""
         return max(1, self.range.start) if isinstance(self.range, ConstantRange) else 1
 
-    def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
-        """See :class:`execnodes.runtime.kernel.Kernel`: all rows of the partitions that are touched."""
-        return [lookup_frame(inputs[0], self._keys), *self._end_keys(inputs[0])]
-
     # -- the end of the range ----------------------------------------------------------------------------------------
 
     @cached_property
@@ -173,9 +143,6 @@ class TopN(Kernel):
             return ()
         schema = {**{k: self._columns[k] for k in self._keys}, **own_columns({END: pl.Int64()})}
         return (StateTable(f"{_STATE}.end", 0, self._keys, self._keys, schema),)
-
-    def _end_keys(self, frame: pl.DataFrame) -> list[pl.DataFrame | None]:
-        return [lookup_frame(frame, self._keys)] * len(self._end_tables)
 
     def _ends(
         self, groups: Ints, count: int, arrived: pl.DataFrame, state: Frames, now: int
@@ -377,3 +344,29 @@ class TopN(Kernel):
     @staticmethod
     def _identities(kept: pl.DataFrame, table: StateTable, rows: Ints) -> pl.DataFrame | None:
         return rows_at(kept[list(table.identity)], rows) if len(rows) else None
+
+
+@dataclass(frozen=True)
+class LocalTopN(Transform):
+    """A top-N in front of the exchange. It leaves out the rows of a frame that have ``end`` rows of their partition
+    before them in the same frame: they are never among the first, and change neither the rows nor their times of
+    access. Flink ranks in front of an exchange in batch mode only, so plans do not show it.
+
+    Attributes:
+        kernel: says what the partitions and the order are.
+        end: how many rows of a partition stay.
+        share: frames are left alone whose partitions may keep more than this share of the rows.
+    """
+
+    kernel: TopN
+    end: int
+    share: float = 0.5
+
+    def __call__(self, frame: pl.DataFrame, now: int) -> pl.DataFrame:
+        """The rows that may be among the first, in their order."""
+        if KIND in frame.columns or not frame.height:
+            return frame
+        partitions = self.kernel.partitions(frame)
+        if partitions.count * self.end > self.share * frame.height:
+            return frame
+        return frame[self.kernel.leading(frame, partitions.codes, self.end)]
