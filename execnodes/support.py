@@ -67,6 +67,15 @@ def rex_text(rex: Rex, names: Sequence[str]) -> str:
     return type(rex).__name__
 
 
+def projection_text(projection: Sequence[Rex], names: Sequence[str], output: LogicalType) -> str:
+    """The expressions of output fields, each ``AS`` its field unless it is that field of the input."""
+    texts = []
+    for rex, out in zip(projection, output.fields, strict=False):
+        text = rex_text(rex, names)
+        texts.append(text if isinstance(rex, InputRef) and text == out.name else f"{text} AS {out.name}")
+    return ", ".join(texts)
+
+
 def _call_text(call: Call, operands: list[str]) -> str:
     name = call.name
     if name in _POSTFIX and len(operands) == 1:

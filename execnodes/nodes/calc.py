@@ -9,8 +9,8 @@ from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import ALWAYS, RexField
 from stateplan.execnodes.nodes.base import ExecNode, Stateless
 from stateplan.execnodes.registry import exec_node
-from stateplan.execnodes.rex import TRUE, InputRef
-from stateplan.execnodes.support import joined_names, rex_text
+from stateplan.execnodes.rex import TRUE
+from stateplan.execnodes.support import joined_names, projection_text, rex_text
 from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.zone import local_time_zone
 
@@ -42,9 +42,5 @@ class Calc(ExecNode):
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         names = joined_names(inputs)
-        fields = []
-        for rex, out in zip(self.projection, self.output_type.fields, strict=False):
-            text = rex_text(rex, names)
-            fields.append(text if isinstance(rex, InputRef) and text == out.name else f"{text} AS {out.name}")
         kept = f"keeps rows where {rex_text(self.condition, names)} and " if self.condition is not None else ""
-        return f"{kept}computes {', '.join(fields)}"
+        return f"{kept}computes {projection_text(self.projection, names, self.output_type)}"

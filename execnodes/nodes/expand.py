@@ -44,7 +44,7 @@ class Expand(ExecNode):
         return tuple(rex.type for rex in self.projects[0]) if self.projects else None
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        from stateplan.execnodes.runtime.transforms.expand import ExpandTransform
+        from stateplan.execnodes.runtime.transforms.calc import ExpandTransform
 
         return Stateless((ExpandTransform.of(self.projects, local_time_zone(session)),))
 

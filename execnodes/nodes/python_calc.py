@@ -9,8 +9,7 @@ from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import RexField
 from stateplan.execnodes.nodes.base import ExecNode, Stateless
 from stateplan.execnodes.registry import exec_node
-from stateplan.execnodes.rex import InputRef
-from stateplan.execnodes.support import joined_names, rex_text
+from stateplan.execnodes.support import joined_names, projection_text
 from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.zone import local_time_zone
 
@@ -34,12 +33,7 @@ class _FunctionCalc(ExecNode):
         return Stateless((CalcTransform(projection, None, local_time_zone(session)),))
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
-        names = joined_names(inputs)
-        fields = []
-        for rex, out in zip(self.projection, self.output_type.fields, strict=False):
-            text = rex_text(rex, names)
-            fields.append(text if isinstance(rex, InputRef) and text == out.name else f"{text} AS {out.name}")
-        return f"computes {self.HOW} {', '.join(fields)}"
+        return f"computes {self.HOW} {projection_text(self.projection, joined_names(inputs), self.output_type)}"
 
 
 @exec_node

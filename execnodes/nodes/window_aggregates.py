@@ -56,6 +56,11 @@ class _Windowed(ExecNode):
         time = windowing.time_attribute_index if isinstance(windowing, TimeAttribute) else windowing.window_end
         return SliceTransform(slicing_of(self, windowing, session), time, len(row.fields))
 
+    def _whose(self, inputs: Sequence[LogicalType]) -> str:
+        """The keys and windows, in words."""
+        keys, window = names_text(self.grouping, joined_names(inputs)), window_text(self.windowing.window)
+        return f"each {keys} in {window}" if keys else window
+
     def _properties(self, named: Sequence[NamedWindowProperty]) -> tuple[Property, ...]:
         found = []
         for p in named:
@@ -120,10 +125,9 @@ class LocalWindowAggregate(_Windowed):
         return Stateless(_before(self._sliced(self.windowing, inputs[0], session), partials, self.grouping))
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
-        names = joined_names(inputs)
-        keys = names_text(self.grouping, names)
-        whose = f"each {keys} in {window_text(self.windowing.window)}" if keys else window_text(self.windowing.window)
-        return f"computes {call_texts(self.agg_calls, names)} of {whose} within a micro-batch"
+        return (
+            f"computes {call_texts(self.agg_calls, joined_names(inputs))} of {self._whose(inputs)} within a micro-batch"
+        )
 
 
 @exec_node
@@ -172,10 +176,7 @@ class GlobalWindowAggregate(_Emitting):
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         names = [f.name for f in self.local_agg_input_row_type.fields]
-        keys = names_text(self.grouping, joined_names(inputs))
-        window = window_text(self.windowing.window)
-        whose = f"each {keys} in {window}" if keys else window
-        return f"emits {call_texts(self.agg_calls, names)} of {whose}, from partial results"
+        return f"emits {call_texts(self.agg_calls, names)} of {self._whose(inputs)}, from partial results"
 
 
 @exec_node
@@ -218,7 +219,4 @@ class WindowAggregate(_Emitting):
         return Stateful(kernel, (self.grouping,), (sliced,), (state_columns(whole),))
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
-        names = joined_names(inputs)
-        keys = names_text(self.grouping, names)
-        window = window_text(self.windowing.window)
-        return f"emits {call_texts(self.agg_calls, names)} of " + (f"each {keys} in {window}" if keys else window)
+        return f"emits {call_texts(self.agg_calls, joined_names(inputs))} of {self._whose(inputs)}"

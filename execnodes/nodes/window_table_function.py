@@ -73,7 +73,7 @@ class WindowTableFunction(ExecNode):
         return (*field_types(inputs[0]), _TIMESTAMP, _TIMESTAMP, last)
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        from stateplan.execnodes.runtime.kernels.window_table_function import WindowTableFunctionTransform
+        from stateplan.execnodes.runtime.kernels.window_slices import WindowTableFunctionTransform
 
         windowing = self.windowing
         if not isinstance(windowing, TimeAttribute):

@@ -12,8 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stateplan.execnodes.changelog import KIND
-from stateplan.execnodes.runtime.kernels.window_slices import Slicing, closing_instants, instants, local_times
-from stateplan.execnodes.runtime.kernels.window_table_function import WindowTableFunctionTransform
+from stateplan.execnodes.runtime.kernels.window_slices import (
+    Slicing,
+    WindowTableFunctionTransform,
+    closing_instants,
+    instants,
+    local_times,
+)
 from stateplan.execnodes.types import INT, LogicalType, row_type
 from tests.kernels.reference import DELETE, INSERT, Change
 from tests.kernels.support import changes_of, frame

@@ -13,13 +13,7 @@ import numpy as np
 import polars as pl
 
 from stateplan.execnodes.changelog import RowKind, columns
-from stateplan.execnodes.runtime.kernel import (
-    Frames,
-    KeyedKernel,
-    StateTable,
-    Step,
-    own_columns,
-)
+from stateplan.execnodes.runtime.kernel import Frames, KeyedKernel, StateTable, Step, own_columns
 from stateplan.execnodes.runtime.kernels.common.net import (
     Bools,
     Ints,

@@ -30,8 +30,7 @@ from stateplan.execnodes.runtime.kernels.common.partials import ROWS, Partials
 from stateplan.execnodes.runtime.kernels.common.values import VALUE
 from stateplan.execnodes.runtime.kernels.global_group_aggregate import GlobalGroupAggregateKernel
 from stateplan.execnodes.runtime.kernels.group_aggregate import BORN, GroupAggregateKernel
-from stateplan.execnodes.runtime.kernels.window_slices import Slicing
-from stateplan.execnodes.runtime.kernels.window_table_function import timestamps, window_time
+from stateplan.execnodes.runtime.kernels.window_slices import Slicing, timestamps, window_time
 
 _NEXT, _DUE = "@next", "@due"
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from stateplan.execnodes.changelog import KIND, column
@@ -188,3 +190,22 @@ def _one_row() -> pl.DataFrame:
 def evaluate(rex: Rex, now: int = 0, time_zone: str = "UTC") -> Any:
     """The value of a constant expression, as Polars gives it to Python. Raises as :class:`CalcTransform` does."""
     return CalcTransform((rex,), None, time_zone)(_one_row(), now).item()
+
+
+@dataclass(frozen=True)
+class ExpandTransform(Transform):
+    """Every row once per projection; the rows of one row stand together, as in Flink."""
+
+    projections: tuple[CalcTransform, ...]
+
+    @classmethod
+    def of(cls, projections: Sequence[tuple[Rex, ...]], time_zone: str = "UTC") -> ExpandTransform:
+        """One :class:`CalcTransform` per projection."""
+        return cls(tuple(CalcTransform(p, None, time_zone) for p in projections))
+
+    def __call__(self, frame: pl.DataFrame, now: int) -> pl.DataFrame:
+        """Raises as :class:`CalcTransform` does."""
+        parts = [p(frame, now) for p in self.projections]
+        whole = pl.concat(parts, how="vertical_relaxed", rechunk=True)
+        order = np.arange(frame.height * len(parts)).reshape(len(parts), -1).T.ravel()
+        return whole[order]

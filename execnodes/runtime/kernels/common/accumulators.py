@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 
-from stateplan.execnodes.runtime.kernels.common.net import Bools, Ints, nulls, positions, truth
+from stateplan.execnodes.runtime.kernels.common.net import Bools, Ints, firsts, nulls, positions, truth
 from stateplan.execnodes.types import LogicalType
 
 _DECIMAL_LIMIT = 10**38
@@ -314,9 +314,7 @@ class Extreme(Fold):
         return self.update(before, replace(changes, codes=changes.codes[rows], values=parts[self._best][rows]))
 
     def _with_nan(self, old: pl.Series, codes: Ints, values: pl.Series, groups: int) -> pl.Series:
-        first = np.full(groups, -1, np.int64)
-        first[codes[::-1]] = np.arange(len(codes))[::-1]
-        start = aligned(values, first)
+        start = aligned(values, firsts(codes, groups))
         sticks = pl.Series(truth(old.is_nan()) | (old.is_null().to_numpy() & truth(start.is_nan())))
         numbers = np.flatnonzero(~values.is_nan().to_numpy())
         best = better(old, best_of_each(codes[numbers], values[numbers], groups, self._largest), self._largest)

@@ -28,7 +28,7 @@ from stateplan.execnodes.runtime.kernels.common.lists import (
     played,
     unexpired,
 )
-from stateplan.execnodes.runtime.kernels.common.net import Ints, key_ids, nulls, ranks, stable_order
+from stateplan.execnodes.runtime.kernels.common.net import Ints, firsts, key_ids, nulls, positions, ranks, stable_order
 from stateplan.execnodes.types import LogicalType
 
 
@@ -46,13 +46,10 @@ class First(Fold):
 
     def update(self, before: pl.DataFrame, changes: Changes) -> list[pl.Series]:
         old = before[self._value]
-        rows = np.arange(len(changes.codes))
-        place = np.full(changes.groups, -1, np.int64)
         if self.last:
-            place[changes.codes] = rows
+            place = positions(changes.codes, changes.groups)
             return [aligned(changes.column, place).alias(old.name).zip_with(pl.Series(place >= 0), old)]
-        place[changes.codes[::-1]] = rows[::-1]
-        return [old.zip_with(old.is_not_null(), aligned(changes.column, place))]
+        return [old.zip_with(old.is_not_null(), aligned(changes.column, firsts(changes.codes, changes.groups)))]
 
     def value(self, state: pl.DataFrame) -> pl.Series:
         return state[self._value]
@@ -84,8 +81,7 @@ class Listed(Fold):
         if not len(changes.codes):
             return [old]
         touched = np.unique(changes.codes)
-        number = np.full(changes.groups, -1, np.int64)
-        number[touched] = np.arange(len(touched))
+        number = positions(touched, changes.groups)
         owners, frame = exploded(old[touched])
         owners, frame = unexpired(owners, frame, changes.now, changes.ttl)
         new = elements(changes.column.cast(self._element), changes.now)
@@ -203,8 +199,7 @@ class Text(Fold):
             .group_by("g", maintain_order=True)
             .agg(pl.col("v").str.join(""))
         )
-        place = np.full(changes.groups, -1, np.int64)
-        place[joined["g"].to_numpy()] = np.arange(joined.height)
+        place = positions(joined["g"].to_numpy(), changes.groups)
         found = aligned(joined["v"], place)
         head = pl.Series(text.is_null().to_numpy() & (place >= 0))
         first = np.zeros(len(order), bool)
@@ -237,8 +232,7 @@ def _last(old: pl.Series, changes: Changes) -> pl.Series:
     """Per group, the second argument of its last value."""
     if changes.second is None:
         return old
-    place = np.full(changes.groups, -1, np.int64)
-    place[changes.codes] = np.arange(len(changes.codes))
+    place = positions(changes.codes, changes.groups)
     return aligned(changes.second, place).alias(old.name).zip_with(pl.Series(place >= 0), old)
 
 
@@ -410,8 +404,7 @@ class JsonObject(Fold):
             .group_by("g", maintain_order=True)
             .agg(pl.col("p").str.join(","))
         )
-        place = np.full(state.height, -1, np.int64)
-        place[found["g"].to_numpy()] = np.arange(found.height)
+        place = positions(found["g"].to_numpy(), state.height)
         text = aligned(found["p"], place) if found.height else nulls("x", pl.String(), state.height)
         return "{" + text.fill_null("") + "}"
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
+from typing import TypeAlias
 
 from stateplan.execnodes.errors import RunError, nearest
 from stateplan.execnodes.functions.aggregates import WELFORD
@@ -37,35 +37,28 @@ from stateplan.execnodes.runtime.kernels.common.user_aggregates import UserFold
 from stateplan.execnodes.specs import AggCall
 from stateplan.execnodes.types import LogicalType
 
+_Make: TypeAlias = Callable[[int, LogicalType | None, LogicalType], Accumulator]
 
-@dataclass(frozen=True)
-class _Function:
-    """How a function is kept: for input that is only accumulated, and for input that may be retracted."""
-
-    append: Callable[[int, LogicalType | None, LogicalType], Accumulator]
-    retract: Callable[[int, LogicalType | None, LogicalType], Accumulator]
-
-
-ACCUMULATORS: dict[str, _Function] = {
-    "COUNT": _Function(Count, Count),
-    "SUM": _Function(Total, Total),
-    "$SUM0": _Function(TotalOrZero, TotalOrZero),
-    "AVG": _Function(Average, Average),
-    "MIN": _Function(partial(Extreme, largest=False), partial(TrackedExtreme, largest=False)),
-    "MAX": _Function(partial(Extreme, largest=True), partial(TrackedExtreme, largest=True)),
-    "SINGLE_VALUE": _Function(SingleValue, SingleValue),
-    "FIRST_VALUE": _Function(First, FirstOf),
-    "LAST_VALUE": _Function(Last, LastOf),
-    "LISTAGG": _Function(Text, ListedText),
-    "ARRAY_AGG": _Function(Arrays, Arrays),
-    "COLLECT": _Function(Collected, Collected),
-    WELFORD: _Function(SquaredDifferences, SquaredDifferences),
-    "JSON_ARRAYAGG_NULL_ON_NULL": _Function(JsonArray, JsonArray),
-    "JSON_ARRAYAGG_ABSENT_ON_NULL": _Function(JsonArrayAbsent, JsonArrayAbsent),
-    "JSON_OBJECTAGG_NULL_ON_NULL": _Function(JsonObject, JsonObject),
-    "JSON_OBJECTAGG_ABSENT_ON_NULL": _Function(JsonObjectAbsent, JsonObjectAbsent),
+ACCUMULATORS: dict[str, tuple[_Make, _Make]] = {
+    "COUNT": (Count, Count),
+    "SUM": (Total, Total),
+    "$SUM0": (TotalOrZero, TotalOrZero),
+    "AVG": (Average, Average),
+    "MIN": (partial(Extreme, largest=False), partial(TrackedExtreme, largest=False)),
+    "MAX": (partial(Extreme, largest=True), partial(TrackedExtreme, largest=True)),
+    "SINGLE_VALUE": (SingleValue, SingleValue),
+    "FIRST_VALUE": (First, FirstOf),
+    "LAST_VALUE": (Last, LastOf),
+    "LISTAGG": (Text, ListedText),
+    "ARRAY_AGG": (Arrays, Arrays),
+    "COLLECT": (Collected, Collected),
+    WELFORD: (SquaredDifferences, SquaredDifferences),
+    "JSON_ARRAYAGG_NULL_ON_NULL": (JsonArray, JsonArray),
+    "JSON_ARRAYAGG_ABSENT_ON_NULL": (JsonArrayAbsent, JsonArrayAbsent),
+    "JSON_OBJECTAGG_NULL_ON_NULL": (JsonObject, JsonObject),
+    "JSON_OBJECTAGG_ABSENT_ON_NULL": (JsonObjectAbsent, JsonObjectAbsent),
 }
-"""Aggregate functions by plain name."""
+"""By plain name how a function is kept: for input that is only accumulated, and for input that may be retracted."""
 
 
 def accumulator(number: int, call: AggCall, arguments: Sequence[LogicalType], retract: bool) -> Accumulator:
@@ -84,7 +77,7 @@ def accumulator(number: int, call: AggCall, arguments: Sequence[LogicalType], re
     argument = arguments[0] if arguments else None
     function = ACCUMULATORS.get(call.function)
     if function is not None and (argument is not None or (call.function == "COUNT" and not call.distinct)):
-        made = (function.retract if retract else function.append)(number, argument, call.type)
+        made = function[retract](number, argument, call.type)
         if len(call.arg_list) <= made.arguments:
             return made
     raise RunError("RUN063", call=call, known=tuple(ACCUMULATORS), hint=nearest(call.function, ACCUMULATORS))

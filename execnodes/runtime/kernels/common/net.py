@@ -211,6 +211,13 @@ def positions(codes: Ints, count: int) -> Ints:
     return last
 
 
+def firsts(codes: Ints, count: int) -> Ints:
+    """The first row of each number 0 .. count - 1, -1 for a number that has none."""
+    first = np.full(count, -1, np.int64)
+    first[codes[::-1]] = np.arange(len(codes))[::-1]
+    return first
+
+
 def equal(left: pl.Series, right: pl.Series) -> Bools:
     """Which values are equal; NULL equals NULL, NaN equals NaN."""
     if left.dtype.is_nested():

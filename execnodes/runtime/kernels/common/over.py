@@ -232,8 +232,7 @@ class OverKernel(KeyedKernel):
         firsts = np.full(ids.count, rows.height, np.int64)
         np.minimum.at(firsts, mine, np.arange(rows.height))
         first = np.sort(firsts[firsts < rows.height])
-        number = np.full(ids.count, -1, np.int64)
-        number[mine[first]] = np.arange(len(first))
+        number = positions(mine[first], ids.count)
         place = positions(there, ids.count)[mine[first]]
         kept = np.flatnonzero(number[old] >= 0)
         owners = np.concatenate([number[old[kept]], number[mine]])

@@ -108,8 +108,7 @@ class Folded(Running):
             finals.append(state[np.flatnonzero(~goes_on)])
             final_parts.append(parts[~goes_on])
             state, parts = state[np.flatnonzero(goes_on)], parts[goes_on]
-            number = np.full(walk.parts, -1, np.int64)
-            number[parts] = np.arange(len(parts))
+            number = positions(parts, walk.parts)
             mine = places[by_turn[cuts[turn] : cuts[turn + 1]]]
             new = self.fold.update(state, self._changes(seen, mine, number[walk.codes[mine]], len(parts)))
             state = pl.DataFrame([s.alias(n) for s, n in zip(new, names, strict=True)])

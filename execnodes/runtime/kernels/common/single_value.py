@@ -13,6 +13,7 @@ import polars as pl
 
 from stateplan.execnodes.errors import DataError
 from stateplan.execnodes.runtime.kernels.common.accumulators import Changes, Fold, aligned
+from stateplan.execnodes.runtime.kernels.common.net import positions
 from stateplan.execnodes.types import LogicalType
 
 
@@ -43,8 +44,7 @@ class SingleValue(Fold):
             }
         )
         left = rows.group_by("g", "v").agg(pl.col("n").sum()).filter(pl.col("n") > 0)
-        place = np.full(changes.groups, -1, np.int64)
-        place[left["g"].to_numpy()] = np.arange(left.height)
+        place = positions(left["g"].to_numpy(), changes.groups)
         value = aligned(left["v"].alias(old.name), np.where(count == 1, place, -1))
         return [value, pl.Series(self._count, count)]
 

@@ -210,8 +210,7 @@ class Values:
             return self._arrivals(pairs, rows, codes[rows], state)
         ids, (codes_in, codes_state) = ids_of((pairs, state), list(self.table.identity))
         first = np.sort(ids.first[ids.first < len(rows)])
-        number = np.full(ids.count, -1, np.int64)
-        number[ids.codes[first]] = np.arange(len(first))
+        number = positions(ids.codes[first], ids.count)
         mine, place = number[codes_in], number[codes_state]
         groups = codes[rows[first]]
         found = place >= 0
@@ -245,8 +244,7 @@ class Values:
             return self._arrivals(pairs, np.arange(pairs.height), codes, state)
         ids, (codes_in, codes_state) = ids_of((pairs, state), list(self.table.identity))
         first = np.sort(ids.first[ids.first < pairs.height])
-        number = np.full(ids.count, -1, np.int64)
-        number[ids.codes[first]] = np.arange(len(first))
+        number = positions(ids.codes[first], ids.count)
         mine, place = number[codes_in], number[codes_state]
         groups = codes[first]
         found = place >= 0
