@@ -23,19 +23,10 @@ def bytes_text(count: float) -> str:
     """``1.5 KiB``."""
     size = float(count)
     for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
+        if abs(size) < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" or abs(size) >= 100 else f"{size:.1f} {unit}"
         size /= 1024
     return f"{size:.1f} TiB"
-
-
-def short_bytes_text(size: float) -> str:
-    """``512 B``, ``1.5 KB``, ``12 MB``: at most three digits, for narrow columns."""
-    units = ["B", "KB", "MB", "GB", "TB"]
-    while abs(size) >= 1000 and len(units) > 1:
-        size /= 1024
-        del units[0]
-    return f"{size:.0f} {units[0]}" if units[0] == "B" or abs(size) >= 10 else f"{size:.1f} {units[0]}"
 
 
 def took(ms: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from stateplan.execnodes.readable import counted, in_columns, instant_text, short_bytes_text, took
+from stateplan.execnodes.readable import bytes_text, counted, in_columns, instant_text, took
 from stateplan.execnodes.runtime.metrics.view import JobView, OperatorView
 
 Labels = Mapping[tuple[int, int], str]
@@ -53,7 +53,7 @@ def _rows(operator: OperatorView, labels: Labels) -> list[list[str]]:
         mark = "+" if state.partial else ""
         expired = _count(totals, f"expired_rows.{i}")
         sizes.append(
-            [label, f"{state.rows[i]:,}{mark}", short_bytes_text(state.bytes[i]) + mark, f"{state.runs[i]:,}", expired]
+            [label, f"{state.rows[i]:,}{mark}", bytes_text(state.bytes[i]) + mark, f"{state.runs[i]:,}", expired]
         )
     if len(sizes) == 1:
         label, *cells = sizes[0]
@@ -118,7 +118,7 @@ def line(view: JobView) -> str:
     busy = max(operators, key=lambda o: o.busy, default=None)
     parts = [f"batch {view.last.batch} ({took(view.last.ms)})" if view.last else "no batch yet"]
     parts += [f"{_rate(read)} rows/s in", f"{_rate(written)} rows/s out"]
-    parts += [f"{sum(sum(s.rows) for s in states):,} state rows", short_bytes_text(sum(sum(s.bytes) for s in states))]
+    parts += [f"{sum(sum(s.rows) for s in states):,} state rows", bytes_text(sum(sum(s.bytes) for s in states))]
     if busy is not None and busy.busy:
         parts.append(f"busiest {_name(busy)}[{busy.info.id}] {_share(busy.busy)}")
     if not view.writer:

@@ -13,7 +13,7 @@ from stateplan.cli.app import app
 from stateplan.cli.job.look import Look
 from stateplan.cli.job.top import _live
 from stateplan.cli.job.top_text import line, table_text
-from stateplan.execnodes.readable import short_bytes_text
+from stateplan.execnodes.readable import bytes_text
 from stateplan.execnodes.runtime.checkpoint.locks import Holder, writer_lock
 from stateplan.execnodes.runtime.metrics.log import FOLDER, MetricsLog
 from stateplan.execnodes.runtime.metrics.view import JobView, Watcher
@@ -41,12 +41,12 @@ def test_the_table_of_a_stopped_job(checkpoint: Path) -> None:
         "batch 2 took 500 ms; its time 1970-01-01 00:00:02\n"
         "event time 1970-01-01 00:01:00\n"
         "\n"
-        "id  operator      in/s  out/s  state rows   bytes  runs  expired  late  busy  cache\n"
-        "1   Orders         120    120                                             1%\n"
-        "5   join           120    180                                        6   12%    75%\n"
-        "      join.left                     1,002  303 KB    12\n"
-        "      join.right                       20   700 B     1       12\n"
-        '7   od"d\\name      180                                                    0%\n'
+        "id  operator      in/s  out/s  state rows    bytes  runs  expired  late  busy  cache\n"
+        "1   Orders         120    120                                              1%\n"
+        "5   join           120    180                                         6   12%    75%\n"
+        "      join.left                     1,002  303 KiB    12\n"
+        "      join.right                       20    700 B     1       12\n"
+        '7   od"d\\name      180                                                     0%\n'
     )
 
 
@@ -75,16 +75,16 @@ def test_sizes_that_are_not_whole_are_marked() -> None:
 
 def test_a_line_for_a_log(checkpoint: Path) -> None:
     assert line(look(checkpoint)) == (
-        "batch 2 (500 ms) | 120 rows/s in | 180 rows/s out | 1,022 state rows | 303 KB | busiest join[5] 12% | stopped"
+        "batch 2 (500 ms) | 120 rows/s in | 180 rows/s out | 1,022 state rows | 303 KiB | busiest join[5] 12% | stopped"
     )
 
 
 @pytest.mark.parametrize(
     ("size", "text"),
-    [(0, "0 B"), (999, "999 B"), (1024, "1.0 KB"), (310_000, "303 KB"), (5e12, "4.5 TB"), (-2048, "-2.0 KB")],
+    [(0, "0 B"), (999, "999 B"), (1024, "1.0 KiB"), (310_000, "303 KiB"), (5e12, "4.5 TiB"), (-2048, "-2.0 KiB")],
 )
 def test_sizes(size: float, text: str) -> None:
-    assert short_bytes_text(size) == text
+    assert bytes_text(size) == text
 
 
 def test_a_watcher_adds_what_is_new_and_begins_anew_with_a_run(checkpoint: Path) -> None:
