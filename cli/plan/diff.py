@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from stateplan.cli.console import Console
-from stateplan.cli.files import STREAM, read_plan
 from stateplan.cli.options import DebugOption, ReportFormat, run
+from stateplan.cli.plan_files import STREAM, read_plan
 
 SideArgument = Annotated[str, typer.Argument(help="Path or URL of a plan file, or a checkpoint directory.")]
 

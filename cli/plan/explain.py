@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from stateplan.cli.console import Console
-from stateplan.cli.files import read_plan
 from stateplan.cli.options import DebugOption, FileOption, PlanArgument, SettingsOption, run, settings
+from stateplan.cli.plan_files import read_plan
 
 
 class ExplainFormat(StrEnum):

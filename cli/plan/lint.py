@@ -12,8 +12,8 @@ import typer
 
 from stateplan.cli.console import Console
 from stateplan.cli.exit_codes import ExitCode
-from stateplan.cli.files import STREAM, read_plan
 from stateplan.cli.options import DebugOption, Format, QuietOption, SettingsOption, run, settings
+from stateplan.cli.plan_files import STREAM, read_plan
 from stateplan.execnodes.errors import PlanError
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from stateplan.cli.console import Console
-from stateplan.cli.files import read_plan, write_plan
 from stateplan.cli.options import DebugOption, Format, FormatOption, PlanArgument, QuietOption, run
+from stateplan.cli.plan_files import read_plan, write_plan
 
 
 def migrate(

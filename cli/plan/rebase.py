@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stateplan.cli.console import Console
-from stateplan.cli.files import read_plan, write_plan
 from stateplan.cli.options import DebugOption, InitOption, QuietOption, ReportFormat, SettingsOption, run, settings
+from stateplan.cli.plan_files import read_plan, write_plan
 
 if TYPE_CHECKING:
     from stateplan.plans.document import PlanDocument

@@ -8,7 +8,6 @@ import typer
 
 from stateplan.cli.console import Console
 from stateplan.cli.exit_codes import ExitCode
-from stateplan.cli.files import STREAM, read_plan, write_plan
 from stateplan.cli.options import (
     AssignmentsArgument,
     DebugOption,
@@ -20,6 +19,7 @@ from stateplan.cli.options import (
     run,
     settings,
 )
+from stateplan.cli.plan_files import STREAM, read_plan, write_plan
 
 
 def set_ttl(

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stateplan.cli.console import Console
-from stateplan.cli.files import STREAM
 from stateplan.cli.options import DebugOption, Format, FormatOption, QuietOption, SettingsOption, run, settings
+from stateplan.cli.plan_files import STREAM
 from stateplan.cli.state.arguments import AtOption, BatchOption, CheckpointArgument, instant
 
 if TYPE_CHECKING:

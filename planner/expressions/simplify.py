@@ -14,7 +14,7 @@ from stateplan.execnodes.types import BOOLEAN, LogicalType
 from stateplan.planner.expressions import fold
 from stateplan.planner.expressions.cases import Branch, boolean_case, branches_of, case_operands
 from stateplan.planner.expressions.comparison import STRONG, Comparison, always_null, is_safe, null_test
-from stateplan.planner.expressions.facts import Facts
+from stateplan.planner.expressions.conjunction import Facts
 from stateplan.planner.expressions.normal import equal, member
 from stateplan.planner.expressions.ops import (
     COMPARISONS,

@@ -3,7 +3,7 @@
 Importing this package fills the table of definitions.
 """
 
-from stateplan.planner.operators import aggregates, changes, joins, ranking, rows, tables, windows  # noqa: F401  the table is filled by importing them
+from stateplan.planner.operators import aggregates, changelog, joins, ranking, rows, tables, windows  # noqa: F401  the table is filled by importing them
 from stateplan.planner.operators.base import describe, describe_physical, operator_of
 
 __all__ = ["describe", "describe_physical", "operator_of"]

@@ -12,7 +12,7 @@ from stateplan.execnodes.rex import Call, Literal, Rex
 from stateplan.execnodes.ttl import NEVER, format_ttl, outlives, parse_ttl
 from stateplan.execnodes.windows import CumulativeWindow, HoppingWindow, SessionWindow, TumblingWindow
 from stateplan.plans.document import ttl_text
-from stateplan.plans.lint.lineage import keys, origin
+from stateplan.plans.lint.fields import keys, origin
 from stateplan.plans.lint.rule import Problem, Rule, Severity, at_state, for_how_long, raised
 from stateplan.plans.lint.subject import Origin, State, Subject, longest, siblings, states_of
 
