@@ -253,7 +253,7 @@ class ExecGraph:
                 "PLAN064", pointer, what=what, count=_count(len(out), "field"), expected=_count(len(want), "field")
             )
         for have, computed in zip(out, want or (), strict=False):
-            if have.type.root != computed.root:
+            if computed is not None and have.type.root != computed.root:
                 raise _error("PLAN068.check_output", pointer, what=what, have=have, expected=computed.summary())
 
     def _bad_ref(self, node: ExecNode, ref: FieldRef, width: int) -> PlanError:

@@ -24,6 +24,7 @@ from stateplan.execnodes.model import (
     meaning_of,
 )
 from stateplan.execnodes.readable import counted
+from stateplan.execnodes.rex import InputRef, Rex
 from stateplan.execnodes.specs import InputProperty, StateMetadata
 from stateplan.execnodes.ttl import NEVER, TtlConfig, parse_ttl
 from stateplan.execnodes.types import LogicalType
@@ -77,6 +78,11 @@ class Stateful:
 def field_types(row: LogicalType) -> tuple[LogicalType, ...]:
     """The types of a ROW's fields."""
     return tuple(f.type for f in row.fields)
+
+
+def projected_types(projection: Iterable[Rex], row: LogicalType) -> tuple[LogicalType, ...]:
+    """The types of a projection of ``row``: of the fields that it passes on, and of what it computes."""
+    return tuple(row.fields[r.index].type if isinstance(r, InputRef) else r.type for r in projection)
 
 
 class ExecNode(PlanModel):
@@ -263,10 +269,11 @@ class ExecNode(PlanModel):
                 yield FieldRef(f"/inputProperties/{position}/requiredDistribution/keys/{k}", key, position)
         yield from marked_refs(self)
 
-    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
-        """The types of the output fields, given the ROW types of the inputs; None when they are not known.
+    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType | None] | None:
+        """The types of the output fields, given the ROW types of the inputs; None for those that are not known.
 
-        Nullability, length and precision may differ from those of ``output_type``.
+        A field of an input that is passed on has the very object that is its type there. Nullability, length and
+        precision may differ from those of ``output_type``.
         """
         return field_types(inputs[0]) if self.KEEPS_FIELDS else None
 

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import ALWAYS, RexField
-from stateplan.execnodes.nodes.base import ExecNode, Stateless
+from stateplan.execnodes.nodes.base import ExecNode, Stateless, projected_types
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.rex import TRUE
 from stateplan.execnodes.support import joined_names, projection_text, rex_text
@@ -30,7 +30,7 @@ class Calc(ExecNode):
     condition: Annotated[RexField | None, ALWAYS, Ref()] = None
 
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
-        return tuple(rex.type for rex in self.projection)
+        return projected_types(self.projection, inputs[0])
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
         from stateplan.execnodes.runtime.transforms.calc import CalcTransform

@@ -44,7 +44,7 @@ class Aggregation(ExecNode):
         check_flags(self.title, self.agg_calls, self.agg_call_need_retractions, ("aggCalls", "aggCallNeedRetractions"))
         return self
 
-    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
+    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType | None] | None:
         types = field_types(inputs[0])
         return (*(types[key] for key in self.grouping), *(call.type for call in self.agg_calls))
 

@@ -46,8 +46,9 @@ class LocalGroupAggregate(Aggregation):
 
     need_retraction: Flag
 
-    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
-        return None
+    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType | None] | None:
+        types, partial = field_types(inputs[0]), len(self.output_type.fields) - len(self.grouping)
+        return (*(types[key] for key in self.grouping), *[None] * partial)
 
     def takes(self, position: int) -> ChangelogMode | None:
         return None if self.need_retraction else INSERT_ONLY

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import RexField
-from stateplan.execnodes.nodes.base import ExecNode, Stateless
+from stateplan.execnodes.nodes.base import ExecNode, Stateless, projected_types
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.support import joined_names, projection_text
 from stateplan.execnodes.types import LogicalType
@@ -22,7 +22,7 @@ class _FunctionCalc(ExecNode):
     projection: Annotated[tuple[RexField, ...], Ref()]
 
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
-        return tuple(rex.type for rex in self.projection)
+        return projected_types(self.projection, inputs[0])
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
         from stateplan.execnodes.functions.asynchronous import limits_of, with_limits

@@ -2,68 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
 
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.opaque import OpaqueNode
-from stateplan.execnodes.rex import InputRef
-
-_WHOLE = frozenset(
-    {
-        "exchange",
-        "watermark-assigner",
-        "mini-batch-assigner",
-        "drop-update-before",
-        "changelog-normalize",
-        "deduplicate",
-        "sort",
-        "temporal-sort",
-        "union",
-    }
-)
-"""Operators whose fields are those of their (first) input."""
-
-_IN_FRONT = frozenset(
-    {"rank", "limit", "sort-limit", "window-table-function", "over-aggregate", "lookup-join", "correlate"}
-)
-"""Operators whose first fields are those of their input."""
-
-_GROUPED = frozenset(
-    {
-        "group-aggregate",
-        "python-group-aggregate",
-        "local-group-aggregate",
-        "global-group-aggregate",
-        "group-table-aggregate",
-    }
-)
-"""Operators whose first fields are their keys."""
 
 
 def source_field(graph: ExecGraph, node: ExecNode, field: int) -> tuple[int, int] | None:
-    """The input and its field that field ``field`` of ``node`` is; None where the node makes it."""
-    if isinstance(node, OpaqueNode):  # its fields are unread JSON
+    """The input and its field that field ``field`` of ``node`` is; None where the node makes it.
+
+    A field is passed on where its computed type is the very object of the field of an input.
+    """
+    rows = graph.input_types(node)
+    inputs = [replace(r, fields=tuple(replace(f, type=replace(f.type)) for f in r.fields)) for r in rows]
+    types = node.computed_types(inputs)
+    if types is None or field >= len(types):
         return None
-    inputs = graph.input_types(node)
-    if node.title in _WHOLE:
-        return 0, field
-    if node.title in _IN_FRONT:
-        return (0, field) if field < len(inputs[0].fields) else None
-    if node.title in _GROUPED:
-        grouping: Sequence[int] = getattr(node, "grouping", ())
-        return (0, grouping[field]) if field < len(grouping) else None
-    if node.title in ("calc", "async-calc", "python-calc"):
-        projection: Sequence[Any] = getattr(node, "projection", ())
-        rex = projection[field] if field < len(projection) else None
-        return (0, rex.index) if isinstance(rex, InputRef) else None
-    if node.title in ("join", "multi-join", "interval-join", "temporal-join", "window-join"):
-        for position, row in enumerate(inputs):
-            if field < len(row.fields):
-                return position, field
-            field -= len(row.fields)
-    return None
+    places = ((i, k, f.type) for i, row in enumerate(inputs) for k, f in enumerate(row.fields))
+    return next(((i, k) for i, k, t in places if t is types[field]), None)
 
 
 def origin(graph: ExecGraph, node: ExecNode, field: int) -> tuple[ExecNode, int]:
