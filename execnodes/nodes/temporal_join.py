@@ -55,9 +55,9 @@ class TemporalJoin(StatefulNode):
         keys = (spec.left_keys, spec.right_keys)
         zone = local_time_zone(session)
         if self.right_time_attribute_index < 0 or self._by_processing_time(inputs):
-            return Stateful(ProcessingTimeJoinKernel(inputs[0], inputs[1], spec, zone), keys)
+            return Stateful(ProcessingTimeJoinKernel(inputs[0], inputs[1], spec, time_zone=zone), keys)
         times = (self.left_time_attribute_index, self.right_time_attribute_index)
-        return Stateful(TemporalJoinKernel(inputs[0], inputs[1], spec, *times, zone), keys)
+        return Stateful(TemporalJoinKernel(inputs[0], inputs[1], spec, *times, time_zone=zone), keys)
 
     def _by_processing_time(self, inputs: Sequence[LogicalType]) -> bool:
         return inputs[0].fields[self.left_time_attribute_index].type.kind == "PROCTIME"

@@ -357,8 +357,7 @@ class GroupAggregateKernel(Kernel):
         """The group of each row, and per group its first row in the batch and its row in the state, -1 for none."""
         ids, (codes, state) = ids_of((frame, groups), keys)
         first = np.sort(ids.first[ids.first < frame.height])
-        number = np.full(ids.count, -1, np.int64)
-        number[ids.codes[first]] = np.arange(len(first))
+        number = positions(ids.codes[first], ids.count)
         return number[codes], first, positions(state, ids.count)[ids.codes[first]]
 
     def _batch(self, frame: pl.DataFrame, groups: pl.DataFrame) -> Batch:

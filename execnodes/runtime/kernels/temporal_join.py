@@ -9,12 +9,12 @@ is an ordinary key.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import polars as pl
 
 from stateplan.execnodes.changelog import KIND, column, columns
-from stateplan.execnodes.rex import Rex
 from stateplan.execnodes.runtime.kernel import (
     ACCESS_TIME,
     NO_WATERMARK,
@@ -28,15 +28,12 @@ from stateplan.execnodes.runtime.kernel import (
     field_columns,
     own_columns,
 )
+from stateplan.execnodes.runtime.kernels.common.net import state_columns
 from stateplan.execnodes.runtime.transforms.calc import CalcTransform
 from stateplan.execnodes.specs import JoinSpec
 from stateplan.execnodes.types import LogicalType
 
 _TIME, _NUMBER, _ROW_KIND, _KEY = "@time", "@n", "@row_kind", "@key"
-
-
-def _schema(row: LogicalType) -> dict[str, pl.DataType]:
-    return {n: f.type.polars() for n, f in zip(columns(len(row.fields)), row.fields, strict=True)}
 
 
 def _kinds(frame: pl.DataFrame) -> pl.Expr:
@@ -52,12 +49,19 @@ def _millis(row: LogicalType, index: int) -> pl.Expr:
 
 
 @dataclass(frozen=True)
-class _Sides:
-    """What both kinds of temporal join share: keys, condition and the rows that come out."""
+class _TemporalJoin(Kernel):
+    """What both kinds of temporal join share: keys, condition and the rows that come out.
+
+    Args:
+        left_type, right_type: ROW types of the inputs.
+        spec: keys, further condition, INNER or LEFT.
+        time_zone: the session's ``table.local-time-zone``.
+    """
 
     left_type: LogicalType
     right_type: LogicalType
     spec: JoinSpec
+    time_zone: str = field(default="UTC", kw_only=True)
 
     @property
     def left_keys(self) -> list[str]:
@@ -74,7 +78,7 @@ class _Sides:
         for a, b in zip(self.spec.left_keys, self.spec.right_keys, strict=True):
             pairs.setdefault(column(b), []).append(column(a))
         out = left.select(pl.col(names[0]).alias(right) for right, names in pairs.items())
-        schema = _schema(self.right_type)
+        schema = state_columns(self.right_type)
         return out.select(pl.col(n).cast(schema[n], strict=False) for n in out.columns)
 
     def agree(self, left: pl.DataFrame) -> pl.Series:
@@ -96,9 +100,12 @@ class _Sides:
         numbers = numbers.cast(pl.Int64)
         return numbers[: left.height], numbers[left.height :]
 
-    def joined(
-        self, left: pl.DataFrame, right: pl.DataFrame, met: pl.Series, now: int, condition: CalcTransform | None
-    ) -> pl.DataFrame:
+    @cached_property
+    def condition(self) -> CalcTransform | None:
+        rest = self.spec.non_equi_condition
+        return None if rest is None else CalcTransform((rest,), None, self.time_zone)
+
+    def joined(self, left: pl.DataFrame, right: pl.DataFrame, met: pl.Series, now: int) -> pl.DataFrame:
         """Left rows with the right rows beside them, as changes of the kind of the left row.
 
         Args:
@@ -112,8 +119,8 @@ class _Sides:
         )
         both = pl.concat([left.select(*columns(width), KIND), beside], how="horizontal")
         both = both.with_columns(met.alias(_KEY))
-        if condition is not None and both.height:
-            holds = condition(both.drop(_KEY, KIND), now)[column(0)].fill_null(False)
+        if self.condition is not None and both.height:
+            holds = self.condition(both.drop(_KEY, KIND), now)[column(0)].fill_null(False)
             both = both.with_columns((pl.col(_KEY) & holds).alias(_KEY))
         if self.spec.join_type != "LEFT":
             return both.filter(_KEY).drop(_KEY)
@@ -125,48 +132,30 @@ def _output(rows: pl.DataFrame, insert_only: bool) -> pl.DataFrame:
     return rows.drop(KIND) if insert_only else rows
 
 
-def _condition(spec: JoinSpec, zone: str) -> CalcTransform | None:
-    rex: Rex | None = spec.non_equi_condition
-    return None if rex is None else CalcTransform((rex,), None, zone)
-
-
 @dataclass(frozen=True)
-class TemporalJoinKernel(EventTimeKernel):
+class TemporalJoinKernel(_TemporalJoin, EventTimeKernel):
     """Joins by event time.
 
     Args:
-        left_type, right_type: ROW types of the inputs.
-        spec: keys, further condition, INNER or LEFT.
         left_time, right_time: fields that hold the time of a row, and from when on a version holds.
-        time_zone: the session's ``table.local-time-zone``.
     """
 
-    left_type: LogicalType
-    right_type: LogicalType
-    spec: JoinSpec
     left_time: int
     right_time: int
-    time_zone: str = "UTC"
 
-    @property
+    @cached_property
     def tables(self) -> tuple[StateTable, ...]:
-        sides = self._sides
         waiting = field_columns(self.left_type)
         waiting |= own_columns({_ROW_KIND: pl.Int8(), _NUMBER: pl.Int64(), _TIME: pl.Int64()})
-        left_keys = tuple(dict.fromkeys(sides.left_keys))
-        right_keys = tuple(sides.right_keys)
+        left_keys = tuple(dict.fromkeys(self.left_keys))
+        right_keys = tuple(self.right_keys)
         versions = {**field_columns(self.right_type, 1), **own_columns({_ROW_KIND: pl.Int8(), _TIME: pl.Int64()})}
+        access = Access(tuple(state_columns(self.left_type)))
         return (
-            StateTable(
-                "leftState", 0, left_keys, (*left_keys, _NUMBER), waiting, _TIME, Access(tuple(_schema(self.left_type)))
-            ),
+            StateTable("leftState", 0, left_keys, (*left_keys, _NUMBER), waiting, _TIME, access),
             StateTable("leftState.next", 0, (), (), own_columns({_NUMBER: pl.Int64()}), access=Access(lasting=True)),
             StateTable("rightState", 1, right_keys, (*right_keys, _TIME), versions),
         )
-
-    @property
-    def _sides(self) -> _Sides:
-        return _Sides(self.left_type, self.right_type, self.spec)
 
     def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
         return self.more_keys(inputs, [])
@@ -175,25 +164,23 @@ class TemporalJoinKernel(EventTimeKernel):
         return [None, inputs[0].head(1) if inputs[0].height else None, None]
 
     def more_keys(self, inputs: Frames, state: Frames) -> list[pl.DataFrame | None]:
-        sides = self._sides
-        wanted = [sides.as_right(f) for f in (inputs[0], *state[:1]) if f.height]
+        wanted = [self.as_right(f) for f in (inputs[0], *state[:1]) if f.height]
         if inputs[1].height:
-            wanted.append(inputs[1].select(sides.right_keys))
+            wanted.append(inputs[1].select(self.right_keys))
         first = self.first_keys(inputs) if not state else [None, None, None]
         return [*first[:2], pl.concat(wanted) if wanted else None]
 
     def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
-        sides = self._sides
         stored, counter, versions = state
         arrived, next_number = self._arrived(inputs[0], counter, now)
         known = self._versions(inputs[1], versions, now)
         waiting = pl.concat([stored.with_columns(pl.lit(True).alias("@old")), arrived])
         advanced = watermark.now > watermark.before
         ready = waiting[_TIME] <= watermark.now if advanced else pl.Series([False]).new_from_index(0, waiting.height)
-        out = self._released(sides, waiting.filter(ready).sort(_NUMBER), known, now)
+        out = self._released(waiting.filter(ready).sort(_NUMBER), known, now)
         kept = waiting.filter(~ready & ~pl.col("@old"))
         gone = waiting.filter(ready & pl.col("@old"))
-        left, right, forgotten = self.tables[0], *self._cleaned(sides, known, watermark, now, ttl[1])
+        left, right, forgotten = self.tables[0], *self._cleaned(known, watermark, now, ttl[1])
         insert_only = KIND not in inputs[0].columns and not (waiting[_ROW_KIND] != 0).any()
         return Step(
             _output(out, insert_only),
@@ -205,7 +192,7 @@ class TemporalJoinKernel(EventTimeKernel):
         """New left rows as rows of their table, numbered on, and the number to go on from."""
         first = counter[_NUMBER][0] if counter.height else 0
         kept = rows.select(
-            *_schema(self.left_type),
+            *state_columns(self.left_type),
             _kinds(rows).alias(_ROW_KIND),
             (pl.int_range(pl.len(), dtype=pl.Int64) + first).alias(_NUMBER),
             _millis(self.left_type, self.left_time).alias(_TIME),
@@ -221,7 +208,7 @@ class TemporalJoinKernel(EventTimeKernel):
         """All versions of the keys at hand, the last one of each key and time; ``@old`` tells those of which the state
         has a row, ``@new`` those to write."""
         fresh = rows.select(
-            *_schema(self.right_type),
+            *state_columns(self.right_type),
             _kinds(rows).alias(_ROW_KIND),
             _millis(self.right_type, self.right_time).alias(_TIME),
             pl.lit(now, dtype=pl.Int64).alias(ACCESS_TIME),
@@ -233,25 +220,25 @@ class TemporalJoinKernel(EventTimeKernel):
         both = both.with_columns(pl.col("@old").any().over(identity))
         return both.unique(subset=identity, keep="last", maintain_order=True)
 
-    def _released(self, sides: _Sides, rows: pl.DataFrame, known: pl.DataFrame, now: int) -> pl.DataFrame:
+    def _released(self, rows: pl.DataFrame, known: pl.DataFrame, now: int) -> pl.DataFrame:
         rows = rows.rename({_ROW_KIND: KIND})
-        number, of_version = sides.numbered(rows, known)
-        agrees = sides.agree(rows)
+        number, of_version = self.numbered(rows, known)
+        agrees = self.agree(rows)
         asked = pl.DataFrame({_KEY: number, _TIME: rows[_TIME]}).with_row_index("@row").sort(_TIME)
         there = pl.DataFrame({_KEY: of_version, _TIME: known[_TIME]}).with_row_index("@version").sort(_TIME)
         found = asked.join_asof(there, on=_TIME, by=_KEY, strategy="backward", check_sortedness=False).sort("@row")
         version = found["@version"]
         beside = known[version.fill_null(0)] if known.height else known.clear(rows.height)
         met = version.is_not_null() & agrees & beside[_ROW_KIND].is_in([0, 2]).fill_null(False)
-        return sides.joined(rows, beside, met, now, _condition(self.spec, self.time_zone))
+        return self.joined(rows, beside, met, now)
 
     def _cleaned(
-        self, sides: _Sides, known: pl.DataFrame, watermark: Watermark, now: int, ttl: int
+        self, known: pl.DataFrame, watermark: Watermark, now: int, ttl: int
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
         """The versions to write, and those to forget: older than the newest one that the watermark has come to. As
         with Flink's timers nothing is forgotten while it stands still: rows that came late may still ask."""
         table = self.tables[2]
-        _, number = sides.numbered(pl.DataFrame(schema=_schema(self.left_type)), known)
+        _, number = self.numbered(pl.DataFrame(schema=state_columns(self.left_type)), known)
         held = known.with_columns(number.alias(_KEY))
         reached = watermark.now if watermark.now > watermark.before else NO_WATERMARK
         past = pl.col(_TIME).filter(pl.col(_TIME) <= reached).max().over(_KEY)
@@ -263,38 +250,22 @@ class TemporalJoinKernel(EventTimeKernel):
 
 
 @dataclass(frozen=True)
-class ProcessingTimeJoinKernel(Kernel):
-    """Joins with the row of a key that is there when the left row arrives; the right rows of a micro-batch come first.
+class ProcessingTimeJoinKernel(_TemporalJoin):
+    """Joins with the row of a key that is there when the left row arrives; the right rows of a micro-batch come
+    first."""
 
-    Args:
-        left_type, right_type: ROW types of the inputs.
-        spec: keys, further condition, INNER or LEFT.
-        time_zone: the session's ``table.local-time-zone``.
-    """
-
-    left_type: LogicalType
-    right_type: LogicalType
-    spec: JoinSpec
-    time_zone: str = "UTC"
-
-    @property
+    @cached_property
     def tables(self) -> tuple[StateTable, ...]:
-        keys = tuple(self._sides.right_keys)
+        keys = tuple(self.right_keys)
         return (StateTable("rightState", 1, keys, keys, field_columns(self.right_type, 1)),)
 
-    @property
-    def _sides(self) -> _Sides:
-        return _Sides(self.left_type, self.right_type, self.spec)
-
     def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
-        sides = self._sides
-        wanted = [sides.as_right(inputs[0])] if inputs[0].height else []
+        wanted = [self.as_right(inputs[0])] if inputs[0].height else []
         if inputs[1].height:
-            wanted.append(inputs[1].select(sides.right_keys))
+            wanted.append(inputs[1].select(self.right_keys))
         return [pl.concat(wanted) if wanted else None]
 
     def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
-        sides = self._sides
         table = self.tables[0]
         changes = inputs[1].select(*table.schema, _kinds(inputs[1]).alias(_ROW_KIND))
         last = changes.unique(subset=list(table.identity), keep="last", maintain_order=True)
@@ -302,12 +273,12 @@ class ProcessingTimeJoinKernel(Kernel):
         known = pl.concat([stored, last]).unique(subset=list(table.identity), keep="last", maintain_order=True)
         there = known.filter(pl.col(_ROW_KIND).is_in([0, 2])).drop(_ROW_KIND)
         rows = inputs[0].with_columns(_kinds(inputs[0]).alias(KIND))
-        number, of_row = sides.numbered(rows, there)
+        number, of_row = self.numbered(rows, there)
         place = pl.DataFrame({_KEY: of_row}).with_row_index("@row")
         found = pl.DataFrame({_KEY: number}).join(place, on=_KEY, how="left", maintain_order="left")["@row"]
         beside = there[found.fill_null(0)] if there.height else there.clear(rows.height)
-        met = found.is_not_null() & sides.agree(rows)
-        out = sides.joined(rows, beside, met, now, _condition(self.spec, self.time_zone))
+        met = found.is_not_null() & self.agree(rows)
+        out = self.joined(rows, beside, met, now)
         touched = there if ttl[1] > 0 else there.join(last, on=list(table.identity), how="semi", nulls_equal=True)
         written = touched.with_columns(pl.lit(now, dtype=pl.Int64).alias(ACCESS_TIME))
         dropped = last.filter(~pl.col(_ROW_KIND).is_in([0, 2])).select(table.identity)

@@ -27,6 +27,7 @@ from stateplan.execnodes.runtime.kernels.common.net import (
     absent,
     equal,
     first_of_each,
+    firsts,
     ids_of,
     positions,
     stable_order,
@@ -88,8 +89,7 @@ class ValueChanges:
         rows, codes, steps = self.log.passing(position)
         old = self.old[position]
         if not retract:
-            first = np.full(len(old), -1, np.int64)
-            first[codes[::-1]] = np.arange(len(codes))[::-1]
+            first = firsts(codes, len(old))
             kept = np.sort(first[(first >= 0) & (old == 0)])
             signs = None
         else:
@@ -208,17 +208,9 @@ class Values:
         pairs = self.pairs(frame, rows)
         if not self.retract and len(passes) == 1:
             return self._arrivals(pairs, rows, codes[rows], state)
-        ids, (codes_in, codes_state) = ids_of((pairs, state), list(self.table.identity))
-        first = np.sort(ids.first[ids.first < len(rows)])
-        number = positions(ids.codes[first], ids.count)
-        mine, place = number[codes_in], number[codes_state]
+        first, mine, place, found = self._met(pairs, codes[rows], state, born)
         groups = codes[rows[first]]
-        found = place >= 0
-        if born is not None:
-            found[found] = state[ACCESS_TIME].to_numpy()[found] >= born[groups[place[found]]]
-        place = place[found]
-        known = np.zeros(len(first), bool)
-        known[place] = True
+        known = positions(place, len(first)) >= 0
         step = None if signs is None else signs[rows]
         old, new = [], []
         for i, passed in enumerate(passes):
@@ -242,17 +234,9 @@ class Values:
         """
         if not self.retract and len(self.filters) == 1:
             return self._arrivals(pairs, np.arange(pairs.height), codes, state)
-        ids, (codes_in, codes_state) = ids_of((pairs, state), list(self.table.identity))
-        first = np.sort(ids.first[ids.first < pairs.height])
-        number = positions(ids.codes[first], ids.count)
-        mine, place = number[codes_in], number[codes_state]
+        first, mine, place, found = self._met(pairs, codes, state, born)
         groups = codes[first]
-        found = place >= 0
-        if born is not None:
-            found[found] = state[ACCESS_TIME].to_numpy()[found] >= born[groups[place[found]]]
-        place = place[found]
-        known = np.zeros(len(first), bool)
-        known[place] = True
+        known = positions(place, len(first)) >= 0
         old, new = [], []
         came = np.zeros(len(first), bool)
         for i in range(len(self.filters)):
@@ -271,6 +255,20 @@ class Values:
                 came[mine[step > 0]] = True
         log = _Log(first, np.arange(len(first)), None, [None] * len(self.filters))
         return ValueChanges(_taken(pairs[list(self.table.identity)], first), groups, known, old, new, came, log)
+
+    def _met(
+        self, pairs: pl.DataFrame, codes: Ints, state: pl.DataFrame, born: Ints | None
+    ) -> tuple[Ints, Ints, Ints, Bools]:
+        """The first row of each different one of ``pairs``, the number of each pair among these, that of each row of
+        the state that is one of them, and which rows of the state are. ``codes`` are the groups of the pairs."""
+        ids, (mine, known) = ids_of((pairs, state), list(self.table.identity))
+        first = np.sort(ids.first[ids.first < pairs.height])
+        number = positions(ids.codes[first], ids.count)
+        place = number[known]
+        found = place >= 0
+        if born is not None:
+            found[found] = state[ACCESS_TIME].to_numpy()[found] >= born[codes[first[place[found]]]]
+        return first, number[mine], place[found], found
 
     def _arrivals(self, pairs: pl.DataFrame, rows: Ints, codes: Ints, state: pl.DataFrame) -> ValueChanges:
         """:meth:`changes` where only a first arrival makes a difference."""
