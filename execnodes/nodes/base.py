@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple,
 
 from pydantic import Field, PrivateAttr, model_validator
 
-from stateplan.execnodes.changelog import ChangelogMode, joined
+from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode, joined
 from stateplan.execnodes.errors import PlanError, nearest
 from stateplan.execnodes.field_refs import FieldRef, marked_refs
 from stateplan.execnodes.model import (
@@ -327,6 +327,14 @@ class ExecNode(PlanModel):
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         """What the operator does, in words, with the field names of ``inputs``, its inputs' ROWs."""
         raise NotImplementedError
+
+
+class InsertOnlyNode(ExecNode):
+    """A node that keeps state, takes insertions alone and emits insertions alone."""
+
+    KEEPS_STATE: ClassVar[bool] = True
+    EMITS: ClassVar[ChangelogMode | None] = INSERT_ONLY
+    TAKES: ClassVar[ChangelogMode | None] = INSERT_ONLY
 
 
 class StatefulNode(ExecNode):

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar
 
-from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import Flag, Index, PlanModel
-from stateplan.execnodes.nodes.base import ExecNode, Stateful, field_types
+from stateplan.execnodes.nodes.base import InsertOnlyNode, Stateful, field_types
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import JoinSpec
 from stateplan.execnodes.support import field_names, join_terms, names_text
@@ -35,7 +34,7 @@ class IntervalJoinSpec(PlanModel):
 
 
 @exec_node
-class IntervalJoin(ExecNode):
+class IntervalJoin(InsertOnlyNode):
     """Joins rows whose times are near each other; a row is kept until no row that may come can meet it.
 
     .. code-block:: sql
@@ -47,9 +46,6 @@ class IntervalJoin(ExecNode):
 
     NAME: ClassVar[str] = "stream-exec-interval-join"
     INPUTS: ClassVar[int | None] = 2
-    KEEPS_STATE: ClassVar[bool] = True
-    EMITS: ClassVar[ChangelogMode | None] = INSERT_ONLY
-    TAKES: ClassVar[ChangelogMode | None] = INSERT_ONLY
 
     interval_join_spec: Annotated[IntervalJoinSpec, Ref()]
 

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
 from stateplan.execnodes.errors import PlanError
 from stateplan.execnodes.field_refs import FieldRef, Ref
 from stateplan.execnodes.model import ALWAYS, COSMETIC, AbsentMeans, Flag, Index, PlanModel, RexField, custom_error
-from stateplan.execnodes.nodes.base import ExecNode, Stateful, field_types
+from stateplan.execnodes.nodes.base import InsertOnlyNode, Stateful, field_types
 from stateplan.execnodes.ranking import PartitionSpec, SortSpec, order_text
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.rex import InputRef, Rex
@@ -85,7 +84,7 @@ class OverSpec(PlanModel):
 
 
 @exec_node
-class OverAggregate(ExecNode):
+class OverAggregate(InsertOnlyNode):
     """Emits each row with aggregates of the rows before it in its partition, by a time attribute.
 
     Flink writes no ``state`` for it: its TTL is that of the session; a RANGE frame with a bound has none.
@@ -98,9 +97,6 @@ class OverAggregate(ExecNode):
 
     NAME: ClassVar[str] = "stream-exec-over-aggregate"
     WRITTEN_LAST: ClassVar[tuple[str, ...]] = ("unbounded_over_version",)
-    KEEPS_STATE: ClassVar[bool] = True
-    EMITS: ClassVar[ChangelogMode | None] = INSERT_ONLY
-    TAKES: ClassVar[ChangelogMode | None] = INSERT_ONLY
 
     over_spec: Annotated[OverSpec, Ref()]
     unbounded_over_version: Annotated[int | None, Field(strict=True), COSMETIC, AbsentMeans(1)] = None

@@ -102,7 +102,7 @@ class GlobalGroupAggregate(Aggregation, StatefulNode):
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
         from stateplan.execnodes.runtime.kernels.common.partials import Partials
-        from stateplan.execnodes.runtime.kernels.global_group_aggregate import GlobalGroupAggregateKernel
+        from stateplan.execnodes.runtime.kernels.phased_aggregates import GlobalGroupAggregateKernel
 
         types = field_types(inputs[0])
         partials = Partials.of(
@@ -163,10 +163,7 @@ class IncrementalGroupAggregate(StatefulNode):
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
         from stateplan.execnodes.runtime.kernels.common.partials import Partials
-        from stateplan.execnodes.runtime.kernels.incremental_group_aggregate import (
-            IncrementalGroupAggregateKernel,
-            final_call,
-        )
+        from stateplan.execnodes.runtime.kernels.phased_aggregates import IncrementalGroupAggregateKernel, final_call
         from stateplan.execnodes.types import row_type
 
         types = field_types(inputs[0])

@@ -103,8 +103,7 @@ class Sink(StatefulNode):
         return tuple(fields)
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless | Stateful:
-        from stateplan.execnodes.runtime.kernels.sink_conflicts import SinkConflictKernel
-        from stateplan.execnodes.runtime.kernels.sink_materializer import SinkMaterializerKernel
+        from stateplan.execnodes.runtime.kernels.sink_materializer import SinkConflictKernel, SinkMaterializerKernel
         from stateplan.execnodes.runtime.transforms.constraints import ConstraintTransform
 
         spec = self.dynamic_table_sink.table

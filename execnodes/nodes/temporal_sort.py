@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar
 
-from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
 from stateplan.execnodes.field_refs import Ref
-from stateplan.execnodes.nodes.base import ExecNode, Stateful, Stateless
+from stateplan.execnodes.nodes.base import InsertOnlyNode, Stateful, Stateless
 from stateplan.execnodes.ranking import SortSpec, order_text
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.support import joined_names
@@ -15,7 +14,7 @@ from stateplan.execnodes.types import LogicalType
 
 
 @exec_node
-class TemporalSort(ExecNode):
+class TemporalSort(InsertOnlyNode):
     """Emits rows in the order of a time attribute, rows of the same time by further fields.
 
     .. code-block:: sql
@@ -24,9 +23,6 @@ class TemporalSort(ExecNode):
     """
 
     NAME: ClassVar[str] = "stream-exec-temporal-sort"
-    KEEPS_STATE: ClassVar[bool] = True
-    EMITS: ClassVar[ChangelogMode | None] = INSERT_ONLY
-    TAKES: ClassVar[ChangelogMode | None] = INSERT_ONLY
     KEEPS_FIELDS: ClassVar[bool] = True
 
     order_by: Annotated[SortSpec, Ref()]

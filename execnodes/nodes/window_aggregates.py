@@ -161,7 +161,7 @@ class GlobalWindowAggregate(_Emitting):
         return self
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from stateplan.execnodes.runtime.kernels.global_group_aggregate import GlobalGroupAggregateKernel
+        from stateplan.execnodes.runtime.kernels.phased_aggregates import GlobalGroupAggregateKernel
         from stateplan.execnodes.runtime.kernels.window_aggregate import WindowAggregateKernel
 
         types = field_types(inputs[0])
@@ -199,8 +199,8 @@ class WindowAggregate(_Emitting):
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
         from stateplan.execnodes.runtime.kernels.common.net import state_columns
-        from stateplan.execnodes.runtime.kernels.global_group_aggregate import GlobalGroupAggregateKernel
         from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
+        from stateplan.execnodes.runtime.kernels.phased_aggregates import GlobalGroupAggregateKernel
         from stateplan.execnodes.runtime.kernels.window_aggregate import WindowAggregateKernel
 
         row, calls, retraction = inputs[0], self.agg_calls, bool(self.need_retraction)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar
 
-from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import Flag, Index
-from stateplan.execnodes.nodes.base import ExecNode, Stateful
+from stateplan.execnodes.nodes.base import InsertOnlyNode, Stateful
 from stateplan.execnodes.nodes.window_table_function import slicing_of
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.support import joined_names, names_text
@@ -17,7 +16,7 @@ from stateplan.execnodes.windows import WindowAttached, Windowing, window_text
 
 
 @exec_node
-class WindowDeduplicate(ExecNode):
+class WindowDeduplicate(InsertOnlyNode):
     """Keeps the first or the last row of each key in each window, and emits it when the watermark closes the window.
 
     .. code-block:: sql
@@ -29,9 +28,6 @@ class WindowDeduplicate(ExecNode):
     """
 
     NAME: ClassVar[str] = "stream-exec-window-deduplicate"
-    KEEPS_STATE: ClassVar[bool] = True
-    EMITS: ClassVar[ChangelogMode | None] = INSERT_ONLY
-    TAKES: ClassVar[ChangelogMode | None] = INSERT_ONLY
     KEEPS_FIELDS: ClassVar[bool] = True
 
     partition_keys: Annotated[tuple[Index, ...], Ref()]

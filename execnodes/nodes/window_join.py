@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar
 
-from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
 from stateplan.execnodes.field_refs import Ref
-from stateplan.execnodes.nodes.base import ExecNode, Stateful, field_types
+from stateplan.execnodes.nodes.base import InsertOnlyNode, Stateful, field_types
 from stateplan.execnodes.nodes.window_table_function import slicing_of
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import JoinSpec
@@ -18,7 +17,7 @@ from stateplan.execnodes.zone import local_time_zone
 
 
 @exec_node
-class WindowJoin(ExecNode):
+class WindowJoin(InsertOnlyNode):
     """Joins rows that are in the same window, when the watermark has come to its end.
 
     .. code-block:: sql
@@ -31,9 +30,6 @@ class WindowJoin(ExecNode):
 
     NAME: ClassVar[str] = "stream-exec-window-join"
     INPUTS: ClassVar[int | None] = 2
-    KEEPS_STATE: ClassVar[bool] = True
-    EMITS: ClassVar[ChangelogMode | None] = INSERT_ONLY
-    TAKES: ClassVar[ChangelogMode | None] = INSERT_ONLY
 
     join_spec: Annotated[JoinSpec, Ref()]
     left_windowing: Annotated[Windowing, Ref(0)]

@@ -15,8 +15,11 @@ from stateplan.execnodes.changelog import columns
 from stateplan.execnodes.errors import RunError
 from stateplan.execnodes.functions.aggregates import WELFORD
 from stateplan.execnodes.runtime.kernels.common.partials import LocalTransform, Partials
-from stateplan.execnodes.runtime.kernels.global_group_aggregate import GlobalGroupAggregateKernel
-from stateplan.execnodes.runtime.kernels.incremental_group_aggregate import IncrementalGroupAggregateKernel, final_call
+from stateplan.execnodes.runtime.kernels.phased_aggregates import (
+    GlobalGroupAggregateKernel,
+    IncrementalGroupAggregateKernel,
+    final_call,
+)
 from stateplan.execnodes.specs import AggCall
 from stateplan.execnodes.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, LogicalType, row_type
 from tests.kernels.aggregate_reference import FUNCTIONS, Slow

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from stateplan.execnodes.errors import RunError
 from stateplan.execnodes.runtime.kernel import END_OF_TIME, Watermark
-from stateplan.execnodes.runtime.kernels.sink_conflicts import SinkConflictKernel
+from stateplan.execnodes.runtime.kernels.sink_materializer import SinkConflictKernel
 from tests.kernels.reference import (
     DELETE,
     INSERT,

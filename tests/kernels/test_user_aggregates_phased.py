@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from stateplan.execnodes.errors import DataError, RunError
 from stateplan.execnodes.runtime.kernels.common.partials import LocalTransform, Partials
-from stateplan.execnodes.runtime.kernels.global_group_aggregate import GlobalGroupAggregateKernel
+from stateplan.execnodes.runtime.kernels.phased_aggregates import GlobalGroupAggregateKernel
 from stateplan.execnodes.types import BIGINT
 from stateplan.planner.catalog.udf import AggregateFunction, UserFunction, udaf
 from tests.kernels.reference import INSERT, Change, Row, retracts, upsert_fold

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from stateplan.execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
 from stateplan.execnodes.runtime.kernels.common.partials import LocalTransform, Partials
-from stateplan.execnodes.runtime.kernels.global_group_aggregate import GlobalGroupAggregateKernel
 from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
+from stateplan.execnodes.runtime.kernels.phased_aggregates import GlobalGroupAggregateKernel
 from stateplan.execnodes.runtime.kernels.window_aggregate import WindowAggregateKernel
 from stateplan.execnodes.runtime.kernels.window_slices import SliceTransform, Slicing
 from stateplan.execnodes.types import BIGINT, LogicalType, RowField

@@ -52,6 +52,7 @@ from stateplan.execnodes.support import agg_text, field_names
 from stateplan.execnodes.types import LogicalType
 
 ROWS, BORN = "rows", "first_row_at"
+"""Of a group: its rows that came less those that went, and since when it is there."""
 _NEVER = np.iinfo(np.int64).max
 
 

@@ -26,10 +26,10 @@ from stateplan.execnodes.runtime.kernel import (
     own_columns,
 )
 from stateplan.execnodes.runtime.kernels.common.net import Bools, Ints, absent, ids_of, positions
-from stateplan.execnodes.runtime.kernels.common.partials import ROWS, Partials
+from stateplan.execnodes.runtime.kernels.common.partials import Partials
 from stateplan.execnodes.runtime.kernels.common.values import VALUE
-from stateplan.execnodes.runtime.kernels.global_group_aggregate import GlobalGroupAggregateKernel
-from stateplan.execnodes.runtime.kernels.group_aggregate import BORN, GroupAggregateKernel
+from stateplan.execnodes.runtime.kernels.group_aggregate import BORN, ROWS, GroupAggregateKernel
+from stateplan.execnodes.runtime.kernels.phased_aggregates import GlobalGroupAggregateKernel
 from stateplan.execnodes.runtime.kernels.window_slices import Slicing, timestamps, window_time
 
 _NEXT, _DUE = "@next", "@due"

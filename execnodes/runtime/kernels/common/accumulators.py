@@ -1,8 +1,8 @@
-"""What an aggregate call keeps per group, how a batch changes it, and its result: counts, sums and extremes.
+"""What an aggregate call keeps per group, how a batch changes it, and its result: counts, sums, extremes, one value.
 
 Source of the semantics: Flink's ``CountAggFunction``, ``SumAggFunction``,
-``SumWithRetractAggFunction``, ``Sum0AggFunction``, ``AvgAggFunction``, ``MinAggFunction``, ``MaxAggFunction`` and
-``MinWithRetractAggFunction``.
+``SumWithRetractAggFunction``, ``Sum0AggFunction``, ``AvgAggFunction``, ``MinAggFunction``, ``MaxAggFunction``,
+``MinWithRetractAggFunction`` and ``SingleValueAggFunction``.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 
+from stateplan.execnodes.errors import DataError
 from stateplan.execnodes.runtime.kernels.common.net import Bools, Ints, firsts, nulls, positions, truth
 from stateplan.execnodes.types import LogicalType
 
@@ -352,6 +353,45 @@ class TrackedExtreme(Accumulator):
 
     def value(self, state: pl.DataFrame) -> pl.Series:
         return state[self.best]
+
+
+class SingleValue(Fold):
+    """SINGLE_VALUE: the value of a query inside an expression, which may have one row; and the number of rows.
+
+    Within a micro-batch a row may come before the one that it replaces is taken back: only more than one row at its end
+    is an error.
+    """
+
+    sees_nulls: ClassVar[bool] = True
+
+    def __init__(self, number: int, argument: LogicalType | None, result: LogicalType) -> None:
+        assert argument is not None
+        self._value, self._count = f"value{number}", f"count{number}"
+        self.columns = {self._value: argument.polars(), self._count: pl.Int64()}
+        self.initial = {self._value: None, self._count: 0}
+
+    def update(self, before: pl.DataFrame, changes: Changes) -> list[pl.Series]:
+        """Raises DataError DATA320, for more than one row."""
+        count = np.maximum(before[self._count].to_numpy() + changes.counts(), 0)
+        if (count > 1).any():
+            raise DataError("DATA320")
+        old = before[self._value]
+        there = np.flatnonzero(before[self._count].to_numpy())
+        signs = np.ones(len(changes.codes), np.int64) if changes.signs is None else changes.signs
+        rows = pl.DataFrame(
+            {
+                "g": np.concatenate([there, changes.codes]),
+                "v": pl.concat([old[there], changes.column.cast(old.dtype)]),
+                "n": np.concatenate([np.ones(len(there), np.int64), signs]),
+            }
+        )
+        left = rows.group_by("g", "v").agg(pl.col("n").sum()).filter(pl.col("n") > 0)
+        place = positions(left["g"].to_numpy(), changes.groups)
+        value = aligned(left["v"].alias(old.name), np.where(count == 1, place, -1))
+        return [value, pl.Series(self._count, count)]
+
+    def value(self, state: pl.DataFrame) -> pl.Series:
+        return state[self._value]
 
 
 def added(old: pl.Series, parts: pl.Series, codes: Ints) -> pl.Series:

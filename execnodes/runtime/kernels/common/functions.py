@@ -13,6 +13,7 @@ from stateplan.execnodes.runtime.kernels.common.accumulators import (
     Average,
     Count,
     Extreme,
+    SingleValue,
     Total,
     TotalOrZero,
     TrackedExtreme,
@@ -31,7 +32,6 @@ from stateplan.execnodes.runtime.kernels.common.collections import (
     ListedText,
     Text,
 )
-from stateplan.execnodes.runtime.kernels.common.single_value import SingleValue
 from stateplan.execnodes.runtime.kernels.common.statistics import SquaredDifferences
 from stateplan.execnodes.runtime.kernels.common.user_aggregates import UserFold
 from stateplan.execnodes.specs import AggCall

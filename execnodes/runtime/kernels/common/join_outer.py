@@ -28,6 +28,7 @@ from stateplan.execnodes.runtime.kernels.common.net import (
     positions,
     ranks,
     signs,
+    unmatched,
     with_kind,
 )
 from stateplan.execnodes.runtime.transforms.calc import CalcTransform
@@ -45,13 +46,8 @@ Rows: TypeAlias = PlainRows | CountedRows
 
 def joinable(side: Side, frame: pl.DataFrame, filter_nulls: Sequence[bool]) -> Ints | None:
     """The rows that can have a match: without NULL in a key where NULL matches nothing. None for all."""
-    nullable = [k for k, f in zip(side.keys, filter_nulls, strict=True) if f and frame[k].null_count()]
-    if not nullable:
-        return None
-    keep = np.ones(frame.height, bool)
-    for key in nullable:
-        keep &= frame[key].is_not_null().to_numpy()
-    return np.flatnonzero(keep)
+    out = unmatched(frame, side.keys, filter_nulls)
+    return np.flatnonzero(~out) if out.any() else None
 
 
 def keeps_order(frame: pl.DataFrame) -> bool:

@@ -363,7 +363,7 @@ def unmatched(frame: pl.DataFrame, keys: Sequence[str], filter_nulls: Sequence[b
     """Which rows can have no match in a join: those with NULL in a key where NULL matches nothing."""
     out = np.zeros(frame.height, bool)
     for key, filters in zip(keys, filter_nulls, strict=True):
-        if filters:
+        if filters and frame[key].null_count():
             out |= frame[key].is_null().to_numpy()
     return out
 

@@ -23,12 +23,15 @@ from stateplan.execnodes.runtime.kernels.common.accumulators import Changes, Fol
 from stateplan.execnodes.runtime.kernels.common.lists import exploded, packed
 from stateplan.execnodes.runtime.kernels.common.net import Ints, framed, key_ids, narrow, positions, signs
 from stateplan.execnodes.runtime.kernels.common.values import VALUE, Values
-from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel, Seen, group_changes, is_distinct
+from stateplan.execnodes.runtime.kernels.group_aggregate import (
+    ROWS,
+    GroupAggregateKernel,
+    Seen,
+    group_changes,
+    is_distinct,
+)
 from stateplan.execnodes.specs import AggCall
 from stateplan.execnodes.types import LogicalType, RowField
-
-ROWS = "rows"
-"""Column: rows of the group that came less those that went."""
 
 
 @dataclass(frozen=True)
