@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 from stateplan.execnodes.errors import PlanError
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import Flag, Index, PlanModel, custom_error
-from stateplan.execnodes.support import names_text
+from stateplan.execnodes.node_text import names_text
 
 RankType = Literal["ROW_NUMBER", "RANK", "DENSE_RANK"]
 

@@ -13,10 +13,10 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from stateplan.execnodes.errors import StateplanError
+from stateplan.execnodes.node_text import agg_text, rex_text
 from stateplan.execnodes.nodes.base import STATE_TTL, ExecNode
 from stateplan.execnodes.rex import rex_from_json
 from stateplan.execnodes.specs import AggCall
-from stateplan.execnodes.support import agg_text, rex_text
 from stateplan.plans.jsontext import join_pointer, split_pointer
 from stateplan.plans.states import node_states
 

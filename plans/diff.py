@@ -18,6 +18,7 @@ from typing import Literal
 from stateplan.execnodes.errors import Place, PlanError
 from stateplan.execnodes.fingerprint import fingerprints, readers, uids
 from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.node_text import agg_text, joined_names
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.deduplicate import Deduplicate
 from stateplan.execnodes.nodes.group_aggregate import GroupAggregate
@@ -25,7 +26,6 @@ from stateplan.execnodes.nodes.join import Join
 from stateplan.execnodes.nodes.opaque import OpaqueNode
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
 from stateplan.execnodes.specs import AggCall
-from stateplan.execnodes.support import agg_text, joined_names
 from stateplan.plans.changes import SAME_VERSIONS, Change, Kind, node_changes
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.lineage import Lineage, lineage

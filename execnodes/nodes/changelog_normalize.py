@@ -8,9 +8,9 @@ from typing import Annotated, ClassVar
 from stateplan.execnodes.changelog import ChangelogMode, updating
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import COSMETIC, Flag, Index, RexField
+from stateplan.execnodes.node_text import joined_names, names_text, rex_text
 from stateplan.execnodes.nodes.base import Stateful, StatefulNode, StateList
 from stateplan.execnodes.registry import exec_node
-from stateplan.execnodes.support import joined_names, names_text, rex_text
 from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.zone import local_time_zone
 

@@ -8,10 +8,10 @@ from typing import Annotated, ClassVar, Literal
 from stateplan.execnodes.errors import PlanError
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import ALWAYS, RexField
+from stateplan.execnodes.node_text import joined_names, rex_text
 from stateplan.execnodes.nodes.base import ExecNode, Stateless, field_types
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.rex import Call, Rex
-from stateplan.execnodes.support import joined_names, rex_text
 from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.zone import local_time_zone
 

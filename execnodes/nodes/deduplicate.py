@@ -9,9 +9,9 @@ from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode, updating
 from stateplan.execnodes.errors import PlanError
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import COSMETIC, AbsentMeans, Flag, Index
+from stateplan.execnodes.node_text import joined_names, names_text
 from stateplan.execnodes.nodes.base import Stateful, StatefulNode, StateList
 from stateplan.execnodes.registry import exec_node
-from stateplan.execnodes.support import joined_names, names_text
 from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from stateplan.execnodes.model import to_json
+from stateplan.execnodes.node_text import joined_names, names_text
 from stateplan.execnodes.nodes.base import ExecNode, Stateless
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import RequiredDistribution
-from stateplan.execnodes.support import joined_names, names_text
 from stateplan.execnodes.types import LogicalType
 
 

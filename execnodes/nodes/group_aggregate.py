@@ -11,10 +11,10 @@ from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode, updating
 from stateplan.execnodes.errors import PlanError
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import COSMETIC, Flag, Index, custom_error
+from stateplan.execnodes.node_text import call_texts, groups_text, joined_names
 from stateplan.execnodes.nodes.base import ExecNode, Stateful, StatefulNode, StateList, field_types
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import AggCall
-from stateplan.execnodes.support import call_texts, groups_text, joined_names
 from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:

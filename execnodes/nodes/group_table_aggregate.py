@@ -10,10 +10,10 @@ from pydantic import model_validator
 from stateplan.execnodes.changelog import ChangelogMode, updating
 from stateplan.execnodes.errors import PlanError
 from stateplan.execnodes.model import custom_error
+from stateplan.execnodes.node_text import agg_text, groups_text, joined_names
 from stateplan.execnodes.nodes.base import StateList, field_types
 from stateplan.execnodes.nodes.group_aggregate import Grouping
 from stateplan.execnodes.registry import exec_node
-from stateplan.execnodes.support import agg_text, groups_text, joined_names
 from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:

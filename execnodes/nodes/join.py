@@ -8,11 +8,11 @@ from typing import Annotated, ClassVar
 from stateplan.execnodes.changelog import ChangelogMode, joined, updating
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import NULL_IS_EMPTY, Index
+from stateplan.execnodes.node_text import join_terms
 from stateplan.execnodes.nodes.base import Stateful, StatefulNode, StateList, field_types
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.rex import shift
 from stateplan.execnodes.specs import JoinSpec
-from stateplan.execnodes.support import join_terms
 from stateplan.execnodes.types import LogicalType, with_a_field
 from stateplan.execnodes.zone import local_time_zone
 

@@ -8,10 +8,10 @@ from typing import Annotated, ClassVar
 from stateplan.execnodes.changelog import ChangelogMode, named
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import ALWAYS, COSMETIC, NULL_IS_EMPTY, AbsentMeans, Flag, Index, JsonObject, RexField
+from stateplan.execnodes.node_text import field_names, joined_names, names_text, rex_text
 from stateplan.execnodes.nodes.base import Stateful, StatefulNode, Stateless, StateList, field_types
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import ChangelogKind, JoinType, LookupKey, TemporalTable
-from stateplan.execnodes.support import field_names, joined_names, names_text, rex_text
 from stateplan.execnodes.types import LogicalType, row_type
 from stateplan.execnodes.zone import local_time_zone
 

@@ -11,9 +11,9 @@ from stateplan.execnodes.changelog import ChangelogMode, joined, updating
 from stateplan.execnodes.errors import PlanError
 from stateplan.execnodes.field_refs import EACH, JOINED, FieldRef, Ref
 from stateplan.execnodes.model import ALWAYS, Index, PlanModel, RexField, custom_error
+from stateplan.execnodes.node_text import joined_names, rex_text
 from stateplan.execnodes.nodes.base import Stateful, StatefulNode, StateList, field_types
 from stateplan.execnodes.registry import exec_node
-from stateplan.execnodes.support import joined_names, rex_text
 from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.zone import local_time_zone
 

@@ -10,13 +10,13 @@ from pydantic import Field, model_validator
 from stateplan.execnodes.errors import PlanError
 from stateplan.execnodes.field_refs import FieldRef, Ref
 from stateplan.execnodes.model import ALWAYS, COSMETIC, AbsentMeans, Flag, Index, PlanModel, RexField, custom_error
+from stateplan.execnodes.node_text import agg_text, joined_names, names_text, rex_text
 from stateplan.execnodes.nodes.base import InsertOnlyNode, Stateful, field_types
 from stateplan.execnodes.ranking import PartitionSpec, SortSpec, order_text
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.rex import InputRef, Rex
 from stateplan.execnodes.rex import Literal as Constant
 from stateplan.execnodes.specs import AggCall
-from stateplan.execnodes.support import agg_text, joined_names, names_text, rex_text
 from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode, updating
 from stateplan.execnodes.errors import PlanError
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import COSMETIC, Flag, Index, RowTypeField, custom_error
+from stateplan.execnodes.node_text import call_texts, groups_text, joined_names
 from stateplan.execnodes.nodes.base import Stateful, StatefulNode, Stateless, StateList, field_types
 from stateplan.execnodes.nodes.group_aggregate import Aggregation, check_flags
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import AggCall
-from stateplan.execnodes.support import call_texts, groups_text, joined_names
 from stateplan.execnodes.types import LogicalType
 
 

@@ -7,9 +7,9 @@ from typing import Annotated, ClassVar
 
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import RexField
+from stateplan.execnodes.node_text import joined_names, projection_text
 from stateplan.execnodes.nodes.base import ExecNode, Stateless, projected_types
 from stateplan.execnodes.registry import exec_node
-from stateplan.execnodes.support import joined_names, projection_text
 from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.zone import local_time_zone
 

@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode, updating
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import COSMETIC, Flag
+from stateplan.execnodes.node_text import joined_names, names_text
 from stateplan.execnodes.nodes.base import Stateful, StatefulNode, StateList, field_types
 from stateplan.execnodes.ranking import (
     AppendFastStrategy,
@@ -25,7 +26,6 @@ from stateplan.execnodes.ranking import (
     range_text,
 )
 from stateplan.execnodes.registry import exec_node
-from stateplan.execnodes.support import joined_names, names_text
 from stateplan.execnodes.types import BIGINT, LogicalType
 
 _NO_END = 2**63 - 1

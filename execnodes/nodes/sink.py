@@ -9,11 +9,11 @@ from stateplan.execnodes.changelog import ChangelogMode, named
 from stateplan.execnodes.errors import PlanError, RunError
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import Flag, Index, to_json
+from stateplan.execnodes.node_text import joined_names
 from stateplan.execnodes.nodes.base import Stateful, StatefulNode, Stateless, StateList
 from stateplan.execnodes.nodes.table_source_scan import ability_meaning
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import ChangelogKind, ConflictStrategy, DynamicTableSink, WritingMetadata
-from stateplan.execnodes.support import joined_names
 from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:

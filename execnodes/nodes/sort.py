@@ -7,10 +7,10 @@ from typing import Annotated, ClassVar
 
 from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
 from stateplan.execnodes.field_refs import Ref
+from stateplan.execnodes.node_text import joined_names
 from stateplan.execnodes.nodes.base import ExecNode, Stateful
 from stateplan.execnodes.ranking import SortSpec, order_text
 from stateplan.execnodes.registry import exec_node
-from stateplan.execnodes.support import joined_names
 from stateplan.execnodes.types import LogicalType
 
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from stateplan.execnodes.changelog import ChangelogMode
 from stateplan.execnodes.errors import StateplanError
+from stateplan.execnodes.node_text import field_names, rex_text
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import (
@@ -17,7 +18,6 @@ from stateplan.execnodes.specs import (
     ProjectPushDown,
     ReadingMetadata,
 )
-from stateplan.execnodes.support import field_names, rex_text
 from stateplan.execnodes.types import LogicalType
 
 

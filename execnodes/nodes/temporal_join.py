@@ -8,10 +8,10 @@ from typing import Annotated, ClassVar
 from stateplan.execnodes.changelog import ChangelogMode
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import Flag
+from stateplan.execnodes.node_text import field_names, join_terms, names_text
 from stateplan.execnodes.nodes.base import Stateful, StatefulNode, StateList, field_types
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import JoinSpec
-from stateplan.execnodes.support import field_names, join_terms, names_text
 from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.zone import local_time_zone
 

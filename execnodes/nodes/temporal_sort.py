@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar
 
 from stateplan.execnodes.field_refs import Ref
+from stateplan.execnodes.node_text import joined_names
 from stateplan.execnodes.nodes.base import InsertOnlyNode, Stateful, Stateless
 from stateplan.execnodes.ranking import SortSpec, order_text
 from stateplan.execnodes.registry import exec_node
-from stateplan.execnodes.support import joined_names
 from stateplan.execnodes.types import LogicalType
 
 

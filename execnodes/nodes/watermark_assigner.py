@@ -7,9 +7,9 @@ from typing import Annotated, ClassVar
 
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import Index, RexField
+from stateplan.execnodes.node_text import field_names, joined_names, names_text, rex_text
 from stateplan.execnodes.nodes.base import ExecNode, Stateless
 from stateplan.execnodes.registry import exec_node
-from stateplan.execnodes.support import field_names, joined_names, names_text, rex_text
 from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.zone import local_time_zone
 

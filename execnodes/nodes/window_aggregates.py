@@ -10,12 +10,12 @@ from pydantic import model_validator
 from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import AbsentMeans, Flag, Index, RowTypeField
+from stateplan.execnodes.node_text import call_texts, joined_names, names_text
 from stateplan.execnodes.nodes.base import ExecNode, Stateful, Stateless, field_types
 from stateplan.execnodes.nodes.phased_aggregates import check_arguments
 from stateplan.execnodes.nodes.window_table_function import slicing_of
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import AggCall
-from stateplan.execnodes.support import call_texts, joined_names, names_text
 from stateplan.execnodes.types import BIGINT, LogicalType, RowField
 from stateplan.execnodes.windows import (
     NamedWindowProperty,

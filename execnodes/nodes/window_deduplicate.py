@@ -7,10 +7,10 @@ from typing import Annotated, ClassVar
 
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import Flag, Index
+from stateplan.execnodes.node_text import joined_names, names_text
 from stateplan.execnodes.nodes.base import InsertOnlyNode, Stateful
 from stateplan.execnodes.nodes.window_table_function import slicing_of
 from stateplan.execnodes.registry import exec_node
-from stateplan.execnodes.support import joined_names, names_text
 from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.windows import WindowAttached, Windowing, window_text
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar
 
 from stateplan.execnodes.field_refs import Ref
+from stateplan.execnodes.node_text import join_terms
 from stateplan.execnodes.nodes.base import InsertOnlyNode, Stateful, field_types
 from stateplan.execnodes.nodes.window_table_function import slicing_of
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import JoinSpec
-from stateplan.execnodes.support import join_terms
 from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.windows import WindowAttached, Windowing, window_text
 from stateplan.execnodes.zone import local_time_zone

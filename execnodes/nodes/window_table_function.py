@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from stateplan.execnodes.field_refs import Ref
+from stateplan.execnodes.node_text import joined_names, names_text
 from stateplan.execnodes.nodes.base import ExecNode, Stateless, field_types
 from stateplan.execnodes.registry import exec_node
-from stateplan.execnodes.support import joined_names, names_text
 from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.windows import (
     CumulativeWindow,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.node_text import rex_text, ttl_text
 from stateplan.execnodes.rex import Call, FieldAccess, InputRef, Literal
 from stateplan.execnodes.specs import split_identifier
-from stateplan.execnodes.support import rex_text, ttl_text
 from stateplan.execnodes.types import BIGINT, BOOLEAN, STRING, LogicalType, row_type
 from tests.nodes.node_plans import frozen
 

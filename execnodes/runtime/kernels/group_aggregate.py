@@ -15,6 +15,7 @@ import polars as pl
 
 from stateplan.execnodes.changelog import RowKind, column, columns
 from stateplan.execnodes.errors import RunError
+from stateplan.execnodes.node_text import agg_text, field_names
 from stateplan.execnodes.runtime.kernel import (
     ACCESS_TIME,
     Frames,
@@ -48,7 +49,6 @@ from stateplan.execnodes.runtime.kernels.common.net import (
 from stateplan.execnodes.runtime.kernels.common.values import ValueChanges, Values, extremes, searched
 from stateplan.execnodes.runtime.state.small_frames import rows_at, stacked
 from stateplan.execnodes.specs import AggCall
-from stateplan.execnodes.support import agg_text, field_names
 from stateplan.execnodes.types import LogicalType
 
 ROWS, BORN = "rows", "first_row_at"

@@ -13,10 +13,10 @@ import polars as pl
 from stateplan.execnodes.changelog import KIND, column
 from stateplan.execnodes.errors import DataError, Place, RunError, StateplanError, find_encoded
 from stateplan.execnodes.functions.render import NOW, WATERMARK, Check, Renderer
+from stateplan.execnodes.node_text import rex_text
 from stateplan.execnodes.rex import InputRef, Rex
 from stateplan.execnodes.runtime.kernel import Frozen, Transform
 from stateplan.execnodes.runtime.state.small_frames import without
-from stateplan.execnodes.support import rex_text
 
 _CHECK = "@check"
 _HEIGHT = "@height"

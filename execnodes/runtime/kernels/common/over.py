@@ -11,12 +11,12 @@ import numpy as np
 import polars as pl
 
 from stateplan.execnodes.changelog import column
+from stateplan.execnodes.node_text import agg_text, field_names
 from stateplan.execnodes.runtime.kernel import ACCESS_TIME, KeyedKernel, StateTable, call_columns, own_columns
 from stateplan.execnodes.runtime.kernels.common.net import Bools, Ints, framed, ids_of, narrow, positions, stamped
 from stateplan.execnodes.runtime.kernels.common.running import Running, Seen, running
 from stateplan.execnodes.runtime.kernels.common.walks import Frame, Walk, distinct_of_frames
 from stateplan.execnodes.specs import AggCall
-from stateplan.execnodes.support import agg_text, field_names
 from stateplan.execnodes.types import LogicalType
 
 STATE = "overState"

@@ -1,4 +1,4 @@
-"""Words for people: row expressions, keys and durations as ``plan show`` and ``explain`` print them."""
+"""What nodes do in words: row expressions, keys and TTLs as ``plan show`` and ``explain`` print them."""
 
 from __future__ import annotations
 
