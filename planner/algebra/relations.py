@@ -17,8 +17,7 @@ from stateplan.execnodes.rex import Literal as Constant
 from stateplan.execnodes.specs import ConflictBehavior, JoinType, OuterJoinType
 from stateplan.execnodes.types import BOOLEAN, LogicalType, row_type
 from stateplan.planner.abilities import Ability, Field, FilterAbility, LimitAbility, PartitionAbility, ProjectAbility
-from stateplan.planner.algebra.aggregate_call import AggCall
-from stateplan.planner.algebra.base import Pair, Rel, Single
+from stateplan.planner.algebra.base import AggCall, Pair, Rel, Single
 from stateplan.planner.catalog.objects import CatalogTable
 
 __all__ = [

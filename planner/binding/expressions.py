@@ -28,13 +28,13 @@ from stateplan.execnodes.functions.literals import (
 )
 from stateplan.execnodes.functions.table import find_scalar, names, unknown_function
 from stateplan.execnodes.rex import Literal, Rex
-from stateplan.execnodes.types import BOOLEAN
+from stateplan.execnodes.types import BOOLEAN, LogicalType
 from stateplan.planner.binding.errors import not_supported
 from stateplan.planner.binding.over import WINDOW_ONLY, bind_over
 from stateplan.planner.binding.scope import Scope, field_of
 from stateplan.planner.binding.subqueries import exists, in_query, quantified, scalar_query
 from stateplan.planner.binding.user_functions import fitted, is_aggregate_call, user_function
-from stateplan.planner.catalog.functions import FoundFunction, require_kind
+from stateplan.planner.catalog.functions import FoundFunction, Functions, require_kind
 from stateplan.planner.dialect import function_name, logical_type, nodes
 from stateplan.planner.expressions.approximate import Approximate
 from stateplan.planner.expressions.ops import and_, compare
@@ -375,3 +375,21 @@ def _precision(unit: str) -> tuple[str, int | None, int | None]:
         return name.strip(), None, None
     numbers = [int(n) for n in rest.rstrip(") ").split(",")]
     return name.strip(), numbers[0], numbers[1] if len(numbers) > 1 else None
+
+
+def bind_expression(
+    ast: exp.Expr, fields: Sequence[tuple[str, LogicalType]], source: str, functions: Functions | None = None
+) -> Rex:
+    """The row expression of ``ast`` over a row with these fields.
+
+    Args:
+        ast: an expression as the dialect parses it.
+        fields: name and type of what column names may mean; a reference is its position here.
+        source: the text that the positions of ``ast`` point into.
+        functions: finds user-defined functions.
+
+    Raises:
+        SqlError: SQL100 (no such column), SQL101 (ambiguous), SQL104 and SQL105 (aggregate or window function), SQL150,
+            SQL2xx (functions, types, constants), each with its place.
+    """
+    return ExpressionBinder(Scope.of_fields(source, list(fields), functions), "an expression").bind(ast)

@@ -37,10 +37,9 @@ from stateplan.planner.binding.scope import Relation, Scope
 from stateplan.planner.binding.table_aggregates import bind_table_aggregate
 from stateplan.planner.binding.table_functions import bind_function_join, is_function_join
 from stateplan.planner.binding.tables import scan_of
-from stateplan.planner.binding.targets import Targets
 from stateplan.planner.binding.unnest import bind_unnest, nothing, renamed, with_outer_rows
 from stateplan.planner.binding.user_functions import user_function
-from stateplan.planner.binding.values import bind_values, one_row
+from stateplan.planner.binding.values import Targets, bind_values, one_row
 from stateplan.planner.binding.window_functions import WINDOW_FUNCTIONS, bind_window_function
 from stateplan.planner.catalog.functions import FoundFunction
 from stateplan.planner.catalog.manager import CatalogManager

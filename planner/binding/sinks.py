@@ -14,7 +14,7 @@ from stateplan.execnodes.rex import InputRef, Literal, Rex
 from stateplan.execnodes.types import LogicalType
 from stateplan.planner.algebra.relations import Project, Rel, Sink
 from stateplan.planner.binding.queries import QueryBinder
-from stateplan.planner.binding.targets import Targets
+from stateplan.planner.binding.values import Targets
 from stateplan.planner.catalog.manager import CatalogManager
 from stateplan.planner.catalog.objects import CatalogTable, CatalogView, Column
 from stateplan.planner.expressions import fold

@@ -6,12 +6,12 @@ Source: Calcite's ``SqlToRelConverter.convertValues`` and ``convertRowValues``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from sqlglot import exp
 
-from stateplan.execnodes.errors import SqlError
+from stateplan.execnodes.errors import Place, SqlError
 from stateplan.execnodes.functions.casting import cast_rex
 from stateplan.execnodes.functions.typerules import least_restrictive
 from stateplan.execnodes.rex import Literal, Rex
@@ -19,12 +19,23 @@ from stateplan.execnodes.types import INT, LogicalType
 from stateplan.planner.algebra.relations import Project, Rel, Union, Values
 from stateplan.planner.binding.expressions import ExpressionBinder
 from stateplan.planner.binding.scope import Scope
-from stateplan.planner.binding.targets import Targets
 from stateplan.planner.catalog.functions import Functions
 from stateplan.planner.dialect import nodes
 from stateplan.planner.expressions import fold
 from stateplan.planner.expressions.ops import call
 from stateplan.planner.positions import place_of
+
+
+@dataclass(frozen=True)
+class Targets:
+    """How an INSERT's column list and PARTITION lay out the rows of its query.
+
+    ``columns[i]`` is the query column for sink column ``i``, or the constant that is written.
+    """
+
+    columns: tuple[int | Rex, ...]
+    count: int
+    place: Place
 
 
 def one_row() -> Values:

@@ -347,7 +347,7 @@ def _merging(like: nodes.LikeTable) -> dict[str, str]:
 
 
 def _bind(expression: exp.Expr, fields: Fields, source: str, functions: Functions) -> Rex:
-    from stateplan.planner.binder import bind_expression
+    from stateplan.planner.binding.expressions import bind_expression
 
     return bind_expression(expression, fields, source, functions)
 

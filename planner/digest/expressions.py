@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 from stateplan.execnodes.rex import Call, FieldAccess, InputRef, Literal, Rex
 from stateplan.planner.algebra.relations import AggCall, Order, Rel, field_names
-from stateplan.planner.digest.calcite_types import calcite_type
-from stateplan.planner.digest.literals import full_type, plain_literal, typed_literal
+from stateplan.planner.digest.literals import calcite_type, full_type, plain_literal, typed_literal
 from stateplan.planner.expressions.ops import kind
 
 _INFIX = frozenset({"=", "<>", "<", "<=", ">", ">=", "AND", "OR", "+", "-", "*", "/", "/INT"})

@@ -33,9 +33,8 @@ from stateplan.planner.algebra.relations import (
 )
 from stateplan.planner.algebra.table_functions import FunctionCorrelate
 from stateplan.planner.algebra.temporal import WatermarkAssigner
-from stateplan.planner.digest.calcite_types import calcite_type
 from stateplan.planner.digest.expressions import Notation, call_name, key_names, named, physical_expression
-from stateplan.planner.digest.literals import charset, plain_literal
+from stateplan.planner.digest.literals import calcite_type, charset, plain_literal
 from stateplan.planner.expressions.ops import input_refs, rewrite
 from stateplan.planner.metadata.unique_keys import upsert_keys
 from stateplan.planner.operators.base import Lowering, Operator, delete, deleting, with_deletions

@@ -29,10 +29,10 @@ from stateplan.planner.passes.aggregates import (
     split_distinct,
     wrap_json_aggregates,
 )
+from stateplan.planner.passes.build import distribute
 from stateplan.planner.passes.changelog import infer_changelog
 from stateplan.planner.passes.correlates import subqueries_to_correlates
 from stateplan.planner.passes.decorrelate import decorrelate
-from stateplan.planner.passes.distribute import distribute
 from stateplan.planner.passes.filters import (
     derive_join_filters,
     filter_into_join,
@@ -115,8 +115,7 @@ from stateplan.planner.passes.simplify import (
 )
 from stateplan.planner.passes.subqueries import count_subqueries_to_exists, subqueries_to_joins
 from stateplan.planner.passes.time_attributes import materialize_time_attributes
-from stateplan.planner.passes.two_phases import in_two_phases
-from stateplan.planner.passes.window_phases import windows_in_two_phases
+from stateplan.planner.passes.two_phases import in_two_phases, windows_in_two_phases
 from stateplan.planner.passes.windows import (
     check_over_aggregate,
     rank_in_window,

@@ -9,6 +9,7 @@ from stateplan.execnodes.rex import Rex
 from stateplan.planner.algebra.relations import AggCall, Aggregate, Filter, Project, Rel, Values, field_names, refs_to
 from stateplan.planner.expressions.ops import conjunctions, is_always_false, is_always_true, is_null_literal
 from stateplan.planner.expressions.simplify import simplify_filter
+from stateplan.planner.operators import operator_of
 
 
 def empty(rel: Rel) -> Values:
@@ -51,3 +52,13 @@ def aggregate_call(function: str, rel: Rel, args: Sequence[int], name: str | Non
 def minimum(rel: Rel, name: str) -> Aggregate:
     """The least value of the only field of ``rel``; NULL where there is no row."""
     return Aggregate(rel, (), (aggregate_call("MIN", rel, (0,), name, grouped=False),))
+
+
+def distribute(rel: Rel) -> Rel:
+    """``rel`` with the exchanges that its operators need, and the operators that normalize changes of sources.
+
+    Source: Flink's physical rules (``StreamPhysicalGroupAggregateRule``, ``StreamPhysicalJoinRule``,
+    ``StreamPhysicalRankRule``, ``StreamPhysicalTableSourceScanRule``) with ``FlinkExpandConversionRule``: streaming
+    operators but those that sort promise no distribution of their output, so each of these gets its own exchange.
+    """
+    return operator_of(type(rel)).distribute(rel, [distribute(i) for i in rel.inputs])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pickle
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from itertools import groupby
+from typing import Any
 
 import polars as pl
 import pytest
@@ -18,6 +20,7 @@ from stateplan.execnodes.runtime.kernels.phased_aggregates import GlobalGroupAgg
 from stateplan.execnodes.runtime.kernels.window_aggregate import WindowAggregateKernel
 from stateplan.execnodes.runtime.kernels.window_slices import SliceTransform, Slicing
 from stateplan.execnodes.types import BIGINT, LogicalType, RowField
+from tests.kernels.aggregate_reference import ArrayAgg, ListAgg
 from tests.kernels.reference import INSERT, Change, Row
 from tests.kernels.support import CUTS, call, changes_of, frame, inserting, retracting, split
 from tests.kernels.test_aggregate_functions import plain
@@ -69,6 +72,9 @@ class Windows:
         self.slicing, self.chosen, self.grouping, self.retract = slicing, chosen, grouping, retract
         self.rows: list[tuple[int, Change]] = []
 
+    def _slice(self, time: int) -> int:
+        return 0 if self.slicing.kind == "TUMBLE" else (time - self.slicing.offset) // self.slicing.step
+
     def step(self, batch: list[Change], before: int, now: int) -> list[Row]:
         for change in batch:
             time = int((change[1][TIME] - EPOCH) / timedelta(milliseconds=1))
@@ -86,12 +92,22 @@ class Windows:
     def fired(self, begin: int, end: int) -> list[Row]:
         mine = [(t, c) for t, c in self.rows if begin <= t < end]
         if self.slicing.kind == "HOP":
-            mine.sort(key=lambda r: -((r[0] - self.slicing.offset) // self.slicing.step))
+            mine.sort(key=lambda r: -self._slice(r[0]))
         elif self.slicing.kind == "CUMULATE":
-            mine.sort(key=lambda r: (r[0] - self.slicing.offset) // self.slicing.step)
+            mine.sort(key=lambda r: self._slice(r[0]))
         found = Reference(self.chosen, self.grouping, self.retract)
-        for _, (kind, row) in mine:
-            found.add((kind, row[:TIME]), 0)
+        lists: dict[tuple[Row, int], list[Any]] = {}
+        for _, rows in groupby(mine, lambda r: self._slice(r[0])):
+            part = Reference(self.chosen, self.grouping, self.retract)
+            for _, (kind, row) in rows:
+                found.add((kind, row[:TIME]), 0)
+                part.add((kind, row[:TIME]), 0)
+            for key, calls in part.slow.items():
+                for i, slow in enumerate(calls):
+                    lists.setdefault((key, i), []).extend(getattr(slow.function, "items", ()))
+        for (key, i), items in lists.items():  # a slice has its own list, out of which its retractions take
+            if isinstance(found.slow[key][i].function, (ArrayAgg, ListAgg)):
+                found.slow[key][i].function.items = items
         told = [EPOCH + timedelta(milliseconds=m) for m in (begin, end, end - 1)]
         return [(*map(plain, row), *told) for row in found.rows().values()]
 

@@ -14,7 +14,7 @@ from stateplan.execnodes.nodes.values import Values
 from stateplan.execnodes.rex import InputRef
 from stateplan.execnodes.runtime.transforms.calc import CalcTransform
 from stateplan.execnodes.types import LogicalType
-from stateplan.planner.binder import bind_expression
+from stateplan.planner.binding.expressions import bind_expression
 from stateplan.planner.session.environment import TableEnvironment, inserts_of
 from stateplan.planner.session.script import read_script
 
