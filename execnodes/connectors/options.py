@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any
+from typing import Any, TypeAlias
 
 from stateplan.execnodes.errors import OptionError, Place, StateplanError, nearest
 
@@ -260,27 +260,8 @@ def match(key: str, table: Mapping[str, Option]) -> Option | None:
     return table.get(f"{key.partition('.')[0]}.#.{key.rpartition('.')[2]}")
 
 
-@dataclass(frozen=True)
-class OptionValues:
-    """The parsed options of a table: those written, and the defaults of the rest."""
-
-    values: Mapping[str, Any]
-
-    def __getitem__(self, key: str) -> Any:
-        return self.values[key]
-
-    @classmethod
-    def read(cls, table: tuple[Option, ...], options: Mapping[str, str], prefix: str = "") -> OptionValues:
-        """Values of every option of ``table``, read from ``options`` under ``prefix``.
-
-        Raises:
-            OptionError: OPT105, for a value that cannot be read.
-        """
-        values = {
-            o.key: parse_value(o, options[prefix + o.key], prefix + o.key) if prefix + o.key in options else o.default
-            for o in table
-        }
-        return cls(values)
+OptionValues: TypeAlias = Mapping[str, Any]
+"""The parsed options of a table: those written, and the defaults of the rest."""
 
 
 PATH = Option("path", OptionType.STRING, "Path or URL of a folder or file.", required=True)

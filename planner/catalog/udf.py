@@ -14,11 +14,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from stateplan.execnodes.errors import SqlError, StateplanError
 from stateplan.execnodes.functions.user import AsyncLimits, FunctionContext, FunctionKind, UserFunction
-from stateplan.execnodes.types import LogicalType, parse_type, row_type
+from stateplan.execnodes.types import MAX_LENGTH, LogicalType, parse_type, row_type
 from stateplan.execnodes.values.row import Row
 
 __all__ = [
@@ -87,76 +88,47 @@ class TableAggregateFunction(AggregateFunction):
     """Rows per group: ``emit_value(accumulator)`` yields them."""
 
 
+def _parsed(text: str, nullable: bool = True) -> LogicalType:
+    return parse_type(text).as_nullable(nullable)
+
+
 class DataTypes:
     """Types by PyFlink's names: ``DataTypes.BIGINT()``, ``DataTypes.ARRAY(DataTypes.STRING())``."""
 
-    @staticmethod
-    def _simple(text: str, nullable: bool) -> LogicalType:
-        return parse_type(text).as_nullable(nullable)
-
-    @staticmethod
-    def BOOLEAN(nullable: bool = True) -> LogicalType:  # noqa: N802
-        return DataTypes._simple("BOOLEAN", nullable)
-
-    @staticmethod
-    def TINYINT(nullable: bool = True) -> LogicalType:  # noqa: N802
-        return DataTypes._simple("TINYINT", nullable)
-
-    @staticmethod
-    def SMALLINT(nullable: bool = True) -> LogicalType:  # noqa: N802
-        return DataTypes._simple("SMALLINT", nullable)
-
-    @staticmethod
-    def INT(nullable: bool = True) -> LogicalType:  # noqa: N802
-        return DataTypes._simple("INT", nullable)
-
-    @staticmethod
-    def BIGINT(nullable: bool = True) -> LogicalType:  # noqa: N802
-        return DataTypes._simple("BIGINT", nullable)
-
-    @staticmethod
-    def FLOAT(nullable: bool = True) -> LogicalType:  # noqa: N802
-        return DataTypes._simple("FLOAT", nullable)
-
-    @staticmethod
-    def DOUBLE(nullable: bool = True) -> LogicalType:  # noqa: N802
-        return DataTypes._simple("DOUBLE", nullable)
+    BOOLEAN = staticmethod(partial(_parsed, "BOOLEAN"))
+    TINYINT = staticmethod(partial(_parsed, "TINYINT"))
+    SMALLINT = staticmethod(partial(_parsed, "SMALLINT"))
+    INT = staticmethod(partial(_parsed, "INT"))
+    BIGINT = staticmethod(partial(_parsed, "BIGINT"))
+    FLOAT = staticmethod(partial(_parsed, "FLOAT"))
+    DOUBLE = staticmethod(partial(_parsed, "DOUBLE"))
+    DATE = staticmethod(partial(_parsed, "DATE"))
+    STRING = staticmethod(partial(_parsed, f"VARCHAR({MAX_LENGTH})"))
+    BYTES = staticmethod(partial(_parsed, f"VARBINARY({MAX_LENGTH})"))
 
     @staticmethod
     def DECIMAL(precision: int, scale: int, nullable: bool = True) -> LogicalType:  # noqa: N802
-        return DataTypes._simple(f"DECIMAL({precision}, {scale})", nullable)
-
-    @staticmethod
-    def STRING(nullable: bool = True) -> LogicalType:  # noqa: N802
-        return DataTypes._simple("VARCHAR(2147483647)", nullable)
+        return _parsed(f"DECIMAL({precision}, {scale})", nullable)
 
     @staticmethod
     def VARCHAR(length: int, nullable: bool = True) -> LogicalType:  # noqa: N802
-        return DataTypes._simple(f"VARCHAR({length})", nullable)
+        return _parsed(f"VARCHAR({length})", nullable)
 
     @staticmethod
     def CHAR(length: int, nullable: bool = True) -> LogicalType:  # noqa: N802
-        return DataTypes._simple(f"CHAR({length})", nullable)
-
-    @staticmethod
-    def BYTES(nullable: bool = True) -> LogicalType:  # noqa: N802
-        return DataTypes._simple("VARBINARY(2147483647)", nullable)
-
-    @staticmethod
-    def DATE(nullable: bool = True) -> LogicalType:  # noqa: N802
-        return DataTypes._simple("DATE", nullable)
+        return _parsed(f"CHAR({length})", nullable)
 
     @staticmethod
     def TIME(precision: int = 0, nullable: bool = True) -> LogicalType:  # noqa: N802
-        return DataTypes._simple(f"TIME({precision})", nullable)
+        return _parsed(f"TIME({precision})", nullable)
 
     @staticmethod
     def TIMESTAMP(precision: int = 6, nullable: bool = True) -> LogicalType:  # noqa: N802
-        return DataTypes._simple(f"TIMESTAMP({precision})", nullable)
+        return _parsed(f"TIMESTAMP({precision})", nullable)
 
     @staticmethod
     def TIMESTAMP_LTZ(precision: int = 6, nullable: bool = True) -> LogicalType:  # noqa: N802
-        return DataTypes._simple(f"TIMESTAMP({precision}) WITH LOCAL TIME ZONE", nullable)
+        return _parsed(f"TIMESTAMP({precision}) WITH LOCAL TIME ZONE", nullable)
 
     @staticmethod
     def ARRAY(element: Type, nullable: bool = True) -> LogicalType:  # noqa: N802

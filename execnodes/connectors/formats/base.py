@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from stateplan.execnodes.changelog import INSERT_ONLY, KIND, ChangelogMode, column
 from stateplan.execnodes.connectors.files import filesystem_of, local_path
-from stateplan.execnodes.connectors.options import Option, OptionValues, Role, flag
+from stateplan.execnodes.connectors.options import Option, OptionValues, Role, flag, parse_value
 from stateplan.execnodes.errors import CatalogError, Place
 from stateplan.execnodes.types import LogicalType
 
@@ -102,7 +102,8 @@ class Format:
 
     def values(self, options: Mapping[str, str]) -> OptionValues:
         """The format's options of a table. Raises OptionError OPT105."""
-        return OptionValues.read(self.options, options, f"{self.name}.")
+        keys = {option: f"{self.name}.{option.key}" for option in self.options}
+        return {o.key: parse_value(o, options[k], k) if k in options else o.default for o, k in keys.items()}
 
     def source_mode(self, options: Mapping[str, str]) -> ChangelogMode:
         """The row kinds that a table gives when it is read."""
