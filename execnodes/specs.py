@@ -6,7 +6,7 @@ Older plans, which wrote empty lists, read the same."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import Field, PlainSerializer, PlainValidator, PrivateAttr, WithJsonSchema, model_validator
 
@@ -442,21 +442,7 @@ class TargetColumnWriting(PlanModel):
     target_columns: tuple[tuple[Index, ...], ...]
 
 
-SourceAbility = Annotated[
-    ProjectPushDown
-    | ReadingMetadata
-    | FilterPushDown
-    | LimitPushDown
-    | PartitionPushDown
-    | WatermarkPushDown
-    | SourceWatermark
-    | AggregatePushDown,
-    Field(discriminator="type"),
-]
-SinkAbility = Annotated[
-    Overwrite | Partitioning | WritingMetadata | Bucketing | TargetColumnWriting, Field(discriminator="type")
-]
-Ability = (
+_OfSource: TypeAlias = (
     ProjectPushDown
     | ReadingMetadata
     | FilterPushDown
@@ -465,12 +451,11 @@ Ability = (
     | WatermarkPushDown
     | SourceWatermark
     | AggregatePushDown
-    | Overwrite
-    | Partitioning
-    | WritingMetadata
-    | Bucketing
-    | TargetColumnWriting
 )
+_OfSink: TypeAlias = Overwrite | Partitioning | WritingMetadata | Bucketing | TargetColumnWriting
+Ability: TypeAlias = _OfSource | _OfSink
+SourceAbility = Annotated[_OfSource, Field(discriminator="type")]
+SinkAbility = Annotated[_OfSink, Field(discriminator="type")]
 
 
 class DynamicTableSource(PlanModel):

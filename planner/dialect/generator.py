@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -22,6 +23,42 @@ _SPECIAL: dict[str, tuple[str, ...]] = {
 _ROUNDING = ("CEIL", "CEILING", "FLOOR")
 
 
+_FORMS: dict[type[exp.Expr], str] = {
+    exp.Interval: "INTERVAL {this} {unit}",
+    exp.Is: "{this} IS {expression}",
+    exp.Kwarg: "{this} => {expression}",
+    exp.JSONKeyValue: "KEY {this} VALUE {expression}",
+    exp.Any: "ANY {this}",
+    exp.All: "ALL {this}",
+    exp.Version: "FOR SYSTEM_TIME AS OF {expression}",
+    exp.Lateral: "LATERAL {this} {alias:AS}",
+    exp.Partition: "PARTITION {expressions*}",
+    exp.OnConflict: "ON CONFLICT DO {action}",
+    nodes.TypedLiteral: "{kind} {this}",
+    nodes.PhysicalColumn: "{this} {kind} {primary_key} {comment:COMMENT}",
+    nodes.MetadataColumn: "{this} {kind} METADATA {key:FROM} {virtual?VIRTUAL} {comment:COMMENT}",
+    nodes.ComputedColumn: "{this} AS {expression} {comment:COMMENT}",
+    nodes.CreateView: "CREATE {replace?OR REPLACE} {temporary?TEMPORARY} VIEW {exists?IF NOT EXISTS} {this} "
+    "{columns*} {comment:COMMENT} AS {expression}",
+    nodes.CreateCatalog: "CREATE CATALOG {exists?IF NOT EXISTS} {this} {comment:COMMENT} {options*:WITH}",
+    nodes.CreateDatabase: "CREATE DATABASE {exists?IF NOT EXISTS} {this} {comment:COMMENT} {options*:WITH}",
+    nodes.DropObject: "DROP {temporary?TEMPORARY} {kind} {exists?IF EXISTS} {this} {cascade}",
+    nodes.AlterTable: "ALTER TABLE {exists?IF EXISTS} {this} {action} {options*} {target}",
+    nodes.AlterView: "ALTER VIEW {this} {action} {target} {expression}",
+    nodes.ShowObjects: "SHOW {kind} {preposition} {this} {negated?NOT} {operator} {like}",
+    nodes.DescribeTable: "DESCRIBE {kind} {extended?EXTENDED} {this}",
+    nodes.ResetOption: "RESET {this}",
+    nodes.ExecuteStatement: "EXECUTE {this}",
+    nodes.CompilePlan: "COMPILE {execute?AND EXECUTE} PLAN {path} {exists?IF NOT EXISTS} FOR {this}",
+    nodes.MigratePlan: "COMPILE PLAN {path} {exists?IF NOT EXISTS} FROM {this}",
+    nodes.ExecutePlan: "EXECUTE PLAN {path}",
+}
+"""How nodes are written whose parts follow each other. ``{key}`` is a part, where it is there; ``{key:WORDS}`` has
+words in front of it, ``{key*}`` is a list in parentheses, and ``{key?WORDS}`` are words where a flag is set."""
+
+_PART = re.compile(r"\{(\w+)(\*)?(?:([?:])([^}]*))?\}|\S+")
+
+
 class FlinkGenerator(Generator):
     """Flink SQL from trees, on one line; names keep their quotes, and get them where they are reserved."""
 
@@ -30,6 +67,21 @@ class FlinkGenerator(Generator):
     def _words(self, *parts: Any) -> str:
         """The parts that are there, with blanks between."""
         return " ".join(p if isinstance(p, str) else self.sql(p) for p in parts if p)
+
+    def _formed(self, expression: exp.Expr) -> str:
+        """What :data:`_FORMS` says."""
+
+        def part(found: re.Match[str]) -> str:
+            key, listed, mark, words = found.groups()
+            value: Any = expression.args.get(key) if key else found.group()
+            if mark == "?":
+                return words if value else ""
+            if not value and not (listed and value is not None):
+                return ""
+            text = self._list(value) if listed else value if isinstance(value, str) else self.sql(value)
+            return f"{words} {text}" if words else text
+
+        return " ".join(filter(None, map(part, _PART.finditer(_FORMS[type(expression)]))))
 
     def _list(self, items: list[Any] | None) -> str:
         return "(" + ", ".join(self.sql(i) for i in items or ()) + ")"
@@ -63,9 +115,6 @@ class FlinkGenerator(Generator):
         kind = expression.args.get("kind")
         return str(kind) if kind else super().datatype_sql(expression)
 
-    def interval_sql(self, expression: exp.Interval) -> str:
-        return f"INTERVAL {self.sql(expression, 'this')} {self.sql(expression, 'unit')}"
-
     def ordered_sql(self, expression: exp.Ordered) -> str:
         descending = bool(expression.args.get("desc"))
         nulls_first = bool(expression.args.get("nulls_first"))
@@ -76,9 +125,6 @@ class FlinkGenerator(Generator):
         symmetric = "SYMMETRIC " if expression.args.get("symmetric") else ""
         low, high = self.sql(expression, "low"), self.sql(expression, "high")
         return f"{self.sql(expression, 'this')} BETWEEN {symmetric}{low} AND {high}"
-
-    def is_sql(self, expression: exp.Is) -> str:
-        return f"{self.sql(expression, 'this')} IS {self.sql(expression, 'expression')}"
 
     def not_sql(self, expression: exp.Not) -> str:
         inner = expression.this
@@ -111,23 +157,8 @@ class FlinkGenerator(Generator):
     def hexstring_sql(self, expression: exp.HexString, *_: Any) -> str:
         return f"X'{expression.this}'"
 
-    def kwarg_sql(self, expression: exp.Kwarg) -> str:
-        return f"{self.sql(expression, 'this')} => {self.sql(expression, 'expression')}"
-
-    def jsonkeyvalue_sql(self, expression: exp.JSONKeyValue) -> str:
-        return f"KEY {self.sql(expression, 'this')} VALUE {self.sql(expression, 'expression')}"
-
     def exists_sql(self, expression: exp.Exists) -> str:
         return f"EXISTS({self.sql(expression, 'this')})"
-
-    def any_sql(self, expression: exp.Any) -> str:
-        return f"ANY {self.sql(expression, 'this')}"
-
-    def all_sql(self, expression: exp.All) -> str:
-        return f"ALL {self.sql(expression, 'this')}"
-
-    def typedliteral_sql(self, expression: nodes.TypedLiteral) -> str:
-        return f"{expression.args['kind']} {self.sql(expression, 'this')}"
 
     def tableargument_sql(self, expression: nodes.TableArgument) -> str:
         partition = expression.args.get("partition_by")
@@ -154,9 +185,6 @@ class FlinkGenerator(Generator):
             self._alias(expression),
         )
 
-    def lateral_sql(self, expression: exp.Lateral) -> str:
-        return self._words("LATERAL", expression.this, self._alias(expression))
-
     def _alias(self, expression: exp.Expr) -> str:
         alias = expression.args.get("alias")
         return f"AS {self.sql(alias)}" if alias else ""
@@ -173,9 +201,6 @@ class FlinkGenerator(Generator):
     def group_sql(self, expression: exp.Group) -> str:
         keys = ("expressions", "grouping_sets", "cube", "rollup")
         return " GROUP BY " + ", ".join(self.sql(item) for key in keys for item in expression.args.get(key) or ())
-
-    def version_sql(self, expression: exp.Version) -> str:
-        return f"FOR SYSTEM_TIME AS OF {self.sql(expression, 'expression')}"
 
     def hint_sql(self, expression: exp.Hint, *_: Any) -> str:
         text = "/*+ " + ", ".join(self.sql(i) for i in expression.expressions) + " */"
@@ -211,34 +236,11 @@ class FlinkGenerator(Generator):
             expression.args.get("conflict"),
         )
 
-    def partition_sql(self, expression: exp.Partition) -> str:
-        return f"PARTITION {self._list(expression.expressions)}"
-
-    def onconflict_sql(self, expression: exp.OnConflict) -> str:
-        return f"ON CONFLICT DO {self.sql(expression, 'action')}"
-
     # DDL
 
     def option_sql(self, expression: nodes.Option) -> str:
         value = expression.args.get("expression")
         return self.sql(expression, "this") + (f" = {self.sql(value)}" if value is not None else "")
-
-    def physicalcolumn_sql(self, e: nodes.PhysicalColumn) -> str:
-        return self._words(e.this, e.args["kind"], e.args.get("primary_key"), self._comment(e))
-
-    def metadatacolumn_sql(self, e: nodes.MetadataColumn) -> str:
-        key = e.args.get("key")
-        return self._words(
-            e.this,
-            e.args["kind"],
-            "METADATA",
-            f"FROM {self.sql(key)}" if key else "",
-            "VIRTUAL" if e.args.get("virtual") else "",
-            self._comment(e),
-        )
-
-    def computedcolumn_sql(self, e: nodes.ComputedColumn) -> str:
-        return self._words(e.this, "AS", e.expression, self._comment(e))
 
     def watermark_sql(self, e: nodes.Watermark) -> str:
         return f"WATERMARK FOR {'.'.join(self.sql(p) for p in e.expressions)} AS {self.sql(e, 'expression')}"
@@ -290,27 +292,6 @@ class FlinkGenerator(Generator):
     def _if_not_exists(self, e: exp.Expr) -> str:
         return "IF NOT EXISTS" if e.args.get("exists") else ""
 
-    def createview_sql(self, e: nodes.CreateView) -> str:
-        columns = e.args.get("columns")
-        return self._words(
-            "CREATE",
-            "OR REPLACE" if e.args.get("replace") else "",
-            "TEMPORARY" if e.args.get("temporary") else "",
-            "VIEW",
-            self._if_not_exists(e),
-            e.this,
-            self._list(columns) if columns else "",
-            self._comment(e),
-            "AS",
-            e.expression,
-        )
-
-    def createcatalog_sql(self, e: nodes.CreateCatalog) -> str:
-        return self._words("CREATE CATALOG", self._if_not_exists(e), e.this, self._comment(e), self._with(e))
-
-    def createdatabase_sql(self, e: nodes.CreateDatabase) -> str:
-        return self._words("CREATE DATABASE", self._if_not_exists(e), e.this, self._comment(e), self._with(e))
-
     def functionstatement_sql(self, e: nodes.FunctionStatement) -> str:
         scope = [e.args["action"], *(w.upper() for w in ("temporary", "system") if e.args.get(w))]
         exists = "IF NOT EXISTS" if e.args["action"] == "CREATE" else "IF EXISTS"
@@ -327,83 +308,22 @@ class FlinkGenerator(Generator):
             "USING " + ", ".join(f"JAR {self.sql(u)}" for u in using) if using else "",
         )
 
-    def dropobject_sql(self, e: nodes.DropObject) -> str:
-        return self._words(
-            "DROP",
-            "TEMPORARY" if e.args.get("temporary") else "",
-            e.args["kind"],
-            "IF EXISTS" if e.args.get("exists") else "",
-            e.this,
-            e.args.get("cascade"),
-        )
-
-    def altertable_sql(self, e: nodes.AlterTable) -> str:
-        options = e.args.get("options")
-        return self._words(
-            "ALTER TABLE",
-            "IF EXISTS" if e.args.get("exists") else "",
-            e.this,
-            e.args["action"],
-            self._list(options) if options is not None else "",
-            e.args.get("target"),
-        )
-
-    def alterview_sql(self, e: nodes.AlterView) -> str:
-        return self._words("ALTER VIEW", e.this, e.args["action"], e.args.get("target"), e.args.get("expression"))
-
     # session
 
     def useobject_sql(self, e: nodes.UseObject) -> str:
         return self._words("USE", "CATALOG" if e.args["kind"] == "CATALOG" else "", e.this)
 
-    def showobjects_sql(self, e: nodes.ShowObjects) -> str:
-        return self._words(
-            "SHOW",
-            e.args["kind"],
-            e.args.get("preposition"),
-            e.args.get("this"),
-            "NOT" if e.args.get("negated") else "",
-            e.args.get("operator"),
-            e.args.get("like"),
-        )
-
-    def describetable_sql(self, e: nodes.DescribeTable) -> str:
-        return self._words("DESCRIBE", e.args.get("kind"), "EXTENDED" if e.args.get("extended") else "", e.this)
-
     def setoption_sql(self, e: nodes.SetOption) -> str:
         return f"SET {self.sql(e, 'this')} = {self.sql(e, 'expression')}" if e.args.get("this") else "SET"
 
-    def resetoption_sql(self, e: nodes.ResetOption) -> str:
-        return self._words("RESET", e.args.get("this"))
-
     def statementset_sql(self, e: nodes.StatementSet) -> str:
         return self._words("STATEMENT SET BEGIN", *(self.sql(i) + ";" for i in e.expressions), "END")
-
-    def executestatement_sql(self, e: nodes.ExecuteStatement) -> str:
-        return self._words("EXECUTE", e.this)
-
-    def compileplan_sql(self, e: nodes.CompilePlan) -> str:
-        return self._words(
-            "COMPILE",
-            "AND EXECUTE" if e.args.get("execute") else "",
-            "PLAN",
-            e.args.get("path"),
-            self._if_not_exists(e),
-            "FOR",
-            e.this,
-        )
-
-    def migrateplan_sql(self, e: nodes.MigratePlan) -> str:
-        return self._words("COMPILE PLAN", e.args.get("path"), self._if_not_exists(e), "FROM", e.this)
 
     def alterplan_sql(self, e: nodes.AlterPlan) -> str:
         return self._words("ALTER PLAN", e.args.get("path"), "SET", ", ".join(self.sql(t) for t in e.expressions))
 
     def planttl_sql(self, e: nodes.PlanTtl) -> str:
         return self._words("TTL", e.this, "FOR", ", ".join(self.sql(s) for s in e.expressions))
-
-    def executeplan_sql(self, e: nodes.ExecutePlan) -> str:
-        return f"EXECUTE PLAN {self.sql(e, 'path')}"
 
     def explain_sql(self, e: nodes.Explain) -> str:
         path = e.args.get("path")
@@ -417,10 +337,9 @@ class FlinkGenerator(Generator):
 
 _Writer = Callable[[FlinkGenerator, Any], str]
 
-#: One writer for each class of nodes.py, found by name (``CreateTable`` is written by ``createtable_sql``).
+#: One writer for each other class of nodes.py, found by name (``CreateTable`` is written by ``createtable_sql``).
 _OURS: dict[type[exp.Expr], _Writer] = {
-    made: getattr(FlinkGenerator, f"{made.__name__.lower()}_sql") for made in nodes.CLASSES
+    made: getattr(FlinkGenerator, f"{made.__name__.lower()}_sql") for made in nodes.CLASSES if made not in _FORMS
 }
-FlinkGenerator.TRANSFORMS = {**Generator.TRANSFORMS, **_OURS}
-for _class in (exp.Interval, exp.HexString, exp.Version):
-    FlinkGenerator.TRANSFORMS.pop(_class, None)
+FlinkGenerator.TRANSFORMS = {**Generator.TRANSFORMS, **_OURS, **dict.fromkeys(_FORMS, FlinkGenerator._formed)}  # noqa: SLF001
+FlinkGenerator.TRANSFORMS.pop(exp.HexString, None)
