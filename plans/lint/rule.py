@@ -76,9 +76,20 @@ class Rule:
 
     CODE: ClassVar[str]
     NAME: ClassVar[str]
-    SEVERITY: ClassVar[Severity] = Severity.WARNING
-    FIXABLE: ClassVar[bool] = False
-    SUPPRESSIBLE: ClassVar[bool] = True
+    SEVERITY: ClassVar[Severity]
+    FIXABLE: ClassVar[bool]
+    SUPPRESSIBLE: ClassVar[bool]
+
+    def __init_subclass__(
+        cls,
+        code: str,
+        name: str,
+        severity: Severity = Severity.WARNING,
+        fixable: bool = False,
+        suppressible: bool = True,
+    ) -> None:
+        cls.CODE, cls.NAME, cls.SEVERITY = code, name, severity
+        cls.FIXABLE, cls.SUPPRESSIBLE = fixable, suppressible
 
     def applies(self, subject: Subject) -> bool:
         """Whether the rule has what it needs to judge this plan."""

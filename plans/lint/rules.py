@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import ClassVar
 
 from stateplan.execnodes.errors import nearest
 from stateplan.plans.facts import KEY
@@ -16,7 +15,7 @@ from stateplan.plans.lint.rule import Problem, Rule, Unsuppress
 from stateplan.plans.lint.subject import SUPPRESSIONS, Subject, accepted, is_reason
 
 
-class NonDeterministicUpdate(Rule):
+class NonDeterministicUpdate(Rule, code="PLN001", name="non-deterministic-update"):
     """A non-deterministic column makes an update retract another row than it inserted.
 
     Anti-pattern: `NOW()`, `UUID()`, `RAND()`, `PROCTIME()`, changelog metadata or a looked-up row, in a query over a
@@ -34,9 +33,6 @@ class NonDeterministicUpdate(Rule):
     Flink's documentation, "Determinism in continuous queries".
     """
 
-    CODE: ClassVar[str] = "PLN001"
-    NAME: ClassVar[str] = "non-deterministic-update"
-
     def check(self, subject: Subject) -> Iterator[Problem]:
         for found in varying(subject):
             what = f"the column {found.field} is {found.what}" if found.field else f"a condition uses {found.what}"
@@ -48,7 +44,7 @@ class NonDeterministicUpdate(Rule):
             )
 
 
-class UnusedSuppression(Rule):
+class UnusedSuppression(Rule, code="PLN002", name="unused-suppression", fixable=True, suppressible=False):
     """A suppression has no finding to suppress.
 
     Anti-pattern: the plan suppresses a finding that does not exist, or no longer exists.
@@ -59,11 +55,6 @@ class UnusedSuppression(Rule):
 
     Source: similar rules of other linters, such as ruff's `unused-noqa`.
     """
-
-    CODE: ClassVar[str] = "PLN002"
-    NAME: ClassVar[str] = "unused-suppression"
-    FIXABLE: ClassVar[bool] = True
-    SUPPRESSIBLE: ClassVar[bool] = False
 
     def review(self, subject: Subject, found: Mapping[str, Sequence[Problem]]) -> Iterator[Problem]:
         at = {(code, problem.node.id) for code, problems in found.items() for problem in problems}
@@ -80,7 +71,7 @@ class UnusedSuppression(Rule):
                     )
 
 
-class BadSuppression(Rule):
+class BadSuppression(Rule, code="PLN003", name="bad-suppression", suppressible=False):
     """A suppression has no reason, or names an unknown rule.
 
     Anti-pattern: `"suppress" : {"TTL001" : ""}`, or a code that no rule has.
@@ -92,10 +83,6 @@ class BadSuppression(Rule):
 
     Source: similar rules of other linters, such as ruff's `blanket-type-ignore`, and review practice.
     """
-
-    CODE: ClassVar[str] = "PLN003"
-    NAME: ClassVar[str] = "bad-suppression"
-    SUPPRESSIBLE: ClassVar[bool] = False
 
     def check(self, subject: Subject) -> Iterator[Problem]:
         known = [code for code, rule in all_rules().items() if rule.SUPPRESSIBLE]
@@ -113,7 +100,7 @@ class BadSuppression(Rule):
 _HINT = re.compile(r"/\*\+[^*]*\bSTATE_TTL\s*\(", re.IGNORECASE)
 
 
-class HintWithoutEffect(Rule):
+class HintWithoutEffect(Rule, code="PLN004", name="hint-without-effect"):
     """A STATE_TTL hint in the SQL applies to no state of the plan.
 
     Anti-pattern: `/*+ STATE_TTL('orders' = '7 d') */` in a query that deduplicates or ranks, or whose IN becomes a
@@ -127,9 +114,6 @@ class HintWithoutEffect(Rule):
 
     Source: FLIP-373 and Flink's documentation of hints. A run with Flink 2.3 confirmed that it ignores such hints.
     """
-
-    CODE: ClassVar[str] = "PLN004"
-    NAME: ClassVar[str] = "hint-without-effect"
 
     def check(self, subject: Subject) -> Iterator[Problem]:
         compiled = [ttl for node in subject.nodes for ttl in node.compiled_ttls]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from stateplan.execnodes.connectors.registry import known_connector
 from stateplan.execnodes.errors import PlanError
@@ -25,7 +25,7 @@ def _outlived(subject: Subject, judged: Callable[[State], bool]) -> Iterator[tup
             yield state, front
 
 
-class UnalignedRetractions(Rule):
+class UnalignedRetractions(Rule, code="TTL001", name="unaligned-retractions", fixable=True):
     """State downstream of updates expires before the upstream operator stops retracting rows.
 
     Anti-pattern: an operator receives updates or deletions and has a shorter TTL than the state upstream of it.
@@ -41,10 +41,6 @@ class UnalignedRetractions(Rule):
     retractions of expired rows.
     """
 
-    CODE: ClassVar[str] = "TTL001"
-    NAME: ClassVar[str] = "unaligned-retractions"
-    FIXABLE: ClassVar[bool] = True
-
     def check(self, subject: Subject) -> Iterator[Problem]:
         for state, front in _outlived(subject, lambda s: s.node.title != "sink" and subject.retracts(s.node, s.input)):
             message = (
@@ -54,7 +50,7 @@ class UnalignedRetractions(Rule):
             yield raised(subject, state, front.ttl, message)
 
 
-class UpdatingSideExpiresFirst(Rule):
+class UpdatingSideExpiresFirst(Rule, code="TTL002", name="updating-join-side-expires-first", fixable=True):
     """A join side with updates expires before the other side.
 
     Anti-pattern: one side of a join receives updates or deletions and has a shorter TTL than the other side.
@@ -69,10 +65,6 @@ class UpdatingSideExpiresFirst(Rule):
     state of the other side alone.
     """
 
-    CODE: ClassVar[str] = "TTL002"
-    NAME: ClassVar[str] = "updating-join-side-expires-first"
-    FIXABLE: ClassVar[bool] = True
-
     def check(self, subject: Subject) -> Iterator[Problem]:
         for state, others in siblings(subject):
             if not subject.retracts(state.node, state.input):
@@ -86,7 +78,9 @@ class UpdatingSideExpiresFirst(Rule):
                 yield raised(subject, state, other.ttl, message)
 
 
-class JoinSideMissesUpdates(Rule):
+class JoinSideMissesUpdates(
+    Rule, code="TTL003", name="join-side-misses-updates", severity=Severity.ADVICE, fixable=True
+):
     """Updates of one join side arrive after the rows of the other side have expired.
 
     Anti-pattern: an append-only side of a join has a shorter TTL than the other side, which has updates.
@@ -101,11 +95,6 @@ class JoinSideMissesUpdates(Rule):
 
     Source: FLIP-373 (a TTL for each side) and Flink's `StreamingJoinOperator`.
     """
-
-    CODE: ClassVar[str] = "TTL003"
-    NAME: ClassVar[str] = "join-side-misses-updates"
-    SEVERITY: ClassVar[Severity] = Severity.ADVICE
-    FIXABLE: ClassVar[bool] = True
 
     def check(self, subject: Subject) -> Iterator[Problem]:
         for state, others in siblings(subject):
@@ -138,7 +127,7 @@ _RESTART = frozenset(
 """Operators that begin anew when their state has expired."""
 
 
-class CountsAgain(Rule):
+class CountsAgain(Rule, code="TTL004", name="counts-again", fixable=True):
     """An aggregate, rank or deduplication restarts while rows of its key can still arrive.
 
     Anti-pattern: an aggregate has a shorter TTL than upstream state that determines how long rows of a key arrive, such
@@ -155,10 +144,6 @@ class CountsAgain(Rule):
     Source: Flink's documentation of TTLs of SQL operators ("the count will start again at zero"), and FLIP-292.
     """
 
-    CODE: ClassVar[str] = "TTL004"
-    NAME: ClassVar[str] = "counts-again"
-    FIXABLE: ClassVar[bool] = True
-
     def check(self, subject: Subject) -> Iterator[Problem]:
         for state, front in _outlived(
             subject, lambda s: s.node.title in _RESTART and subject.is_insert_only(s.node, s.input)
@@ -170,7 +155,7 @@ class CountsAgain(Rule):
             yield raised(subject, state, front.ttl, message)
 
 
-class SinkForgetsFirst(Rule):
+class SinkForgetsFirst(Rule, code="TTL005", name="sink-forgets-first", fixable=True):
     """A sink forgets the current row of a key while the query can still change it.
 
     Anti-pattern: a sink that keeps the rows of each primary key (`requireUpsertMaterialize`) has a shorter TTL than the
@@ -185,10 +170,6 @@ class SinkForgetsFirst(Rule):
     Source: Flink's `SinkUpsertMaterializer` and its warning ("The state is cleared because of state ttl. This will
     result in incorrect result.").
     """
-
-    CODE: ClassVar[str] = "TTL005"
-    NAME: ClassVar[str] = "sink-forgets-first"
-    FIXABLE: ClassVar[bool] = True
 
     def check(self, subject: Subject) -> Iterator[Problem]:
         for state, front in _outlived(subject, lambda s: s.node.title == "sink"):
@@ -216,7 +197,7 @@ _IN_ORDER = _RESULTS | {"temporal-sort", "over-aggregate", "match"}
 """Operators that wait for the watermark. Downstream of them, no row is late."""
 
 
-class ShorterThanWatermarkDelay(Rule):
+class ShorterThanWatermarkDelay(Rule, code="TTL006", name="shorter-than-watermark-delay"):
     """The TTL is shorter than the watermark delay.
 
     Anti-pattern: `WATERMARK FOR ts AS ts - INTERVAL '1' DAY` accepts rows that are a day late, and state downstream of
@@ -232,9 +213,6 @@ class ShorterThanWatermarkDelay(Rule):
     Source: Flink's `TemporalRowTimeJoinOperator` (cleanup of waiting rows). TTLs use processing time (Flink's
     documentation of state) and delays use event time, but on live data both advance at the same pace.
     """
-
-    CODE: ClassVar[str] = "TTL006"
-    NAME: ClassVar[str] = "shorter-than-watermark-delay"
 
     def check(self, subject: Subject) -> Iterator[Problem]:
         delays = subject.carried(
@@ -268,7 +246,7 @@ def _delay(rex: Rex | None) -> int:
     return 0
 
 
-class ShorterThanWindow(Rule):
+class ShorterThanWindow(Rule, code="TTL007", name="shorter-than-window"):
     """The TTL is shorter than the windows that feed the state.
 
     Anti-pattern: a running total of daily window results has a TTL of an hour; or rows are grouped by `window_start` of
@@ -284,9 +262,6 @@ class ShorterThanWindow(Rule):
     Source: Flink's documentation of window table-valued functions (window operators drop state when the window ends,
     other operators keep it for their TTL), and FLIP-145.
     """
-
-    CODE: ClassVar[str] = "TTL007"
-    NAME: ClassVar[str] = "shorter-than-window"
 
     def check(self, subject: Subject) -> Iterator[Problem]:
         pace = subject.carried(lambda node: _length(node, "pace") if node.title in _RESULTS else 0)
@@ -341,7 +316,7 @@ def _length(node: ExecNode, which: str) -> int:
 _MONITOR = "source.monitor-interval"
 
 
-class ShorterThanBatchInterval(Rule):
+class ShorterThanBatchInterval(Rule, code="TTL008", name="shorter-than-batch-interval"):
     """The TTL is not longer than the time between two batches of rows.
 
     Anti-pattern: a source looks for new files every 10 minutes (`source.monitor-interval`), or rows wait 10 minutes for
@@ -356,9 +331,6 @@ class ShorterThanBatchInterval(Rule):
     `ExecutionConfigOptions.TABLE_EXEC_MINIBATCH_ALLOW_LATENCY`. A TTL starts at the last write (Flink's documentation
     of state, `OnCreateAndWrite`).
     """
-
-    CODE: ClassVar[str] = "TTL008"
-    NAME: ClassVar[str] = "shorter-than-batch-interval"
 
     def check(self, subject: Subject) -> Iterator[Problem]:
         intervals = subject.carried(_interval)
@@ -386,7 +358,7 @@ def _interval(node: ExecNode) -> int:
         return 0
 
 
-class ShadowedHint(Rule):
+class ShadowedHint(Rule, code="TTL009", name="shadowed-hint", severity=Severity.ADVICE):
     """An edit of the plan overrides a STATE_TTL hint in the SQL.
 
     Anti-pattern: the SQL has `/*+ STATE_TTL('orders' = '7 d') */`, and the plan compiled from it has another TTL.
@@ -400,10 +372,6 @@ class ShadowedHint(Rule):
     Source: FLIP-373 and Flink's documentation of TTLs of SQL operators: a TTL in the plan overrides a hint, and a hint
     overrides `table.exec.state.ttl`.
     """
-
-    CODE: ClassVar[str] = "TTL009"
-    NAME: ClassVar[str] = "shadowed-hint"
-    SEVERITY: ClassVar[Severity] = Severity.ADVICE
 
     def check(self, subject: Subject) -> Iterator[Problem]:
         for state in subject.all_states():
@@ -419,7 +387,7 @@ class ShadowedHint(Rule):
                 )
 
 
-class ShortenedOnCheckpoint(Rule):
+class ShortenedOnCheckpoint(Rule, code="TTL010", name="shortened-on-checkpoint"):
     """The TTL is shorter than the one that existing state was written with.
 
     Anti-pattern: you stop a job, shorten a TTL in its plan, and start it again on its checkpoint. Lint checks this with
@@ -435,9 +403,6 @@ class ShortenedOnCheckpoint(Rule):
     Source: Flink's documentation of state TTL (the TTL is not part of a checkpoint), and FLINK-32953 on changing the
     TTL of existing state.
     """
-
-    CODE: ClassVar[str] = "TTL010"
-    NAME: ClassVar[str] = "shortened-on-checkpoint"
 
     def applies(self, subject: Subject) -> bool:
         return subject.against is not None
@@ -463,7 +428,7 @@ class ShortenedOnCheckpoint(Rule):
                 )
 
 
-class EndlessState(Rule):
+class EndlessState(Rule, code="TTL011", name="endless-state", severity=Severity.ADVICE):
     """State that never expires is fed by an unbounded source.
 
     Anti-pattern: a join or a GROUP BY of append-only streams without any TTL.
@@ -480,10 +445,6 @@ class EndlessState(Rule):
     Source: Flink's documentation, "Performance tuning" and "State management" of streaming SQL (operators that keep
     state forever by default).
     """
-
-    CODE: ClassVar[str] = "TTL011"
-    NAME: ClassVar[str] = "endless-state"
-    SEVERITY: ClassVar[Severity] = Severity.ADVICE
 
     def check(self, subject: Subject) -> Iterator[Problem]:
         endless = _endless(subject)
@@ -535,7 +496,7 @@ _SUMS = frozenset(
 )
 
 
-class CountedTwice(Rule):
+class CountedTwice(Rule, code="TTL012", name="counted-twice", fixable=True):
     """The last row of a key expires before the aggregate that counted it.
 
     Anti-pattern: a normalization of upserts, or a deduplication that keeps the last row, has a shorter TTL than the
@@ -550,10 +511,6 @@ class CountedTwice(Rule):
     Source: FLIP-292 (unaligned TTLs). Flink's `ProcTimeDeduplicateKeepLastRowFunction` and
     `StreamExecChangelogNormalize` emit an expired key as +I.
     """
-
-    CODE: ClassVar[str] = "TTL012"
-    NAME: ClassVar[str] = "counted-twice"
-    FIXABLE: ClassVar[bool] = True
 
     def check(self, subject: Subject) -> Iterator[Problem]:
         behind: dict[tuple[int, int], State] = {}
