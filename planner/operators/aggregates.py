@@ -70,8 +70,7 @@ def grouped(group: Sequence[int], rel: Rel, level: str) -> list[str]:
     return [*out, f"partialFinalType=[{level}]"] if level else out
 
 
-class AggregateOperator(Operator[Aggregate], of=Aggregate):
-    exec_node = GroupAggregate
+class AggregateOperator(Operator[Aggregate], of=Aggregate, node=GroupAggregate):
     options = MINI_BATCH
 
     def describe(self, rel: Aggregate, node: Physical, notation: Notation) -> list[str]:
@@ -104,9 +103,7 @@ class AggregateOperator(Operator[Aggregate], of=Aggregate):
         return replace(rel, input=exchanged(inputs[0], rel.group))
 
 
-class TableAggregateOperator(Operator[TableAggregate], of=TableAggregate):
-    exec_node = GroupTableAggregate
-
+class TableAggregateOperator(Operator[TableAggregate], of=TableAggregate, node=GroupTableAggregate):
     def describe(self, rel: TableAggregate, node: Physical, notation: Notation) -> list[str]:
         names, outputs = field_names(rel.input), field_names(rel)
         arguments = ", ".join(names[a] for a in rel.call.args)
@@ -136,8 +133,7 @@ class TableAggregateOperator(Operator[TableAggregate], of=TableAggregate):
         return replace(rel, input=exchanged(inputs[0], rel.group))
 
 
-class LocalAggregateOperator(Operator[LocalAggregate], of=LocalAggregate):
-    exec_node = LocalGroupAggregate
+class LocalAggregateOperator(Operator[LocalAggregate], of=LocalAggregate, node=LocalGroupAggregate):
     options = MINI_BATCH
     named_calls = False
 
@@ -156,8 +152,7 @@ class LocalAggregateOperator(Operator[LocalAggregate], of=LocalAggregate):
         )
 
 
-class GlobalAggregateOperator(Operator[GlobalAggregate], of=GlobalAggregate):
-    exec_node = GlobalGroupAggregate
+class GlobalAggregateOperator(Operator[GlobalAggregate], of=GlobalAggregate, node=GlobalGroupAggregate):
     options = MINI_BATCH
 
     def describe(self, rel: GlobalAggregate, node: Physical, notation: Notation) -> list[str]:
@@ -189,8 +184,9 @@ class GlobalAggregateOperator(Operator[GlobalAggregate], of=GlobalAggregate):
         return (rel.original.ttl,)
 
 
-class IncrementalAggregateOperator(Operator[IncrementalAggregate], of=IncrementalAggregate):
-    exec_node = IncrementalGroupAggregate
+class IncrementalAggregateOperator(
+    Operator[IncrementalAggregate], of=IncrementalAggregate, node=IncrementalGroupAggregate
+):
     options = MINI_BATCH
     named_calls = False
 

@@ -73,13 +73,14 @@ class Operator(Generic[R]):
     """
 
     exec_node: ClassVar[type[ExecNode]]
-    clause: ClassVar[str] = ""
+    clause: ClassVar[str]
     options: ClassVar[tuple[str, ...]] = ()
     passes_deletions: ClassVar[bool] = False
     waits_for_mini_batches: ClassVar[bool] = True
     named_calls: ClassVar[bool] = True
 
-    def __init_subclass__(cls, of: type[Rel]) -> None:
+    def __init_subclass__(cls, of: type[Rel], node: type[ExecNode], clause: str = "") -> None:
+        cls.exec_node, cls.clause = node, clause
         _OPERATORS[of] = cls()
 
     def describe(self, rel: R, node: Physical, notation: Notation) -> list[str]:

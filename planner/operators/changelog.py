@@ -37,8 +37,7 @@ from stateplan.planner.operators.base import (
 from stateplan.planner.physical import DeleteKind, Kinds, Physical, UpdateKind
 
 
-class DropUpdateBeforeOperator(Operator[DropUpdateBefore], of=DropUpdateBefore):
-    exec_node = DropUpdateBeforeNode
+class DropUpdateBeforeOperator(Operator[DropUpdateBefore], of=DropUpdateBefore, node=DropUpdateBeforeNode):
     passes_deletions = True
     waits_for_mini_batches = False
 
@@ -51,8 +50,7 @@ class DropUpdateBeforeOperator(Operator[DropUpdateBefore], of=DropUpdateBefore):
         return DropUpdateBeforeNode(**self.common(rel, node, lowering))
 
 
-class ChangelogNormalizeOperator(Operator[ChangelogNormalize], of=ChangelogNormalize):
-    exec_node = ChangelogNormalizeNode
+class ChangelogNormalizeOperator(Operator[ChangelogNormalize], of=ChangelogNormalize, node=ChangelogNormalizeNode):
     options = MINI_BATCH
     waits_for_mini_batches = False
 
@@ -87,9 +85,7 @@ class ChangelogNormalizeOperator(Operator[ChangelogNormalize], of=ChangelogNorma
         return with_deletions(node, inputs[:1], "FULL_DELETE")
 
 
-class ChangelogFunctionOperator(Operator[ChangelogFunction], of=ChangelogFunction):
-    exec_node = ProcessTableFunction
-
+class ChangelogFunctionOperator(Operator[ChangelogFunction], of=ChangelogFunction, node=ProcessTableFunction):
     def describe(self, rel: ChangelogFunction, node: Physical, notation: Notation) -> list[str]:
         op = "DEFAULT()" if rel.op is None else f"DESCRIPTOR({charset(rel.op)})"
         mapping = "DEFAULT()" if rel.mapping is None else physical_expression(rel.mapping, ())

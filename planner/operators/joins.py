@@ -89,9 +89,7 @@ def _delete_join(node: Physical, required: DeleteKind, keys: Sequence[Sequence[i
     return with_deletions(node, sides, "DELETE_BY_KEY" if by_key else "FULL_DELETE")
 
 
-class JoinOperator(Operator[Join], of=Join):
-    exec_node = JoinNode
-
+class JoinOperator(Operator[Join], of=Join, node=JoinNode):
     def describe(self, rel: Join, node: Physical, notation: Notation) -> list[str]:
         names = field_names(rel)
         both = unique_names([*field_names(rel.left), *field_names(rel.right)])
@@ -143,9 +141,7 @@ def _input_spec(rel: Join, side: int) -> str:
     return "JoinKeyContainsUniqueKey" if any(set(k) <= set(keys) for k in unique) else "HasUniqueKey"
 
 
-class MultiJoinOperator(Operator[MultiJoin], of=MultiJoin):
-    exec_node = MultiJoinNode
-
+class MultiJoinOperator(Operator[MultiJoin], of=MultiJoin, node=MultiJoinNode):
     def describe(self, rel: MultiJoin, node: Physical, notation: Notation) -> list[str]:
         shared = common_keys(rel)
         keys = []
@@ -209,9 +205,7 @@ def _attribute(left_input: int, left_field: int, right_input: int, right_field: 
     )
 
 
-class TemporalJoinOperator(Operator[TemporalJoin], of=TemporalJoin):
-    exec_node = TemporalJoinNode
-
+class TemporalJoinOperator(Operator[TemporalJoin], of=TemporalJoin, node=TemporalJoinNode):
     def describe(self, rel: TemporalJoin, node: Physical, notation: Notation) -> list[str]:
         assert rel.right_time is not None
         both = unique_names([*field_names(rel.left), *field_names(rel.right)])
@@ -273,10 +267,7 @@ class TemporalJoinOperator(Operator[TemporalJoin], of=TemporalJoin):
         return rel.right_time is not None
 
 
-class IntervalJoinOperator(Operator[IntervalJoin], of=IntervalJoin):
-    exec_node = IntervalJoinNode
-    clause = "an interval join"
-
+class IntervalJoinOperator(Operator[IntervalJoin], of=IntervalJoin, node=IntervalJoinNode, clause="an interval join"):
     def describe(self, rel: IntervalJoin, node: Physical, notation: Notation) -> list[str]:
         both = unique_names([*field_names(rel.left), *field_names(rel.right)])
         bounds = {
@@ -312,9 +303,7 @@ class IntervalJoinOperator(Operator[IntervalJoin], of=IntervalJoin):
         return rel.event_time
 
 
-class LookupJoinOperator(Operator[LookupJoin], of=LookupJoin):
-    exec_node = LookupJoinNode
-
+class LookupJoinOperator(Operator[LookupJoin], of=LookupJoin, node=LookupJoinNode):
     def describe(self, rel: LookupJoin, node: Physical, notation: Notation) -> list[str]:
         inputs, columns = field_names(rel.input), field_names(rel.table)
         keys = [f"{columns[f]}={_key_literal(c, notation)}" for f, c in rel.constants]

@@ -64,8 +64,7 @@ def sort_spec(order: Order) -> SortSpec:
     return SortSpec(fields=tuple(SortField(index=i, is_ascending=a, null_is_last=last) for i, a, last in order))
 
 
-class RankOperator(Operator[Rank], of=Rank):
-    exec_node = RankNode
+class RankOperator(Operator[Rank], of=Rank, node=RankNode):
     options = _TOP_N
 
     def describe(self, rel: Rank, node: Physical, notation: Notation) -> list[str]:
@@ -108,8 +107,7 @@ class RankOperator(Operator[Rank], of=Rank):
         return any(rel.input.fields[i][1].kind == "ROWTIME" for i, _, _ in rel.order)
 
 
-class DeduplicateOperator(Operator[Rank], of=Deduplicate):
-    exec_node = DeduplicateNode
+class DeduplicateOperator(Operator[Rank], of=Deduplicate, node=DeduplicateNode):
     options = (
         "table.exec.deduplicate.insert-update-after-sensitive-enabled",
         "table.exec.deduplicate.mini-batch.compact-changes-enabled",
@@ -202,8 +200,7 @@ def _limit(rel: Limit | SortLimit, node: Physical) -> dict[str, Any]:
     return _ranking(node, (), rel, given)
 
 
-class LimitOperator(Operator[Limit], of=Limit):
-    exec_node = LimitNode
+class LimitOperator(Operator[Limit], of=Limit, node=LimitNode):
     options = _TOP_N
 
     def describe(self, rel: Limit, node: Physical, notation: Notation) -> list[str]:
@@ -225,8 +222,7 @@ class LimitOperator(Operator[Limit], of=Limit):
         return replace(rel, input=exchanged(inputs[0], ()))
 
 
-class SortLimitOperator(Operator[SortLimit], of=SortLimit):
-    exec_node = SortLimitNode
+class SortLimitOperator(Operator[SortLimit], of=SortLimit, node=SortLimitNode):
     options = _TOP_N
 
     def describe(self, rel: SortLimit, node: Physical, notation: Notation) -> list[str]:
@@ -249,10 +245,9 @@ class SortLimitOperator(Operator[SortLimit], of=SortLimit):
         return replace(rel, input=exchanged(inputs[0], ()))
 
 
-class TemporalSortOperator(Operator[TemporalSort], of=TemporalSort):
-    exec_node = TemporalSortNode
-    clause = "ORDER BY a time attribute"
-
+class TemporalSortOperator(
+    Operator[TemporalSort], of=TemporalSort, node=TemporalSortNode, clause="ORDER BY a time attribute"
+):
     def describe(self, rel: TemporalSort, node: Physical, notation: Notation) -> list[str]:
         return [f"orderBy=[{order_text(rel.order, rel)}]"]
 
@@ -263,9 +258,7 @@ class TemporalSortOperator(Operator[TemporalSort], of=TemporalSort):
         return replace(rel, input=exchanged(inputs[0], ()))
 
 
-class FullSortOperator(Operator[FullSort], of=FullSort):
-    exec_node = SortNode
-
+class FullSortOperator(Operator[FullSort], of=FullSort, node=SortNode):
     def describe(self, rel: FullSort, node: Physical, notation: Notation) -> list[str]:
         return [f"orderBy=[{order_text(rel.order, rel)}]"]
 
@@ -276,9 +269,7 @@ class FullSortOperator(Operator[FullSort], of=FullSort):
         return replace(rel, input=exchanged(inputs[0], ()))
 
 
-class OverAggregateOperator(Operator[OverAggregate], of=OverAggregate):
-    exec_node = OverAggregateNode
-    clause = "OVER"
+class OverAggregateOperator(Operator[OverAggregate], of=OverAggregate, node=OverAggregateNode, clause="OVER"):
     waits_for_mini_batches = False
 
     def describe(self, rel: OverAggregate, node: Physical, notation: Notation) -> list[str]:

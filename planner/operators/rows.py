@@ -42,9 +42,7 @@ from stateplan.planner.physical import DeleteKind, Physical, UpdateKind
 from stateplan.planner.python_operators import is_asynchronous, is_python
 
 
-class ValuesOperator(Operator[Values], of=Values):
-    exec_node = ValuesNode
-
+class ValuesOperator(Operator[Values], of=Values, node=ValuesNode):
     def describe(self, rel: Values, node: Physical, notation: Notation) -> list[str]:
         rows = ", ".join("{ " + ", ".join(_constant(v) for v in row) + " }" for row in rel.tuples)
         return [f"tuples=[[{rows}]]"]
@@ -66,8 +64,7 @@ def _constant(literal: Literal) -> str:
     return charset(literal.value) if literal.type.is_string else plain_literal(literal)
 
 
-class CalcOperator(Operator[Calc], of=Calc):
-    exec_node = CalcNode
+class CalcOperator(Operator[Calc], of=Calc, node=CalcNode):
     waits_for_mini_batches = False
 
     def describe(self, rel: Calc, node: Physical, notation: Notation) -> list[str]:
@@ -101,9 +98,7 @@ def _keeps_key(calc: Calc) -> bool:
     return calc.condition is None or any(used <= k for k in upsert_keys(calc.input))
 
 
-class ExpandOperator(Operator[Expand], of=Expand):
-    exec_node = ExpandNode
-
+class ExpandOperator(Operator[Expand], of=Expand, node=ExpandNode):
     def describe(self, rel: Expand, node: Physical, notation: Notation) -> list[str]:
         names = field_names(rel.input)
         shown = (
@@ -121,8 +116,7 @@ def _expanded(rex: Rex, name: str, names: Sequence[str], notation: Notation) -> 
     return named(text, name)
 
 
-class UnionOperator(Operator[Union], of=Union):
-    exec_node = UnionNode
+class UnionOperator(Operator[Union], of=Union, node=UnionNode):
     waits_for_mini_batches = False
 
     def describe(self, rel: Union, node: Physical, notation: Notation) -> list[str]:
@@ -135,8 +129,7 @@ class UnionOperator(Operator[Union], of=Union):
         return UnionNode(**self.common(rel, node, lowering))
 
 
-class ExchangeOperator(Operator[Exchange], of=Exchange):
-    exec_node = ExchangeNode
+class ExchangeOperator(Operator[Exchange], of=Exchange, node=ExchangeNode):
     passes_deletions = True
     waits_for_mini_batches = False
 
@@ -151,8 +144,7 @@ class ExchangeOperator(Operator[Exchange], of=Exchange):
         return ExchangeNode(**self.common(rel, node, lowering))
 
 
-class FunctionCorrelateOperator(Operator[FunctionCorrelate], of=FunctionCorrelate):
-    exec_node = Correlate
+class FunctionCorrelateOperator(Operator[FunctionCorrelate], of=FunctionCorrelate, node=Correlate):
     passes_deletions = True
 
     def describe(self, rel: FunctionCorrelate, node: Physical, notation: Notation) -> list[str]:
@@ -210,8 +202,7 @@ def _shown_type(t: LogicalType) -> str:
     return calcite_type(t).replace("RecordType(", "RecordType:peek_no_expand(")
 
 
-class WatermarkAssignerOperator(Operator[WatermarkAssigner], of=WatermarkAssigner):
-    exec_node = WatermarkAssignerNode
+class WatermarkAssignerOperator(Operator[WatermarkAssigner], of=WatermarkAssigner, node=WatermarkAssignerNode):
     passes_deletions = True
     waits_for_mini_batches = False
 
@@ -252,9 +243,7 @@ def _before_normalization(assigner: WatermarkAssigner, below: Rel) -> Rel:
     return Calc(new, tuple(refs_to(new, range(below.width))), below.names) if added else new
 
 
-class MiniBatchAssignerOperator(Operator[MiniBatchAssigner], of=MiniBatchAssigner):
-    exec_node = MiniBatchAssignerNode
-
+class MiniBatchAssignerOperator(Operator[MiniBatchAssigner], of=MiniBatchAssigner, node=MiniBatchAssignerNode):
     def describe(self, rel: MiniBatchAssigner, node: Physical, notation: Notation) -> list[str]:
         return [f"interval=[{rel.interval}ms]", f"mode=[{'RowTime' if rel.rowtime else 'ProcTime'}]"]
 

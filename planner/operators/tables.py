@@ -74,9 +74,7 @@ def scan_arguments(scan: Scan) -> list[str]:
     return out
 
 
-class ScanOperator(Operator[Scan], of=Scan):
-    exec_node = TableSourceScan
-
+class ScanOperator(Operator[Scan], of=Scan, node=TableSourceScan):
     def describe(self, rel: Scan, node: Physical, notation: Notation) -> list[str]:
         out = [
             f"table=[[{', '.join([*rel.table.identifier.parts, *scan_arguments(rel)])}]]",
@@ -138,8 +136,7 @@ def table_source(lowering: Lowering, rel: Scan) -> DynamicTableSource:
     return DynamicTableSource(table=table, abilities=tuple(abilities))
 
 
-class SinkOperator(Operator[Sink], of=Sink):
-    exec_node = SinkNode
+class SinkOperator(Operator[Sink], of=Sink, node=SinkNode):
     options = (
         "table.exec.sink.keyed-shuffle",
         "table.exec.sink.not-null-enforcer",

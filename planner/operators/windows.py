@@ -32,8 +32,7 @@ from stateplan.planner.physical import Physical
 _PROPERTIES = {"WindowStart": "start", "WindowEnd": "end", "Rowtime": "rowtime", "Proctime": "proctime"}
 
 
-class WindowTableOperator(Operator[WindowTable], of=WindowTable):
-    exec_node = WindowTableFunction
+class WindowTableOperator(Operator[WindowTable], of=WindowTable, node=WindowTableFunction):
     options = TIME_ZONE
 
     def describe(self, rel: WindowTable, node: Physical, notation: Notation) -> list[str]:
@@ -46,8 +45,7 @@ class WindowTableOperator(Operator[WindowTable], of=WindowTable):
         return rel.position.is_rowtime
 
 
-class WindowAggregateOperator(Operator[WindowAggregate], of=WindowAggregate):
-    exec_node = WindowAggregateNode
+class WindowAggregateOperator(Operator[WindowAggregate], of=WindowAggregate, node=WindowAggregateNode):
     options = TIME_ZONE
 
     def describe(self, rel: WindowAggregate, node: Physical, notation: Notation) -> list[str]:
@@ -73,8 +71,9 @@ class WindowAggregateOperator(Operator[WindowAggregate], of=WindowAggregate):
         return rel.position.is_rowtime
 
 
-class LocalWindowAggregateOperator(Operator[LocalWindowAggregate], of=LocalWindowAggregate):
-    exec_node = LocalWindowAggregateNode
+class LocalWindowAggregateOperator(
+    Operator[LocalWindowAggregate], of=LocalWindowAggregate, node=LocalWindowAggregateNode
+):
     options = TIME_ZONE
     named_calls = False
 
@@ -95,8 +94,9 @@ class LocalWindowAggregateOperator(Operator[LocalWindowAggregate], of=LocalWindo
         )
 
 
-class GlobalWindowAggregateOperator(Operator[GlobalWindowAggregate], of=GlobalWindowAggregate):
-    exec_node = GlobalWindowAggregateNode
+class GlobalWindowAggregateOperator(
+    Operator[GlobalWindowAggregate], of=GlobalWindowAggregate, node=GlobalWindowAggregateNode
+):
     options = TIME_ZONE
 
     def describe(self, rel: GlobalWindowAggregate, node: Physical, notation: Notation) -> list[str]:
@@ -117,9 +117,7 @@ class GlobalWindowAggregateOperator(Operator[GlobalWindowAggregate], of=GlobalWi
         )
 
 
-class WindowJoinOperator(Operator[WindowJoin], of=WindowJoin):
-    exec_node = WindowJoinNode
-    clause = "a join within windows"
+class WindowJoinOperator(Operator[WindowJoin], of=WindowJoin, node=WindowJoinNode, clause="a join within windows"):
     options = TIME_ZONE
 
     def describe(self, rel: WindowJoin, node: Physical, notation: Notation) -> list[str]:
@@ -147,9 +145,12 @@ class WindowJoinOperator(Operator[WindowJoin], of=WindowJoin):
         return rel.left_position.is_rowtime
 
 
-class WindowDeduplicateOperator(Operator[WindowDeduplicate], of=WindowDeduplicate):
-    exec_node = WindowDeduplicateNode
-    clause = "a deduplication within windows"
+class WindowDeduplicateOperator(
+    Operator[WindowDeduplicate],
+    of=WindowDeduplicate,
+    node=WindowDeduplicateNode,
+    clause="a deduplication within windows",
+):
     options = TIME_ZONE
 
     def describe(self, rel: WindowDeduplicate, node: Physical, notation: Notation) -> list[str]:
