@@ -1,7 +1,7 @@
 """Everything the user sees goes through a :class:`Console`: results to standard output, the rest to standard error.
 
 :class:`PlainConsole` writes to pipes and files, :class:`TerminalConsole` adds a live progress line,
-:class:`JsonConsole` writes one JSON object per result, :class:`CaptureConsole` is for tests.
+:class:`JsonConsole` writes one JSON object per result.
 """
 
 from __future__ import annotations
@@ -281,33 +281,6 @@ class JsonConsole(PlainConsole):
         }
         if not self.quiet:
             self._aside(json.dumps({name: figures}))
-
-
-class CaptureConsole(PlainConsole):
-    """Keeps what it is given, for tests: text in ``out`` and ``err``, and the calls themselves."""
-
-    def __init__(self, quiet: bool = False) -> None:
-        super().__init__(quiet, io.StringIO(), io.StringIO(), every=0.0)
-        self.results: list[Any] = []
-        self.errors: list[StateplanError] = []
-
-    @property
-    def text(self) -> str:
-        """What went to standard output."""
-        return self.out.getvalue()  # type: ignore[attr-defined, no-any-return]
-
-    @property
-    def asides(self) -> str:
-        """What went to standard error."""
-        return self.err.getvalue()  # type: ignore[attr-defined, no-any-return]
-
-    def show(self, text: str, data: Any) -> None:
-        self.results.append(data)
-        super().show(text, data)
-
-    def error(self, error: StateplanError) -> None:
-        self.errors.append(error)
-        super().error(error)
 
 
 def make_console(output: str, quiet: bool) -> Console:

@@ -7,9 +7,9 @@ stricter than loading where an editor had better ask: keys that Flink does not k
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from stateplan.execnodes.flink import FLINK_NODES, FlinkNode
 from stateplan.execnodes.graph import FLINK_VERSIONS
@@ -17,7 +17,6 @@ from stateplan.execnodes.nodes.base import STATE_TTL, ExecNode
 from stateplan.execnodes.nodes.opaque import OpaqueNode
 from stateplan.execnodes.registry import registered
 from stateplan.execnodes.specs import StateMetadata
-from stateplan.plans.jsontext import join_pointer
 from stateplan.plans.schema_words import WORDS, attribute_words, summary
 
 SCHEMA_ID = "urn:stateplan:plan:1"
@@ -79,13 +78,6 @@ _REX_TEXTS = (
     "correl",
     "alpha",
 )
-
-
-class SchemaError(NamedTuple):
-    """A place where JSON does not fit the schema."""
-
-    pointer: str
-    message: str
 
 
 _TTLS = {
@@ -354,19 +346,3 @@ def plan_schema() -> Schema:
         },
         "$defs": dict(sorted({**definitions, **branches}.items())),
     }
-
-
-def schema_errors(data: Any) -> tuple[SchemaError, ...]:
-    """Where the JSON of a plan does not fit the schema, in the order of the document; empty when it fits."""
-    from jsonschema import Draft202012Validator
-
-    found: Iterable[Any] = map(_innermost, Draft202012Validator(plan_schema()).iter_errors(data))
-    errors = [SchemaError(join_pointer(list(error.absolute_path)), error.message[:300]) for error in found]
-    return tuple(sorted(errors))
-
-
-def _innermost(error: Any) -> Any:
-    """Of a value that fits none of several forms, what is wrong with it in the form it comes closest to."""
-    while error.context:
-        error = max(error.context, key=lambda inner: len(inner.absolute_path))
-    return error

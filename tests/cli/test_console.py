@@ -8,10 +8,11 @@ import sys
 
 import pytest
 
-from stateplan.cli.console import CaptureConsole, JsonConsole, PlainConsole, TerminalConsole
+from stateplan.cli.console import JsonConsole, PlainConsole, TerminalConsole
 from stateplan.execnodes.errors import Place, SqlError
 from stateplan.execnodes.readable import display_width, render
 from stateplan.execnodes.runtime.job import Progress
+from tests.support.capture import CaptureConsole
 
 
 def test_a_table_looks_like_flinks() -> None:

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from stateplan.cli.console import CaptureConsole
 from stateplan.cli.session import Session, read_text
 from stateplan.execnodes.errors import OptionError, RunError, SqlError, StateplanError
 from stateplan.execnodes.runtime.job import Progress
 from stateplan.planner.session.environment import TableEnvironment
 from stateplan.planner.session.results import TableResult, content
+from tests.support.capture import CaptureConsole
 
 TABLES = """
 CREATE TABLE orders (order_id BIGINT, num INT, arrived AS PROCTIME())

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from stateplan.cli.console import CaptureConsole
 from stateplan.cli.shell import PROMPT, Shell, is_complete
+from tests.support.capture import CaptureConsole
 
 
 @pytest.mark.parametrize(

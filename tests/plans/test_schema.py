@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import example, given, settings
@@ -18,10 +19,32 @@ from stateplan.execnodes.registry import registered
 from stateplan.execnodes.ttl import parse_ttl
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.facts import PlanFacts
-from stateplan.plans.schema import plan_schema, schema_errors
+from stateplan.plans.jsontext import join_pointer
+from stateplan.plans.schema import plan_schema
 from stateplan.plans.schema_words import WORDS
 from tests.plans.conftest import DATA
 from tests.plans.test_document import BAD_TTLS, LOAD_ERRORS, edited
+
+
+class SchemaError(NamedTuple):
+    """A place where JSON does not fit the schema."""
+
+    pointer: str
+    message: str
+
+
+def schema_errors(data: Any) -> tuple[SchemaError, ...]:
+    """Where the JSON of a plan does not fit the schema, in the order of the document; empty when it fits."""
+    found: Iterable[Any] = map(_innermost, Draft202012Validator(plan_schema()).iter_errors(data))
+    errors = [SchemaError(join_pointer(list(error.absolute_path)), error.message[:300]) for error in found]
+    return tuple(sorted(errors))
+
+
+def _innermost(error: Any) -> Any:
+    """Of a value that fits none of several forms, what is wrong with it in the form it comes closest to."""
+    while error.context:
+        error = max(error.context, key=lambda inner: len(inner.absolute_path))
+    return error
 
 
 def test_the_schema_is_a_schema() -> None:
