@@ -10,7 +10,7 @@ import importlib
 import importlib.util
 import pkgutil
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -29,23 +29,27 @@ _NAME = re.compile(r"stream-exec-[a-z]+(-[a-z]+)*")
 _TABLE: dict[tuple[str, int], type[ExecNode]] = {}
 
 
-def exec_node(cls: type[_N]) -> type[_N]:
-    """Class decorator: puts a node into the table.
+def exec_node(title: str, version: int = 1) -> Callable[[type[_N]], type[_N]]:
+    """Class decorator: puts a node into the table, as ``stream-exec-TITLE_VERSION``.
 
     Raises:
-        TypeError: for a class without name, version, docstring or a SQL example in it, or whose (name,
-            version) is taken. These are mistakes in the code, found when it is imported.
+        TypeError: for a title or version that is none, a class without docstring or a SQL example in it, or one whose
+            (name, version) is taken. These are mistakes in the code, found when it is imported.
     """
-    name, version, doc = cls.NAME, cls.VERSION, cls.__dict__.get("__doc__") or ""
-    if not _NAME.fullmatch(name) or version < 1:
-        raise TypeError(f"{cls.__name__} needs a NAME such as 'stream-exec-calc' and a VERSION from 1")
-    if ".. code-block:: sql" not in doc:
-        raise TypeError(f"{cls.__name__} needs a docstring with an example in SQL")
-    taken = _TABLE.get((name, version))
-    if taken is not None:
-        raise TypeError(f"{cls.__name__}: {name}_{version} is already {taken.__name__}")
-    _TABLE[name, version] = cls
-    return cls
+
+    def entered(cls: type[_N]) -> type[_N]:
+        cls.NAME, cls.VERSION = PREFIX + title, version
+        if not _NAME.fullmatch(cls.NAME) or version < 1:
+            raise TypeError(f"{cls.__name__} needs a title such as 'calc' and a version from 1")
+        if ".. code-block:: sql" not in (cls.__dict__.get("__doc__") or ""):
+            raise TypeError(f"{cls.__name__} needs a docstring with an example in SQL")
+        taken = _TABLE.get((cls.NAME, version))
+        if taken is not None:
+            raise TypeError(f"{cls.__name__}: {cls.type_name()} is already {taken.__name__}")
+        _TABLE[cls.NAME, version] = cls
+        return cls
+
+    return entered
 
 
 @cache

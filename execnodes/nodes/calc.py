@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import ALWAYS, RexField
@@ -15,7 +15,7 @@ from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.zone import local_time_zone
 
 
-@exec_node
+@exec_node("calc")
 class Calc(ExecNode):
     """Keeps the rows that meet the condition and computes the output fields from each.
 
@@ -23,8 +23,6 @@ class Calc(ExecNode):
 
         INSERT INTO big_orders SELECT id, UPPER(product) AS product FROM orders WHERE amount > 100
     """
-
-    NAME: ClassVar[str] = "stream-exec-calc"
 
     projection: Annotated[tuple[RexField, ...], Ref()]
     condition: Annotated[RexField | None, ALWAYS, Ref()] = None

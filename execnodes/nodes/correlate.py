@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from stateplan.execnodes.errors import PlanError
 from stateplan.execnodes.field_refs import Ref
@@ -51,7 +51,7 @@ class _Correlate(ExecNode):
         return f"joins each row with the rows of {rex_text(self.function_call, joined_names(inputs))}{how}"
 
 
-@exec_node
+@exec_node("correlate")
 class Correlate(_Correlate):
     """Joins each row with the rows that a table function gives for it.
 
@@ -60,15 +60,13 @@ class Correlate(_Correlate):
         INSERT INTO words SELECT id, word FROM docs, LATERAL TABLE(split_words(body)) AS s(word)
     """
 
-    NAME: ClassVar[str] = "stream-exec-correlate"
-
     condition: Annotated[RexField | None, ALWAYS] = None
 
     def _condition(self) -> Rex | None:
         return self.condition
 
 
-@exec_node
+@exec_node("python-correlate")
 class PythonCorrelate(_Correlate):
     """Joins each row with the rows that a Python table function gives for it.
 
@@ -77,5 +75,3 @@ class PythonCorrelate(_Correlate):
         CREATE FUNCTION split_words AS 'text.split_words' LANGUAGE PYTHON;
         INSERT INTO words SELECT id, word FROM docs LEFT JOIN LATERAL TABLE(split_words(body)) AS s(word) ON TRUE
     """
-
-    NAME: ClassVar[str] = "stream-exec-python-correlate"

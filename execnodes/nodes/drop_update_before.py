@@ -11,7 +11,7 @@ from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.types import LogicalType
 
 
-@exec_node
+@exec_node("drop-update-before")
 class DropUpdateBefore(ExecNode):
     """Leaves out the old rows of updates (-U), where what comes behind finds rows by key.
 
@@ -22,7 +22,6 @@ class DropUpdateBefore(ExecNode):
         INSERT INTO upserts SELECT id, name FROM users
     """
 
-    NAME: ClassVar[str] = "stream-exec-drop-update-before"
     NEEDS_UPDATE_BEFORE: ClassVar[bool | None] = True
     KEEPS_FIELDS: ClassVar[bool] = True
 

@@ -13,7 +13,7 @@ from stateplan.execnodes.specs import RequiredDistribution
 from stateplan.execnodes.types import LogicalType
 
 
-@exec_node
+@exec_node("exchange")
 class Exchange(ExecNode):
     """Sends rows with equal keys to the same task; all rows to one task when there are no keys.
 
@@ -24,7 +24,6 @@ class Exchange(ExecNode):
         INSERT INTO totals SELECT product, SUM(amount) FROM orders GROUP BY product
     """
 
-    NAME: ClassVar[str] = "stream-exec-exchange"
     KEEPS_FIELDS: ClassVar[bool] = True
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, Self
 
 from pydantic import model_validator
 
@@ -16,7 +16,7 @@ from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.zone import local_time_zone
 
 
-@exec_node
+@exec_node("expand")
 class Expand(ExecNode):
     """Passes on each row once per projection: with the keys of each grouping set, the others NULL.
 
@@ -24,8 +24,6 @@ class Expand(ExecNode):
 
         INSERT INTO totals SELECT product, day, SUM(amount) FROM orders GROUP BY ROLLUP (product, day)
     """
-
-    NAME: ClassVar[str] = "stream-exec-expand"
 
     projects: Annotated[tuple[tuple[RexField, ...], ...], Ref()]
 

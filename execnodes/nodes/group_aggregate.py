@@ -85,7 +85,7 @@ class Grouping(Aggregation, StatefulNode):
         return f"keeps {call_texts(self.agg_calls, names)} of {groups_text(self.grouping, names)}"
 
 
-@exec_node
+@exec_node("group-aggregate")
 class GroupAggregate(Grouping):
     """Aggregates the rows of each group and emits the group's new result whenever it changes.
 
@@ -94,13 +94,12 @@ class GroupAggregate(Grouping):
         INSERT INTO totals SELECT product, COUNT(*), SUM(amount) FROM orders GROUP BY product
     """
 
-    NAME: ClassVar[str] = "stream-exec-group-aggregate"
     STATE_NAMES: ClassVar[tuple[str, ...]] = _STATES
 
     state: StateList = ()
 
 
-@exec_node
+@exec_node("python-group-aggregate")
 class PythonGroupAggregate(Grouping):
     """Aggregates the rows of each group with at least one function written in Python.
 
@@ -111,8 +110,6 @@ class PythonGroupAggregate(Grouping):
         CREATE FUNCTION median AS 'shop.median' LANGUAGE PYTHON;
         INSERT INTO prices SELECT product, median(price) FROM orders GROUP BY product
     """
-
-    NAME: ClassVar[str] = "stream-exec-python-group-aggregate"
 
     @property
     def state_names(self) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
 
 
-@exec_node
+@exec_node("group-table-aggregate")
 class GroupTableAggregate(Grouping):
     """Keeps an accumulator per group and emits the rows that a table aggregate function gives for it.
 
@@ -32,7 +32,6 @@ class GroupTableAggregate(Grouping):
         INSERT INTO best SELECT product, price FROM top2(TABLE orders PARTITION BY product, DESCRIPTOR(price))
     """
 
-    NAME: ClassVar[str] = "stream-exec-group-table-aggregate"
     STATE_NAMES: ClassVar[tuple[str, ...]] = ("groupAggregateState",)
 
     state: StateList = ()

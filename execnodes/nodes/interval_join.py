@@ -33,7 +33,7 @@ class IntervalJoinSpec(PlanModel):
     window_bounds: Annotated[WindowBounds, Ref()]
 
 
-@exec_node
+@exec_node("interval-join")
 class IntervalJoin(InsertOnlyNode):
     """Joins rows whose times are near each other; a row is kept until no row that may come can meet it.
 
@@ -44,7 +44,6 @@ class IntervalJoin(InsertOnlyNode):
         ON o.id = s.order_id AND s.shipped_at BETWEEN o.ordered_at AND o.ordered_at + INTERVAL '4' HOUR
     """
 
-    NAME: ClassVar[str] = "stream-exec-interval-join"
     INPUTS: ClassVar[int | None] = 2
 
     interval_join_spec: Annotated[IntervalJoinSpec, Ref()]

@@ -28,7 +28,7 @@ _WORDS = {
 }
 
 
-@exec_node
+@exec_node("join")
 class Join(StatefulNode):
     """Joins two streams on equal keys and any further condition, keeping the rows of both sides.
 
@@ -37,7 +37,6 @@ class Join(StatefulNode):
         INSERT INTO shipped SELECT o.id, l.target FROM orders AS o JOIN logistics AS l ON o.id = l.order_id
     """
 
-    NAME: ClassVar[str] = "stream-exec-join"
     STATE_NAMES: ClassVar[tuple[str, ...]] = ("leftState", "rightState")
     INPUTS: ClassVar[int | None] = 2
 

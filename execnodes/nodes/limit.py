@@ -10,7 +10,7 @@ from stateplan.execnodes.nodes.rank import RankBase
 from stateplan.execnodes.registry import exec_node
 
 
-@exec_node
+@exec_node("limit")
 class Limit(RankBase):
     """Keeps the first rows that arrive; rows that are retracted make room for others.
 
@@ -19,7 +19,6 @@ class Limit(RankBase):
         INSERT INTO some_orders SELECT * FROM orders LIMIT 10
     """
 
-    NAME: ClassVar[str] = "stream-exec-limit"
     WRITTEN_LAST: ClassVar[tuple[str, ...]] = ("rank_type", "partition", "order_by", "output_row_number")
 
     def changelog_mode(self, inputs: Sequence[ChangelogMode | None], update_before: bool) -> ChangelogMode | None:

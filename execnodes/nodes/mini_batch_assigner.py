@@ -18,7 +18,7 @@ class MiniBatchInterval(PlanModel):
     mode: Literal["None", "ProcTime", "RowTime"]
 
 
-@exec_node
+@exec_node("mini-batch-assigner")
 class MiniBatchAssigner(ExecNode):
     """Marks the borders of mini-batches. Here every micro-batch is a mini-batch, so it passes rows on as they are.
 
@@ -28,7 +28,6 @@ class MiniBatchAssigner(ExecNode):
         INSERT INTO totals SELECT product, SUM(amount) FROM orders GROUP BY product
     """
 
-    NAME: ClassVar[str] = "stream-exec-mini-batch-assigner"
     KEEPS_FIELDS: ClassVar[bool] = True
 
     mini_batch_interval: Annotated[MiniBatchInterval, COSMETIC]

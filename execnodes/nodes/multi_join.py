@@ -29,7 +29,7 @@ class JoinAttribute(PlanModel):
     right_field_index: Annotated[Index, ALWAYS]
 
 
-@exec_node
+@exec_node("multi-join")
 class MultiJoin(StatefulNode):
     """Joins several streams, which all have one common key, keeping the rows of each and no results in between.
 
@@ -47,7 +47,6 @@ class MultiJoin(StatefulNode):
         input_unique_keys: per input, its unique keys.
     """
 
-    NAME: ClassVar[str] = "stream-exec-multi-join"
     STATE_NAMES: ClassVar[tuple[str, ...]] = ("input-state-*",)
     INPUTS: ClassVar[int | None] = None
 

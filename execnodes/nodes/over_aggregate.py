@@ -83,7 +83,7 @@ class OverSpec(PlanModel):
         return rex
 
 
-@exec_node
+@exec_node("over-aggregate")
 class OverAggregate(InsertOnlyNode):
     """Emits each row with aggregates of the rows before it in its partition, by a time attribute.
 
@@ -95,7 +95,6 @@ class OverAggregate(InsertOnlyNode):
           PARTITION BY product ORDER BY ordered_at ROWS BETWEEN 9 PRECEDING AND CURRENT ROW) FROM orders
     """
 
-    NAME: ClassVar[str] = "stream-exec-over-aggregate"
     WRITTEN_LAST: ClassVar[tuple[str, ...]] = ("unbounded_over_version",)
 
     over_spec: Annotated[OverSpec, Ref()]

@@ -30,7 +30,7 @@ def check_arguments(title: str, calls: Sequence[AggCall], row: LogicalType, key:
                 )
 
 
-@exec_node
+@exec_node("local-group-aggregate")
 class LocalGroupAggregate(Aggregation):
     """Aggregates the rows of each group within a mini-batch, in front of the shuffle: partial results.
 
@@ -40,7 +40,6 @@ class LocalGroupAggregate(Aggregation):
         INSERT INTO totals SELECT product, SUM(amount) FROM orders GROUP BY product
     """
 
-    NAME: ClassVar[str] = "stream-exec-local-group-aggregate"
     EMITS: ClassVar[ChangelogMode | None] = INSERT_ONLY
     NEEDS_UPDATE_BEFORE: ClassVar[bool | None] = True
 
@@ -72,7 +71,7 @@ class LocalGroupAggregate(Aggregation):
         return f"computes {call_texts(self.agg_calls, names)} of {whose} within a mini-batch"
 
 
-@exec_node
+@exec_node("global-group-aggregate")
 class GlobalGroupAggregate(Aggregation, StatefulNode):
     """Merges partial results of each group and emits the group's new result whenever it changes.
 
@@ -82,7 +81,6 @@ class GlobalGroupAggregate(Aggregation, StatefulNode):
         INSERT INTO totals SELECT product, SUM(amount) FROM orders GROUP BY product
     """
 
-    NAME: ClassVar[str] = "stream-exec-global-group-aggregate"
     STATE_NAMES: ClassVar[tuple[str, ...]] = ("globalGroupAggregateState",)
 
     agg_calls: tuple[AggCall, ...]
@@ -124,7 +122,7 @@ class GlobalGroupAggregate(Aggregation, StatefulNode):
         return f"keeps {call_texts(self.agg_calls, names)} of {whose}, from partial results"
 
 
-@exec_node
+@exec_node("incremental-group-aggregate")
 class IncrementalGroupAggregate(StatefulNode):
     """Between the levels of a split DISTINCT aggregate: counts the values that a bucket has not seen before.
 
@@ -135,7 +133,6 @@ class IncrementalGroupAggregate(StatefulNode):
         INSERT INTO buyers SELECT product, COUNT(DISTINCT customer) FROM orders GROUP BY product
     """
 
-    NAME: ClassVar[str] = "stream-exec-incremental-group-aggregate"
     STATE_NAMES: ClassVar[tuple[str, ...]] = ("incrementalGroupAggregateState",)
     EMITS: ClassVar[ChangelogMode | None] = INSERT_ONLY
 

@@ -36,7 +36,7 @@ class _FunctionCalc(ExecNode):
         return f"computes {self.HOW} {projection_text(self.projection, joined_names(inputs), self.output_type)}"
 
 
-@exec_node
+@exec_node("python-calc")
 class PythonCalc(_FunctionCalc):
     """Calls Python functions for every row; its other fields are those of the input.
 
@@ -46,11 +46,10 @@ class PythonCalc(_FunctionCalc):
         INSERT INTO names SELECT id, slug(product) FROM orders
     """
 
-    NAME: ClassVar[str] = "stream-exec-python-calc"
     HOW: ClassVar[str] = "in Python"
 
 
-@exec_node
+@exec_node("async-calc")
 class AsyncCalc(_FunctionCalc):
     """Calls functions that Flink calls asynchronously; here those that are coroutines are awaited together.
 
@@ -59,11 +58,10 @@ class AsyncCalc(_FunctionCalc):
         INSERT INTO prices SELECT id, look_up(product) FROM orders
     """
 
-    NAME: ClassVar[str] = "stream-exec-async-calc"
     HOW: ClassVar[str] = "by functions"
 
 
-@exec_node
+@exec_node("python-async-calc")
 class PythonAsyncCalc(_FunctionCalc):
     """Calls a coroutine for every row, for many rows at the same time.
 
@@ -72,5 +70,4 @@ class PythonAsyncCalc(_FunctionCalc):
         INSERT INTO prices SELECT id, look_up(product) FROM orders
     """
 
-    NAME: ClassVar[str] = "stream-exec-python-async-calc"
     HOW: ClassVar[str] = "in Python"

@@ -104,7 +104,7 @@ class RankBase(StatefulNode):
         return text + (f" by {order}" if order else "") + (", numbered" if self.output_row_number else "")
 
 
-@exec_node
+@exec_node("rank")
 class Rank(RankBase):
     """Keeps the first rows of each partition in an order, with or without their numbers.
 
@@ -114,5 +114,3 @@ class Rank(RankBase):
           SELECT *, ROW_NUMBER() OVER (PARTITION BY product ORDER BY amount DESC) AS n FROM orders
         ) WHERE n <= 3
     """
-
-    NAME: ClassVar[str] = "stream-exec-rank"

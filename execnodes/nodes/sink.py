@@ -27,7 +27,7 @@ _ENFORCERS = (
 _KINDS = {"INSERT": "+I", "UPDATE_BEFORE": "-U", "UPDATE_AFTER": "+U", "DELETE": "-D", "~DELETE": "-D"}
 
 
-@exec_node
+@exec_node("sink", 2)
 class Sink(StatefulNode):
     """Writes the changes of a query to a table through its connector.
 
@@ -40,8 +40,6 @@ class Sink(StatefulNode):
         INSERT INTO totals SELECT product, COUNT(*) FROM orders GROUP BY product
     """
 
-    NAME: ClassVar[str] = "stream-exec-sink"
-    VERSION: ClassVar[int] = 2
     STATE_NAMES: ClassVar[tuple[str, ...]] = ("sinkMaterializeState",)
     KEEPS_FIELDS: ClassVar[bool] = True
 
@@ -137,7 +135,7 @@ class Sink(StatefulNode):
         return text + (", keeping the rows of each primary key" if self.require_upsert_materialize else "")
 
 
-@exec_node
+@exec_node("sink")
 class SinkV1(Sink):
     """Writes a table, as plans made before Flink 2.3 write it. The fields are those of version 2.
 
@@ -145,5 +143,3 @@ class SinkV1(Sink):
 
         INSERT INTO totals SELECT product, COUNT(*) FROM orders GROUP BY product
     """
-
-    VERSION: ClassVar[int] = 1

@@ -14,7 +14,7 @@ from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.types import LogicalType
 
 
-@exec_node
+@exec_node("sort")
 class Sort(ExecNode):
     """Emits all rows in an order once there are no more to come; of unbounded input, nothing.
 
@@ -24,7 +24,6 @@ class Sort(ExecNode):
         INSERT INTO ordered SELECT id, amount FROM orders ORDER BY amount
     """
 
-    NAME: ClassVar[str] = "stream-exec-sort"
     KEEPS_STATE: ClassVar[bool] = True
     EMITS: ClassVar[ChangelogMode | None] = INSERT_ONLY
     NEEDS_UPDATE_BEFORE: ClassVar[bool | None] = True

@@ -8,7 +8,7 @@ from stateplan.execnodes.nodes.rank import RankBase
 from stateplan.execnodes.registry import exec_node
 
 
-@exec_node
+@exec_node("sort-limit")
 class SortLimit(RankBase):
     """Keeps the first rows in an order, after the rows of the offset.
 
@@ -17,5 +17,4 @@ class SortLimit(RankBase):
         INSERT INTO largest SELECT * FROM orders ORDER BY amount DESC LIMIT 10 OFFSET 2
     """
 
-    NAME: ClassVar[str] = "stream-exec-sort-limit"
     WRITTEN_LAST: ClassVar[tuple[str, ...]] = ("rank_type", "partition", "output_row_number")

@@ -21,7 +21,7 @@ from stateplan.execnodes.specs import (
 from stateplan.execnodes.types import LogicalType
 
 
-@exec_node
+@exec_node("table-source-scan", 2)
 class TableSourceScan(ExecNode):
     """Reads a table through its connector, with the projections, filters and limits pushed into it.
 
@@ -32,8 +32,6 @@ class TableSourceScan(ExecNode):
         INSERT INTO copies SELECT id FROM orders
     """
 
-    NAME: ClassVar[str] = "stream-exec-table-source-scan"
-    VERSION: ClassVar[int] = 2
     INPUTS: ClassVar[int | None] = 0
 
     scan_table_source: DynamicTableSource
@@ -74,7 +72,7 @@ class TableSourceScan(ExecNode):
         return text
 
 
-@exec_node
+@exec_node("table-source-scan")
 class TableSourceScanV1(TableSourceScan):
     """Reads a table, as plans made before Flink 2.3 write it. The fields are those of version 2.
 

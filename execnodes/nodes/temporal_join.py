@@ -16,7 +16,7 @@ from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.zone import local_time_zone
 
 
-@exec_node
+@exec_node("temporal-join")
 class TemporalJoin(StatefulNode):
     """Joins each row with the version of a row of another table that held at its time.
 
@@ -28,7 +28,6 @@ class TemporalJoin(StatefulNode):
         FROM orders AS o JOIN rates FOR SYSTEM_TIME AS OF o.order_time AS r ON o.currency = r.currency
     """
 
-    NAME: ClassVar[str] = "stream-exec-temporal-join"
     STATE_NAMES: ClassVar[tuple[str, ...]] = ("leftState", "rightState")
     INPUTS: ClassVar[int | None] = 2
 

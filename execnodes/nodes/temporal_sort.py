@@ -13,7 +13,7 @@ from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.types import LogicalType
 
 
-@exec_node
+@exec_node("temporal-sort")
 class TemporalSort(InsertOnlyNode):
     """Emits rows in the order of a time attribute, rows of the same time by further fields.
 
@@ -22,7 +22,6 @@ class TemporalSort(InsertOnlyNode):
         INSERT INTO ordered SELECT id, amount FROM orders ORDER BY ordered_at, amount
     """
 
-    NAME: ClassVar[str] = "stream-exec-temporal-sort"
     KEEPS_FIELDS: ClassVar[bool] = True
 
     order_by: Annotated[SortSpec, Ref()]

@@ -14,7 +14,7 @@ from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.zone import local_time_zone
 
 
-@exec_node
+@exec_node("watermark-assigner")
 class WatermarkAssigner(ExecNode):
     """Makes a timestamp the event time of the rows, and says how far event time has come.
 
@@ -25,7 +25,6 @@ class WatermarkAssigner(ExecNode):
         INSERT INTO late SELECT id, ts FROM orders
     """
 
-    NAME: ClassVar[str] = "stream-exec-watermark-assigner"
     KEEPS_FIELDS: ClassVar[bool] = True
 
     watermark_expr: Annotated[RexField, Ref()]

@@ -100,7 +100,7 @@ class _Emitting(_Windowed):
         return (*(types[key] for key in self.grouping), *(call.type for call in self.agg_calls), *told)
 
 
-@exec_node
+@exec_node("local-window-aggregate")
 class LocalWindowAggregate(_Windowed):
     """Aggregates the rows of each key and slice of windows within a micro-batch, in front of the shuffle.
 
@@ -111,7 +111,6 @@ class LocalWindowAggregate(_Windowed):
         GROUP BY window_start, window_end, product
     """
 
-    NAME: ClassVar[str] = "stream-exec-local-window-aggregate"
     NEEDS_UPDATE_BEFORE: ClassVar[bool | None] = True
 
     need_retraction: NeedRetraction = None
@@ -130,7 +129,7 @@ class LocalWindowAggregate(_Windowed):
         )
 
 
-@exec_node
+@exec_node("global-window-aggregate")
 class GlobalWindowAggregate(_Emitting):
     """Merges partial results of each key and window, and emits a window when the watermark has come to its end.
 
@@ -140,8 +139,6 @@ class GlobalWindowAggregate(_Emitting):
         FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(ts), INTERVAL '1' HOUR))
         GROUP BY window_start, window_end, product
     """
-
-    NAME: ClassVar[str] = "stream-exec-global-window-aggregate"
 
     agg_calls: tuple[AggCall, ...]
     local_agg_input_row_type: RowTypeField
@@ -179,7 +176,7 @@ class GlobalWindowAggregate(_Emitting):
         return f"emits {call_texts(self.agg_calls, names)} of {self._whose(inputs)}, from partial results"
 
 
-@exec_node
+@exec_node("window-aggregate")
 class WindowAggregate(_Emitting):
     """Aggregates the rows of each key and window, and emits a window when the watermark has come to its end.
 
@@ -191,7 +188,6 @@ class WindowAggregate(_Emitting):
         GROUP BY window_start, window_end, product
     """
 
-    NAME: ClassVar[str] = "stream-exec-window-aggregate"
     NEEDS_UPDATE_BEFORE: ClassVar[bool | None] = True
 
     def takes(self, position: int) -> ChangelogMode | None:

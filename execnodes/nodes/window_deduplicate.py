@@ -15,7 +15,7 @@ from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.windows import WindowAttached, Windowing, window_text
 
 
-@exec_node
+@exec_node("window-deduplicate")
 class WindowDeduplicate(InsertOnlyNode):
     """Keeps the first or the last row of each key in each window, and emits it when the watermark closes the window.
 
@@ -27,7 +27,6 @@ class WindowDeduplicate(InsertOnlyNode):
         ) WHERE n = 1
     """
 
-    NAME: ClassVar[str] = "stream-exec-window-deduplicate"
     KEEPS_FIELDS: ClassVar[bool] = True
 
     partition_keys: Annotated[tuple[Index, ...], Ref()]

@@ -16,7 +16,7 @@ from stateplan.execnodes.windows import WindowAttached, Windowing, window_text
 from stateplan.execnodes.zone import local_time_zone
 
 
-@exec_node
+@exec_node("window-join")
 class WindowJoin(InsertOnlyNode):
     """Joins rows that are in the same window, when the watermark has come to its end.
 
@@ -28,7 +28,6 @@ class WindowJoin(InsertOnlyNode):
         ON l.id = r.id AND l.window_start = r.window_start AND l.window_end = r.window_end
     """
 
-    NAME: ClassVar[str] = "stream-exec-window-join"
     INPUTS: ClassVar[int | None] = 2
 
     join_spec: Annotated[JoinSpec, Ref()]

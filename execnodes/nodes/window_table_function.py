@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated
 
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.node_text import joined_names, names_text
@@ -54,7 +54,7 @@ def slicing_of(
     return Slicing("TUMBLE", window.size, window.size, window.offset, zone, attached)
 
 
-@exec_node
+@exec_node("window-table-function")
 class WindowTableFunction(ExecNode):
     """Emits each row once for every window that it is in, with start, end and last instant of the window.
 
@@ -63,8 +63,6 @@ class WindowTableFunction(ExecNode):
         INSERT INTO visits SELECT page, window_start
         FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(ts), INTERVAL '5' MINUTE))
     """
-
-    NAME: ClassVar[str] = "stream-exec-window-table-function"
 
     windowing: Annotated[Windowing, Ref()]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 
@@ -83,44 +82,43 @@ def test_split_type() -> None:
 EXAMPLE = "x\n\n.. code-block:: sql\n\n    SELECT 1\n"
 
 
-def broken(name: str = "stream-exec-made-up", version: int = 1, doc: str | None = EXAMPLE) -> type[ExecNode]:
-    class Broken(ExecNode):
-        NAME: ClassVar[str] = name
-        VERSION: ClassVar[int] = version
+def made_up(doc: str | None = EXAMPLE) -> type[ExecNode]:
+    class MadeUp(ExecNode):
+        pass
 
-    Broken.__doc__ = doc
-    return Broken
+    MadeUp.__doc__ = doc
+    return MadeUp
 
 
 @pytest.mark.parametrize(
-    ("cls", "message"),
+    ("title", "version", "doc", "message"),
     [
-        (broken(name=""), "NAME"),
-        (broken(name="Calc"), "NAME"),
-        (broken(version=0), "VERSION"),
-        (broken(doc=None), "docstring"),
-        (broken(doc="Without an example."), "docstring"),
-        (broken(name="stream-exec-calc"), "already Calc"),
+        ("", 1, EXAMPLE, "title"),
+        ("Calc", 1, EXAMPLE, "title"),
+        ("made-up", 0, EXAMPLE, "version"),
+        ("made-up", 1, None, "docstring"),
+        ("made-up", 1, "Without an example.", "docstring"),
+        ("calc", 1, EXAMPLE, "already Calc"),
     ],
 )
-def test_a_node_without_its_facts_is_refused(cls: type[ExecNode], message: str) -> None:
+def test_a_node_without_its_facts_is_refused(title: str, version: int, doc: str | None, message: str) -> None:
     before = dict(registry._TABLE)
     with pytest.raises(TypeError, match=message):
-        exec_node(cls)
+        exec_node(title, version)(made_up(doc))
     assert before == registry._TABLE
 
 
 def test_a_docstring_is_not_inherited() -> None:
     class Undocumented(Calc):
-        VERSION: ClassVar[int] = 99
+        pass
 
     with pytest.raises(TypeError, match="docstring"):
-        exec_node(Undocumented)
+        exec_node("calc", 99)(Undocumented)
 
 
 def test_a_node_file_registers_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_TABLE", dict(registry._TABLE))
-    cls = exec_node(broken())
+    cls = exec_node("made-up")(made_up())
     assert registry._TABLE["stream-exec-made-up", 1] is cls
 
 
