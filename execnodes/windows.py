@@ -6,7 +6,7 @@ Source: Flink's ``WindowSpec``, ``WindowingStrategy`` and ``NamedWindowProperty`
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
 
@@ -72,10 +72,13 @@ class _Window(PlanModel):
         out = super().to_json()
         return {key: format_duration(v) if isinstance(v, int) else v for key, v in out.items()}
 
-    def _check(self, **lengths: int) -> None:
-        for name, length in lengths.items():
-            if length <= 0:
+    @model_validator(mode="after")
+    def _positive(self) -> Self:
+        for attribute, name, _, _ in self.layout():
+            length = getattr(self, attribute)
+            if attribute not in ("type", "offset") and length <= 0:
                 raise custom_error(PlanError("PLAN044.check", name=name, size=length))
+        return self
 
 
 class TumblingWindow(_Window):
@@ -85,11 +88,6 @@ class TumblingWindow(_Window):
     size: Duration
     offset: Duration = 0
 
-    @model_validator(mode="after")
-    def _positive(self) -> TumblingWindow:
-        self._check(size=self.size)
-        return self
-
 
 class HoppingWindow(_Window):
     """Windows of ``size`` ms, one every ``slide`` ms."""
@@ -98,11 +96,6 @@ class HoppingWindow(_Window):
     size: Duration
     slide: Duration
     offset: Duration = 0
-
-    @model_validator(mode="after")
-    def _positive(self) -> HoppingWindow:
-        self._check(size=self.size, slide=self.slide)
-        return self
 
 
 class CumulativeWindow(_Window):
@@ -114,8 +107,7 @@ class CumulativeWindow(_Window):
     offset: Duration = 0
 
     @model_validator(mode="after")
-    def _positive(self) -> CumulativeWindow:
-        self._check(maxSize=self.max_size, step=self.step)
+    def _multiple(self) -> Self:
         if self.max_size % self.step:
             raise custom_error(PlanError("PLAN044.positive", max_size=self.max_size, step=self.step))
         return self

@@ -15,9 +15,9 @@ from stateplan.execnodes.nodes.process_table_function import row_kinds
 from stateplan.execnodes.rex import Literal, Rex
 from stateplan.execnodes.types import STRING
 from stateplan.planner.algebra.relations import ChangelogFunction, Rel
-from stateplan.planner.dialect import function_name, nodes
+from stateplan.planner.binding.table_calls import TableCall, descriptor
+from stateplan.planner.dialect import function_name
 from stateplan.planner.expressions.ops import kind
-from stateplan.planner.positions import place_of
 
 CHANGELOG_FUNCTIONS = ("FROM_CHANGELOG", "TO_CHANGELOG")
 
@@ -38,21 +38,11 @@ def bind_changelog_function(
         SqlError: SQL119, for arguments that the function does not take.
     """
     name = function_name(node)
-
-    def wrong(what: str, where: exp.Expr, expected: str, hint: str | None = None) -> SqlError:
-        return SqlError("SQL119", problem=what, place=place_of(where, source), expected=expected, hint=hint)
-
-    given = _arguments(node, wrong)
-    argument = given.get("input")
-    if not isinstance(argument, (nodes.TableArgument, exp.Subquery)):
-        raise wrong(f"the first argument of {name} must be a table", argument or node, f"{name}(input => TABLE t)")
-    if argument.args.get("partition_by"):
-        raise wrong(
-            f"{name} takes each row by itself: its table cannot be partitioned",
-            argument.args["partition_by"][0],
-            "TABLE t without PARTITION BY",
-        )
-    rel = table(argument if isinstance(argument, exp.Subquery) else argument.this)
+    called = TableCall(node, name, source, ", ".join(_ARGUMENTS))
+    wrong, given = called.wrong, called.arguments(_ARGUMENTS)
+    inner = called.table(given.get("input"), f"{name}(input => TABLE t)")
+    called.require_whole(given["input"], "takes each row by itself")
+    rel = table(inner)
     op = _descriptor(given.get("op"), wrong)
     column = op or "op"
     if name == "FROM_CHANGELOG":
@@ -72,33 +62,18 @@ def bind_changelog_function(
     if "op_mapping" in given:
         mapping = constant(given["op_mapping"])
         _check_mapping(name, mapping, given["op_mapping"], wrong)
-    return ChangelogFunction(rel, name, op, mapping, row, place_of(node, source))
+    return ChangelogFunction(rel, name, op, mapping, row, called.place)
 
 
 _Wrong = Callable[..., SqlError]
 
 
-def _arguments(node: exp.Anonymous, wrong: _Wrong) -> dict[str, exp.Expr]:
-    out: dict[str, exp.Expr] = {}
-    for position, argument in enumerate(node.expressions):
-        named = isinstance(argument, exp.Kwarg)
-        if not named and position >= len(_ARGUMENTS):
-            raise wrong(f"{function_name(node)} has too many arguments", argument, ", ".join(_ARGUMENTS))
-        key = argument.this.name if named else _ARGUMENTS[position]
-        if key not in _ARGUMENTS or key in out:
-            what = f"{function_name(node)} has no argument '{key}'" if key not in _ARGUMENTS else f"'{key}' comes twice"
-            raise wrong(what, argument, "one of " + ", ".join(_ARGUMENTS), nearest(key, _ARGUMENTS))
-        out[key] = argument.expression if named else argument
-    return out
-
-
 def _descriptor(node: exp.Expr | None, wrong: _Wrong) -> str | None:
     if node is None:
         return None
-    if isinstance(node, exp.Anonymous) and function_name(node) == "DESCRIPTOR":
-        columns = node.expressions
-        if len(columns) == 1 and isinstance(columns[0], exp.Column):
-            return str(columns[0].name)
+    columns = descriptor(node)
+    if len(columns) == 1 and isinstance(columns[0], exp.Column):
+        return str(columns[0].name)
     raise wrong("the descriptor for 'op' must contain exactly one column name", node, "DESCRIPTOR(column)")
 
 

@@ -10,19 +10,15 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from stateplan.execnodes.errors import SqlError, nearest
-from stateplan.execnodes.functions.user import UserFunction
 from stateplan.execnodes.rex import InputRef, Rex
 from stateplan.planner.algebra.relations import AggCall, Project, Rel, is_identity, refs_to, unique_names
 from stateplan.planner.algebra.table_aggregates import TableAggregate
 from stateplan.planner.binding.expressions import ExpressionBinder
 from stateplan.planner.binding.scope import Relation, Scope
+from stateplan.planner.binding.table_calls import TableCall, descriptor
 from stateplan.planner.binding.user_functions import fitted
 from stateplan.planner.catalog.functions import FoundFunction, require_kind
-from stateplan.planner.dialect import function_name, nodes
 from stateplan.planner.positions import place_of
-
-_ARGUMENTS = ("input", "args")
 
 
 def bind_table_aggregate(
@@ -43,15 +39,17 @@ def bind_table_aggregate(
     """
     place = place_of(node, source)
     function = require_kind(found, "TABLE_AGGREGATE", place, "in FROM over a table")
-    given = _arguments(node, function, source)
-    argument = given.get("input")
-    if not isinstance(argument, (nodes.TableArgument, exp.Subquery)):
-        raise _wrong(f"the first argument of {function.name} must be a table", argument or node, source, function)
-    if argument.args.get("order"):
-        raise _wrong(f"the table of {function.name} cannot be ordered", argument.args["order"], source, function)
-    rel, scope = table(argument if isinstance(argument, exp.Subquery) else argument.this)
-    keys = [_column(k, scope, source, function) for k in argument.args.get("partition_by") or ()]
-    columns = [_column(c, scope, source, function) for c in _descriptor(given.get("args"), source, function)]
+    called = TableCall(node, function.name, source, f"{function.name}(TABLE t PARTITION BY k, DESCRIPTOR(x, ..))")
+    given = called.arguments(("input", "args"))
+    inner = called.table(given.get("input"))
+    if given["input"].args.get("order"):
+        raise called.wrong(f"the table of {function.name} cannot be ordered", given["input"].args["order"])
+    rel, scope = table(inner)
+    named = descriptor(given.get("args"))
+    if "args" in given and not named:
+        raise called.wrong(f"{function.name} takes the columns that it aggregates as a descriptor", given["args"])
+    keys = [_column(k, scope, called) for k in given["input"].args.get("partition_by") or ()]
+    columns = [_column(c, scope, called) for c in named]
     operands = fitted(found, refs_to(rel, columns), place)
     group = list(dict.fromkeys(keys))
     exprs: list[Rex] = list(refs_to(rel, group))
@@ -78,41 +76,9 @@ def _projected(rel: Rel, exprs: list[Rex]) -> Rel:
     return Project(rel, tuple(exprs), tuple(unique_names(names)))
 
 
-def _wrong(what: str, where: exp.Expr, source: str, function: UserFunction, hint: str | None = None) -> SqlError:
-    expected = f"{function.name}(TABLE t PARTITION BY k, DESCRIPTOR(x, ..))"
-    return SqlError("SQL119", problem=what, place=place_of(where, source), expected=expected, hint=hint)
-
-
-def _arguments(node: exp.Anonymous, function: UserFunction, source: str) -> dict[str, exp.Expr]:
-    out: dict[str, exp.Expr] = {}
-    for position, argument in enumerate(node.expressions):
-        named = isinstance(argument, exp.Kwarg)
-        if not named and position >= len(_ARGUMENTS):
-            raise _wrong(f"{function.name} has too many arguments", argument, source, function)
-        key = argument.this.name if named else _ARGUMENTS[position]
-        if key not in _ARGUMENTS or key in out:
-            what = f"'{key}' comes twice" if key in out else f"{function.name} has no argument '{key}'"
-            raise _wrong(what, argument, source, function, nearest(key, _ARGUMENTS))
-        out[key] = argument.expression if named else argument
-    return out
-
-
-def _descriptor(node: exp.Expr | None, source: str, function: UserFunction) -> list[exp.Expr]:
-    if node is None:
-        return []
-    if isinstance(node, exp.Anonymous) and function_name(node) == "DESCRIPTOR" and node.expressions:
-        return list(node.expressions)
-    raise _wrong(f"{function.name} takes the columns that it aggregates as a descriptor", node, source, function)
-
-
-def _column(node: exp.Expr, scope: Scope, source: str, function: UserFunction) -> int:
+def _column(node: exp.Expr, scope: Scope, called: TableCall) -> int:
     found = ExpressionBinder(scope, "an argument").bind(node) if isinstance(node, exp.Column) else None
     if not isinstance(found, InputRef):
-        raise _wrong(
-            f"{function.name} takes columns, and this is none",
-            node,
-            source,
-            function,
-            "compute it in a query: TABLE (SELECT .. AS x FROM t)",
-        )
+        hint = "compute it in a query: TABLE (SELECT .. AS x FROM t)"
+        raise called.wrong(f"{called.name} takes columns, and this is none", node, hint=hint)
     return found.index

@@ -1,0 +1,71 @@
+"""Calls of functions of tables in FROM: ``f(TABLE t, name => value)``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from stateplan.execnodes.errors import Place, SqlError, nearest
+from stateplan.planner.dialect import function_name, nodes
+from stateplan.planner.positions import place_of
+
+
+class TableCall:
+    """One call. All errors are SqlError SQL119.
+
+    Args:
+        node: the call.
+        name: of the function.
+        source: the text that positions point into.
+        takes: what it takes, for errors.
+    """
+
+    def __init__(self, node: exp.Anonymous, name: str, source: str, takes: str) -> None:
+        self.node, self.name, self.source, self.takes = node, name, source, takes
+
+    @property
+    def place(self) -> Place:
+        return place_of(self.node, self.source)
+
+    def wrong(
+        self, what: str, where: exp.Expr | None, expected: str | None = None, hint: str | None = None
+    ) -> SqlError:
+        place = place_of(where or self.node, self.source)
+        return SqlError("SQL119", problem=what, place=place, expected=expected or self.takes, hint=hint)
+
+    def arguments(self, names: Sequence[str], mixed: bool = True) -> dict[str, exp.Expr]:
+        """The arguments by name; ``mixed``: some may be named, and others not."""
+        out: dict[str, exp.Expr] = {}
+        by_name = False
+        for position, argument in enumerate(self.node.expressions):
+            named = isinstance(argument, exp.Kwarg)
+            if position and named != by_name and not mixed:
+                raise self.wrong(f"{self.name} has arguments with and without a name", argument, "all of one kind")
+            by_name = named
+            if not named and position >= len(names):
+                raise self.wrong(f"{self.name} has too many arguments", argument)
+            key = str(argument.this.name) if named else names[position]
+            if key not in names:
+                raise self.wrong(f"{self.name} has no argument '{key}'", argument, hint=nearest(key, names))
+            if key in out:
+                raise self.wrong(f"'{key}' comes twice", argument, "each once")
+            out[key] = argument.expression if named else argument
+        return out
+
+    def table(self, argument: exp.Expr | None, expected: str | None = None) -> exp.Expr:
+        """The table, or the query, of the first argument."""
+        if not isinstance(argument, (nodes.TableArgument, exp.Subquery)):
+            raise self.wrong(f"the first argument of {self.name} must be a table", argument, expected)
+        return argument if isinstance(argument, exp.Subquery) else argument.this
+
+    def require_whole(self, argument: exp.Expr, why: str) -> None:
+        """The table of an argument must not be partitioned."""
+        if argument.args.get("partition_by"):
+            what = f"{self.name} {why}: its table cannot be partitioned"
+            raise self.wrong(what, argument.args["partition_by"][0], "TABLE t without PARTITION BY")
+
+
+def descriptor(node: exp.Expr | None) -> list[exp.Expr]:
+    """The columns of ``DESCRIPTOR(a, b)``; nothing for anything else."""
+    return list(node.expressions) if isinstance(node, exp.Anonymous) and function_name(node) == "DESCRIPTOR" else []
