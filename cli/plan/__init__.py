@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import typer
-
-from stateplan.cli.options import EXIT_CODES
+from stateplan.cli.options import group
 from stateplan.cli.plan.compile import compile_plan
 from stateplan.cli.plan.diff import diff
 from stateplan.cli.plan.execute import execute
@@ -16,14 +14,7 @@ from stateplan.cli.plan.schema import schema
 from stateplan.cli.plan.set_ttl import set_ttl
 from stateplan.cli.plan.show import show
 
-__all__ = ["plan_app"]
-
-plan_app = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    epilog=EXIT_CODES,
-    help="Compile, inspect, edit, compare and run plan files.",
-)
+plan_app = group("Compile, inspect, edit, compare and run plan files.")
 plan_app.command("compile")(compile_plan)
 plan_app.command("show")(show)
 plan_app.command("explain")(explain)

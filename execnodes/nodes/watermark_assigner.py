@@ -31,7 +31,7 @@ class WatermarkAssigner(ExecNode):
     rowtime_field_index: Annotated[Index, Ref()]
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        from stateplan.execnodes.runtime.transforms.watermarks import WatermarkTransform
+        from stateplan.execnodes.runtime.transforms.calc import WatermarkTransform
 
         name = inputs[0].fields[self.rowtime_field_index].name
         zone = local_time_zone(session)

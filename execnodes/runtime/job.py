@@ -25,7 +25,7 @@ from stateplan.execnodes.runtime.metrics.records import BatchMetrics
 from stateplan.execnodes.runtime.sinks import SinkDriver, reports
 from stateplan.execnodes.runtime.sources import Sources
 from stateplan.execnodes.runtime.spark.collect import run_batch
-from stateplan.execnodes.runtime.spark.failures import explained, is_of_spark
+from stateplan.execnodes.runtime.spark.damage import explained, is_of_spark
 from stateplan.execnodes.runtime.spark.local_spark import adapt_query
 from stateplan.execnodes.runtime.spark.query import Shipped, build
 from stateplan.execnodes.runtime.spark.repartition import repartition

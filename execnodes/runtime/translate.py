@@ -214,7 +214,7 @@ class _Translation:
 
     def watermarks(self, node: TableSourceScan) -> Iterator[Transform]:
         """What a source does that was told to make the watermarks itself."""
-        from stateplan.execnodes.runtime.transforms.watermarks import WatermarkTransform
+        from stateplan.execnodes.runtime.transforms.calc import WatermarkTransform
 
         for ability in node.scan_table_source.abilities:
             if isinstance(ability, WatermarkPushDown):

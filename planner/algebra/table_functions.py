@@ -1,6 +1,7 @@
-"""Joins with table functions in the relational algebra: ``FROM t, LATERAL TABLE(f(t.x))``.
+"""Table functions and table aggregates in the relational algebra: ``LATERAL TABLE(f(t.x))``, ``f(TABLE t ...)``.
 
-Source: Flink's ``LogicalCorrelate`` over a table function scan, and ``FlinkLogicalCorrelate``.
+Source: Flink's ``LogicalCorrelate`` over a table function scan, and ``FlinkLogicalCorrelate``; ``LogicalTableAggregate``
+and ``StreamPhysicalGroupTableAggregate``, which only its Table API reaches (``flatAggregate``).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from stateplan.execnodes.errors import Place
 from stateplan.execnodes.rex import Call, CorrelVariable, FieldAccess, InputRef, Rex
 from stateplan.execnodes.specs import OuterJoinType
 from stateplan.execnodes.types import LogicalType
-from stateplan.planner.algebra.relations import Field, Single, unique_names
+from stateplan.planner.algebra.relations import AggCall, Field, Single, unique_names
 from stateplan.planner.expressions.ops import rewrite
 
 
@@ -55,5 +56,21 @@ class FunctionCorrelate(Single):
         if self.join_type == "LEFT":
             given = [(n, t.as_nullable()) for n, t in given]
         whole = [*self.input.fields, *given]
+        names = unique_names([n for n, _ in whole])
+        return tuple((n, t) for n, (_, t) in zip(names, whole, strict=True))
+
+
+@dataclass(frozen=True)
+class TableAggregate(Single):
+    """The rows that ``call``, whose type is their ROW, gives for each group: the fields ``group``, then its fields."""
+
+    group: tuple[int, ...]
+    call: AggCall
+    ttl: int | None = None
+    place: Place | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        whole = [*(self.input.fields[g] for g in self.group), *((f.name, f.type) for f in self.call.type.fields)]
         names = unique_names([n for n, _ in whole])
         return tuple((n, t) for n, (_, t) in zip(names, whole, strict=True))

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from stateplan.execnodes.rex import InputRef, Rex
 from stateplan.planner.algebra.relations import AggCall, Project, Rel, is_identity, refs_to, unique_names
-from stateplan.planner.algebra.table_aggregates import TableAggregate
+from stateplan.planner.algebra.table_functions import TableAggregate
 from stateplan.planner.binding.expressions import ExpressionBinder
 from stateplan.planner.binding.scope import Relation, Scope
 from stateplan.planner.binding.table_calls import TableCall, descriptor

@@ -22,7 +22,7 @@ from stateplan.planner.algebra.phased import (
     PhasedCall,
 )
 from stateplan.planner.algebra.relations import AggCall, Aggregate, Rel, field_names, rel_type
-from stateplan.planner.algebra.table_aggregates import TableAggregate
+from stateplan.planner.algebra.table_functions import TableAggregate
 from stateplan.planner.digest.expressions import Notation, call_text, named
 from stateplan.planner.metadata.monotonicity import monotonicity
 from stateplan.planner.operators.base import ALL, MINI_BATCH, Lowering, Operator, exchanged

@@ -58,7 +58,6 @@ from stateplan.planner.passes.joins import (
     semi_join_below_join,
     to_multi_joins,
 )
-from stateplan.planner.passes.mini_batches import assign_mini_batches
 from stateplan.planner.passes.projects import (
     merge_projects,
     project_through_filter,
@@ -115,7 +114,7 @@ from stateplan.planner.passes.simplify import (
 )
 from stateplan.planner.passes.subqueries import count_subqueries_to_exists, subqueries_to_joins
 from stateplan.planner.passes.time_attributes import materialize_time_attributes
-from stateplan.planner.passes.two_phases import in_two_phases, windows_in_two_phases
+from stateplan.planner.passes.two_phases import assign_mini_batches, in_two_phases, windows_in_two_phases
 from stateplan.planner.passes.windows import (
     check_over_aggregate,
     rank_in_window,

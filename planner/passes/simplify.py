@@ -22,7 +22,7 @@ from stateplan.planner.algebra.relations import (
     field_names,
     transform_up,
 )
-from stateplan.planner.algebra.table_aggregates import TableAggregate
+from stateplan.planner.algebra.table_functions import TableAggregate
 from stateplan.planner.expressions import fold
 from stateplan.planner.expressions.cases import push_into_cases
 from stateplan.planner.expressions.normal import equal, key, member

@@ -22,8 +22,7 @@ from stateplan.planner.algebra.relations import (
     field_names,
     replace_inputs,
 )
-from stateplan.planner.algebra.table_aggregates import TableAggregate
-from stateplan.planner.algebra.table_functions import FunctionCorrelate
+from stateplan.planner.algebra.table_functions import FunctionCorrelate, TableAggregate
 from stateplan.planner.algebra.temporal import TemporalJoin
 from stateplan.planner.expressions.ops import call, kind, substitute, with_operands
 from stateplan.planner.metadata.window_properties import window_properties

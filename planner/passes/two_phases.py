@@ -1,7 +1,8 @@
-"""Aggregates in two phases, a local one in front of the exchange and a global one behind it; the two halves of a split
+"""Mini-batches: an assigner above every source whose rows reach an operator that does more than pass them on, and above
+watermarks. Aggregates in two phases, a local one in front of the exchange and a global one behind it; the two halves of a split
 DISTINCT aggregate joined by an incremental one.
 
-Source: Flink's ``TwoStageOptimizedAggregateRule``, ``TwoStageOptimizedWindowAggregateRule`` and
+Source: Flink's ``MiniBatchIntervalInferRule``, ``TwoStageOptimizedAggregateRule``, ``TwoStageOptimizedWindowAggregateRule`` and
 ``IncrementalAggregateRule``, which come after changelog modes are known.
 """
 
@@ -12,15 +13,16 @@ from dataclasses import replace
 
 from stateplan.execnodes.settings import value
 from stateplan.planner.algebra.phased import GlobalAggregate, IncrementalAggregate, LocalAggregate, merges
-from stateplan.planner.algebra.relations import Aggregate, Exchange, replace_inputs
+from stateplan.planner.algebra.relations import Aggregate, Exchange, Join, MiniBatchAssigner, Rel, Scan, replace_inputs
+from stateplan.planner.algebra.temporal import WatermarkAssigner
 from stateplan.planner.algebra.windows import (
     GlobalWindowAggregate,
     LocalWindowAggregate,
     WindowAggregate,
     WindowPosition,
 )
+from stateplan.planner.operators import operator_of
 from stateplan.planner.operators.aggregates import needed_retractions
-from stateplan.planner.passes.mini_batches import mini_batches
 from stateplan.planner.physical import Kinds, Physical
 
 
@@ -101,3 +103,30 @@ def _windows_phased(node: Physical) -> Physical:
     inserts: Kinds = frozenset({"INSERT"})
     lower = Physical(local, (below,), inserts, "NONE")
     return replace(node, rel=made, inputs=(Physical(exchange, (lower,), lower.kinds, "NONE"),))
+
+
+def mini_batches(options: Mapping[str, str]) -> bool:
+    """Whether operators work by mini-batches."""
+    return bool(value(options, "table.exec.mini-batch.enabled"))
+
+
+def assign_mini_batches(rel: Rel, options: Mapping[str, str]) -> Rel:
+    """``rel``, a sink with its plan, with assigners where mini-batches are on."""
+    if not mini_batches(options):
+        return rel
+    interval = value(options, "table.exec.mini-batch.allow-latency")
+    assert isinstance(interval, int)
+    return _assigned(rel, interval, False, False)
+
+
+def _assigned(rel: Rel, interval: int, below: bool, rowtime: bool) -> Rel:
+    """``rel`` with its assigners; ``below`` and ``rowtime`` tell of the operators above."""
+    if isinstance(rel, WatermarkAssigner):
+        return MiniBatchAssigner(rel, interval, rowtime)
+    if isinstance(rel, Scan):
+        return MiniBatchAssigner(rel, interval, rowtime) if below else rel
+    operator = operator_of(type(rel))
+    below = below or operator.waits_for_mini_batches
+    rowtime = rowtime or operator.waits_for_watermarks(rel)
+    out = replace_inputs(rel, [_assigned(i, interval, below, rowtime) for i in rel.inputs])
+    return replace(out, mini_batch=True) if isinstance(out, Join) else out

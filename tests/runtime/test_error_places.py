@@ -18,7 +18,7 @@ from stateplan.execnodes.runtime.hashing import slot_label
 from stateplan.execnodes.runtime.jobgraph import JobGraph, Pipeline, SourceSpec
 from stateplan.execnodes.runtime.kernel import Transform
 from stateplan.execnodes.runtime.sinks import write_sinks
-from stateplan.execnodes.runtime.transforms.watermarks import WatermarkTransform
+from stateplan.execnodes.runtime.transforms.calc import WatermarkTransform
 from stateplan.execnodes.runtime.worker import WorkerError, read_source
 from stateplan.execnodes.types import parse_type
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stateplan.execnodes.runtime.spark.checkpoint_files import SparkCheckpoint
-from stateplan.execnodes.runtime.spark.failures import explained
+from stateplan.execnodes.runtime.spark.damage import explained
 
 NOWHERE = SparkCheckpoint(Path("nowhere"))
 

@@ -27,7 +27,7 @@ from stateplan.execnodes.runtime.kernel import (
 )
 from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
 from stateplan.execnodes.runtime.state.run_cache import RunCache
-from stateplan.execnodes.runtime.transforms.watermarks import WatermarkTransform
+from stateplan.execnodes.runtime.transforms.calc import WatermarkTransform
 from stateplan.execnodes.runtime.watermarks import MARK, EventTime, Mark, decode_mark, encode_mark
 from stateplan.execnodes.runtime.worker import Clock, deliver, run_operator, send_marks
 from stateplan.execnodes.ttl import TtlConfig

@@ -241,7 +241,7 @@ def _reading(snapshot: Snapshot, work: Callable[[], T]) -> T:
     Raises:
         CheckpointError: :data:`GONE`, and what the tasks raise.
     """
-    from stateplan.execnodes.runtime.spark.failures import is_of_spark
+    from stateplan.execnodes.runtime.spark.damage import is_of_spark
 
     try:
         return work()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -209,3 +209,34 @@ class ExpandTransform(Transform):
         whole = pl.concat(parts, how="vertical_relaxed", rechunk=True)
         order = np.arange(frame.height * len(parts)).reshape(len(parts), -1).T.ravel()
         return whole[order]
+
+
+@dataclass(frozen=True)
+class WatermarkTransform(Transform):
+    """Leaves rows as they are; :meth:`watermark` is how far event time has come with them.
+
+    Args:
+        expression: the watermark of a row, over its fields.
+        rowtime: the field that is the time of a row.
+        name: of that field, for errors.
+        time_zone: the session's ``table.local-time-zone``.
+    """
+
+    makes_watermarks: ClassVar[bool] = True
+
+    expression: Rex
+    rowtime: int
+    name: str
+    time_zone: str = "UTC"
+
+    def __call__(self, frame: pl.DataFrame, now: int) -> pl.DataFrame:
+        """The same frame. Raises DataError DATA330 for a row without a time."""
+        if frame[column(self.rowtime)].null_count():
+            raise DataError("DATA330", name=self.name)
+        return frame
+
+    def watermark(self, frame: pl.DataFrame, now: int) -> int | None:
+        """The largest watermark of the rows, in milliseconds since 1970; None where no row has one."""
+        values = CalcTransform((self.expression,), None, self.time_zone)(frame, now)[column(0)]
+        top = values.cast(pl.Datetime("ms")).to_physical().max() if values.dtype.is_temporal() else values.max()
+        return int(top) if isinstance(top, int) else None
