@@ -1,7 +1,7 @@
 """Table functions and table aggregates in the relational algebra: ``LATERAL TABLE(f(t.x))``, ``f(TABLE t ...)``.
 
-Source: Flink's ``LogicalCorrelate`` over a table function scan, and ``FlinkLogicalCorrelate``; ``LogicalTableAggregate``
-and ``StreamPhysicalGroupTableAggregate``, which only its Table API reaches (``flatAggregate``).
+Source: Flink's ``LogicalCorrelate`` over a table function scan, and ``FlinkLogicalCorrelate``; its
+``LogicalTableAggregate``, which only its Table API reaches (``flatAggregate``); FLIP-440.
 """
 
 from __future__ import annotations

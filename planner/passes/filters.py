@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 
-from stateplan.execnodes.rex import InputRef, Rex
+from stateplan.execnodes.rex import InputRef, Literal, Rex
 from stateplan.execnodes.specs import JoinType
 from stateplan.planner.algebra.join_keys import equi_keys
 from stateplan.planner.algebra.relations import (
@@ -26,6 +26,7 @@ from stateplan.planner.binding.grouping import project_names
 from stateplan.planner.expressions.distinct import collapsed
 from stateplan.planner.expressions.normal import equal, member
 from stateplan.planner.expressions.ops import (
+    COMPARISONS,
     TRUE,
     Over,
     and_,
@@ -36,6 +37,7 @@ from stateplan.planner.expressions.ops import (
     is_always_false,
     is_always_true,
     is_deterministic,
+    is_null_literal,
     kind,
     or_,
     remap,

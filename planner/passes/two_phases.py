@@ -1,9 +1,9 @@
 """Mini-batches: an assigner above every source whose rows reach an operator that does more than pass them on, and above
-watermarks. Aggregates in two phases, a local one in front of the exchange and a global one behind it; the two halves of a split
-DISTINCT aggregate joined by an incremental one.
+watermarks. Aggregates in two phases, a local one in front of the exchange and a global one behind it; the two halves of
+a split DISTINCT aggregate joined by an incremental one.
 
-Source: Flink's ``MiniBatchIntervalInferRule``, ``TwoStageOptimizedAggregateRule``, ``TwoStageOptimizedWindowAggregateRule`` and
-``IncrementalAggregateRule``, which come after changelog modes are known.
+Source: Flink's ``MiniBatchIntervalInferRule``; ``TwoStageOptimizedAggregateRule``, ``IncrementalAggregateRule`` and
+``TwoStageOptimizedWindowAggregateRule``, which come after changelog modes are known.
 """
 
 from __future__ import annotations
