@@ -12,6 +12,7 @@ import pkgutil
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
+from types import EllipsisType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from stateplan.execnodes.errors import Place, PlanError, nearest
@@ -29,8 +30,14 @@ _NAME = re.compile(r"stream-exec-[a-z]+(-[a-z]+)*")
 _TABLE: dict[tuple[str, int], type[ExecNode]] = {}
 
 
-def exec_node(title: str, version: int = 1) -> Callable[[type[_N]], type[_N]]:
+def exec_node(
+    title: str, version: int = 1, *, inputs: int | EllipsisType | None = ..., states: tuple[str, ...] | None = None
+) -> Callable[[type[_N]], type[_N]]:
     """Class decorator: puts a node into the table, as ``stream-exec-TITLE_VERSION``.
+
+    Args:
+        inputs: how many it has, None for one or more; by default as many as its base, or one.
+        states: their names, in order of their index; by default those of its base.
 
     Raises:
         TypeError: for a title or version that is none, a class without docstring or a SQL example in it, or one whose
@@ -39,6 +46,8 @@ def exec_node(title: str, version: int = 1) -> Callable[[type[_N]], type[_N]]:
 
     def entered(cls: type[_N]) -> type[_N]:
         cls.NAME, cls.VERSION = PREFIX + title, version
+        cls.INPUTS = cls.INPUTS if isinstance(inputs, EllipsisType) else inputs
+        cls.STATE_NAMES = cls.STATE_NAMES if states is None else states
         if not _NAME.fullmatch(cls.NAME) or version < 1:
             raise TypeError(f"{cls.__name__} needs a title such as 'calc' and a version from 1")
         if ".. code-block:: sql" not in (cls.__dict__.get("__doc__") or ""):

@@ -33,6 +33,21 @@ class RowField:
     description: str | None = None
 
 
+_TEXTS = {
+    "INTEGER": "INT",
+    **dict.fromkeys(_LENGTH, "{0.root}({0.length})"),
+    "DECIMAL": "DECIMAL({0.precision}, {0.scale})",
+    "TIME_WITHOUT_TIME_ZONE": "TIME({0.precision})",
+    "TIMESTAMP_WITHOUT_TIME_ZONE": "TIMESTAMP({0.precision})",
+    "TIMESTAMP_WITH_LOCAL_TIME_ZONE": "TIMESTAMP({0.precision}) WITH LOCAL TIME ZONE",
+    "TIMESTAMP_WITH_TIME_ZONE": "TIMESTAMP({0.precision}) WITH TIME ZONE",
+    **dict.fromkeys(("INTERVAL_DAY_TIME", "INTERVAL_YEAR_MONTH"), "INTERVAL {0.resolution}"),
+    **dict.fromkeys(("ARRAY", "MULTISET"), "{0.root}<{0.children[0]}>"),
+    "MAP": "MAP<{0.children[0]}, {0.children[1]}>",
+}
+"""How types are written that are not called like their root."""
+
+
 @dataclass(frozen=True)
 class LogicalType:
     """One of Flink's logical types.
@@ -105,33 +120,12 @@ class LogicalType:
         return self._base_text() + ("" if self.nullable else " NOT NULL")
 
     def _base_text(self) -> str:
-        root = self.root
         if isinstance(self.extra, str):
             return self.extra
-        if root == "INTEGER":
-            return "INT"
-        if root in _LENGTH:
-            return f"{root}({self.length})"
-        if root == "DECIMAL":
-            return f"DECIMAL({self.precision}, {self.scale})"
-        if root == "TIME_WITHOUT_TIME_ZONE":
-            return f"TIME({self.precision})"
-        if root == "TIMESTAMP_WITHOUT_TIME_ZONE":
-            return f"TIMESTAMP({self.precision})"
-        if root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE":
-            return f"TIMESTAMP({self.precision}) WITH LOCAL TIME ZONE"
-        if root == "TIMESTAMP_WITH_TIME_ZONE":
-            return f"TIMESTAMP({self.precision}) WITH TIME ZONE"
-        if root in ("INTERVAL_DAY_TIME", "INTERVAL_YEAR_MONTH"):
-            return f"INTERVAL {self.resolution}"
-        if root in ("ARRAY", "MULTISET"):
-            return f"{root}<{self.children[0]}>"
-        if root == "MAP":
-            return f"MAP<{self.children[0]}, {self.children[1]}>"
-        if root == "ROW":
+        if self.root == "ROW":
             inner = ", ".join(f"`{f.name.replace('`', '``')}` {f.type}" for f in self.fields)
             return f"ROW<{inner}>"
-        return root
+        return _TEXTS.get(self.root, self.root).format(self)
 
     def summary(self) -> str:
         """The type as Flink's messages show it: STRING for the longest VARCHAR, time attributes marked."""
@@ -155,25 +149,16 @@ class LogicalType:
         if not self.nullable:
             out["nullable"] = False
         if self.root == "ROW":
-            fields = []
-            for f in self.fields:
-                entry: dict[str, Any] = {"name": f.name, "fieldType": f.type.to_json()}
-                if f.description is not None:
-                    entry["description"] = f.description
-                fields.append(entry)
-            out["fields"] = fields
+            told = ({} if f.description is None else {"description": f.description} for f in self.fields)
+            named = ({"name": f.name, "fieldType": f.type.to_json()} for f in self.fields)
+            out["fields"] = [field | more for field, more in zip(named, told, strict=True)]
         elif self.root == "ARRAY" or self.root == "MULTISET":
             out["elementType"] = self.children[0].to_json()
         elif self.root == "MAP":
             out["keyType"] = self.children[0].to_json()
             out["valueType"] = self.children[1].to_json()
         else:
-            if self.length is not None:
-                out["length"] = self.length
-            if self.precision is not None:
-                out["precision"] = self.precision
-            if self.kind is not None:
-                out["kind"] = self.kind
+            out |= {key: v for key in ("length", "precision", "kind") if (v := getattr(self, key)) is not None}
         return out
 
     def polars(self) -> pl.DataType:

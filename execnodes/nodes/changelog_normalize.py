@@ -15,7 +15,7 @@ from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.zone import local_time_zone
 
 
-@exec_node("changelog-normalize")
+@exec_node("changelog-normalize", states=("changelogNormalizeState",))
 class ChangelogNormalize(StatefulNode):
     """Turns upserts, or changes that may come twice, into a changelog: it keeps the last row of each key.
 
@@ -30,7 +30,6 @@ class ChangelogNormalize(StatefulNode):
         INSERT INTO counts SELECT price > 10, COUNT(*) FROM prices GROUP BY price > 10
     """
 
-    STATE_NAMES: ClassVar[tuple[str, ...]] = ("changelogNormalizeState",)
     WRITTEN_LAST: ClassVar[tuple[str, ...]] = ("filter_condition",)
     NEEDS_UPDATE_BEFORE: ClassVar[bool | None] = False
     KEEPS_FIELDS: ClassVar[bool] = True

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stateplan.execnodes.runtime.kernel import Kernel
 
 
-@exec_node("deduplicate")
+@exec_node("deduplicate", states=("deduplicateState",))
 class Deduplicate(StatefulNode):
     """Keeps the first or the last row of each key, by processing or event time.
 
@@ -31,7 +31,6 @@ class Deduplicate(StatefulNode):
         ) WHERE n = 1
     """
 
-    STATE_NAMES: ClassVar[tuple[str, ...]] = ("deduplicateState",)
     TAKES: ClassVar[ChangelogMode | None] = INSERT_ONLY
     KEEPS_FIELDS: ClassVar[bool] = True
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Self
 
 from pydantic import model_validator
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
 
 
-@exec_node("group-table-aggregate")
+@exec_node("group-table-aggregate", states=("groupAggregateState",))
 class GroupTableAggregate(Grouping):
     """Keeps an accumulator per group and emits the rows that a table aggregate function gives for it.
 
@@ -31,8 +31,6 @@ class GroupTableAggregate(Grouping):
         CREATE FUNCTION top2 AS 'shop.top2' LANGUAGE PYTHON;
         INSERT INTO best SELECT product, price FROM top2(TABLE orders PARTITION BY product, DESCRIPTOR(price))
     """
-
-    STATE_NAMES: ClassVar[tuple[str, ...]] = ("groupAggregateState",)
 
     state: StateList = ()
 

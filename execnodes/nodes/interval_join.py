@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import Flag, Index, PlanModel
@@ -33,7 +33,7 @@ class IntervalJoinSpec(PlanModel):
     window_bounds: Annotated[WindowBounds, Ref()]
 
 
-@exec_node("interval-join")
+@exec_node("interval-join", inputs=2)
 class IntervalJoin(InsertOnlyNode):
     """Joins rows whose times are near each other; a row is kept until no row that may come can meet it.
 
@@ -43,8 +43,6 @@ class IntervalJoin(InsertOnlyNode):
         FROM orders AS o JOIN shipments AS s
         ON o.id = s.order_id AND s.shipped_at BETWEEN o.ordered_at AND o.ordered_at + INTERVAL '4' HOUR
     """
-
-    INPUTS: ClassVar[int | None] = 2
 
     interval_join_spec: Annotated[IntervalJoinSpec, Ref()]
 

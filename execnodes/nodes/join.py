@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from stateplan.execnodes.changelog import ChangelogMode, joined, updating
 from stateplan.execnodes.field_refs import Ref
@@ -28,7 +28,7 @@ _WORDS = {
 }
 
 
-@exec_node("join")
+@exec_node("join", inputs=2, states=("leftState", "rightState"))
 class Join(StatefulNode):
     """Joins two streams on equal keys and any further condition, keeping the rows of both sides.
 
@@ -36,9 +36,6 @@ class Join(StatefulNode):
 
         INSERT INTO shipped SELECT o.id, l.target FROM orders AS o JOIN logistics AS l ON o.id = l.order_id
     """
-
-    STATE_NAMES: ClassVar[tuple[str, ...]] = ("leftState", "rightState")
-    INPUTS: ClassVar[int | None] = 2
 
     join_spec: Annotated[JoinSpec, Ref()]
     left_upsert_keys: Annotated[UpsertKeys, Ref(0)] = ()

@@ -16,7 +16,7 @@ from stateplan.execnodes.types import LogicalType, row_type
 from stateplan.execnodes.zone import local_time_zone
 
 
-@exec_node("lookup-join")
+@exec_node("lookup-join", states=("lookupJoinState",))
 class LookupJoin(StatefulNode):
     """Joins each row with the rows of a table that have its key at that moment.
 
@@ -26,7 +26,6 @@ class LookupJoin(StatefulNode):
         FROM orders AS o JOIN customers FOR SYSTEM_TIME AS OF o.proctime AS c ON o.customer_id = c.id
     """
 
-    STATE_NAMES: ClassVar[tuple[str, ...]] = ("lookupJoinState",)
     WRITTEN_LAST: ClassVar[tuple[str, ...]] = ("prefer_custom_shuffle",)
 
     join_type: JoinType

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import model_validator
 
@@ -29,7 +29,7 @@ class JoinAttribute(PlanModel):
     right_field_index: Annotated[Index, ALWAYS]
 
 
-@exec_node("multi-join")
+@exec_node("multi-join", inputs=None, states=("input-state-*",))
 class MultiJoin(StatefulNode):
     """Joins several streams, which all have one common key, keeping the rows of each and no results in between.
 
@@ -46,9 +46,6 @@ class MultiJoin(StatefulNode):
         join_attribute_map: per input (as text), the pairs of fields its equi-join has.
         input_unique_keys: per input, its unique keys.
     """
-
-    STATE_NAMES: ClassVar[tuple[str, ...]] = ("input-state-*",)
-    INPUTS: ClassVar[int | None] = None
 
     join_types: tuple[Literal["INNER", "LEFT"], ...]
     join_conditions: Annotated[tuple[RexField | None, ...], Ref(JOINED)]

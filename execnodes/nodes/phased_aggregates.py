@@ -71,7 +71,7 @@ class LocalGroupAggregate(Aggregation):
         return f"computes {call_texts(self.agg_calls, names)} of {whose} within a mini-batch"
 
 
-@exec_node("global-group-aggregate")
+@exec_node("global-group-aggregate", states=("globalGroupAggregateState",))
 class GlobalGroupAggregate(Aggregation, StatefulNode):
     """Merges partial results of each group and emits the group's new result whenever it changes.
 
@@ -80,8 +80,6 @@ class GlobalGroupAggregate(Aggregation, StatefulNode):
         SET 'table.exec.mini-batch.enabled' = 'true';
         INSERT INTO totals SELECT product, SUM(amount) FROM orders GROUP BY product
     """
-
-    STATE_NAMES: ClassVar[tuple[str, ...]] = ("globalGroupAggregateState",)
 
     agg_calls: tuple[AggCall, ...]
     local_agg_input_row_type: RowTypeField
@@ -122,7 +120,7 @@ class GlobalGroupAggregate(Aggregation, StatefulNode):
         return f"keeps {call_texts(self.agg_calls, names)} of {whose}, from partial results"
 
 
-@exec_node("incremental-group-aggregate")
+@exec_node("incremental-group-aggregate", states=("incrementalGroupAggregateState",))
 class IncrementalGroupAggregate(StatefulNode):
     """Between the levels of a split DISTINCT aggregate: counts the values that a bucket has not seen before.
 
@@ -133,7 +131,6 @@ class IncrementalGroupAggregate(StatefulNode):
         INSERT INTO buyers SELECT product, COUNT(DISTINCT customer) FROM orders GROUP BY product
     """
 
-    STATE_NAMES: ClassVar[tuple[str, ...]] = ("incrementalGroupAggregateState",)
     EMITS: ClassVar[ChangelogMode | None] = INSERT_ONLY
 
     partial_agg_grouping: Annotated[tuple[Index, ...], Ref()]

@@ -12,7 +12,7 @@ from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.types import LogicalType
 
 
-@exec_node("process-table-function")
+@exec_node("process-table-function", inputs=None)
 class ProcessTableFunction(ExecNode):
     """Calls a function that takes a table: ``FROM_CHANGELOG`` makes changes of rows, ``TO_CHANGELOG`` rows of changes.
 
@@ -22,7 +22,6 @@ class ProcessTableFunction(ExecNode):
         FROM FROM_CHANGELOG(input => TABLE order_log, op => DESCRIPTOR(op)) GROUP BY product
     """
 
-    INPUTS: ClassVar[int | None] = None
     WRITTEN_LAST: ClassVar[tuple[str, ...]] = ("uid", "function_call", "input_changelog_modes", "output_changelog_mode")
     NEEDS_UPDATE_BEFORE: ClassVar[bool | None] = True
 

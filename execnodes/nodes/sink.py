@@ -27,7 +27,7 @@ _ENFORCERS = (
 _KINDS = {"INSERT": "+I", "UPDATE_BEFORE": "-U", "UPDATE_AFTER": "+U", "DELETE": "-D", "~DELETE": "-D"}
 
 
-@exec_node("sink", 2)
+@exec_node("sink", 2, states=("sinkMaterializeState",))
 class Sink(StatefulNode):
     """Writes the changes of a query to a table through its connector.
 
@@ -40,7 +40,6 @@ class Sink(StatefulNode):
         INSERT INTO totals SELECT product, COUNT(*) FROM orders GROUP BY product
     """
 
-    STATE_NAMES: ClassVar[tuple[str, ...]] = ("sinkMaterializeState",)
     KEEPS_FIELDS: ClassVar[bool] = True
 
     dynamic_table_sink: DynamicTableSink

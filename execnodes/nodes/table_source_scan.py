@@ -21,7 +21,7 @@ from stateplan.execnodes.specs import (
 from stateplan.execnodes.types import LogicalType
 
 
-@exec_node("table-source-scan", 2)
+@exec_node("table-source-scan", 2, inputs=0)
 class TableSourceScan(ExecNode):
     """Reads a table through its connector, with the projections, filters and limits pushed into it.
 
@@ -31,8 +31,6 @@ class TableSourceScan(ExecNode):
         WITH ('connector' = 'filesystem', 'path' = '/data/orders', 'format' = 'json');
         INSERT INTO copies SELECT id FROM orders
     """
-
-    INPUTS: ClassVar[int | None] = 0
 
     scan_table_source: DynamicTableSource
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from stateplan.execnodes.changelog import ChangelogMode
 from stateplan.execnodes.field_refs import Ref
@@ -16,7 +16,7 @@ from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.zone import local_time_zone
 
 
-@exec_node("temporal-join")
+@exec_node("temporal-join", inputs=2, states=("leftState", "rightState"))
 class TemporalJoin(StatefulNode):
     """Joins each row with the version of a row of another table that held at its time.
 
@@ -27,9 +27,6 @@ class TemporalJoin(StatefulNode):
         INSERT INTO converted SELECT o.id, o.amount * r.rate AS amount
         FROM orders AS o JOIN rates FOR SYSTEM_TIME AS OF o.order_time AS r ON o.currency = r.currency
     """
-
-    STATE_NAMES: ClassVar[tuple[str, ...]] = ("leftState", "rightState")
-    INPUTS: ClassVar[int | None] = 2
 
     join_spec: Annotated[JoinSpec, Ref()]
     is_temporal_function_join: Flag

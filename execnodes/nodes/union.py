@@ -10,7 +10,7 @@ from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.types import LogicalType
 
 
-@exec_node("union")
+@exec_node("union", inputs=None)
 class Union(ExecNode):
     """Passes on the rows of all its inputs.
 
@@ -19,7 +19,6 @@ class Union(ExecNode):
         INSERT INTO all_orders SELECT id, amount FROM web_orders UNION ALL SELECT id, amount FROM shop_orders
     """
 
-    INPUTS: ClassVar[int | None] = None
     ORDERED_INPUTS: ClassVar[bool] = False
     KEEPS_FIELDS: ClassVar[bool] = True
 

@@ -16,7 +16,7 @@ from stateplan.execnodes.rex import Literal
 from stateplan.execnodes.types import LogicalType
 
 
-@exec_node("values")
+@exec_node("values", inputs=0)
 class Values(ExecNode):
     """Gives constant rows, once.
 
@@ -25,7 +25,6 @@ class Values(ExecNode):
         INSERT INTO colors VALUES (1, 'red'), (2, 'green')
     """
 
-    INPUTS: ClassVar[int | None] = 0
     EMITS: ClassVar[ChangelogMode | None] = INSERT_ONLY
 
     tuples: tuple[tuple[RexField, ...], ...]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.node_text import join_terms
@@ -16,7 +16,7 @@ from stateplan.execnodes.windows import WindowAttached, Windowing, window_text
 from stateplan.execnodes.zone import local_time_zone
 
 
-@exec_node("window-join")
+@exec_node("window-join", inputs=2)
 class WindowJoin(InsertOnlyNode):
     """Joins rows that are in the same window, when the watermark has come to its end.
 
@@ -27,8 +27,6 @@ class WindowJoin(InsertOnlyNode):
         JOIN (SELECT * FROM TABLE(TUMBLE(TABLE b, DESCRIPTOR(ts), INTERVAL '5' MINUTE))) AS r
         ON l.id = r.id AND l.window_start = r.window_start AND l.window_end = r.window_end
     """
-
-    INPUTS: ClassVar[int | None] = 2
 
     join_spec: Annotated[JoinSpec, Ref()]
     left_windowing: Annotated[Windowing, Ref(0)]
