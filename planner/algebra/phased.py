@@ -14,7 +14,7 @@ from stateplan.execnodes.functions.aggregates import MERGEABLE
 from stateplan.execnodes.types import BIGINT, STRING, LogicalType
 from stateplan.planner.accumulators import array_list, collect_map, distinct_map, extreme, list_views, welford
 from stateplan.planner.algebra.relations import AggCall, Aggregate, Field, Rel, Single
-from stateplan.planner.python_operators import is_python
+from stateplan.planner.algebra.table_functions import is_python
 
 
 def merges(rel: Aggregate) -> bool:

@@ -12,7 +12,7 @@ from stateplan.execnodes.errors import Place
 from stateplan.execnodes.rex import Call, CorrelVariable, FieldAccess, InputRef, Rex
 from stateplan.execnodes.specs import OuterJoinType
 from stateplan.execnodes.types import LogicalType
-from stateplan.planner.algebra.relations import AggCall, Field, Single, unique_names
+from stateplan.planner.algebra.relations import AggCall, Aggregate, Calc, Field, Rel, Single, unique_names
 from stateplan.planner.expressions.ops import rewrite
 
 
@@ -74,3 +74,18 @@ class TableAggregate(Single):
         whole = [*(self.input.fields[g] for g in self.group), *((f.name, f.type) for f in self.call.type.fields)]
         names = unique_names([n for n, _ in whole])
         return tuple((n, t) for n, (_, t) in zip(names, whole, strict=True))
+
+
+def is_python(rel: Rel) -> bool:
+    """Whether it is one of Flink's Python operators."""
+    if isinstance(rel, Aggregate):
+        return any(c.is_user_defined for c in rel.calls)
+    if isinstance(rel, FunctionCorrelate):
+        return rel.call.internal_name is None
+    return isinstance(rel, Calc) and rel.python
+
+
+def is_asynchronous(rel: Rel) -> bool:
+    """Whether it is a Python operator that awaits an asynchronous function."""
+    calls = [e.function for e in rel.exprs if isinstance(e, Call)] if isinstance(rel, Calc) and rel.python else []
+    return any(f is not None and f.asynchronous is not None for f in calls)

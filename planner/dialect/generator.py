@@ -52,11 +52,14 @@ _FORMS: dict[type[exp.Expr], str] = {
     nodes.CompilePlan: "COMPILE {execute?AND EXECUTE} PLAN {path} {exists?IF NOT EXISTS} FOR {this}",
     nodes.MigratePlan: "COMPILE PLAN {path} {exists?IF NOT EXISTS} FROM {this}",
     nodes.ExecutePlan: "EXECUTE PLAN {path}",
+    nodes.AlterPlan: "ALTER PLAN {path} SET {expressions,}",
+    nodes.PlanTtl: "TTL {this} FOR {expressions,}",
 }
 """How nodes are written whose parts follow each other. ``{key}`` is a part, where it is there; ``{key:WORDS}`` has
-words in front of it, ``{key*}`` is a list in parentheses, and ``{key?WORDS}`` are words where a flag is set."""
+words in front of it, ``{key*}`` is a list in parentheses, ``{key,}`` one without, and ``{key?WORDS}`` are words where a
+flag is set."""
 
-_PART = re.compile(r"\{(\w+)(\*)?(?:([?:])([^}]*))?\}|\S+")
+_PART = re.compile(r"\{(\w+)([*,])?(?:([?:])([^}]*))?\}|\S+")
 
 
 class FlinkGenerator(Generator):
@@ -78,7 +81,10 @@ class FlinkGenerator(Generator):
                 return words if value else ""
             if not value and not (listed and value is not None):
                 return ""
-            text = self._list(value) if listed else value if isinstance(value, str) else self.sql(value)
+            if listed:
+                text = self._list(value)[1:-1] if listed == "," else self._list(value)
+            else:
+                text = value if isinstance(value, str) else self.sql(value)
             return f"{words} {text}" if words else text
 
         return " ".join(filter(None, map(part, _PART.finditer(_FORMS[type(expression)]))))
@@ -318,12 +324,6 @@ class FlinkGenerator(Generator):
 
     def statementset_sql(self, e: nodes.StatementSet) -> str:
         return self._words("STATEMENT SET BEGIN", *(self.sql(i) + ";" for i in e.expressions), "END")
-
-    def alterplan_sql(self, e: nodes.AlterPlan) -> str:
-        return self._words("ALTER PLAN", e.args.get("path"), "SET", ", ".join(self.sql(t) for t in e.expressions))
-
-    def planttl_sql(self, e: nodes.PlanTtl) -> str:
-        return self._words("TTL", e.this, "FOR", ", ".join(self.sql(s) for s in e.expressions))
 
     def explain_sql(self, e: nodes.Explain) -> str:
         path = e.args.get("path")

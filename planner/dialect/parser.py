@@ -137,9 +137,6 @@ class FlinkParser(DdlParser):
             hint=nearest(word, self._STATEMENTS) if word else None,
         )
 
-    def _query_statement(self) -> exp.Expr:
-        return self._query()
-
     @marked
     def _use(self) -> nodes.UseObject:
         self._advance()
@@ -264,9 +261,6 @@ class FlinkParser(DdlParser):
             )
         raise self._unexpected("a statement", words=self._STATEMENTS)
 
-    def _bare_statement_set(self) -> exp.Expr:
-        return self._statement_set()
-
     @marked
     def _statement_set(self) -> nodes.StatementSet:
         self._expect("STATEMENT", "SET")
@@ -340,9 +334,6 @@ class FlinkParser(DdlParser):
             raise self._unexpected(one_of(left) or "a statement", words=left)
         return details
 
-    def _alter_statement(self) -> exp.Expr:
-        return self._alter_plan() if self._word_at(1) == "PLAN" else self._alter()
-
     @marked
     def _alter_plan(self) -> nodes.AlterPlan:
         self._expect("ALTER", "PLAN")
@@ -395,11 +386,11 @@ class FlinkParser(DdlParser):
         return nodes.Explain(this=this, details=details or None, plan_for=plan_for)
 
     _STATEMENTS: ClassVar[dict[str, Callable[[FlinkParser], exp.Expr]]] = {
-        **dict.fromkeys(("SELECT", "WITH", "VALUES", "(", "TABLE"), _query_statement),
+        **dict.fromkeys(("SELECT", "WITH", "VALUES", "(", "TABLE"), lambda self: self._query()),
         "INSERT": lambda self: self._insert(),
         "CREATE": lambda self: self._create(),
         "DROP": lambda self: self._drop(),
-        "ALTER": _alter_statement,
+        "ALTER": lambda self: self._alter_plan() if self._word_at(1) == "PLAN" else self._alter(),
         "USE": _use,
         "SHOW": _show,
         "DESCRIBE": _describe,
@@ -407,7 +398,7 @@ class FlinkParser(DdlParser):
         "SET": _set,
         "RESET": _reset,
         "EXECUTE": _execute,
-        "STATEMENT": _bare_statement_set,
+        "STATEMENT": lambda self: self._statement_set(),
         "BEGIN": _begin_statement_set,
         "COMPILE": _compile,
         "EXPLAIN": _explain,

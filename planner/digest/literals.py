@@ -24,7 +24,7 @@ def calcite_type(t: LogicalType) -> str:
     if t.kind is not None:
         return t.as_nullable().summary()
     name = CALCITE_NAMES.get(t.root, t.root)
-    if t.root in ("CHAR", "VARCHAR", "BINARY", "VARBINARY"):
+    if t.length is not None:
         return f"{name}({t.length})"
     if t.root == "DECIMAL":
         return f"DECIMAL({t.precision}, {t.scale})"

@@ -29,9 +29,9 @@ from stateplan.planner.algebra.relations import (
     Sink,
     Sort,
 )
+from stateplan.planner.algebra.table_functions import is_python
 from stateplan.planner.algebra.temporal import IntervalJoin, LookupJoin, TemporalJoin, WatermarkAssigner
 from stateplan.planner.expressions.ops import kind, same_type
-from stateplan.planner.python_operators import is_python
 
 Keys: TypeAlias = frozenset[frozenset[int]]
 

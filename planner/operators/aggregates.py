@@ -22,12 +22,11 @@ from stateplan.planner.algebra.phased import (
     PhasedCall,
 )
 from stateplan.planner.algebra.relations import AggCall, Aggregate, Rel, field_names, rel_type
-from stateplan.planner.algebra.table_functions import TableAggregate
+from stateplan.planner.algebra.table_functions import TableAggregate, is_python
 from stateplan.planner.digest.expressions import Notation, call_text, named
 from stateplan.planner.metadata.monotonicity import monotonicity
 from stateplan.planner.operators.base import ALL, MINI_BATCH, Lowering, Operator, exchanged
 from stateplan.planner.physical import Kinds, Physical
-from stateplan.planner.python_operators import is_python
 
 
 def agg_calls(calls: Sequence[AggCall]) -> tuple[specs.AggCall, ...]:

@@ -16,9 +16,9 @@ from stateplan.execnodes.settings import OPTIONS, default_text, value
 from stateplan.execnodes.specs import InputProperty, StateMetadata, hash_distribution
 from stateplan.execnodes.ttl import parse_ttl
 from stateplan.planner.algebra.relations import Exchange, Join, MultiJoin, Rel, Sort, rel_type, replace_inputs
+from stateplan.planner.algebra.table_functions import is_asynchronous, is_python
 from stateplan.planner.digest.expressions import OF_PHYSICAL_PLAN, OF_PLAN, Notation
 from stateplan.planner.physical import DeleteKind, Kinds, Physical, UpdateKind, execution_type
-from stateplan.planner.python_operators import is_asynchronous, is_python
 
 INSERT: Kinds = frozenset({"INSERT"})
 ALL: Kinds = frozenset({"INSERT", "UPDATE", "DELETE"})

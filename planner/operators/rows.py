@@ -31,7 +31,7 @@ from stateplan.planner.algebra.relations import (
     refs_to,
     replace_inputs,
 )
-from stateplan.planner.algebra.table_functions import FunctionCorrelate
+from stateplan.planner.algebra.table_functions import FunctionCorrelate, is_asynchronous, is_python
 from stateplan.planner.algebra.temporal import WatermarkAssigner
 from stateplan.planner.digest.expressions import Notation, call_name, key_names, named, physical_expression
 from stateplan.planner.digest.literals import calcite_type, charset, plain_literal
@@ -39,7 +39,6 @@ from stateplan.planner.expressions.ops import input_refs, rewrite
 from stateplan.planner.metadata.unique_keys import upsert_keys
 from stateplan.planner.operators.base import Lowering, Operator, delete, deleting, with_deletions
 from stateplan.planner.physical import DeleteKind, Physical, UpdateKind
-from stateplan.planner.python_operators import is_asynchronous, is_python
 
 
 class ValuesOperator(Operator[Values], of=Values, node=ValuesNode):
