@@ -168,11 +168,6 @@ def attach(graph: ExecGraph, facts: PlanFacts) -> ExecGraph:
     return graph.replace(changed)
 
 
-def strip_facts(data: dict[str, Any]) -> dict[str, Any]:
-    """The parsed JSON of a plan without our additions: what Flink would have written."""
-    return {**data, "nodes": [{k: v for k, v in node.items() if k != KEY} for node in data["nodes"]]}
-
-
 def facts_of(graph: ExecGraph, strict: bool = True) -> PlanFacts | None:
     """The facts of a plan, validated; None when it has none.
 

@@ -160,8 +160,25 @@ class Calc(Single):
         return tuple((n, e.type) for n, e in zip(self.names, self.exprs, strict=True))
 
 
+class Joined(Pair):
+    """A relational expression whose rows are those of two inputs, put together by ``join_type``."""
+
+    join_type: JoinType
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        right = () if self.join_type in ("SEMI", "ANTI") else self.right.fields
+        left = self.left.fields
+        if self.join_type in ("RIGHT", "FULL"):
+            left = tuple((n, t.as_nullable()) for n, t in left)
+        if self.join_type in ("LEFT", "FULL"):
+            right = tuple((n, t.as_nullable()) for n, t in right)
+        names = unique_names([n for n, _ in (*left, *right)])
+        return tuple((n, t) for n, (_, t) in zip(names, (*left, *right), strict=True))
+
+
 @dataclass(frozen=True)
-class Join(Pair):
+class Join(Joined):
     """A join; ``condition`` is over left ++ right.
 
     ``ttl_texts`` are the lifetimes of the state as the hint gives them; ``multi`` asks for a :class:`MultiJoin`;
@@ -177,17 +194,6 @@ class Join(Pair):
     ttl_texts: tuple[str | None, str | None] = (None, None)
     mini_batch: bool = False
     multi: bool = False
-
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        right = () if self.join_type in ("SEMI", "ANTI") else self.right.fields
-        left = self.left.fields
-        if self.join_type in ("RIGHT", "FULL"):
-            left = tuple((n, t.as_nullable()) for n, t in left)
-        if self.join_type in ("LEFT", "FULL"):
-            right = tuple((n, t.as_nullable()) for n, t in right)
-        names = unique_names([n for n, _ in (*left, *right)])
-        return tuple((n, t) for n, (_, t) in zip(names, (*left, *right), strict=True))
 
 
 @dataclass(frozen=True)

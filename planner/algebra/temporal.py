@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from stateplan.execnodes.errors import Place
 from stateplan.execnodes.rex import Rex
 from stateplan.execnodes.specs import JoinType
-from stateplan.planner.algebra.relations import Calc, Field, Join, Pair, Rel, Scan, Single
+from stateplan.planner.algebra.relations import Calc, Field, Join, Joined, Rel, Scan, Single
 
 
 @dataclass(frozen=True)
-class TemporalJoin(Pair):
+class TemporalJoin(Joined):
     """Each row of the left input with the version of a row of the right one that held at its time (FOR SYSTEM_TIME AS
     OF); ``condition`` is over left ++ right.
 
@@ -28,13 +28,9 @@ class TemporalJoin(Pair):
     right_ttl: int | None = None
     place: Place | None = field(default=None, compare=False, repr=False)
 
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        return Join(self.left, self.right, self.condition, self.join_type).fields
-
 
 @dataclass(frozen=True)
-class IntervalJoin(Pair):
+class IntervalJoin(Joined):
     """A join of rows whose times are near each other: ``lower`` <= left time - right time <= ``upper``, in ms.
 
     ``condition`` is the whole one, over left ++ right; ``rest`` is what the bounds do not say.
@@ -49,10 +45,6 @@ class IntervalJoin(Pair):
     left_time: int
     right_time: int
     place: Place | None = field(default=None, compare=False, repr=False)
-
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        return Join(self.left, self.right, self.condition, self.join_type).fields
 
 
 @dataclass(frozen=True)

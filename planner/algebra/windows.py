@@ -24,7 +24,15 @@ from stateplan.execnodes.windows import (
     WindowAttached,
 )
 from stateplan.planner.algebra.phased import Accumulators, phased_calls
-from stateplan.planner.algebra.relations import AggCall, Field, Join, Pair, Rel, Single, fresh_name, unique_names
+from stateplan.planner.algebra.relations import (
+    AggCall,
+    Field,
+    Joined,
+    Rel,
+    Single,
+    fresh_name,
+    unique_names,
+)
 
 Property = tuple[str, Literal["WindowStart", "WindowEnd", "Rowtime", "Proctime"]]
 """Name of a field, and what it says of the window."""
@@ -217,7 +225,7 @@ class WindowDeduplicate(Single):
 
 
 @dataclass(frozen=True)
-class WindowJoin(Pair):
+class WindowJoin(Joined):
     """A join of rows that are in the same window; ``condition``, over left ++ right, is what it asks besides."""
 
     condition: Rex
@@ -225,7 +233,3 @@ class WindowJoin(Pair):
     left_position: WindowPosition
     right_position: WindowPosition
     place: Place | None = field(default=None, compare=False, repr=False)
-
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        return Join(self.left, self.right, self.condition, self.join_type).fields

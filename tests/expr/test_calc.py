@@ -17,7 +17,7 @@ from stateplan.execnodes.functions.builder import make_call
 from stateplan.execnodes.functions.casting import cast_rex
 from stateplan.execnodes.functions.literals import number_literal, string_literal
 from stateplan.execnodes.rex import Call, InputRef, Rex
-from stateplan.execnodes.runtime.transforms.calc import CalcTransform, compile_rex, evaluate
+from stateplan.execnodes.runtime.transforms.calc import CalcTransform, evaluate
 from stateplan.execnodes.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, LogicalType, parse_type
 from stateplan.execnodes.values.floats import double_text, float_text
 
@@ -147,7 +147,7 @@ def test_operands_of_coalesce_are_all_evaluated() -> None:
 def test_what_cannot_be_run() -> None:
     for call in (Call(INT, (), system_name="udf"), Call(INT, (), "$NO_SUCH$1")):
         with pytest.raises(RunError) as caught:
-            compile_rex(call)
+            evaluate(call)
         assert caught.value.code == "RUN301"
 
 

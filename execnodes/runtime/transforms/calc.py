@@ -59,16 +59,6 @@ def _input_columns(rexes: tuple[Rex, ...]) -> tuple[str, ...] | None:
     return names if len(names) == len(rexes) else None
 
 
-def compile_rex(rex: Rex, time_zone: str = "UTC") -> pl.Expr:
-    """The Polars expression of ``rex`` over columns c0, c1, ...; it does not check for errors, and reads the column
-    ``@now`` (Int64 epoch milliseconds) where ``rex`` depends on the clock.
-
-    Raises:
-        RunError: RUN301 or RUN302, for what cannot be run.
-    """
-    return _compile((rex,), ("value",), time_zone).values[0]
-
-
 @dataclass(frozen=True)
 class CalcTransform(Frozen, Transform):
     """Projection and filter. Picklable; compiled once per process.
