@@ -1,4 +1,4 @@
-"""Where a syntax node stands in the text it came from.
+"""Where a syntax node stands in the text it came from, and the error for SQL that cannot be planned there.
 
 The dialect marks every node with ``meta["start"]`` and ``meta["end"]``: offsets of its first and last character in
 the whole script. A call is marked with its name only, so that an unknown function is underlined, not its arguments.
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from stateplan.execnodes.errors import Place
+from stateplan.execnodes.errors import Place, SqlError
 from stateplan.planner.dialect.errors import place_at
 
 
@@ -44,3 +44,8 @@ def text_of(node: exp.Expr, source: str) -> str:
     """What was written for ``node``; nothing where it has no mark."""
     span = span_of(node)
     return source[slice(*span)] if span else ""
+
+
+def not_supported(what: str, place: Place | None, hint: str | None = None) -> SqlError:
+    """SQL150: ``what`` is SQL that Flink plans and stateplan does not yet."""
+    return SqlError("SQL150", what=what, place=place, hint=hint)

@@ -78,7 +78,7 @@ def draw(console: Console, reader: CheckpointReader, target: str, selectors: Seq
     """Draws the sizes of states over time."""
     from stateplan.execnodes.readable import counted
     from stateplan.plans.render.output import write_beside
-    from stateplan.plans.state.plot import to_svg
+    from stateplan.plans.state.history import to_svg
 
     found = reader.history(*selectors)
     text = to_svg(found, f"State of {reader.snapshot.folder.name}")

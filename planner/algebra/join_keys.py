@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from stateplan.execnodes.rex import InputRef, Rex
 from stateplan.planner.algebra.relations import MultiJoin
-from stateplan.planner.expressions.distinct import collapsed
+from stateplan.planner.expressions.normal import collapsed
 from stateplan.planner.expressions.ops import and_, conjunctions, kind
 
 _EQUALITIES = ("=", "IS NOT DISTINCT FROM")

@@ -29,7 +29,6 @@ from stateplan.execnodes.functions.literals import (
 from stateplan.execnodes.functions.table import find_scalar, names, unknown_function
 from stateplan.execnodes.rex import Literal, Rex
 from stateplan.execnodes.types import BOOLEAN, LogicalType
-from stateplan.planner.binding.errors import not_supported
 from stateplan.planner.binding.over import WINDOW_ONLY, bind_over
 from stateplan.planner.binding.scope import Scope, field_of
 from stateplan.planner.binding.subqueries import exists, in_query, quantified, scalar_query
@@ -38,7 +37,7 @@ from stateplan.planner.catalog.functions import FoundFunction, Functions, requir
 from stateplan.planner.dialect import function_name, logical_type, nodes
 from stateplan.planner.expressions.approximate import Approximate
 from stateplan.planner.expressions.ops import and_, compare
-from stateplan.planner.positions import place_of, text_of
+from stateplan.planner.positions import not_supported, place_of, text_of
 
 _BINARY: dict[type[exp.Expr], str] = {
     exp.EQ: "=",

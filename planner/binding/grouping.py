@@ -13,7 +13,6 @@ from stateplan.execnodes.functions.builder import make_call
 from stateplan.execnodes.functions.table import unknown_function
 from stateplan.execnodes.rex import InputRef, Literal, Rex
 from stateplan.planner.algebra.relations import AggCall, Project, Rel, unique_names
-from stateplan.planner.binding.errors import not_supported
 from stateplan.planner.binding.expressions import ExpressionBinder
 from stateplan.planner.binding.grouping_sets import GROUPING_FUNCTIONS, aggregated, key_sets
 from stateplan.planner.binding.scope import Scope
@@ -22,7 +21,7 @@ from stateplan.planner.catalog.functions import FoundFunction, Functions, requir
 from stateplan.planner.dialect import function_name, to_sql
 from stateplan.planner.expressions.normal import equal
 from stateplan.planner.expressions.ops import kind
-from stateplan.planner.positions import place_of, text_of
+from stateplan.planner.positions import not_supported, place_of, text_of
 
 
 def contains_aggregate(node: exp.Expr, functions: Functions | None) -> bool:

@@ -8,10 +8,9 @@ from sqlglot import exp
 
 from stateplan.execnodes.errors import SqlError, StateplanError, nearest, one_of
 from stateplan.execnodes.ttl import parse_ttl
-from stateplan.planner.binding.errors import not_supported
 from stateplan.planner.binding.lookup_hints import read_lookup_hint
 from stateplan.planner.binding.scope import Relation
-from stateplan.planner.positions import place_of
+from stateplan.planner.positions import not_supported, place_of
 
 _JOIN_HINTS = ("BROADCAST", "SHUFFLE_HASH", "SHUFFLE_MERGE", "NEST_LOOP")
 _KNOWN = ("STATE_TTL", "MULTI_JOIN", "LOOKUP", *_JOIN_HINTS)

@@ -14,7 +14,7 @@ from stateplan.planner.algebra.temporal import Snapshot, TemporalJoin
 from stateplan.planner.binding.expressions import ExpressionBinder
 from stateplan.planner.binding.hints import TtlHints
 from stateplan.planner.binding.scope import Scope
-from stateplan.planner.expressions.distinct import collapsed, not_distinct
+from stateplan.planner.expressions.normal import collapsed, not_distinct
 from stateplan.planner.expressions.ops import TRUE, and_
 from stateplan.planner.positions import place_of
 

@@ -12,8 +12,7 @@ from sqlglot import exp
 
 from stateplan.execnodes.connectors.options import Option, OptionType, parse_value
 from stateplan.execnodes.errors import SqlError, StateplanError, nearest
-from stateplan.planner.binding.errors import not_supported
-from stateplan.planner.positions import place_of
+from stateplan.planner.positions import not_supported, place_of
 
 _OPTIONS = {
     option.key: option

@@ -19,11 +19,11 @@ from stateplan.execnodes.functions.literals import null_literal, number_literal
 from stateplan.execnodes.rex import Literal, Rex
 from stateplan.execnodes.types import BIGINT, LogicalType
 from stateplan.planner.algebra.over_frames import CURRENT_ROW, DEFAULT, SO_FAR, WHOLE, Bound, Frame
-from stateplan.planner.binding.errors import not_supported
 from stateplan.planner.binding.scope import Binder
 from stateplan.planner.binding.user_functions import user_function
 from stateplan.planner.dialect import function_name
 from stateplan.planner.expressions.ops import Over, cast, same_type
+from stateplan.planner.positions import not_supported
 
 RANKING = ("ROW_NUMBER", "RANK", "DENSE_RANK")
 WINDOW_ONLY = (*RANKING, "LAG", "LEAD", "NTILE", "PERCENT_RANK", "CUME_DIST", "NTH_VALUE")

@@ -27,7 +27,6 @@ from stateplan.planner.algebra.relations import (
     unique_names,
 )
 from stateplan.planner.binding.changelog_functions import CHANGELOG_FUNCTIONS, bind_changelog_function
-from stateplan.planner.binding.errors import not_supported
 from stateplan.planner.binding.expressions import ExpressionBinder
 from stateplan.planner.binding.grouping import GroupingBinder, contains_aggregate
 from stateplan.planner.binding.hints import QUERY_STATES, TtlHints
@@ -46,7 +45,7 @@ from stateplan.planner.catalog.manager import CatalogManager
 from stateplan.planner.catalog.objects import CatalogView
 from stateplan.planner.dialect import function_name, nodes
 from stateplan.planner.expressions.ops import outer_field, rewrite
-from stateplan.planner.positions import place_of
+from stateplan.planner.positions import not_supported, place_of
 
 Operator: TypeAlias = LiteralType["INTERSECT", "EXCEPT"]
 

@@ -9,9 +9,9 @@ from stateplan.execnodes.functions.builder import make_call
 from stateplan.execnodes.rex import InputRef, Rex
 from stateplan.execnodes.types import BOOLEAN
 from stateplan.planner.algebra.relations import Project, Rel
-from stateplan.planner.binding.errors import not_supported
 from stateplan.planner.binding.scope import Binder
 from stateplan.planner.expressions.ops import NEGATED, SubQuery, not_
+from stateplan.planner.positions import not_supported
 
 
 def in_query(binder: Binder, left: exp.Expr, query: exp.Expr) -> Rex:

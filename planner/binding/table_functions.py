@@ -11,14 +11,13 @@ from stateplan.execnodes.rex import Literal, Rex
 from stateplan.execnodes.specs import OuterJoinType
 from stateplan.planner.algebra.relations import Filter, Rel, identity
 from stateplan.planner.algebra.table_functions import FunctionCorrelate
-from stateplan.planner.binding.errors import not_supported
 from stateplan.planner.binding.expressions import ExpressionBinder
 from stateplan.planner.binding.scope import Relation, Scope
 from stateplan.planner.binding.user_functions import user_function
 from stateplan.planner.catalog.functions import require_kind
 from stateplan.planner.dialect import function_name
 from stateplan.planner.expressions.ops import is_always_true
-from stateplan.planner.positions import place_of
+from stateplan.planner.positions import not_supported, place_of
 
 
 def is_function_join(node: exp.Expr) -> bool:

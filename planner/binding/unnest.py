@@ -16,13 +16,12 @@ from stateplan.execnodes.rex import Call
 from stateplan.execnodes.types import INT, LogicalType, row_type
 from stateplan.planner.algebra.relations import Filter, Rel, Values, identity, transform_up, unique_names
 from stateplan.planner.algebra.table_functions import FunctionCorrelate
-from stateplan.planner.binding.errors import not_supported
 from stateplan.planner.binding.expressions import ExpressionBinder
 from stateplan.planner.binding.scope import Relation, Scope
 from stateplan.planner.binding.table_functions import column_aliases, join_condition, outer_join_type, require_free
 from stateplan.planner.catalog.functions import Functions
 from stateplan.planner.expressions.ops import input_refs, shift
-from stateplan.planner.positions import place_of
+from stateplan.planner.positions import not_supported, place_of
 
 
 def nothing(source: str, functions: Functions) -> tuple[Rel, Scope]:

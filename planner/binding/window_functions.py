@@ -14,10 +14,9 @@ from stateplan.execnodes.errors import nearest
 from stateplan.execnodes.rex import Literal, Rex
 from stateplan.planner.algebra.relations import Rel
 from stateplan.planner.algebra.windows import TimeWindow, WindowTable
-from stateplan.planner.binding.errors import not_supported
 from stateplan.planner.binding.table_calls import TableCall, descriptor
 from stateplan.planner.dialect import function_name
-from stateplan.planner.positions import place_of
+from stateplan.planner.positions import not_supported, place_of
 
 _ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     "TUMBLE": ("DATA", "TIMECOL", "SIZE", "OFFSET"),

@@ -1,14 +1,31 @@
 """When two row expressions are the same: symmetric operators by their operands, comparisons in either direction.
+Equality for which NULL equals NULL (``IS NOT DISTINCT FROM``), and conjunctive normal form: ``(a AND b) OR c`` as ``(a OR
+c) AND (b OR c)``.
 
-Source: Calcite's ``RexNormalize``.
+Source: Calcite's ``RexNormalize``, ``RelOptUtil.isDistinctFrom`` and
+``RelOptUtil.collapseExpandedIsNotDistinctFromExpr``; Flink's ``FlinkRexUtil.toCnf``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 
+from stateplan.execnodes.errors import Place
+from stateplan.execnodes.functions.builder import coerce_operands, make_call
 from stateplan.execnodes.rex import Call, CorrelVariable, FieldAccess, InputRef, Literal, Rex
-from stateplan.planner.expressions.ops import Over, SubQuery, kind
+from stateplan.execnodes.types import BOOLEAN
+from stateplan.planner.expressions.ops import (
+    Over,
+    SubQuery,
+    and_,
+    call,
+    conjunctions,
+    disjunctions,
+    kind,
+    not_,
+    or_,
+    walk,
+)
 
 _SYMMETRIC = frozenset({"AND", "OR", "=", "<>", "+", "*"})
 _FLIPPED = {"<": ">", "<=": ">="}
@@ -59,3 +76,78 @@ def member(rex: Rex, others: Iterable[Rex]) -> bool:
     """Whether ``rex`` is among ``others``."""
     wanted = key(rex)
     return any(key(o) == wanted for o in others)
+
+
+class _TooMuchError(Exception):
+    """The form would hold more expressions than allowed."""
+
+
+def to_cnf(rex: Rex) -> Rex:
+    """``rex`` in conjunctive normal form; itself where that form is more than twice as large."""
+    try:
+        return _cnf(rex, 2 * _size(rex))
+    except _TooMuchError:
+        return rex
+
+
+def _size(rex: Rex) -> int:
+    return sum(1 for _ in walk(rex))
+
+
+def _cnf(rex: Rex, most: int) -> Rex:
+    op = kind(rex)
+    if op == "AND":
+        return and_(_cnf(c, most) for c in conjunctions(rex))
+    if op == "OR":
+        first, *rest = disjunctions(rex)
+        heads, tails = conjunctions(_cnf(first, most)), conjunctions(_cnf(or_(rest), most))
+        made: list[Rex] = []
+        size = 0
+        for h in heads:
+            for t in tails:
+                made.append(or_([h, t]))
+                size += _size(made[-1])
+                if size > most:
+                    raise _TooMuchError
+        return and_(made)
+    if op == "NOT":
+        inner = rex.children[0]
+        if kind(inner) == "NOT":
+            return _cnf(inner.children[0], most)
+        if kind(inner) == "OR":
+            return _cnf(and_(not_(c) for c in disjunctions(inner)), most)
+        if kind(inner) == "AND":
+            return _cnf(or_(not_(c) for c in conjunctions(inner)), most)
+    return rex
+
+
+_NAME = "IS NOT DISTINCT FROM"
+
+
+def not_distinct(left: Rex, right: Rex, place: Place | None = None) -> Rex:
+    """``left IS NOT DISTINCT FROM right``; with a constant an ordinary equality, or a test for NULL.
+
+    Raises:
+        SqlError: SQL203, for operands that cannot be compared.
+    """
+    if isinstance(left, Literal) or isinstance(right, Literal):
+        return make_call(_NAME, [left, right], place)
+    return call(_NAME, coerce_operands("=", [left, right], place), BOOLEAN.not_null())
+
+
+def collapsed(rex: Rex) -> Rex:
+    """``(a IS NULL AND b IS NULL) OR a = b`` as ``a IS NOT DISTINCT FROM b``; anything else as it is."""
+    if kind(rex) != "OR" or len(rex.children) != 2:
+        return rex
+    for nulls, same in (rex.children, rex.children[::-1]):
+        if kind(same) == "IS TRUE":
+            same = same.children[0]
+        if kind(nulls) != "AND" or len(nulls.children) != 2 or kind(same) != "=":
+            continue
+        if any(kind(n) != "IS NULL" for n in nulls.children):
+            continue
+        tested = [n.children[0] for n in nulls.children]
+        a, b = same.children
+        if (equal(a, tested[0]) and equal(b, tested[1])) or (equal(a, tested[1]) and equal(b, tested[0])):
+            return call(_NAME, (a, b), BOOLEAN.not_null())
+    return rex

@@ -16,7 +16,6 @@ from stateplan.execnodes.specs import JoinType
 from stateplan.execnodes.types import BOOLEAN, INT
 from stateplan.planner.algebra.relations import Aggregate, Correlate, Filter, Join, Project, Rel, field_names, refs_to
 from stateplan.planner.algebra.relations import walk as walk_rels
-from stateplan.planner.binding.errors import not_supported
 from stateplan.planner.expressions.ops import (
     FALSE,
     TRUE,
@@ -37,6 +36,7 @@ from stateplan.planner.expressions.ops import (
 from stateplan.planner.metadata.unique_keys import unique_keys
 from stateplan.planner.passes.build import aggregate_call, first_fields
 from stateplan.planner.passes.subqueries import expressions_of, mentions
+from stateplan.planner.positions import not_supported
 
 _UNKNOWN = Literal(BOOLEAN, None)
 

@@ -26,7 +26,6 @@ from stateplan.planner.algebra.relations import (
     unique_names,
 )
 from stateplan.planner.algebra.relations import walk as walk_rels
-from stateplan.planner.binding.errors import not_supported
 from stateplan.planner.expressions.ops import (
     TRUE,
     and_,
@@ -50,6 +49,7 @@ from stateplan.planner.passes import hep
 from stateplan.planner.passes.build import filtered
 from stateplan.planner.passes.filters import filter_into_correlated_join, filter_through_project
 from stateplan.planner.passes.subqueries import expressions_of
+from stateplan.planner.positions import not_supported
 
 Outer: TypeAlias = tuple[int, int]
 """A field of a row around: number of the subquery, index of the field."""

@@ -23,8 +23,7 @@ from stateplan.planner.algebra.relations import (
 from stateplan.planner.algebra.table_functions import TableAggregate
 from stateplan.planner.algebra.temporal import TemporalJoin
 from stateplan.planner.binding.grouping import project_names
-from stateplan.planner.expressions.distinct import collapsed
-from stateplan.planner.expressions.normal import equal, member
+from stateplan.planner.expressions.normal import collapsed, equal, member
 from stateplan.planner.expressions.ops import (
     COMPARISONS,
     TRUE,

@@ -29,8 +29,8 @@ from stateplan.planner.algebra.relations import (
 )
 from stateplan.planner.algebra.temporal import IntervalJoin, LookupJoin, Snapshot, TemporalJoin
 from stateplan.planner.algebra.windows import WindowJoin, WindowPosition
-from stateplan.planner.expressions.cnf import to_cnf
 from stateplan.planner.expressions.fold import evaluate_constant
+from stateplan.planner.expressions.normal import to_cnf
 from stateplan.planner.expressions.ops import (
     MIRRORED,
     TRUE,

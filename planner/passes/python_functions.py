@@ -17,7 +17,6 @@ from stateplan.planner.algebra.relations import (
     unique_names,
 )
 from stateplan.planner.algebra.table_functions import FunctionCorrelate
-from stateplan.planner.binding.errors import not_supported
 from stateplan.planner.expressions.ops import (
     and_,
     conjunctions,
@@ -30,6 +29,7 @@ from stateplan.planner.expressions.ops import (
     with_operands,
 )
 from stateplan.planner.passes.build import filtered
+from stateplan.planner.positions import not_supported
 
 # Takes calcs apart until Python functions stand alone: a calc with them has nothing but fields and their calls, fields
 # first, and no condition.

@@ -28,8 +28,8 @@ from stateplan.planner.algebra.relations import (
     refs_to,
     transform_up,
 )
-from stateplan.planner.expressions.cnf import to_cnf
 from stateplan.planner.expressions.fold import evaluate
+from stateplan.planner.expressions.normal import to_cnf
 from stateplan.planner.expressions.ops import (
     COMPARISONS,
     MIRRORED,

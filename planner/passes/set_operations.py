@@ -22,7 +22,7 @@ from stateplan.planner.algebra.relations import (
 )
 from stateplan.planner.algebra.table_functions import FunctionCorrelate
 from stateplan.planner.expressions import fold
-from stateplan.planner.expressions.distinct import collapsed
+from stateplan.planner.expressions.normal import collapsed
 from stateplan.planner.expressions.ops import and_, call, cast, compare, or_, same_type, test
 from stateplan.planner.passes.build import aggregate_call, filtered
 

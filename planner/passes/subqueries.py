@@ -24,8 +24,7 @@ from stateplan.planner.algebra.relations import (
 )
 from stateplan.planner.algebra.relations import walk as walk_rels
 from stateplan.planner.binding.grouping import project_names
-from stateplan.planner.expressions.cnf import to_cnf
-from stateplan.planner.expressions.distinct import collapsed
+from stateplan.planner.expressions.normal import collapsed, to_cnf
 from stateplan.planner.expressions.ops import (
     MIRRORED,
     TRUE,

@@ -26,10 +26,10 @@ from stateplan.planner.algebra.relations import (
 )
 from stateplan.planner.algebra.table_functions import is_python
 from stateplan.planner.algebra.windows import Property, WindowAggregate, WindowDeduplicate, WindowPosition, WindowTable
-from stateplan.planner.binding.errors import not_supported
 from stateplan.planner.expressions.normal import equal, key, member
 from stateplan.planner.expressions.ops import Over, input_refs, remap, rewrite, walk
 from stateplan.planner.metadata.window_properties import WindowProperties, window_properties
+from stateplan.planner.positions import not_supported
 
 # Takes window functions out of projections: a projection of their operands, the window, the projection above.
 #

@@ -16,8 +16,7 @@ from stateplan.execnodes.errors import CheckpointError
 from stateplan.execnodes.runtime.metrics.log import FOLDER, MetricsLog
 from stateplan.execnodes.runtime.metrics.records import BatchMetrics, StateSize
 from stateplan.plans.state import CheckpointReader
-from stateplan.plans.state.history import History, Series, history
-from stateplan.plans.state.plot import to_svg
+from stateplan.plans.state.history import History, Series, history, to_svg
 from tests.runtime.test_inspection import JOIN, checkpoint
 
 SVG = "{http://www.w3.org/2000/svg}"
