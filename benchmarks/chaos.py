@@ -29,8 +29,7 @@ from pathlib import Path
 
 import psutil
 
-from benchmarks.harness import run, work_folder
-from benchmarks.memory import process_tree
+from benchmarks.harness import process_tree, run, work_folder
 from stateplan.execnodes.runtime.checkpoint.live_ttl import LiveTtls, StateTtl, read_ttls
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.edit import set_ttls

@@ -19,8 +19,7 @@ import numpy as np
 import polars as pl
 import typer
 
-from benchmarks.harness import run, session, work_folder, write_files
-from benchmarks.memory import cpu_seconds
+from benchmarks.harness import cpu_seconds, run, session, work_folder, write_files
 
 QUERY = """INSERT INTO snk
 SELECT g, n, k FROM (

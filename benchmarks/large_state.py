@@ -28,8 +28,7 @@ import numpy as np
 import polars as pl
 import psutil
 
-from benchmarks.harness import run, session, work_folder, write_files
-from benchmarks.memory import Sampler, cpu_seconds, process_tree
+from benchmarks.harness import Sampler, cpu_seconds, process_tree, run, session, work_folder, write_files
 from stateplan.plans.render.chart import Panel, numbers, to_svg
 
 QUERIES = {

@@ -22,8 +22,7 @@ from typing import Annotated
 import typer
 
 from benchmarks import engines, generate
-from benchmarks.harness import run, work_folder
-from benchmarks.memory import PeakMemory
+from benchmarks.harness import PeakMemory, run, work_folder
 
 HERE = Path(__file__).parent
 REPORT = HERE.parent / "docs" / "benchmarks.md"

@@ -9,8 +9,17 @@ from typing import Annotated
 import typer
 
 from stateplan.cli.console import Console
-from stateplan.cli.options import DebugOption, QuietOption, SettingsOption, run, settings
-from stateplan.cli.state.arguments import AtOption, BatchOption, CheckpointArgument, instant
+from stateplan.cli.options import (
+    AtOption,
+    BatchOption,
+    CheckpointArgument,
+    DebugOption,
+    QuietOption,
+    SettingsOption,
+    instant,
+    run,
+    settings,
+)
 
 _TEXT_ROWS = 100
 """Default limit of a text table."""

@@ -8,9 +8,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stateplan.cli.console import Console
-from stateplan.cli.options import DebugOption, Format, FormatOption, QuietOption, SettingsOption, run, settings
+from stateplan.cli.options import (
+    AtOption,
+    BatchOption,
+    CheckpointArgument,
+    DebugOption,
+    Format,
+    FormatOption,
+    QuietOption,
+    SettingsOption,
+    instant,
+    run,
+    settings,
+)
 from stateplan.cli.plan_files import STREAM
-from stateplan.cli.state.arguments import AtOption, BatchOption, CheckpointArgument, instant
 
 if TYPE_CHECKING:
     from stateplan.plans.state import CheckpointReader

@@ -16,8 +16,18 @@ from stateplan.execnodes.rex import InputRef, Rex
 from stateplan.execnodes.rex import Literal as Constant
 from stateplan.execnodes.specs import ConflictBehavior, JoinType, OuterJoinType
 from stateplan.execnodes.types import BOOLEAN, LogicalType, row_type
-from stateplan.planner.abilities import Ability, Field, FilterAbility, LimitAbility, PartitionAbility, ProjectAbility
-from stateplan.planner.algebra.base import AggCall, Pair, Rel, Single
+from stateplan.planner.algebra.base import (
+    Ability,
+    AggCall,
+    Field,
+    FilterAbility,
+    LimitAbility,
+    Pair,
+    PartitionAbility,
+    ProjectAbility,
+    Rel,
+    Single,
+)
 from stateplan.planner.catalog.objects import CatalogTable
 
 __all__ = [

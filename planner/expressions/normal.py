@@ -1,6 +1,5 @@
 """When two row expressions are the same: symmetric operators by their operands, comparisons in either direction.
-Equality for which NULL equals NULL (``IS NOT DISTINCT FROM``), and conjunctive normal form: ``(a AND b) OR c`` as ``(a OR
-c) AND (b OR c)``.
+Equality for which NULL equals NULL (``IS NOT DISTINCT FROM``), and conjunctive normal form.
 
 Source: Calcite's ``RexNormalize``, ``RelOptUtil.isDistinctFrom`` and
 ``RelOptUtil.collapseExpandedIsNotDistinctFromExpr``; Flink's ``FlinkRexUtil.toCnf``.
