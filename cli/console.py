@@ -1,6 +1,6 @@
 """Everything the user sees goes through a :class:`Console`: results to standard output, the rest to standard error.
 
-:class:`PlainConsole` writes to pipes and files, :class:`TerminalConsole` adds a live progress line,
+:class:`TerminalConsole` adds a live progress line,
 :class:`JsonConsole` writes one JSON object per result.
 """
 
@@ -14,7 +14,6 @@ import shutil
 import sys
 import threading
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -38,56 +37,7 @@ def _abandon(stream: TextIO | None) -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-class Console(ABC):
-    """Where text for the user goes."""
-
-    @abstractmethod
-    def show(self, text: str, data: Any) -> None:
-        """A result: ``text`` for people, ``data`` (JSON-ready) for programs."""
-
-    def table(self, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-        """A result of rows."""
-        self.show(render(columns, rows), {"columns": list(columns), "rows": [list(r) for r in rows]})
-
-    @abstractmethod
-    def raw(self, data: bytes) -> None:
-        """A result that is not to be changed, such as a file; with :meth:`show`, what may raise RunError RUN090."""
-
-    @abstractmethod
-    def note(self, text: str) -> None:
-        """Something good to know."""
-
-    @abstractmethod
-    def warning(self, text: str) -> None:
-        """Something that may be wrong."""
-
-    @abstractmethod
-    def error(self, error: StateplanError) -> None:
-        """What went wrong."""
-
-    def bug(self, error: Exception) -> None:
-        """An exception that nobody expected."""
-        what = f"{type(error).__name__}: {error}".splitlines()[0][:300]
-        self.error(StateplanError("BUG000", what=what))
-
-    @abstractmethod
-    def status(self, text: str) -> None:
-        """What is being waited for; leaves nothing behind."""
-
-    @abstractmethod
-    def progress(self, progress: Progress) -> None:
-        """The figures of a running job; called several times a second."""
-
-    @abstractmethod
-    def finished(self, progress: Progress, outcome: str = "finished") -> None:
-        """The last figures of a job."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Leaves the terminal as it was."""
-
-
-class PlainConsole(Console):
+class Console:
     """Text for pipes and files. A running job gives a line every ``every`` seconds.
 
     Args:
@@ -124,7 +74,12 @@ class PlainConsole(Console):
     def _result(self, text: str) -> None:
         self.raw(text.encode(getattr(self.out, "encoding", None) or "utf-8", "backslashreplace"))
 
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+        """A result of rows."""
+        self.show(render(columns, rows), {"columns": list(columns), "rows": [list(r) for r in rows]})
+
     def raw(self, data: bytes) -> None:
+        """A result that is not to be changed, such as a file; with :meth:`show`, what may raise RunError RUN090."""
         if self._out is not None:
             self._out.write(data.decode())
             return
@@ -145,6 +100,7 @@ class PlainConsole(Console):
             raise RunError("RUN090.raw", strerror=(failure.strerror or str(failure)).lower()) from None
 
     def show(self, text: str, data: Any) -> None:
+        """A result: ``text`` for people, ``data`` (JSON-ready) for programs."""
         self._result(text if text.endswith("\n") or not text else f"{text}\n")
 
     def note(self, text: str) -> None:
@@ -157,22 +113,31 @@ class PlainConsole(Console):
     def error(self, error: StateplanError) -> None:
         self._aside(f"error: {error}")
 
+    def bug(self, error: Exception) -> None:
+        """An exception that nobody expected."""
+        what = f"{type(error).__name__}: {error}".splitlines()[0][:300]
+        self.error(StateplanError("BUG000", what=what))
+
     def status(self, text: str) -> None:
+        """What is being waited for; leaves nothing behind."""
         self._last = time.monotonic()
 
     def progress(self, progress: Progress) -> None:
+        """The figures of a running job; called several times a second."""
         now = time.monotonic()
         if now - self._last >= self._every:
             self._last = now
             self._figures("progress", progress)
 
     def finished(self, progress: Progress, outcome: str = "finished") -> None:
+        """The last figures of a job."""
         self._figures(outcome, progress)
 
     def _figures(self, name: str, progress: Progress) -> None:
         self.note(("" if name == "progress" else f"{name}: ") + progress_text(progress))
 
     def close(self) -> None:
+        """Leaves the terminal as it was."""
         with contextlib.suppress(OSError, AttributeError):
             self.err.flush()
 
@@ -195,7 +160,7 @@ class _Above(io.TextIOBase):
         return getattr(self._stream, name)
 
 
-class TerminalConsole(PlainConsole):
+class TerminalConsole(Console):
     """Text for a person at a terminal, with one line that is rewritten while a job runs."""
 
     def __init__(self, quiet: bool = False, out: TextIO | None = None, err: TextIO | None = None) -> None:
@@ -255,7 +220,7 @@ class TerminalConsole(PlainConsole):
             super()._figures(name, progress)
 
 
-class JsonConsole(PlainConsole):
+class JsonConsole(Console):
     """One JSON object per line: results on standard output, an error as ``{"error": ...}`` on standard error."""
 
     def show(self, text: str, data: Any) -> None:
@@ -287,4 +252,4 @@ def make_console(output: str, quiet: bool) -> Console:
     """The console for ``--format text`` or ``json`` and for where the output goes."""
     if output == "json":
         return JsonConsole(quiet)
-    return TerminalConsole(quiet) if sys.stderr and sys.stderr.isatty() else PlainConsole(quiet)
+    return TerminalConsole(quiet) if sys.stderr and sys.stderr.isatty() else Console(quiet)

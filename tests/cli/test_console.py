@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from stateplan.cli.console import JsonConsole, PlainConsole, TerminalConsole
+from stateplan.cli.console import Console, JsonConsole, TerminalConsole
 from stateplan.execnodes.errors import Place, SqlError
 from stateplan.execnodes.readable import display_width, render
 from stateplan.execnodes.runtime.job import Progress
@@ -55,7 +55,7 @@ def test_wide_characters_keep_the_frame_straight() -> None:
 
 def test_results_and_the_rest_go_different_ways() -> None:
     out, err = io.StringIO(), io.StringIO()
-    console = PlainConsole(out=out, err=err)
+    console = Console(out=out, err=err)
     console.show("result", None)
     console.note("note")
     console.warning("odd")
@@ -77,7 +77,7 @@ def test_progress_in_a_pipe_is_a_line_now_and_then(monkeypatch: pytest.MonkeyPat
     now = 100.0
     monkeypatch.setattr("stateplan.cli.console.time.monotonic", lambda: now)
     err = io.StringIO()
-    console = PlainConsole(err=err, every=5)
+    console = Console(err=err, every=5)
     console.status("starting")
     for _ in range(60):
         now += 0.2

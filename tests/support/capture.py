@@ -5,11 +5,11 @@ from __future__ import annotations
 import io
 from typing import Any
 
-from stateplan.cli.console import PlainConsole
+from stateplan.cli.console import Console
 from stateplan.execnodes.errors import StateplanError
 
 
-class CaptureConsole(PlainConsole):
+class CaptureConsole(Console):
     """Keeps what it is given: text in ``out`` and ``err``, and the calls themselves."""
 
     def __init__(self, quiet: bool = False) -> None:
