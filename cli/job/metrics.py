@@ -6,10 +6,7 @@ from stateplan.cli.console import Console
 from stateplan.cli.options import CheckpointArgument, DebugOption, Format, run
 
 
-def metrics(
-    checkpoint: CheckpointArgument,
-    debug: DebugOption = False,
-) -> None:
+def metrics(checkpoint: CheckpointArgument, debug: DebugOption = False) -> None:
     """Print the metrics of a job in the Prometheus text format."""
 
     def work(console: Console) -> None:

@@ -6,10 +6,7 @@ from stateplan.cli.console import Console
 from stateplan.cli.options import DebugOption, FileOption, Format, run
 
 
-def schema(
-    target: FileOption = None,
-    debug: DebugOption = False,
-) -> None:
+def schema(target: FileOption = None, debug: DebugOption = False) -> None:
     """Print the JSON Schema of plan files, for completion, hover text and validation in an editor."""
 
     def work(console: Console) -> None:

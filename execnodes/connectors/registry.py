@@ -349,16 +349,6 @@ def sink_takes_key_deletes(options: Mapping[str, str]) -> bool:
     return find_connector(options).takes_key_deletes(options) if fmt is None else fmt.key_deletes(options)
 
 
-def source_abilities(options: Mapping[str, str]) -> frozenset[str]:
-    """The push-downs the source takes, as the plan names them (``ProjectPushDown``, ``FilterPushDown``, ...)."""
-    return find_connector(options).abilities
-
-
-def sink_abilities(options: Mapping[str, str]) -> frozenset[str]:
-    """What the sink can be asked for, as the plan names it (``Partitioning``, ``Overwrite``, ``Bucketing``)."""
-    return find_connector(options).sink_abilities
-
-
 def writable_metadata(options: Mapping[str, str]) -> dict[str, LogicalType]:
     """Metadata key to type of what the sink can write besides its columns."""
     return {key: parse_type(text) for key, text in find_connector(options).writable}

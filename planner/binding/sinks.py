@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from stateplan.execnodes.connectors.registry import connectors, sink_abilities, validate_table, writable_metadata
+from stateplan.execnodes.connectors.registry import connectors, find_connector, validate_table, writable_metadata
 from stateplan.execnodes.errors import CatalogError, Place, SqlError, nearest, one_of
 from stateplan.execnodes.functions.literals import number_literal, string_literal
 from stateplan.execnodes.functions.typerules import family, is_implicit
@@ -68,7 +68,7 @@ def _check_abilities(table: CatalogTable, overwrite: bool, place: Place) -> tupl
         CatalogError: CAT104 (buckets), CAT105 (OVERWRITE), CAT106 (metadata columns).
     """
     name, summary = table.options["connector"], table.identifier.summary
-    abilities = sink_abilities(table.options)
+    abilities = find_connector(table.options).sink_abilities
     if table.distribution is not None and "Bucketing" not in abilities:
         raise CatalogError("CAT104", summary=summary, name=name, place=place)
     if overwrite and "Overwrite" not in abilities:

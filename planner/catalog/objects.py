@@ -134,10 +134,6 @@ class TableSchema:
         """All columns as a ROW type."""
         return _row(self.columns)
 
-    @property
-    def physical_row_type(self) -> LogicalType:
-        return _row(self.physical)
-
     def column(self, name: str) -> Column | None:
         """The column of this exact name, or None."""
         return next((c for c in self.columns if c.name == name), None)
@@ -152,10 +148,6 @@ class TableSchema:
             if column.name == name:
                 return i
         raise KeyError(name)
-
-    def primary_key_indexes(self) -> tuple[int, ...]:
-        """Positions of the primary key's columns."""
-        return tuple(self.index(name) for name in self.primary_key)
 
 
 def _row(columns: Iterable[Column]) -> LogicalType:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from stateplan.execnodes.connectors.registry import source_abilities
+from stateplan.execnodes.connectors.registry import find_connector
 from stateplan.execnodes.errors import Place, SqlError
 from stateplan.execnodes.rex import InputRef, Literal, Rex
 from stateplan.execnodes.types import BIGINT
@@ -276,7 +276,7 @@ def push_limit_into_scan(rel: Rel) -> Rel | None:
     if not isinstance(rel, Sort) or rel.order or rel.fetch is None or not isinstance(rel.input, Scan):
         return None
     scan = rel.input
-    if "LimitPushDown" not in source_abilities(scan.table.options):
+    if "LimitPushDown" not in find_connector(scan.table.options).abilities:
         return None
     if scan.normalized is not None or any(isinstance(a, LimitAbility) for a in scan.abilities):
         return None

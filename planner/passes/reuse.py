@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from dataclasses import replace
 
-from stateplan.execnodes.connectors.registry import metadata_columns, source_abilities
+from stateplan.execnodes.connectors.registry import find_connector, metadata_columns
 from stateplan.execnodes.rex import InputRef
 from stateplan.planner.algebra.relations import (
     Ability,
@@ -80,7 +80,7 @@ def _metadata(scan: Scan) -> tuple[str, ...]:
 def _union(scans: Iterable[Scan]) -> Scan | None:
     scans = list(scans)
     first = scans[0]
-    if "ProjectPushDown" not in source_abilities(first.table.options):
+    if "ProjectPushDown" not in find_connector(first.table.options).abilities:
         return None
     physical = tuple(sorted({i for s in scans for i in _physical(s)}))
     wanted = {k for s in scans for k in _metadata(s)}

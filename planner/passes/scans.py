@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stateplan.execnodes.connectors.registry import metadata_columns, partitions_of, source_abilities
+from stateplan.execnodes.connectors.registry import find_connector, metadata_columns, partitions_of
 from stateplan.execnodes.rex import Call, InputRef, Rex
 from stateplan.execnodes.types import BIGINT, STRING
 from stateplan.planner.algebra.relations import (
@@ -48,7 +48,7 @@ def push_filter_into_scan(rel: Rel) -> Rel | None:
     if not isinstance(rel, Filter) or not isinstance(rel.input, Scan):
         return None
     scan = rel.input
-    if scan.is_filtered or "FilterPushDown" not in source_abilities(scan.table.options):
+    if scan.is_filtered or "FilterPushDown" not in find_connector(scan.table.options).abilities:
         return None
     condition = rel.condition
     if kind(condition) == "SEARCH":
@@ -178,7 +178,7 @@ def push_project_into_scan(rel: Rel) -> Rel | None:
     scan = rel.input
     if scan.projection is not None and scan.projection.projects:
         return None
-    abilities = source_abilities(scan.table.options)
+    abilities = find_connector(scan.table.options).abilities
     if "ProjectPushDown" not in abilities:
         return None
     physical_count = len(scan.table.schema.physical)

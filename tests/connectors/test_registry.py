@@ -339,8 +339,8 @@ def test_what_tables_are() -> None:
     assert registry.source_changelog_mode(FILES | {"format": "debezium-json"}) == RETRACT
     assert registry.sink_changelog_mode(FILES) == INSERT_ONLY
     assert registry.sink_changelog_mode({"connector": "print"}) == RETRACT
-    assert "ProjectPushDown" in registry.source_abilities(FILES)
-    assert "ProjectPushDown" not in registry.source_abilities({"connector": "datagen"})
+    assert "ProjectPushDown" in registry.find_connector(FILES).abilities
+    assert "ProjectPushDown" not in registry.find_connector({"connector": "datagen"}).abilities
     assert list(registry.metadata_columns(FILES)) == ["file.path", "file.name", "file.size", "file.modification-time"]
     assert (
         str(registry.metadata_columns(FILES)["file.modification-time"]) == "TIMESTAMP(3) WITH LOCAL TIME ZONE NOT NULL"

@@ -174,7 +174,7 @@ def test_schema_helpers() -> None:
     )
     assert [c.name for c in schema.physical] == ["a"]
     assert [c.name for c in schema.persisted] == ["a", "n"]
-    assert schema.primary_key_indexes() == (0,)
+    assert [schema.index(name) for name in schema.primary_key] == [0]
     assert schema.column("x") is None
-    assert str(schema.physical_row_type) == "ROW<`a` BIGINT> NOT NULL"
+    assert str(TableSchema(tuple(schema.physical)).row_type) == "ROW<`a` BIGINT> NOT NULL"
     assert str(ObjectIdentifier("c", "d", "a`b")) == "`c`.`d`.`a``b`"
