@@ -349,11 +349,6 @@ def sink_takes_key_deletes(options: Mapping[str, str]) -> bool:
     return find_connector(options).takes_key_deletes(options) if fmt is None else fmt.key_deletes(options)
 
 
-def writable_metadata(options: Mapping[str, str]) -> dict[str, LogicalType]:
-    """Metadata key to type of what the sink can write besides its columns."""
-    return {key: parse_type(text) for key, text in find_connector(options).writable}
-
-
 def metadata_columns(options: Mapping[str, str]) -> dict[str, LogicalType]:
     """Metadata key to type of what the source can read besides its columns."""
     rows = list(find_connector(options).metadata)

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from stateplan.execnodes.connectors.registry import connectors, find_connector, validate_table, writable_metadata
+from stateplan.execnodes.connectors.registry import connectors, find_connector, validate_table
 from stateplan.execnodes.errors import CatalogError, Place, SqlError, nearest, one_of
 from stateplan.execnodes.functions.literals import number_literal, string_literal
 from stateplan.execnodes.functions.typerules import family, is_implicit
 from stateplan.execnodes.rex import InputRef, Literal, Rex
-from stateplan.execnodes.types import LogicalType
+from stateplan.execnodes.types import LogicalType, parse_type
 from stateplan.planner.algebra.relations import Project, Rel, Sink
 from stateplan.planner.binding.queries import QueryBinder
 from stateplan.planner.binding.values import Targets
@@ -81,7 +81,7 @@ def _check_abilities(table: CatalogTable, overwrite: bool, place: Place) -> tupl
             place=place,
         )
     written = [c for c in table.schema.columns if c.is_metadata and not c.virtual]
-    writable = writable_metadata(table.options)
+    writable = {key: parse_type(text) for key, text in find_connector(table.options).writable}
     if written and not writable:
         raise CatalogError("CAT106", summary=summary, name=written[0].name, name_2=name, place=place)
     for column in written:

@@ -9,7 +9,7 @@ from functools import cache
 from stateplan.execnodes.errors import nearest
 from stateplan.plans.facts import KEY
 from stateplan.plans.jsontext import join_pointer
-from stateplan.plans.lint import ttl_rules
+from stateplan.plans.lint import ttl_rules  # noqa: F401  its rules are found by importing them
 from stateplan.plans.lint.determinism import varying
 from stateplan.plans.lint.rule import Problem, Rule, Unsuppress
 from stateplan.plans.lint.subject import SUPPRESSIONS, Subject, accepted, is_reason
@@ -134,6 +134,5 @@ class HintWithoutEffect(Rule, code="PLN004", name="hint-without-effect"):
 @cache
 def all_rules() -> dict[str, Rule]:
     """Code to rule, in the order of the codes: the rules of this module and of :mod:`plans.lint.ttl_rules`."""
-    found = [value for module in (globals(), vars(ttl_rules)) for value in module.values() if isinstance(value, type)]
-    rules = {cls.CODE: cls() for cls in found if issubclass(cls, Rule) and cls is not Rule}
+    rules = {rule.CODE: rule() for rule in Rule.__subclasses__()}
     return dict(sorted(rules.items()))
