@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Literal
 
 from stateplan.execnodes.errors import Place, PlanError, StateplanError, nearest
+from stateplan.execnodes.files import shown
 from stateplan.execnodes.fingerprint import assign_uids, uids
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.base import STATE_TTL, ExecNode
@@ -62,7 +63,7 @@ class PlanDocument:
         self._read()
 
     def _read(self) -> None:
-        self.source = SourceMap(self.text, self.file and storage.shown(self.file))
+        self.source = SourceMap(self.text, self.file and shown(self.file))
         data = loads(self.text, self.source.file)
         self.written_by: Literal["stateplan", "Flink"] = "stateplan" if plan_facts.is_ours(data) else "Flink"
         ours = self.written_by == "stateplan"
@@ -105,7 +106,7 @@ class PlanDocument:
         Raises:
             PlanError: when it is not a valid plan.
         """
-        text, bom = decode(data, file and storage.shown(file))
+        text, bom = decode(data, file and shown(file))
         return cls(text, file, bom)
 
     @property
@@ -197,7 +198,7 @@ class PlanDocument:
             raise
         if self.file is None:
             self.file = url
-            self.source.file = storage.shown(url)
+            self.source.file = shown(url)
         return True
 
     def set_ttl(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stateplan.execnodes.errors import Place, PlanError
+from stateplan.execnodes.files import shown
 from stateplan.execnodes.nodes.base import STATE_TTL
 from stateplan.execnodes.readable import in_columns
 from stateplan.execnodes.ttl import format_ttl
@@ -88,7 +89,7 @@ class Edit:
 
     def diff(self, old: str | None = None, new: str | None = None) -> str:
         """The change of the file as ``diff -u`` shows it; empty when there is none."""
-        name = storage.shown(self.document.file or "plan.json")
+        name = shown(self.document.file or "plan.json")
         return unified_diff(self.before, applied(self.before, self.splices), old or name, new or name)
 
     def apply(self) -> PlanDocument:
@@ -165,7 +166,7 @@ def write_edited(edit: Edit) -> None:
     if url is None:
         raise AssertionError("the plan came from a file")
     if storage.read_bytes(url) != edit.document.data:
-        raise PlanError("PLAN107", shown=storage.shown(url), place=Place(file=storage.shown(url)))
+        raise PlanError("PLAN107", shown=shown(url), place=Place(file=shown(url)))
     edit.apply().write(url, overwrite=True)
 
 

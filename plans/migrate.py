@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from stateplan.execnodes.errors import PlanError, nearest
+from stateplan.execnodes.files import shown
 from stateplan.execnodes.graph import FLINK_VERSION, FLINK_VERSIONS
 from stateplan.execnodes.readable import counted
-from stateplan.plans import jackson, storage
+from stateplan.plans import jackson
 from stateplan.plans.diff import Verdict, compare, severity
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.jsontext import loads
@@ -224,7 +225,7 @@ def _reasons(found: list[tuple[NodeChange, Verdict, str]]) -> list[str]:
 def to_json(migration: Migration) -> dict[str, Any]:
     """The same as JSON-ready data."""
     return {
-        "plan": storage.shown(migration.source.file) if migration.source.file else None,
+        "plan": shown(migration.source.file) if migration.source.file else None,
         "from": migration.source.graph.flink_version,
         "to": migration.to,
         "current": migration.is_current,

@@ -1,9 +1,8 @@
 """Reads and writes plan files by path or URL, through fsspec where the file is not local.
 
-A plain path and ``file:`` URLs go straight to the operating system (``%`` is an ordinary character in them,
-as in Flink's ``Path``); every other scheme goes to the filesystem that fsspec knows for it. A file is written
-whole or not at all: bytes go to a temporary file in the same folder, are synced, and get the name in one
-step. Object stores publish an object only when its upload is complete, so they are written directly.
+:mod:`execnodes.files` says what is local. A file is written whole or not at all: bytes go to a temporary file in the
+same folder, are synced, and get the name in one step. Object stores publish an object only when its upload is complete,
+so they are written directly.
 
 Error codes: PLAN001 to PLAN009.
 """
@@ -13,64 +12,42 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import re
 import stat
 import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from stateplan.execnodes.errors import Place, PlanError, nearest
-
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
-_USER = re.compile(r"(?<=://)[^/@]*@")
-
-_HADOOP = "pyarrow (and Hadoop's native library libhdfs)"
-_PACKAGES = {
-    "s3": "s3fs",
-    "s3a": "s3fs",
-    "gs": "gcsfs",
-    "gcs": "gcsfs",
-    "oss": "ossfs",
-    "abfs": "adlfs",
-    "abfss": "adlfs",
-    "az": "adlfs",
-    "adl": "adlfs",
-    "hdfs": _HADOOP,
-    "viewfs": _HADOOP,
-    "webhdfs": "requests",
-    "http": "aiohttp",
-    "https": "aiohttp",
-    "sftp": "paramiko",
-    "ssh": "paramiko",
-    "smb": "smbprotocol",
-    "oci": "ocifs",
-    "dropbox": "dropboxdrivefs",
-    "gdrive": "gdrivefs",
-    "hf": "huggingface_hub",
-    "git": "pygit2",
-    "github": "requests",
-}
-"""Package that brings the driver of a scheme."""
-
-_WHOLE_OBJECTS = frozenset({"s3", "s3a", "gs", "gcs", "oss", "abfs", "abfss", "az", "adl", "oci", "memory"})
-"""Schemes under which an object appears complete or not at all, and a rename would be a copy."""
+from stateplan.execnodes.errors import Place, PlanError
+from stateplan.execnodes.files import SCHEMES, UrlError, connect, first_line, place_of, shown, write_remote
 
 _A_FILE = "the path of a plan file"
 
 MAX_BYTES = 256 << 20
 """What is longer is not read as a plan: a device that never ends, a table."""
 _A_URL = "a path, or a URL such as s3://bucket/plan.json"
-_SCHEMES = "a plain path, or a URL with file:, s3:, gs:, hdfs:, memory: or another scheme of fsspec"
 _OVERWRITE_HINT = "remove the file or, while debugging, set the option 'table.plan.force-recompile' to true"
-
-
-def shown(url: str) -> str:
-    """``url`` for messages: without a user name and password."""
-    return _USER.sub("***@", url)
 
 
 def _error(code: str, url: str, *, expected: str | None = None, hint: str | None = None, **values: object) -> PlanError:
     return PlanError(code, place=Place(file=shown(url)), expected=expected, hint=hint, **values)
+
+
+_CODES = {
+    "nul": ("PLAN008.local_path", _A_URL),
+    "host": ("PLAN008.local_path_2", None),
+    "empty": ("PLAN008.local_path_3", None),
+    "unknown": ("PLAN006", SCHEMES),
+    "unusable": ("PLAN006.remote", None),
+    "missing": ("PLAN005", None),
+    "failed": ("PLAN007", None),
+}
+"""Code, and what was expected, for each reason of a UrlError."""
+
+
+def _refused(url: str, error: UrlError) -> PlanError:
+    code, expected = _CODES[error.why]
+    place = None if error.why == "nul" else Place(file=shown(url))
+    return PlanError(code, place=place, expected=expected, hint=error.hint, **error.values)
 
 
 def _local_path(url: str) -> str | None:
@@ -81,22 +58,10 @@ def _local_path(url: str) -> str | None:
     """
     if not url.strip():
         raise PlanError("PLAN008", expected=_A_URL)
-    if "\x00" in url:
-        raise PlanError("PLAN008.local_path", expected=_A_URL)
-    scheme = _SCHEME.match(url)
-    if scheme is None:
-        return url
-    if scheme.group(1).lower() not in ("file", "local"):
-        return None
-    rest = url[scheme.end() :]
-    if rest.startswith("//"):
-        host, slash, path = rest[2:].partition("/")
-        if host not in ("", "localhost"):
-            raise _error("PLAN008.local_path_2", url, host=host, slash=slash, path=path)
-        rest = slash + path
-    if not rest:
-        raise _error("PLAN008.local_path_3", url)
-    return rest
+    try:
+        return place_of(url)
+    except UrlError as error:
+        raise _refused(url, error) from None
 
 
 def is_local(url: str) -> bool:
@@ -110,40 +75,14 @@ def _remote(url: str) -> tuple[Any, str]:
     Raises:
         PlanError: PLAN005 driver not installed, PLAN006 unknown scheme, PLAN007 the driver does not start.
     """
-    from fsspec.core import url_to_fs
-    from fsspec.registry import known_implementations, registry
-
-    match = _SCHEME.match(url)
-    scheme = match.group(1).lower() if match else ""
-    package = _PACKAGES.get(scheme)
-    known = [*known_implementations, *registry, *_PACKAGES]
-    if "::" not in url and scheme not in known:
-        raise _error("PLAN006", url, scheme=scheme, expected=_SCHEMES, hint=nearest(scheme, known))
     try:
-        filesystem, path = url_to_fs(url)
-    except ImportError as error:
-        hint = f"install the package {package}" if package else "install the package it names"
-        raise _error("PLAN005", url, scheme=scheme, first_line=_first_line(error), hint=hint) from None
-    except ValueError as error:
-        raise _error("PLAN006.remote", url, first_line=_first_line(error)) from None
-    except Exception as error:
-        raise _error(
-            "PLAN007",
-            url,
-            scheme=scheme,
-            first_line=_first_line(error),
-            hint=f"it needs the package {package}" if package else None,
-        ) from None
-    return filesystem, path
-
-
-def _first_line(error: BaseException) -> str:
-    text = str(error).strip().splitlines()
-    return (text[0] if text else type(error).__name__)[:300]
+        return connect(url)
+    except UrlError as error:
+        raise _refused(url, error) from None
 
 
 def _reason(error: OSError) -> str:
-    return (error.strerror or _first_line(error)).lower()
+    return (error.strerror or first_line(error)).lower()
 
 
 @contextlib.contextmanager
@@ -175,7 +114,7 @@ def _explained(url: str, doing: str) -> Iterator[None]:
         raise PlanError("PLAN008.explained_2", expected=_A_URL) from None
     except Exception as error:
         # Drivers raise their own classes (botocore, google.api_core, ...), which cannot be named here.
-        what = f"{type(error).__name__}: {_first_line(error)}"
+        what = f"{type(error).__name__}: {first_line(error)}"
         raise _error("PLAN007.explained_3", url, name=name, doing=doing, what=what) from None
 
 
@@ -247,18 +186,7 @@ def _write_remote(url: str, data: bytes, overwrite: bool) -> None:
     parent = path.rpartition("/")[0]
     if parent:
         filesystem.makedirs(parent, exist_ok=True)
-    protocol = filesystem.protocol
-    if _WHOLE_OBJECTS.intersection([protocol] if isinstance(protocol, str) else protocol):
-        filesystem.pipe_file(path, data)
-        return
-    temporary = f"{parent}/.{path.rpartition('/')[2][:100]}.{uuid.uuid4().hex}.tmp"
-    try:
-        filesystem.pipe_file(temporary, data)
-        filesystem.mv(temporary, path)
-    except BaseException:
-        with contextlib.suppress(Exception):
-            filesystem.rm_file(temporary)
-        raise
+    write_remote(filesystem, path, data)
 
 
 def _write_local(path: str, data: bytes, overwrite: bool) -> None:

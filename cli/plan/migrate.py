@@ -9,6 +9,7 @@ import typer
 from stateplan.cli.console import Console
 from stateplan.cli.options import DebugOption, Format, FormatOption, PlanArgument, QuietOption, run
 from stateplan.cli.plan_files import read_plan, write_plan
+from stateplan.execnodes.files import shown
 
 
 def migrate(
@@ -28,13 +29,12 @@ def migrate(
         raise typer.BadParameter("missing -o PLAN (or --dry-run, which only prints the changes)")
 
     def work(console: Console) -> None:
-        from stateplan.plans import storage
         from stateplan.plans.migrate import migrate, to_json, to_text
 
         migration = migrate(read_plan(plan), to)
         if target is not None and not dry_run:
             write_plan(migration.document, target, overwrite)
-            console.note(f"wrote {storage.shown(target)}")
+            console.note(f"wrote {shown(target)}")
         console.show(to_text(migration), to_json(migration))
 
     run(output, quiet, debug, work)

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stateplan.execnodes.changelog import INSERT_ONLY
-from stateplan.execnodes.connectors.files import local_path, plain_path, require_path
 from stateplan.execnodes.connectors.formats.base import Decoder, Encoder
 from stateplan.execnodes.connectors.options import PATH, Option, OptionType, Role, alike, flag
 from stateplan.execnodes.connectors.partitions import PartitionedDecoder, Partitioner, list_partitions
@@ -35,6 +34,7 @@ from stateplan.execnodes.connectors.protocol import (
 )
 from stateplan.execnodes.connectors.staging import Staging
 from stateplan.execnodes.errors import RunError
+from stateplan.execnodes.files import local_path, plain_path, require_path
 
 if TYPE_CHECKING:
     import polars as pl

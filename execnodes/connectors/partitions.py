@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from stateplan.execnodes.changelog import KIND, columns
-from stateplan.execnodes.connectors.files import filesystem_of, local_path
 from stateplan.execnodes.connectors.formats.base import Decoder
 from stateplan.execnodes.connectors.protocol import Partition
 from stateplan.execnodes.errors import DataError, Place, StateplanError
+from stateplan.execnodes.files import filesystem_of, local_path
 from stateplan.execnodes.types import STRING, LogicalType
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from stateplan.execnodes.connectors.files import FileEntry, file_entries
 from stateplan.execnodes.connectors.formats.base import StampedDecoder
+from stateplan.execnodes.files import FileEntry, file_entries
 
 _KEPT_TABLES = 64
 

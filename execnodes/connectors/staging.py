@@ -16,8 +16,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stateplan.execnodes.connectors.files import filesystem_of, local_path
 from stateplan.execnodes.errors import Place, RunError
+from stateplan.execnodes.files import filesystem_of, local_path
 
 
 def part_name(uid: str, batch_id: int, part: int | str, extension: str) -> str:

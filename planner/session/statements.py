@@ -10,6 +10,7 @@ from typing import Any
 from sqlglot import exp
 
 from stateplan.execnodes.errors import CatalogError, OptionError, Place, PlanError, SqlError, StateplanError
+from stateplan.execnodes.files import shown
 from stateplan.execnodes.settings import OPTIONS
 from stateplan.planner.catalog import ddl
 from stateplan.planner.catalog.objects import CatalogTable, CatalogView
@@ -341,9 +342,8 @@ def _compile(c: Context, node: nodes.CompilePlan) -> TableResult:
 
 
 def _plan_exists(c: Context, path: exp.Literal) -> PlanError:
-    from stateplan.plans import storage
 
-    return PlanError("PLAN002", shown=storage.shown(path.name), place=c.place(path))
+    return PlanError("PLAN002", shown=shown(path.name), place=c.place(path))
 
 
 def _migrate(c: Context, node: nodes.MigratePlan) -> TableResult:

@@ -10,7 +10,7 @@ from connector_tables import fields, make_decoder, read_all, table
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.connectors import files
+from stateplan.execnodes import files
 from stateplan.execnodes.connectors.formats.base import frame_of
 from stateplan.execnodes.connectors.formats.csv_decode import CsvDecoder
 from stateplan.execnodes.errors import DataError

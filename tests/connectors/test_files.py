@@ -13,8 +13,8 @@ from connector_tables import fields, make_decoder, read_all, table
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.connectors.files import line_chunks, local_path
 from stateplan.execnodes.errors import DataError
+from stateplan.execnodes.files import line_chunks, local_path
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.connectors.files import file_entries, filesystem_of, natural_key
 from stateplan.execnodes.connectors.staging import Staging, part_name
 from stateplan.execnodes.errors import DataError, RunError
+from stateplan.execnodes.files import file_entries, filesystem_of, natural_key
 
 
 def list_files(path: str, regex: str | None = None) -> list[str]:

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from stateplan.execnodes.changelog import INSERT_ONLY, KIND, ChangelogMode, column
-from stateplan.execnodes.connectors.files import filesystem_of, local_path
 from stateplan.execnodes.connectors.options import Option, OptionValues, Role, flag, parse_value
 from stateplan.execnodes.errors import CatalogError, Place
+from stateplan.execnodes.files import filesystem_of, local_path
 from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:

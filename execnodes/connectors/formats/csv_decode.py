@@ -18,11 +18,11 @@ import numpy as np
 import polars as pl
 
 from stateplan.execnodes.changelog import columns
-from stateplan.execnodes.connectors.files import line_chunks
 from stateplan.execnodes.connectors.formats.base import Fields, counted, frame_of, with_metadata
 from stateplan.execnodes.connectors.formats.csv_rows import CsvLayout, CsvRows
 from stateplan.execnodes.connectors.options import OptionValues
 from stateplan.execnodes.errors import DataError, Place
+from stateplan.execnodes.files import line_chunks
 from stateplan.execnodes.runtime.kernel import Frozen
 from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.values.strict import strict_value

@@ -19,11 +19,11 @@ from typing import Any, ClassVar
 import polars as pl
 
 from stateplan.execnodes.changelog import KIND, column, columns
-from stateplan.execnodes.connectors.files import line_chunks
 from stateplan.execnodes.connectors.formats.base import Fields, counted, frame_of, with_metadata
 from stateplan.execnodes.connectors.formats.json_arrow import ArrowLines
 from stateplan.execnodes.connectors.formats.json_rows import BadEvent, Number, RowReader
 from stateplan.execnodes.connectors.options import OptionValues
+from stateplan.execnodes.files import line_chunks
 from stateplan.execnodes.runtime.kernel import Frozen
 from stateplan.execnodes.types import LogicalType
 

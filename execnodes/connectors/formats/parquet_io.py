@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stateplan.execnodes.changelog import column
-from stateplan.execnodes.connectors.files import filesystem_of, local_path
 from stateplan.execnodes.connectors.formats.base import counted, with_metadata
 from stateplan.execnodes.errors import DataError, Place
+from stateplan.execnodes.files import filesystem_of, local_path
 from stateplan.execnodes.types import INT, LogicalType
 
 _BATCH_ROWS = 250_000

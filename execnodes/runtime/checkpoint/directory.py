@@ -18,8 +18,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from stateplan.execnodes.connectors.files import write_whole
 from stateplan.execnodes.errors import CheckpointError, StateplanError, nearest
+from stateplan.execnodes.files import write_whole
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.runtime.checkpoint.live_ttl import LiveTtls
 from stateplan.execnodes.runtime.checkpoint.locks import WRITER_LOCK, FileLock, writer_lock

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from stateplan.execnodes.connectors.files import write_whole
 from stateplan.execnodes.errors import CheckpointError
+from stateplan.execnodes.files import write_whole
 from stateplan.execnodes.runtime.checkpoint.locks import locked
 from stateplan.execnodes.ttl import MAX_TTL, format_ttl
 

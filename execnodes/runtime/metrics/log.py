@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from stateplan.execnodes.connectors.files import write_whole
 from stateplan.execnodes.errors import CheckpointError
+from stateplan.execnodes.files import write_whole
 from stateplan.execnodes.runtime.metrics.records import BatchMetrics, JobInfo
 
 FOLDER = "metrics"

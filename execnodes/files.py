@@ -1,5 +1,9 @@
 """Paths and bytes: URLs through fsspec, the files below a folder, compressed files by their ending, big files in pieces
-of whole lines."""
+of whole lines, files that readers see whole.
+
+A plain path and ``file:`` URLs go straight to the operating system; every other scheme goes to the filesystem that
+fsspec knows for it, with what fsspec reads from the environment and its configuration files.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ import contextlib
 import os
 import posixpath
 import re
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,30 +27,201 @@ COMPRESSIONS = {".gz": "gzip", ".gzip": "gzip", ".bz2": "bz2", ".zst": "zstd", "
 """File ending to Arrow's codec name; the bytes of other files are read as they are."""
 
 
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
+_USER = re.compile(r"(?<=://)[^/@]*@")
+
+_HADOOP = "pyarrow (and Hadoop's native library libhdfs)"
+
+PACKAGES = {
+    "s3": "s3fs",
+    "gs": "gcsfs",
+    "gcs": "gcsfs",
+    "oss": "ossfs",
+    "abfs": "adlfs",
+    "abfss": "adlfs",
+    "az": "adlfs",
+    "adl": "adlfs",
+    "hdfs": _HADOOP,
+    "viewfs": _HADOOP,
+    "webhdfs": "requests",
+    "http": "aiohttp",
+    "https": "aiohttp",
+    "sftp": "paramiko",
+    "ssh": "paramiko",
+    "smb": "smbprotocol",
+    "oci": "ocifs",
+    "dropbox": "dropboxdrivefs",
+    "gdrive": "gdrivefs",
+    "hf": "huggingface_hub",
+    "git": "pygit2",
+    "github": "requests",
+}
+"""Package that brings the driver of a scheme."""
+
+_SAME = {"s3a": "s3", "s3n": "s3"}
+"""Hadoop's names of schemes that have another one in fsspec."""
+
+WHOLE_OBJECTS = frozenset({"s3", "gs", "gcs", "oss", "abfs", "abfss", "az", "adl", "oci", "memory"})
+"""Schemes under which an object appears complete or not at all, and a rename would be a copy."""
+
+SCHEMES = "a plain path, or a URL with file:, s3:, gs:, hdfs:, memory: or another scheme of fsspec"
+
+
+class UrlError(ValueError):
+    """A path or URL behind which there is no file system.
+
+    Attributes:
+        why: ``nul`` character, ``host`` in a local URL, ``empty``, ``unknown`` scheme, ``unusable``,
+            ``missing`` driver, ``failed`` driver.
+        values: fill the texts of the error that stands for it.
+        hint: what to do.
+    """
+
+    def __init__(self, why: str, hint: str | None = None, **values: str) -> None:
+        super().__init__(why)
+        self.why = why
+        self.hint = hint
+        self.values: dict[str, Any] = dict(values)
+
+
+def shown(url: str) -> str:
+    """``url`` for messages: without a user name and password."""
+    return _USER.sub("***@", url)
+
+
+def scheme_of(url: str) -> str:
+    """The scheme of a URL in fsspec's words; ``file`` for a plain path."""
+    match = _SCHEME.match(url)
+    scheme = match.group(1).lower() if match else "file"
+    return "file" if scheme == "local" else _SAME.get(scheme, scheme)
+
+
+def place_of(url: str) -> str | None:
+    """The path on local disk of a plain path or ``file:`` URL; None for any other URL.
+
+    ``%`` is an ordinary character in it, as in Flink's ``Path``. Raises UrlError.
+    """
+    if "\x00" in url:
+        raise UrlError("nul")
+    if scheme_of(url) != "file":
+        return None
+    scheme = _SCHEME.match(url)
+    if scheme is None:
+        return url
+    rest = url[scheme.end() :]
+    if rest.startswith("//"):
+        host, slash, path = rest[2:].partition("/")
+        if host not in ("", "localhost"):
+            raise UrlError("host", host=host, slash=slash, path=path)
+        rest = slash + path.lstrip("/")
+    if not rest:
+        raise UrlError("empty")
+    return rest
+
+
+def connect(url: str) -> tuple[Any, str]:
+    """The fsspec filesystem of a URL that is not local, and the path on it. It keeps no listings. Raises UrlError."""
+    from fsspec.core import url_to_fs
+    from fsspec.registry import known_implementations, registry
+
+    scheme, match = scheme_of(url), _SCHEME.match(url)
+    known = [*known_implementations, *registry, *PACKAGES]
+    if "::" not in url and scheme not in known:
+        raise UrlError("unknown", nearest(scheme, known), scheme=scheme)
+    if match is not None and match.group(1).lower() in _SAME:
+        url = f"{scheme}:{url[match.end() :]}"
+    package = PACKAGES.get(scheme)
+    try:
+        try:
+            filesystem, path = url_to_fs(url, use_listings_cache=False)
+        except TypeError:  # a driver without the option
+            filesystem, path = url_to_fs(url)
+    except ImportError as error:
+        hint = f"install the package {package}" if package else "install the package it names"
+        raise UrlError("missing", hint, scheme=scheme, reason=first_line(error)) from None
+    except ValueError as error:
+        raise UrlError("unusable", reason=first_line(error)) from None
+    except Exception as error:
+        needs = f"it needs the package {package}" if package else None
+        raise UrlError("failed", needs, scheme=scheme, reason=first_line(error)) from None
+    return filesystem, str(path)
+
+
+def first_line(error: BaseException) -> str:
+    """What a driver says of its error."""
+    text = str(error).strip().splitlines()
+    return (text[0] if text else type(error).__name__)[:300]
+
+
+def has_whole_objects(filesystem: Any) -> bool:
+    """Whether a file of this fsspec filesystem appears complete or not at all, and a rename would be a copy."""
+    protocol = filesystem.protocol
+    return not WHOLE_OBJECTS.isdisjoint([protocol] if isinstance(protocol, str) else protocol)
+
+
+def write_remote(filesystem: Any, path: str, data: bytes) -> None:
+    """Writes a file of an fsspec filesystem that readers see whole or not at all."""
+    if has_whole_objects(filesystem):
+        filesystem.pipe_file(path, data)
+        return
+    parent, _, name = path.rpartition("/")
+    temporary = f"{parent}/.{name[:100]}.{uuid.uuid4().hex}.tmp"
+    try:
+        filesystem.pipe_file(temporary, data)
+        filesystem.mv(temporary, path)
+    except BaseException:
+        with contextlib.suppress(Exception):
+            filesystem.rm_file(temporary)
+        raise
+
+
+# ---- of tables -------------------------------------------------------------------------------------------------
+
+_CODES = {
+    "unknown": "DATA101",
+    "nul": "DATA101.nul",
+    "host": "DATA101.host",
+    "empty": "DATA101.empty",
+    "unusable": "DATA101.unusable",
+    "missing": "DATA107",
+    "failed": "DATA108",
+}
+"""Code for each reason of a UrlError."""
+
+
+def _refused(path: str, error: UrlError) -> DataError:
+    url = shown(path)
+    return DataError(_CODES[error.why], url=url, place=Place(file=url), hint=error.hint, **error.values)
+
+
 def local_path(path: str) -> str | None:
-    """The path on the local disk of a plain path or ``file:`` URL; None for any other URL."""
-    if path.startswith("file:"):
-        rest = path[len("file:") :]
-        return "/" + rest.lstrip("/") if rest.startswith("/") else rest
-    return None if "://" in path or path.startswith("memory:") else path
+    """The path on the local disk of a plain path or ``file:`` URL; None for any other URL.
+
+    Raises:
+        DataError: DATA101, for a URL that cannot be one of a file.
+    """
+    try:
+        return place_of(path)
+    except UrlError as error:
+        raise _refused(path, error) from None
 
 
 def filesystem_of(path: str) -> tuple[Any, str]:
     """The fsspec filesystem of a path or URL, and the path on it.
 
     Raises:
-        DataError: DATA101, for a URL whose protocol is unknown or not installed.
+        DataError: DATA101 for a URL of no known filesystem, DATA107 when its driver is not installed, DATA108 when
+            it cannot be reached.
     """
-    import fsspec
-
     local = local_path(path)
+    if local is not None:
+        import fsspec
+
+        return fsspec.filesystem("file"), local
     try:
-        if local is not None:
-            return fsspec.filesystem("file"), local
-        fs, inner = fsspec.core.url_to_fs(path)
-        return fs, str(inner)
-    except (ValueError, ImportError) as error:
-        raise DataError("DATA101", path=path, error=error, place=Place(file=path)) from error
+        return connect(path)
+    except UrlError as error:
+        raise _refused(path, error) from None
 
 
 def write_whole(path: Path, text: str, lasting: bool = False) -> None:
