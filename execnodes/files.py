@@ -15,7 +15,6 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from stateplan.execnodes.errors import DataError, OptionError, Place, nearest
@@ -63,6 +62,9 @@ _SAME = {"s3a": "s3", "s3n": "s3"}
 
 WHOLE_OBJECTS = frozenset({"s3", "gs", "gcs", "oss", "abfs", "abfss", "az", "adl", "oci", "memory"})
 """Schemes under which an object appears complete or not at all, and a rename would be a copy."""
+
+HADOOP = frozenset({"hdfs", "viewfs", "har"})
+"""Schemes of Hadoop, for which fsspec needs a native library that Spark does not."""
 
 SCHEMES = "a plain path, or a URL with file:, s3:, gs:, hdfs:, memory: or another scheme of fsspec"
 
@@ -222,31 +224,6 @@ def filesystem_of(path: str) -> tuple[Any, str]:
         return connect(path)
     except UrlError as error:
         raise _refused(path, error) from None
-
-
-def write_whole(path: Path, text: str, lasting: bool = False) -> None:
-    """Writes a local file that readers see whole or not at all.
-
-    Args:
-        path: of the file.
-        text: all of it.
-        lasting: whether it is on disk when this returns, and several processes may write it at once.
-
-    Raises:
-        OSError: it cannot be written; the file is as it was.
-    """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp") if lasting else path.with_suffix(".tmp")
-    try:
-        with temporary.open("w", encoding="utf-8") as out:
-            out.write(text)
-            if lasting:
-                out.flush()
-                os.fsync(out.fileno())
-        temporary.replace(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
 
 
 def _codec(path: str) -> str | None:

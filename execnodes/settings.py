@@ -59,7 +59,8 @@ _ROWS: tuple[Option, ...] = (
            "unbounded query.",
            minimum=1),
     Option("parallelism.default", _INTEGER, "Number of partitions of operators. A new value on an existing checkpoint "
-           "rescales its state. Default: the parallelism of the checkpoint, or 2. See [rescaling](rescaling.md).",
+           "rescales its state. Default: the parallelism of the checkpoint; for a new one the cores of the cluster, "
+           "or 2 on one machine. See [rescaling](rescaling.md).",
            minimum=1),
     Option("pipeline.max-parallelism", _INTEGER, "Number of key groups of keyed state, and the maximum parallelism. "
            "It is fixed for the life of a checkpoint.", minimum=1),
@@ -77,6 +78,8 @@ _ROWS: tuple[Option, ...] = (
     Option("metrics.reporters", _STRING, "Names of metrics reporters, comma-separated. For each, set "
            "metrics.reporter.<name>.factory.class to Flink's Prometheus reporter, and metrics.reporter.<name>.port "
            "to a port or a range such as 9250-9260. See [metrics](metrics.md#prometheus)."),
+    Option("slot.request.timeout", _DURATION, "How long a job waits for an executor of a Spark cluster before it "
+           "fails.", default=300_000, minimum=1),
     Option("table.dml-sync", _BOOLEAN, "Whether INSERT and EXECUTE PLAN wait until the job ends.", default=False),
     # planning
     Option("table.local-time-zone", _STRING, "Session time zone for TIMESTAMP_LTZ: an id such as Europe/Berlin, an "

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from stateplan.execnodes.errors import Place, PlanError
@@ -30,6 +29,7 @@ from stateplan.plans.changes import SAME_VERSIONS, Change, Kind, node_changes
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.lineage import Lineage, lineage
 from stateplan.plans.similarity import match
+from stateplan.plans.storage import exists
 
 __all__ = [
     "VERDICTS",
@@ -158,12 +158,15 @@ def load_side(path: str) -> PlanDocument:
     Raises:
         PlanError: PLAN120, a directory that holds no plan; what :meth:`PlanDocument.load` raises.
     """
-    folder = Path(path.removeprefix("file://"))
-    if not path or "://" in path.removeprefix("file://") or not folder.is_dir():
+    try:
         return PlanDocument.load(path)
-    if not (folder / "plan.json").is_file():
+    except PlanError as error:
+        if error.code != "PLAN003" or not exists(path):
+            raise
+    inside = f"{path.rstrip('/')}/plan.json"
+    if not exists(inside):
         raise PlanError("PLAN120", place=Place(file=path))
-    return PlanDocument.load(str(folder / "plan.json"))
+    return PlanDocument.load(inside)
 
 
 def compare(old: PlanDocument, new: PlanDocument) -> PlanDiff:

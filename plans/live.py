@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from stateplan.execnodes.errors import CheckpointError, PlanError, nearest
+from stateplan.execnodes.paths import AnyPath
 from stateplan.execnodes.readable import in_columns
 from stateplan.execnodes.runtime.checkpoint.live_ttl import Asked, Record, StateTtl, editing, read_ttls
 from stateplan.execnodes.runtime.checkpoint.locks import Holder, running_writer
@@ -101,7 +102,7 @@ class LiveEdit:
         writer: the process whose job will take it in; None when no job runs.
     """
 
-    folder: Path
+    folder: AnyPath
     changes: tuple[LiveChange, ...]
     writer: Holder | None
 
@@ -119,7 +120,15 @@ class LiveEdit:
         }
 
 
-def checkpoint_plan(folder: Path) -> PlanDocument:
+def plan_in(folder: AnyPath) -> PlanDocument:
+    """The plan in a checkpoint. Raises PlanError, or OSError where it is not on local disk."""
+    path = folder / "plan.json"
+    if isinstance(path, Path):
+        return PlanDocument.load(str(path))
+    return PlanDocument.from_bytes(path.read_bytes(), str(path))
+
+
+def checkpoint_plan(folder: AnyPath) -> PlanDocument:
     """The plan of the last run on the checkpoint in ``folder``.
 
     Raises:
@@ -131,18 +140,20 @@ def checkpoint_plan(folder: Path) -> PlanDocument:
         near = None
         if isinstance(cause, FileNotFoundError) and folder.absolute().parent.is_dir():
             near = nearest(folder.name, (p.name for p in folder.absolute().parent.iterdir()))
-        raise CheckpointError("CKPT001.checkpoint_plan", folder=folder, strerror=cause.strerror, hint=near) from cause
+        raise CheckpointError(
+            "CKPT001.checkpoint_plan", folder=folder, strerror=cause.strerror or cause, hint=near
+        ) from cause
     if "stateplan.json" not in entries:
         raise CheckpointError("CKPT002.require", folder=folder)
     try:
-        return PlanDocument.load(str(folder / "plan.json"))
+        return plan_in(folder)
     except PlanError as cause:
         raise CheckpointError(
             "CKPT005.checkpoint_plan", folder=folder / "plan.json", problem=cause.message, place=cause.place
         ) from cause
 
 
-def ask(folder: Path, assignments: Sequence[Assignment], *, write: bool = True) -> LiveEdit:
+def ask(folder: AnyPath, assignments: Sequence[Assignment], *, write: bool = True) -> LiveEdit:
     """Asks for other TTLs; the next micro-batch takes them in, whether the job runs or is to be started.
 
     Args:
@@ -208,7 +219,7 @@ def wait_for(edit: LiveEdit, seconds: float) -> LiveEdit:
     return edit
 
 
-def set_live_ttls(folder: Path, ttls: Mapping[str, str | int], seconds: float | None = None) -> LiveEdit:
+def set_live_ttls(folder: AnyPath, ttls: Mapping[str, str | int], seconds: float | None = None) -> LiveEdit:
     """Asks for TTLs by selector, ``{"join.right": "2 h"}``, and waits for ``seconds``, if they are given.
 
     Raises:

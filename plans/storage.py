@@ -17,8 +17,18 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from stateplan.execnodes.errors import Place, PlanError
-from stateplan.execnodes.files import SCHEMES, UrlError, connect, first_line, place_of, shown, write_remote
+from stateplan.execnodes.errors import CheckpointError, Place, PlanError
+from stateplan.execnodes.files import (
+    HADOOP,
+    SCHEMES,
+    UrlError,
+    connect,
+    first_line,
+    place_of,
+    scheme_of,
+    shown,
+    write_remote,
+)
 
 _A_FILE = "the path of a plan file"
 
@@ -78,6 +88,12 @@ def _remote(url: str) -> tuple[Any, str]:
     try:
         return connect(url)
     except UrlError as error:
+        if scheme_of(url) in HADOOP:
+            from stateplan.execnodes.runtime.spark.hadoop import hadoop_path
+
+            with contextlib.suppress(CheckpointError):
+                found = hadoop_path(url, {})
+                return found.fs, found.path
         raise _refused(url, error) from None
 
 

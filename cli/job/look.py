@@ -3,37 +3,34 @@
 from __future__ import annotations
 
 import contextlib
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 from stateplan.cli.job.top_text import line, table_text, to_json
 from stateplan.execnodes.errors import RunError, StateplanError
 from stateplan.execnodes.runtime.metrics.view import JobView, Watcher
+from stateplan.execnodes.runtime.spark.hadoop import checkpoint_path
 
 
-def look_at(checkpoint: str) -> tuple[Watcher, JobView]:
+def look_at(checkpoint: str, options: Mapping[str, str]) -> tuple[Watcher, JobView]:
     """The job of the checkpoint that the argument CHECKPOINT names.
 
     Raises:
         CheckpointError: CKPT001, CKPT002, there is no such checkpoint; CKPT029, nobody has left figures in it.
     """
-    watcher = Watcher(_folder(checkpoint))
+    watcher = Watcher(checkpoint_path(checkpoint, options))
     view = watcher.look()
     if view is None:
         raise RunError("RUN085", checkpoint=checkpoint)
     return watcher, view
 
 
-def _folder(checkpoint: str) -> Path:
-    return Path(checkpoint.removeprefix("file://"))
-
-
 class Look:
     """A job, looked at as often as wanted. Raises as :func:`look_at`."""
 
-    def __init__(self, checkpoint: str) -> None:
-        self._folder = _folder(checkpoint)
-        self._watcher, self._view = look_at(checkpoint)
+    def __init__(self, checkpoint: str, options: Mapping[str, str]) -> None:
+        self._folder = checkpoint_path(checkpoint, options)
+        self._watcher, self._view = look_at(checkpoint, options)
         self._labels = self._selectors()
 
     def again(self) -> None:
@@ -64,10 +61,10 @@ class Look:
 
     def _selectors(self) -> dict[tuple[int, int], str]:
         """What states are called on other command lines; nothing where the plan cannot be read."""
-        from stateplan.plans.document import PlanDocument
+        from stateplan.plans.live import plan_in
         from stateplan.plans.selectors import Selectors
 
         with contextlib.suppress(StateplanError):
-            selectors = Selectors(PlanDocument.load(str(self._folder / "plan.json")))
+            selectors = Selectors(plan_in(self._folder))
             return {(view.node_id, view.index): selectors.name_alone(view) for view in selectors.views}
         return {}

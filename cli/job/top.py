@@ -12,7 +12,7 @@ import typer
 
 from stateplan.cli.console import Console
 from stateplan.cli.exit_codes import ExitCode
-from stateplan.cli.options import CheckpointArgument, DebugOption, Format, FormatOption, run
+from stateplan.cli.options import CheckpointArgument, DebugOption, Format, FormatOption, SettingsOption, run, settings
 
 if TYPE_CHECKING:
     from stateplan.cli.job.look import Look
@@ -22,6 +22,7 @@ _OTHER_SCREEN, _FIRST_SCREEN = "\033[?1049h\033[?25l", "\033[?25h\033[?1049l"
 
 def top(
     checkpoint: CheckpointArgument,
+    pairs: SettingsOption,
     interval: Annotated[
         float, typer.Option("--interval", "-n", metavar="SECONDS", min=0.1, help="Refresh interval.")
     ] = 1.0,
@@ -38,7 +39,7 @@ def top(
     def work(console: Console) -> ExitCode:
         from stateplan.cli.job.look import Look
 
-        look = Look(checkpoint)
+        look = Look(checkpoint, settings(pairs))
         live = output is Format.TEXT and not once and sys.stdout.isatty()
         if live and look.running:
             with contextlib.suppress(KeyboardInterrupt):

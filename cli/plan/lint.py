@@ -15,6 +15,7 @@ from stateplan.cli.exit_codes import ExitCode
 from stateplan.cli.options import DebugOption, Format, QuietOption, SettingsOption, run, settings
 from stateplan.cli.plan_files import STREAM, read_plan
 from stateplan.execnodes.errors import PlanError
+from stateplan.execnodes.runtime.spark.hadoop import checkpoint_path
 
 if TYPE_CHECKING:
     from stateplan.plans.document import PlanDocument
@@ -138,7 +139,7 @@ def _earlier(checkpoint: str | None, against: str | None) -> PlanDocument | None
     if checkpoint is None:
         return None if against is None else PlanDocument.load(against)
     try:
-        return PlanDocument.load(f"{checkpoint.rstrip('/')}/plan.json")
+        return PlanDocument.load(str(checkpoint_path(checkpoint, {}) / "plan.json"))
     except PlanError as error:
         if error.code != "PLAN001":
             raise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -16,13 +15,16 @@ from stateplan.cli.options import (
     Format,
     FormatOption,
     QuietOption,
+    SettingsOption,
     run,
+    settings,
 )
 
 
 def set_ttl(
     checkpoint: CheckpointArgument,
     assignments: AssignmentsArgument,
+    pairs: SettingsOption,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the changes without requesting them.")] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until a micro-batch has applied the new TTL.")] = False,
     timeout: Annotated[
@@ -37,11 +39,12 @@ def set_ttl(
         raise typer.BadParameter("--dry-run and --wait are mutually exclusive")
 
     def work(console: Console) -> ExitCode:
+        from stateplan.execnodes.runtime.spark.hadoop import checkpoint_path
         from stateplan.plans.live import ask, wait_for
         from stateplan.plans.selector_text import parse_assignment
 
         parsed = [parse_assignment(text) for text in assignments]
-        edit = ask(Path(checkpoint.removeprefix("file://")), parsed, write=not dry_run)
+        edit = ask(checkpoint_path(checkpoint, settings(pairs)), parsed, write=not dry_run)
         awaited = any(change.awaited for change in edit.changes)
         if awaited and edit.writer is None:
             console.note(f"no job is running on {checkpoint}; the next start applies the TTL")

@@ -250,6 +250,13 @@ class Sink:
     ordered: bool = False
     needs_rows: bool = True
 
+    def announce(self, token: str) -> None:
+        """On the driver, before a job on a cluster starts: leaves a mark where workers will write."""
+
+    def check(self, name: str, token: str) -> None:
+        """In a worker of a cluster: raises a StateplanError when the mark is not there, so that what this machine
+        writes would not come to the table ``name``."""
+
     def prepare(self, epoch: int) -> None:
         """On the driver, before each attempt at a micro-batch: removes what an unfinished attempt left behind."""
 

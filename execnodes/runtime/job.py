@@ -7,12 +7,12 @@ import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stateplan.execnodes.connectors.registry import clashing_names
-from stateplan.execnodes.errors import RunError, StateplanError
+from stateplan.execnodes.errors import CheckpointError, RunError, StateplanError
 from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.paths import AnyPath
 from stateplan.execnodes.runtime.checkpoint.directory import Checkpoint, RestartCheck
 from stateplan.execnodes.runtime.checkpoint.live_ttl import LiveTtls
 from stateplan.execnodes.runtime.interrupts import between_calls
@@ -22,14 +22,17 @@ from stateplan.execnodes.runtime.metrics.counters import Counters
 from stateplan.execnodes.runtime.metrics.job_metrics import JobMetrics, job_info
 from stateplan.execnodes.runtime.metrics.prometheus import Endpoint, Reporter, reporters
 from stateplan.execnodes.runtime.metrics.records import BatchMetrics
+from stateplan.execnodes.runtime.reach import reach
 from stateplan.execnodes.runtime.sinks import SinkDriver, reports
 from stateplan.execnodes.runtime.sources import Sources
+from stateplan.execnodes.runtime.spark.cluster import check_reach, meet_executors
 from stateplan.execnodes.runtime.spark.collect import run_batch
 from stateplan.execnodes.runtime.spark.damage import explained, is_of_spark
+from stateplan.execnodes.runtime.spark.hadoop import CHECKPOINT_DIR, is_remote
 from stateplan.execnodes.runtime.spark.local_spark import adapt_query
 from stateplan.execnodes.runtime.spark.query import Shipped, build
 from stateplan.execnodes.runtime.spark.repartition import repartition
-from stateplan.execnodes.runtime.spark.session import session
+from stateplan.execnodes.runtime.spark.session import is_ours, is_somebody_elses, job_session, runs_elsewhere, spark_of
 from stateplan.execnodes.runtime.spark.tasks import TTLS
 from stateplan.execnodes.runtime.spark.tweaks import Tweaks
 from stateplan.execnodes.runtime.translate import translate
@@ -66,7 +69,7 @@ class Progress:
 
 OnProgress = Callable[[Progress], None]
 
-_jobs: dict[Path, JobResult] = {}
+_jobs: dict[AnyPath, JobResult] = {}
 """The jobs of this process that have not been closed, by checkpoint directory."""
 
 
@@ -200,8 +203,9 @@ class Notices:
         if not self._full and any(figures.get("cache_unwritten") for figures in counters.values()):
             self._full = True
             self._tell(
-                f"local disk is full or cannot be written ({self._folder}): runs of state are read from the state "
-                f"store again, which is slower; free disk space, or set '{CACHE_DIR}' to another folder (reported once)"
+                f"local disk is full or cannot be written ({self._folder or 'of an executor'}): runs of state are read "
+                "from the state store again, which is slower; free disk space, or set "
+                f"'{CACHE_DIR}' to another folder (reported once)"
             )
 
 
@@ -228,12 +232,14 @@ class _Run:
     def on_batch(self, frame: DataFrame, batch_id: int) -> None:
         """Runs one micro-batch: Spark's ``foreachBatch``."""
         self.metrics.begin(batch_id, self.query)
+        self._still_ours()
         ttls = self.ttls.take_in(batch_id)
         if ttls is not None:
             self.spark.sparkContext.setLocalProperty(TTLS, ttls)
         try:
             self.sinks.prepare(batch_id)
             packed = run_batch(frame, self.metrics.info.name, self.sinks.reports_rows, self.tweaks)
+            self._still_ours()
             self.sinks.commit(reports(packed), batch_id)
         except StateplanError as error:
             self.failure = error
@@ -245,6 +251,11 @@ class _Run:
         self.batch = batch_id
         self.batch_seconds = record.ms / 1000
         self.notices.look(self.metrics.counters.total)
+
+    def _still_ours(self) -> None:
+        """Fails when another job has taken the checkpoint over meanwhile."""
+        if self.checkpoint.lock is not None:
+            self.checkpoint.lock.check()
 
     def progress(self) -> Progress:
         operators = self.metrics.figures()
@@ -291,6 +302,7 @@ def execute(
     console: Callable[[str], None] | None = None,
     on_progress: OnProgress | None = None,
     check_restart: RestartCheck,
+    spark: SparkSession | None = None,
 ) -> JobResult:
     """Starts a plan as one streaming query.
 
@@ -301,6 +313,7 @@ def execute(
         console: gets notes for the user, a line each.
         on_progress: called about five times a second while :meth:`JobResult.wait` waits.
         check_restart: judges how the plan may go on from the state of the plan that wrote the checkpoint.
+        spark: a session of the user's to run in.
 
     Raises:
         StateplanError: anything that keeps the plan from starting.
@@ -309,7 +322,16 @@ def execute(
         ended.close()
     tweaks = Tweaks(options, console)
     tell = console or (lambda text: None)
-    checkpoint = Checkpoint.open(options, plan_text, graph, check_restart)
+    cores: int | None = None
+    elsewhere = runs_elsewhere(options, spark)
+    if elsewhere or is_remote(options) or is_somebody_elses(options, spark):
+        spark = spark_of(options, tweaks=tweaks, given=spark)
+        if elsewhere and not options.get(CHECKPOINT_DIR):
+            raise CheckpointError("CKPT007", master=spark.sparkContext.master)
+        if elsewhere or not is_ours(spark):
+            found = meet_executors(spark, options, tell)
+            cores = found if elsewhere else None
+    checkpoint = Checkpoint.open(options, plan_text, graph, check_restart, tell, cores)
     options = checkpoint.settings(options)
     run: _Run | None = None
     try:
@@ -321,18 +343,18 @@ def execute(
         bounded = sources.bounded()
         sinks = SinkDriver(job.sinks)
         ttls = checkpoint.ttls(job, graph, tell)
+        if elsewhere and spark is not None:
+            check_reach(spark, reach(job, checkpoint), options, tell)
         checkpoint.adopt()
         ttls.settle()
-        spark = session(options, lasting=not bounded, tweaks=tweaks)
+        spark = job_session(spark or spark_of(options, lasting=not bounded, tweaks=tweaks), options)
         info = job_info(graph, job, options, checkpoint.next_batch())
-        cache = cache_settings(options, tell)
+        cache = cache_settings(options, tell, shared=not elsewhere)
         shipped, counters = Shipped(job, cache), Counters(spark)
         metrics = JobMetrics(info, counters, checkpoint, tell)
         notices = Notices(job.operators, cache.folder, tell)
         run = _Run(spark, job, checkpoint, ttls, sinks, cache, tweaks, metrics, notices)
         run.serve(serving, tell)
-        if checkpoint.lock is not None and not checkpoint.lock.real:
-            tell(f"the file system of {checkpoint.folder} has no locks: a second job could use it at the same time")
         for sentence in clashing_names():
             tell(sentence)
         if checkpoint.resumed:

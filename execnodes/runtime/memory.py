@@ -36,6 +36,8 @@ class CacheSettings(NamedTuple):
     memory: int
     limit: int | None
     reserve: int
+    parent: str | None = None
+    """Where each executor makes its own folder; empty for its temporary files. None where ``folder`` is for all."""
 
 
 def _size(options: Mapping[str, str], key: str) -> int:
@@ -48,25 +50,31 @@ def rocksdb_settings(options: Mapping[str, str]) -> dict[str, str]:
     return {f"{_ROCKSDB}boundedMemoryUsage": "true", f"{_ROCKSDB}maxMemoryUsageMB": str(mebibytes)}
 
 
-def cache_settings(options: Mapping[str, str], tell: Callable[[str], None]) -> CacheSettings:
+def cache_settings(options: Mapping[str, str], tell: Callable[[str], None], shared: bool = True) -> CacheSettings:
     """The run cache of a job that starts.
 
     Args:
         options: of the session, checked.
         tell: is told when there is no folder for it.
+        shared: whether workers run on this machine. Otherwise each executor has a folder of its own, in
+            ``CACHE_DIR`` or among its temporary files, which Spark removes.
     """
     # Of each task, the operator's process and the sink's.
     memory = _size(options, MANAGED) // 2 // (2 * parallelism(options))
     folder: str | None = None
+    parent = options.get(CACHE_DIR)
+    limits = _size(options, CACHE_LIMIT) or None, _size(options, CACHE_RESERVE)
+    if not shared:
+        return CacheSettings(None, memory, *limits, parent or "")
     try:
-        folder = _folder(options.get(CACHE_DIR))
+        folder = _folder(parent)
     except OSError as cause:
-        place = options.get(CACHE_DIR) or tempfile.gettempdir()
+        place = parent or tempfile.gettempdir()
         tell(
             f"{place} cannot be written ({cause.strerror}): every micro-batch reads state from the state store, "
             f"which is slower; set '{CACHE_DIR}' to a folder on local disk"
         )
-    return CacheSettings(folder, memory, _size(options, CACHE_LIMIT) or None, _size(options, CACHE_RESERVE))
+    return CacheSettings(folder, memory, *limits)
 
 
 def _folder(parent: str | None) -> str:

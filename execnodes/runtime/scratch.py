@@ -38,6 +38,38 @@ def scratch(name: str, parent: Path | None = None) -> Path:
         return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=mine[0]))
 
 
+class JointScratch:
+    """A folder that several processes of a machine use. It is removed when the last of them has left it; what killed
+    ones leave, by the next one.
+
+    Args:
+        name: of the folder, the same in all of them.
+        parent: of the folder; made when it is not there.
+
+    Raises OSError.
+    """
+
+    def __init__(self, name: str, parent: Path) -> None:
+        self.folder = parent / f"{_PREFIX}{name}"
+        while True:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._lock = FileLock(self.folder / _LOCK, shared=True)
+            try:
+                self._lock.take(wait=5.0)
+            except FileNotFoundError:  # removed in between
+                continue
+            if (self.folder / _LOCK).exists():
+                break
+            self._lock.release()
+        threading.Thread(target=sweep, args=(parent,), name="stateplan-sweep", daemon=True).start()
+
+    def leave(self) -> None:
+        """This process does not use it any more."""
+        self._lock.release()
+        with contextlib.suppress(OSError):
+            _left_behind(self.folder)
+
+
 def _owned(root: Path) -> FileLock:
     """The lock of a new folder; it is there under its name when it is held, so that nobody takes it for one that was
     left behind."""

@@ -7,12 +7,10 @@ plans itself come by :mod:`execnodes.runtime.spark.split_source`. Contents are r
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -20,6 +18,7 @@ import polars as pl
 from stateplan.execnodes.changelog import column
 from stateplan.execnodes.connectors.protocol import FileSource, InstantSource, OffsetSource, RangeSource, Split
 from stateplan.execnodes.errors import CheckpointError, RunError
+from stateplan.execnodes.paths import AnyPath, rename, set_time
 from stateplan.execnodes.rex import Rex
 from stateplan.execnodes.runtime.jobgraph import JobGraph
 from stateplan.execnodes.runtime.spark.checkpoint_files import INSTANTS
@@ -75,10 +74,10 @@ class Sources:
     Args:
         graph: the job graph.
         options: session options.
-        markers: local folder for marker files; part of the checkpoint.
+        markers: folder for marker files; part of the checkpoint.
     """
 
-    def __init__(self, graph: JobGraph, options: Mapping[str, str], markers: Path) -> None:
+    def __init__(self, graph: JobGraph, options: Mapping[str, str], markers: AnyPath) -> None:
         self._graph = graph
         self._options = options
         self._markers = markers
@@ -126,7 +125,7 @@ class Sources:
         count = sum(not p.name.startswith(".") for p in folder.iterdir())
         hidden = folder / f".{count:010d}_{now}"
         hidden.write_text("end")
-        hidden.rename(folder / f"{count:010d}_{now}")
+        rename(hidden, f"{count:010d}_{now}")
 
     def prepare(self) -> None:
         """Checks that input exists and writes the marker files.
@@ -174,8 +173,8 @@ class Sources:
             path = folder / f"{n:010d}_{text}"
             hidden = folder / f".{path.name}"
             hidden.write_text(text)  # Spark passes over files of no length
-            os.utime(hidden, (1_000_000_000 + n, 1_000_000_000 + n))
-            hidden.rename(path)
+            set_time(hidden, 1_000_000_000 + n)
+            rename(hidden, path.name)
 
     def frame(self, spark: SparkSession, index: int) -> DataFrame:
         """The streaming frame of splits of source ``index``: columns of its reader's split, ``seq`` and ``now``."""

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from stateplan.execnodes.functions.user import UserFunction
     from stateplan.execnodes.graph import ExecGraph
     from stateplan.execnodes.runtime.job import JobResult, OnProgress
+    from stateplan.execnodes.runtime.spark.session import SparkSession
     from stateplan.execnodes.types import LogicalType
     from stateplan.plans.document import PlanDocument
 
@@ -59,6 +60,7 @@ class TableEnvironment:
         catalog: catalogs, databases, tables and views of the session.
         console: gets notes about running jobs, a line each; None to drop them.
         on_progress: gets the figures of a running job, about five times a second, while something waits for it.
+        spark: the session that jobs run in; None for the Spark of this process.
     """
 
     def __init__(
@@ -67,10 +69,12 @@ class TableEnvironment:
         *,
         console: Callable[[str], None] | None = None,
         on_progress: OnProgress | None = None,
+        spark: SparkSession | None = None,
     ) -> None:
         self.catalog = CatalogManager()
         self.console = console
         self.on_progress = on_progress
+        self.spark = spark
         self._config = Configuration(options)
         self._anonymous = itertools.count(1)
 
@@ -81,13 +85,20 @@ class TableEnvironment:
         *,
         console: Callable[[str], None] | None = None,
         on_progress: OnProgress | None = None,
+        spark: SparkSession | None = None,
     ) -> TableEnvironment:
         """A new session with these options set.
+
+        Args:
+            options: Flink's, and ``spark.*`` for Spark.
+            console, on_progress: see the class.
+            spark: a session of yours to run jobs in. Each job gets a session of its own in it, and it stays as it is.
+                By default jobs run in the Spark of this process, or start one.
 
         Raises:
             OptionError: OPT001 unknown option, OPT002 a value that cannot be honoured, OPT105 a malformed one.
         """
-        return cls(options, console=console, on_progress=on_progress)
+        return cls(options, console=console, on_progress=on_progress, spark=spark)
 
     def get_config(self) -> Configuration:
         """The session's options."""
@@ -275,6 +286,7 @@ class TableEnvironment:
             console=self.console,
             on_progress=self.on_progress,
             check_restart=lambda old_text: continue_from(old_text, document, options, notes),
+            spark=self.spark,
         )
 
     def _sink_result(self, job: JobResult, notes: Sequence[str], statement: str, document: PlanDocument) -> TableResult:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from stateplan.execnodes.errors import CheckpointError
+from stateplan.execnodes.paths import AnyPath
 from stateplan.execnodes.readable import bytes_text, counted
 from stateplan.execnodes.runtime.metrics.log import read_job, read_metrics
 from stateplan.execnodes.runtime.metrics.records import BatchMetrics, JobInfo
@@ -48,7 +48,7 @@ class History:
     series: tuple[Series, ...]
 
 
-def history(folder: Path, names: Mapping[Key, str], only: Sequence[Key] | None = None) -> History:
+def history(folder: AnyPath, names: Mapping[Key, str], only: Sequence[Key] | None = None) -> History:
     """The history of a checkpoint.
 
     Args:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from stateplan.execnodes.errors import CheckpointError, PlanError
+from stateplan.execnodes.paths import AnyPath
 from stateplan.execnodes.runtime.checkpoint.live_ttl import read_ttls
 from stateplan.execnodes.runtime.inspect.inspection import Snapshot, TableState, operator_states
 from stateplan.execnodes.runtime.inspect.state_rows import RowRequest
@@ -55,7 +55,7 @@ class CheckpointReader:
 
     @staticmethod
     def read(
-        checkpoint: str | Path,
+        checkpoint: str | AnyPath,
         options: Mapping[str, str] | None = None,
         *,
         batch: int | None = None,
@@ -74,7 +74,11 @@ class CheckpointReader:
             CheckpointError: CKPT001, CKPT002, CKPT041 to CKPT043, or CKPT005.
             PlanError: the plan in it cannot be read.
         """
-        return CheckpointReader(Snapshot.open(checkpoint, batch, at), options or {})
+        from stateplan.execnodes.runtime.spark.hadoop import checkpoint_path
+
+        given = options or {}
+        folder = checkpoint_path(checkpoint, given) if isinstance(checkpoint, str) else checkpoint
+        return CheckpointReader(Snapshot.open(folder, batch, at), given)
 
     def _states(self) -> Iterator[StateOf]:
         views = {(v.node_id, v.index): v for v in self._selectors.views}

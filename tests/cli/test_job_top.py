@@ -158,7 +158,7 @@ def test_the_screen_is_drawn_again_until_the_job_ends_and_is_left_as_it_was(
     lock = writer_lock(checkpoint)
     job = threading.Timer(0.4, lock.release)
     job.start()
-    _live(Look(str(checkpoint)), 0.1)
+    _live(Look(str(checkpoint), {}), 0.1)
     job.join()
     out = capsys.readouterr().out
     assert out.startswith("\033[?1049h") and out.endswith("\033[?1049l")

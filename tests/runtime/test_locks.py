@@ -84,11 +84,15 @@ def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(locks.fcntl, "flock", flock)
     mine = writer_lock(tmp_path)
-    assert not mine.real
+    with pytest.raises(CheckpointError) as error:
+        writer_lock(tmp_path)
+    assert error.value.code == "CKPT030"
+    assert running_writer(tmp_path) is not None
     (tmp_path / "stateplan-x").mkdir()
     (tmp_path / "stateplan-x" / "owner.lock").touch()
     assert sweep(tmp_path) == [], "nobody knows whose it is"
     mine.release()
+    assert running_writer(tmp_path) is None
 
 
 def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:

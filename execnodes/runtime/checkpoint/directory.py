@@ -8,21 +8,18 @@ Spark's checkpoint, ``splits/`` marker files of sources without files.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import shutil
 import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from stateplan.execnodes.errors import CheckpointError, StateplanError, nearest
-from stateplan.execnodes.files import write_whole
 from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.paths import AnyPath, ordered, remove_tree, write_whole
 from stateplan.execnodes.runtime.checkpoint.live_ttl import LiveTtls
-from stateplan.execnodes.runtime.checkpoint.locks import WRITER_LOCK, FileLock, writer_lock
+from stateplan.execnodes.runtime.checkpoint.locks import WRITER_LOCK, WRITERS, FileLock, Lease, writer_lock
 from stateplan.execnodes.runtime.checkpoint.rescale import (
     PARALLELISM,
     Rescale,
@@ -35,6 +32,7 @@ from stateplan.execnodes.runtime.checkpoint.slots import LAYOUTS, Continuation, 
 from stateplan.execnodes.runtime.jobgraph import JobGraph
 from stateplan.execnodes.runtime.scratch import scratch
 from stateplan.execnodes.runtime.spark.checkpoint_files import SparkCheckpoint
+from stateplan.execnodes.runtime.spark.hadoop import checkpoint_path
 from stateplan.execnodes.settings import parallelism
 
 __all__ = ["Checkpoint", "Continuation", "RestartCheck", "default_key_groups"]
@@ -53,9 +51,11 @@ RestartCheck = Callable[[str], Continuation]
 """Given the text of the plan that wrote the checkpoint; raises CheckpointError when the new one must not go on from
 it."""
 
-_BEGUN = {WRITER_LOCK, "stateplan.tmp"}
+_BEGUN = {WRITER_LOCK, WRITERS, "stateplan.tmp"}
 """What a start that was killed at once leaves in an empty directory."""
 
+FACTS = "stateplan.json"
+"""The file with what must not change over the life of the state."""
 _FORMAT = 2
 _ADOPTIONS = 5
 """How often a checkpoint is looked at again whose plan is being replaced."""
@@ -80,7 +80,7 @@ class Checkpoint:
         rescale: what brings the state to that parallelism; None when it has it.
     """
 
-    folder: Path
+    folder: AnyPath
     id: str
     created: int
     key_groups: int
@@ -92,7 +92,7 @@ class Checkpoint:
     layout: Layout | None = None
     parallelism: int | None = None
     rescale: Rescale | None = None
-    lock: FileLock | None = field(default=None, repr=False)
+    lock: FileLock | Lease | None = field(default=None, repr=False)
 
     @property
     def spark(self) -> SparkCheckpoint:
@@ -100,42 +100,53 @@ class Checkpoint:
         return SparkCheckpoint.of(self.folder)
 
     @property
-    def splits(self) -> Path:
+    def splits(self) -> AnyPath:
         return self.folder / "splits"
 
     @staticmethod
-    def open(options: Mapping[str, str], plan_text: str, graph: ExecGraph, check: RestartCheck) -> Checkpoint:
+    def open(
+        options: Mapping[str, str],
+        plan_text: str,
+        graph: ExecGraph,
+        check: RestartCheck,
+        tell: Callable[[str], None] | None = None,
+        cores: int | None = None,
+    ) -> Checkpoint:
         """Opens ``execution.checkpointing.dir``, or a temporary directory where it is not set.
 
         Args:
             options: of the session.
             plan_text, graph: the plan that is to run.
             check: says how it goes on from another plan.
+            tell: gets a line when another writer may still be there.
+            cores: of a cluster: the parallelism of a job for which nobody says another one.
 
         Raises:
             CheckpointError: CKPT001, the directory cannot be used; CKPT002, it is not a checkpoint; CKPT003, it was
                 written by another plan (from ``check``); CKPT004, another number of key groups; CKPT005, damaged;
-                CKPT030, another query writes to it; CKPT050, fewer key groups than the parallelism.
+                CKPT006, Spark has no such file system; CKPT030, another query writes to it; CKPT050, fewer key groups
+                than the parallelism.
         """
         given = options.get("execution.checkpointing.dir")
         wanted = int(options.get("pipeline.max-parallelism") or 0)
-        groups = wanted if wanted > 0 else default_key_groups(parallelism(options))
-        folder = Path(given.removeprefix("file://")).absolute() if given else scratch("checkpoint")
-        lock: FileLock | None = None
+        groups = wanted if wanted > 0 else default_key_groups(wanted_parallelism(options) or cores or parallelism({}))
+        folder = checkpoint_path(given, options) if given else scratch("checkpoint")
+        lock: FileLock | Lease | None = None
         try:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
                 entries = {p.name for p in folder.iterdir()}
-                if entries - _BEGUN and "stateplan.json" not in entries:
+                if entries - _BEGUN and FACTS not in entries:
                     raise _no_checkpoint(folder)
-                lock = writer_lock(folder)
-                new = not (folder / "stateplan.json").exists()
+                lock = writer_lock(folder, tell)
+                new = not (folder / FACTS).exists()
             except OSError as cause:
-                raise CheckpointError("CKPT001", folder=folder, strerror=cause.strerror) from cause
+                raise CheckpointError("CKPT001", folder=folder, strerror=cause.strerror or cause) from cause
             if new:
                 check_parallelism(options, groups, resumed=False)
                 fresh = Checkpoint(folder, uuid.uuid4().hex[:12], _now(), groups, not given, False, plan_text)
                 fresh.lock = lock
+                fresh.parallelism = min(cores, groups) if cores else None
                 fresh._write_facts(())
                 write_whole(folder / "plan.json", plan_text)
                 return fresh
@@ -146,6 +157,7 @@ class Checkpoint:
             known.lock = lock
             known.continuation = known._go_on(graph, check)  # noqa: SLF001 - of the same class
             known._scale(wanted_parallelism(options))  # noqa: SLF001
+            known.parallelism = known.parallelism or (min(cores, known.key_groups) if cores else None)
             return known
         except BaseException:
             if lock is not None:
@@ -164,7 +176,7 @@ class Checkpoint:
         self.rescale = rescale if any(x.levels for x in self.layouts) else None
 
     @staticmethod
-    def look(folder: Path) -> Checkpoint:
+    def look(folder: AnyPath) -> Checkpoint:
         """An existing checkpoint with the plan that it belongs to, to look at: nothing is written, and a job may be
         running on it. Of ``layouts`` there is the one of this plan alone.
 
@@ -179,12 +191,12 @@ class Checkpoint:
             raise CheckpointError(
                 "CKPT001.look",
                 folder=folder,
-                strerror=cause.strerror,
+                strerror=cause.strerror or cause,
                 expected=named,
                 hint=nearest(folder.name, (p.name for p in near.iterdir())) if near.is_dir() else None,
             ) from cause
-        if "stateplan.json" not in entries:
-            inside = next((p.parent for p in sorted(folder.glob("*/stateplan.json"))), None)
+        if FACTS not in entries:
+            inside = next((p.parent for p in ordered(folder.glob(f"*/{FACTS}"))), None)
             raise CheckpointError(
                 "CKPT002", folder=folder, expected=named, hint=None if inside is None else f"did you mean '{inside}'?"
             )
@@ -255,7 +267,7 @@ class Checkpoint:
     def _write_facts(self, layouts: tuple[Layout, ...]) -> None:
         facts = {"format": _FORMAT, "id": self.id, "created": self.created, "keyGroups": self.key_groups}
         write_whole(
-            self.folder / "stateplan.json",
+            self.folder / FACTS,
             json.dumps({**facts, "layouts": LAYOUTS.dump_python(layouts)}, indent=1) + "\n",
         )
 
@@ -286,13 +298,12 @@ class Checkpoint:
         if self.lock is not None:
             self.lock.release()
         if self.temporary:
-            with contextlib.suppress(OSError):
-                shutil.rmtree(self.folder)
+            remove_tree(self.folder)
 
 
-def _read(folder: Path, plan_text: str) -> Checkpoint:
+def _read(folder: AnyPath, plan_text: str) -> Checkpoint:
     """The checkpoint in ``folder``, without a look at its plan."""
-    file = folder / "stateplan.json"
+    file = folder / FACTS
     try:
         facts = json.loads(file.read_text())
         version = facts["format"]
@@ -305,11 +316,11 @@ def _read(folder: Path, plan_text: str) -> Checkpoint:
     return Checkpoint(folder, name, created, groups, False, True, plan_text, layouts)
 
 
-def _no_checkpoint(folder: Path) -> CheckpointError:
+def _no_checkpoint(folder: AnyPath) -> CheckpointError:
     return CheckpointError("CKPT002.no_checkpoint", folder=folder)
 
 
-def _damaged(file: Path, why: str) -> CheckpointError:
+def _damaged(file: AnyPath, why: str) -> CheckpointError:
     return CheckpointError("CKPT005.damaged", file=file, why=why)
 
 

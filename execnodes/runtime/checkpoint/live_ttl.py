@@ -14,7 +14,6 @@ Codes: CKPT031 to CKPT033.
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,7 +24,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field, TypeAdapter, ValidationError
 
 from stateplan.execnodes.errors import CheckpointError
-from stateplan.execnodes.files import write_whole
+from stateplan.execnodes.paths import AnyPath, write_whole
 from stateplan.execnodes.runtime.checkpoint.locks import locked
 from stateplan.execnodes.ttl import MAX_TTL, format_ttl
 
@@ -121,7 +120,7 @@ _STATES = TypeAdapter(list[StateTtl])
 Record = dict[Key, StateTtl]
 
 
-def read_ttls(folder: Path) -> Record:
+def read_ttls(folder: AnyPath) -> Record:
     """What the checkpoint in ``folder`` says; nothing before its first run.
 
     Raises:
@@ -144,12 +143,12 @@ def read_ttls(folder: Path) -> Record:
     return {state.key: state for state in states}
 
 
-def _damaged(path: Path, why: str) -> CheckpointError:
+def _damaged(path: AnyPath, why: str) -> CheckpointError:
     return CheckpointError("CKPT031", path=path, why=why)
 
 
 @contextmanager
-def editing(folder: Path, wait: float = 10.0) -> Iterator[Record]:
+def editing(folder: AnyPath, wait: float = 10.0) -> Iterator[Record]:
     """The record of the checkpoint in ``folder``, which nobody else changes meanwhile; written at the end when it is
     another one then.
 
@@ -184,7 +183,7 @@ class LiveTtls:
         tell: gets what changes and what goes wrong, a line each.
     """
 
-    folder: Path
+    folder: AnyPath
     operators: Sequence[OperatorSpec]
     tried: int
     tell: Callable[[str], None]
@@ -275,8 +274,11 @@ class LiveTtls:
         return text
 
     def _look(self) -> tuple[int, ...] | None:
+        path = self.folder / _FILE
         try:
-            found = os.stat(self.folder / _FILE)
+            if not isinstance(path, Path):  # times of other file systems may be whole seconds
+                return (hash(path.read_bytes()),)
+            found = path.stat()
         except OSError:
             return None
         return found.st_mtime_ns, found.st_size, found.st_ino

@@ -11,11 +11,11 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from stateplan.execnodes.errors import CheckpointError, nearest
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.paths import AnyPath
 from stateplan.execnodes.runtime.checkpoint.directory import Checkpoint
 from stateplan.execnodes.runtime.checkpoint.live_ttl import Record
 from stateplan.execnodes.runtime.checkpoint.slots import Layout, OperatorEntry
@@ -43,7 +43,7 @@ class Snapshot:
         newest: whether ``batch`` is the last committed one.
     """
 
-    folder: Path
+    folder: AnyPath
     plan_text: str
     layout: Layout
     key_groups: int
@@ -59,11 +59,11 @@ class Snapshot:
         return SparkCheckpoint.of(self.folder)
 
     @staticmethod
-    def open(checkpoint: str | Path, batch: int | None = None, at: int | None = None) -> Snapshot:
+    def open(folder: AnyPath, batch: int | None = None, at: int | None = None) -> Snapshot:
         """A checkpoint after its last micro-batch, or after ``batch``.
 
         Args:
-            checkpoint: its directory.
+            folder: its directory.
             batch: a micro-batch whose state Spark still has.
             at: the instant to count ages from, ms since 1970.
 
@@ -71,7 +71,6 @@ class Snapshot:
             CheckpointError: CKPT001, CKPT002, it is not a checkpoint; CKPT041, it has no finished micro-batch;
                 CKPT043, no such micro-batch; CKPT005, it is damaged or of another version.
         """
-        folder = Path(str(checkpoint).removeprefix("file://")).absolute()
         facts = Checkpoint.look(folder)
         spark = facts.spark
         done = spark.done
@@ -99,7 +98,7 @@ class Snapshot:
         return found if found.batch != self.batch else None
 
 
-def _instant(folder: Path, layout: Layout, offsets: BatchOffsets) -> int | None:
+def _instant(folder: AnyPath, layout: Layout, offsets: BatchOffsets) -> int | None:
     """The last instant that a replay has played; None for a job on the wall clock."""
     replays = [i for i, source in enumerate(layout.sources) if source.markers == INSTANTS]
     if not replays:

@@ -16,11 +16,10 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 from stateplan.execnodes.errors import CheckpointError
-from stateplan.execnodes.files import write_whole
+from stateplan.execnodes.paths import AnyPath, append, write_whole
 from stateplan.execnodes.runtime.metrics.records import BatchMetrics, JobInfo
 
 FOLDER = "metrics"
@@ -35,17 +34,17 @@ THINNING = 4
 _DAMAGED = (ValueError, KeyError, TypeError, AttributeError)
 
 
-def _level(path: Path) -> int:
+def _level(path: AnyPath) -> int:
     return int(path.name.split("-")[0])
 
 
-def _files(folder: Path) -> list[Path]:
+def _files(folder: AnyPath) -> list[AnyPath]:
     """All files of records, oldest first: a higher level is older than all of a lower one."""
     found = [p for p in folder.glob("*-*.jsonl") if p.stem.replace("-", "").isdecimal()]
     return sorted(found, key=lambda p: (-_level(p), p.name))
 
 
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
+def _lines(path: AnyPath) -> Iterator[dict[str, Any]]:
     """The lines of a file that can be read: of a line that a crash has cut off, nothing depends."""
     try:
         data = path.read_bytes()
@@ -58,7 +57,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
                 yield found
 
 
-def _records(paths: Iterable[Path]) -> list[BatchMetrics]:
+def _records(paths: Iterable[AnyPath]) -> list[BatchMetrics]:
     """The records of files of any level, oldest first."""
     found: dict[int, BatchMetrics] = {}
     covered, level = -1, -1
@@ -80,7 +79,7 @@ def _records(paths: Iterable[Path]) -> list[BatchMetrics]:
     return list(found.values())
 
 
-def read_metrics(checkpoint: Path) -> list[BatchMetrics]:
+def read_metrics(checkpoint: AnyPath) -> list[BatchMetrics]:
     """All records of the checkpoint in the folder ``checkpoint``, oldest first; none when no run has left any.
 
     Raises:
@@ -89,12 +88,12 @@ def read_metrics(checkpoint: Path) -> list[BatchMetrics]:
     return _read(checkpoint, _files)
 
 
-def recent_metrics(checkpoint: Path) -> list[BatchMetrics]:
+def recent_metrics(checkpoint: AnyPath) -> list[BatchMetrics]:
     """As :func:`read_metrics`, the newest ones alone: some hundreds, where there are so many."""
     return _read(checkpoint, lambda folder: _files(folder)[-2:])
 
 
-def _read(checkpoint: Path, choose: Callable[[Path], list[Path]]) -> list[BatchMetrics]:
+def _read(checkpoint: AnyPath, choose: Callable[[AnyPath], list[AnyPath]]) -> list[BatchMetrics]:
     _require(checkpoint)
     try:
         return _records(choose(checkpoint / FOLDER))
@@ -102,7 +101,7 @@ def _read(checkpoint: Path, choose: Callable[[Path], list[Path]]) -> list[BatchM
         raise CheckpointError("CKPT001.read", checkpoint=checkpoint, strerror=cause.strerror) from cause
 
 
-def read_job(checkpoint: Path) -> JobInfo | None:
+def read_job(checkpoint: AnyPath) -> JobInfo | None:
     """What the records are about; None when no run has said so. Raises as :func:`read_metrics`."""
     _require(checkpoint)
     with contextlib.suppress(OSError, ValueError):
@@ -110,7 +109,7 @@ def read_job(checkpoint: Path) -> JobInfo | None:
     return None
 
 
-def _require(folder: Path) -> None:
+def _require(folder: AnyPath) -> None:
     if not folder.is_dir():
         raise CheckpointError("CKPT001.require", folder=folder)
     if not (folder / "stateplan.json").is_file():
@@ -127,10 +126,10 @@ class MetricsLog:
     Every method may raise OSError; what was written before is never harmed by it.
     """
 
-    def __init__(self, folder: Path, file_bytes: int = FILE_BYTES) -> None:
+    def __init__(self, folder: AnyPath, file_bytes: int = FILE_BYTES) -> None:
         self._folder = folder
         self._file_bytes = file_bytes
-        self._path: Path | None = None
+        self._path: AnyPath | None = None
         self._size = 0
 
     def begin(self, job: JobInfo) -> None:
@@ -154,11 +153,10 @@ class MetricsLog:
                 line = b"\n" + line  # ends a line that a crash may have cut off
             path = self._path = self._next(batch)
             self._size = path.stat().st_size if path.exists() else 0
-        with open(path, "ab", buffering=0) as file:  # one call of the system, seen by readers whole
-            file.write(line)
+        append(path, line)
         self._size += len(line)
 
-    def _next(self, batch: int) -> Path:
+    def _next(self, batch: int) -> AnyPath:
         """The newest file, while it has room, or another one."""
         self._folder.mkdir(exist_ok=True)
         current = next((p for p in reversed(_files(self._folder)) if _level(p) == 0), None)
@@ -178,7 +176,7 @@ class MetricsLog:
             self._promote(files[0], level + 1)
             level += 1
 
-    def _promote(self, path: Path, level: int) -> None:
+    def _promote(self, path: AnyPath, level: int) -> None:
         """Brings the records of the oldest file of a level to the next one, thinned out."""
         records = _records([path])
         thin: list[BatchMetrics] = []

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 
+from stateplan.execnodes.paths import AnyPath
 from stateplan.execnodes.runtime.checkpoint.locks import Holder, running_writer
 from stateplan.execnodes.runtime.metrics.figures import Figures, add_all
 from stateplan.execnodes.runtime.metrics.log import read_job, read_metrics, recent_metrics
@@ -119,7 +119,7 @@ class Watcher:
         checkpoint: the folder.
     """
 
-    def __init__(self, checkpoint: Path) -> None:
+    def __init__(self, checkpoint: AnyPath) -> None:
         self._checkpoint = checkpoint
         self._info: JobInfo | None = None
         self._totals: Figures = {}
@@ -167,7 +167,7 @@ def _in_hand(spark: SparkCheckpoint) -> tuple[int, int] | None:
     return None
 
 
-def _backlog(checkpoint: Path, spark: SparkCheckpoint) -> int | None:
+def _backlog(checkpoint: AnyPath, spark: SparkCheckpoint) -> int | None:
     """Instants of replay tables that have not been played; None without replay tables."""
     with contextlib.suppress(OSError, ValueError):
         instants = sum(not p.name.startswith(".") for p in (checkpoint / "splits" / INSTANTS).iterdir())

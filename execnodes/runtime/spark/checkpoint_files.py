@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shutil
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
+
+from stateplan.execnodes.paths import AnyPath, remove_tree
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 """The setting that fixes the number of partitions of state."""
@@ -57,23 +57,23 @@ class BatchOffsets:
 class SparkCheckpoint:
     """Spark's part of a checkpoint, at ``folder``."""
 
-    folder: Path
+    folder: AnyPath
 
     @staticmethod
-    def of(checkpoint: Path) -> SparkCheckpoint:
+    def of(checkpoint: AnyPath) -> SparkCheckpoint:
         """That of our checkpoint in the folder ``checkpoint``."""
         return SparkCheckpoint(checkpoint / "spark")
 
     @property
-    def offset_log(self) -> Path:
+    def offset_log(self) -> AnyPath:
         return self.folder / "offsets"
 
     @property
-    def commit_log(self) -> Path:
+    def commit_log(self) -> AnyPath:
         return self.folder / "commits"
 
     @property
-    def state(self) -> Path:
+    def state(self) -> AnyPath:
         return self.folder / "state"
 
     @property
@@ -128,7 +128,7 @@ class SparkCheckpoint:
         for operator in self.state.iterdir() if self.state.is_dir() else ():
             for number in _numbers(operator):
                 if number >= partitions:
-                    shutil.rmtree(operator / str(number), ignore_errors=True)
+                    remove_tree(operator / str(number))
 
 
 def _parsed(line: str) -> Any:
@@ -137,11 +137,11 @@ def _parsed(line: str) -> Any:
     return None  # "-": nothing has been read yet
 
 
-def _last(log: Path) -> int:
+def _last(log: AnyPath) -> int:
     return max((int(p.name) for p in log.iterdir() if p.name.isdecimal()), default=-1) if log.is_dir() else -1
 
 
-def _numbers(folder: Path) -> list[int]:
+def _numbers(folder: AnyPath) -> list[int]:
     """The numbers that entries of a folder have for names, ascending; none where it cannot be read."""
     with contextlib.suppress(OSError):
         return sorted(int(p.name) for p in folder.iterdir() if p.name.isdecimal())

@@ -12,15 +12,16 @@ Code: CKPT014.
 from __future__ import annotations
 
 import contextlib
+import io
 import math
 import re
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Protocol
 
 from stateplan.execnodes.errors import CheckpointError, RunError, StateplanError, find_encoded
+from stateplan.execnodes.paths import AnyPath, inside, ordered
 from stateplan.execnodes.runtime.spark.checkpoint_files import BatchOffsets, SparkCheckpoint
 from stateplan.execnodes.runtime.spark.session import keep_log
 
@@ -69,7 +70,7 @@ def explain_damage(text: str, spark: SparkCheckpoint, operators: Sequence[Statef
     if found is None:
         return None
     path, why = found
-    place = path.relative_to(spark.folder).as_posix()
+    place = inside(path, spark.folder)
     newest = max(spark.done, default=-1)
     hint = _RESTORE
     if place == f"commits/{newest}":
@@ -99,7 +100,7 @@ def _content(place: str, operators: Sequence[Stateful]) -> str:
     return f"{state}, partition {rest[1]}{version}"
 
 
-def find_damage(spark: SparkCheckpoint) -> Iterator[tuple[Path, str]]:
+def find_damage(spark: SparkCheckpoint) -> Iterator[tuple[AnyPath, str]]:
     """The damaged and missing files of a checkpoint, and what is wrong with each.
 
     Args:
@@ -108,8 +109,8 @@ def find_damage(spark: SparkCheckpoint) -> Iterator[tuple[Path, str]]:
     logs, identity = [spark.offset_log, spark.commit_log], spark.folder / "metadata"
     if not identity.exists() and any(folder.is_dir() and any(folder.iterdir()) for folder in logs):
         yield identity, "is missing"
-    for path in sorted(spark.folder.rglob("*")):
-        place = path.relative_to(spark.folder).as_posix()
+    for path in ordered(spark.folder.rglob("*")):
+        place = inside(path, spark.folder)
         if path.name.startswith(".") or not path.is_file() or not _CHECKED.fullmatch(place):
             continue
         try:
@@ -124,16 +125,16 @@ def find_damage(spark: SparkCheckpoint) -> Iterator[tuple[Path, str]]:
     offsets: BatchOffsets | None = None
     with contextlib.suppress(OSError, ValueError):
         offsets = spark.planned(newest)
-    for source in sorted((spark.folder / "sources").glob("*")):
+    for source in ordered((spark.folder / "sources").glob("*")):
         end = -1 if offsets is None else offsets.log_offset(int(source.name))
         yield from ((path, "is missing") for path in _missing_of_source(source, newest, end))
     partitions: float = math.inf  # there may have been more before
     with contextlib.suppress(ValueError):
         partitions = math.inf if offsets is None else offsets.partitions
-    for level in sorted(spark.state.glob("[0-9]*")):
+    for level in ordered(spark.state.glob("[0-9]*")):
         if not any((level / "_metadata").rglob("[0-9]*")):
             yield level / "_metadata" / "v2" / "0", "is missing"
-        for partition in sorted(p for p in level.glob("[0-9]*") if p.is_dir() and int(p.name) < partitions):
+        for partition in ordered(p for p in level.glob("[0-9]*") if p.is_dir() and int(p.name) < partitions):
             missing = _missing_of_state(partition, newest + 1)
             if missing is None:
                 yield partition, "has no snapshot"
@@ -141,7 +142,7 @@ def find_damage(spark: SparkCheckpoint) -> Iterator[tuple[Path, str]]:
                 yield from ((path, "is missing") for path in missing)
 
 
-def _wrong(path: Path) -> str | None:
+def _wrong(path: AnyPath) -> str | None:
     """What is wrong with a file; None for nothing that its checksums tell."""
     data = path.read_bytes()
     sums = path.with_name(f".{path.name}.crc")
@@ -163,7 +164,7 @@ def _wrong(path: Path) -> str | None:
     return None
 
 
-def _missing_of_source(source: Path, newest: int, end: int) -> Iterator[Path]:
+def _missing_of_source(source: AnyPath, newest: int, end: int) -> Iterator[AnyPath]:
     """The files that a log of sources needs, up to the entry ``end``, and does not have: it has no gaps after the last
     compact one."""
     there = {int(p.name.split(".")[0]) for p in source.glob("[0-9]*")}
@@ -173,12 +174,12 @@ def _missing_of_source(source: Path, newest: int, end: int) -> Iterator[Path]:
     yield from (source / str(n) for n in wanted if n not in there)
 
 
-def _missing_of_state(partition: Path, version: int) -> list[Path] | None:
+def _missing_of_state(partition: AnyPath, version: int) -> list[AnyPath] | None:
     """The files that a partition needs for the state of a version and does not have, going from the snapshot for which
     the fewest are missing; None without any: changelogs alone do not say which column families there are."""
     changes = {_number(p) for p in partition.glob("*.changelog")}
     lists = sorted(((n, p) for p in partition.glob("*.zip") if 0 < (n := _number(p)) <= version), reverse=True)
-    best: list[Path] | None = None
+    best: list[AnyPath] | None = None
     for start, snapshot in lists:
         missing = [partition / f"{n}.changelog" for n in range(start + 1, version + 1) if n not in changes]
         missing += _missing_tables(partition, snapshot)
@@ -187,11 +188,11 @@ def _missing_of_state(partition: Path, version: int) -> list[Path] | None:
     return best
 
 
-def _missing_tables(partition: Path, snapshot: Path) -> list[Path]:
+def _missing_tables(partition: AnyPath, snapshot: AnyPath) -> list[AnyPath]:
     """The SST files that a snapshot names and that are not there."""
     names: set[bytes] = set()
     try:
-        with zipfile.ZipFile(snapshot) as parts:
+        with zipfile.ZipFile(io.BytesIO(snapshot.read_bytes())) as parts:
             for name in parts.namelist():
                 if name.endswith("metadata"):
                     names.update(_SST.findall(parts.read(name)))
@@ -200,7 +201,7 @@ def _missing_tables(partition: Path, snapshot: Path) -> list[Path]:
     return [p for n in sorted(names) if not (p := partition / "SSTs" / n.decode()).exists()]
 
 
-def _number(path: Path) -> int:
+def _number(path: AnyPath) -> int:
     """Of a file of state its version, which the id of an attempt may follow."""
     text = path.name.split(".")[0].split("_")[0]
     return int(text) if text.isdecimal() else -1

@@ -9,8 +9,12 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import os
 import pickle
+import socket
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Row
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
 
     from stateplan.execnodes.runtime.jobgraph import JobGraph
     from stateplan.execnodes.runtime.memory import CacheSettings
+    from stateplan.execnodes.runtime.scratch import JointScratch
     from stateplan.execnodes.runtime.sinks import SinkDriver
     from stateplan.execnodes.runtime.state.run_cache import RunCache
 
@@ -36,6 +41,8 @@ _graphs: dict[str, JobGraph] = {}
 _live: dict[tuple[str, str], JobGraph] = {}
 _slots: dict[str, dict[int, tuple[int, int]]] = {}
 _caches: dict[tuple[Any, ...], RunCache] = {}
+_folders: list[JointScratch] = []
+"""Of the run cache of this process, where executors have folders of their own."""
 
 
 class Shipped:
@@ -82,10 +89,28 @@ class Shipped:
         """The run cache of this process."""
         from stateplan.execnodes.runtime.state.run_cache import RunCache
 
-        if self.cache_settings not in _caches:
+        key = (self.key, *self.cache_settings)
+        if key not in _caches:
             _caches.clear()
-            _caches[self.cache_settings] = RunCache(*self.cache_settings)
-        return _caches[self.cache_settings]
+            folder, memory, limit, reserve, parent = self.cache_settings
+            if parent is not None:
+                folder = _executor_folder(parent, self.key)
+            _caches[key] = RunCache(folder, memory, limit, reserve)
+        return _caches[key]
+
+
+def _executor_folder(parent: str, job: str) -> str | None:
+    """A folder for all workers of this executor; None when there can be none."""
+    from stateplan.execnodes.runtime.scratch import JointScratch
+
+    while _folders:
+        _folders.pop().leave()
+    place = parent or os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or tempfile.gettempdir()
+    try:
+        _folders.append(JointScratch(f"runs-{socket.gethostname()}-{os.getppid()}-{job[:12]}", Path(place)))
+    except OSError:
+        return None
+    return str(_folders[0].folder)
 
 
 _tasks = 0

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +20,11 @@ from stateplan.execnodes.errors import RunError
 from stateplan.execnodes.runtime.memory import rocksdb_settings
 from stateplan.execnodes.runtime.scratch import scratch
 from stateplan.execnodes.runtime.spark.local_spark import adapt
-from stateplan.execnodes.runtime.spark.tweaks import TWEAKS, Tweaks
+from stateplan.execnodes.runtime.spark.tweaks import TWEAKS, Tweaks, reason
 from stateplan.execnodes.settings import parallelism
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import SparkSession as SparkSession
 
 FIXED = {
     "spark.sql.streaming.stateStore.providerClass": (
@@ -38,22 +39,32 @@ FIXED = {
 """Settings the runtime depends on."""
 
 DEFAULTS = {
-    "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.memory": "2g",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
     "spark.sql.adaptive.enabled": "false",
-    "spark.log.level": "ERROR",
     "spark.executorEnv.POLARS_MAX_THREADS": "1",
     "spark.executorEnv.OMP_NUM_THREADS": "1",
 }
-"""Settings that a user's ``spark.*`` options override."""
+"""Settings of a Spark that is started here; a user's override them."""
+
+LOCAL_DEFAULTS = {
+    "spark.ui.enabled": "false",
+    "spark.driver.memory": "2g",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.log.level": "ERROR",
+}
+"""The same, of a Spark on this machine alone."""
 
 _FIRST = ("spark-core", "spark-sql", "spark-catalyst", "spark-common-utils", "scala-library")
 """Libraries to be looked at before all others."""
 
 _LOG = "spark.log"
+
+_SUBMITTED = "PYSPARK_GATEWAY_PORT"
+"""The variable that ``spark-submit`` sets: it has started the JVM of this process."""
+
+_ours: set[str] = set()
+"""The application ids of the Sparks that were started here."""
 
 _ATTEMPTS = 2
 """How often a local task is tried: a Python worker that the system kills, for want of memory say, ends no job."""
@@ -66,58 +77,185 @@ _printed: list[Path] = []
 
 
 def session(options: Mapping[str, str], lasting: bool = False, tweaks: Tweaks | None = None) -> SparkSession:
-    """The running Spark session, or a new local one with ``parallelism.default`` cores.
+    """A session with the settings of a job. Raises as :func:`spark_of`."""
+    return job_session(spark_of(options, lasting, tweaks), options)
 
-    What the JVM prints goes to a log file: standard output belongs to the ``print`` connector.
+
+def spark_of(
+    options: Mapping[str, str],
+    lasting: bool = False,
+    tweaks: Tweaks | None = None,
+    given: SparkSession | None = None,
+) -> SparkSession:
+    """The Spark that a job runs in: the one that is given, or that this process runs already; else it is started where
+    ``spark.master`` says, on this machine by default.
 
     Args:
         options: session options; ``spark.*`` are handed to Spark.
         lasting: whether the first job has unbounded input.
         tweaks: of the job.
+        given: a session of the user's.
 
     Raises:
-        RunError: RUN010, Java is missing; RUN011, Spark does not start.
+        RunError: RUN010, Java is missing; RUN011, Spark does not start; RUN012, the session is one of Spark Connect;
+            RUN013, a setting that cannot be changed.
     """
-    from pyspark.errors import PySparkException
-    from pyspark.sql import SparkSession
+    for key, value in FIXED.items():
+        if options.get(key, value) != value:
+            raise RunError("RUN013.fixed", key=key, value=options[key], actual=value)
+    running = given or _running(options)
+    if running is None:
+        return _started(options, lasting, tweaks or Tweaks(options))
+    if not hasattr(running, "_jsparkSession"):
+        raise RunError("RUN012")
+    _check_static(running, options)
+    return running
 
-    tweaks = tweaks or Tweaks(options)
-    settings = {
-        **DEFAULTS,
+
+def job_session(spark: SparkSession, options: Mapping[str, str]) -> SparkSession:
+    """A session with the settings of a job. In somebody else's Spark it is one of its own, with the settings and the
+    listeners of ``spark``, which stays as it is."""
+    if not is_ours(spark):
+        spark = _guest(spark)
+    for key, value in _settings(options).items():
+        if key.startswith("spark.sql.") and spark.conf.isModifiable(key):
+            spark.conf.set(key, value)
+    return spark
+
+
+def runs_elsewhere(options: Mapping[str, str], given: SparkSession | None = None) -> bool:
+    """Whether a job would run on other machines. Raises RunError RUN012."""
+    running = given or _running(options)
+    if running is None:
+        master = options.get("spark.master") or known_settings().get("spark.master")
+    else:
+        master = running.sparkContext.master if hasattr(running, "_jsparkSession") else None
+    return master is not None and not is_local(master)
+
+
+def is_somebody_elses(options: Mapping[str, str], given: SparkSession | None = None) -> bool:
+    """Whether a job would run in a Spark that this process did not start for jobs. Raises RunError RUN012."""
+    running = given or _running(options)
+    return running is not None and (not hasattr(running, "_jsparkSession") or not is_ours(running))
+
+
+def _running(options: Mapping[str, str]) -> SparkSession | None:
+    """The session of this thread, or of the Spark that this process runs. Raises RunError RUN012."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession as SparkSession
+    from pyspark.sql.utils import is_remote
+
+    if is_remote() or options.get("spark.remote") or options.get("spark.master", "").startswith("sc://"):
+        raise RunError("RUN012")
+    context = SparkContext._active_spark_context  # noqa: SLF001 - a session that another thread uses has no public name
+    if context is None:
+        return None
+    return SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
+
+
+def _check_static(spark: SparkSession, options: Mapping[str, str]) -> None:
+    """Refuses settings that a running Spark cannot take any more."""
+    conf = spark.sparkContext.getConf()
+    for key, value in options.items():
+        if key.startswith("spark.") and not key.startswith("spark.stateplan.") and not spark.conf.isModifiable(key):
+            actual = conf.get(key)
+            if actual != value:
+                raise RunError("RUN013", key=key, value=value, actual=actual or "not set")
+
+
+def is_ours(spark: SparkSession) -> bool:
+    """Whether this process has started the Spark of a session for a job."""
+    return spark.sparkContext.applicationId in _ours
+
+
+def _guest(spark: SparkSession) -> SparkSession:
+    own = spark.newSession()
+    for key, value in spark.conf.getAll.items():
+        if spark.conf.isModifiable(key) and own.conf.get(key, None) != value:
+            own.conf.set(key, value)
+    own.conf.set("spark.sql.adaptive.enabled", "false")
+    theirs, ours = (s._jsparkSession.streams() for s in (spark, own))  # noqa: SLF001 - PySpark cannot list listeners
+    known = {listener.hashCode() for listener in ours.listListeners()}
+    for listener in theirs.listListeners():
+        if listener.hashCode() not in known:
+            ours.addListener(listener)
+    return own
+
+
+def _settings(options: Mapping[str, str]) -> dict[str, str]:
+    """What the job sets in every Spark."""
+    return {
         **rocksdb_settings(options),
         "spark.sql.shuffle.partitions": str(parallelism(options)),
         **{k: v for k, v in options.items() if k.startswith("spark.")},
         **FIXED,
     }
-    running = SparkSession.getActiveSession()
-    if running is not None:
-        for key, value in settings.items():
-            if key.startswith("spark.sql.") and running.conf.isModifiable(key):
-                running.conf.set(key, value)
-        return running
-    if not shutil.which("java") and not os.environ.get("JAVA_HOME"):
+
+
+def is_local(master: str) -> bool:
+    """Whether Spark runs in this process alone: ``local``, ``local[4]``, ``local[*,2]``."""
+    return re.fullmatch(r"local(\[.*\])?", master) is not None
+
+
+def known_settings() -> dict[str, str]:
+    """Settings that a Spark started here has from elsewhere."""
+    if _SUBMITTED in os.environ:
+        from pyspark import SparkConf, SparkContext
+
+        SparkContext._ensure_initialized()  # noqa: SLF001 - spark-submit has its settings in the JVM
+        return dict(SparkConf().getAll())
+    home = os.environ.get("SPARK_HOME")
+    folder = os.environ.get("SPARK_CONF_DIR") or (home and f"{home}/conf")
+    found: dict[str, str] = {}
+    with contextlib.suppress(OSError):
+        for line in Path(folder or "", "spark-defaults.conf").read_text(errors="replace").splitlines():
+            key, _, value = re.sub(r"[\s=:]+", "\0", line.strip(), count=1).partition("\0")
+            if key.startswith("spark."):
+                found[key] = value.strip()
+    words = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))
+    for flag, word in pairwise(words):
+        if flag == "--master":
+            found["spark.master"] = word
+        elif flag in ("--conf", "-c"):
+            key, _, value = word.partition("=")
+            found[key] = value
+    return found
+
+
+def _started(options: Mapping[str, str], lasting: bool, tweaks: Tweaks) -> SparkSession:
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession as SparkSession
+
+    if _SUBMITTED not in os.environ and not shutil.which("java") and not os.environ.get("JAVA_HOME"):
         raise RunError("RUN010")
-    master = options.get("spark.master", f"local[{parallelism(options)},{_ATTEMPTS}]")
+    known = known_settings()
+    master = options.get("spark.master") or known.get("spark.master") or f"local[{parallelism(options)},{_ATTEMPTS}]"
+    local = is_local(master)
+    defaults = {**DEFAULTS, **LOCAL_DEFAULTS} if local else DEFAULTS
+    settings = {**{k: v for k, v in defaults.items() if k not in known}, **_settings(options)}
     packages = [str(_installed_in()), os.environ.get("PYTHONPATH", "")]
     python_path = os.pathsep.join(filter(None, packages))
-    local = master.startswith("local")
-    python = os.environ.get("PYSPARK_PYTHON")
-    if python is None and local and os.name == "posix":
-        python = tweaks.attempt("worker-python", _worker_python, python_path)
-    settings.setdefault("spark.executorEnv.PYTHONPATH", python_path)
+    python = (
+        settings.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or known.get("spark.pyspark.python")
+    )
     if local:
-        settings = {**_of_this_machine(tweaks, lasting), **settings}
+        if python is None and os.name == "posix":
+            python = tweaks.attempt("worker-python", _worker_python, python_path)
+        settings = {"spark.executorEnv.PYTHONPATH": python_path, **_of_this_machine(tweaks, lasting), **settings}
     tuned = _tuned(tweaks)
     builder = SparkSession.builder.appName(options.get("pipeline.name", "stateplan")).master(master)
     for key, value in {**{k: v for found in tuned.values() for k, v in found.items()}, **settings}.items():
         builder = builder.config(key, value)
-    with _output_to_log() as log, _environment("PYSPARK_PYTHON", python or sys.executable):
+    with quietly() as log, _environment("PYSPARK_PYTHON", python or sys.executable):
         try:
             spark = builder.getOrCreate()
         except (PySparkException, OSError) as cause:
-            tail = " / ".join(log.read_text(errors="replace").strip().splitlines()[-3:])
-            problem = f"Spark does not start: {cause} {tail}".strip()
-            raise RunError("RUN011", problem=problem, log=keep_log()) from cause
+            raise _not_started(str(cause), log) from cause
+        except Exception as cause:
+            if type(cause).__module__.startswith("py4j."):
+                raise _not_started(reason(cause), log) from cause
+            raise
+    _ours.add(spark.sparkContext.applicationId)
     for name, found in tuned.items():
         if not tweaks.works(name, _probe_settings, spark, found):
             for key in found.keys() - settings.keys():
@@ -126,6 +264,11 @@ def session(options: Mapping[str, str], lasting: bool = False, tweaks: Tweaks | 
     if local and os.name == "posix":
         adapt(spark, tweaks)
     return spark
+
+
+def _not_started(cause: str, log: Path) -> RunError:
+    tail = " / ".join(log.read_text(errors="replace").strip().splitlines()[-3:])
+    return RunError("RUN011", problem=f"Spark does not start: {cause} {tail}".strip(), log=keep_log())
 
 
 def _installed_in() -> Path:
@@ -219,7 +362,7 @@ def _environment(name: str, value: str) -> Iterator[None]:
 
 
 @contextmanager
-def _output_to_log() -> Iterator[Path]:
+def quietly() -> Iterator[Path]:
     """Gives child processes started inside a log file as standard output and error."""
     log = scratch("spark") / _LOG
     _printed[:] = [log]

@@ -1,0 +1,127 @@
+"""Hadoop's file systems for the driver: what Spark's checkpoint lies on, the rest of a checkpoint lies on too.
+
+``hdfs:``, ``viewfs:``, ``s3a:``, ``gs:``, ``abfss:`` and whatever else Spark has libraries for, through the JVM of
+Spark. A path without a scheme is on Hadoop's default file system (``fs.defaultFS``), as in Spark.
+
+Code: CKPT006.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+from stateplan.execnodes.errors import CheckpointError
+from stateplan.execnodes.paths import AnyPath, RemotePath
+from stateplan.execnodes.runtime.spark.session import known_settings, quietly
+from stateplan.execnodes.runtime.spark.tweaks import reason
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
+_DEFAULT = "fs.defaultFS"
+CHECKPOINT_DIR = "execution.checkpointing.dir"
+_HADOOP = "spark.hadoop."
+
+
+def checkpoint_path(text: str, options: Mapping[str, str]) -> AnyPath:
+    """The folder of a checkpoint: on local disk, or on a file system of Hadoop, which starts a JVM if there is none.
+
+    Args:
+        text: a path or a URL.
+        options: of the session.
+
+    Raises:
+        CheckpointError: CKPT006, Spark has no file system for it; CKPT001, it cannot be reached.
+    """
+    scheme = _SCHEME.match(text)
+    if scheme is None:
+        default = default_file_system(options)
+        if default.startswith("file:"):
+            return Path(text).absolute()
+    elif scheme[1].lower() == "file":
+        return Path("/" + text[5:].lstrip("/")) if text[5:].startswith("/") else Path(text[5:]).absolute()
+    return hadoop_path(text, options)
+
+
+def is_remote(options: Mapping[str, str]) -> bool:
+    """Whether the checkpoint of a job is on a file system of Hadoop that is not the local one."""
+    text = options.get(CHECKPOINT_DIR)
+    scheme = _SCHEME.match(text or "")
+    if scheme is None:
+        return text is not None and not default_file_system(options).startswith("file:")
+    return scheme[1].lower() != "file"
+
+
+def default_file_system(options: Mapping[str, str]) -> str:
+    """Hadoop's default file system, from a running Spark, the options, ``spark-defaults.conf`` or ``core-site.xml``."""
+    context = _context()
+    if context is not None:
+        return str(_configuration(options).get(_DEFAULT))
+    key = _HADOOP + _DEFAULT
+    found = options.get(key) or known_settings().get(key)
+    folder = os.environ.get("HADOOP_CONF_DIR")
+    if found is None and folder:
+        try:
+            site = ElementTree.parse(Path(folder, "core-site.xml"))
+        except (OSError, ElementTree.ParseError):
+            return "file:///"
+        pairs = [(p.findtext("name", ""), p.findtext("value", "")) for p in site.iter("property")]
+        found = next((value.strip() for name, value in pairs if name.strip() == _DEFAULT), None)
+    return found or "file:///"
+
+
+def _context() -> SparkContext | None:
+    if "pyspark" not in sys.modules:
+        return None
+    from pyspark import SparkContext
+
+    return SparkContext._active_spark_context  # noqa: SLF001 - PySpark has no question without an answer for this
+
+
+def _jvm() -> Any:
+    """The JVM of Spark, or one that has its libraries."""
+    from pyspark import SparkContext
+
+    if SparkContext._gateway is None:  # noqa: SLF001 - PySpark has no other way to the JVM
+        with quietly():
+            SparkContext._ensure_initialized()  # noqa: SLF001
+    return SparkContext._jvm  # noqa: SLF001
+
+
+def _configuration(options: Mapping[str, str]) -> Any:
+    """Hadoop's options: those of a running Spark, or what they would be."""
+    context = _context()
+    if context is not None:
+        return context._jsc.hadoopConfiguration()  # noqa: SLF001 - PySpark has no other way to them
+    configuration = _jvm().org.apache.hadoop.conf.Configuration()
+    for key, value in {**known_settings(), **options}.items():
+        if key.startswith(_HADOOP):
+            configuration.set(key.removeprefix(_HADOOP), value)
+    return configuration
+
+
+def hadoop_path(text: str, options: Mapping[str, str]) -> RemotePath:
+    """A path on a file system of Hadoop. Raises CheckpointError CKPT001, CKPT006."""
+    from py4j.protocol import Py4JError
+
+    from stateplan.execnodes.runtime.spark.hadoop_files import HadoopFileSystem
+
+    try:
+        configuration = _configuration(options)
+        path = _jvm().org.apache.hadoop.fs.Path(text)
+        system = path.getFileSystem(configuration)
+        qualified = system.makeQualified(path).toUri()
+        root = f"{qualified.getScheme()}://{qualified.getAuthority() or ''}"
+    except Py4JError as cause:
+        why = reason(cause)
+        if "No FileSystem for scheme" in why:
+            raise CheckpointError("CKPT006", folder=text, scheme=text.partition(":")[0]) from cause
+        raise CheckpointError("CKPT001", folder=text, strerror=why) from cause
+    return RemotePath(HadoopFileSystem(_jvm(), system, configuration, root), qualified.getPath())
