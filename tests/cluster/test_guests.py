@@ -1,0 +1,36 @@
+"""A session of the user's that jobs run in stays as it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.cluster_jobs import as_a_guest, changes, compiled, finished, record, run
+
+pytestmark = pytest.mark.spark
+
+
+def test_a_session_is_the_same_afterwards(spark: object, tmp_path: Path) -> None:
+    there, here = tmp_path / "there", tmp_path / "here"
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    said = finished(as_a_guest, there, PATH=path)
+    before, between, after, heard = json.loads(said.rpartition("FACTS ")[2].splitlines()[0])
+    assert len(before["session"]) > 5
+    assert len(before["hadoop"]) > 500
+    for name, value in before.items():
+        assert between[name] == value, name
+        assert after[name] == value, name
+    assert heard == ["started"] * 3 + ["terminated"] * 3
+    record(here, 0, 4)
+    compiled(here)
+    for name in ("stats", "pairs"):
+        run(here, name, {})
+    record(here, 4, 6)
+    run(here, "stats", {})
+    for name in ("stats", "pairs"):
+        assert changes(here, name)
+        assert changes(there, name) == changes(here, name)

@@ -1,0 +1,62 @@
+"""A checkpoint on a default file system that is not the local one: viewfs, through Hadoop."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from stateplan.execnodes.errors import CheckpointError
+from tests.support.cluster_jobs import ROOT, changes, compiled, finished, on_viewfs, record, run, started, viewfs
+
+pytestmark = pytest.mark.spark
+
+
+def test_killed_edited_and_rescaled(spark: object, tmp_path: Path) -> None:
+    there, here = tmp_path / "there", tmp_path / "here"
+    for place in (there, here):
+        record(place, 0, 8)
+        compiled(place)
+    job = started(on_viewfs, there, "first")
+    while len(list((there / "stats").glob("part-*"))) < 3:
+        assert job.poll() is None, job.communicate()[0]
+        time.sleep(0.05)
+    os.killpg(job.pid, signal.SIGKILL)
+    job.communicate()
+    for place in (there, here):
+        record(place, 8, 11)
+    finished(on_viewfs, there, "again", "edited")
+    run(here, "stats", {"parallelism.default": "2"}, "4 min")
+    for place in (there, here):
+        record(place, 11, 13)
+    finished(on_viewfs, there, "edited", "rescaled")
+    run(here, "stats", {"parallelism.default": "2"}, "2 min")
+    run(here, "stats", {"parallelism.default": "3"}, "4 min")
+    assert changes(here, "stats")
+    assert changes(there, "stats") == changes(here, "stats")
+    assert not (there / "checkpoints").exists()
+    assert {"plan.json", "stateplan.json", "ttl.json", "spark", "splits", "writers"} <= {
+        p.name for p in (there / "remote" / "stats").iterdir()
+    }
+    options = [f"-D{key}={value}" for key, value in viewfs(there).items()]
+    for command in (["job", "top", "--once"], ["state", "show"], ["state", "set-ttl"]):
+        words = [*command, "viewfs://cluster/checkpoints/stats", *options]
+        words += ["deduplicate=1 min"] if command[-1] == "set-ttl" else []
+        done = subprocess.run([sys.executable, "-m", "stateplan", *words], capture_output=True, text=True, cwd=ROOT)
+        assert done.returncode == 0, done.stderr
+        assert "deduplicate" in done.stdout, done.stdout
+
+
+def test_a_scheme_that_spark_does_not_know(spark: object, tmp_path: Path) -> None:
+    record(tmp_path, 0, 1)
+    compiled(tmp_path)
+    with pytest.raises(CheckpointError) as error:
+        run(tmp_path, "stats", {"execution.checkpointing.dir": "s3://bucket/checkpoint"})
+    assert error.value.code == "CKPT006"
+    assert "s3a:" in (error.value.hint or "")
+    assert not changes(tmp_path, "stats")
