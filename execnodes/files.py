@@ -1,5 +1,5 @@
-"""Paths and bytes: URLs through fsspec, the files below a folder, compressed files by their ending, big files in pieces
-of whole lines, files that readers see whole.
+"""Paths and bytes: URLs through fsspec, compressed files by their ending, big files in pieces of whole lines, and files
+that readers see whole.
 
 A plain path and ``file:`` URLs go straight to the operating system; every other scheme goes to the filesystem that
 fsspec knows for it, with what fsspec reads from the environment and its configuration files.
@@ -8,16 +8,13 @@ fsspec knows for it, with what fsspec reads from the environment and its configu
 from __future__ import annotations
 
 import contextlib
-import os
-import posixpath
 import re
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, BinaryIO, cast
 
-from stateplan.execnodes.errors import DataError, OptionError, Place, nearest
+from stateplan.execnodes.errors import DataError, Place, nearest
 
 CHUNK_BYTES = 32 << 20
 """How many bytes of lines are decoded at once, so that memory stays bounded for files of any size."""
@@ -98,6 +95,11 @@ def scheme_of(url: str) -> str:
     return "file" if scheme == "local" else _SAME.get(scheme, scheme)
 
 
+def hadoop_lists(url: str) -> bool:
+    """Whether Spark lists the files below a path or URL; others need the driver of fsspec."""
+    return scheme_of(url) in ("file", "hdfs", "viewfs")
+
+
 def place_of(url: str) -> str | None:
     """The path on local disk of a plain path or ``file:`` URL; None for any other URL.
 
@@ -155,6 +157,19 @@ def first_line(error: BaseException) -> str:
     return (text[0] if text else type(error).__name__)[:300]
 
 
+def modified(info: dict[str, Any]) -> int:
+    """Modification time in ms of what fsspec says of a file, under whichever name the filesystem gives it."""
+    for key in ("mtime", "LastModified", "last_modified", "updated", "created"):
+        value = info.get(key)
+        if isinstance(value, str):
+            value = datetime.fromisoformat(value)
+        if isinstance(value, (int, float)):
+            return int(value * 1000)
+        if isinstance(value, datetime):
+            return int(value.timestamp() * 1000)
+    return 0
+
+
 def has_whole_objects(filesystem: Any) -> bool:
     """Whether a file of this fsspec filesystem appears complete or not at all, and a rename would be a copy."""
     protocol = filesystem.protocol
@@ -175,6 +190,21 @@ def write_remote(filesystem: Any, path: str, data: bytes) -> None:
         with contextlib.suppress(Exception):
             filesystem.rm_file(temporary)
         raise
+
+
+_OTHERS = frozenset({"builtins", "stateplan", "polars", "pyo3_runtime", "pyarrow", "numpy"})
+
+
+@contextlib.contextmanager
+def reached() -> Iterator[None]:
+    """Turns errors of a driver's own classes (of botocore, google.api_core and others), which cannot be named here,
+    into OSErrors."""
+    try:
+        yield
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] in _OTHERS:
+            raise
+        raise OSError(f"{type(error).__name__}: {first_line(error)}") from error
 
 
 # ---- of tables -------------------------------------------------------------------------------------------------
@@ -206,6 +236,15 @@ def local_path(path: str) -> str | None:
         return place_of(path)
     except UrlError as error:
         raise _refused(path, error) from None
+
+
+def plain_path(path: str) -> str:
+    """A ``file:`` URI as Spark writes it, with its escapes, as a plain path; any other path as it is."""
+    if path.startswith("file:"):
+        from urllib.parse import unquote, urlsplit
+
+        return unquote(urlsplit(path).path)
+    return path
 
 
 def filesystem_of(path: str) -> tuple[Any, str]:
@@ -242,7 +281,8 @@ def open_input(path: str) -> BinaryIO:
             raw: Any = open(local, "rb")  # noqa: SIM115 - handed to the caller
         else:
             fs, inner = filesystem_of(path)
-            raw = fs.open(inner, "rb")
+            with reached():
+                raw = fs.open(inner, "rb")
     except OSError as error:
         raise DataError("DATA102", strerror=error.strerror or error, place=Place(file=path)) from error
     codec = _codec(path)
@@ -255,7 +295,8 @@ def open_input(path: str) -> BinaryIO:
 
 def _read(stream: BinaryIO, size: int, path: str) -> bytes:
     try:
-        return stream.read(size)
+        with reached():
+            return stream.read(size)
     except OSError as error:
         raise DataError(
             "DATA103",
@@ -291,111 +332,3 @@ def line_chunks(path: str, size: int = CHUNK_BYTES) -> Iterator[tuple[int, bytes
         rest = b"".join(parts)
         if rest:
             yield line, rest + b"\n"
-
-
-# ---- the files below a folder ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class FileEntry:
-    """A file of a source: its path (a plain path when local), size in bytes and modification time in ms."""
-
-    path: str
-    size: int
-    modified: int
-
-
-def natural_key(path: str) -> tuple[tuple[int, int, str], ...]:
-    """Sorts ``part-2`` before ``part-10``."""
-    return tuple(
-        (0, int(part), part) if part.isdigit() else (1, 0, part) for part in re.split(r"([0-9]+)", path) if part
-    )
-
-
-def is_hidden(name: str) -> bool:
-    """Whether a file or folder of this name is invisible to sources."""
-    return name.startswith((".", "_"))
-
-
-def _missing(path: str, fs: Any, inner: str) -> DataError:
-    folder, name = posixpath.split(inner.rstrip("/"))
-    try:
-        siblings = [posixpath.basename(p.rstrip("/")) for p in fs.ls(folder or "/", detail=False)]
-    except (OSError, ValueError):
-        siblings = []
-    return DataError("DATA104", path=path, place=Place(file=path), hint=nearest(name, siblings))
-
-
-def _walk(fs: Any, inner: str) -> Iterator[dict[str, Any]]:
-    for info in fs.ls(inner, detail=True):
-        name = posixpath.basename(info["name"].rstrip("/"))
-        if is_hidden(name):
-            continue
-        if info["type"] == "directory":
-            if info["name"].rstrip("/") != inner.rstrip("/"):
-                yield from _walk(fs, info["name"])
-        else:
-            yield info
-
-
-def _modified(info: dict[str, Any]) -> int:
-    """Modification time in ms of what fsspec says of a file, under whichever name the filesystem gives it."""
-    for key in ("mtime", "LastModified", "last_modified", "updated", "created"):
-        value = info.get(key)
-        if isinstance(value, (int, float)):
-            return int(value * 1000)
-        if isinstance(value, datetime):
-            return int(value.timestamp() * 1000)
-    return 0
-
-
-def file_entries(path: str, regex: str | None = None) -> list[FileEntry]:
-    """The files that a source with this path sees now, in natural order of their paths.
-
-    Args:
-        path: a file or a folder, which is searched with its folders; a plain path or a URL.
-        regex: only files whose whole absolute path matches (``source.path.regex-pattern``).
-
-    Raises:
-        DataError: DATA104 when the path does not exist, DATA105 when it cannot be listed.
-    """
-    fs, inner = filesystem_of(path)
-    local = local_path(path) is not None
-    if local:
-        inner = os.path.abspath(inner)
-    pattern = re.compile(regex) if regex is not None else None
-    try:
-        if not fs.exists(inner):
-            raise _missing(path, fs, inner)
-        infos = list(_walk(fs, inner)) if fs.isdir(inner) else [fs.info(inner)]
-    except OSError as error:
-        raise DataError("DATA105", path=path, strerror=error.strerror or error, place=Place(file=path)) from error
-    entries = []
-    for info in infos:
-        name = info["name"]
-        if pattern is not None and not pattern.fullmatch(name if name.startswith("/") else "/" + name):
-            continue
-        entries.append(
-            FileEntry(name if local else fs.unstrip_protocol(name), int(info.get("size") or 0), _modified(info))
-        )
-    return sorted(entries, key=lambda e: natural_key(e.path))
-
-
-def require_path(path: str, name: str) -> None:
-    """Checks that a local path exists, which the table ``name`` reads.
-
-    Raises:
-        OptionError: OPT040.
-    """
-    local = local_path(path)
-    if local is not None and not os.path.exists(plain_path(path)):
-        raise OptionError("OPT040", name=name, path=path)
-
-
-def plain_path(path: str) -> str:
-    """A ``file:`` URI as Spark writes it, with its escapes, as a plain path; any other path as it is."""
-    if path.startswith("file:"):
-        from urllib.parse import unquote, urlsplit
-
-        return unquote(urlsplit(path).path)
-    return path

@@ -12,14 +12,13 @@ The options are the rows of :class:`Filesystem`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stateplan.execnodes.changelog import INSERT_ONLY
 from stateplan.execnodes.connectors.formats.base import Decoder, Encoder
+from stateplan.execnodes.connectors.listing import FileEntry, matches, require_path, table_files
 from stateplan.execnodes.connectors.options import PATH, Option, OptionType, Role, alike, flag
 from stateplan.execnodes.connectors.partitions import PartitionedDecoder, Partitioner, list_partitions
 from stateplan.execnodes.connectors.protocol import (
@@ -34,7 +33,7 @@ from stateplan.execnodes.connectors.protocol import (
 )
 from stateplan.execnodes.connectors.staging import Staging
 from stateplan.execnodes.errors import RunError
-from stateplan.execnodes.files import local_path, plain_path, require_path
+from stateplan.execnodes.files import local_path, plain_path, shown
 
 if TYPE_CHECKING:
     import polars as pl
@@ -235,11 +234,14 @@ class Files(FileSource):
     max_files: int | None = None
 
     def check(self, name: str) -> None:
-        require_path(self.path, name)
+        require_path(self.path, name, self.bounded)
+
+    def files(self) -> list[FileEntry]:
+        return table_files(self.path, self.pattern)
 
     def read(self, split: Split) -> Iterator[pl.DataFrame]:
         path = plain_path(split["path"])
-        if self.pattern is not None and not re.fullmatch(self.pattern, path):
+        if self.pattern is not None and not matches(path, self.pattern):
             return
         left = self.limit
         for frame in self.decoder.read(path):
@@ -270,25 +272,18 @@ class _LookedUp(Lookup):
     def rows(self, now: int, keys: pl.DataFrame | None) -> pl.DataFrame:
         import polars as pl
 
-        files = self._files()
-        stamp = tuple((str(p), p.stat().st_mtime_ns, p.stat().st_size) for p in files)
+        files = sorted(table_files(self.path), key=lambda file: file.path.split("/"))
+        stamp = tuple((file.path, file.version, file.size) for file in files)
         key = (self.path, repr(self.decoder), self.reload)
         known = _loaded.get(key)
         if known is not None and (known[1] == stamp or now - known[0] < self.reload):
             return known[2]
-        frames = [f for p in files for f in self.decoder.read(str(p))]
+        frames = [f for p in files for f in self.decoder.read(p.path)]
         if not frames:
             raise RunError("RUN025", name=self.name)
         rows = pl.concat(frames)
         _loaded[key] = (now, stamp, rows)
         return rows
-
-    def _files(self) -> list[Path]:
-        root = Path(self.path.removeprefix("file://").removeprefix("file:"))
-        if root.is_file():
-            return [root]
-        hidden = ("_", ".")
-        return sorted(p for p in root.rglob("*") if p.is_file() and not p.name.startswith(hidden))
 
 
 @dataclass(frozen=True)
@@ -301,6 +296,13 @@ class _Folder(Sink):
     extension: str
     encoder: Encoder
     partitioner: Partitioner | None = None
+
+    def announce(self, token: str) -> None:
+        Staging.at(self.folder, self.uid).announce(token)
+
+    def check(self, name: str, token: str) -> None:
+        if not Staging.at(self.folder, self.uid).sees(token):
+            raise RunError("RUN153", name=name, path=shown(self.folder))
 
     def prepare(self, epoch: int) -> None:
         Staging.at(self.folder, self.uid).clean(epoch)

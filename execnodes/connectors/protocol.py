@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
 from stateplan.execnodes.connectors.formats.base import Decoder, Encoder, Fields, Format
+from stateplan.execnodes.connectors.listing import FileEntry, entries_in, table_files
 from stateplan.execnodes.connectors.options import Option, Role, match, parse_value
 from stateplan.execnodes.errors import OptionError, Place
 from stateplan.execnodes.types import LogicalType
@@ -120,7 +121,8 @@ class Source(ABC):
     interval: int | None = None
 
     def check(self, name: str) -> None:  # noqa: B027 - nothing by default
-        """On the driver, before the job starts: raises an OptionError when the table ``name`` cannot be read."""
+        """On the driver, before the job starts, and in workers of a cluster: raises a StateplanError when the table
+        ``name`` cannot be read."""
 
     def splits(self, batch: pa.RecordBatch) -> list[Split]:
         """In a worker: the splits that rows of the Spark source stand for."""
@@ -168,7 +170,10 @@ class OffsetSource(Source):
 
 
 class FileSource(Source):
-    """A source of whole files below a folder, which Spark lists and records; a split has ``path``.
+    """A source of whole files below a folder; a split has ``path``.
+
+    Spark lists and records files on local disk and in HDFS. Elsewhere the driver lists them, and Spark records markers
+    that stand for them.
 
     Attributes:
         path: folder or file, a plain path or URL.
@@ -177,6 +182,19 @@ class FileSource(Source):
 
     path: str
     max_files: int | None = None
+
+    def files(self) -> list[FileEntry]:
+        """On the driver: the files that there are now, where Spark does not list them."""
+        return table_files(self.path)
+
+    def splits(self, batch: pa.RecordBatch) -> list[Split]:
+        if "content" not in batch.schema.names:
+            return super().splits(batch)
+        return [
+            {"path": file.path, "seq": f"{row['seq']}{file.modified:016d}/{file.path}", "now": row["now"]}
+            for row in batch.to_pylist()
+            for file in entries_in(row["content"])
+        ]
 
 
 class RangeSource(Source):
@@ -251,7 +269,8 @@ class Sink:
     needs_rows: bool = True
 
     def announce(self, token: str) -> None:
-        """On the driver, before a job on a cluster starts: leaves a mark where workers will write."""
+        """On the driver, before a job on a cluster starts: leaves a mark where workers will write. The next
+        :meth:`prepare` removes it."""
 
     def check(self, name: str, token: str) -> None:
         """In a worker of a cluster: raises a StateplanError when the mark is not there, so that what this machine

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 
 from stateplan.execnodes.changelog import INSERT_ONLY, KIND, column
 from stateplan.execnodes.connectors.formats.base import Format, StampedDecoder
+from stateplan.execnodes.connectors.listing import require_path
 from stateplan.execnodes.connectors.options import PATH, Role
 from stateplan.execnodes.connectors.protocol import Connector, InstantSource, Lookup, Source, SourceTable, Split
-from stateplan.execnodes.files import local_path, require_path
+from stateplan.execnodes.files import local_path
 from stateplan.execnodes.types import BIGINT, LogicalType
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from stateplan.execnodes.connectors.formats.base import StampedDecoder
-from stateplan.execnodes.files import FileEntry, file_entries
+from stateplan.execnodes.connectors.listing import FileEntry, file_entries
 
 _KEPT_TABLES = 64
 

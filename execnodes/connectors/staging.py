@@ -1,32 +1,36 @@
 """Files of a micro-batch that become visible all at once and exactly once.
 
 A batch is written in three steps: its files are staged in a hidden folder; a marker that lists them is written there,
-which decides that the batch counts; they are moved to their places. Whatever stops in between, the next
+which decides that the batch counts; they come to their places. Whatever stops in between, the next
 :meth:`Staging.clean` of the batch either takes everything back or finishes it; a batch that counts is not written
 again.
+
+On object stores to move is to copy, file by file. Files that are copied to their places stay invisible there, until
+one object, which is replaced at once, says that all are there: see :mod:`execnodes.connectors.listing`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import glob
 import json
 import os
 import posixpath
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from stateplan.execnodes.connectors.listing import COMMITTED, epoch_of, note_of, part_name
 from stateplan.execnodes.errors import Place, RunError
-from stateplan.execnodes.files import filesystem_of, local_path
+from stateplan.execnodes.files import filesystem_of, has_whole_objects, local_path, reached, shown
 
-
-def part_name(uid: str, batch_id: int, part: int | str, extension: str) -> str:
-    """Name of a file of a micro-batch of the sink ``uid``: ``part-<uid>-<batch>-<part>.<extension>``."""
-    return f"part-{uid}-{batch_id}-{part}" + (f".{extension}" if extension else "")
+_MARKER = ".committed"
+_MARK = "reach-"
 
 
 @dataclass(frozen=True)
-class Staging:
+class Staging(ABC):
     """The files of one sink: visible ones in a folder, and in it the hidden folder of what is not committed.
 
     Attributes:
@@ -40,12 +44,25 @@ class Staging:
     uid: str
     _fs: Any
     _folder: str
-    _local: bool
 
-    @classmethod
-    def at(cls, path: str, uid: str) -> Staging:
+    @staticmethod
+    def at(path: str, uid: str) -> Staging:
+        """Raises DataError DATA101, DATA107, DATA108, when there is no file system behind the path."""
         fs, inner = filesystem_of(path)
-        return cls(path, uid, fs, inner.rstrip("/") or "/", local_path(path) is not None)
+        folder = inner.rstrip("/") or "/"
+        if local_path(path) is not None:
+            return _Local(path, uid, fs, folder)
+        return (_Copied if has_whole_objects(fs) else _Moved)(path, uid, fs, folder)
+
+    def announce(self, token: str) -> None:
+        """Leaves a mark in the hidden folder."""
+        with self._writing():
+            self._write(f"{self._hidden}/{_MARK}{token}", b"1")
+
+    def sees(self, token: str) -> bool:
+        """Whether the mark is there."""
+        with self._writing():
+            return self._exists(f"{self._hidden}/{_MARK}{token}")
 
     def stage(self, batch_id: int, part: int | str, extension: str, data: bytes, partition: str = "") -> str:
         """Writes a file of a micro-batch where readers do not see it. The same part again replaces the file.
@@ -62,8 +79,7 @@ class Staging:
         """
         name = posixpath.join(partition, part_name(self.uid, batch_id, part, extension))
         with self._writing():
-            if not self._fs.exists(self._marker(batch_id)):
-                self._fs.makedirs(posixpath.join(self._batch(batch_id), partition), exist_ok=True)
+            if not self._exists(self._marker(batch_id)):
                 self._write(f"{self._batch(batch_id)}/{name}", data)
         return name
 
@@ -73,18 +89,22 @@ class Staging:
         Args:
             batch_id: of the micro-batch.
             names: what :meth:`stage` gave for each of its files; nothing for one without rows.
+
+        Raises:
+            RunError: RUN152, when one of them is not there; then none is visible.
         """
         if not names:
             return
         with self._writing():
-            marker = self._marker(batch_id)
-            if not self._fs.exists(marker):
-                self._write(marker + ".tmp", json.dumps(names).encode())
-                self._move(marker + ".tmp", marker)
-            self._finish(batch_id)
-            for path in self._fs.ls(self._hidden, detail=False):
-                if _number(path) < batch_id:  # nobody asks for earlier batches any more
-                    self._remove(path)
+            again = self._exists(self._marker(batch_id))
+            if not again:
+                staged = self._staged(batch_id, names)
+                for name in names:
+                    if name not in staged:
+                        folder = f"{shown(self.path).rstrip('/')}/{posixpath.basename(self._hidden)}/{batch_id}"
+                        raise RunError("RUN152", path=shown(self.path), folder=folder, file=name)
+                self._decide(batch_id, json.dumps(names).encode())
+            self._complete(batch_id, again)
 
     def clean(self, batch_id: int) -> bool:
         """Brings the folder into order before a micro-batch is written, for the first time or again.
@@ -94,24 +114,29 @@ class Staging:
             from now on is ignored. Otherwise nothing of it, nor of a later batch, is left.
         """
         with self._writing():
-            self._fs.invalidate_cache()
-            if not self._fs.exists(self._hidden):
-                return False
-            if self._fs.exists(self._marker(batch_id)):
-                self._finish(batch_id)
+            entries = self._entries()
+            if f"{batch_id}{_MARKER}" in entries:
+                self._complete(batch_id, again=True)
                 return True
-            for leftover in self._fs.ls(self._hidden, detail=False):
-                if not leftover.rstrip("/").endswith(".committed") and _number(leftover) >= batch_id:
-                    self._remove(leftover)
+            self._remove(
+                e for e in entries if e.startswith(_MARK) or (not e.endswith(_MARKER) and _number(e) >= batch_id)
+            )
+            self._begin(batch_id)
             return False
+
+    def _complete(self, batch_id: int, again: bool) -> None:
+        self._finish(batch_id, again)
+        # Nobody asks for earlier batches any more.
+        self._remove(e for e in self._entries() if e != f"{batch_id}{_MARKER}" and _number(e) <= batch_id)
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
         try:
-            yield
+            with reached():
+                yield
         except OSError as error:
-            place = Place(file=self.path)
-            raise RunError("RUN151", path=self.path, strerror=error.strerror or error, place=place) from error
+            path = shown(self.path)
+            raise RunError("RUN151", path=path, strerror=error.strerror or error, place=Place(file=path)) from error
 
     @property
     def _hidden(self) -> str:
@@ -121,38 +146,157 @@ class Staging:
         return f"{self._hidden}/{batch_id}"
 
     def _marker(self, batch_id: int) -> str:
-        return f"{self._hidden}/{batch_id}.committed"
+        return f"{self._hidden}/{batch_id}{_MARKER}"
+
+    def _exists(self, path: str) -> bool:
+        return bool(self._fs.exists(path))
+
+    def _names(self, batch_id: int) -> list[str]:
+        """What the marker of a batch lists."""
+        names: list[str] = json.loads(self._fs.cat_file(self._marker(batch_id)))
+        return names
+
+    @abstractmethod
+    def _write(self, target: str, data: bytes) -> None:
+        """Writes a file, with its folders."""
+
+    @abstractmethod
+    def _entries(self) -> list[str]:
+        """What is in the hidden folder: paths within it."""
+
+    @abstractmethod
+    def _remove(self, entries: Iterable[str]) -> None:
+        """Removes some of that."""
+
+    @abstractmethod
+    def _staged(self, batch_id: int, names: Sequence[str]) -> set[str]:
+        """Those of ``names`` that are staged."""
+
+    @abstractmethod
+    def _decide(self, batch_id: int, listed: bytes) -> None:
+        """Writes the marker of a batch, at once."""
+
+    @abstractmethod
+    def _finish(self, batch_id: int, again: bool) -> None:
+        """Brings what is still staged of a batch that counts to its place; ``again``, what has been begun before."""
+
+    @abstractmethod
+    def _begin(self, batch_id: int) -> None:
+        """Before the first file of a batch comes to its place."""
+
+
+class _Moved(Staging):
+    """Where a file is renamed at once."""
 
     def _write(self, target: str, data: bytes) -> None:
-        with open(target, "wb") if self._local else self._fs.open(target, "wb") as out:
-            out.write(data)
-            if self._local:
-                out.flush()
-                os.fsync(out.fileno())
+        self._fs.makedirs(posixpath.dirname(target), exist_ok=True)
+        self._fs.pipe_file(target, data)
+
+    def _entries(self) -> list[str]:
+        if not self._exists(self._hidden):
+            return []
+        return [posixpath.basename(path.rstrip("/")) for path in self._fs.ls(self._hidden, detail=False)]
+
+    def _remove(self, entries: Iterable[str]) -> None:
+        for entry in entries:
+            self._fs.rm(f"{self._hidden}/{entry}", recursive=True)
+
+    def _staged(self, batch_id: int, names: Sequence[str]) -> set[str]:
+        return {name for name in names if self._exists(f"{self._batch(batch_id)}/{name}")}
+
+    def _decide(self, batch_id: int, listed: bytes) -> None:
+        marker = self._marker(batch_id)
+        self._write(marker + ".tmp", listed)
+        self._move(marker + ".tmp", marker)
 
     def _move(self, source: str, target: str) -> None:
-        if self._local:
-            os.replace(source, target)
-        else:
-            self._fs.mv(source, target)
+        self._fs.mv(source, target)
 
-    def _finish(self, batch_id: int) -> None:
-        """Moves what is still staged of a batch that counts."""
-        with self._fs.open(self._marker(batch_id), "rb") as source:
-            names = json.loads(source.read())
-        for name in names:
+    def _finish(self, batch_id: int, again: bool) -> None:
+        # All files were there before the marker was: what is not has been moved.
+        for name in self._names(batch_id):
             staged = f"{self._batch(batch_id)}/{name}"
-            if self._fs.exists(staged):
+            if self._exists(staged):
                 if "/" in name:
                     self._fs.makedirs(posixpath.dirname(f"{self._folder}/{name}"), exist_ok=True)
                 self._move(staged, f"{self._folder}/{name}")
-        self._remove(self._batch(batch_id))
+        if self._exists(self._batch(batch_id)):
+            self._remove([str(batch_id)])
 
-    def _remove(self, path: str) -> None:
-        if self._fs.exists(path):
-            self._fs.rm(path, recursive=True)
+    def _begin(self, batch_id: int) -> None:
+        pass
 
 
-def _number(path: str) -> int:
-    """Of an entry of the hidden folder, the number of its batch."""
-    return int(posixpath.basename(path.rstrip("/")).partition(".")[0])
+class _Local(_Moved):
+    def _exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def _write(self, target: str, data: bytes) -> None:
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        with open(target, "wb") as out:
+            out.write(data)
+            out.flush()
+            os.fsync(out.fileno())
+
+    def _entries(self) -> list[str]:
+        return os.listdir(self._hidden) if os.path.exists(self._hidden) else []
+
+    def _move(self, source: str, target: str) -> None:
+        os.replace(source, target)
+
+
+class _Copied(Staging):
+    """Where to rename a file is to copy it. Requests are few, whatever the number of files."""
+
+    def _write(self, target: str, data: bytes) -> None:
+        self._fs.pipe_file(target, data)
+
+    def _entries(self) -> list[str]:
+        return [path[len(self._hidden) + 1 :] for path in self._fs.find(self._hidden)]
+
+    def _remove(self, entries: Iterable[str]) -> None:
+        paths = [f"{self._hidden}/{entry}" for entry in entries]
+        if any(map(glob.has_magic, paths)):  # which would name other files in a list
+            for path in paths:
+                self._fs.rm_file(path)
+        elif paths:
+            self._fs.rm(paths)
+
+    def _staged(self, batch_id: int, names: Sequence[str]) -> set[str]:
+        folder = self._batch(batch_id)
+        return {path[len(folder) + 1 :] for path in self._fs.find(folder)}
+
+    def _decide(self, batch_id: int, listed: bytes) -> None:
+        self._write(self._marker(batch_id), listed)
+
+    def _finish(self, batch_id: int, again: bool) -> None:
+        names = self._names(batch_id)
+        if again:  # what is staged no more is in its place
+            staged = self._staged(batch_id, names)
+            names = [name for name in names if name in staged]
+        self._fs.copy([f"{self._batch(batch_id)}/{n}" for n in names], [f"{self._folder}/{n}" for n in names])
+        self._note(batch_id)
+
+    def _begin(self, batch_id: int) -> None:
+        if self._committed() is None:
+            self._note(batch_id - 1)
+
+    def _committed(self) -> int | None:
+        """The last batch of which readers know that all files are in place; None when they know nothing yet."""
+        try:
+            return epoch_of(self._fs.cat_file(self._note_path))
+        except FileNotFoundError:
+            return None
+
+    def _note(self, epoch: int) -> None:
+        self._write(self._note_path, note_of(epoch))
+
+    @property
+    def _note_path(self) -> str:
+        return f"{self._folder}/{COMMITTED}/{self.uid}.json"
+
+
+def _number(entry: str) -> int:
+    """Of an entry of the hidden folder, the number of its batch; -1 of another one."""
+    number = entry.partition("/")[0].partition(".")[0]
+    return int(number) if number.isdigit() else -1

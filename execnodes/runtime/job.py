@@ -217,6 +217,7 @@ class _Run:
     job: JobGraph
     checkpoint: Checkpoint
     ttls: LiveTtls
+    sources: Sources
     sinks: SinkDriver
     cache: CacheSettings
     tweaks: Tweaks
@@ -285,7 +286,15 @@ class _Run:
     def settle(self) -> None:
         self.metrics.settle(self.query)
 
+    def fail(self, error: StateplanError) -> None:
+        """Ends the job for what happened outside of a micro-batch."""
+        self.failure = self.failure or error
+        if self.query is not None:
+            with contextlib.suppress(Exception):
+                self.query.stop()
+
     def close(self) -> None:
+        self.sources.stop()
         self.metrics.close(self.query)
         for endpoint in self.endpoints:
             endpoint.close()
@@ -353,7 +362,7 @@ def execute(
         shipped, counters = Shipped(job, cache), Counters(spark)
         metrics = JobMetrics(info, counters, checkpoint, tell)
         notices = Notices(job.operators, cache.folder, tell)
-        run = _Run(spark, job, checkpoint, ttls, sinks, cache, tweaks, metrics, notices)
+        run = _Run(spark, job, checkpoint, ttls, sources, sinks, cache, tweaks, metrics, notices)
         run.serve(serving, tell)
         for sentence in clashing_names():
             tell(sentence)
@@ -396,6 +405,7 @@ def execute(
         elif checkpoint.parallelism is not None:
             checkpoint.spark.sweep(checkpoint.parallelism)
         query = start()
+        sources.start(run.fail)
     except BaseException:
         if run is not None:
             run.close()
@@ -416,9 +426,12 @@ def _ended(query: StreamingQuery, run: _Run, seconds: float) -> bool:
     from pyspark.errors import StreamingQueryException
 
     try:
-        return bool(query.awaitTermination(seconds))
+        ended = bool(query.awaitTermination(seconds))
     except StreamingQueryException as failure:
         raise run.failure or explained(failure, run.checkpoint.spark, run.job.operators) from failure
+    if ended and run.failure is not None:
+        raise run.failure
+    return ended
 
 
 def _finish(query: StreamingQuery, run: _Run) -> None:

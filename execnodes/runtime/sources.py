@@ -1,14 +1,15 @@
 """Sources: what feeds each kind of source (:mod:`execnodes.connectors.protocol`) from Spark.
 
 Spark decides and logs which splits make up a micro-batch. Its file source does so for files, and for *marker files*: a
-marker is a small file that stands for an instant of a virtual clock or a range of generated rows. Splits that a source
+marker is a small file that stands for an instant of a virtual clock, a range of generated rows, or files of an object
+store. Splits that a source
 plans itself come by :mod:`execnodes.runtime.spark.split_source`. Contents are read by the Python workers alone.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -17,10 +18,13 @@ import polars as pl
 
 from stateplan.execnodes.changelog import column
 from stateplan.execnodes.connectors.protocol import FileSource, InstantSource, OffsetSource, RangeSource, Split
-from stateplan.execnodes.errors import CheckpointError, RunError
-from stateplan.execnodes.paths import AnyPath, rename, set_time
+from stateplan.execnodes.errors import CheckpointError, RunError, StateplanError
+from stateplan.execnodes.files import hadoop_lists
+from stateplan.execnodes.paths import AnyPath
 from stateplan.execnodes.rex import Rex
+from stateplan.execnodes.runtime.file_lists import FileLists, Watch
 from stateplan.execnodes.runtime.jobgraph import JobGraph
+from stateplan.execnodes.runtime.markers import Markers
 from stateplan.execnodes.runtime.spark.checkpoint_files import INSTANTS
 from stateplan.execnodes.runtime.spark.split_source import split_frame
 from stateplan.execnodes.settings import parallelism
@@ -81,6 +85,8 @@ class Sources:
         self._graph = graph
         self._options = options
         self._markers = markers
+        self._lists: dict[str, FileLists] = {}
+        self._watch: Watch | None = None
         self._virtual = any(isinstance(s.reader, InstantSource) for s in graph.sources)
         for other in graph.sources if self._virtual else ():
             reader = other.reader
@@ -105,33 +111,30 @@ class Sources:
         row."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        folder = self._markers / _CLOSING
-        folder.mkdir(parents=True, exist_ok=True)
-        frame = spark.readStream.format("binaryFile").schema(_FILE_SCHEMA).load(str(folder))
+        markers = Markers(self._markers / _CLOSING)
+        markers.make()
+        frame = spark.readStream.format("binaryFile").schema(_FILE_SCHEMA).load(str(markers.folder))
         return frame.select(F.regexp_extract("path", r"[^/]*_([^/]*)$", 1).cast("long").alias("now"))
 
     @property
     def closed(self) -> bool:
         """Whether input has ended before, in this run or an earlier one."""
-        folder = self._markers / _CLOSING
-        return folder.exists() and any(not p.name.startswith(".") for p in folder.iterdir())
+        return bool(Markers(self._markers / _CLOSING).names())
 
     def close(self) -> None:
         """Marks the end of bounded input: a query started after it gets one more micro-batch, at the time of the last
         instant of a replay, else now."""
         instants = self._instants()
         now = instants[-1] if instants else time.time_ns() // 1_000_000
-        folder = self._markers / _CLOSING
-        count = sum(not p.name.startswith(".") for p in folder.iterdir())
-        hidden = folder / f".{count:010d}_{now}"
-        hidden.write_text("end")
-        rename(hidden, f"{count:010d}_{now}")
+        markers = Markers(self._markers / _CLOSING)
+        markers.add(len(markers.names()), [str(now)])
 
     def prepare(self) -> None:
         """Checks that input exists and writes the marker files.
 
         Raises:
             OptionError: OPT040, a path that does not exist.
+            DataError: DATA105, files that cannot be listed.
             CheckpointError: CKPT020, an instant that lies before those already played.
         """
         for source in self._graph.sources:
@@ -139,17 +142,41 @@ class Sources:
         if self._virtual:
             self._write_markers(INSTANTS, [f"{at}" for at in self._instants()])
         for source in self._graph.sources:
-            if isinstance(source.reader, RangeSource) and source.reader.total is not None:
-                total, made = source.reader.total, self._made(source.marks)
+            reader = source.reader
+            if isinstance(reader, FileSource) and not hadoop_lists(reader.path):
+                self._lists[source.marks] = self._listed(source.name, reader, source.marks)
+            if isinstance(reader, RangeSource) and reader.total is not None:
+                total, made = reader.total, self._made(source.marks)
                 parts = max(1, min(parallelism(self._options), total - made))
                 edges = [made + (total - made) * i // parts for i in range(parts + 1)]
                 self._write_markers(source.marks, [f"{a}-{b}" for a, b in pairwise(edges) if a < b])
 
     def _made(self, name: str) -> int:
         """How many rows the ranges stand for whose markers an earlier run wrote, whatever its parallelism was."""
-        folder = self._markers / name
-        names = (p.name for p in folder.iterdir()) if folder.is_dir() else ()
-        return max((int(n.rpartition("-")[2]) for n in names if not n.startswith(".")), default=0)
+        return max((int(text.rpartition("-")[2]) for text in Markers(self._markers / name).texts()), default=0)
+
+    def _listed(self, table: str, reader: FileSource, marks: str) -> FileLists:
+        """Markers for the files that a source of an object store has now."""
+        markers = Markers(self._markers / marks)
+        markers.make()
+        lists = FileLists(table, reader, markers, parallelism(self._options), self._task_bytes)
+        lists.look()
+        return lists
+
+    @property
+    def _task_bytes(self) -> int:
+        return _TASK_BYTES if self._graph.levels else _TASK_BYTES_STATELESS
+
+    def start(self, fail: Callable[[StateplanError], None]) -> None:
+        """Looks for new files from now on, where Spark does not. ``fail`` is told of what keeps it from that."""
+        watched = [lists for lists in self._lists.values() if not lists.source.bounded]
+        if watched:
+            self._watch = Watch(watched, fail)
+
+    def stop(self) -> None:
+        """Looks for new files no more."""
+        if self._watch is not None:
+            self._watch.stop()
 
     def _instants(self) -> list[int]:
         """The distinct instants of all tables on the virtual clock, ascending."""
@@ -157,11 +184,10 @@ class Sources:
         return sorted({at for r in readers for at in r.instants()})
 
     def _write_markers(self, name: str, texts: list[str]) -> None:
-        """One file per entry, in order of their modification times."""
-        folder = self._markers / name
-        folder.mkdir(parents=True, exist_ok=True)
-        there = sorted(p.name for p in folder.iterdir() if not p.name.startswith("."))
-        known = [n.split("_", 1)[1] for n in there]
+        """One marker for each text, unless it is there."""
+        markers = Markers(self._markers / name)
+        markers.make()
+        known = markers.texts()
         if known == texts[: len(known)]:
             fresh = texts[len(known) :]
         else:
@@ -169,12 +195,7 @@ class Sources:
             fresh = [t for t in late if not known or int(t.split("-")[0]) > int(known[-1].split("-")[0])]
             if len(fresh) < len(late):
                 raise CheckpointError("CKPT020", late=next(t for t in late if t not in fresh), known=known[-1])
-        for n, text in enumerate(fresh, start=len(known)):
-            path = folder / f"{n:010d}_{text}"
-            hidden = folder / f".{path.name}"
-            hidden.write_text(text)  # Spark passes over files of no length
-            set_time(hidden, 1_000_000_000 + n)
-            rename(hidden, path.name)
+        markers.add(len(known), fresh)
 
     def frame(self, spark: SparkSession, index: int) -> DataFrame:
         """The streaming frame of splits of source ``index``: columns of its reader's split, ``seq`` and ``now``."""
@@ -187,13 +208,17 @@ class Sources:
         if isinstance(reader, OffsetSource):
             frame = split_frame(spark, source.marks, reader, tasks)
             return frame.select(F.col("split"), F.concat(order, F.col("seq")).alias("seq"), now)
+        if isinstance(reader, FileSource) and not hadoop_lists(reader.path):
+            lists = self._lists[source.marks]
+            marks = spark.readStream.format("binaryFile").schema(_FILE_SCHEMA)
+            marks = marks.option("maxBytesPerTrigger", lists.bytes_per_trigger).load(str(lists.folder))
+            return marks.select(F.col("content"), order.alias("seq"), now)
         if isinstance(reader, FileSource):
             files = spark.readStream.format("binaryFile").schema(_FILE_SCHEMA).option("recursiveFileLookup", "true")
             if reader.max_files:
                 files = files.option("maxFilesPerTrigger", reader.max_files)
             else:
-                limit = _TASK_BYTES if self._graph.levels else _TASK_BYTES_STATELESS
-                files = files.option("maxBytesPerTrigger", limit * tasks)
+                files = files.option("maxBytesPerTrigger", self._task_bytes * tasks)
             seq = F.concat(order, F.format_string("%016d/", F.unix_millis("modificationTime")), F.col("path"))
             return files.load(reader.path).select(F.col("path"), seq.alias("seq"), now)
         if isinstance(reader, RangeSource) and not reader.bounded:

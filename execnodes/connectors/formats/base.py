@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from stateplan.execnodes.changelog import INSERT_ONLY, KIND, ChangelogMode, column
 from stateplan.execnodes.connectors.options import Option, OptionValues, Role, flag, parse_value
-from stateplan.execnodes.errors import CatalogError, Place
-from stateplan.execnodes.files import filesystem_of, local_path
+from stateplan.execnodes.errors import CatalogError, DataError, Place
+from stateplan.execnodes.files import filesystem_of, local_path, modified, reached
 from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
@@ -205,13 +205,16 @@ def with_metadata(df: pl.DataFrame, path: str, width: int, metadata: Sequence[st
     if not metadata:
         return df
     fs, inner = filesystem_of(path)
-    info: dict[str, Any] = fs.info(inner)
-    modified = fs.modified(inner)
+    try:
+        with reached():
+            info: dict[str, Any] = fs.info(inner)
+    except OSError as error:
+        raise DataError("DATA102", strerror=error.strerror or error, place=Place(file=path)) from error
     values = {
         "file.path": pl.lit(inner if local_path(path) is not None else path, pl.String),
         "file.name": pl.lit(posixpath.basename(inner), pl.String),
         "file.size": pl.lit(int(info["size"]), pl.Int64),
-        "file.modification-time": pl.lit(int(modified.timestamp() * 1000), pl.Int64).cast(pl.Datetime("ms", "UTC")),
+        "file.modification-time": pl.lit(modified(info), pl.Int64).cast(pl.Datetime("ms", "UTC")),
     }
     return df.with_columns(values[key].alias(column(width + i)) for i, key in enumerate(metadata))
 

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from stateplan.execnodes.changelog import column
 from stateplan.execnodes.connectors.formats.base import counted, with_metadata
 from stateplan.execnodes.errors import DataError, Place
-from stateplan.execnodes.files import filesystem_of, local_path
+from stateplan.execnodes.files import filesystem_of, local_path, reached
 from stateplan.execnodes.types import INT, LogicalType
 
 _BATCH_ROWS = 250_000
@@ -88,7 +88,7 @@ class ParquetDecoder:
                     yield from self._read(source, path)
             else:
                 fs, inner = filesystem_of(path)
-                with fs.open(inner, "rb") as source:
+                with reached(), fs.open(inner, "rb") as source:
                     yield from self._read(source, path)
         except (pa.ArrowInvalid, OSError) as error:
             code = "DATA102.parquet" if isinstance(error, FileNotFoundError) else "DATA131.unreadable"

@@ -1,0 +1,151 @@
+"""Files that Spark cannot list, of object stores: the driver lists them and writes markers that stand for some of them.
+
+Spark records which markers a micro-batch reads, so one that runs again reads the same files. Which files are known is
+in the markers alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from stateplan.execnodes.connectors.listing import FileEntry, entries_in, listed
+from stateplan.execnodes.connectors.protocol import FileSource
+from stateplan.execnodes.errors import RunError, StateplanError
+from stateplan.execnodes.paths import AnyPath
+from stateplan.execnodes.runtime.markers import Markers
+
+UNIT = 128 << 10
+"""Length of the marker of a full task. Spark limits the bytes of a micro-batch, and counts those of the markers: their
+lengths, filled up with blanks, stand for the bytes or the number of their files."""
+
+_FILE = 2 << 10
+"""Length for each file where the table limits the number of files."""
+
+_Digests = np.ndarray[Any, np.dtype[np.bytes_]]
+
+
+class FileLists:
+    """The markers of one source.
+
+    Args:
+        name: of the table.
+        source: lists the files.
+        markers: their folder.
+        tasks: parallel tasks of a micro-batch.
+        task_bytes: bytes of files for each of them, where the table says nothing else.
+    """
+
+    def __init__(self, name: str, source: FileSource, markers: Markers, tasks: int, task_bytes: int) -> None:
+        self.name = name
+        self.source = source
+        self._markers = markers
+        self._tasks = tasks
+        self._task_bytes = task_bytes
+        names = markers.names()
+        self._next = len(names)
+        digests = [_digests(entries_in(markers.content(name))) for name in names]
+        self._known: _Digests = np.sort(np.concatenate([np.empty(0, "S16"), *digests]))
+
+    @property
+    def folder(self) -> AnyPath:
+        """Of the markers."""
+        return self._markers.folder
+
+    @property
+    def bytes_per_trigger(self) -> int:
+        """How many bytes of markers a micro-batch may take."""
+        return _FILE * self.source.max_files if self.source.max_files else UNIT * self._tasks
+
+    def look(self) -> None:
+        """Lists the files and writes markers for those that are new. Raises StateplanError."""
+        files = self.source.files()
+        if not files:
+            return
+        digests = _digests(files)
+        places = np.minimum(np.searchsorted(self._known, digests), max(0, len(self._known) - 1))
+        new = np.flatnonzero(self._known[places] != digests) if len(self._known) else np.arange(len(files))
+        if not len(new):
+            return
+        fresh = sorted((files[i] for i in new), key=lambda file: (file.modified, file.path))
+        packs = list(self._packed(fresh))
+        self._markers.add(self._next, [str(len(p)) for p in packs], [self._text(p) for p in packs])
+        self._next += len(packs)
+        self._known = np.sort(np.concatenate([self._known, digests[new]]))
+
+    def _packed(self, files: Sequence[FileEntry]) -> Iterator[list[FileEntry]]:
+        """Parts of the files, each for one task, of which there are at least as many as parallel tasks."""
+        root = len(self.source.path)
+        most = -(-len(files) // self._tasks)
+        if self.source.max_files:
+            most = min(most, max(1, self.source.max_files // self._tasks))
+        pack: list[FileEntry] = []
+        size = length = 0
+        for file in files:
+            took = len(file.path) - root + 40
+            if pack and (len(pack) >= most or size + file.size > self._task_bytes or length + took > UNIT - root - 40):
+                yield pack
+                pack, size, length = [], 0, 0
+            pack.append(file)
+            size += file.size
+            length += took
+        if pack:
+            yield pack
+
+    def _text(self, files: Sequence[FileEntry]) -> str:
+        text = listed(self.source.path, files)
+        if self.source.max_files:
+            return text.ljust(_FILE * len(files))
+        tasks = sum(file.size for file in files) / self._task_bytes
+        return text.ljust(int(UNIT * min(tasks, self._tasks)))
+
+
+def _digests(files: Sequence[FileEntry]) -> _Digests:
+    """What tells paths apart, in 16 bytes each."""
+    joined = b"".join(
+        hashlib.blake2b(file.path.encode("utf-8", "surrogatepass"), digest_size=16).digest() for file in files
+    )
+    return np.frombuffer(joined, "S16")
+
+
+class Watch:
+    """Lists the files of sources again and again, in a thread of the driver.
+
+    Args:
+        watched: the sources.
+        fail: is told of an error, after which there is no further listing.
+    """
+
+    def __init__(self, watched: Sequence[FileLists], fail: Callable[[StateplanError], None]) -> None:
+        self._fail = fail
+        self._stopped = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._run, args=(lists,), name="stateplan-listing", daemon=True)
+            for lists in watched
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _run(self, lists: FileLists) -> None:
+        interval = (lists.source.interval or 1000) / 1000
+        while not self._stopped.wait(interval):
+            try:
+                lists.look()
+            except StateplanError as error:
+                self._report(error.within(f"table {lists.name}"))
+            except Exception as cause:
+                text = f"{type(cause).__name__}: {cause}"
+                self._report(RunError("RUN018", name=lists.name, cause=text))
+
+    def _report(self, error: StateplanError) -> None:
+        if not self._stopped.is_set():
+            self._stopped.set()
+            self._fail(error)
+
+    def stop(self) -> None:
+        """Ends the threads; one that waits for an answer of the store ends when it has it."""
+        self._stopped.set()
