@@ -69,6 +69,8 @@ class Progress:
 
 OnProgress = Callable[[Progress], None]
 
+_FEW_TASKS = 40
+
 _jobs: dict[AnyPath, JobResult] = {}
 """The jobs of this process that have not been closed, by checkpoint directory."""
 
@@ -239,7 +241,7 @@ class _Run:
             self.spark.sparkContext.setLocalProperty(TTLS, ttls)
         try:
             self.sinks.prepare(batch_id)
-            packed = run_batch(frame, self.metrics.info.name, self.sinks.reports_rows, self.tweaks)
+            packed = run_batch(frame, self.metrics.info.name, self._many_reports, self.tweaks)
             self._still_ours()
             self.sinks.commit(reports(packed), batch_id)
         except StateplanError as error:
@@ -252,6 +254,11 @@ class _Run:
         self.batch = batch_id
         self.batch_seconds = record.ms / 1000
         self.notices.look(self.metrics.counters.total)
+
+    @property
+    def _many_reports(self) -> bool:
+        """Whether what tasks report is large, or comes from many: one by one, a report takes two calls of the JVM."""
+        return self.sinks.reports_rows or self.metrics.info.parallelism > _FEW_TASKS
 
     def _still_ours(self) -> None:
         """Fails when another job has taken the checkpoint over meanwhile."""

@@ -190,8 +190,12 @@ class LevelProcessor(StatefulProcessor):  # type: ignore[misc]
             self.store.clear()
             return
         blobs = [Blob.unpacked(slot, packed) for _, packed in rows]
-        for blob in coded(run_operator)(graph, *owner, blobs, self.store, self.shipped.cache(), self.count):
-            yield Row(slot=blob.slot, blob=blob.packed())
+        try:
+            for blob in coded(run_operator)(graph, *owner, blobs, self.store, self.shipped.cache(), self.count):
+                yield Row(slot=blob.slot, blob=blob.packed())
+        except Exception as error:  # the log of the executor is to say where
+            error.add_note(f"in {graph.operators[owner[0]].name}, key group {owner[1]}")
+            raise
 
     @staticmethod
     def _level(graph: JobGraph, owner: int) -> int:
