@@ -8,6 +8,7 @@ fsspec knows for it, with what fsspec reads from the environment and its configu
 from __future__ import annotations
 
 import contextlib
+import io
 import re
 import uuid
 from collections.abc import Iterator
@@ -95,6 +96,11 @@ def scheme_of(url: str) -> str:
     return "file" if scheme == "local" else _SAME.get(scheme, scheme)
 
 
+def has_scheme(url: str) -> bool:
+    """Whether it is a URL, and not a plain path."""
+    return _SCHEME.match(url) is not None
+
+
 def hadoop_lists(url: str) -> bool:
     """Whether Spark lists the files below a path or URL; others need the driver of fsspec."""
     return scheme_of(url) in ("file", "hdfs", "viewfs")
@@ -123,11 +129,57 @@ def place_of(url: str) -> str | None:
     return rest
 
 
+class _Handed:
+    """A file that somebody else has read, as the part of fsspec's interface that decoders use."""
+
+    protocol = "handed"
+
+    def __init__(self, data: bytes, seconds: float) -> None:
+        self._data = data
+        self._facts = {"size": len(data), "mtime": seconds}
+
+    def open(self, path: str, mode: str) -> BinaryIO:
+        return io.BytesIO(self._data)
+
+    def info(self, path: str) -> dict[str, Any]:
+        return self._facts
+
+
+_handed: dict[str, _Handed] = {}
+"""URL to the file that is handed over under it."""
+
+
+@contextlib.contextmanager
+def handed(url: str, data: bytes, seconds: float) -> Iterator[None]:
+    """Within, a URL whose file system this process does not reach can be read.
+
+    Args:
+        url: of the file.
+        data: the file.
+        seconds: when it was changed, since 1970.
+    """
+    _handed[url] = _Handed(data, seconds)
+    try:
+        yield
+    finally:
+        del _handed[url]
+
+
+def is_reached(url: str) -> bool:
+    """Whether Python reaches the file system of a URL by itself."""
+    try:
+        return place_of(url) is not None or bool(connect(url))
+    except UrlError:
+        return False
+
+
 def connect(url: str) -> tuple[Any, str]:
     """The fsspec filesystem of a URL that is not local, and the path on it. It keeps no listings. Raises UrlError."""
     from fsspec.core import url_to_fs
     from fsspec.registry import known_implementations, registry
 
+    if url in _handed:
+        return _handed[url], url
     scheme, match = scheme_of(url), _SCHEME.match(url)
     known = [*known_implementations, *registry, *PACKAGES]
     if "::" not in url and scheme not in known:
@@ -144,7 +196,8 @@ def connect(url: str) -> tuple[Any, str]:
         hint = f"install the package {package}" if package else "install the package it names"
         raise UrlError("missing", hint, scheme=scheme, reason=first_line(error)) from None
     except ValueError as error:
-        raise UrlError("unusable", reason=first_line(error)) from None
+        needs = f"it needs {package}" if package else None
+        raise UrlError("unusable", needs, reason=first_line(error)) from None
     except Exception as error:
         needs = f"it needs the package {package}" if package else None
         raise UrlError("failed", needs, scheme=scheme, reason=first_line(error)) from None

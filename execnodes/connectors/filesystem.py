@@ -33,7 +33,7 @@ from stateplan.execnodes.connectors.protocol import (
 )
 from stateplan.execnodes.connectors.staging import Staging
 from stateplan.execnodes.errors import RunError
-from stateplan.execnodes.files import local_path, plain_path, shown
+from stateplan.execnodes.files import handed, local_path, plain_path, shown
 
 if TYPE_CHECKING:
     import polars as pl
@@ -243,6 +243,13 @@ class Files(FileSource):
         path = plain_path(split["path"])
         if self.pattern is not None and not matches(path, self.pattern):
             return
+        if "data" in split:
+            with handed(path, split["data"], split["modified"].timestamp()):
+                yield from self._frames(path)
+        else:
+            yield from self._frames(path)
+
+    def _frames(self, path: str) -> Iterator[pl.DataFrame]:
         left = self.limit
         for frame in self.decoder.read(path):
             if left is None:

@@ -16,7 +16,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from stateplan.execnodes.errors import DataError, OptionError, Place, nearest
-from stateplan.execnodes.files import filesystem_of, has_whole_objects, local_path, modified, plain_path, reached, shown
+from stateplan.execnodes.files import (
+    HADOOP,
+    filesystem_of,
+    has_whole_objects,
+    local_path,
+    modified,
+    plain_path,
+    reached,
+    scheme_of,
+    shown,
+)
 
 COMMITTED = "_committed"
 """Folder, within that of a table, of what its sinks have committed."""
@@ -250,6 +260,8 @@ def require_path(path: str, name: str, bounded: bool = True) -> None:
     """
     if local_path(path) is not None:
         there = os.path.exists(plain_path(path))
+    elif scheme_of(path) in HADOOP:  # Spark lists it
+        there = True
     elif bounded:
         there = _exists(path)
     else:

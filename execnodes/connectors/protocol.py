@@ -173,7 +173,7 @@ class FileSource(Source):
     """A source of whole files below a folder; a split has ``path``.
 
     Spark lists and records files on local disk and in HDFS. Elsewhere the driver lists them, and Spark records markers
-    that stand for them.
+    that stand for them. A split of a file that only Spark reaches has ``data`` (bytes) and ``modified`` (datetime) too.
 
     Attributes:
         path: folder or file, a plain path or URL.

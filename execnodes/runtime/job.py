@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -22,13 +23,14 @@ from stateplan.execnodes.runtime.metrics.counters import Counters
 from stateplan.execnodes.runtime.metrics.job_metrics import JobMetrics, job_info
 from stateplan.execnodes.runtime.metrics.prometheus import Endpoint, Reporter, reporters
 from stateplan.execnodes.runtime.metrics.records import BatchMetrics
+from stateplan.execnodes.runtime.plan_tables import with_places
 from stateplan.execnodes.runtime.reach import reach
 from stateplan.execnodes.runtime.sinks import SinkDriver, reports
 from stateplan.execnodes.runtime.sources import Sources
 from stateplan.execnodes.runtime.spark.cluster import check_reach, meet_executors
 from stateplan.execnodes.runtime.spark.collect import run_batch
 from stateplan.execnodes.runtime.spark.damage import explained, is_of_spark
-from stateplan.execnodes.runtime.spark.hadoop import CHECKPOINT_DIR, is_remote
+from stateplan.execnodes.runtime.spark.hadoop import CHECKPOINT_DIR, default_file_system, hadoop_path, is_remote
 from stateplan.execnodes.runtime.spark.local_spark import adapt_query
 from stateplan.execnodes.runtime.spark.query import Shipped, build
 from stateplan.execnodes.runtime.spark.repartition import repartition
@@ -340,13 +342,18 @@ def execute(
     tell = console or (lambda text: None)
     cores: int | None = None
     elsewhere = runs_elsewhere(options, spark)
-    if elsewhere or is_remote(options) or is_somebody_elses(options, spark):
+    remote = not default_file_system(options).startswith("file:")
+    if elsewhere or remote or is_remote(options) or is_somebody_elses(options, spark):
         spark = spark_of(options, tweaks=tweaks, given=spark)
         if elsewhere and not options.get(CHECKPOINT_DIR):
             raise CheckpointError("CKPT007", master=spark.sparkContext.master)
         if elsewhere or not is_ours(spark):
             found = meet_executors(spark, options, tell)
             cores = found if elsewhere else None
+    if elsewhere or remote:
+        # Workers have another working directory; and in Spark, a path without a scheme is on the default file system.
+        opened = options
+        graph = with_places(graph, lambda path: str(hadoop_path(path, opened)) if remote else os.path.abspath(path))
     checkpoint = Checkpoint.open(options, plan_text, graph, check_restart, tell, cores)
     options = checkpoint.settings(options)
     run: _Run | None = None

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from stateplan.execnodes.connectors.formats.base import Fields
-from stateplan.execnodes.connectors.options import Role
+from stateplan.execnodes.connectors.options import PATH, Role
 from stateplan.execnodes.connectors.protocol import Partition, SinkTable, SourceTable
 from stateplan.execnodes.connectors.registry import find_connector, find_format, validate_table
 from stateplan.execnodes.errors import Place, PlanError, RunError
+from stateplan.execnodes.files import has_scheme
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.model import PlanModel
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
 from stateplan.execnodes.rex import Call, InputRef, Literal, Rex, input_refs
 from stateplan.execnodes.specs import (
@@ -80,6 +83,38 @@ def sink_table(spec: DynamicTableSink, fields: Fields, uid: str) -> SinkTable:
         uid,
         any(isinstance(ability, Overwrite) for ability in spec.abilities),
     )
+
+
+def with_places(graph: ExecGraph, place: Callable[[str], str]) -> ExecGraph:
+    """A plan whose tables have other paths.
+
+    Args:
+        graph: the plan.
+        place: gives the path for a ``path`` without a scheme.
+    """
+
+    def placed(value: Any) -> Any:
+        if isinstance(value, ResolvedTable):
+            path = (value.options or {}).get(PATH.key)
+            if path is None or has_scheme(path):
+                return value
+            return value.model_copy(update={"options": {**(value.options or {}), PATH.key: place(path)}})
+        if isinstance(value, PlanModel):
+            found = {name: placed(getattr(value, name)) for name in type(value).model_fields}
+            changed = {name: new for name, new in found.items() if new is not getattr(value, name)}
+            return value.model_copy(update=changed) if changed else value
+        if isinstance(value, tuple):
+            items = tuple(map(placed, value))
+            return items if any(a is not b for a, b in zip(items, value, strict=True)) else value
+        return value
+
+    changed = []
+    for node in graph.nodes:
+        before = {name: getattr(node, name) for name in node.own_fields()}
+        after = {name: placed(value) for name, value in before.items()}
+        if any(after[name] is not value for name, value in before.items()):
+            changed.append(node.replace(**after))
+    return graph.replace(changed) if changed else graph
 
 
 def _resolved(spec: DynamicTableSource | DynamicTableSink) -> tuple[ResolvedTable, dict[str, str]]:

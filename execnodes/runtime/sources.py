@@ -18,8 +18,8 @@ import polars as pl
 
 from stateplan.execnodes.changelog import column
 from stateplan.execnodes.connectors.protocol import FileSource, InstantSource, OffsetSource, RangeSource, Split
-from stateplan.execnodes.errors import CheckpointError, RunError, StateplanError
-from stateplan.execnodes.files import hadoop_lists
+from stateplan.execnodes.errors import CheckpointError, OptionError, RunError, StateplanError
+from stateplan.execnodes.files import hadoop_lists, is_reached
 from stateplan.execnodes.paths import AnyPath
 from stateplan.execnodes.rex import Rex
 from stateplan.execnodes.runtime.file_lists import FileLists, Watch
@@ -32,6 +32,7 @@ from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import DataStreamReader
 
 _FILE_SCHEMA = "path string, modificationTime timestamp, length long, content binary"
 
@@ -220,7 +221,13 @@ class Sources:
             else:
                 files = files.option("maxBytesPerTrigger", self._task_bytes * tasks)
             seq = F.concat(order, F.format_string("%016d/", F.unix_millis("modificationTime")), F.col("path"))
-            return files.load(reader.path).select(F.col("path"), seq.alias("seq"), now)
+            # Of a file system that Python does not reach, the JVM reads the files.
+            read = (
+                []
+                if is_reached(reader.path)
+                else [F.col("content").alias("data"), F.col("modificationTime").alias("modified")]
+            )
+            return _loaded(files, source.name, reader.path).select(F.col("path"), seq.alias("seq"), now, *read)
         if isinstance(reader, RangeSource) and not reader.bounded:
             rows = max(1, reader.per_second * self.trigger_interval() // 1000)
             frame = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", rows)
@@ -251,3 +258,15 @@ class Sources:
             seq,
             F.lit(0).cast("long").alias("now") if self._virtual else now,
         )
+
+
+def _loaded(files: DataStreamReader, name: str, path: str) -> DataFrame:
+    """The files of a table. Raises OptionError OPT040."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        return files.load(path)
+    except AnalysisException as cause:
+        if cause.getCondition() == "PATH_NOT_FOUND":
+            raise OptionError("OPT040", name=name, path=path) from cause
+        raise

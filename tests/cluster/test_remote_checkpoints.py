@@ -12,7 +12,18 @@ from pathlib import Path
 import pytest
 
 from stateplan.execnodes.errors import CheckpointError
-from tests.support.cluster_jobs import ROOT, changes, compiled, finished, on_viewfs, record, run, started, viewfs
+from tests.support.cluster_jobs import (
+    ROOT,
+    changes,
+    compiled,
+    finished,
+    from_viewfs,
+    on_viewfs,
+    record,
+    run,
+    started,
+    viewfs,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -60,3 +71,15 @@ def test_a_scheme_that_spark_does_not_know(spark: object, tmp_path: Path) -> Non
     assert error.value.code == "CKPT006"
     assert "s3a:" in (error.value.hint or "")
     assert not changes(tmp_path, "stats")
+
+
+def test_files_that_only_spark_reaches(spark: object, tmp_path: Path) -> None:
+    said = finished(from_viewfs, tmp_path).splitlines()
+    size = (tmp_path / "remote" / "in" / "table.parquet").stat().st_size
+    zipped = (tmp_path / "remote" / "in" / "json" / "b.json.gz").stat().st_size
+    assert said[0:2] == ["+I[1, a.json, 20]", "+I[2, a.json, 20]"]
+    assert said[2] == f"+I[3, b.json.gz, {zipped}]"
+    assert said[3:5] == [f"+I[7, table.parquet, {size}]", f"+I[8, table.parquet, {size}]"]
+    assert said[5] == "OPT040 None"
+    assert said[6] == "DATA111 viewfs://cluster/checkpoints/in/damaged.json"
+    assert said[7] == "DATA101 it needs pyarrow (and Hadoop's native library libhdfs)"

@@ -19,11 +19,11 @@ MASTER = "local-cluster[2,1,1024]"
 
 TABLES = """
 CREATE TABLE orders (order_id BIGINT, product_id BIGINT, num INT, arrived AS PROCTIME())
-  WITH ('connector' = 'replay', 'path' = '{folder}/orders', 'format' = 'json');
+  WITH ('connector' = 'replay', 'path' = 'file:{folder}/orders', 'format' = 'json');
 CREATE TABLE stats (product_id BIGINT, orders BIGINT, items INT)
-  WITH ('connector' = 'filesystem', 'path' = '{folder}/stats', 'format' = 'op-json', 'op-json.mode' = 'retract');
+  WITH ('connector' = 'filesystem', 'path' = 'file:{folder}/stats', 'format' = 'op-json', 'op-json.mode' = 'retract');
 CREATE TABLE pairs (order_id BIGINT, a INT, b INT)
-  WITH ('connector' = 'filesystem', 'path' = '{folder}/pairs', 'format' = 'op-json', 'op-json.mode' = 'retract');
+  WITH ('connector' = 'filesystem', 'path' = 'file:{folder}/pairs', 'format' = 'op-json', 'op-json.mode' = 'retract');
 """
 STATS = """INSERT INTO stats SELECT product_id, COUNT(order_id), SUM(num)
 FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY order_id ORDER BY arrived) AS n FROM orders) WHERE n = 1
@@ -219,3 +219,39 @@ def viewfs(folder: Path) -> dict[str, str]:
         "spark.hadoop.fs.defaultFS": "viewfs://cluster/",
         "spark.hadoop.fs.viewfs.mounttable.cluster.link./checkpoints": f"file://{folder}/remote",
     }
+
+
+def from_viewfs(folder: str) -> None:
+    """Reads files of several formats that only Spark reaches; then one that is not there, and a damaged one."""
+    import gzip
+
+    import polars as pl
+
+    from stateplan.execnodes.errors import StateplanError
+
+    place = Path(folder)
+    options = viewfs(place)
+    inside = place / "remote" / "in"
+    (inside / "json").mkdir(parents=True)
+    (inside / "json" / "a.json").write_text('{"id": 1}\n{"id": 2}\n')
+    with gzip.open(inside / "json" / "b.json.gz", "wt") as out:
+        out.write('{"id": 3}\n')
+    pl.DataFrame({"id": [7, 8]}).write_parquet(inside / "table.parquet")
+    (inside / "damaged.json").write_text('{"id": 1\n')
+    cases = [("json", "json"), ("parquet", "table.parquet"), ("json", "nowhere"), ("json", "damaged.json")]
+    for number, (fmt, name) in enumerate(cases):
+        env = TableEnvironment.create({**options, "execution.checkpointing.dir": f"/checkpoints/{number}"})
+        env.execute_sql(
+            "CREATE TABLE s (id BIGINT, name STRING METADATA FROM 'file.name', size BIGINT METADATA FROM 'file.size') "
+            f"WITH ('connector' = 'filesystem', 'path' = '/checkpoints/in/{name}', 'format' = '{fmt}')"
+        )
+        env.execute_sql("CREATE TABLE o (id BIGINT, name STRING, size BIGINT) WITH ('connector' = 'print')")
+        try:
+            env.execute_sql("INSERT INTO o SELECT * FROM s").wait()
+        except StateplanError as error:
+            print(error.code, error.place.file if error.place else None)
+    env.execute_sql("CREATE TABLE t (id BIGINT) WITH ('connector' = 'filesystem', 'path' = '/x', 'format' = 'json')")
+    try:
+        env.execute_sql("INSERT INTO t SELECT id FROM s").wait()
+    except StateplanError as error:
+        print(error.code, error.hint)
