@@ -1,8 +1,10 @@
 """kill -9 at bad moments, other TTLs and another parallelism in between: is the result that of a run in peace?
 
     python -m benchmarks.chaos [--minutes 10] [--kills 50] [--limit MINUTES] [--rows 100] [--seed 1] [--keep FOLDER]
+        [--hosts]
 
-After ``--limit`` nothing more is killed; ``--keep`` works in a folder that stays.
+After ``--limit`` nothing more is killed; ``--keep`` works in a folder that stays. With ``--hosts``, the job runs on two
+separate hosts, and its driver on a third (:mod:`benchmarks.hosts`); hosts and executors are killed too.
 
 One job has both examples of FLIP-292, each with a file sink: a deduplication before an aggregation, and a join. Its
 input is recorded arrivals (``replay``), a minute of the virtual clock per micro-batch, so that which rows expire
@@ -30,6 +32,7 @@ from pathlib import Path
 import psutil
 
 from benchmarks.harness import process_tree, run, work_folder
+from benchmarks.hosts import DRIVER, OPTIONS, Hosts
 from stateplan.execnodes.runtime.checkpoint.live_ttl import LiveTtls, StateTtl, read_ttls
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.edit import set_ttls
@@ -59,6 +62,16 @@ TTLS = tuple(minutes * MINUTE for minutes in (3, 8, 20, 45, 90, 0))
 FIRST = dict.fromkeys(STATES, 20 * MINUTE)
 KINDS = {"whole job": 9, "Python worker": 20, "commit": 10, "driver alone": 4, "start": 7}
 """What is killed, and in how many of 50 kills."""
+KINDS_ON_HOSTS = {
+    "whole job": 9,
+    "Python worker": 8,
+    "commit": 8,
+    "driver alone": 3,
+    "start": 5,
+    "executor": 5,
+    "host": 12,
+}
+"""The same on separate hosts; *whole job* is the driver's host without Spark's master."""
 
 SINKS = ("stats", "joined")
 
@@ -100,12 +113,13 @@ def edit_plan(plan: Path, ttls: dict[str, int]) -> None:
     document.write(str(plan), overwrite=True)
 
 
-def start(arguments: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
-    """The command as a user runs it, in a process group of its own."""
+def start(arguments: Sequence[str], log: Path, hosts: Hosts | None = None) -> subprocess.Popen[bytes]:
+    """The command as a user runs it, in a process group of its own; on the driver's host, where there are hosts."""
+    command = [sys.executable, "-m", "stateplan", *arguments]
     with log.open("ab") as out:
-        return subprocess.Popen(
-            [sys.executable, "-m", "stateplan", *arguments], stdout=out, stderr=out, start_new_session=True
-        )
+        if hosts is not None:
+            return hosts.on(DRIVER, *command, stdout=out, stderr=out)
+        return subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True)
 
 
 def batches(checkpoint: Path, kind: str) -> int:
@@ -156,16 +170,16 @@ def kill(*pids: int) -> bool:
     return hit
 
 
-def kill_workers(process: subprocess.Popen[bytes], rng: random.Random) -> bool:
-    """Kills one or all of the Python processes below the JVM."""
-    workers = []
-    for below in process_tree(process.pid):
+def kill_some(among: Iterable[psutil.Process], word: str, rng: random.Random) -> bool:
+    """Kills one or all of the processes that have ``word`` in their command."""
+    found = []
+    for process in among:
         with contextlib.suppress(psutil.Error):
-            if "pyspark.daemon" in " ".join(below.cmdline()):
-                workers.append(below.pid)
-    if not workers:
+            if word in " ".join(process.cmdline()):
+                found.append(process.pid)
+    if not found:
         return False
-    return kill(*(workers if rng.random() < 0.3 else [rng.choice(workers)]))
+    return kill(*(found if rng.random() < 0.3 else [rng.choice(found)]))
 
 
 def kill_all(process: subprocess.Popen[bytes]) -> bool:
@@ -195,7 +209,7 @@ def in_commit(folder: Path, stage: str, batch: int) -> bool:
         return False
     now = begun - 1
     if stage == "state":
-        deltas = (checkpoint / "spark" / "state").glob(f"*/*/{now + 1}.changelog")
+        deltas = (checkpoint / "spark" / "state").glob(f"*/*/{now + 1}[._]*changelog")
         return next(deltas, None) is not None
     hidden = [*(folder / "out" / "stats").glob(".staged-*"), *(folder / "out" / "joined").glob(".staged-*")]
     if stage == "staged":
@@ -230,6 +244,8 @@ class Storm:
         rows: orders per micro-batch.
         kinds: what is killed, and how often in relation.
         limit: the minutes after which nothing more is killed, however much there has been.
+        hosts: where the job runs; None for this machine alone.
+        parallelisms: what the parallelism changes to.
         chunk: so many micro-batches of input are there at a start.
         edits, rescales: how probable another TTL in the plan, and another parallelism, are at a start.
         asks: how probable another TTL is before a kill.
@@ -244,6 +260,8 @@ class Storm:
     rng: random.Random
     kinds: dict[str, int] = field(default_factory=lambda: dict(KINDS))
     limit: float = float("inf")
+    hosts: Hosts | None = None
+    parallelisms: tuple[int, ...] = (1, 2, 3)
     chunk: int = 16
     edits: float = 0.3
     rescales: float = 0.3
@@ -311,25 +329,26 @@ class Storm:
             edit_plan(self.folder / "plan.json", {self.rng.choice(STATES): self.rng.choice(TTLS)})
             self.tally.edits += 1
         if self.tally.starts and self.rng.random() < self.rescales:
-            self.parallelism = self.rng.choice([p for p in (1, 2, 3) if p != self.parallelism])
+            self.parallelism = self.rng.choice([p for p in self.parallelisms if p != self.parallelism])
             self.tally.rescales += 1
         self.tally.starts += 1
         options = {
             "execution.checkpointing.dir": str(self.checkpoint),
             "parallelism.default": str(self.parallelism),
+            **(OPTIONS if self.hosts is not None else {}),
         }
         pairs = [text for key, value in options.items() for text in ("-D", f"{key}={value}")]
-        return start(["plan", "execute", str(self.folder / "plan.json"), *pairs], self.log)
+        return start(["plan", "execute", str(self.folder / "plan.json"), *pairs], self.log, self.hosts)
 
     def _require(self, process: subprocess.Popen[bytes]) -> None:
-        """The job has ended: because it was through, or killed, or because a worker was killed."""
+        """The job has ended: because it was through, or killed, or because it had no worker left."""
         if process.returncode in (0, -signal.SIGKILL):
             return
         text = self.log.read_text(errors="replace")
         if (
             process.returncode == 1
             and "[RUN001]" in text[-3000:]
-            and self.tally.failures < self.tally.kills["Python worker"]
+            and self.tally.failures < sum(self.tally.kills[kind] for kind in ("Python worker", "executor", "host"))
         ):
             self.tally.failures += 1
             return
@@ -338,7 +357,7 @@ class Storm:
     def _strike(self, process: subprocess.Popen[bytes], kind: str) -> bool:
         """Waits for a bad moment, and kills; False when the job ended before."""
         if kind == "start":
-            time.sleep(self.rng.random() * 6)
+            time.sleep(self.rng.random() * (6 if self.hosts is None else 30))
             return process.poll() is None and kill_all(process)
         begun = batches(self.checkpoint, "offsets")
         if not wait_until(process, lambda: batches(self.checkpoint, "offsets") > begun, 120, 0.01):
@@ -362,11 +381,23 @@ class Storm:
             hit = kill(process.pid)
             process.wait()
             return hit
-        if not kill_workers(process, self.rng):
+        if not self._strike_workers(process, kind):
             return False
         done = batches(self.checkpoint, "commits")  # the job tries the task again, or fails
         wait_until(process, lambda: batches(self.checkpoint, "commits") > done, 30, 0.05)
+        if self.hosts is not None and kind == "host":
+            for host in self.hosts.down():
+                self.hosts.start_worker(host)
         return True
+
+    def _strike_workers(self, process: subprocess.Popen[bytes], kind: str) -> bool:
+        if self.hosts is None:
+            return kill_some(process_tree(process.pid), "pyspark.daemon", self.rng)
+        if kind == "host":
+            self.hosts.kill(self.rng.choice(self.hosts.names))
+            return True
+        word = "CoarseGrainedExecutorBackend" if kind == "executor" else "pyspark.daemon"
+        return kill_some((p for host in self.hosts.names for p in self.hosts.processes(host)), word, self.rng)
 
     def _ask(self) -> None:
         set_live_ttls(self.checkpoint, {self.rng.choice(STATES): self.rng.choice(TTLS)})
@@ -474,14 +505,19 @@ def main(
     rows: int = 100,
     seed: int = 1,
     keep: Path | None = None,
+    hosts: bool = False,
 ) -> int:
-    with contextlib.nullcontext(keep) if keep else work_folder("chaos") as work:
-        folder, calm = Path(work or "", "storm"), Path(work or "", "peace")
+    with contextlib.ExitStack() as stack:
+        work = Path(keep or stack.enter_context(work_folder("chaos")))
+        folder, calm = work / "storm", work / "peace"
         folder.mkdir(parents=True)
         for name in ("orders.json", "logistics.json"):
             (folder / name).touch()
         compile_plan(folder)
         storm = Storm(folder, minutes, kills, rows, random.Random(seed), limit=limit)
+        if hosts:
+            storm.hosts = stack.enter_context(Hosts(work / "hosts", [folder]))
+            storm.kinds, storm.parallelisms = KINDS_ON_HOSTS, (2, 3, 5)
         storm.run()
         well = report(storm, calm, run_in_peace(storm, calm)) and sum(storm.tally.kills.values()) >= kills
     return 0 if well else 1

@@ -20,6 +20,7 @@ import polars as pl
 import typer
 
 from benchmarks.harness import cpu_seconds, run, session, work_folder, write_files
+from stateplan.execnodes.runtime.streaming import SparkJob
 
 QUERY = """INSERT INTO snk
 SELECT g, n, k FROM (
@@ -40,15 +41,17 @@ def measure(batches: int, rows: int, options: dict[str, str], work: Path) -> tup
     options = {"spark.sql.streaming.numRecentProgressUpdates": "1000", **options}
     environment = session(work / "input", "id BIGINT, k BIGINT", "g BIGINT, n BIGINT, k BIGINT", options, "json")
     result = environment.execute_sql(QUERY)
-    assert result.job is not None
-    query, job = result.job._query, result.job._run  # noqa: SLF001 - Spark's own figures of each micro-batch
-    used, ended = 0.0, False
+    job = result.job
+    assert isinstance(job, SparkJob)
+    query = job._query  # noqa: SLF001 - Spark's own figures of each micro-batch
+    used, ended, batch = 0.0, False, -1
     while not ended:
-        ended = job.batch >= batches + WARM_UP - 2 or not query.isActive
-        if not used and job.batch >= WARM_UP:
-            used, first = _used(), job.batch
+        batch = job.metrics[-1].batch if job.metrics else -1
+        ended = batch >= batches + WARM_UP - 2 or not query.isActive
+        if not used and batch >= WARM_UP:
+            used, first = _used(), batch
         time.sleep(0.1)
-    used = (_used() - used) / max(1, job.batch - first)
+    used = (_used() - used) / max(1, batch - first)
     result.wait()
     return [json.loads(p.json) if hasattr(p, "json") else p for p in query.recentProgress][WARM_UP:], used
 

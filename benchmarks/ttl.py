@@ -24,7 +24,7 @@ from benchmarks.chaos import folded
 from benchmarks.harness import run, work_folder
 from benchmarks.run import machine, write_report
 from benchmarks.ttl_data import make_input, rows_until
-from stateplan.execnodes.runtime.job import JobResult
+from stateplan.execnodes.runtime.job import Job as StartedJob
 from stateplan.execnodes.runtime.metrics.log import read_metrics
 from stateplan.execnodes.runtime.metrics.records import BatchMetrics
 from stateplan.execnodes.runtime.spark.checkpoint_files import SparkCheckpoint
@@ -182,7 +182,7 @@ class Job:
         )
         return session
 
-    def start(self) -> JobResult:
+    def start(self) -> StartedJob:
         job = self._session().execute_plan(self._plan).job
         assert job is not None
         return job

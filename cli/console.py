@@ -18,16 +18,26 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from stateplan.execnodes.errors import RunError, StateplanError
-from stateplan.execnodes.readable import render
+from stateplan.execnodes.readable import bytes_text, render, roughly
 
 if TYPE_CHECKING:
     from stateplan.execnodes.runtime.job import Progress
 
 
+_RED, _YELLOW, _PLAIN = "\033[1;31m", "\033[1;33m", "\033[0m"
+
+
 def progress_text(progress: Progress) -> str:
     """The figures of a job on one line."""
-    batch = f"batch {progress.batch} ({progress.batch_seconds:.1f} s)" if progress.batch >= 0 else "no batch yet"
-    return f"{batch} | {progress.rows_in:,} rows in | {progress.rows_out:,} rows out | {progress.seconds:.1f} s"
+    parts = [f"batch {progress.batch} ({progress.batch_seconds:.1f} s)" if progress.batch >= 0 else "no batch yet"]
+    outlook = progress.outlook
+    if outlook is not None:
+        whole = "" if outlook.bytes is None else f" of {bytes_text(outlook.bytes)}"
+        left = "" if outlook.seconds is None else f", about {roughly(outlook.seconds)} left"
+        parts.append(f"{int(100 * outlook.share)}%{whole}{left}")
+    for rows, where in ((progress.rows_in, "in"), (progress.rows_out, "out")):
+        parts.append(f"{rows:,} {'row' if rows == 1 else 'rows'} {where}")
+    return " | ".join([*parts, f"{progress.seconds:.1f} s"])
 
 
 def _abandon(stream: TextIO | None) -> None:
@@ -108,10 +118,14 @@ class Console:
             self._aside(text)
 
     def warning(self, text: str) -> None:
-        self._aside(f"warning: {text}")
+        self._aside(f"{self._label('warning:', _YELLOW)} {text}")
 
     def error(self, error: StateplanError) -> None:
-        self._aside(f"error: {error}")
+        self._aside(f"{self._label('error:', _RED)} {error}")
+
+    def _label(self, text: str, colour: str) -> str:
+        """The first word of a message, in a colour where there are any."""
+        return text
 
     def bug(self, error: Exception) -> None:
         """An exception that nobody expected."""
@@ -168,6 +182,10 @@ class TerminalConsole(Console):
         self._lock = threading.Lock()
         self._live = ""
         self._stdout: TextIO | None = None
+        self._colours = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+    def _label(self, text: str, colour: str) -> str:
+        return f"{colour}{text}{_PLAIN}" if self._colours else text
 
     def erase(self) -> None:
         """Takes the live line away."""
@@ -244,6 +262,10 @@ class JsonConsole(Console):
             "seconds": round(progress.seconds, 3),
             "sinks": progress.sinks,
         }
+        if progress.outlook is not None:
+            seconds = progress.outlook.seconds
+            left = None if seconds is None else round(seconds, 1)
+            figures |= {"share": round(progress.outlook.share, 4), "secondsLeft": left}
         if not self.quiet:
             self._aside(json.dumps({name: figures}))
 

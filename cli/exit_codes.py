@@ -21,7 +21,7 @@ class ExitCode(IntEnum):
     OK = 0, "success"
     FAILED = 1, "the job failed"
     USAGE = 2, "invalid command line"
-    BAD_INPUT = 3, "invalid SQL, plan file, table or option; nothing was run"
+    BAD_INPUT = 3, "invalid SQL, plan file, table, option, selector or value; nothing was run"
     CHECKPOINT = 4, "the checkpoint does not match the plan, is damaged or in use, or a requested change timed out"
     FINDINGS = 9, "lint reported problems, or --check or --diff found changes"
     BUG = 70, "a bug in stateplan"
@@ -29,6 +29,12 @@ class ExitCode(IntEnum):
     BROKEN_PIPE = 141, "stdout was closed"
     TERMINATED = 143, "stopped by SIGTERM; the job shut down cleanly"
 
+
+_BY_CODE = {
+    **dict.fromkeys(("OPT401", "OPT402", "OPT403", "OPT404", "OPT421", "PLAN105"), ExitCode.USAGE),
+    **dict.fromkeys(("CKPT044", "CKPT046", "CKPT048", "CKPT049"), ExitCode.BAD_INPUT),
+}
+"""The errors of arguments: of their form, and of what they name in a checkpoint."""
 
 _BY_CLASS: tuple[tuple[type[StateplanError], ExitCode], ...] = (
     (CheckpointError, ExitCode.CHECKPOINT),
@@ -40,4 +46,4 @@ _BY_CLASS: tuple[tuple[type[StateplanError], ExitCode], ...] = (
 
 def exit_code(error: StateplanError) -> ExitCode:
     """The exit code for an error."""
-    return next(code for cls, code in _BY_CLASS if isinstance(error, cls))
+    return _BY_CODE.get(error.code) or next(code for cls, code in _BY_CLASS if isinstance(error, cls))

@@ -6,16 +6,19 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, NoReturn
+from pathlib import PurePath
+from typing import Annotated, NoReturn, TypeVar
 
 import typer
 
 from stateplan.cli.console import Console, make_console
 from stateplan.cli.exit_codes import ExitCode, exit_code
-from stateplan.execnodes.errors import OptionError, StateplanError
+from stateplan.execnodes.errors import OptionError, StateplanError, nearest
+
+F = TypeVar("F", bound=StrEnum)
 
 EXIT_CODES = "Exit codes: " + "; ".join(f"{code.value} {code.meaning}" for code in ExitCode) + "."
 
@@ -91,14 +94,20 @@ def settings(pairs: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def installed_version() -> str:
-    """The version of stateplan; ``not installed`` where it runs from its sources."""
-    from importlib.metadata import PackageNotFoundError, version
+def format_of(given: F | None, target: str | None, by_extension: Mapping[str, F]) -> F | None:
+    """The format that ``--format`` gives, or else the extension of ``--output``; None without either.
 
-    try:
-        return version("stateplan")
-    except PackageNotFoundError:
-        return "not installed"
+    Raises:
+        OptionError: OPT403, for an extension that no format has.
+    """
+    suffix = PurePath((target or "").rpartition("/")[2]).suffix
+    if given is not None or len(suffix) < 2:
+        return given
+    found = by_extension.get(suffix.lower())
+    if found is None:
+        hint = nearest(suffix, by_extension)
+        raise OptionError("OPT403", target=target, suffix=suffix, known=", ".join(by_extension), hint=hint)
+    return found
 
 
 def run(output: StrEnum, quiet: bool, debug: bool, work: Callable[[Console], ExitCode | None]) -> None:
@@ -140,15 +149,15 @@ def _signalled(error: BaseException | None) -> ExitCode | None:
         error = error.__cause__ or error.__context__
     if error is None:
         return None
-    return ExitCode.TERMINATED if isinstance(error, _Terminated) else ExitCode.INTERRUPTED
+    return ExitCode.TERMINATED if isinstance(error, Terminated) else ExitCode.INTERRUPTED
 
 
-class _Terminated(KeyboardInterrupt):
+class Terminated(KeyboardInterrupt):
     """SIGTERM: ends a job the way Ctrl-C does."""
 
 
 def _terminate(*_: object) -> NoReturn:
-    raise _Terminated
+    raise Terminated
 
 
 BatchOption = Annotated[

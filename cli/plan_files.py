@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from stateplan.execnodes.errors import PlanError
 
 if TYPE_CHECKING:
+    from stateplan.cli.console import Console
     from stateplan.plans.document import PlanDocument
 
 STREAM = "-"
@@ -27,14 +30,26 @@ def read_plan(path: str) -> PlanDocument:
     return PlanDocument.from_bytes(sys.stdin.buffer.read() if sys.stdin else b"", "<stdin>")
 
 
-def write_plan(document: PlanDocument, target: str, overwrite: bool) -> None:
+@contextmanager
+def tells_new_folder(console: Console, target: str | None) -> Iterator[None]:
+    """Says at the end if writing the file ``target`` has created its folder, whose name may be mistyped."""
+    from stateplan.plans import storage
+
+    folder = None if target is None else storage.missing_folder(target)
+    yield
+    if folder is not None and target is not None and storage.missing_folder(target) is None:
+        console.note(f"created the folder {folder}")
+
+
+def write_plan(console: Console, document: PlanDocument, target: str, overwrite: bool) -> None:
     """Writes a plan to a path or URL, whole or not at all.
 
     Raises:
         PlanError: as :meth:`plans.document.PlanDocument.write`, with the command's option as the way out.
     """
     try:
-        document.write(target, overwrite=overwrite)
+        with tells_new_folder(console, target):
+            document.write(target, overwrite=overwrite)
     except PlanError as error:
         if error.code == "PLAN002":
             error.hint = "--overwrite replaces it"

@@ -1,40 +1,27 @@
-"""Statements and plans, run for the command line: results to the console, jobs waited for."""
+"""Plans compiled and run for the command line, and the scripts before them. Jobs are waited for."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from stateplan.cli.console import Console
+from stateplan.cli.sql_client.statements import read_text
 from stateplan.execnodes.errors import Place, PlanError, SqlError
 from stateplan.planner.dialect import nodes
 from stateplan.planner.session.environment import PlanReference, TableEnvironment
 from stateplan.planner.session.results import ResultKind, TableResult
 from stateplan.planner.session.script import ScriptStatement, read_script
+from stateplan.planner.session.tableau import Tableau
 
 if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.job import JobResult
+    from stateplan.execnodes.runtime.job import Job
     from stateplan.plans.document import PlanDocument
 
 _QUERIES = (exp.Insert, exp.Query, nodes.StatementSet, nodes.ExecuteStatement)
 _STARTS_JOB = (*_QUERIES, nodes.ExecutePlan)
-
-
-def read_text(path: str) -> str:
-    """The text of a script; ``-`` is standard input.
-
-    Raises:
-        SqlError: SQL401, when it cannot be read.
-    """
-    try:
-        return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8-sig")
-    except (OSError, ValueError) as cause:
-        reason = cause.strerror if isinstance(cause, OSError) else "it is not UTF-8 text"
-        raise SqlError("SQL401", reason=reason, place=Place(file=path)) from cause
 
 
 class Session:
@@ -52,38 +39,44 @@ class Session:
         if init is not None:
             self.run_script(read_text(init), init)
 
-    def run_script(self, text: str, file: str | None = None, acknowledge: bool = False) -> None:
+    def run_script(self, text: str, file: str | None = None) -> None:
         """Runs the statements of a script; the first error ends it.
 
         Args:
             text: the script. It is parsed as a whole before anything runs.
             file: its name, for messages.
-            acknowledge: say OK after statements without a result.
         """
         for statement in read_script(text, file):
-            self._run(statement, acknowledge)
+            self._run(statement)
 
-    def _run(self, statement: ScriptStatement, acknowledge: bool = False) -> None:
+    def _run(self, statement: ScriptStatement) -> None:
         node = statement.node
         if isinstance(node, _STARTS_JOB) or (isinstance(node, nodes.CompilePlan) and node.args.get("execute")):
             self._console.status("starting")
-        self._report(self._environment.execute_statement(statement), acknowledge)
+        self._report(self._environment.execute_statement(statement))
 
-    def _report(self, result: TableResult, acknowledge: bool = False) -> None:
+    def _report(self, result: TableResult) -> None:
         for note in result.notes:
             self._console.note(note)
-        if result.job is not None:
+        if result.channel is not None:
+            self._rows(result)
+        elif result.job is not None:
             self._wait(result.job)
         elif result.kind is ResultKind.SUCCESS:
-            if acknowledge:
-                self._console.note("OK")
+            return
         elif len(result.columns) == 1 and len(result.rows) == 1 and "\n" in str(result.rows[0][0]):
             text = str(result.rows[0][0])
             self._console.show(text, {"columns": list(result.columns), "rows": [[text]]})
         else:
             self._console.table(result.columns, result.rows)
 
-    def _wait(self, job: JobResult) -> None:
+    def _rows(self, result: TableResult) -> None:
+        table = Tableau(result.columns, result.types, result.zone, result.insert_only)
+        with result:
+            for text in table.stream(result.frames()):
+                self._console.raw(text.encode())
+
+    def _wait(self, job: Job) -> None:
         try:
             job.wait()
         except KeyboardInterrupt:

@@ -2,64 +2,215 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
-import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from stateplan.cli.console import Console
+from stateplan.cli.console import Console, JsonConsole
 from stateplan.execnodes.errors import OptionError, StateplanError
 
+if TYPE_CHECKING:
+    from stateplan.cli.sql_client.client import Client, Terminal
+    from stateplan.cli.sql_client.configuration import Settings
+    from stateplan.cli.sql_client.jobs import JobsHere
+    from stateplan.cli.sql_client.statements import Piece
+    from stateplan.gateway.protocol import GatewaySession
 
-def run(
-    console: Console,
-    options: Mapping[str, str],
-    file: str | None,
-    statements: Sequence[str],
-    init: str | None,
-    debug: bool,
-) -> None:
+
+@dataclass(frozen=True)
+class Arguments:
+    """What ``stateplan sql`` is given.
+
+    Attributes:
+        options: of ``-D``.
+        file, statements: what to run; the shell, or standard input, without either.
+        init: a script to run before.
+        config: configuration files, read after those of the machine, the user and the working directory.
+        no_config: whether not to read those.
+        show_config: whether only to show what is configured.
+        endpoint: the gateway; without it, statements run in this process.
+        token_file: has the gateway's token.
+        ca_file, certificate: for https; see :func:`gateway.client.http.connect`.
+        debug: whether errors come with tracebacks.
+    """
+
+    options: Mapping[str, str] = field(default_factory=dict)
+    file: str | None = None
+    statements: Sequence[str] = ()
+    init: str | None = None
+    config: Sequence[str] = ()
+    no_config: bool = False
+    show_config: bool = False
+    endpoint: str | None = None
+    token_file: str | None = None
+    ca_file: str | None = None
+    certificate: str | None = None
+    debug: bool = False
+
+
+def run(console: Console, given: Arguments) -> None:
     """Runs a script, statements, standard input, or the shell when that is a terminal.
 
     Raises:
-        OptionError: OPT402, when there are both a script and statements.
+        OptionError: OPT402, when there are both a script and statements; OPT411 to OPT413, a configuration file.
         StateplanError: what ended the script.
     """
-    if file and statements:
+    from stateplan.cli.sql_client.configuration import load
+
+    if given.file and given.statements:
         raise OptionError("OPT402")
-    from stateplan.cli.session import Session
-
-    session = Session(console, options, init)
-    if file:
-        from stateplan.cli.session import read_text
-
-        session.run_script(read_text(file), "<stdin>" if file == "-" else file)
-    elif statements:
-        for statement in statements:
-            session.run_script(statement)
-    elif sys.stdin.isatty():
-        _shell(console, session.run_script, debug)
+    settings = load(given.config, given.options, standard=not given.no_config)
+    if given.endpoint is None:
+        settings.check()
+    if given.show_config:
+        _show(console, settings)
+    elif given.file or given.statements or not _is_terminal():
+        _script(console, given, settings)
     else:
-        session.run_script(sys.stdin.read(), "<stdin>")
+        _shell(console, given, settings)
 
 
-def _shell(console: Console, run_script: Callable[..., None], debug: bool) -> None:
-    """The interactive shell over a session."""
-    from stateplan.cli.shell import Shell, with_history
+def _is_terminal() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stdout is not None and sys.stdout.isatty()
 
-    def run_statement(text: str) -> None:
-        try:
-            run_script(text, acknowledge=True)
-        except StateplanError as error:
-            console.error(error)
-            if debug:
-                traceback.print_exc()
-        except Exception as bug:
-            console.bug(bug)
-            if debug:
-                traceback.print_exc()
-        finally:
-            console.close()
 
-    console.note("Type HELP; for help, QUIT; to exit.")
-    with with_history():
-        Shell(console, run_statement).loop()
+def _show(console: Console, settings: Settings) -> None:
+    """Where every value comes from."""
+    options = [(o.key, o.shown, o.origin) for o in sorted(settings.options.values(), key=lambda o: o.key)]
+    statements = [(d.section[:-1], " ".join(d.statement.split()), d.origin) for d in settings.statements()]
+    if isinstance(console, JsonConsole):
+        console.show(
+            "",
+            {
+                "files": [str(path) for path in settings.files],
+                "options": [dict(zip(("key", "value", "source"), row, strict=True)) for row in options],
+                "statements": [dict(zip(("kind", "statement", "source"), row, strict=True)) for row in statements],
+            },
+        )
+        return
+    console.note("configuration files: " + (", ".join(map(str, settings.files)) or "none"))
+    console.table(["key", "value", "source"], options)
+    if statements:
+        console.table(["kind", "statement", "source"], statements)
+
+
+@contextlib.contextmanager
+def _client(
+    console: Console,
+    given: Arguments,
+    settings: Settings,
+    defaults: Mapping[str, str],
+    tell: Callable[[str], None],
+    terminal: Terminal | None = None,
+) -> Iterator[Client]:
+    """A client in a session with all that is configured. Afterwards the session ends, and so do jobs of this process.
+
+    Args:
+        defaults: options that hold where nothing else sets them, in a session of this process.
+        tell: gets notes about running jobs.
+        terminal: of a person.
+
+    Raises:
+        StateplanError: the session cannot be opened, or a statement of a configuration file is wrong.
+    """
+    from stateplan.cli.sql_client.client import Client
+    from stateplan.cli.sql_client.statements import read_text
+
+    with contextlib.ExitStack() as stack:
+        options = settings.values()
+        if given.endpoint is not None:
+            from stateplan.gateway.client.http import connect
+
+            token = None if given.token_file is None else _token(given.token_file)
+            session: GatewaySession = connect(
+                given.endpoint, options, token=token, ca_file=given.ca_file, certificate=given.certificate
+            )
+            stack.callback(_closed, session)
+            client = Client(session, console, None, terminal)
+        else:
+            from stateplan.cli.sql_client.jobs import JobsHere
+            from stateplan.gateway.service.service import SqlGatewayService
+
+            told: list[Client] = []
+            service = SqlGatewayService(console=tell, on_progress=lambda progress: told[0].on_progress(progress))
+            stack.callback(service.stop)
+            session = service.open_session("shell", {**defaults, **options})
+            here = JobsHere(service.jobs)
+            client = Client(session, console, here, terminal, _check)
+            told.append(client)
+            stack.callback(_stop, console, here)
+        stack.callback(client.jobs.close)
+        for declaration in settings.statements():
+            try:
+                session.configure(declaration.statement)
+            except StateplanError as error:
+                raise declaration.placed(error)  # noqa: B904 - it is the same error
+        if given.init is not None:
+            client.run_script(read_text(given.init), given.init)
+        yield client
+
+
+def _stop(console: Console, here: JobsHere) -> None:
+    """Jobs of this process end with it."""
+    for progress in here.stop_all():
+        console.finished(progress, "stopped")
+
+
+def _closed(session: GatewaySession) -> None:
+    with contextlib.suppress(StateplanError):  # the gateway is away, or has closed it
+        session.close()
+
+
+def _check(piece: Piece) -> None:
+    from stateplan.planner.session.script import read_script
+
+    read_script(piece.text)
+
+
+def _token(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, ValueError) as cause:
+        raise OptionError("OPT414", path=path, reason=getattr(cause, "strerror", None) or "it is not text") from cause
+
+
+def _script(console: Console, given: Arguments, settings: Settings) -> None:
+    from stateplan.cli.sql_client.client import Quit
+    from stateplan.cli.sql_client.jobs import JobsHere
+    from stateplan.cli.sql_client.statements import read_text
+
+    with _client(console, given, settings, {"table.dml-sync": "true"}, console.note) as client:
+        with contextlib.suppress(Quit):
+            if given.statements:
+                for statement in given.statements:
+                    client.run_script(statement)
+            else:
+                file = given.file or "-"
+                client.run_script(read_text(file), "<stdin>" if file == "-" else file)
+        if isinstance(client.jobs, JobsHere):
+            client.jobs.wait(console.finished)
+
+
+def _shell(console: Console, given: Arguments, settings: Settings) -> None:
+    from stateplan.cli.sql_client.shell import Shell, terminal
+
+    with terminal(console) as (screen, own):
+        shells: list[Shell] = []
+        plain = os.environ.get("TERM") == "dumb"
+        with _client(
+            own,
+            given,
+            settings,
+            {},
+            lambda text: shells[0].tell(text) if shells else own.note(text),
+            None if plain else screen,
+        ) as client:
+            for path in settings.files:
+                own.note(f"configured by {path}")
+            own.note("Type HELP; for help, QUIT; to exit.")
+            shells.append(Shell(client, own, given.debug))
+            shells[0].loop()

@@ -1,5 +1,6 @@
 -- Tables of example 1 with recorded arrivals. The field "@at" of a row is its arrival time.
 -- The result goes to standard output, one line per change.
+-- `make demo` generates the files, and so does `.venv/bin/python -m examples.generate`.
 
 CREATE TABLE orders (
   order_id   BIGINT,

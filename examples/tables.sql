@@ -1,4 +1,4 @@
--- Tables of both examples, with generated files (examples/generate.py).
+-- Tables of both examples. `make demo` generates their files, and so does `.venv/bin/python -m examples.generate`.
 
 CREATE TABLE orders (
   order_id   BIGINT,

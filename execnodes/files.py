@@ -359,6 +359,14 @@ def _read(stream: BinaryIO, size: int, path: str) -> bytes:
         ) from error
 
 
+_taken = 0
+
+
+def bytes_taken() -> int:
+    """How many bytes of files this process has read line by line so far, after decompression."""
+    return _taken
+
+
 def line_chunks(path: str, size: int = CHUNK_BYTES) -> Iterator[tuple[int, bytes]]:
     """Pieces of whole lines of a file: (number of the first line from 1, bytes ending in a newline).
 
@@ -367,6 +375,7 @@ def line_chunks(path: str, size: int = CHUNK_BYTES) -> Iterator[tuple[int, bytes
     Raises:
         DataError: DATA102 or DATA103, when it cannot be opened or read.
     """
+    global _taken
     line = 1
     with open_input(path) as stream:
         parts: list[bytes] = []
@@ -374,6 +383,7 @@ def line_chunks(path: str, size: int = CHUNK_BYTES) -> Iterator[tuple[int, bytes
             block = _read(stream, size, path)
             if not block:
                 break
+            _taken += len(block)
             cut = block.rfind(b"\n") + 1
             if not cut:
                 parts.append(block)

@@ -34,6 +34,13 @@ def took(ms: float) -> str:
     return f"{ms:.0f} ms" if ms < 1000 else f"{ms / 1000:.1f} s"
 
 
+def roughly(seconds: float) -> str:
+    """``20 s``, ``3 min``, ``2 h``: as exact as a guess is."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{round(seconds / 60)} min" if seconds < 90 * 60 else f"{round(seconds / 3600)} h"
+
+
 def ago(now: int, then: int | None) -> str:
     """How long before ``now`` (ms) that was: ``2.5 h``, ``0 s``; ``-`` for never, ``in 3 s`` for later."""
     if then is None:
@@ -90,7 +97,8 @@ def display_width(text: str) -> int:
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
-def _fitted(text: str, width: int) -> str:
+def fitted(text: str, width: int) -> str:
+    """``text`` flush right in so many columns of a terminal; what is too long ends in ``...``."""
     if display_width(text) > width:
         kept = ""
         for c in text:
@@ -110,6 +118,6 @@ def render(columns: Sequence[str], rows: Sequence[Sequence[object]], max_width: 
     rule = "+" + "".join("-" * (w + 2) + "+" for w in widths)
 
     def line(texts: Sequence[str]) -> str:
-        return "|" + "".join(f" {_fitted(t, w)} |" for t, w in zip(texts, widths, strict=True))
+        return "|" + "".join(f" {fitted(t, w)} |" for t, w in zip(texts, widths, strict=True))
 
     return "\n".join([rule, line(columns), rule, *map(line, cells), rule, f"{counted(len(rows), 'row')} in set"]) + "\n"

@@ -136,7 +136,8 @@ def node_from_json(data: Any, pointer: str = "", strict_unknown: bool = True) ->
     Args:
         data: the parsed JSON.
         pointer: JSON pointer of the node in the plan; places of errors and warnings start with it.
-        strict_unknown: refuse unknown keys; else they are kept, written back, and returned as warnings.
+        strict_unknown: refuse unknown keys; else they are kept, written back, and returned as warnings. Names of
+            states that Flink does not give are warnings always.
 
     Raises:
         PlanError: with the JSON pointer as its place.
@@ -162,6 +163,9 @@ def node_from_json(data: Any, pointer: str = "", strict_unknown: bool = True) ->
                 place=Place(pointer=warnings[0].pointer),
                 hint=warnings[0].hint,
             )
+    for position, entry, name in node.renamed_states:
+        message = f"state {entry.index} of node {node.id} ({node.title}) is called '{entry.name}'"
+        warnings.append(PlanWarning(f"{pointer}/state/{position}/name", message, f"expected: '{name}'"))
     return node, warnings
 
 

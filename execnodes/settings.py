@@ -11,6 +11,7 @@ Codes: OPT001 to OPT019; OPT105 for a malformed value.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from stateplan.execnodes.connectors.options import Option, OptionType, parse_value
@@ -46,9 +47,9 @@ _ROWS: tuple[Option, ...] = (
     Option("table.exec.uid.format", _STRING, "Format of the uids of operators.", default="<id>_<transformation>",
            no_effect=_UIDS),
     # running
-    Option("execution.runtime-mode", _ENUM, "Execution mode.", default="STREAMING",
-           values=("STREAMING", "BATCH", "AUTOMATIC"),
-           refused="queries always run as streams, and end when their bounded input ends"),
+    Option("execution.runtime-mode", _ENUM, "Whether a query gives changes while it runs (STREAMING), or its final "
+           "rows when its bounded input ends (BATCH). See [batch mode](sql.md#batch-mode).", default="STREAMING",
+           values=("STREAMING", "BATCH")),
     Option("execution.checkpointing.dir", _STRING, "Checkpoint directory of the job. The job continues from a "
            "checkpoint in this directory if the plan is compatible."),
     Option("execution.state-recovery.accept", _ENUM, "How to treat state in the checkpoint that does not match the "
@@ -80,6 +81,10 @@ _ROWS: tuple[Option, ...] = (
            "to a port or a range such as 9250-9260. See [metrics](metrics.md#prometheus)."),
     Option("slot.request.timeout", _DURATION, "How long a job waits for an executor of a Spark cluster before it "
            "fails.", default=300_000, minimum=1),
+    Option("table.exec.local.max-input-size", _MEMORY, "Maximum size of the tables of a query that runs "
+           "without Spark, in the process of the session. 0: every query runs in Spark. See [where queries "
+           "run](sql.md#where-queries-run).",
+           default=16 << 20),
     Option("table.dml-sync", _BOOLEAN, "Whether INSERT and EXECUTE PLAN wait until the job ends.", default=False),
     # planning
     Option("table.local-time-zone", _STRING, "Session time zone for TIMESTAMP_LTZ: an id such as Europe/Berlin, an "
@@ -172,15 +177,22 @@ _ROWS: tuple[Option, ...] = (
     Option("table.exec.async-scalar.max-attempts", _INTEGER, "Maximum number of retries.", default=3,
            minimum=0),
     # the SQL client
-    Option("sql-client.execution.result-mode", _ENUM, "How the SQL client shows query results.", default="TABLE",
-           values=("TABLE", "CHANGELOG", "TABLEAU"), no_effect="a query prints its changelog, one line per change"),
-    Option("sql-client.execution.max-table-result.rows", _INTEGER, "Maximum number of result rows to keep.",
-           default=1000000,
-           no_effect="a query prints its changelog, one line per change"),
-    Option("sql-client.verbose", _BOOLEAN, "Whether errors are printed with their causes.", default=False,
-           no_effect="use --debug instead"),
-    Option("table.display.max-column-width", _INTEGER, "Maximum width of a result column.", default=30,
-           no_effect="columns are as wide as their content, up to 100 characters"),
+    Option("sql-client.execution.result-mode", _ENUM, "How the SQL client shows the rows of a query in its shell: as a "
+           "table that is kept up to date, as the last changes, or line by line. Scripts show them line by line.",
+           default="TABLE", values=("TABLE", "CHANGELOG", "TABLEAU")),
+    Option("sql-client.execution.max-table-result.rows", _INTEGER, "Maximum number of rows of the mode TABLE. The "
+           "oldest go first.", default=1000000, minimum=1),
+    Option("sql-client.verbose", _BOOLEAN, "Whether errors are printed with their causes.", default=False),
+    Option("sql-client.display.max-column-width", _INTEGER, "Maximum width of a column of variable length. Default: "
+           "that of table.display.max-column-width.", minimum=1),
+    Option("table.display.max-column-width", _INTEGER, "Maximum width of a column of variable length in the rows of a "
+           "query.", default=30, minimum=1),
+    Option("sql-client.display.print-time-cost", _BOOLEAN, "Whether the shell prints how long a query took, in the "
+           "mode TABLEAU.", default=True),
+    Option("sql-client.display.color-schema", _ENUM, "Colours of SQL in the shell.", default="DEFAULT",
+           values=("DEFAULT", "DARK", "LIGHT", "CHESTER", "VS2010", "SOLARIZED", "OBSIDIAN", "GESHI")),
+    Option("sql-client.display.show-line-numbers", _BOOLEAN, "Whether the shell numbers the lines of a statement.",
+           default=False),
     # known in Flink, nothing here
     Option("table.sql-dialect", _ENUM, "SQL dialect.", default="default", values=("default", "hive"),
            refused="only Flink's dialect is available"),
@@ -285,6 +297,20 @@ def value(options: Mapping[str, str], key: str) -> Any:
     return parse_value(row, options[key]) if key in options else row.default
 
 
+def is_batch(options: Mapping[str, str]) -> bool:
+    """Whether queries run in batch mode."""
+    return bool(value(options, "execution.runtime-mode") == "BATCH")
+
+
+_NOT_IN_BATCH = ("table.exec.state.ttl", "table.exec.mini-batch.enabled", "table.exec.source.idle-timeout")
+"""Options that batch mode does without: no state expires before the input ends."""
+
+
+def of_mode(options: Mapping[str, str]) -> dict[str, str]:
+    """The options that count in the mode that queries run in."""
+    return {k: v for k, v in options.items() if k not in _NOT_IN_BATCH} if is_batch(options) else dict(options)
+
+
 def parallelism(options: Mapping[str, str]) -> int:
     """The parallelism of a job that has no checkpoint: ``parallelism.default``, or 2."""
     return int(options.get("parallelism.default", 2))
@@ -298,14 +324,23 @@ def default_text(row: Option) -> str | None:
         from stateplan.execnodes.ttl import format_ttl
 
         return format_ttl(row.default)
+    if row.type is _MEMORY:
+        return f"{row.default >> 20} mb"
     return str(row.default).lower() if row.type is _BOOLEAN else str(row.default)
 
 
 class Configuration:
-    """What a session has set. Values are texts, checked when they are set."""
+    """What a session has set. Values are texts, checked when they are set.
 
-    def __init__(self, options: Mapping[str, str] | None = None) -> None:
+    Args:
+        options: set at once.
+        keep_unknown: whether a key that is not known is kept, with a note, and is no error: clients of a gateway send
+            all that they are configured with.
+    """
+
+    def __init__(self, options: Mapping[str, str] | None = None, keep_unknown: bool = False) -> None:
         self._values: dict[str, str] = {}
+        self._keep_unknown = keep_unknown
         for key, text in (options or {}).items():
             self.set(key, text)
 
@@ -315,7 +350,13 @@ class Configuration:
         Raises:
             OptionError: OPT001 unknown key, OPT105 malformed value, OPT002 a value that cannot be honoured.
         """
-        row = find_option(key, place)
+        try:
+            row = find_option(key, place)
+        except OptionError as unknown:
+            if not self._keep_unknown:
+                raise
+            self._values[key] = text
+            return f"the option '{key}' has no effect: it is not known" + (f"; {unknown.hint}" if unknown.hint else "")
         if row is None:
             self._values[key] = text
             reason = next((why for prefix, why in NO_EFFECT_PREFIXES.items() if key.startswith(prefix)), None)
@@ -334,7 +375,7 @@ class Configuration:
         """The text of an option: as set, else ``default``, else the option's own default. Raises OptionError OPT001."""
         if key in self._values:
             return self._values[key]
-        row = find_option(key)
+        row = self._row(key)
         return default if default is not None or row is None else default_text(row)
 
     def value(self, key: str) -> Any:
@@ -346,8 +387,30 @@ class Configuration:
         if key is None:
             self._values.clear()
             return
-        find_option(key, place)
+        self._row(key, place)
         self._values.pop(key, None)
+
+    def _row(self, key: str, place: Place | None = None) -> Option | None:
+        return OPTIONS.get(key) if self._keep_unknown else find_option(key, place)
+
+    @contextmanager
+    def overlaid(self, options: Mapping[str, str]) -> Iterator[None]:
+        """Within, ``options`` are set too; afterwards what they hid is back, but for what was set meanwhile.
+
+        Raises:
+            OptionError: as :meth:`set`; then none of them is set.
+        """
+        before = dict(self._values)
+        try:
+            for key, text in options.items():
+                self.set(key, text)
+            yield
+        finally:
+            for key, text in options.items():
+                if self._values.get(key) == text:
+                    self._values.pop(key)
+                    if key in before:
+                        self._values[key] = before[key]
 
     def to_dict(self) -> dict[str, str]:
         """What has been set, by key."""

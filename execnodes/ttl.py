@@ -181,7 +181,7 @@ def _parse_text(text: str) -> int:
         raise PlanError(
             "PLAN055",
             problem=what,
-            units="; ".join((", ".join(labels) for _, _, labels in _UNITS)),
+            units=", ".join(labels[0] for _, _, labels in _UNITS),
             hint=_unit_hint(trimmed, label),
         )
     if len(digits.lstrip("0")) > _MAX_DIGITS:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from sqlglot import exp
 
 from stateplan.execnodes.graph import ExecGraph
-from stateplan.execnodes.settings import value
+from stateplan.execnodes.settings import is_batch, of_mode, value
 from stateplan.execnodes.types import LogicalType
 from stateplan.planner.binding.queries import QueryBinder
 from stateplan.planner.binding.sinks import bind_insert
@@ -25,8 +25,10 @@ def physical_plans(
     Raises:
         SqlError, CatalogError, OptionError: as :func:`compile_inserts`.
     """
+    options = of_mode(options)
     duplicates = bool(value(options, "table.exec.source.cdc-events-duplicate"))
-    return optimize([bind_insert(node, catalog, source, duplicates) for node in inserts], options)
+    batch = is_batch(options)
+    return optimize([bind_insert(node, catalog, source, duplicates, batch) for node in inserts], options)
 
 
 def compile_inserts(
@@ -42,15 +44,15 @@ def compile_inserts(
 
     Raises:
         SqlError: SQL100 to SQL149 (names, columns, types, hints, changes a sink cannot take), SQL150 (not supported
-            yet), SQL2xx (functions, constants); each with its place.
+            yet), SQL170, SQL171 (batch mode), SQL2xx (functions, constants); each with its place.
         CatalogError: an unknown table, or one that cannot be read or written.
         OptionError: options of a table that do not fit its use.
     """
-    return lower(physical_plans(inserts, catalog, options, source), options)
+    return lower(physical_plans(inserts, catalog, options, source), of_mode(options))
 
 
 def query_schema(
     query: exp.Expr, catalog: CatalogManager, options: Mapping[str, str], source: str
 ) -> list[tuple[str, LogicalType]]:
     """Name and type of the columns of a query. Raises as :func:`compile_inserts`."""
-    return list(QueryBinder(catalog, source).bind(query).fields)
+    return list(QueryBinder(catalog, source, batch=is_batch(options)).bind(query).fields)

@@ -32,6 +32,8 @@ _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _NUMBER_LIKE = re.compile(r"[-+.0-9][-+.\w]*")
 _WORD = re.compile(r"[^\W\d]\w*")
 _NEWLINE = re.compile(r"\r\n|\r|\n")
+_PEEK = 512
+"""A zero byte within so many bytes says that a file is not text."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _CONSTANTS = {"true": True, "false": False, "null": None}
@@ -99,6 +101,8 @@ def decode(data: bytes, file: str | None = None) -> tuple[str, bool]:
     try:
         return body.decode("utf-8"), bom
     except UnicodeDecodeError as error:
+        if b"\0" in body[:_PEEK]:
+            raise PlanError("PLAN017.binary", place=place) from None
         source = body.decode("utf-8", errors="replace")
         at = len(body[: error.start].decode("utf-8"))
         line, column = line_column(source, at)

@@ -5,6 +5,7 @@ Error codes: CKPT001, CKPT002, CKPT005, CKPT034.
 
 from __future__ import annotations
 
+import getpass
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -153,13 +154,22 @@ def checkpoint_plan(folder: AnyPath) -> PlanDocument:
         ) from cause
 
 
-def ask(folder: AnyPath, assignments: Sequence[Assignment], *, write: bool = True) -> LiveEdit:
+def user() -> str:
+    """Who uses this process; empty where the system does not say."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return ""
+
+
+def ask(folder: AnyPath, assignments: Sequence[Assignment], *, write: bool = True, who: str | None = None) -> LiveEdit:
     """Asks for other TTLs; the next micro-batch takes them in, whether the job runs or is to be started.
 
     Args:
         folder: the checkpoint.
         assignments: TTLs for states.
         write: whether to ask, and not only to work out what that would do.
+        who: is noted as the one who asks; by default the user of this process.
 
     Raises:
         PlanError: as :func:`plans.edit.plan_edit`.
@@ -176,7 +186,8 @@ def ask(folder: AnyPath, assignments: Sequence[Assignment], *, write: bool = Tru
             waiting = None if known.asked is None else known.asked.ttl
             found = LiveChange(view, change.label, known.now, waiting, change.ttl)
             if found.changed:
-                asked = Asked(change.ttl, time.time_ns() // 1_000_000) if found.awaited else None
+                now = time.time_ns() // 1_000_000
+                asked = Asked(change.ttl, now, user() if who is None else who) if found.awaited else None
                 record[known.key] = known = replace(known, asked=asked)
             changes.append(replace(found, at=0 if known.asked is None else known.asked.at))
 

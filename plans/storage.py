@@ -148,6 +148,13 @@ def exists(url: str) -> bool:
         return os.path.lexists(path)
 
 
+def missing_folder(url: str) -> str | None:
+    """The local folder of a file at ``url``, if it does not exist yet. Raises PlanError PLAN008."""
+    path = _local_path(url)
+    folder = os.path.dirname(path) if path is not None else ""
+    return folder if folder and not os.path.exists(folder) else None
+
+
 def read_bytes(url: str) -> bytes:
     """The content of the file at ``url``.
 

@@ -100,11 +100,8 @@ def _option_rows(options: Iterable[object]) -> list[list[str]]:
 
 def _default(option: Any) -> str:
     """The default of an Option as a user writes it."""
-    from stateplan.execnodes.connectors.options import OptionType
     from stateplan.execnodes.settings import default_text
 
-    if option.type is OptionType.MEMORY_SIZE:
-        return f"{option.default // 2**20} mb"
     return default_text(option) or ""
 
 
@@ -157,6 +154,27 @@ def options() -> str:
         ["option", "type", "default", "description"],
         [[row[0], row[1], row[2], row[4]] for row in _option_rows(OPTIONS.values())],
     )
+
+
+def plan_statements() -> str:
+    """Statements on plan files."""
+    return _statements(True)
+
+
+def statements() -> str:
+    """The other statements."""
+    return _statements(False)
+
+
+def _statements(plan: bool) -> str:
+    from stateplan.planner.dialect.grammar import STATEMENTS
+
+    rows = []
+    for statement in STATEMENTS:
+        if statement.plan is plan:
+            lines = "\n".join(statement.lines).replace("\n  ", " ").replace("\n)", ")").split("\n")
+            rows.append(["<br>".join(f"`{line}`" for line in lines), statement.effect])
+    return _table(["statement", "effect"], rows)
 
 
 def tweaks() -> str:
@@ -228,6 +246,8 @@ PARTS: dict[str, Callable[[], str]] = {
         connectors,
         formats,
         options,
+        plan_statements,
+        statements,
         tweaks,
         functions,
         row_by_row,

@@ -11,7 +11,8 @@ for candidate in ${PYTHON:-python3 python3.13 python3.12 python3.11}; do
     fi
 done
 if [ -z "$python" ]; then
-    echo "stateplan needs Python 3.11 or newer, found $("${PYTHON:-python3}" --version 2>/dev/null || echo none):" \
+    found=$("${PYTHON:-python3}" --version 2>/dev/null | sed -n '1s/^Python [0-9]/&/p')
+    echo "stateplan needs Python 3.11 or newer, found ${found:-none}${PYTHON:+ in $PYTHON}:" \
         "install it (Debian, Ubuntu: apt-get install python3.11 python3.11-venv; macOS: brew install python@3.11)" \
         "and say: make setup PYTHON=python3.11" >&2
     exit 1

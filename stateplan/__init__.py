@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from stateplan.execnodes.changelog import RowKind
     from stateplan.execnodes.errors import StateplanError
     from stateplan.planner.catalog.udf import (
         AggregateFunction,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from stateplan.planner.session.compiled_plan import CompiledPlan, PlanReference, StatementSet
     from stateplan.planner.session.environment import TableEnvironment
     from stateplan.planner.session.results import ResultKind, TableResult
+    from stateplan.planner.session.table import Table
     from stateplan.plans.advice import ExplainDetail
     from stateplan.plans.document import PlanDocument
 
@@ -56,8 +58,10 @@ _HOME = {
     "PlanDocument": "plans.document",
     "PlanReference": "planner.session.compiled_plan",
     "ResultKind": "planner.session.results",
+    "RowKind": "execnodes.changelog",
     "StatementSet": "planner.session.compiled_plan",
     "StateplanError": "execnodes.errors",
+    "Table": "planner.session.table",
     "TableEnvironment": "planner.session.environment",
     "TableResult": "planner.session.results",
 }
@@ -74,9 +78,11 @@ __all__ = [
     "PlanReference",
     "ResultKind",
     "Row",
+    "RowKind",
     "ScalarFunction",
     "StatementSet",
     "StateplanError",
+    "Table",
     "TableAggregateFunction",
     "TableEnvironment",
     "TableFunction",

@@ -15,7 +15,7 @@ import pytest
 from tests.support.job_records import job_checkpoint
 
 ROOT = Path(__file__).resolve().parent.parent
-LAYERS = ("execnodes", "plans", "planner", "cli")
+LAYERS = ("execnodes", "plans", "planner", "gateway", "cli")
 """Each package may import itself and those before it."""
 
 SPARK_FOLDERS = ("execnodes/runtime/", "execnodes/connectors/")
@@ -176,6 +176,12 @@ def test_plan_show_takes_little_more_than_its_libraries() -> None:
     """Under half a second where importing the two libraries of the command line takes 0.08 s."""
     libraries = processor_time("-c", "import pydantic, typer")
     assert processor_time("-m", "stateplan", "plan", "show", str(PLAN)) < 6 * libraries
+
+
+def test_a_query_without_spark_takes_little_more_than_its_libraries() -> None:
+    """Under two seconds where importing the libraries takes 0.5 s; most of the rest is reading our modules."""
+    libraries = processor_time("-c", "import polars, pyarrow, pydantic, typer, sqlglot")
+    assert processor_time("-m", "stateplan", "sql", "-q", "-e", "SELECT 1") < 4 * libraries
 
 
 def test_no_file_is_too_long() -> None:

@@ -15,7 +15,7 @@ from stateplan.execnodes import errors
 from stateplan.execnodes.errors.catalogue import FAMILIES, RETIRED, family, texts_of
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("execnodes", "plans", "planner", "cli")
+PACKAGES = ("execnodes", "plans", "planner", "gateway", "cli")
 KEYS = {"title", "cause", "remedy", "message", "expected", "hint"}
 CODE = re.compile(r"[A-Z]{2,5}[0-9]{3}(\.\w+)?")
 _CLASSES = {n for n, c in vars(errors).items() if isinstance(c, type) and issubclass(c, errors.StateplanError)}

@@ -33,18 +33,21 @@ FLINK = steps(FLINK_PLANS)
 
 
 def ran(command: list[str], folder: Path) -> str:
-    """What a command prints on both streams."""
+    """What a command prints on both streams. It leaves nothing in the folder for temporary files."""
+    temporary = folder / "temporary"
+    temporary.mkdir(exist_ok=True)
     if command[0] == "stateplan":
         command = [sys.executable, "-m", "stateplan", *command[1:]]
     done = subprocess.run(
         command,
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "TMPDIR": str(temporary)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
     )
+    assert [p.name for p in temporary.iterdir() if p.name.startswith("stateplan")] == []
     return done.stdout
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -40,6 +41,9 @@ def test_the_page(spark: object, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert len(steps) == 7
     for command, answer in steps:
         assert shown(run(command, tmp_path), tmp_path) == shown(answer, tmp_path), command
+    top = json.loads(run("job top /data/checkpoint --once --format json", tmp_path))
+    stored = [state["storedRows"] for operator in top["operators"] for state in operator.get("state", ())]
+    assert re.findall(r"^total +\d+ +\d+ +(\d+) ", text, re.M)[0] == str(sum(stored)), "both count stored rows"
     assert (tmp_path / "sizes.svg").read_text().startswith("<svg")
     capsys.readouterr()
     exec(compile((tmp_path / "look.py").read_text(), "look.py", "exec"), {})

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from stateplan.cli.job.top_text import line, table_text, to_json
+from stateplan.cli.job.top_text import line, table_text
 from stateplan.execnodes.errors import RunError, StateplanError
+from stateplan.execnodes.runtime.checkpoint.locks import running_writer
 from stateplan.execnodes.runtime.metrics.view import JobView, Watcher
 from stateplan.execnodes.runtime.spark.hadoop import checkpoint_path
+from stateplan.plans.job_look import JobPlan, Key, PlannedState, job_json
 
 
 def look_at(checkpoint: str, options: Mapping[str, str]) -> tuple[Watcher, JobView]:
@@ -25,20 +28,56 @@ def look_at(checkpoint: str, options: Mapping[str, str]) -> tuple[Watcher, JobVi
     return watcher, view
 
 
+_NOT_YET = {"CKPT001", "CKPT002", "RUN085"}
+"""What is wrong with the checkpoint of a job that has only just begun: its directory, what it holds, its figures."""
+
+
+def await_job(
+    checkpoint: str, options: Mapping[str, str], seconds: float, tell: Callable[[str], None], interval: float = 0.5
+) -> Look:
+    """A look at a job as soon as there is one.
+
+    Args:
+        checkpoint: names its checkpoint.
+        options: of the session.
+        seconds: how long nothing may run there; a job that runs is waited for until it has figures.
+        tell: is told, once, that there is no job yet.
+        interval: seconds between two looks.
+
+    Raises:
+        CheckpointError, RunError: as :func:`look_at`.
+    """
+    folder, told = checkpoint_path(checkpoint, options), False
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return Look(checkpoint, options)
+        except RunError as error:
+            found = error
+        if found.code not in _NOT_YET or (folder.exists() and not folder.is_dir()):
+            raise found
+        if time.monotonic() >= deadline and running_writer(folder) is None:
+            raise found
+        if not told:
+            tell(f"waiting for a job to start: {found.message}")
+            told = True
+        time.sleep(interval)
+
+
 class Look:
     """A job, looked at as often as wanted. Raises as :func:`look_at`."""
 
     def __init__(self, checkpoint: str, options: Mapping[str, str]) -> None:
         self._folder = checkpoint_path(checkpoint, options)
         self._watcher, self._view = look_at(checkpoint, options)
-        self._labels = self._selectors()
+        self._plan = self._read_plan()
 
     def again(self) -> None:
         """Looks again."""
         view = self._watcher.look()
         if view is not None:
-            if view.info.operators != self._view.info.operators:
-                self._labels = self._selectors()
+            if view.info.started != self._view.info.started:
+                self._plan = self._read_plan()
             self._view = view
 
     @property
@@ -51,20 +90,22 @@ class Look:
         return self._view.last.batch if self._view.last else -1
 
     def text(self, width: int = 0) -> str:
-        return table_text(self._view, self._labels, width)
+        return table_text(self._view, self._states(), width)
 
     def line(self) -> str:
         return line(self._view)
 
     def data(self) -> dict[str, Any]:
-        return to_json(self._view, self._labels)
+        return job_json(self._view, self._states(), self._view.operators())
 
-    def _selectors(self) -> dict[tuple[int, int], str]:
-        """What states are called on other command lines; nothing where the plan cannot be read."""
-        from stateplan.plans.live import plan_in
-        from stateplan.plans.selectors import Selectors
+    def _read_plan(self) -> JobPlan | None:
+        """None where the plan cannot be read."""
+        with contextlib.suppress(StateplanError, OSError):
+            return JobPlan.of(self._folder)
+        return None
 
+    def _states(self) -> Mapping[Key, PlannedState]:
+        """What states are called on other command lines, and their TTLs."""
         with contextlib.suppress(StateplanError):
-            selectors = Selectors(plan_in(self._folder))
-            return {(view.node_id, view.index): selectors.name_alone(view) for view in selectors.views}
+            return self._plan.states() if self._plan else {}
         return {}

@@ -27,19 +27,26 @@ def top(
         float, typer.Option("--interval", "-n", metavar="SECONDS", min=0.1, help="Refresh interval.")
     ] = 1.0,
     once: Annotated[bool, typer.Option("--once", help="Print the current figures and exit.")] = False,
+    timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0, help="Limit for waiting until a job starts.")
+    ] = 60,
     output: FormatOption = Format.TEXT,
     debug: DebugOption = False,
 ) -> None:
     """Show the throughput, state and load of each operator, until the job ends or Ctrl-C is pressed.
 
     A terminal shows a table that refreshes. A pipe gets one line per micro-batch, or one JSON object
-    with --format json.
+    with --format json. If no job has started yet, the command waits for it.
     """
 
     def work(console: Console) -> ExitCode:
-        from stateplan.cli.job.look import Look
+        from stateplan.cli.job.look import Look, await_job
 
-        look = Look(checkpoint, settings(pairs))
+        options = settings(pairs)
+        try:
+            look = Look(checkpoint, options) if once else await_job(checkpoint, options, timeout, console.note)
+        except KeyboardInterrupt:
+            return ExitCode.OK
         live = output is Format.TEXT and not once and sys.stdout.isatty()
         if live and look.running:
             with contextlib.suppress(KeyboardInterrupt):

@@ -1,19 +1,18 @@
-"""A look at a job as text: a table for people, a line for a log, JSON for programs."""
+"""A look at a job as text: a table for people, a line for a log."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from stateplan.execnodes.readable import bytes_text, counted, in_columns, instant_text, took
 from stateplan.execnodes.runtime.metrics.view import JobView, OperatorView
+from stateplan.plans.job_look import Key, PlannedState, plain_name
 
-Labels = Mapping[tuple[int, int], str]
-"""(Operator id, number of the state) -> selector."""
+States = Mapping[Key, PlannedState]
 
-_HEAD = ("id", "operator", "in/s", "out/s", "state rows", "bytes", "runs", "expired", "late", "busy", "cache")
-_LEFT = 2
-"""So many columns are flush left."""
+_HEAD = ("id", "operator", "ttl", "in/s", "out/s", "stored rows", "bytes", "runs", "expired", "late", "busy", "cache")
+_NAMES, _TTL = 2, 2
+"""So many columns are names; the number of the one with TTLs, which follows them where there are any."""
 
 
 def _rate(value: float) -> str:
@@ -24,22 +23,12 @@ def _share(value: float | None) -> str:
     return "" if value is None else f"{100 * value:.0f}%"
 
 
-def _name(operator: OperatorView) -> str:
-    """What it is called: of a table without the catalog and database that all have."""
-    name = operator.info.name.removesuffix(f"[{operator.info.id}]")
-    return name.removeprefix("default_catalog.default_database.")
-
-
-def _rows(operator: OperatorView, labels: Labels) -> list[list[str]]:
+def _rows(operator: OperatorView, states: States) -> list[list[str]]:
     info, state, totals = operator.info, operator.state, operator.totals
-    kept = [
-        (labels.get((info.id, i), f"{_name(operator)}.{name}"), i)
-        for i, name in enumerate(info.states)
-        if state is not None
-    ]
     row = [
         str(info.id),
-        _name(operator),
+        plain_name(operator),
+        "",
         _rate(operator.rows_in),
         _rate(operator.rows_out) if info.kind != "sink" else "",
         *[""] * 4,
@@ -48,17 +37,18 @@ def _rows(operator: OperatorView, labels: Labels) -> list[list[str]]:
         _share(operator.cache_hits),
     ]
     sizes = []
-    for label, i in kept:
+    for i, name in enumerate(info.states if state is not None else ()):
         assert state is not None
+        planned = states.get((info.id, i))
+        label, ttl = (planned.selector, planned.ttl_text) if planned else (f"{plain_name(operator)}.{name}", "")
         mark = "+" if state.partial else ""
         expired = _count(totals, f"expired_rows.{i}")
-        sizes.append(
-            [label, f"{state.rows[i]:,}{mark}", bytes_text(state.bytes[i]) + mark, f"{state.runs[i]:,}", expired]
-        )
+        cells = [f"{state.rows[i]:,}{mark}", bytes_text(state.bytes[i]) + mark, f"{state.runs[i]:,}", expired]
+        sizes.append((label, ttl, cells))
     if len(sizes) == 1:
-        label, *cells = sizes[0]
-        return [[row[0], label, *row[2:4], *cells, *row[8:]]]
-    return [row, *(["", f"  {label}", "", "", *cells, "", "", ""] for label, *cells in sizes)]
+        label, ttl, cells = sizes[0]
+        return [[row[0], label, ttl, *row[3:5], *cells, *row[9:]]]
+    return [row, *(["", f"  {label}", ttl, "", "", *cells, "", "", ""] for label, ttl, cells in sizes)]
 
 
 def _count(totals: Mapping[str, float], name: str) -> str:
@@ -79,6 +69,8 @@ def _head(view: JobView) -> list[str]:
             facts.append(f"batch {batch} runs for {took(max(0, view.now - since))}")
         else:
             facts.append(f"batch {batch} was not committed and will run again")
+    if last is not None and view.writer:
+        facts.append(f"load {_share(view.load)}")
     if view.backlog is not None:
         facts.append(f"{counted(view.backlog, 'micro-batch', 'micro-batches')} to come")
     lines.append("; ".join(facts))
@@ -90,19 +82,19 @@ def _head(view: JobView) -> list[str]:
     return lines
 
 
-def table_text(view: JobView, labels: Labels, width: int = 0) -> str:
+def table_text(view: JobView, states: States, width: int = 0) -> str:
     """The whole look.
 
     Args:
         view: the job.
-        labels: selectors of its states.
+        states: of its plan.
         width: lines are cut to so many columns; 0 for not.
     """
     rows = [list(_HEAD)]
     for operator in view.operators():
-        rows += _rows(operator, labels)
-    used = [i for i in range(len(_HEAD)) if i <= 3 or any(row[i] for row in rows[1:])]
-    table = in_columns([[row[i] for i in used] for row in rows], left=_LEFT)
+        rows += _rows(operator, states)
+    used = [i for i in range(len(_HEAD)) if (i <= 4 and i != _TTL) or any(row[i] for row in rows[1:])]
+    table = in_columns([[row[i] for i in used] for row in rows], left=_NAMES + (_TTL in used))
     lines = [*_head(view), "", *table.splitlines()]
     if any(o.state is not None and o.state.partial for o in view.operators()):
         lines += ["", "+ plus the state from before figures were recorded"]
@@ -118,56 +110,9 @@ def line(view: JobView) -> str:
     busy = max(operators, key=lambda o: o.busy, default=None)
     parts = [f"batch {view.last.batch} ({took(view.last.ms)})" if view.last else "no batch yet"]
     parts += [f"{_rate(read)} rows/s in", f"{_rate(written)} rows/s out"]
-    parts += [f"{sum(sum(s.rows) for s in states):,} state rows", bytes_text(sum(sum(s.bytes) for s in states))]
+    parts += [f"{sum(sum(s.rows) for s in states):,} stored rows", bytes_text(sum(sum(s.bytes) for s in states))]
     if busy is not None and busy.busy:
-        parts.append(f"busiest {_name(busy)}[{busy.info.id}] {_share(busy.busy)}")
+        parts.append(f"busiest {plain_name(busy)}[{busy.info.id}] {_share(busy.busy)}")
     if not view.writer:
         parts.append("stopped")
     return " | ".join(parts)
-
-
-def to_json(view: JobView, labels: Labels) -> dict[str, Any]:
-    """JSON-ready data."""
-    last = view.last
-    return {
-        "jobId": view.info.job_id,
-        "name": view.info.name,
-        "running": view.writer is not None,
-        "process": view.writer.pid if view.writer else None,
-        "time": view.now,
-        "batches": view.batches,
-        "batch": last.to_json() if last else None,
-        "batchInHand": view.in_hand[0] if view.in_hand else None,
-        "backlog": view.backlog,
-        "operators": [_operator_json(o, labels) for o in view.operators()],
-    }
-
-
-def _operator_json(operator: OperatorView, labels: Labels) -> dict[str, Any]:
-    info, state = operator.info, operator.state
-    hits = operator.cache_hits
-    data: dict[str, Any] = {
-        "id": info.id,
-        "uid": info.uid,
-        "kind": info.kind,
-        "name": _name(operator),
-        "rowsInPerSecond": round(operator.rows_in, 3),
-        "rowsOutPerSecond": round(operator.rows_out, 3),
-        "busy": round(operator.busy, 4),
-        "cacheHitRatio": None if hits is None else round(hits, 4),
-        "watermark": operator.watermark,
-        "totals": operator.totals,
-    }
-    if state is not None:
-        data["state"] = [
-            {
-                "name": name,
-                "selector": labels.get((info.id, i)),
-                "rows": state.rows[i],
-                "bytes": state.bytes[i],
-                "runs": state.runs[i],
-                "partial": state.partial,
-            }
-            for i, name in enumerate(info.states)
-        ]
-    return data

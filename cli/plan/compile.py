@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from stateplan.cli.console import Console
 from stateplan.cli.options import (
     DebugOption,
     Format,
@@ -16,6 +17,7 @@ from stateplan.cli.options import (
     run,
     settings,
 )
+from stateplan.cli.plan_files import tells_new_folder
 
 
 def compile_plan(
@@ -41,9 +43,9 @@ def compile_plan(
 
     if if_not_exists and overwrite:
         raise typer.BadParameter("--if-not-exists and --overwrite are mutually exclusive")
-    run(
-        output,
-        quiet,
-        debug,
-        lambda console: Session(console, settings(pairs), init).compile(file, target, if_not_exists, overwrite),
-    )
+
+    def work(console: Console) -> None:
+        with tells_new_folder(console, target):
+            Session(console, settings(pairs), init).compile(file, target, if_not_exists, overwrite)
+
+    run(output, quiet, debug, work)

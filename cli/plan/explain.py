@@ -8,8 +8,17 @@ from typing import Annotated
 import typer
 
 from stateplan.cli.console import Console
-from stateplan.cli.options import DebugOption, FileOption, PlanArgument, SettingsOption, run, settings
-from stateplan.cli.plan_files import read_plan
+from stateplan.cli.options import (
+    DebugOption,
+    FileOption,
+    Format,
+    PlanArgument,
+    SettingsOption,
+    format_of,
+    run,
+    settings,
+)
+from stateplan.cli.plan_files import read_plan, tells_new_folder
 
 
 class ExplainFormat(StrEnum):
@@ -22,13 +31,14 @@ class ExplainFormat(StrEnum):
     HTML = "html"
 
 
-_BY_SUFFIX = {
-    "json": ExplainFormat.JSON,
-    "mmd": ExplainFormat.MERMAID,
-    "mermaid": ExplainFormat.MERMAID,
-    "svg": ExplainFormat.SVG,
-    "html": ExplainFormat.HTML,
-    "htm": ExplainFormat.HTML,
+_BY_EXTENSION = {
+    ".txt": ExplainFormat.TEXT,
+    ".json": ExplainFormat.JSON,
+    ".mmd": ExplainFormat.MERMAID,
+    ".mermaid": ExplainFormat.MERMAID,
+    ".svg": ExplainFormat.SVG,
+    ".html": ExplainFormat.HTML,
+    ".htm": ExplainFormat.HTML,
 }
 
 
@@ -56,7 +66,6 @@ def explain(
     debug: DebugOption = False,
 ) -> None:
     """Print the operator tree as Flink does, with the states, or draw it."""
-    chosen = form or _BY_SUFFIX.get((target or "").rpartition(".")[2].lower(), ExplainFormat.TEXT)
     names = [name for given in details or () for name in given.split(",") if name.strip()]
 
     def work(console: Console) -> None:
@@ -65,12 +74,14 @@ def explain(
         from stateplan.plans.render import explained
         from stateplan.plans.render.output import write_beside
 
+        chosen = format_of(form, target, _BY_EXTENSION) or ExplainFormat.TEXT
         document, options = read_plan(plan), settings(pairs)
         if target is not None:
-            write_beside(document, target, explained(document, options, chosen.value, names))
+            with tells_new_folder(console, target):
+                write_beside(document, target, explained(document, options, chosen.value, names))
         elif chosen == ExplainFormat.JSON:
             console.show("", to_json(explanation_of(document, options, names)))
         else:
             console.show(explained(document, options, chosen.value, names), None)
 
-    run(chosen, False, debug, work)
+    run(form or Format.TEXT, False, debug, work)

@@ -164,6 +164,8 @@ class _Job:
         fixes: list[tuple[str, Applied]] = []
         changes = ""
         for plan, document in zip(plans, documents, strict=True):
+            for warning in document.warnings:
+                self.console.warning(str(warning))
             current = document
             if fix or diff:
                 current, applied = linter.fix(document, self.session, against=self.against, rules=self.rules)
@@ -201,7 +203,7 @@ class _Job:
         if self.output is LintFormat.SARIF:
             import json
 
-            from stateplan.cli.options import installed_version
+            from stateplan.execnodes.release import installed_version
 
             self.console.show(json.dumps(to_sarif(self.reports, installed_version()), indent=2, ensure_ascii=False), {})
         elif self.output is LintFormat.GITHUB:

@@ -33,7 +33,7 @@ def migrate(
 
         migration = migrate(read_plan(plan), to)
         if target is not None and not dry_run:
-            write_plan(migration.document, target, overwrite)
+            write_plan(console, migration.document, target, overwrite)
             console.note(f"wrote {shown(target)}")
         console.show(to_text(migration), to_json(migration))
 

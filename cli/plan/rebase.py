@@ -75,7 +75,7 @@ def rebase(
         if strict and done.having("lost") and not dry_run:
             raise _lost(done)
         if target is not None and not dry_run:
-            write_plan(done.document, target, overwrite)
+            write_plan(console, done.document, target, overwrite)
             console.note(f"wrote {target}")
 
     run(output, quiet, debug, work)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stateplan.cli.console import Console
 from stateplan.cli.options import DebugOption, FileOption, Format, run
+from stateplan.cli.plan_files import tells_new_folder
 
 
 def schema(target: FileOption = None, debug: DebugOption = False) -> None:
@@ -19,6 +20,7 @@ def schema(target: FileOption = None, debug: DebugOption = False) -> None:
         if target is None:
             console.show(text, None)
         else:
-            write_beside(None, target, text)
+            with tells_new_folder(console, target):
+                write_beside(None, target, text)
 
     run(Format.TEXT, False, debug, work)

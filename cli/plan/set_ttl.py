@@ -67,7 +67,7 @@ def set_ttl(
             console.show(text, data)
         else:
             if where != plan:
-                write_plan(edit.apply(), where, overwrite)
+                write_plan(console, edit.apply(), where, overwrite)
             elif edit.splices:
                 write_edited(edit)
             console.show(text, {**data, "written": where != plan or bool(edit.splices)})

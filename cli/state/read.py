@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,8 +13,10 @@ from stateplan.cli.options import (
     BatchOption,
     CheckpointArgument,
     DebugOption,
+    Format,
     QuietOption,
     SettingsOption,
+    format_of,
     instant,
     run,
     settings,
@@ -33,7 +34,8 @@ class RowFormat(StrEnum):
     PARQUET = "parquet"
 
 
-_SUFFIXES = {
+_BY_EXTENSION = {
+    ".txt": RowFormat.TEXT,
     ".parquet": RowFormat.PARQUET,
     ".json": RowFormat.JSON,
     ".jsonl": RowFormat.JSON,
@@ -88,19 +90,18 @@ def read(
 ) -> None:
     """Read the rows of a state, with their last access and expiry times."""
     moment = instant(at)
-    if kind is None:
-        kind = RowFormat.TEXT if target is None else _SUFFIXES.get(Path(target).suffix.lower(), RowFormat.TEXT)
     if kind is RowFormat.PARQUET and target is None:
         raise typer.BadParameter("--format parquet requires --output FILE")
     if overwrite and target is None:
         raise typer.BadParameter("--overwrite requires --output FILE")
-    most = limit if limit is not None else _TEXT_ROWS if kind is RowFormat.TEXT and target is None else 0
 
     def work(console: Console) -> None:
         from stateplan.plans.state import CheckpointReader
         from stateplan.plans.state.keys import parse_keys
         from stateplan.plans.state.output import Limited, check_target, json_lines, table_text, written
 
+        chosen = format_of(kind, target, _BY_EXTENSION) or RowFormat.TEXT
+        most = limit if limit is not None else _TEXT_ROWS if chosen is RowFormat.TEXT and target is None else 0
         if target is not None:
             check_target(target, overwrite=overwrite)
         reader = CheckpointReader.read(checkpoint, settings(pairs), batch=batch, at=moment)
@@ -115,9 +116,9 @@ def read(
         )
         rows = Limited(batches, most)
         if target is not None:
-            count = written(target, kind.value, schema, rows, overwrite=overwrite)
+            count = written(target, chosen.value, schema, rows, overwrite=overwrite)
             console.note(f"{count:,} {'row' if count == 1 else 'rows'} in {target}")
-        elif kind is RowFormat.JSON:
+        elif chosen is RowFormat.JSON:
             for line in json_lines(rows):
                 console.raw(line.encode("utf-8", "surrogatepass"))
         else:
@@ -128,4 +129,4 @@ def read(
         if others and table is None:
             console.note(f"the state has more tables: --table {', '.join(others)}")
 
-    run(kind, quiet, debug, work)
+    run(kind or Format.TEXT, quiet, debug, work)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,7 +22,8 @@ from stateplan.cli.options import (
     run,
     settings,
 )
-from stateplan.cli.plan_files import STREAM
+from stateplan.cli.plan_files import STREAM, tells_new_folder
+from stateplan.execnodes.errors import OptionError
 
 if TYPE_CHECKING:
     from stateplan.plans.state import CheckpointReader
@@ -75,6 +77,8 @@ def show(
         guesses = [parse_assignment(text) for text in what_if or []]
         reader = CheckpointReader.read(checkpoint, settings(pairs), batch=batch, at=moment)
         if plot is not None:
+            if plot != STREAM and PurePath(plot).suffix.lower() != ".svg":
+                raise OptionError("OPT403.plot", target=plot)
             draw(console, reader, plot, selectors or [])
             return
         reader.select(*selectors or [])
@@ -96,9 +100,10 @@ def draw(console: Console, reader: CheckpointReader, target: str, selectors: Seq
     if target == STREAM:
         console.raw(text.encode())
         return
-    write_beside(None, target, text)
+    with tells_new_folder(console, target):
+        write_beside(None, target, text)
     last = [(s.name, next((v for v in reversed(s.rows) if v is not None), 0)) for s in found.series]
     console.show(
         f"{counted(len(found.series), 'state')} over {len(found.batches)} records, drawn to {target}",
-        {"file": target, "records": len(found.batches), "states": [{"selector": n, "rows": r} for n, r in last]},
+        {"file": target, "records": len(found.batches), "states": [{"selector": n, "storedRows": r} for n, r in last]},
     )

@@ -24,6 +24,9 @@ from stateplan.execnodes.types import LogicalType
 if TYPE_CHECKING:
     import polars as pl
 
+_ROW_BYTES = 100
+"""What a row is taken to have, without making it."""
+
 _NUMBER_OF_ROWS = Option("number-of-rows", OptionType.LONG, "Total number of rows. Default: unbounded.", minimum=0)
 
 
@@ -124,6 +127,9 @@ class DatagenSource(RangeSource):
         self.total = generator.bounded
         self.bounded = self.total is not None
         self.per_second = per_second
+
+    def size(self) -> int | None:
+        return None if self.total is None else self.total * _ROW_BYTES
 
     def read(self, split: Split) -> Iterator[pl.DataFrame]:
         for start in range(split["start"], split["stop"], self.step):

@@ -33,7 +33,7 @@ from stateplan.execnodes.connectors.protocol import (
 )
 from stateplan.execnodes.connectors.staging import Staging
 from stateplan.execnodes.errors import RunError
-from stateplan.execnodes.files import handed, local_path, plain_path, shown
+from stateplan.execnodes.files import HADOOP, handed, local_path, plain_path, scheme_of, shown
 
 if TYPE_CHECKING:
     import polars as pl
@@ -262,6 +262,7 @@ class Files(FileSource):
 
 
 _FOR_EVER = 1 << 60
+_KEPT_TABLES = 64
 _loaded: dict[tuple[object, ...], tuple[int, object, pl.DataFrame]] = {}
 """Per table that is looked up: when it was read (ms), what its files were then, its rows."""
 
@@ -276,6 +277,9 @@ class _LookedUp(Lookup):
     decoder: Decoder
     reload: int
 
+    def size(self) -> int | None:
+        return None if scheme_of(self.path) in HADOOP else sum(file.size for file in table_files(self.path))
+
     def rows(self, now: int, keys: pl.DataFrame | None) -> pl.DataFrame:
         import polars as pl
 
@@ -289,6 +293,8 @@ class _LookedUp(Lookup):
         if not frames:
             raise RunError("RUN025", name=self.name)
         rows = pl.concat(frames)
+        while len(_loaded) >= _KEPT_TABLES:
+            _loaded.pop(next(iter(_loaded)))
         _loaded[key] = (now, stamp, rows)
         return rows
 
@@ -316,12 +322,8 @@ class _Folder(Sink):
 
     def write(self, frame: pl.DataFrame, epoch: int, part: str) -> bytes:
         parts = [("", frame)] if self.partitioner is None else self.partitioner.split(frame)
-        staging = Staging.at(self.folder, self.uid)
-        made = [
-            staging.stage(epoch, part, self.extension, self.encoder.encode(rows), partition)
-            for partition, rows in parts
-        ]
-        return "\n".join(made).encode()
+        files = {partition: self.encoder.encode(rows) for partition, rows in parts}
+        return "\n".join(Staging.at(self.folder, self.uid).stage(epoch, part, self.extension, files)).encode()
 
     def commit(self, parts: list[bytes], epoch: int) -> None:
         Staging.at(self.folder, self.uid).commit(epoch, [name for part in parts for name in part.decode().split("\n")])

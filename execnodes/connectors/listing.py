@@ -7,6 +7,7 @@ Folders without such an object are read as they are.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import posixpath
@@ -268,7 +269,22 @@ def require_path(path: str, name: str, bounded: bool = True) -> None:
         there = True
         table_files(path)
     if not there:
-        raise OptionError("OPT040", name=name, path=path)
+        raise OptionError("OPT040", name=name, path=path, hint=_missing_part(path))
+
+
+def _missing_part(path: str) -> str | None:
+    """Which part of a path that does not exist is missing; None for one that is not local."""
+    if local_path(path) is None:
+        return None
+    missing = os.path.abspath(plain_path(path))
+    while not os.path.exists(folder := os.path.dirname(missing)):
+        missing = folder
+    name = os.path.basename(missing)
+    with contextlib.suppress(OSError):
+        near = nearest(name, os.listdir(folder))
+        if near is not None:
+            return near
+    return f"there is no '{name}' in {folder}"
 
 
 # ---- lists of files --------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from stateplan.execnodes.connectors.formats.base import Decoder, Encoder, Fields
 from stateplan.execnodes.connectors.listing import FileEntry, entries_in, table_files
 from stateplan.execnodes.connectors.options import Option, Role, match, parse_value
 from stateplan.execnodes.errors import OptionError, Place
+from stateplan.execnodes.files import HADOOP, scheme_of
 from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
@@ -124,6 +125,11 @@ class Source(ABC):
         """On the driver, before the job starts, and in workers of a cluster: raises a StateplanError when the table
         ``name`` cannot be read."""
 
+    def size(self) -> int | None:
+        """On the driver: about how many bytes there are to read. None when that is not known; then a query over the
+        table always runs in Spark."""
+        return None
+
     def splits(self, batch: pa.RecordBatch) -> list[Split]:
         """In a worker: the splits that rows of the Spark source stand for."""
         rows: list[Split] = batch.to_pylist()
@@ -187,11 +193,20 @@ class FileSource(Source):
         """On the driver: the files that there are now, where Spark does not list them."""
         return table_files(self.path)
 
+    def size(self) -> int | None:
+        """Of the files; None where only Spark lists them."""
+        return None if scheme_of(self.path) in HADOOP else sum(file.size for file in self.files())
+
     def splits(self, batch: pa.RecordBatch) -> list[Split]:
         if "content" not in batch.schema.names:
             return super().splits(batch)
         return [
-            {"path": file.path, "seq": f"{row['seq']}{file.modified:016d}/{file.path}", "now": row["now"]}
+            {
+                "path": file.path,
+                "size": file.size,
+                "seq": f"{row['seq']}{file.modified:016d}/{file.path}",
+                "now": row["now"],
+            }
             for row in batch.to_pylist()
             for file in entries_in(row["content"])
         ]
@@ -237,6 +252,11 @@ class Lookup(ABC):
     """
 
     by_key: bool = False
+
+    def size(self) -> int | None:
+        """On the driver: about how many bytes the rows have that are read at once. None when that is not known; then a
+        query that looks rows up here always runs in Spark."""
+        return 0 if self.by_key else None
 
     @abstractmethod
     def rows(self, now: int, keys: pl.DataFrame | None) -> pl.DataFrame:
@@ -299,6 +319,9 @@ class Sink:
             parts: what :meth:`write` gave, in order, without the empty ones.
             epoch: of the micro-batch.
         """
+
+    def release(self) -> None:
+        """On the driver: the job is about to be stopped, so a :meth:`commit` that waits must not wait any longer."""
 
 
 # ---- the connector ---------------------------------------------------------------------------------------------

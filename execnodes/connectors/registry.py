@@ -13,7 +13,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar
 
 from stateplan.execnodes.changelog import RETRACT, ChangelogMode
-from stateplan.execnodes.connectors import blackhole, datagen, filesystem, foreign, print, replay  # noqa: A004 - Flink's names
+from stateplan.execnodes.connectors import arrow, blackhole, datagen, filesystem, foreign, print, replay, results  # noqa: A004 - Flink's names
 from stateplan.execnodes.connectors.formats import change_formats, csv, json, parquet
 from stateplan.execnodes.connectors.formats.base import Fields, Format
 from stateplan.execnodes.connectors.options import Option, Role, match, parse_value
@@ -50,8 +50,8 @@ FORMATS: dict[str, Format] = {
 }
 """Format name to format, likewise."""
 
-RESULTS = print.Print.name
-"""The connector that shows the rows of a query."""
+INTERNAL: dict[str, Connector] = {connector.name: connector for connector in (results.Results(), arrow.ArrowTable())}
+"""Connectors of tables that no user creates."""
 
 
 @cache
@@ -67,10 +67,12 @@ class _Plugins(Generic[T]):
         group: of their entry points.
         base: what each is.
         table: of those that are known.
+        internal: those that :meth:`names` leaves out.
     """
 
-    def __init__(self, kind: str, base: type[T], table: dict[str, T]) -> None:
+    def __init__(self, kind: str, base: type[T], table: dict[str, T], internal: Mapping[str, T] | None = None) -> None:
         self.kind = kind
+        self.internal = internal or {}
         self.group = f"stateplan.{kind}s"
         self.base = base
         self.table = table
@@ -97,6 +99,8 @@ class _Plugins(Generic[T]):
         """
         if name in self.table:
             return self.table[name]
+        if name in self.internal:
+            return self.internal[name]
         points = [e for e in _entry_points(self.group) if e.name == name]
         if not points:
             return None
@@ -136,7 +140,7 @@ def _package(point: EntryPoint) -> str:
     return f"package '{point.dist.name}'" if point.dist is not None else "another package"
 
 
-_connectors = _Plugins("connector", Connector, CONNECTORS)
+_connectors = _Plugins("connector", Connector, CONNECTORS, INTERNAL)
 _formats = _Plugins("format", Format, FORMATS)
 
 
@@ -234,7 +238,11 @@ def find_format(options: Mapping[str, str], role: Role | str, place: Place | Non
 
 
 def validate_table(
-    options: Mapping[str, str], role: Role | str, place: Place | None = None, schema: Fields | None = None
+    options: Mapping[str, str],
+    role: Role | str,
+    place: Place | None = None,
+    schema: Fields | None = None,
+    places: Mapping[str, Place] | None = None,
 ) -> tuple[str, ...]:
     """Checks the options of a table that is about to be used.
 
@@ -243,6 +251,7 @@ def validate_table(
         role: what it is used as: ``source`` or ``sink``.
         place: where the table, or its use, is written.
         schema: name and type of the physical columns, to check what depends on them; None to leave that out.
+        places: where options are written, by key.
 
     Returns:
         Notes for the user: options that are accepted but change nothing here, each with its reason.
@@ -255,7 +264,8 @@ def validate_table(
         CatalogError: CAT101, the connector cannot be used in this role; CAT102, a column type that the connector or
             its format cannot hold.
     """
-    connector, wanted = find_connector(options, place), _role(role)
+    places = places or {}
+    connector, wanted = find_connector(options, places.get("connector", place)), _role(role)
     if wanted not in connector.roles:
         able = [c.name for c in _connectors.loadable() if wanted in c.roles]
         verb, other = ("read", "write to") if wanted is Role.SOURCE else ("written to", "read")
@@ -269,7 +279,7 @@ def validate_table(
             other=other,
             place=place,
         )
-    fmt = find_format(options, wanted, place)
+    fmt = find_format(options, wanted, places.get("format", place))
     known: dict[str, Option] = {o.key: o for o in connector.options}
     if fmt is not None:
         known |= {f"{fmt.name}.{o.key}": o for o in fmt.options}
@@ -277,15 +287,16 @@ def validate_table(
     for key, text in options.items():
         if key == "connector" or (key == "format" and fmt is not None):
             continue
-        option = match(key, known)
+        option, there = match(key, known), places.get(key, place)
         if option is None:
-            names = sorted([*known, *(("format",) if fmt else ())])
             owner = f"connector '{connector.name}'" + (f" with format '{fmt.name}'" if fmt else "")
-            expected = one_of(names) or "no options"
-            raise OptionError("OPT104", key=key, owner=owner, place=place, expected=expected, hint=nearest(key, names))
-        value = parse_value(option, text, key, place)
+            near = nearest(key, [*known, *(("format",) if fmt else ())])
+            useful = {k for k, o in known.items() if o.role in (wanted, Role.BOTH) and not (o.no_effect or o.refused)}
+            expected = None if near else one_of(sorted(useful | ({"format"} if fmt else set()))) or "no options"
+            raise OptionError("OPT104", key=key, owner=owner, place=there, expected=expected, hint=near)
+        value = parse_value(option, text, key, there)
         if option.refused and value != option.default:
-            raise OptionError("OPT107", key=key, text=text, refused=option.refused, place=place)
+            raise OptionError("OPT107", key=key, text=text, refused=option.refused, place=there)
         if option.no_effect:
             notes.append(f"the option '{key}' has no effect: {option.no_effect}")
     for one, other in fmt.exclusive if fmt is not None else ():
@@ -365,3 +376,10 @@ def partitions_of(options: Mapping[str, str], partition_keys: Sequence[str]) -> 
     if "PartitionPushDown" not in connector.abilities or not partition_keys:
         return None
     return connector.partitions(options, partition_keys)
+
+
+def default_partition(options: Mapping[str, str]) -> str:
+    """What stands for NULL in the name of a partition of a table."""
+    connector, key = find_connector(options), "partition.default-name"
+    named = any(option.key == key for option in connector.options)
+    return str(connector.value(options, key)) if named else "NULL"

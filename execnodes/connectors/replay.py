@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from stateplan.execnodes.changelog import INSERT_ONLY, KIND, column
 from stateplan.execnodes.connectors.formats.base import Format, StampedDecoder
-from stateplan.execnodes.connectors.listing import require_path
+from stateplan.execnodes.connectors.listing import file_entries, require_path
 from stateplan.execnodes.connectors.options import PATH, Role
 from stateplan.execnodes.connectors.protocol import Connector, InstantSource, Lookup, Source, SourceTable, Split
 from stateplan.execnodes.files import local_path
@@ -88,6 +88,9 @@ class ReplayTable(InstantSource):
     def check(self, name: str) -> None:
         require_path(self.path, name)
 
+    def size(self) -> int:
+        return sum(file.size for file in file_entries(self.path))
+
     def instants(self) -> list[int]:
         """The distinct instants of the table, ascending.
 
@@ -130,6 +133,9 @@ class _LookedUp(Lookup):
     """The rows whose time has come."""
 
     table: ReplayTable
+
+    def size(self) -> int:
+        return self.table.size()
 
     def rows(self, now: int, keys: pl.DataFrame | None) -> pl.DataFrame:
         import polars as pl

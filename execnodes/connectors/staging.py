@@ -17,7 +17,7 @@ import json
 import os
 import posixpath
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,24 +64,24 @@ class Staging(ABC):
         with self._writing():
             return self._exists(f"{self._hidden}/{_MARK}{token}")
 
-    def stage(self, batch_id: int, part: int | str, extension: str, data: bytes, partition: str = "") -> str:
-        """Writes a file of a micro-batch where readers do not see it. The same part again replaces the file.
+    def stage(self, batch_id: int, part: int | str, extension: str, files: Mapping[str, bytes]) -> list[str]:
+        """Writes files of a micro-batch where readers do not see them. The same part again replaces them.
 
         Args:
             batch_id: of the micro-batch.
-            part: tells the files of the micro-batch apart.
-            extension: of the file, without the dot.
-            data: the whole file.
-            partition: folder of its partition within the table's.
+            part: tells the files of the micro-batch apart that have the same folder.
+            extension: of the files, without the dot.
+            files: folder of a partition within the table's, or nothing, to the whole file there.
 
         Returns:
-            What :meth:`commit` wants of it: its place within the folder.
+            What :meth:`commit` wants of them: their places within the folder.
         """
-        name = posixpath.join(partition, part_name(self.uid, batch_id, part, extension))
+        name = part_name(self.uid, batch_id, part, extension)
+        placed = {posixpath.join(folder, name): data for folder, data in files.items()}
         with self._writing():
             if not self._exists(self._marker(batch_id)):
-                self._write(f"{self._batch(batch_id)}/{name}", data)
-        return name
+                self._write_all({f"{self._batch(batch_id)}/{place}": data for place, data in placed.items()})
+        return list(placed)
 
     def commit(self, batch_id: int, names: Sequence[str]) -> None:
         """Makes the staged files of a micro-batch visible: all of them or, after a failure and :meth:`clean`, none.
@@ -159,6 +159,10 @@ class Staging(ABC):
     @abstractmethod
     def _write(self, target: str, data: bytes) -> None:
         """Writes a file, with its folders."""
+
+    def _write_all(self, files: Mapping[str, bytes]) -> None:
+        for target, data in files.items():
+            self._write(target, data)
 
     @abstractmethod
     def _entries(self) -> list[str]:
@@ -250,6 +254,9 @@ class _Copied(Staging):
 
     def _write(self, target: str, data: bytes) -> None:
         self._fs.pipe_file(target, data)
+
+    def _write_all(self, files: Mapping[str, bytes]) -> None:
+        self._fs.pipe(dict(files))
 
     def _entries(self) -> list[str]:
         return [path[len(self._hidden) + 1 :] for path in self._fs.find(self._hidden)]

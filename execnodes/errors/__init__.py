@@ -242,6 +242,10 @@ class RunError(StateplanError):
     """A job that cannot be started or that failed while running (codes ``RUN...``)."""
 
 
+class GatewayError(StateplanError):
+    """A request that a gateway refuses, or a gateway that cannot be reached or started (codes ``GW...``)."""
+
+
 class CheckpointError(RunError):
     """A checkpoint that does not fit the plan, or is damaged (codes ``CKPT...``)."""
 

@@ -22,11 +22,12 @@ FAMILIES = {
     "RUN": "jobs",
     "CKPT": "checkpoints and state",
     "TYPE": "data types",
+    "GW": "the SQL gateway",
     "BUG": "internal errors",
 }
 """The prefixes of codes, one file each, and the subject of their errors."""
 
-RETIRED = frozenset({"CKPT025", "CKPT042"})
+RETIRED = frozenset({"CKPT025", "CKPT042", "RUN050"})
 """Codes of errors that no longer exist. A code is never used again."""
 
 

@@ -34,8 +34,8 @@ _REASONS = {
     **{
         f"{window}{part}": reason
         for window, reason in (
-            ("TUMBLE", "use it in FROM: TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '5' MINUTE))"),
-            ("HOP", "use it in FROM: TABLE(HOP(TABLE t, DESCRIPTOR(ts), slide, size))"),
+            ("TUMBLE", "write TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '5' MINUTE)) in FROM"),
+            ("HOP", "write TABLE(HOP(TABLE t, DESCRIPTOR(ts), slide, size)) in FROM"),
             ("SESSION", "session windows are not available yet"),
         )
         for part in ("", "_START", "_END", "_ROWTIME", "_PROCTIME")

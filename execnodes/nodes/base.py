@@ -230,6 +230,12 @@ class ExecNode(PlanModel):
         return ()
 
     @property
+    def renamed_states(self) -> tuple[tuple[int, StateMetadata, str], ...]:
+        """The plan's state entries that have another name than Flink gives them: place in the list, entry, that name.
+        A name has no effect."""
+        return ()
+
+    @property
     def compiled_ttls(self) -> tuple[CompiledTtl, ...]:
         """What the compiler wrote as the TTL of each state, by index; empty where the plan does not say."""
         entries = (self.stateplan or {}).get("compiledTtl")
@@ -350,6 +356,13 @@ class StatefulNode(ExecNode):
         """The plan's state entries by index; empty when the plan has none."""
         return tuple(sorted(self._entries(), key=lambda entry: entry.index))
 
+    @property
+    def renamed_states(self) -> tuple[tuple[int, StateMetadata, str], ...]:
+        """As :attr:`ExecNode.renamed_states`."""
+        names = self.state_names
+        found = enumerate(self._entries() if names else ())
+        return tuple((n, entry, names[entry.index]) for n, entry in found if entry.name != names[entry.index])
+
     @model_validator(mode="after")
     def _state_is_complete(self) -> Self:
         entries, names = self._entries(), self.state_names
@@ -373,7 +386,8 @@ def check_states(entries: Sequence[StateMetadata], names: Sequence[str], title: 
     """Whether there is one entry per state, with indexes 0, 1, ... in any order.
 
     Raises:
-        PydanticCustomError: PLAN061 (number of entries), PLAN062 (an index twice), PLAN063 (index too large).
+        PydanticCustomError: PLAN061 (number of entries), PLAN062 (an index twice), PLAN063 (index too large), PLAN057
+            (the name of one state and the index of another).
     """
     slots = ", ".join(f"{i} {name}" for i, name in enumerate(names))
     expected = f"{counted(len(names), 'entry', 'entries')} for {title}: {slots}"
@@ -393,6 +407,18 @@ def check_states(entries: Sequence[StateMetadata], names: Sequence[str], title: 
             raise custom_error(
                 PlanError(
                     "PLAN063", title=title, index=entry.index, expected=expected, hint=_own_index(entry.name, names)
+                ),
+                f"/state/{position}/index",
+            )
+        if entry.name != names[entry.index] and entry.name in names:
+            raise custom_error(
+                PlanError(
+                    "PLAN057",
+                    title=title,
+                    name=entry.name,
+                    index=entry.index,
+                    own=names.index(entry.name),
+                    meant=names[entry.index],
                 ),
                 f"/state/{position}/index",
             )

@@ -42,9 +42,8 @@ class _Correlate(ExecNode):
             raise self.not_supported(f"the table function {name}")
         if call.type.root != "ROW" or not call.type.fields:
             raise PlanError("PLAN044")
-        return Stateless(
-            (CorrelateTransform(inputs[0], call, self.join_type, self._condition(), local_time_zone(session)),)
-        )
+        zone = local_time_zone(session)
+        return Stateless((CorrelateTransform(inputs[0], call, self.join_type, self._condition(), zone, self.label),))
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         how = " or, without any, with NULLs" if self.join_type == "LEFT" else ""

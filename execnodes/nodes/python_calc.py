@@ -30,7 +30,7 @@ class _FunctionCalc(ExecNode):
 
         limits = limits_of({**session, **(self.configuration or {})})
         projection = tuple(with_limits(rex, limits) for rex in self.projection)
-        return Stateless((CalcTransform(projection, None, local_time_zone(session)),))
+        return Stateless((CalcTransform(projection, None, local_time_zone(session), self.label, joined_names(inputs)),))
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         return f"computes {self.HOW} {projection_text(self.projection, joined_names(inputs), self.output_type)}"

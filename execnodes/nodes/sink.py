@@ -100,7 +100,6 @@ class Sink(StatefulNode):
         return tuple(fields)
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless | Stateful:
-        from stateplan.execnodes.runtime.kernels.sink_materializer import SinkConflictKernel, SinkMaterializerKernel
         from stateplan.execnodes.runtime.transforms.constraints import ConstraintTransform
 
         spec = self.dynamic_table_sink.table
@@ -114,6 +113,8 @@ class Sink(StatefulNode):
         table = spec.resolved_table
         if not self.require_upsert_materialize or table is None:
             return Stateless(checks)
+        from stateplan.execnodes.runtime.kernels.sink_materializer import SinkConflictKernel, SinkMaterializerKernel
+
         names = [name for name, _ in fields]
         primary = table.table_schema.primary_key
         if primary is None:

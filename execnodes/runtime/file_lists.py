@@ -80,20 +80,19 @@ class FileLists:
     def _packed(self, files: Sequence[FileEntry]) -> Iterator[list[FileEntry]]:
         """Parts of the files, each for one task, of which there are at least as many as parallel tasks."""
         root = len(self.source.path)
-        most = -(-len(files) // self._tasks)
-        if self.source.max_files:
-            most = min(most, max(1, self.source.max_files // self._tasks))
-        pack: list[FileEntry] = []
-        size = length = 0
-        for file in files:
-            took = len(file.path) - root + 40
-            if pack and (len(pack) >= most or size + file.size > self._task_bytes or length + took > UNIT - root - 40):
-                yield pack
-                pack, size, length = [], 0, 0
-            pack.append(file)
-            size += file.size
-            length += took
-        if pack:
+        most = max(1, self.source.max_files // self._tasks) if self.source.max_files else len(files)
+        shares = min(self._tasks, len(files))
+        for share in range(shares):
+            pack: list[FileEntry] = []
+            size, length = 0, root + 40
+            for file in files[len(files) * share // shares : len(files) * (share + 1) // shares]:
+                took = len(file.path) - root + 40
+                if pack and (len(pack) >= most or size + file.size > self._task_bytes or length + took > UNIT):
+                    yield pack
+                    pack, size, length = [], 0, root + 40
+                pack.append(file)
+                size += file.size
+                length += took
             yield pack
 
     def _text(self, files: Sequence[FileEntry]) -> str:

@@ -26,8 +26,12 @@ Report = tuple[int, str, int, bytes]
 needs (printed lines, file names)."""
 
 
+Writer = tuple[Sink, str, str]
+"""The writer of a sink, the name of its table, and the uid under which its figures are counted."""
+
+
 def write_sinks(
-    sinks: Sequence[tuple[Sink, str, str]],
+    sinks: Sequence[Writer],
     batch_id: int,
     slots: Sequence[int],
     count: Count | None = None,
@@ -35,42 +39,49 @@ def write_sinks(
     """A function for ``mapInArrow`` over the final blobs of micro-batch ``batch_id``.
 
     Args:
-        sinks: the writer of each sink, the name of its table, and the uid under which ``count`` counts.
+        sinks: all of the job.
         slots: those of the sinks.
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        labels = {slot_label(slot): i for i, slot in enumerate(slots)}
-
-        @coded
-        def rows() -> Iterator[Report]:
-            out: list[Report] = []
-            blobs = sorted(blobs_of(batches), key=lambda b: (b.slot, b.seq))
-            for label, group in groupby(blobs, key=lambda b: b.slot):
-                number = labels[label]
-                writer, table, uid = sinks[number]
-                started = time.perf_counter()
-                size = 0
-                for seq, height, data in _parts(list(group), writer.ordered):
-                    made = b""
-                    if data:
-                        part = hashlib.sha1(seq.encode(), usedforsecurity=False).hexdigest()[:12]
-                        try:
-                            made = writer.write(decode(data), batch_id, part)
-                        except StateplanError as error:
-                            raise error.within(f"table {table}") from error
-                        size += sum(map(len, data))
-                    out.append((number, seq, height, made))
-                if count:
-                    spent = 1000 * (time.perf_counter() - started)
-                    count(uid, {"bytes_in": size, "sink_ms": spent, "busy_ms": spent})
-            yield from out
-
-        done = list(rows())
+        done = write_blobs(sinks, batch_id, slots, blobs_of(batches), count)
         if done:
             yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(done)], pa.binary())], names=["reports"])
 
     return run
+
+
+def write_blobs(
+    sinks: Sequence[Writer], batch_id: int, slots: Sequence[int], blobs: Iterable[Blob], count: Count | None = None
+) -> list[Report]:
+    """Writes the final blobs of a micro-batch; what :func:`write_sinks` reports. Raises WorkerError."""
+    labels = {slot_label(slot): i for i, slot in enumerate(slots)}
+
+    @coded
+    def rows() -> Iterator[Report]:
+        out: list[Report] = []
+        final = sorted(blobs, key=lambda b: (b.slot, b.seq))
+        for label, group in groupby(final, key=lambda b: b.slot):
+            number = labels[label]
+            writer, table, uid = sinks[number]
+            started = time.perf_counter()
+            size = 0
+            for seq, height, data in _parts(list(group), writer.ordered):
+                made = b""
+                if data:
+                    part = hashlib.sha1(seq.encode(), usedforsecurity=False).hexdigest()[:12]
+                    try:
+                        made = writer.write(decode(data), batch_id, part)
+                    except StateplanError as error:
+                        raise error.within(f"table {table}") from error
+                    size += sum(map(len, data))
+                out.append((number, seq, height, made))
+            if count:
+                spent = 1000 * (time.perf_counter() - started)
+                count(uid, {"bytes_in": size, "sink_ms": spent, "busy_ms": spent})
+        yield from out
+
+    return list(rows())
 
 
 def _parts(blobs: list[Blob], ordered: bool) -> Iterator[tuple[str, int, list[bytes]]]:

@@ -9,26 +9,21 @@ plans itself come by :mod:`execnodes.runtime.spark.split_source`. Contents are r
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-import polars as pl
-
-from stateplan.execnodes.changelog import column
-from stateplan.execnodes.connectors.protocol import FileSource, InstantSource, OffsetSource, RangeSource, Split
-from stateplan.execnodes.errors import CheckpointError, OptionError, RunError, StateplanError
+from stateplan.execnodes.connectors.protocol import FileSource, InstantSource, OffsetSource, RangeSource
+from stateplan.execnodes.errors import CheckpointError, OptionError, StateplanError
 from stateplan.execnodes.files import hadoop_lists, is_reached
 from stateplan.execnodes.paths import AnyPath
-from stateplan.execnodes.rex import Rex
+from stateplan.execnodes.runtime.clocks import instants, is_virtual
 from stateplan.execnodes.runtime.file_lists import FileLists, Watch
 from stateplan.execnodes.runtime.jobgraph import JobGraph
 from stateplan.execnodes.runtime.markers import Markers
 from stateplan.execnodes.runtime.spark.checkpoint_files import INSTANTS
 from stateplan.execnodes.runtime.spark.split_source import split_frame
 from stateplan.execnodes.settings import parallelism
-from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -46,33 +41,6 @@ _TASK_BYTES_STATELESS = 256 << 20
 """The same for a plan without state, whose rows only pass through."""
 
 
-@dataclass(frozen=True)
-class ValuesSource(RangeSource):
-    """Gives the constant rows of a plan, all at once; on a virtual clock at the instant 0, before all others."""
-
-    rows: tuple[tuple[Rex, ...], ...]
-    types: tuple[LogicalType, ...]
-    total = 1
-    any_clock = True
-
-    def instants(self) -> list[int]:
-        """The instant of the rows."""
-        return [0]
-
-    def read(self, split: Split) -> Iterator[pl.DataFrame]:
-        from stateplan.execnodes.runtime.transforms.calc import CalcTransform
-
-        if split["now"] and "start" not in split:
-            return
-        one = pl.DataFrame({"@one": [0]})
-        if not self.types:
-            yield pl.DataFrame(height=len(self.rows))
-        elif self.rows:
-            schema = {column(i): t.polars() for i, t in enumerate(self.types)}
-            casts = [pl.col(name).cast(kind) for name, kind in schema.items()]
-            yield pl.concat([CalcTransform(row)(one, 0).select(casts) for row in self.rows])
-
-
 class Sources:
     """The Spark frames of splits of a job's sources.
 
@@ -88,15 +56,15 @@ class Sources:
         self._markers = markers
         self._lists: dict[str, FileLists] = {}
         self._watch: Watch | None = None
-        self._virtual = any(isinstance(s.reader, InstantSource) for s in graph.sources)
-        for other in graph.sources if self._virtual else ():
-            reader = other.reader
-            if not isinstance(reader, InstantSource) and not (isinstance(reader, RangeSource) and reader.any_clock):
-                raise RunError("RUN020", name=other.name, connector=other.connector)
+        self._virtual = is_virtual(graph)
 
     def bounded(self) -> bool:
         """Whether every source ends."""
         return all(s.reader.bounded for s in self._graph.sources)
+
+    def instants(self) -> int:
+        """How many instants the tables on the virtual clock have."""
+        return len(Markers(self._markers / INSTANTS).names()) if self._virtual else 0
 
     def trigger_interval(self) -> int:
         """Milliseconds between micro-batches of an unbounded job."""
@@ -125,8 +93,8 @@ class Sources:
     def close(self) -> None:
         """Marks the end of bounded input: a query started after it gets one more micro-batch, at the time of the last
         instant of a replay, else now."""
-        instants = self._instants()
-        now = instants[-1] if instants else time.time_ns() // 1_000_000
+        played = instants(self._graph)
+        now = played[-1] if played else time.time_ns() // 1_000_000
         markers = Markers(self._markers / _CLOSING)
         markers.add(len(markers.names()), [str(now)])
 
@@ -141,7 +109,7 @@ class Sources:
         for source in self._graph.sources:
             source.reader.check(source.name)
         if self._virtual:
-            self._write_markers(INSTANTS, [f"{at}" for at in self._instants()])
+            self._write_markers(INSTANTS, [f"{at}" for at in instants(self._graph)])
         for source in self._graph.sources:
             reader = source.reader
             if isinstance(reader, FileSource) and not hadoop_lists(reader.path):
@@ -178,11 +146,6 @@ class Sources:
         """Looks for new files no more."""
         if self._watch is not None:
             self._watch.stop()
-
-    def _instants(self) -> list[int]:
-        """The distinct instants of all tables on the virtual clock, ascending."""
-        readers = [s.reader for s in self._graph.sources if isinstance(s.reader, InstantSource)]
-        return sorted({at for r in readers for at in r.instants()})
 
     def _write_markers(self, name: str, texts: list[str]) -> None:
         """One marker for each text, unless it is there."""
@@ -241,16 +204,16 @@ class Sources:
                     now,
                 )
             )
-        instants = isinstance(reader, InstantSource)
+        on_instants = isinstance(reader, InstantSource)
         frame = (
             spark.readStream.format("binaryFile")
             .schema(_FILE_SCHEMA)
-            .option("maxFilesPerTrigger", 1 if instants else 1_000_000)
+            .option("maxFilesPerTrigger", 1 if on_instants else 1_000_000)
             .load(str(self._markers / source.marks))
         )
         text = F.regexp_extract("path", r"[^/]*_([^/]*)$", 1)
         seq = F.concat(order, F.regexp_extract("path", r"([^/]*)$", 1)).alias("seq")
-        if instants:
+        if on_instants:
             return frame.select(seq, text.cast("long").alias("now"))
         return frame.select(
             F.split(text, "-")[0].cast("long").alias("start"),

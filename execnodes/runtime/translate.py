@@ -21,6 +21,7 @@ from stateplan.execnodes.nodes.sink import Sink
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
 from stateplan.execnodes.nodes.values import Values
 from stateplan.execnodes.rex import Call, InputRef, input_refs, remap
+from stateplan.execnodes.runtime.constant_rows import ValuesSource
 from stateplan.execnodes.runtime.jobgraph import (
     JobGraph,
     OperatorSpec,
@@ -33,7 +34,6 @@ from stateplan.execnodes.runtime.jobgraph import (
 from stateplan.execnodes.runtime.kernel import Transform
 from stateplan.execnodes.runtime.plan_tables import Pushed, check_scan, sink_table, source_table, with_abilities
 from stateplan.execnodes.runtime.rowtimes import event_time_columns
-from stateplan.execnodes.runtime.sources import ValuesSource
 from stateplan.execnodes.runtime.spark.checkpoint_files import INSTANTS
 from stateplan.execnodes.runtime.state.ttl_access import InputFields
 from stateplan.execnodes.runtime.transforms.calc import CalcTransform

@@ -84,6 +84,11 @@ def _calls(value: Any) -> bool:
     return isinstance(value, tuple) and any(map(_calls, value))
 
 
+def calls_functions(graph: ExecGraph) -> bool:
+    """Whether a plan calls user-defined functions."""
+    return any(_calls(getattr(node, name)) for node in graph.nodes for name in node.own_fields())
+
+
 def bind_functions(graph: ExecGraph, lookup: Lookup) -> ExecGraph:
     """``graph`` whose calls of user-defined functions know their functions.
 

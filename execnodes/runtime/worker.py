@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import os
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,7 +16,9 @@ import polars as pl
 import pyarrow as pa
 
 from stateplan.execnodes.changelog import KIND, RowKind
+from stateplan.execnodes.connectors.protocol import Split
 from stateplan.execnodes.errors import StateplanError
+from stateplan.execnodes.files import bytes_taken, local_path, plain_path
 from stateplan.execnodes.runtime.exchange import Blob, blob_batch, decode, encode, split
 from stateplan.execnodes.runtime.hashing import slot_label
 from stateplan.execnodes.runtime.jobgraph import JobGraph, OperatorSpec, Pipeline, ToOperator, ToSink, targets
@@ -34,15 +38,16 @@ class WorkerError(RuntimeError):
     """Carries a StateplanError to the driver inside Spark's exception text."""
 
 
-def coded(function: Callable[P, Iterator[T]], table: str | None = None) -> Callable[P, Iterator[T]]:
-    """Makes a generator raise stateplan's errors in the form that the driver finds again; they name ``table``."""
+def coded(function: Callable[P, Iterator[T]], operator: str | None = None) -> Callable[P, Iterator[T]]:
+    """Makes a generator raise stateplan's errors in the form that the driver finds again; where they name no operator,
+    they name ``operator``."""
 
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
         try:
             yield from function(*args, **kwargs)
         except StateplanError as error:
-            raise WorkerError((error.within(f"table {table}") if table else error).encoded()) from None
+            raise WorkerError((error.within(operator) if operator else error).encoded()) from None
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
             detail = "".join(traceback.format_exception_only(error)).strip()
             raise WorkerError(f"{detail}\n{traceback.format_exc()}") from None
@@ -197,40 +202,84 @@ def read_source(
     A split is a row of the Spark source; it has ``now`` (ms) and ``seq``, a text that orders the splits. With ``touch``
     the blobs are followed by :func:`touches`, and by the :func:`sweeps` of micro-batch ``number`` from ``level`` on.
     """
-    source = graph.sources[index]
+    reader = graph.sources[index].reader
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        splits = (split for batch in batches for split in reader.splits(batch))
+        return read_splits(graph, index, splits, blob_batch, count, touch, number, level)
+
+    return run
+
+
+def read_splits(
+    graph: JobGraph,
+    index: int,
+    splits: Iterable[Split],
+    pack: Callable[[list[Blob]], T],
+    count: Count | None,
+    touch: bool = False,
+    number: int | None = None,
+    level: int = 1,
+) -> Iterator[T]:
+    """What :func:`read_source` gives, of splits.
+
+    Args:
+        pack: makes what is given of some blobs.
+    """
+    source = graph.sources[index]
+
+    def run() -> Iterator[T]:
         figures: dict[str, float] = dict.fromkeys(("rows_in", "bytes_out", "read_ms", "deliver_ms"), 0)
-        clock, now, splits = Clock(), 0, 0
-        for batch in batches:
-            for part in source.reader.splits(batch):
-                splits += 1
-                now = max(now, part["now"])
+        clock, now, some, size = Clock(), 0, False, 0
+        so_far = getattr(count, "so_far", None)
+        for part in splits:
+            some = True
+            now = max(now, part["now"])
+            started = time.perf_counter()
+            before, own = bytes_taken(), _size_of(part)
+            for n, frame in enumerate(source.reader.read(part)):
+                read = time.perf_counter()
+                figures["rows_in"] += frame.height
+                count_rows(figures, "rows_out", frame)
+                blobs = list(deliver(graph, source.pipeline, frame, part["now"], f"{part['seq']}\0{n:08d}", clock))
+                out = pack(blobs) if blobs else None
+                figures["bytes_out"] += sum(len(b.data) for b in blobs)
+                figures["read_ms"] += 1000 * (read - started)
+                figures["deliver_ms"] += 1000 * (time.perf_counter() - read)
+                if own:
+                    figures["bytes_read"] = size + min(own, bytes_taken() - before)
+                if so_far is not None:
+                    so_far(source.uid, figures)
+                if out is not None:
+                    yield out
                 started = time.perf_counter()
-                for n, frame in enumerate(source.reader.read(part)):
-                    read = time.perf_counter()
-                    figures["rows_in"] += frame.height
-                    count_rows(figures, "rows_out", frame)
-                    blobs = list(deliver(graph, source.pipeline, frame, part["now"], f"{part['seq']}\0{n:08d}", clock))
-                    out = blob_batch(blobs) if blobs else None
-                    figures["bytes_out"] += sum(len(b.data) for b in blobs)
-                    figures["read_ms"] += 1000 * (read - started)
-                    figures["deliver_ms"] += 1000 * (time.perf_counter() - read)
-                    if out is not None:
-                        yield out
-                    started = time.perf_counter()
+            size += own
+        if size:
+            figures["bytes_read"] = size
         if clock.marks:
-            yield blob_batch(list(send_marks(graph, clock.marks, now)))
-        if touch and splits:
-            yield blob_batch(list(touches(graph, now)))
-        elif number is not None and splits and (swept := list(sweeps(graph, number, now, level))):
-            yield blob_batch(swept)
-        if count and splits:
+            yield pack(list(send_marks(graph, clock.marks, now)))
+        if touch and some:
+            yield pack(list(touches(graph, now)))
+        elif number is not None and some and (swept := list(sweeps(graph, number, now, level))):
+            yield pack(swept)
+        if count and some:
             figures["rows_out"] = figures["rows_in"]
             made = max(clock.made.values(), default=NO_WATERMARK)
             _count_all(count, graph, source.uid, figures, clock, now, made)
 
-    return coded(run, source.name)
+    return coded(run, f"table {source.name}")()
+
+
+def _size_of(split: Split) -> int:
+    """Bytes of the file that a split is; 0 for one that is none, or whose size is not known here."""
+    if "size" in split:
+        return int(split["size"])
+    if "data" in split:
+        return len(split["data"])
+    path = plain_path(split.get("path", ""))
+    with contextlib.suppress(OSError):
+        return os.path.getsize(path) if path and local_path(path) else 0
+    return 0
 
 
 def run_operator(
@@ -274,11 +323,24 @@ def run_operator(
             count_rows(figures, f"rows_in.{number}", frame)
         figures["rows_in"] = sum(f.height for f in inputs)
         figures["rows_out"] = output.height
+        figures["key_groups"] = 1 if figures["rows_in"] else 0
         count_rows(figures, "rows_out", output)
         figures["bytes_in"] = sum(len(b.data) for b in blobs)
         figures["bytes_out"] = sum(len(b.data) for b in out)
         figures |= _state_figures(state.stats)
         _count_all(count, graph, spec.uid, figures, clock, now, watermark.now)
+
+
+def step_operator(
+    graph: JobGraph, operator: int, group: int, blobs: list[Blob], store: RunStore, cache: RunCache, count: Count | None
+) -> Iterator[Blob]:
+    """:func:`run_operator` whose errors find their way to the driver, and say for the log where they are from."""
+    name = graph.operators[operator].name
+    try:
+        yield from coded(run_operator, name)(graph, operator, group, blobs, store, cache, count)
+    except Exception as error:
+        error.add_note(f"in {name}, key group {group}")
+        raise
 
 
 def _state_figures(stats: StepStats) -> dict[str, float]:

@@ -87,6 +87,10 @@ class Codec:
         """CAST AS STRING in a session with the time zone ``zone``; the same as :meth:`java` unless said otherwise."""
         return self.java(e)
 
+    def shown(self, e: pl.Expr, zone: str) -> pl.Expr:
+        """The text in a result that is printed: :meth:`sql`, but that bytes, which may be no text, are ``x'0aff'``."""
+        return self.sql(e, zone)
+
     def java(self, e: pl.Expr) -> pl.Expr:
         """``toString``."""
         return e.cast(pl.String)
@@ -296,6 +300,9 @@ class _Bytes(Codec):
 
     def sql(self, e: pl.Expr, zone: str) -> pl.Expr:
         return e.map_batches(_decoded, return_dtype=pl.String, is_elementwise=True)
+
+    def shown(self, e: pl.Expr, zone: str) -> pl.Expr:
+        return pl.concat_str(pl.lit("x'"), e.bin.encode("hex"), pl.lit("'"))
 
     def java(self, e: pl.Expr) -> pl.Expr:
         return e.map_batches(_byte_lists, return_dtype=pl.String, is_elementwise=True)

@@ -33,6 +33,9 @@ class _Array(Opaque):
     def sql(self, e: pl.Expr, zone: str) -> pl.Expr:
         return _around(e, "[", self._joined(e, self.element.sql(pl.element(), zone), "NULL", ", "), "]")
 
+    def shown(self, e: pl.Expr, zone: str) -> pl.Expr:
+        return _around(e, "[", self._joined(e, self.element.shown(pl.element(), zone), "NULL", ", "), "]")
+
     def java(self, e: pl.Expr) -> pl.Expr:
         return _around(e, "[", self._joined(e, self.element.java(pl.element()), "null", ", "), "]")
 
@@ -70,8 +73,14 @@ class _Map(Opaque):
         return e.list.eval(pl.concat_str(key.fill_null(null), pl.lit(between), value.fill_null(null)))
 
     def sql(self, e: pl.Expr, zone: str) -> pl.Expr:
+        return self._listed(e, lambda part, x: part.sql(x, zone))
+
+    def shown(self, e: pl.Expr, zone: str) -> pl.Expr:
+        return self._listed(e, lambda part, x: part.shown(x, zone))
+
+    def _listed(self, e: pl.Expr, text: Callable[[Codec, pl.Expr], pl.Expr]) -> pl.Expr:
         entry = pl.element().struct
-        key, value = self.key.sql(entry.field("key"), zone), self.value.sql(entry.field("value"), zone)
+        key, value = text(self.key, entry.field("key")), text(self.value, entry.field("value"))
         return _around(e, "{", self._entries(e, key, "=", value, "NULL").list.join(", "), "}")
 
     def java(self, e: pl.Expr) -> pl.Expr:
@@ -148,6 +157,10 @@ class _Row(Opaque):
 
     def sql(self, e: pl.Expr, zone: str) -> pl.Expr:
         texts = [part.sql(field, zone).fill_null("NULL") for part, field in self._fields(e)]
+        return _around(e, "(", _concat(texts, ", "), ")")
+
+    def shown(self, e: pl.Expr, zone: str) -> pl.Expr:
+        texts = [part.shown(field, zone).fill_null("NULL") for part, field in self._fields(e)]
         return _around(e, "(", _concat(texts, ", "), ")")
 
     def java(self, e: pl.Expr) -> pl.Expr:

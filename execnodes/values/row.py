@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from stateplan.execnodes.changelog import RowKind
+
 
 class Row(tuple[Any, ...]):
     """A row: ``Row(1, 'a')``, or ``Row(id=1, name='a')`` with names.
@@ -15,6 +17,7 @@ class Row(tuple[Any, ...]):
     """
 
     _names: tuple[str, ...]
+    _kind: RowKind = RowKind.INSERT
 
     def __new__(cls, *values: Any, **named: Any) -> Row:
         if values and named:
@@ -40,6 +43,15 @@ class Row(tuple[Any, ...]):
         if name.startswith("_") or name not in self._names:
             raise AttributeError(f"the row has no field '{name}'")
         return super().__getitem__(self._names.index(name))
+
+    def get_row_kind(self) -> RowKind:
+        """What the row means in a changelog."""
+        return self._kind
+
+    def of_kind(self, kind: RowKind) -> Row:
+        """The row, as a change of this kind."""
+        self._kind = kind
+        return self
 
     def as_dict(self) -> dict[str, Any]:
         """The values by name."""

@@ -59,12 +59,6 @@ class _Item:
     rex: Rex | None = None
 
 
-_TABLE_FUNCTIONS: Mapping[str, Callable[..., Rel]] = {
-    **dict.fromkeys(CHANGELOG_FUNCTIONS, bind_changelog_function),
-    **dict.fromkeys(WINDOW_FUNCTIONS, bind_window_function),
-}
-
-
 @dataclass(frozen=True)
 class QueryBinder:
     """Binds queries against a catalog.
@@ -77,6 +71,7 @@ class QueryBinder:
         numbers: gives each query inside an expression a number of its own.
         hinted: whether the statement has STATE_TTL hints.
         duplicates: whether change events of tables may come twice.
+        batch: whether the query runs in batch mode.
     """
 
     catalog: CatalogManager
@@ -87,6 +82,7 @@ class QueryBinder:
     numbers: Iterator[int] = field(default_factory=itertools.count)
     hinted: bool = False
     duplicates: bool = False
+    batch: bool = False
 
     def place(self, node: exp.Expr) -> Place:
         return place_of(node, self.source)
@@ -104,7 +100,7 @@ class QueryBinder:
             CatalogError: a table that is not there or cannot be read.
         """
         if not self.hinted and any(s.args.get("hint") for s in node.find_all(exp.Select)):
-            return replace(self, hinted=True).bind(node, targets)
+            return replace(self, hinted=True).bind(node, targets, top=top)
         with_ = node.args.get("with_")
         if with_ is not None:
             return self._with(with_).bind(_without(node, "with_"), targets, top=top)
@@ -335,10 +331,14 @@ class QueryBinder:
             user = user_function(call, self.place(call), self.catalog.function)
             if user is not None:
                 return self._table_aggregate(user, call, node.args.get("alias"), hints)
-            bind = _TABLE_FUNCTIONS.get(function_name(call))
-            if bind is None:
+            given = (call, self._argument_table, self._constant, self.source)
+            if function_name(call) in WINDOW_FUNCTIONS:
+                rel = bind_window_function(*given, self.batch)
+            elif function_name(call) in CHANGELOG_FUNCTIONS:
+                rel = bind_changelog_function(*given)
+            else:
                 raise not_supported(f"the table function {function_name(call)}", self.place(node))
-            rel, name, path = bind(call, self._argument_table, self._constant, self.source), "", ()
+            name, path = "", ()
         else:
             raise not_supported(type(node).__name__, self.place(node))
         return self._aliased(rel, name, path, node.args.get("alias"))
@@ -413,20 +413,16 @@ class QueryBinder:
     def _view(self, view: CatalogView, place: Place) -> Rel:
         if self.depth > 50:
             raise SqlError("SQL116", summary=view.identifier.summary, place=place)
-        manager = self.catalog
-        current = manager.current_catalog, manager.current_database
-        manager.current_catalog, manager.current_database = view.catalog, view.database
-        try:
+        with self.catalog.at(view.catalog, view.database):
             binder = QueryBinder(
-                manager,
+                self.catalog,
                 view.source or self.source,
                 depth=self.depth + 1,
                 numbers=self.numbers,
                 duplicates=self.duplicates,
+                batch=self.batch,
             )
             rel = replace(binder, hinted=self.hinted).bind(view.query)
-        finally:
-            manager.current_catalog, manager.current_database = current
         names = view.schema.names
         if names and len(names) == rel.width and tuple(n for n, _ in rel.fields) != tuple(names):
             if isinstance(rel, Project):

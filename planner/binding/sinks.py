@@ -22,10 +22,12 @@ from stateplan.planner.expressions.ops import call
 from stateplan.planner.positions import place_of
 
 
-def bind_insert(node: exp.Expr, catalog: CatalogManager, source: str, duplicates: bool = False) -> Sink:
+def bind_insert(
+    node: exp.Expr, catalog: CatalogManager, source: str, duplicates: bool = False, batch: bool = False
+) -> Sink:
     """The sink of an INSERT over its query, rows cast to the target's columns.
 
-    ``duplicates`` says whether change events of tables may come twice.
+    ``duplicates`` says whether change events of tables may come twice, ``batch`` whether it runs in batch mode.
 
     Raises:
         SqlError: SQL130 (column counts), SQL131 (unknown target column), SQL132 (named twice), SQL133 (a column that
@@ -37,7 +39,8 @@ def bind_insert(node: exp.Expr, catalog: CatalogManager, source: str, duplicates
     table = _target(table_node, catalog, source)
     place = place_of(table_node, source)
     columns = list(table.schema.persisted)
-    validate_table(table.options, "sink", place, [(c.name, c.type) for c in table.schema.physical])
+    physical = [(c.name, c.type) for c in table.schema.physical]
+    validate_table(table.options, "sink", place, physical, table.option_places)
     named = None
     if isinstance(target, exp.Schema):
         named = _positions(target.expressions, columns, table, source)
@@ -49,7 +52,7 @@ def bind_insert(node: exp.Expr, catalog: CatalogManager, source: str, duplicates
         given = tuple(i for i in range(len(columns)) if i not in partition) if named is None else named
         targets = _targets(given, partition, columns, table, place)
     query = node.expression
-    rel = QueryBinder(catalog, source, duplicates=duplicates).bind(query, targets, top=True)
+    rel = QueryBinder(catalog, source, duplicates=duplicates, batch=batch).bind(query, targets, top=True)
     rel = _cast(rel, columns, table, query, place, source)
     rel = _metadata_last(rel, columns, metadata)
     conflict = node.args.get("conflict")
@@ -167,26 +170,45 @@ def _partition(
         (position,) = _positions([column], columns, table, source)
         if position in out or position in named:
             raise _twice(column, source)
-        if column.name not in table.partition_keys:
-            keys = table.partition_keys
-            raise SqlError(
-                "SQL135",
-                name=column.name,
-                table=table.identifier,
-                place=place_of(column, source),
-                expected=one_of(keys) or "an INSERT without PARTITION",
-                hint=nearest(column.name, keys),
-            )
-        negative = isinstance(value, exp.Neg)
-        inner = value.this if negative else value
-        if not isinstance(inner, exp.Literal) or (negative and inner.is_string):
-            raise SqlError("SQL136", name=column.name, place=place_of(value, source))
-        text = ("-" if negative else "") + inner.name
-        out[position] = (
-            text,
-            string_literal(text) if inner.is_string else number_literal(text, place_of(value, source)),
-        )
+        text = _partition_text(item, table, source, insert=True)
+        is_string = isinstance(value, exp.Literal) and value.is_string
+        out[position] = (text, string_literal(text) if is_string else number_literal(text, place_of(value, source)))
     return out
+
+
+def partition_texts(node: exp.Expr | None, table: CatalogTable, source: str) -> dict[str, str]:
+    """The values of PARTITION (..) as text, by column.
+
+    Raises:
+        SqlError: SQL132 (a column twice), SQL135 (not a partition column), SQL136 (a value that is not a text or a
+            number).
+    """
+    out: dict[str, str] = {}
+    for item in node.expressions if node is not None else ():
+        if item.this.name in out:
+            raise _twice(item.this, source)
+        out[item.this.name] = _partition_text(item, table, source, insert=False)
+    return out
+
+
+def _partition_text(item: exp.Expr, table: CatalogTable, source: str, insert: bool) -> str:
+    """The value of ``column = value``. Raises SqlError SQL135, SQL136."""
+    column, value = item.this, item.expression
+    if column.name not in table.partition_keys:
+        keys = table.partition_keys
+        raise SqlError(
+            "SQL135",
+            name=column.name,
+            table=table.identifier,
+            place=place_of(column, source),
+            expected=one_of(keys) or "an INSERT without PARTITION",
+            hint=nearest(column.name, keys),
+        )
+    negative = isinstance(value, exp.Neg)
+    inner = value.this if negative else value
+    if not isinstance(inner, exp.Literal) or (negative and inner.is_string):
+        raise SqlError("SQL136" if insert else "SQL136.show", name=column.name, place=place_of(value, source))
+    return ("-" if negative else "") + inner.name
 
 
 def _twice(node: exp.Expr, source: str) -> SqlError:

@@ -48,7 +48,8 @@ def scan_of(
         SqlError: SQL142, changes that need a primary key the table does not have.
     """
     schema = table.schema
-    validate_table(table.options, "source", place, [(c.name, c.type) for c in schema.physical])
+    physical_fields = [(c.name, c.type) for c in schema.physical]
+    validate_table(table.options, "source", place, physical_fields, table.option_places)
     physical = list(schema.physical)
     metadata = [c for c in schema.columns if c.is_metadata]
     available = metadata_columns(table.options) if metadata else {}

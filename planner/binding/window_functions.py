@@ -13,6 +13,7 @@ from sqlglot import exp
 from stateplan.execnodes.errors import nearest
 from stateplan.execnodes.rex import Literal, Rex
 from stateplan.planner.algebra.relations import Rel
+from stateplan.planner.algebra.temporal import WatermarkAssigner
 from stateplan.planner.algebra.windows import TimeWindow, WindowTable
 from stateplan.planner.binding.table_calls import TableCall, descriptor
 from stateplan.planner.dialect import function_name
@@ -24,11 +25,17 @@ _ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     "CUMULATE": ("DATA", "TIMECOL", "STEP", "SIZE", "OFFSET"),
 }
 
+_TIMES = ("TIMESTAMP_WITHOUT_TIME_ZONE", "TIMESTAMP_WITH_LOCAL_TIME_ZONE")
+
 WINDOW_FUNCTIONS = (*_ARGUMENTS, "SESSION")
 
 
 def bind_window_function(
-    node: exp.Anonymous, table: Callable[[exp.Expr], Rel], constant: Callable[[exp.Expr], Rex], source: str
+    node: exp.Anonymous,
+    table: Callable[[exp.Expr], Rel],
+    constant: Callable[[exp.Expr], Rex],
+    source: str,
+    batch: bool,
 ) -> WindowTable:
     """The relation that a call stands for.
 
@@ -36,6 +43,7 @@ def bind_window_function(
         table: binds the table of a table argument.
         constant: binds an expression without columns.
         source: the text that positions point into.
+        batch: whether any timestamp may be the time of a window.
 
     Raises:
         SqlError: SQL119, for arguments that the function does not take; SQL150, for SESSION.
@@ -52,7 +60,9 @@ def bind_window_function(
     inner = binding.table(given["DATA"], f"{name}(TABLE t, ...)")
     binding.require_whole(given["DATA"], "puts each row into windows by itself")
     rel = table(inner)
-    time = binding.time(given["TIMECOL"], rel)
+    time = binding.time(given["TIMECOL"], rel, batch)
+    if rel.fields[time][1].kind is None:
+        rel = WatermarkAssigner(rel, time, Literal(rel.fields[time][1].as_nullable(), None))
     lengths = {k: binding.length(k, given[k], constant) for k in names[2:] if k in given}
     size, step, offset = lengths["SIZE"], lengths.get("SLIDE", lengths.get("STEP", 0)), lengths.get("OFFSET", 0)
     for key, length in lengths.items():
@@ -76,8 +86,8 @@ def bind_window_function(
 
 
 class _Binding(TableCall):
-    def time(self, node: exp.Expr, rel: Rel) -> int:
-        """The time attribute that a descriptor names."""
+    def time(self, node: exp.Expr, rel: Rel, batch: bool) -> int:
+        """The time attribute that a descriptor names; in batch mode any timestamp of milliseconds."""
         columns = descriptor(node)
         if not columns or not isinstance(columns[0], exp.Column):
             raise self.wrong(f"the second argument of {self.name} names a column", node, "DESCRIPTOR(column)")
@@ -87,7 +97,7 @@ class _Binding(TableCall):
             raise self.wrong(f"there is no column '{name}'", columns[0], ", ".join(names), nearest(name, names))
         index = names.index(name)
         found = rel.fields[index][1]
-        if found.kind not in ("ROWTIME", "PROCTIME"):
+        if found.kind is None and not (batch and found.root in _TIMES and (found.precision or 0) <= 3):
             raise self.wrong(
                 f"{self.name} needs a time attribute, and the column '{name}' is of type {found.summary()}",
                 columns[0],

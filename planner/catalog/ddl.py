@@ -73,6 +73,11 @@ def options_of(found: Iterable[nodes.Option] | None, source: str, file: str | No
     return out
 
 
+def places_of(found: Iterable[nodes.Option] | None, source: str, file: str | None = None) -> dict[str, Place]:
+    """Where each option of a WITH clause is written."""
+    return {option.this.name: place_of(option, source, file) for option in found or ()}
+
+
 @dataclass
 class _Draft:
     """A table's parts while they are merged; ``order`` of columns is that of the dict."""
@@ -132,6 +137,10 @@ class _TableBuilder:
             comment.name if comment is not None else None,
             bool(node.args.get("temporary")),
             self._distribution(base, how),
+            {
+                **(base.option_places if base else {}),
+                **places_of(node.args.get("options"), self.source, self.file),
+            },
         )
 
     def _distribution(self, base: CatalogTable | None, how: Mapping[str, str]) -> Distribution | None:

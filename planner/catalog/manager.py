@@ -10,7 +10,8 @@ Codes: CAT001 to CAT029.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from stateplan.execnodes.errors import CatalogError, Place, nearest
@@ -23,6 +24,9 @@ from stateplan.planner.catalog.objects import (
     ObjectIdentifier,
 )
 
+IN_MEMORY = "generic_in_memory"
+"""The type of all catalogs."""
+
 
 @dataclass
 class Database:
@@ -34,12 +38,21 @@ class Database:
     objects: dict[str, CatalogObject] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class CatalogDescriptor:
+    """What CREATE CATALOG said of a catalog: its options, ``type`` among them, and its comment."""
+
+    options: Mapping[str, str]
+    comment: str | None = None
+
+
 class CatalogManager:
     """All catalogs of a session with their functions, what is current, and the session's temporary objects."""
 
     def __init__(self, catalog: str = DEFAULT_CATALOG, database: str = DEFAULT_DATABASE) -> None:
         self._catalogs: dict[str, dict[str, Database]] = {catalog: {database: Database(database)}}
         self._defaults: dict[str, str] = {catalog: database}
+        self._descriptors = {catalog: CatalogDescriptor({"default-database": database, "type": IN_MEMORY})}
         self._temporary: dict[ObjectIdentifier, CatalogObject] = {}
         self.current_catalog = catalog
         self.current_database: str = database
@@ -128,6 +141,11 @@ class CatalogManager:
                 hint=nearest(name, self._catalogs),
             )
 
+    def describe_catalog(self, name: str, place: Place | None = None) -> CatalogDescriptor:
+        """What a catalog was created with. Raises CatalogError CAT003 when there is no such catalog."""
+        self.require_catalog(name, place)
+        return self._descriptors[name]
+
     def require_database(self, catalog: str, name: str, place: Place | None = None) -> Database:
         """The database. Raises CatalogError CAT003 or CAT004 when it is not there."""
         self.require_catalog(catalog, place)
@@ -156,6 +174,7 @@ class CatalogManager:
         name: str,
         *,
         default_database: str = "default",
+        descriptor: CatalogDescriptor | None = None,
         if_not_exists: bool = False,
         place: Place | None = None,
     ) -> None:
@@ -166,6 +185,7 @@ class CatalogManager:
             raise CatalogError("CAT005", name=name, place=place)
         self._catalogs[name] = {default_database: Database(default_database)}
         self._defaults[name] = default_database
+        self._descriptors[name] = descriptor or CatalogDescriptor({"type": IN_MEMORY})
 
     def drop_catalog(self, name: str, *, if_exists: bool = False, place: Place | None = None) -> None:
         """Removes a catalog with all its databases.
@@ -179,6 +199,7 @@ class CatalogManager:
             raise CatalogError("CAT006", name=name, place=place)
         del self._catalogs[name]
         del self._defaults[name]
+        del self._descriptors[name]
 
     def create_database(
         self,
@@ -236,16 +257,27 @@ class CatalogManager:
         self.require_database(catalog, name, place)
         self.current_catalog, self.current_database = catalog, name
 
+    @contextmanager
+    def at(self, catalog: str, database: str) -> Iterator[None]:
+        """Within the block another catalog and database are current, as when a view was made."""
+        current = self.current_catalog, self.current_database
+        self.current_catalog, self.current_database = catalog, database
+        try:
+            yield
+        finally:
+            self.current_catalog, self.current_database = current
+
     # tables and views
 
     def objects(self, catalog: str | None = None, database: str | None = None) -> list[CatalogObject]:
-        """The tables and views visible in a database, by name; temporary ones hide permanent ones."""
+        """The tables and views visible in a database, by name; temporary ones hide permanent ones. Anonymous tables,
+        whose names begin with ``*``, are not among them."""
         catalog = self.current_catalog if catalog is None else catalog
         database = self.current_database if database is None else database
         permanent = self._catalogs.get(catalog, {}).get(database)
         found = dict(permanent.objects) if permanent else {}
         for identifier, item in self._temporary.items():
-            if (identifier.catalog, identifier.database) == (catalog, database):
+            if (identifier.catalog, identifier.database) == (catalog, database) and identifier.name[:1] != "*":
                 found[identifier.name] = item
         return [found[name] for name in sorted(found)]
 

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
+from stateplan.execnodes.errors import Place
 from stateplan.execnodes.rex import Rex
 from stateplan.execnodes.specs import Distribution
 from stateplan.execnodes.types import LogicalType, RowField
@@ -149,6 +150,28 @@ class TableSchema:
                 return i
         raise KeyError(name)
 
+    # PyFlink's names
+
+    def get_field_names(self) -> list[str]:
+        return list(self.names)
+
+    def get_field_data_types(self) -> list[LogicalType]:
+        return [column.type for column in self.columns]
+
+    def get_field_data_type(self, field: int | str) -> LogicalType | None:
+        """The type of a column by its name or position, from 0; None when there is no such column."""
+        if isinstance(field, str):
+            found = self.column(field)
+            return None if found is None else found.type
+        return self.columns[field].type if 0 <= field < len(self.columns) else None
+
+    def get_field_count(self) -> int:
+        return len(self.columns)
+
+    def __str__(self) -> str:
+        """The columns as Flink's ``ResolvedSchema`` writes them, a line each."""
+        return "(\n" + ",\n".join(f"  {quote(c.name)} {c.type.summary()}" for c in self.columns) + "\n)"
+
 
 def _row(columns: Iterable[Column]) -> LogicalType:
     return LogicalType("ROW", nullable=False, fields=tuple(RowField(c.name, c.type) for c in columns))
@@ -156,7 +179,8 @@ def _row(columns: Iterable[Column]) -> LogicalType:
 
 @dataclass(frozen=True)
 class CatalogTable:
-    """A table as CREATE TABLE declared it. ``options`` keeps the order of the WITH clause."""
+    """A table as CREATE TABLE declared it. ``options`` keeps the order of the WITH clause; ``option_places`` says where
+    an option is written, if that is known."""
 
     identifier: ObjectIdentifier
     schema: TableSchema
@@ -165,12 +189,15 @@ class CatalogTable:
     comment: str | None = None
     temporary: bool = False
     distribution: Distribution | None = None
+    option_places: Mapping[str, Place] = field(default_factory=dict, compare=False, repr=False)
 
     kind = "TABLE"
 
-    def with_options(self, changes: Mapping[str, str]) -> CatalogTable:
-        """The same table with ``changes`` laid over its options (an OPTIONS hint, ALTER TABLE SET)."""
-        return replace(self, options={**self.options, **changes})
+    def with_options(self, changes: Mapping[str, str], places: Mapping[str, Place] | None = None) -> CatalogTable:
+        """The same table with ``changes``, written at ``places``, laid over its options (an OPTIONS hint, ALTER TABLE
+        SET)."""
+        kept = {key: place for key, place in self.option_places.items() if key not in changes}
+        return replace(self, options={**self.options, **changes}, option_places={**kept, **(places or {})})
 
 
 @dataclass(frozen=True)
@@ -182,7 +209,7 @@ class CatalogView:
     """
 
     identifier: ObjectIdentifier
-    query: exp.Expression = field(compare=False, repr=False)
+    query: exp.Expr = field(compare=False, repr=False)
     sql: str
     schema: TableSchema
     temporary: bool = False

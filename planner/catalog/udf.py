@@ -132,22 +132,22 @@ class DataTypes:
 
     @staticmethod
     def ARRAY(element: Type, nullable: bool = True) -> LogicalType:  # noqa: N802
-        return LogicalType("ARRAY", nullable, children=(_type(element),))
+        return LogicalType("ARRAY", nullable, children=(type_of(element),))
 
     @staticmethod
     def MAP(key: Type, value: Type, nullable: bool = True) -> LogicalType:  # noqa: N802
-        return LogicalType("MAP", nullable, children=(_type(key), _type(value)))
+        return LogicalType("MAP", nullable, children=(type_of(key), type_of(value)))
 
     @staticmethod
     def FIELD(name: str, data_type: Type) -> tuple[str, LogicalType]:  # noqa: N802
-        return name, _type(data_type)
+        return name, type_of(data_type)
 
     @staticmethod
     def ROW(fields: Sequence[tuple[str, LogicalType]], nullable: bool = True) -> LogicalType:  # noqa: N802
         return row_type(list(fields), nullable)
 
 
-def _type(given: Type) -> LogicalType:
+def type_of(given: Type) -> LogicalType:
     """A type as the types of columns are written in SQL.
 
     Raises:
@@ -173,8 +173,8 @@ def _types(given: Type | Iterable[Type] | None) -> tuple[LogicalType, ...] | Non
     if given is None:
         return None
     if isinstance(given, (str, LogicalType)):
-        return (_type(given),)
-    return tuple(_type(t) for t in given)
+        return (type_of(given),)
+    return tuple(type_of(t) for t in given)
 
 
 def _declared(
@@ -341,7 +341,7 @@ def _aggregate(
             found = _required(given.get_result_type() if hasattr(given, "get_result_type") else None, "result_type")
         if kind == "TABLE_AGGREGATE" and found.root != "ROW":
             found = row_type([("f0", found)])
-        kept = None if accumulator_type is None else _type(accumulator_type)
+        kept = None if accumulator_type is None else type_of(accumulator_type)
         return _declared(
             kind,
             given,
@@ -359,7 +359,7 @@ def _aggregate(
 def _required(given: Type | None, what: str) -> LogicalType:
     if given is None:
         raise SqlError("SQL214.required", what=what)
-    return _type(given)
+    return type_of(given)
 
 
 def of_callable(body: Callable[..., Any] | UserFunction, name: str) -> UserFunction:

@@ -45,9 +45,13 @@ _FORMS: dict[type[exp.Expr], str] = {
     nodes.DropObject: "DROP {temporary?TEMPORARY} {kind} {exists?IF EXISTS} {this} {cascade}",
     nodes.AlterTable: "ALTER TABLE {exists?IF EXISTS} {this} {action} {options*} {target}",
     nodes.AlterView: "ALTER VIEW {this} {action} {target} {expression}",
-    nodes.ShowObjects: "SHOW {kind} {preposition} {this} {negated?NOT} {operator} {like}",
+    nodes.ShowObjects: "SHOW {kind} {preposition} {this} {partition} {negated?NOT} {operator} {like}",
     nodes.DescribeTable: "DESCRIBE {kind} {extended?EXTENDED} {this}",
+    nodes.DescribeJob: "DESCRIBE JOB {this}",
+    nodes.StopJob: "STOP JOB {this} {savepoint?WITH SAVEPOINT} {drain?WITH DRAIN}",
     nodes.ResetOption: "RESET {this}",
+    nodes.BeginStatementSet: "BEGIN STATEMENT SET",
+    nodes.EndStatementSet: "END",
     nodes.ExecuteStatement: "EXECUTE {this}",
     nodes.CompilePlan: "COMPILE {execute?AND EXECUTE} PLAN {path} {exists?IF NOT EXISTS} FOR {this}",
     nodes.MigratePlan: "COMPILE PLAN {path} {exists?IF NOT EXISTS} FROM {this}",
@@ -316,11 +320,17 @@ class FlinkGenerator(Generator):
 
     # session
 
+    def modulestatement_sql(self, e: nodes.ModuleStatement) -> str:
+        action = e.args["action"]
+        kind = "MODULES" if action == "USE" else "MODULE"
+        return self._words(action, kind, self._list(e.expressions)[1:-1], self._with(e))
+
     def useobject_sql(self, e: nodes.UseObject) -> str:
         return self._words("USE", "CATALOG" if e.args["kind"] == "CATALOG" else "", e.this)
 
     def setoption_sql(self, e: nodes.SetOption) -> str:
-        return f"SET {self.sql(e, 'this')} = {self.sql(e, 'expression')}" if e.args.get("this") else "SET"
+        value = e.args.get("expression")
+        return self._words("SET", e.args.get("this"), "=" if value else "", value)
 
     def statementset_sql(self, e: nodes.StatementSet) -> str:
         return self._words("STATEMENT SET BEGIN", *(self.sql(i) + ";" for i in e.expressions), "END")

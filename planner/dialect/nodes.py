@@ -149,11 +149,18 @@ class UseObject(Statement):
     arg_types: ClassVar = _parts("this kind")
 
 
+class ModuleStatement(Statement):
+    """``LOAD MODULE name [WITH (..)]``, ``UNLOAD MODULE name`` or ``USE MODULES name, name``; ``action`` is the first
+    word."""
+
+    arg_types: ClassVar = _parts("action expressions options?")
+
+
 class ShowObjects(Statement):
-    """``SHOW kind [FROM|IN this] [[NOT] [I]LIKE 'pattern']``; ``kind`` as written, such as ``CREATE
+    """``SHOW kind [FROM|IN this] [PARTITION (..)] [[NOT] [I]LIKE 'pattern']``; ``kind`` as written, such as ``CREATE
     TABLE``."""
 
-    arg_types: ClassVar = _parts("kind this? preposition? like? operator? negated?")
+    arg_types: ClassVar = _parts("kind this? preposition? partition? like? operator? negated?")
 
 
 class DescribeTable(Statement):
@@ -162,8 +169,20 @@ class DescribeTable(Statement):
     arg_types: ClassVar = _parts("this kind? extended?")
 
 
+class DescribeJob(Statement):
+    """``DESCRIBE JOB this`` (plain text)."""
+
+    arg_types: ClassVar = _parts("this")
+
+
+class StopJob(Statement):
+    """``STOP JOB this [WITH SAVEPOINT] [WITH DRAIN]``; ``this`` is a plain text."""
+
+    arg_types: ClassVar = _parts("this savepoint? drain?")
+
+
 class SetOption(Statement):
-    """``SET 'key' = 'value'`` (plain texts), or SET alone."""
+    """``SET 'key' = 'value'`` (plain texts), ``SET 'key'``, or SET alone."""
 
     arg_types: ClassVar = _parts("this? expression?")
 
@@ -178,6 +197,18 @@ class StatementSet(Statement):
     """``[EXECUTE] STATEMENT SET BEGIN insert; insert; END``."""
 
     arg_types: ClassVar = _parts("expressions")
+
+
+class BeginStatementSet(Statement):
+    """``BEGIN STATEMENT SET``: the INSERTs that follow are run together, at ``END``."""
+
+    arg_types: ClassVar = _parts("")
+
+
+class EndStatementSet(Statement):
+    """``END`` of a statement set that is open in the session."""
+
+    arg_types: ClassVar = _parts("")
 
 
 class ExecuteStatement(Statement):

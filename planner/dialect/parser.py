@@ -25,32 +25,54 @@ _SHOW = (
     "TABLES",
     "VIEWS",
     "FUNCTIONS",
+    "PROCEDURES",
+    "MODELS",
+    "MODULES",
+    "FULL MODULES",
+    "JARS",
     "COLUMNS",
+    "PARTITIONS",
+    "JOBS",
     "CREATE TABLE",
     "CREATE VIEW",
+    "CREATE CATALOG",
+    "OPTIONS",
 )
-_SHOW_NEEDS_NAME = ("COLUMNS", "CREATE TABLE", "CREATE VIEW")
-_SHOW_LIKE = ("CATALOGS", "DATABASES", "TABLES", "VIEWS", "FUNCTIONS", "COLUMNS")
+_SHOW_NOT_HERE = (
+    "MATERIALIZED TABLES",
+    "CONNECTIONS",
+    "CREATE MODEL",
+    "CREATE MATERIALIZED TABLE",
+    "CREATE CONNECTION",
+)
+_SHOW_NAMED = {
+    "COLUMNS": "a name of a table",
+    "PARTITIONS": "a name of a table",
+    "CREATE TABLE": "a name of a table",
+    "CREATE VIEW": "a name of a view",
+    "CREATE CATALOG": "a name of a catalog",
+}
+_SHOW_LIKE = ("CATALOGS", "DATABASES", "TABLES", "VIEWS", "FUNCTIONS", "PROCEDURES", "MODELS", "COLUMNS", "OPTIONS")
+_SHOW_IN = ("TABLES", "VIEWS", "DATABASES", "FUNCTIONS", "PROCEDURES", "MODELS")
 _FOR_OR_PATH = "FOR or the plan's path in single quotes"
 
 _DETAILS = ("ESTIMATED_COST", "CHANGELOG_MODE", "PLAN_ADVICE", "JSON_EXECUTION_PLAN")
 
-# Statements of Flink (or its SQL client) that stateplan does not have.
-_NOT_HERE: dict[str, str] = {
-    "DELETE": "DELETE",
-    "UPDATE": "UPDATE",
-    "MERGE": "MERGE",
-    "TRUNCATE": "TRUNCATE TABLE",
-    "UPSERT": "UPSERT INTO",
-    "CALL": "CALL",
-    "ANALYZE": "ANALYZE TABLE",
-    "LOAD": "LOAD MODULE",
-    "UNLOAD": "UNLOAD MODULE",
-    "ADD": "ADD JAR",
-    "REMOVE": "REMOVE JAR",
-    "STOP": "STOP JOB",
-    "GRANT": "GRANT",
-    "REVOKE": "REVOKE",
+_NO_JARS = "functions are Python (CREATE FUNCTION f AS 'module.f' LANGUAGE PYTHON), and so are connectors"
+
+# Statements of Flink (or its SQL client) that stateplan does not have, with what to do instead.
+_NOT_HERE: dict[str, tuple[str, str | None]] = {
+    "DELETE": ("DELETE", None),
+    "UPDATE": ("UPDATE", None),
+    "MERGE": ("MERGE", None),
+    "TRUNCATE": ("TRUNCATE TABLE", None),
+    "UPSERT": ("UPSERT INTO", None),
+    "CALL": ("CALL", "there are no procedures"),
+    "ANALYZE": ("ANALYZE TABLE", None),
+    "ADD": ("ADD JAR", _NO_JARS),
+    "REMOVE": ("REMOVE JAR", _NO_JARS),
+    "GRANT": ("GRANT", None),
+    "REVOKE": ("REVOKE", None),
 }
 
 
@@ -128,7 +150,8 @@ class FlinkParser(DdlParser):
         if reader is not None:
             return reader(self)
         if word in _NOT_HERE:
-            raise self._unsupported(_NOT_HERE[word], token)
+            what, hint = _NOT_HERE[word]
+            raise self._unsupported(what, token, hint)
         raise SqlError(
             "SQL002",
             shown=shown(token, self.sql),
@@ -138,27 +161,44 @@ class FlinkParser(DdlParser):
         )
 
     @marked
-    def _use(self) -> nodes.UseObject:
+    def _use(self) -> nodes.UseObject | nodes.ModuleStatement:
         self._advance()
-        if self._is("MODULES"):
-            raise self._unsupported("USE MODULES", self._curr)
+        if self._accept("MODULES"):
+            return nodes.ModuleStatement(action="USE", expressions=self._csv(lambda: self._name("a name of a module")))
         kind = "CATALOG" if self._accept("CATALOG") else "DATABASE"
         most = 1 if kind == "CATALOG" else 2
         return nodes.UseObject(this=self._path(f"a name of a {kind.lower()}", most), kind=kind)
+
+    @marked
+    def _module(self) -> nodes.ModuleStatement:
+        """LOAD MODULE m [WITH (..)] and UNLOAD MODULE m."""
+        action = self._word_at(0)
+        self._advance()
+        self._expect("MODULE")
+        names = [self._name("a name of a module")]
+        options = self._options() if action == "LOAD" and self._is("WITH") else None
+        return nodes.ModuleStatement(action=action, expressions=names, options=options)
 
     @marked
     def _show(self) -> nodes.ShowObjects:
         self._advance()
         scope = self._accept_any(("USER", "TEMPORARY")) if self._word_at(1) in ("FUNCTIONS", "TABLES") else None
         kind = self._accept_any(_SHOW)
+        if kind is None and (other := self._accept_any(_SHOW_NOT_HERE)):
+            raise self._unsupported(f"SHOW {other}")
+        if kind is None and (first := self._accept_any(("CURRENT", "CREATE", "FULL"))):
+            rest = [k.partition(" ")[2] for k in _SHOW if k.startswith(f"{first} ")]
+            raise self._unexpected(" or ".join(rest), words=rest)
         if kind is None or scope == "TEMPORARY":
             raise self._unexpected("one of " + ", ".join(_SHOW), words={w for k in _SHOW for w in (k, *k.split())})
         parts: dict[str, Any] = {"kind": f"{scope} {kind}" if scope else kind}
-        if kind in _SHOW_NEEDS_NAME:
+        if kind in _SHOW_NAMED:
             if kind == "COLUMNS":
                 parts["preposition"] = self._preposition(required=True)
-            parts["this"] = self._path("a name of a table" if "VIEW" not in kind else "a name of a view")
-        elif kind in ("TABLES", "VIEWS", "DATABASES", "FUNCTIONS") and (word := self._preposition()):
+            parts["this"] = self._path(_SHOW_NAMED[kind], 1 if kind == "CREATE CATALOG" else 3)
+            if kind == "PARTITIONS" and self._is("PARTITION"):
+                parts["partition"] = self._partition()
+        elif kind in _SHOW_IN and (word := self._preposition()):
             parts["preposition"] = word
             parts["this"] = self._path("a name of a database", 1 if kind == "DATABASES" else 2)
         if kind in _SHOW_LIKE:
@@ -183,11 +223,24 @@ class FlinkParser(DdlParser):
         return word
 
     @marked
-    def _describe(self) -> nodes.DescribeTable:
+    def _stop_job(self) -> nodes.StopJob:
         self._advance()
+        self._expect("JOB")
+        job = self._string("the job's id in single quotes")
+        savepoint = self._accept("WITH", "SAVEPOINT")
+        if self._is("WITH", "DRAIN") and not savepoint:
+            raise SqlError("SQL007.drain", place=place_of_token(self._curr, self.sql))
+        return nodes.StopJob(this=job, savepoint=savepoint, drain=self._accept("WITH", "DRAIN"))
+
+    @marked
+    def _describe(self) -> nodes.DescribeTable | nodes.DescribeJob:
+        self._advance()
+        if self._word_at(0) == "JOB" and (after := self._ahead(1)) and after.token_type == TokenType.STRING:
+            self._advance()
+            return nodes.DescribeJob(this=self._string("the job's id in single quotes"))
         ahead = self._name_ahead(1) or self._word_at(1) == "EXTENDED"
-        kind = self._accept_any(("CATALOG", "DATABASE", "FUNCTION", "MODEL", "JOB")) if ahead else None
-        if kind in ("MODEL", "JOB"):
+        kind = self._accept_any(("CATALOG", "DATABASE", "FUNCTION", "MODEL")) if ahead else None
+        if kind == "MODEL":
             raise self._unsupported(f"DESCRIBE {kind}")
         extended = self._accept("EXTENDED")
         most = {"CATALOG": 1, "DATABASE": 2}.get(kind or "", 3)
@@ -202,6 +255,8 @@ class FlinkParser(DdlParser):
         if self._at_end() or self._is(";"):
             return nodes.SetOption()
         key = self._bare_text("an option's key", stop="=")
+        if self._at_end() or self._is(";"):
+            return nodes.SetOption(this=key)
         self._expect("=")
         value = self._bare_text("an option's value", stop=None)
         return nodes.SetOption(this=key, expression=value)
@@ -252,14 +307,16 @@ class FlinkParser(DdlParser):
             "PLAN 'path', STATEMENT SET, INSERT or a query", words=("PLAN", "STATEMENT", "INSERT", "SELECT")
         )
 
-    def _begin_statement_set(self) -> exp.Expr:
-        if self._is("BEGIN", "STATEMENT"):
-            raise self._unsupported(
-                "BEGIN STATEMENT SET",
-                self._curr,
-                "write EXECUTE STATEMENT SET BEGIN ...; END, in one statement",
-            )
-        raise self._unexpected("a statement", words=self._STATEMENTS)
+    @marked
+    def _begin_statement_set(self) -> nodes.BeginStatementSet:
+        self._advance()
+        self._expect("STATEMENT", "SET")
+        return nodes.BeginStatementSet()
+
+    @marked
+    def _end_statement_set(self) -> nodes.EndStatementSet:
+        self._advance()
+        return nodes.EndStatementSet()
 
     @marked
     def _statement_set(self) -> nodes.StatementSet:
@@ -392,14 +449,18 @@ class FlinkParser(DdlParser):
         "DROP": lambda self: self._drop(),
         "ALTER": lambda self: self._alter_plan() if self._word_at(1) == "PLAN" else self._alter(),
         "USE": _use,
+        "LOAD": _module,
+        "UNLOAD": _module,
         "SHOW": _show,
         "DESCRIBE": _describe,
         "DESC": _describe,
+        "STOP": _stop_job,
         "SET": _set,
         "RESET": _reset,
         "EXECUTE": _execute,
         "STATEMENT": lambda self: self._statement_set(),
         "BEGIN": _begin_statement_set,
+        "END": _end_statement_set,
         "COMPILE": _compile,
         "EXPLAIN": _explain,
     }

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from stateplan.execnodes.changelog import INSERT_ONLY
 from stateplan.execnodes.errors import Place, SqlError
 from stateplan.execnodes.nodes.base import STATE_TTL, CompiledTtl, ExecNode
-from stateplan.execnodes.settings import OPTIONS, default_text, value
+from stateplan.execnodes.settings import OPTIONS, default_text, is_batch, value
 from stateplan.execnodes.specs import InputProperty, StateMetadata, hash_distribution
 from stateplan.execnodes.ttl import parse_ttl
 from stateplan.planner.algebra.relations import Exchange, Join, MultiJoin, Rel, Sort, rel_type, replace_inputs
@@ -38,6 +38,7 @@ class Lowering:
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self.options = options
+        self.batch = is_batch(options)
         self.ttl = parse_ttl(options.get(STATE_TTL, "0 ms"))
         self.catalog_objects = value(options, "table.plan.compile.catalog-objects")
 
@@ -50,7 +51,7 @@ class Lowering:
             hints: per state that it keeps, the TTL of a hint in milliseconds; None for the TTL of the job.
         """
         job = CompiledTtl(self.ttl, "option" if STATE_TTL in self.options else "default")
-        ttls = [job if hint is None else CompiledTtl(hint, "hint") for hint in hints]
+        ttls = [job if hint is None or self.batch else CompiledTtl(hint, "hint") for hint in hints]
         named = enumerate(zip(node.state_names, ttls, strict=bool(ttls)))
         return tuple(StateMetadata(index=i, ttl=t.ttl, name=name) for i, (name, t) in named), ttls
 

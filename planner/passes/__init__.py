@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import Any, Literal, TypeAlias
 
 from stateplan.execnodes.errors import StateplanError
-from stateplan.execnodes.settings import value
+from stateplan.execnodes.settings import is_batch, value
 from stateplan.execnodes.zone import local_time_zone
 from stateplan.planner.algebra.relations import Sink
 from stateplan.planner.passes import hep
@@ -29,6 +29,7 @@ from stateplan.planner.passes.aggregates import (
     split_distinct,
     wrap_json_aggregates,
 )
+from stateplan.planner.passes.batch import bounded_input, final_rows
 from stateplan.planner.passes.build import distribute
 from stateplan.planner.passes.changelog import infer_changelog
 from stateplan.planner.passes.correlates import subqueries_to_correlates
@@ -197,6 +198,7 @@ PHASES: tuple[Phase, ...] = (
     ),
     Phase("subqueries to correlates", "collection", (subqueries_to_correlates,)),
     Phase("correlates to joins", "whole", function=decorrelate),
+    Phase("bounded input", "whole", function=bounded_input, enabled=is_batch),
     Phase(
         "default rewrite",
         "sequence",
@@ -303,13 +305,17 @@ PHASES: tuple[Phase, ...] = (
     Phase("time attributes", "whole", function=materialize_time_attributes),
     Phase("calcs merged again", "whole", function=to_calcs),
     Phase(
-        "sorts of bounded input", "whole", function=full_sorts, enabled=_on("__table.exec.sort.non-temporal.enabled__")
+        "sorts of bounded input",
+        "whole",
+        function=full_sorts,
+        enabled=lambda options: is_batch(options) or value(options, "__table.exec.sort.non-temporal.enabled__"),
     ),
     Phase("aggregates of windows", "sequence", (window_aggregate, rank_in_window)),
     Phase("sorts that run", "sequence", (physical_sort,)),
     Phase("joins without Python", "sequence", (split_python_join, split_python_function)),
     Phase("calcs merged after joins", "whole", function=to_calcs),
     Phase("Python functions alone", "whole", function=split_python_calcs),
+    Phase("final rows", "whole", function=final_rows, enabled=is_batch),
     Phase("exchanges", "whole", function=distribute),
     Phase("calcs past normalization", "sequence", (push_calc_past_normalize,)),
     Phase("changelog modes", "whole", with_options=infer_changelog),

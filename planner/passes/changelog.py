@@ -13,7 +13,7 @@ from dataclasses import replace
 from stateplan.execnodes.changelog import INSERT_ONLY, UPSERT, ChangelogMode, RowKind
 from stateplan.execnodes.connectors.registry import sink_changelog_mode, sink_takes_key_deletes
 from stateplan.execnodes.errors import SqlError
-from stateplan.execnodes.settings import value
+from stateplan.execnodes.settings import is_batch, value
 from stateplan.planner.algebra.relations import Rel, Scan, Sink, replace_inputs, walk
 from stateplan.planner.metadata.unique_keys import upsert_keys
 from stateplan.planner.operators import operator_of
@@ -97,6 +97,8 @@ def _sink(sink: Sink, below: Physical, options: Mapping[str, str]) -> Physical:
     key = _primary_key(sink)
     retracts = RowKind.UPDATE_BEFORE in mode
     materialize = False
+    if is_batch(options):
+        choice = "NONE"  # there are no updates to put in order
     if choice == "FORCE":
         materialize = bool(key) and not retracts
     elif choice == "AUTO" and key and not retracts and mode != INSERT_ONLY and _no_key_within(key, below):

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from stateplan.execnodes.errors import SqlError
+from stateplan.execnodes.readable import counted
+from stateplan.planner.catalog.ddl import parts_of
 from stateplan.planner.dialect.errors import too_deep
 from stateplan.planner.session.context import Session
 from stateplan.planner.session.results import TableResult
 from stateplan.planner.session.script import read_statement
-from stateplan.plans.document import PlanDocument
+from stateplan.planner.session.table import Table, read_name
+
+if TYPE_CHECKING:
+    from stateplan.plans.document import PlanDocument
 
 
 class CompiledPlan:
@@ -27,6 +33,19 @@ class CompiledPlan:
     def __init__(self, session: Session, document: PlanDocument) -> None:
         self._session = session
         self.document = document
+
+    def __repr__(self) -> str:
+        graph = self.document.graph
+        states = counted(sum(len(node.states) for node in graph.nodes), "state")
+        return f"CompiledPlan(Flink {graph.flink_version}, {counted(len(graph.nodes), 'operator')}, {states})"
+
+    def __str__(self) -> str:
+        """As :meth:`explain`."""
+        return self.explain()
+
+    def _repr_html_(self) -> str:
+        """The drawing of the plan, for a notebook."""
+        return f'<div style="overflow: auto">{self.explain(format="svg")}</div>'
 
     def get_flink_version(self) -> str:
         """The version of Flink whose format the plan has, such as ``2.3``."""
@@ -133,7 +152,14 @@ class PlanReference:
 
     def load(self) -> PlanDocument:
         """The plan. Raises PlanError when it cannot be read or is not a valid plan."""
+        from stateplan.plans.document import PlanDocument
+
         return PlanDocument.load(self.file) if self.file is not None else PlanDocument.parse(self.text or "")
+
+
+def statement_set_sql(inserts: Sequence[str]) -> str:
+    """The statement set of these INSERTs."""
+    return "STATEMENT SET BEGIN\n" + "".join(f"{text};\n" for text in inserts) + "END"
 
 
 class StatementSet:
@@ -155,10 +181,20 @@ class StatementSet:
         self._inserts.append(read.text)
         return self
 
+    def add_insert(self, target_path: str, table: Table, overwrite: bool = False) -> StatementSet:
+        """Adds an INSERT of a table's rows; returns this set.
+
+        Raises:
+            SqlError: SQL001 to SQL009, for what is no name of a table.
+        """
+        target = self._session.catalog.qualify(parts_of(read_name(target_path)))
+        into = "OVERWRITE" if overwrite else "INTO"
+        return self.add_insert_sql(f"INSERT {into} {target} SELECT * FROM {table.identifier}")
+
     def _sql(self) -> str:
         if not self._inserts:
             raise SqlError("SQL012.sql")
-        return "STATEMENT SET BEGIN\n" + "".join(f"{text};\n" for text in self._inserts) + "END"
+        return statement_set_sql(self._inserts)
 
     def compile_plan(self) -> CompiledPlan:
         """The plan of all INSERTs together. Raises StateplanError."""

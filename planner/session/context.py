@@ -13,10 +13,13 @@ from stateplan.execnodes.settings import Configuration
 from stateplan.planner.catalog.functions import FunctionCatalog
 from stateplan.planner.catalog.manager import CatalogManager
 from stateplan.planner.positions import place_of
+from stateplan.planner.session.host import Host
+from stateplan.planner.session.jobs import Jobs
 from stateplan.planner.session.results import TableResult
 from stateplan.planner.session.script import ScriptStatement
 
 if TYPE_CHECKING:
+    from stateplan.execnodes.graph import ExecGraph
     from stateplan.execnodes.types import LogicalType
     from stateplan.plans.document import PlanDocument
 
@@ -30,6 +33,14 @@ class Session(Protocol):
     @property
     def functions(self) -> FunctionCatalog: ...
 
+    @property
+    def jobs(self) -> Jobs: ...
+
+    @property
+    def host(self) -> Host: ...
+
+    statement_set: list[str] | None
+
     def get_config(self) -> Configuration: ...
 
     def execute_sql(self, statement: str) -> TableResult: ...
@@ -37,6 +48,8 @@ class Session(Protocol):
     def explain_sql(self, statement: str, *details: str) -> str: ...
 
     def execute_plan(self, path: str | os.PathLike[str]) -> TableResult: ...
+
+    def compile_graph(self, inserts: Sequence[exp.Insert], source: str) -> ExecGraph: ...
 
     def compile_document(self, node: exp.Expr, source: str) -> PlanDocument: ...
 
@@ -63,3 +76,7 @@ class Context:
 
     def place(self, node: exp.Expr) -> Place:
         return place_of(node, self.source, self.file)
+
+    def plan_file(self, path: exp.Expr) -> str:
+        """The path or URL of the plan that a text literal names. Raises as :meth:`Host.plan_file`."""
+        return self.env.host.plan_file(path.name, self.place(path))

@@ -1,11 +1,12 @@
-"""What SHOW CREATE TABLE and DESCRIBE say of a table or view, in Flink's form."""
+"""What SHOW CREATE and DESCRIBE say of a table, a view or a catalog, in Flink's form."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from stateplan.execnodes.specs import Distribution
 from stateplan.execnodes.types import LogicalType
+from stateplan.planner.catalog.manager import CatalogDescriptor
 from stateplan.planner.catalog.objects import CatalogObject, CatalogTable, CatalogView, Column, quote
 
 DESCRIBE_COLUMNS = ("name", "type", "null", "key", "extras", "watermark")
@@ -66,6 +67,18 @@ def show_create(item: CatalogObject) -> str:
     return _show_table(item) if isinstance(item, CatalogTable) else _show_view(item)
 
 
+def show_create_catalog(name: str, catalog: CatalogDescriptor) -> str:
+    """The statement that would create a catalog again."""
+    comment = [] if catalog.comment is None else [f"COMMENT {_text(catalog.comment)}"]
+    return "\n".join([f"CREATE CATALOG {quote(name)}", *comment, *_with(catalog.options)])
+
+
+def _with(options: Mapping[str, str]) -> list[str]:
+    if not options:
+        return []
+    return ["WITH (", ",\n".join(f"  {_text(k)} = {_text(v)}" for k, v in sorted(options.items())), ")"]
+
+
 def _names(names: Iterable[str]) -> str:
     return ", ".join(quote(name) for name in names)
 
@@ -88,10 +101,7 @@ def _show_table(table: CatalogTable) -> str:
         lines.append(_distribution(table.distribution))
     if table.partition_keys:
         lines.append(f"PARTITIONED BY ({_names(table.partition_keys)})")
-    if table.options:
-        pairs = (f"  {_text(k)} = {_text(v)}" for k, v in sorted(table.options.items()))
-        lines += ["WITH (", ",\n".join(pairs), ")"]
-    return "\n".join(lines)
+    return "\n".join([*lines, *_with(table.options)])
 
 
 def _distribution(found: Distribution) -> str:

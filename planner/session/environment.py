@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from stateplan.execnodes.connectors.registry import RESULTS
-from stateplan.execnodes.errors import SqlError, StateplanError
-from stateplan.execnodes.settings import Configuration, value
+from stateplan.execnodes.changelog import INSERT_ONLY
+from stateplan.execnodes.connectors.results import ResultChannel, Results
+from stateplan.execnodes.errors import CatalogError, Place, PlanError, SqlError, StateplanError
+from stateplan.execnodes.settings import Configuration, is_batch, of_mode, value
+from stateplan.execnodes.zone import local_time_zone
 from stateplan.planner.catalog.functions import CatalogFunction, FunctionCatalog
 from stateplan.planner.catalog.manager import CatalogManager
 from stateplan.planner.catalog.objects import (
@@ -36,24 +38,33 @@ from stateplan.planner.catalog.udf import of_callable
 from stateplan.planner.dialect import nodes
 from stateplan.planner.dialect.errors import too_deep
 from stateplan.planner.positions import place_of, text_of
-from stateplan.planner.session.compiled_plan import CompiledPlan, PlanReference, StatementSet, compile_plan
+from stateplan.planner.session.compiled_plan import (
+    CompiledPlan,
+    PlanReference,
+    StatementSet,
+    compile_plan,
+)
+from stateplan.planner.session.host import Host
+from stateplan.planner.session.jobs import JOBS, JobRecord, Jobs
 from stateplan.planner.session.results import ResultKind, TableResult
 from stateplan.planner.session.script import ScriptStatement, read_statement
 from stateplan.planner.session.statements import run_statement
+from stateplan.planner.session.table import Table, view_of
+from stateplan.planner.session.tables import Tables
 from stateplan.plans.advice import ExplainDetail, explain_details
 
 if TYPE_CHECKING:
     from stateplan.execnodes.functions.user import UserFunction
     from stateplan.execnodes.graph import ExecGraph
-    from stateplan.execnodes.runtime.job import JobResult, OnProgress
+    from stateplan.execnodes.runtime.job import Job, OnProgress
     from stateplan.execnodes.runtime.spark.session import SparkSession
     from stateplan.execnodes.types import LogicalType
     from stateplan.plans.document import PlanDocument
 
-__all__ = ["CompiledPlan", "ExplainDetail", "PlanReference", "StatementSet", "TableEnvironment"]
+__all__ = ["CompiledPlan", "ExplainDetail", "PlanReference", "StatementSet", "Table", "TableEnvironment"]
 
 
-class TableEnvironment:
+class TableEnvironment(Tables):
     """A session.
 
     Attributes:
@@ -61,6 +72,9 @@ class TableEnvironment:
         console: gets notes about running jobs, a line each; None to drop them.
         on_progress: gets the figures of a running job, about five times a second, while something waits for it.
         spark: the session that jobs run in; None for the Spark of this process.
+        jobs: those that SHOW JOBS lists: of all sessions of this process, unless another list was given.
+        host: what the session is part of.
+        statement_set: the INSERTs since BEGIN STATEMENT SET; None when no set is open.
     """
 
     def __init__(
@@ -70,12 +84,20 @@ class TableEnvironment:
         console: Callable[[str], None] | None = None,
         on_progress: OnProgress | None = None,
         spark: SparkSession | None = None,
+        jobs: Jobs | None = None,
+        host: Host | None = None,
     ) -> None:
+        self.jobs = JOBS if jobs is None else jobs
+        self.host = host or Host()
+        self.statement_set: list[str] | None = None
         self.catalog = CatalogManager()
         self.console = console
         self.on_progress = on_progress
         self.spark = spark
-        self._config = Configuration(options)
+        self._config = Configuration(keep_unknown=self.host.keep_unknown)
+        for key, text in (options or {}).items():
+            self.host.check_option(key, text)
+            self._config.set(key, text)
         self._anonymous = itertools.count(1)
 
     @classmethod
@@ -86,6 +108,8 @@ class TableEnvironment:
         console: Callable[[str], None] | None = None,
         on_progress: OnProgress | None = None,
         spark: SparkSession | None = None,
+        jobs: Jobs | None = None,
+        host: Host | None = None,
     ) -> TableEnvironment:
         """A new session with these options set.
 
@@ -94,11 +118,12 @@ class TableEnvironment:
             console, on_progress: see the class.
             spark: a session of yours to run jobs in. Each job gets a session of its own in it, and it stays as it is.
                 By default jobs run in the Spark of this process, or start one.
+            jobs, host: see the class.
 
         Raises:
             OptionError: OPT001 unknown option, OPT002 a value that cannot be honoured, OPT105 a malformed one.
         """
-        return cls(options, console=console, on_progress=on_progress, spark=spark)
+        return cls(options, console=console, on_progress=on_progress, spark=spark, jobs=jobs, host=host)
 
     def get_config(self) -> Configuration:
         """The session's options."""
@@ -159,6 +184,8 @@ class TableEnvironment:
 
     def load_plan(self, reference: PlanReference) -> CompiledPlan:
         """A plan from a file or a text. Raises PlanError."""
+        if reference.file is not None:
+            reference = PlanReference(file=self.host.plan_file(reference.file))
         return CompiledPlan(self, reference.load())
 
     def execute_plan(self, path: str | os.PathLike[str]) -> TableResult:
@@ -166,16 +193,33 @@ class TableEnvironment:
         return self.load_plan(PlanReference.from_file(path)).execute()
 
     def compile_document(self, node: exp.Expr, source: str) -> PlanDocument:
-        """The plan of a statement that was read from ``source``, as a new document. Raises StateplanError."""
-        from stateplan.planner.catalog.resolved_tables import reduce_tables
+        """The plan of a statement that was read from ``source``, as a new document.
+
+        Raises:
+            PlanError: PLAN185, in batch mode.
+            CatalogError: CAT070, over an in-memory table.
+            StateplanError: whatever is wrong with the statement.
+        """
+        from stateplan.execnodes.connectors.arrow import is_in_memory
+        from stateplan.planner.catalog.resolved_tables import reduce_tables, table_of
         from stateplan.plans.document import PlanDocument
         from stateplan.plans.facts import PlanFacts, schema_hashes
 
         inserts, holder = inserts_of(node, source)
+        self._require_streaming(place_of(node, source))
         graph = self.compile_graph(inserts, source)
+        for operator in graph.nodes:
+            table = table_of(operator)
+            if table is not None and table.resolved_table is not None and is_in_memory(table.resolved_table.options):
+                raise CatalogError("CAT070", place=place_of(holder, source))
         objects = value(self._config.to_dict(), "table.plan.compile.catalog-objects")
         facts = PlanFacts.of(text_of(holder, source), schema_hashes(graph))
         return PlanDocument.from_graph(reduce_tables(graph, self.catalog, objects), facts)
+
+    def _require_streaming(self, place: Place | None = None) -> None:
+        """Raises PlanError PLAN185 in batch mode, which has no compiled plans."""
+        if is_batch(self._config.to_dict()):
+            raise PlanError("PLAN185", place=place)
 
     def compile_graph(self, inserts: Sequence[exp.Insert], source: str) -> ExecGraph:
         """The exec graph of INSERTs that were read from ``source``, with the whole of every table: what of it a plan
@@ -200,23 +244,49 @@ class TableEnvironment:
         graph = self.compile_graph(inserts, source)
         document = PlanDocument.from_graph(graph, PlanFacts())
         notes: list[str] = []
-        return self._sink_result(self._start(document, graph, notes), notes, statement, document)
+        text = ";\n".join(text_of(insert, source) for insert in inserts)
+        job = self._start(document, graph, notes, JobRecord(self._job_name(graph), text, document.text))
+        return self._sink_result(job, notes, statement, document)
 
     def run_query(self, query: exp.Expr, source: str) -> TableResult:
-        """Starts a query whose changes go to standard output. Raises StateplanError."""
+        """Starts a query; its rows are collected from the result. Raises StateplanError."""
         fields = self.query_fields(query, source)
-        with self._print_sink(query, fields) as insert:
-            result = self.run_inserts([insert], source, "SELECT")
+        channel = ResultChannel()
+        with self._collect_sink(query, fields, channel.id) as insert:
+            graph = self.compile_graph([insert], source)
+        notes: list[str] = []
+        text = text_of(query, source)
+        record = JobRecord(self._config.to_dict().get("pipeline.name") or text, text)
+        job = self._start_query(graph, notes, record)
+        job.when_over(lambda ended: channel.end(ended.error))
         names, types = zip(*fields, strict=True)
-        return TableResult(names, types, [], ResultKind.SUCCESS_WITH_CONTENT, result.job, result.notes, "SELECT")
+        return TableResult(
+            names,
+            types,
+            [],
+            ResultKind.SUCCESS_WITH_CONTENT,
+            job,
+            tuple(notes),
+            "SELECT",
+            channel,
+            graph.sinks[0].takes(0) == INSERT_ONLY,
+            local_time_zone(self._config.to_dict()),
+        )
 
     @contextmanager
-    def _print_sink(self, query: exp.Expr, fields: Sequence[tuple[str, LogicalType]]) -> Iterator[exp.Insert]:
-        """An INSERT of ``query`` into a nameless table that prints its changes, and is there inside the block."""
+    def _collect_sink(
+        self, query: exp.Expr, fields: Sequence[tuple[str, LogicalType]], channel: str = ""
+    ) -> Iterator[exp.Insert]:
+        """An INSERT of ``query`` into a nameless table for the reader of a channel, which is there inside the block."""
         names = _distinct([name for name, _ in fields])
         columns = tuple(Column(name, _plain(kind)) for name, (_, kind) in zip(names, fields, strict=True))
-        parts = (DEFAULT_CATALOG, DEFAULT_DATABASE, f"*anonymous_print${next(self._anonymous)}*")
-        table = CatalogTable(ObjectIdentifier(*parts), TableSchema(columns), {"connector": RESULTS}, temporary=True)
+        parts = (DEFAULT_CATALOG, DEFAULT_DATABASE, f"*anonymous_collect${next(self._anonymous)}*")
+        table = CatalogTable(
+            ObjectIdentifier(*parts),
+            TableSchema(columns),
+            {"connector": Results.name, "channel": channel},
+            temporary=True,
+        )
         catalog, database, name = (exp.to_identifier(part, quoted=True) for part in parts)
         self.catalog.create(table)
         try:
@@ -239,7 +309,7 @@ class TableEnvironment:
         wanted = explain_details(details)
         if not isinstance(node, exp.Query):
             return self._explained(inserts_of(node, source)[0], source, wanted, query=False)
-        with self._print_sink(node, self.query_fields(node, source)) as insert:
+        with self._collect_sink(node, self.query_fields(node, source)) as insert:
             return self._explained([insert], source, wanted, query=True)
 
     def _explained(
@@ -253,43 +323,91 @@ class TableEnvironment:
             plans = physical_plans(inserts, self.catalog.as_permanent(), _whole_tables(options), source)
         return explain_text(plans, self.compile_graph(inserts, source), options, details, query)
 
-    def run_document(self, document: PlanDocument) -> TableResult:
+    def run_document(self, document: PlanDocument, record: JobRecord | None = None) -> TableResult:
         """Starts the job of a plan, with its tables as the session's catalog has them.
 
+        Args:
+            document: the plan.
+            record: of the job that is to be started again.
+
         Raises:
+            PlanError: PLAN185, in batch mode.
             CatalogError: CAT050 to CAT054, when plan and catalog do not fit together.
             StateplanError: when the job cannot be started.
         """
         from stateplan.planner.session.restart import stale_notes
         from stateplan.planner.session.restore import restore
+        from stateplan.plans.document import PlanDocument
+        from stateplan.plans.facts import PlanFacts
 
+        self._require_streaming()
         options = self._config.to_dict()
         with document.placing():
             restored = restore(document, self.catalog, options)
             notes = [str(w) for w in document.warnings] + list(restored.notes)
             notes += dict.fromkeys(stale_notes(document, self.catalog, options))
-            job = self._start(document, restored.graph, notes)
+            if record is None:
+                whole = PlanDocument.from_graph(restored.graph, document.facts or PlanFacts())
+                record = JobRecord(self._job_name(restored.graph), "EXECUTE PLAN", whole.text)
+            job = self._start(document, restored.graph, notes, record)
         return self._sink_result(job, notes, "EXECUTE PLAN", document)
 
-    def _start(self, document: PlanDocument, graph: ExecGraph, notes: list[str]) -> JobResult:
-        """Starts the job of a plan whose tables are complete; ``notes`` gets what happens to existing state."""
-        from stateplan.execnodes.runtime.job import execute
+    def _job_name(self, graph: ExecGraph) -> str:
+        """``pipeline.name``, or what Flink calls a job that writes to these tables."""
+        from stateplan.planner.catalog.resolved_tables import table_of
+
+        tables = [table.summary for node in graph.sinks if (table := table_of(node)) is not None]
+        return self._config.to_dict().get("pipeline.name") or f"insert-into_{','.join(tables)}"
+
+    def _start_query(self, graph: ExecGraph, notes: list[str], record: JobRecord) -> Job:
+        """Starts the job of a query, and lists it: in this process if it is one for it, else in Spark."""
+        from stateplan.execnodes.runtime.local.job import execute_locally
+
+        job: Job | None = None
+        if self.spark is None:
+            self.host.check_graph(graph)
+            options = of_mode(self._config.to_dict())
+            job = execute_locally(graph, options, console=self.console, on_progress=self.on_progress)
+        if job is not None:
+            self.jobs.add(job, record)
+            return job
+        from stateplan.plans.document import PlanDocument
+        from stateplan.plans.facts import PlanFacts
+
+        return self._start(PlanDocument.from_graph(graph, PlanFacts()), graph, notes, record)
+
+    def _start(self, document: PlanDocument, graph: ExecGraph, notes: list[str], record: JobRecord) -> Job:
+        """Starts the job of a plan whose tables are complete, and lists it; ``notes`` gets what happens to existing
+        state."""
+        from stateplan.execnodes.runtime.streaming import execute
         from stateplan.execnodes.runtime.user_functions import bind_functions
         from stateplan.planner.session.restart import continue_from
 
+        options = of_mode(self._config.to_dict())
+        self.host.check_graph(graph)
         graph = bind_functions(graph, self.functions.of_plan)
-        options = self._config.to_dict()
-        return execute(
-            graph,
-            options,
-            plan_text=document.text,
-            console=self.console,
-            on_progress=self.on_progress,
-            check_restart=lambda old_text: continue_from(old_text, document, options, notes),
-            spark=self.spark,
-        )
+        record.functions = tuple(f for f in self.functions.all() if f.reference is not None)
+        with self.jobs.starting(record, options) as (settings, begins):
 
-    def _sink_result(self, job: JobResult, notes: Sequence[str], statement: str, document: PlanDocument) -> TableResult:
+            def on_start(job_id: str, checkpoint: str) -> None:
+                self.host.check_start()
+                begins(job_id, checkpoint)
+
+            job = execute(
+                graph,
+                settings,
+                plan_text=document.text,
+                console=self.console,
+                on_progress=self.on_progress,
+                check_restart=lambda old_text: continue_from(old_text, document, options, notes),
+                spark=self.spark,
+                job_id=record.id,
+                on_start=on_start,
+            )
+        self.jobs.add(job, record)
+        return job
+
+    def _sink_result(self, job: Job, notes: Sequence[str], statement: str, document: PlanDocument) -> TableResult:
         from stateplan.execnodes.types import BIGINT
         from stateplan.planner.catalog.resolved_tables import table_of
 
@@ -352,8 +470,16 @@ class TableEnvironment:
 
     # the catalog
 
-    def create_temporary_view(self, path: str, query: str) -> None:
-        """A temporary view over a query. Raises StateplanError."""
+    def create_temporary_view(self, path: str, query: str | Table) -> None:
+        """A temporary view over a query.
+
+        Raises:
+            CatalogError: CAT010, the name is taken; CAT071, the table is of another session.
+            StateplanError: whatever is wrong with the query.
+        """
+        if isinstance(query, Table):
+            view_of(self, path, query)
+            return
         self.execute_sql(f"CREATE TEMPORARY VIEW {path} AS {query}")
 
     def drop_temporary_view(self, path: str) -> bool:

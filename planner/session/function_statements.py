@@ -42,6 +42,7 @@ def run_function_statement(c: Context, node: nodes.FunctionStatement) -> TableRe
             capitalize=function.language.capitalize(),
             place=c.place(node.args["expression"]),
         )
+    c.env.host.check_function(function.summary, place)
     there = functions.has(function)
     if action == "ALTER":
         if not there:

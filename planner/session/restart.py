@@ -49,7 +49,7 @@ def continue_from(old_text: str, document: PlanDocument, options: Mapping[str, s
     old = PlanDocument.parse(old_text)
     diff = compare(old, document)
     folder = options.get("execution.checkpointing.dir", "")
-    _require_sources(diff, folder)
+    _require_sources(diff, document, folder)
     _require_accepted(diff, folder, value(options, ACCEPT))
     pairs = [(o, o.old.id, o.new.id) for o in diff.operators if o.old is not None and o.new is not None]
     sinks = {node.id for node in document.graph.sinks}
@@ -63,7 +63,7 @@ def continue_from(old_text: str, document: PlanDocument, options: Mapping[str, s
     )
 
 
-def _require_sources(diff: PlanDiff, folder: str) -> None:
+def _require_sources(diff: PlanDiff, document: PlanDocument, folder: str) -> None:
     """Raises CheckpointError CKPT022 or CKPT023 when the sources are not those of the checkpoint."""
     sources = [o for o in diff.operators if not o.stateful and not o.harmless]
     others = [o for o in sources if o.old is None or o.new is None]
@@ -73,8 +73,20 @@ def _require_sources(diff: PlanDiff, folder: str) -> None:
             folder=folder,
             others="; ".join(f"{o.title}: {reason}" for o in others for reason in o.reasons),
         )
-    for moved in sources:
-        raise CheckpointError("CKPT023", title=moved.title, folder=folder, reasons="; ".join(moved.reasons))
+    for source in sources:
+        assert source.new is not None
+        table = table_of(document.graph.node(source.new.id))
+        name = source.title if table is None else f"table '{table.summary}'"
+        moved = [change for change in source.changes if change.moves_source]
+        if source.verdict == "unknown" or not moved:
+            raise CheckpointError("CKPT023.unknown", name=name, folder=folder, reasons="; ".join(source.reasons))
+        raise CheckpointError(
+            "CKPT023",
+            name=name,
+            folder=folder,
+            changes="; ".join(map(str, moved)),
+            before=", ".join(f"{c.field} {'left out' if c.before is None else c.before}" for c in moved),
+        )
 
 
 def _require_accepted(diff: PlanDiff, folder: str, accept: str) -> None:

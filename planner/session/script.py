@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -9,6 +10,9 @@ from sqlglot import exp
 from stateplan.execnodes.errors import Place, SqlError
 from stateplan.planner.dialect import parse
 from stateplan.planner.positions import place_of, text_of
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+"""Stands for a byte of standard input or of an argument that is not text."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +41,10 @@ def read_script(text: str, file: str | None = None) -> list[ScriptStatement]:
     """The statements of a script, in order; none for a script of blanks and comments.
 
     Raises:
-        SqlError: SQL001 to SQL009, with the place; nothing has been run then.
+        SqlError: SQL001 to SQL009, with the place; SQL401, it is not text. Nothing has been run then.
     """
+    if not text.isascii() and _SURROGATE.search(text):
+        raise SqlError("SQL401", reason="it is not UTF-8 text", place=Place(file=file))
     return [ScriptStatement(node, text_of(node, text), text, file) for node in parse(text, file)]
 
 

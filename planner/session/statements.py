@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -11,16 +10,20 @@ from sqlglot import exp
 
 from stateplan.execnodes.errors import CatalogError, OptionError, Place, PlanError, SqlError, StateplanError
 from stateplan.execnodes.files import shown
-from stateplan.execnodes.settings import OPTIONS
+from stateplan.execnodes.settings import OPTIONS, find_option
 from stateplan.planner.catalog import ddl
+from stateplan.planner.catalog.manager import IN_MEMORY, CatalogDescriptor
 from stateplan.planner.catalog.objects import CatalogTable, CatalogView
 from stateplan.planner.dialect import nodes
 from stateplan.planner.positions import text_of
+from stateplan.planner.session.compiled_plan import statement_set_sql
 from stateplan.planner.session.context import Context, Session
-from stateplan.planner.session.describe import describe, show_create
-from stateplan.planner.session.function_statements import describe_function, run_function_statement, user_functions
+from stateplan.planner.session.function_statements import run_function_statement
+from stateplan.planner.session.job_statements import run_describe_job, run_stop_job
+from stateplan.planner.session.module_statements import run_module_statement
 from stateplan.planner.session.results import TableResult, content, ok
 from stateplan.planner.session.script import ScriptStatement
+from stateplan.planner.session.show_statements import run_describe, run_show
 
 _Runner = Callable[[Context, Any], TableResult]
 
@@ -28,6 +31,8 @@ _Runner = Callable[[Context, Any], TableResult]
 def run_statement(session: Session, statement: ScriptStatement) -> TableResult:
     """Runs one statement in a session. Raises StateplanError; then nothing has been changed."""
     node = statement.node
+    if session.statement_set is not None and not isinstance(node, (exp.Insert, nodes.EndStatementSet)):
+        raise SqlError("SQL007.open_set", place=statement.place)
     runner = _RUNNERS.get(type(node))
     if runner is None:
         if isinstance(node, exp.Query):
@@ -45,6 +50,7 @@ def _create_table(c: Context, node: nodes.CreateTable) -> TableResult:
     if node.args.get("exists") and _is_there(c, parts, bool(node.args.get("temporary")), place):
         return ok("CREATE TABLE", [f"'{c.catalog.qualify(parts).summary}' already exists; kept unchanged"])
     table = ddl.create_table(node, c.catalog, c.source, c.file)
+    c.env.host.check_table(table.options, place)
     c.catalog.create(table, place=place)
     return ok("CREATE TABLE")
 
@@ -98,8 +104,10 @@ def _alter_table(c: Context, node: nodes.AlterTable) -> TableResult:
         target = node.args["target"]
         c.catalog.rename(parts, ddl.parts_of(target), c.place(target))
     elif action == "SET":
-        changes = ddl.options_of(node.args["options"], c.source, c.file)
-        c.catalog.replace(found.with_options(changes))
+        given = node.args["options"], c.source, c.file
+        changes = ddl.options_of(*given)
+        c.env.host.check_table(changes, place)
+        c.catalog.replace(found.with_options(changes, ddl.places_of(*given)))
     else:
         keys = {option.this.name: option for option in node.args["options"]}
         if "connector" in keys:
@@ -140,8 +148,10 @@ def _alter_view(c: Context, node: nodes.AlterView) -> TableResult:
 def _create_catalog(c: Context, node: nodes.CreateCatalog) -> TableResult:
     options = ddl.options_of(node.args.get("options"), c.source, c.file)
     place = c.place(node.this)
+    comment = node.args.get("comment")
+    descriptor = CatalogDescriptor(dict(options), None if comment is None else comment.name)
     kind = options.pop("type", None)
-    if kind != "generic_in_memory":
+    if kind != IN_MEMORY:
         what = "the catalog has no option 'type'" if kind is None else f"unknown type of catalog '{kind}'"
         raise OptionError("OPT004", problem=what, place=place)
     default = options.pop("default-database", "default")
@@ -149,7 +159,11 @@ def _create_catalog(c: Context, node: nodes.CreateCatalog) -> TableResult:
         key = next(iter(options))
         raise OptionError("OPT004.create_catalog", key=key, place=place)
     c.catalog.create_catalog(
-        ddl.parts_of(node.this)[0], default_database=default, if_not_exists=bool(node.args.get("exists")), place=place
+        ddl.parts_of(node.this)[0],
+        default_database=default,
+        descriptor=descriptor,
+        if_not_exists=bool(node.args.get("exists")),
+        place=place,
     )
     return ok("CREATE CATALOG")
 
@@ -177,108 +191,19 @@ def _use(c: Context, node: nodes.UseObject) -> TableResult:
     return ok("USE")
 
 
-# SHOW, DESCRIBE
-
-
-def _show(c: Context, node: nodes.ShowObjects) -> TableResult:
-    kind = node.args["kind"]
-    title = f"SHOW {kind}"
-    if kind in ("CURRENT CATALOG", "CURRENT DATABASE"):
-        name = c.catalog.current_catalog if kind.endswith("CATALOG") else c.catalog.current_database
-        return content(title, [f"current {kind[8:].lower()} name"], [(name,)])
-    if kind in ("CREATE TABLE", "CREATE VIEW"):
-        return _show_create(c, node, kind[7:])
-    if kind == "COLUMNS":
-        columns, rows = describe(c.catalog.resolve(ddl.parts_of(node.this), c.place(node.this)))
-        return content(title, columns, [row for row in rows if _matches(node, str(row[0]))])
-    names = [name for name in _SHOWN[kind](c, node) if _matches(node, name)]
-    return content(title, [f"{kind.split(' ')[-1].lower()[:-1]} name"], [(name,) for name in names])
-
-
-def _show_create(c: Context, node: nodes.ShowObjects, kind: str) -> TableResult:
-    place = c.place(node.this)
-    found = c.catalog.resolve(ddl.parts_of(node.this), place)
-    if found.kind != kind:
-        raise CatalogError(
-            "CAT011.show_create",
-            found=found.identifier,
-            kind=found.kind.lower(),
-            wanted=kind.lower(),
-            shown=found.kind,
-            place=place,
-        )
-    return content(f"SHOW CREATE {kind}", ["result"], [(show_create(found),)])
-
-
-def _database_of(c: Context, node: nodes.ShowObjects) -> tuple[str, str]:
-    if node.this is None:
-        return c.catalog.current_catalog, c.catalog.current_database
-    catalog, database = [c.catalog.current_catalog, *ddl.parts_of(node.this)][-2:]
-    c.catalog.require_database(catalog, database, c.place(node.this))
-    return catalog, database
-
-
-def _functions(c: Context, node: nodes.ShowObjects) -> list[str]:
-    from stateplan.execnodes.functions.aggregates import aggregates
-    from stateplan.execnodes.functions.table import functions
-
-    names = [row.name for row in functions() if row.supported]
-    names += [row.name for row in aggregates() if row.supported]
-    return sorted({name.lower() for name in names if name.isidentifier()} | set(user_functions(c)))
-
-
-_SHOWN: dict[str, Callable[[Context, nodes.ShowObjects], list[str]]] = {
-    "CATALOGS": lambda c, node: c.catalog.list_catalogs(),
-    "DATABASES": lambda c, node: c.catalog.list_databases(
-        ddl.parts_of(node.this)[0] if node.this is not None else None, c.place(node)
-    ),
-    "TABLES": lambda c, node: c.catalog.list_tables(*_database_of(c, node)),
-    "VIEWS": lambda c, node: c.catalog.list_views(*_database_of(c, node)),
-    "FUNCTIONS": _functions,
-    "USER FUNCTIONS": lambda c, node: user_functions(c),
-}
-
-
-def _matches(node: nodes.ShowObjects, name: str) -> bool:
-    like = node.args.get("like")
-    if like is None:
-        return True
-    pattern = re.sub(r"\\.|.", lambda m: {"%": ".*", "_": "."}.get(m[0], re.escape(m[0][-1])), like.name, flags=re.S)
-    flags = re.S | (re.I if node.args.get("operator") == "ILIKE" else 0)
-    return bool(re.fullmatch(pattern, name, flags)) != bool(node.args.get("negated"))
-
-
-def _describe(c: Context, node: nodes.DescribeTable) -> TableResult:
-    place = c.place(node.this)
-    parts = ddl.parts_of(node.this)
-    kind = node.args.get("kind")
-    if kind == "FUNCTION":
-        return describe_function(c, node)
-    if kind == "CATALOG":
-        c.catalog.require_catalog(parts[0], place)
-        return content(
-            "DESCRIBE CATALOG",
-            ["info name", "info value"],
-            [("name", parts[0]), ("type", "generic_in_memory"), ("comment", "")],
-        )
-    if kind == "DATABASE":
-        catalog, name = [c.catalog.current_catalog, *parts][-2:]
-        found = c.catalog.require_database(catalog, name, place)
-        return content("DESCRIBE DATABASE", ["info name", "info value"], [("name", name), ("comment", found.comment)])
-    columns, rows = describe(c.catalog.resolve(parts, place))
-    return content("DESCRIBE", columns, rows)
-
-
 # options
 
 
 def _set(c: Context, node: nodes.SetOption) -> TableResult:
     config = c.env.get_config()
     if node.this is None:
-        values = config.to_dict()
-        rows = [(key, values.get(key, config.get(key)), key in values, row.description) for key, row in OPTIONS.items()]
-        rows += [(key, text, True, "") for key, text in values.items() if key not in OPTIONS]
-        return content("SET", ["key", "value", "set", "description"], sorted(rows))
+        rows = list(config.to_dict().items())
+        return content("SET", ["key", "value"], rows, () if rows else ("no option is set; SHOW OPTIONS lists all",))
+    if node.expression is None:
+        key = node.this.name
+        row = OPTIONS.get(key) if key in config else find_option(key, c.place(node.this))
+        return content("SET", ["key", "value"], [(key, config.get(key))], () if row is None else (row.description,))
+    c.env.host.check_option(node.this.name, node.expression.name, c.place(node))
     note = config.set(node.this.name, node.expression.name, c.place(node))
     return ok("SET", [note] if note else [])
 
@@ -296,11 +221,30 @@ def _query(c: Context, node: exp.Expr) -> TableResult:
 
 
 def _insert(c: Context, node: exp.Insert) -> TableResult:
+    if c.env.statement_set is not None:
+        c.env.compile_graph([node], c.source)
+        c.env.statement_set.append(text_of(node, c.source))
+        return ok("INSERT")
     return c.env.run_inserts([node], c.source, "INSERT")
 
 
 def _statement_set(c: Context, node: nodes.StatementSet) -> TableResult:
     raise SqlError("SQL007.statement_set", place=c.place(node))
+
+
+def _begin_set(c: Context, node: nodes.BeginStatementSet) -> TableResult:
+    c.env.statement_set = []
+    return ok("BEGIN STATEMENT SET")
+
+
+def _end_set(c: Context, node: nodes.EndStatementSet) -> TableResult:
+    """Starts the INSERTs since BEGIN as one job. The set is closed then, even if the job cannot be started."""
+    inserts, c.env.statement_set = c.env.statement_set, None
+    if inserts is None:
+        raise SqlError("SQL007.no_open_set", place=c.place(node))
+    if not inserts:
+        return ok("END", ["the statement set is empty: nothing is started"])
+    return c.env.execute_sql("EXECUTE " + statement_set_sql(inserts))
 
 
 def _execute(c: Context, node: nodes.ExecuteStatement) -> TableResult:
@@ -318,7 +262,7 @@ def _compile(c: Context, node: nodes.CompilePlan) -> TableResult:
     if path is None:
         document = c.env.compile_document(node.this, c.source)
         return content("COMPILE PLAN", ["plan"], [(document.text,)])
-    url = path.name
+    url = c.plan_file(path)
     force = bool(c.env.get_config().value("table.plan.force-recompile"))
     there = storage.exists(url)
     if node.args.get("execute"):
@@ -329,16 +273,17 @@ def _compile(c: Context, node: nodes.CompilePlan) -> TableResult:
         document = PlanDocument.load(url)
         _require_same_sql(c, node, document)
         result = c.env.run_document(document)
-        note = f"the plan {url} already exists; it runs unchanged, and the statement is not compiled"
+        note = f"the plan {path.name} already exists; it runs unchanged, and the statement is not compiled"
         return replace(result, notes=(note, *result.notes), statement="COMPILE AND EXECUTE PLAN")
     if there and node.args.get("exists"):
-        return ok("COMPILE PLAN", [f"the plan {url} already exists; kept unchanged"])
+        return ok("COMPILE PLAN", [f"the plan {path.name} already exists; kept unchanged"])
     if there and not force:
         # Before compiling, which may take its time, and so that the error is this one.
         raise _plan_exists(c, path)
     document = c.env.compile_document(node.this, c.source)
+    folder = storage.missing_folder(url)
     document.write(url, overwrite=force, if_not_exists=bool(node.args.get("exists")))
-    return ok("COMPILE PLAN")
+    return ok("COMPILE PLAN", [f"created the folder {folder}"] if folder else [])
 
 
 def _plan_exists(c: Context, path: exp.Literal) -> PlanError:
@@ -352,14 +297,15 @@ def _migrate(c: Context, node: nodes.MigratePlan) -> TableResult:
     from stateplan.plans.migrate import migrate, notes
 
     path, exists = node.args["path"], bool(node.args.get("exists"))
+    old, new = c.plan_file(node.this), c.plan_file(path)
     force = bool(c.env.get_config().value("table.plan.force-recompile"))
-    if storage.exists(path.name):
+    if storage.exists(new):
         if exists:
             return ok("COMPILE PLAN", [f"the plan {path.name} already exists; kept unchanged"])
         if not force:
             raise _plan_exists(c, path)
-    migration = migrate(PlanDocument.load(node.this.name))
-    migration.document.write(path.name, overwrite=force, if_not_exists=exists)
+    migration = migrate(PlanDocument.load(old))
+    migration.document.write(new, overwrite=force, if_not_exists=exists)
     return ok("COMPILE PLAN", notes(migration))
 
 
@@ -398,7 +344,7 @@ def _alter_plan(c: Context, node: nodes.AlterPlan) -> TableResult:
             raise
         for selector in group.expressions:
             assignments.append(Assignment(parse_selector(selector.name, c.place(selector)), ttl))
-    edit = plan_edit(PlanDocument.load(node.args["path"].name), assignments, c.env.get_config().to_dict())
+    edit = plan_edit(PlanDocument.load(c.plan_file(node.args["path"])), assignments, c.env.get_config().to_dict())
     if edit.splices:
         write_edited(edit)
     return content(
@@ -420,7 +366,7 @@ def _explain(c: Context, node: nodes.Explain) -> TableResult:
     path, details = node.args.get("path"), node.args.get("details") or ()
     try:
         if path is not None:
-            text = CompiledPlan(c.env, PlanDocument.load(path.name)).explain(*details)
+            text = CompiledPlan(c.env, PlanDocument.load(c.plan_file(path))).explain(*details)
             return content("EXPLAIN PLAN", ["result"], [(text,)])
         return content("EXPLAIN", ["result"], [(c.env.explain_node(node.this, c.source, details),)])
     except StateplanError as error:
@@ -438,11 +384,16 @@ _RUNNERS: dict[type[exp.Expr], _Runner] = {
     nodes.AlterTable: _alter_table,
     nodes.AlterView: _alter_view,
     nodes.UseObject: _use,
-    nodes.ShowObjects: _show,
-    nodes.DescribeTable: _describe,
+    nodes.ModuleStatement: run_module_statement,
+    nodes.ShowObjects: run_show,
+    nodes.DescribeTable: run_describe,
+    nodes.DescribeJob: run_describe_job,
+    nodes.StopJob: run_stop_job,
     nodes.SetOption: _set,
     nodes.ResetOption: _reset,
     nodes.StatementSet: _statement_set,
+    nodes.BeginStatementSet: _begin_set,
+    nodes.EndStatementSet: _end_set,
     nodes.ExecuteStatement: _execute,
     nodes.CompilePlan: _compile,
     nodes.MigratePlan: _migrate,

@@ -27,7 +27,8 @@ def to_html(view: PlanView) -> str:
     shown = picture(view)
     inner, width, height = drawing(shown)
     title = _text(shown.title)
-    style, script = f"{STYLE}{_asset('page.css')}", _asset("page.js")
+    style = f"{STYLE}{_asset('page.css')}{_asset('graph.css')}"
+    script = f"{_asset('graph.js')}{_asset('page.js')}"
     policy = (
         f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
@@ -46,7 +47,8 @@ def to_html(view: PlanView) -> str:
         *(f'<p class="warning">{_text(warning)}</p>\n' for warning in view.warnings),
         _TOOLS,
         '</header>\n<main>\n<div class="views">\n',
-        '<div id="graph" role="group" aria-label="Graph of operators: arrow keys move, Enter shows details">\n',
+        '<div id="graph" class="graph" role="group" '
+        'aria-label="Graph of operators: arrow keys move, Enter shows details">\n',
         f'<svg class="plan" viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}" '
         'role="group" aria-label="Operators">\n',
         inner,
@@ -125,8 +127,13 @@ def _rows(operator: OperatorView) -> Iterator[str]:
 
 def _data(view: PlanView) -> str:
     """What the script shows of each operator, as JSON that cannot end the element it stands in."""
-    text = json.dumps([_operator(operator) for operator in view.operators], ensure_ascii=True)
+    text = json.dumps(graph_data(view), ensure_ascii=True)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def graph_data(view: PlanView) -> list[dict[str, Any]]:
+    """What ``graph.js`` shows of each operator, as JSON-ready data."""
+    return [_operator(operator) for operator in view.operators]
 
 
 def _operator(operator: OperatorView) -> dict[str, Any]:

@@ -18,6 +18,10 @@ _LINES = 3
 _PAD = 10.0
 _LEADING = 16.0
 _LABEL = 10.5
+_FIGURES = 118.0
+"""Room for the figures beside a line of a job that runs."""
+_LIVE_RISE = 84.0
+"""Distance between layers where figures stand on the lines."""
 
 COLOURS = {
     "ground": ("#ffffff", "#16181d"),
@@ -70,20 +74,50 @@ def to_svg(view: PlanView) -> str:
     )
 
 
-def drawing(shown: Picture) -> tuple[str, float, float]:
+def drawing(shown: Picture, live: bool = False) -> tuple[str, float, float]:
     """Lines and boxes of a picture as SVG elements, and the size they take.
 
     Each box is a ``<g class="node" data-id="5">``, each line a ``<g class="edge" data-source="3" data-target="5">``.
+
+    Args:
+        shown: the picture.
+        live: whether to leave room for the figures of a running job, with empty texts for them: ``rate`` and ``mark``
+            below a box that others read, ``held`` at each input of an operator with state.
     """
     labels: dict[int, float] = {}
+    least = _FIGURES if live else 24.0
     for line in shown.lines:
-        labels[line.target] = labels.get(line.target, 0.0) + max(_width(line.label, _LABEL) + 24.0, 24.0)
+        labels[line.target] = labels.get(line.target, 0.0) + max(_width(line.label, _LABEL) + 24.0, least)
     texts = {box.id: _texts(box, labels.get(box.id, 0.0)) for box in shown.boxes}
     sizes = {i: (width, _PAD * 2 + _LEADING * len(lines) - 4.0) for i, (width, lines) in texts.items()}
-    layout = arrange(sizes, [(line.source, line.target) for line in shown.lines])
+    edges = [(line.source, line.target) for line in shown.lines]
+    layout = arrange(sizes, edges, rise=_LIVE_RISE) if live else arrange(sizes, edges)
     parts = [*_lines(shown, layout), *(_box(box, layout.boxes[box.id], texts[box.id][1]) for box in shown.boxes)]
     parts += _pills(shown, layout)
+    if live:
+        parts += _figures(shown, layout)
     return "".join(parts), round(layout.width, 1), round(layout.height, 1)
+
+
+def _figures(shown: Picture, layout: Layout) -> Iterator[str]:
+    """Empty texts for what a running job says of its lines: all lines from one box bring the same rows."""
+    stateful = {box.id for box in shown.boxes if box.stateful}
+    told: set[int] = set()
+    for line, route in zip(shown.lines, layout.routes, strict=True):
+        (x, y), (to_x, to_y) = route.points[0], route.points[-1]
+        if line.source not in told:
+            told.add(line.source)
+            for name, down in (("rate", 17.0), ("mark", 31.0)):
+                yield (
+                    f'<text class="figure {name}" data-source="{line.source}" x="{_n(x + 6.0)}" y="{_n(y + down)}">'
+                    "</text>\n"
+                )
+        if line.target in stateful:
+            above = 36.0 if line.label else 14.0
+            yield (
+                f'<text class="figure held" data-target="{line.target}" data-input="{line.position}" x="{_n(to_x)}" '
+                f'y="{_n(to_y - above)}"></text>\n'
+            )
 
 
 _EMS = {

@@ -23,7 +23,7 @@ class Series:
 
     Attributes:
         name: a selector for it, or the operator and the name of the state.
-        rows, bytes: per record of the history; None where it was not there.
+        rows, bytes: stored rows and their bytes, per record of the history; None where it was not there.
         partial: whether what was there before the first record is missing.
     """
 
@@ -92,7 +92,7 @@ def _series(records: Sequence[BatchMetrics], key: Key, name: str) -> Series:
 
 
 def to_svg(found: History, title: str) -> str:
-    """Two panels over one axis of time: rows above, bytes below, a line per state with its name and last value."""
+    """Two panels over one axis of time: stored rows above, bytes below; a line per state, its name and last value."""
     first, last = found.batches[0], found.batches[-1]
     about = f"{counted(len(found.series), 'state')}, micro-batches {first} to {last}"
     if any(s.partial for s in found.series):
@@ -102,7 +102,7 @@ def to_svg(found: History, title: str) -> str:
         axis, xs = times(found.times[0], found.times[-1]), found.times
     series = _fewer(found)
     panels = (
-        Panel("rows", [(s.name, _points(xs, s.rows)) for s in series]),
+        Panel("stored rows", [(s.name, _points(xs, s.rows)) for s in series]),
         Panel("bytes", [(s.name, _points(xs, s.bytes)) for s in series], bytes_text, binary=True),
     )
     return drawn(title, about, panels, axis)

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from stateplan.execnodes.errors import CheckpointError, nearest
+from stateplan.execnodes.errors import CheckpointError, OptionError, nearest
 from stateplan.execnodes.runtime.inspect.inspection import TableState
 from stateplan.execnodes.runtime.inspect.state_rows import RowFilter
 
@@ -24,14 +24,14 @@ def parse_keys(texts: Sequence[str], columns: Sequence[str]) -> dict[str, str]:
         columns: names that there are: one of them may have a ``=`` in it.
 
     Raises:
-        CheckpointError: CKPT048, for what is not a name and a value.
+        OptionError: OPT404, for what is not a name and a value.
     """
     out: dict[str, str] = {}
     for text in texts:
         known = next((c for c in sorted(columns, key=len, reverse=True) if text.startswith(f"{c}=")), None)
         name, equals, value = (known, "=", text[len(known) + 1 :]) if known is not None else text.partition("=")
         if not equals or not name.strip():
-            raise CheckpointError("CKPT048", text=text)
+            raise OptionError("OPT404", text=text)
         out[name.strip()] = value.strip()
     return out
 
@@ -54,7 +54,7 @@ def _filter(table: TableState, name: str, value: object) -> RowFilter:
     folded = {label.lower(): column for label, column in by_label.items()}
     column = by_label.get(name) or folded.get(name.lower())
     if column is None:
-        raise CheckpointError("CKPT048.filter", name=name, by_label=", ".join(by_label), hint=nearest(name, by_label))
+        raise CheckpointError("CKPT048", name=name, by_label=", ".join(by_label), hint=nearest(name, by_label))
     return RowFilter(column, _value(name, value, table.table.schema[column]))
 
 

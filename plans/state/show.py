@@ -169,7 +169,8 @@ def report(
 
 # ---- as text ---------------------------------------------------------------------------------------------------
 
-_HEAD = ("state", "ttl", "live", "expired", "keys", "bytes", "oldest", "median", "newest", "due 1 h", "due 1 d", "runs")
+_AGES = ("oldest", "median", "newest", "due 1 h", "due 1 d")
+_HEAD = ("state", "ttl", "live", "expired", "stored", "keys", "bytes", *_AGES, "runs")
 
 
 def to_text(found: StateReport) -> str:
@@ -233,6 +234,7 @@ def _cells(figures: TableFigures, now: int) -> tuple[str, ...]:
     return (
         f"{ages.live.rows:,}",
         f"{ages.expired.rows:,}",
+        f"{figures.versions:,}",
         f"{figures.keys:,}",
         bytes_text(figures.bytes),
         *(ago(now, t) for t in (figures.oldest, figures.median, figures.newest)),

@@ -7,9 +7,12 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
 from stateplan.cli import app
 from stateplan.cli.exit_codes import ExitCode, exit_code
@@ -78,11 +81,46 @@ def test_a_wrong_command_line(stateplan: Command, args: list[str]) -> None:
     assert "Traceback" not in answer.err
 
 
+def _commands(group: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Every command and group of commands, as it is written."""
+    yield path
+    for name, command in getattr(group or get_command(app.app), "commands", {}).items():
+        yield from _commands(command, (*path, name))
+
+
+@pytest.mark.parametrize("path", list(_commands()), ids=" ".join)
+def test_every_command_has_help(stateplan: Command, path: tuple[str, ...]) -> None:
+    short, long = stateplan(*path, "-h"), stateplan(*path, "--help")
+    assert short == long
+    assert (short.code, short.err) == (ExitCode.OK, "")
+    assert "-h, --help" in short.out
+
+
+def test_a_word_that_an_option_does_not_take(stateplan: Command) -> None:
+    answer = stateplan("plan", "execute", PLAN, "--accept", "all")
+    assert answer.code == ExitCode.USAGE
+    assert "Invalid value for '--accept': 'all' is not one of 'rewrite', 'reset', 'unknown'." in answer.err
+
+
 @pytest.mark.parametrize("pair", ["table.exec.state.ttl", "=1 h", ""])
 def test_an_option_without_key_or_value(stateplan: Command, pair: str) -> None:
     answer = stateplan("plan", "explain", PLAN, "-D", pair)
-    assert answer.code == ExitCode.BAD_INPUT
+    assert answer.code == ExitCode.USAGE
     assert answer.err.startswith("error: [OPT401] ")
+
+
+@pytest.mark.parametrize(
+    ("args", "code"),
+    [
+        (["sql", "-f", "a.sql", "-e", "SELECT 1"], "OPT402"),
+        (["plan", "set-ttl", PLAN, "join"], "PLAN105"),
+        (["plan", "lint", PLAN, "--severity", "TTL001"], "OPT421"),
+    ],
+)
+def test_arguments_of_the_wrong_form(stateplan: Command, args: list[str], code: str) -> None:
+    answer = stateplan(*args)
+    assert (answer.code, answer.out) == (ExitCode.USAGE, "")
+    assert answer.err.startswith(f"error: [{code}] ")
 
 
 @pytest.mark.parametrize(
@@ -145,6 +183,15 @@ def test_an_interrupted_command(
     assert (answer.code, answer.out, answer.err) == (code, "", "")
 
 
+def test_a_new_folder_is_told(stateplan: Command, tmp_path: Path) -> None:
+    target = tmp_path / "plnas" / "p.svg"
+    assert stateplan("plan", "explain", PLAN, "-o", target) == (0, "", f"created the folder {tmp_path / 'plnas'}\n")
+    assert stateplan("plan", "explain", PLAN, "-o", target) == (0, "", "")
+    copy = tmp_path / "plans" / "2026" / "p.json"
+    answer = stateplan("plan", "set-ttl", PLAN, "join.left=1 d", "-o", copy)
+    assert (answer.code, answer.err) == (0, f"created the folder {copy.parent}\n")
+
+
 def test_nobody_reads_the_output() -> None:
     command = f"{sys.executable} -m stateplan plan show {PLAN} | true; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(
@@ -158,3 +205,44 @@ def test_version(stateplan: Command) -> None:
     answer = stateplan("--version")
     assert answer.code == 0
     assert answer.out.startswith("stateplan")
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--nope", "--format", "json"], "No such option: --nope"),
+        (["plan", "show", "--format=json"], "Missing argument 'PLAN'."),
+        (["plan", "shwo", PLAN, "--format", "json"], "No such command 'shwo'. Did you mean 'show'?"),
+        (["sql", "--format", "json", "-f"], "Option '-f' requires an argument."),
+    ],
+)
+def test_a_wrong_command_line_as_json(stateplan: Command, args: list[str], message: str) -> None:
+    answer = stateplan(*args)
+    assert (answer.code, answer.out) == (ExitCode.USAGE, "")
+    error = json.loads(answer.err)["error"]
+    assert (error["code"], error["message"]) == ("OPT400", message)
+
+
+def test_help_with_json_is_help(stateplan: Command) -> None:
+    answer = stateplan("sql", "-h", "--format", "json")
+    assert (answer.code, answer.err) == (0, "")
+    assert "--show-config" in answer.out
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_of_a_shell(shell: str) -> None:
+    variables = {
+        "bash": {"COMP_WORDS": "stateplan pl", "COMP_CWORD": "1"},
+        "zsh": {"_TYPER_COMPLETE_ARGS": "stateplan pl"},
+        "fish": {"_TYPER_COMPLETE_ARGS": "stateplan pl", "_TYPER_COMPLETE_FISH_ACTION": "get-args"},
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", "from stateplan.cli.app import app; app(prog_name='stateplan')"],
+        env={**os.environ, "_STATEPLAN_COMPLETE": f"complete_{shell}", **variables[shell]},
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[2],
+    )
+    assert "plan" in done.stdout
+    assert "state" not in done.stdout.replace("stateplan", "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 
 import pytest
@@ -12,6 +13,7 @@ from stateplan.cli.console import Console, JsonConsole, TerminalConsole
 from stateplan.execnodes.errors import Place, SqlError
 from stateplan.execnodes.readable import display_width, render
 from stateplan.execnodes.runtime.job import Progress
+from stateplan.execnodes.runtime.outlook import Outlook
 from tests.support.capture import CaptureConsole
 
 
@@ -96,7 +98,21 @@ def test_the_live_line_makes_way_for_results(monkeypatch: pytest.MonkeyPatch) ->
     console.finished(Progress(batch=0, rows_in=1, rows_out=1))
     assert sys.stdout is screen
     erased = [part for part in screen.getvalue().split("\r\033[K") if part]
-    assert erased == ["starting the job ...", "+I[1]\nfinished: batch 0 (0.0 s) | 1 rows in | 1 rows out | 0.0 s\n"]
+    assert erased == ["starting the job ...", "+I[1]\nfinished: batch 0 (0.0 s) | 1 row in | 1 row out | 0.0 s\n"]
+
+
+def test_the_outlook_of_a_job() -> None:
+    out = io.StringIO()
+    for outlook in (Outlook(0, None, 84_000_000), Outlook(0.428, 31.7, 84_000_000), Outlook(0.5, 200, None)):
+        Console(err=out).finished(Progress(rows_in=1, outlook=outlook))
+    assert re.findall(r"no batch yet \| (.*) \| 1 row in", out.getvalue()) == [
+        "0% of 80.1 MiB",
+        "42% of 80.1 MiB, about 32 s left",
+        "50%, about 3 min left",
+    ]
+    JsonConsole(err=out).finished(Progress(outlook=Outlook(0.428, 31.74, 84_000_000)))
+    figures = json.loads(out.getvalue().splitlines()[-1])["finished"]
+    assert (figures["share"], figures["secondsLeft"]) == (0.428, 31.7)
 
 
 def test_json_is_one_object_per_line() -> None:

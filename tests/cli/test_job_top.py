@@ -14,12 +14,16 @@ from stateplan.cli.job.look import Look
 from stateplan.cli.job.top import _live
 from stateplan.cli.job.top_text import line, table_text
 from stateplan.execnodes.readable import bytes_text
-from stateplan.execnodes.runtime.checkpoint.locks import Holder, writer_lock
+from stateplan.execnodes.runtime.checkpoint.locks import FileLock, Holder, Lease, writer_lock
 from stateplan.execnodes.runtime.metrics.log import FOLDER, MetricsLog
 from stateplan.execnodes.runtime.metrics.view import JobView, Watcher
-from tests.support.job_records import JOIN, info, job_checkpoint, record, write_job
+from stateplan.plans.document import PlanDocument
+from stateplan.plans.job_look import JobPlan
+from stateplan.plans.live import ask
+from stateplan.plans.selector_text import parse_assignment
+from tests.support.job_records import JOIN, PLAN, info, job_checkpoint, record, write_job
 
-LABELS = {(5, 0): "join.left", (5, 1): "join.right"}
+STATES = JobPlan(PlanDocument.load(str(PLAN))).states()
 
 
 @pytest.fixture
@@ -35,18 +39,18 @@ def look(folder: Path) -> JobView:
 
 def test_the_table_of_a_stopped_job(checkpoint: Path) -> None:
     # Three micro-batches of half a second, a second apart: 2.5 s, 300 rows; the join has 0.6 s of the 5 s of two tasks.
-    assert table_text(look(checkpoint), LABELS) == (
+    assert table_text(look(checkpoint), STATES) == (
         'the "job" (4711)\n'
         "stopped at 1970-01-01 00:16:42\n"
         "batch 2 took 500 ms; its time 1970-01-01 00:00:02\n"
         "event time 1970-01-01 00:01:00\n"
         "\n"
-        "id  operator      in/s  out/s  state rows    bytes  runs  expired  late  busy  cache\n"
-        "1   Orders         120    120                                              1%\n"
-        "5   join           120    180                                         6   12%    75%\n"
-        "      join.left                     1,002  303 KiB    12\n"
-        "      join.right                       20    700 B     1       12\n"
-        '7   od"d\\name      180                                                     0%\n'
+        "id  operator      ttl  in/s  out/s  stored rows    bytes  runs  expired  late  busy  cache\n"
+        "1   Orders              120    120                                               1%\n"
+        "5   join                120    180                                          6   12%    75%\n"
+        "      join.left   1 s                     1,002  303 KiB    12\n"
+        "      join.right  1 h                        20    700 B     1       12\n"
+        '7   od"d\\name           180                                                      0%\n'
     )
 
 
@@ -62,6 +66,29 @@ def test_rates_of_a_running_job_are_of_the_last_ten_seconds() -> None:
     assert rate(1_100_000) == 0
 
 
+def test_load_and_rates_by_input() -> None:
+    records = tuple(record(n, started=1_000_000 + 1000 * n) for n in range(30))
+    writer = Holder(1, "here", 0)
+    view = JobView(info(), 1_030_000, writer, records)
+    assert view.load == pytest.approx(0.5), "half a second of every second"
+    assert view.operators()[1].inputs == pytest.approx((60, 40))
+    assert view.operators()[0].inputs == ()
+    assert "load 50%" in table_text(view, STATES)
+    long = JobView(info(), 1_090_000, writer, records, in_hand=(30, 1_030_000))
+    assert long.load == 1, "a micro-batch is in hand for a minute"
+    assert JobView(info(), 1_090_000, writer, (), in_hand=(0, 1_080_000)).load == 1
+    assert JobView(info(), 1_090_000, None, records).load == pytest.approx(5 / 9.5), "up to the end of the last one"
+
+
+def test_a_ttl_that_is_asked_for(checkpoint: Path) -> None:
+    ask(checkpoint, [parse_assignment("join.right=2 h")], who="ada")
+    states = JobPlan.of(checkpoint).states()
+    text = table_text(look(checkpoint), states)
+    assert "join.right  1 h -> 2 h" in text
+    data = states[5, 1].to_json()
+    assert (data["ttl"], data["planTtl"], data["asked"]["ttl"], data["asked"]["who"]) == ("1 h", "1 h", "2 h", "ada")
+
+
 def test_one_long_micro_batch_counts_by_its_own_time() -> None:
     view = JobView(info(), 1_050_000, None, (record(0, started=1_000_000, ms=50_000),))
     assert view.operators()[0].rows_in == pytest.approx(2)
@@ -69,13 +96,14 @@ def test_one_long_micro_batch_counts_by_its_own_time() -> None:
 
 def test_sizes_that_are_not_whole_are_marked() -> None:
     view = JobView(info(), 1_000_500, None, (record(0, partial=True),))
-    text = table_text(view, LABELS)
+    text = table_text(view, STATES)
     assert "1,000+" in text and "before figures were recorded" in text
 
 
 def test_a_line_for_a_log(checkpoint: Path) -> None:
     assert line(look(checkpoint)) == (
-        "batch 2 (500 ms) | 120 rows/s in | 180 rows/s out | 1,022 state rows | 303 KiB | busiest join[5] 12% | stopped"
+        "batch 2 (500 ms) | 120 rows/s in | 180 rows/s out | 1,022 stored rows | 303 KiB | busiest join[5] 12% | "
+        "stopped"
     )
 
 
@@ -111,11 +139,11 @@ def test_what_spark_has_begun_and_what_is_to_come(checkpoint: Path) -> None:
         (checkpoint / "splits" / "instants" / f"{n:010d}_{n}").write_text("x")
     view = look(checkpoint)
     assert view.in_hand is not None and view.in_hand[0] == 3 and view.backlog == 6
-    text = table_text(view, LABELS)
+    text = table_text(view, STATES)
     assert "batch 3 was not committed and will run again" in text and "6 micro-batches to come" in text
     lock = writer_lock(checkpoint)
     try:
-        assert "batch 3 runs for" in table_text(look(checkpoint), LABELS)
+        assert "batch 3 runs for" in table_text(look(checkpoint), STATES)
     finally:
         lock.release()
 
@@ -181,11 +209,50 @@ def test_prometheus_text_of_a_checkpoint(checkpoint: Path) -> None:
     assert 'flink_taskmanager_job_task_operator_numRecordsIn{job_id="4711",job_name="the \\"job\\""' in done.stdout
 
 
-@pytest.mark.parametrize("command", ["top", "metrics"])
-def test_where_there_are_no_figures(tmp_path: Path, command: str) -> None:
+def test_a_job_that_starts_is_waited_for(tmp_path: Path) -> None:
+    folder = tmp_path / "ck"
+    began: list[FileLock | Lease] = []
+
+    def begin() -> None:
+        folder.mkdir()
+        began.append(writer_lock(folder))
+
+    steps = [
+        (0.3, begin),
+        (0.9, lambda: job_checkpoint(folder)),
+        (1.5, lambda: began[0].release()),
+    ]
+    timers = [threading.Timer(after, step) for after, step in steps]
+    for timer in timers:
+        timer.start()
+    done = CliRunner().invoke(app, ["job", "top", str(folder), "--interval", "0.1", "--timeout", "0.6"])
+    for timer in timers:
+        timer.join()
+    assert done.exit_code == 0, done.stderr
+    assert done.stderr == f"waiting for a job to start: the checkpoint directory {folder} does not exist\n"
+    assert done.stdout.startswith("batch 2 ") and done.stdout.endswith("stopped\n")
+
+
+def test_waiting_for_a_job_ends_with_the_time_limit_or_an_interrupt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ["job", "top", str(tmp_path / "ck"), "--timeout", "0.2"]
+    ended = CliRunner().invoke(app, arguments)
+    assert (ended.exit_code, ended.stdout) == (4, "")
+    assert "waiting for a job to start" in ended.stderr and "[CKPT001]" in ended.stderr
+
+    def interrupted(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("stateplan.cli.job.look.time.sleep", interrupted)
+    assert CliRunner().invoke(app, arguments).exit_code == 0
+
+
+@pytest.mark.parametrize("command", [["top", "--once"], ["top", "--timeout", "0"], ["metrics"]])
+def test_where_there_are_no_figures(tmp_path: Path, command: list[str]) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "old").mkdir()
     (tmp_path / "old" / "stateplan.json").write_text("{}")
     for folder, code, status in (("none", "CKPT001", 4), ("empty", "CKPT002", 4), ("old", "RUN085", 1)):
-        done = CliRunner().invoke(app, ["job", command, str(tmp_path / folder)])
+        done = CliRunner().invoke(app, ["job", *command, str(tmp_path / folder)])
         assert (done.exit_code, code in done.stderr) == (status, True), done.stderr

@@ -65,6 +65,19 @@ def test_the_format_wins_over_the_ending(plan: Path) -> None:
     assert target.read_text().startswith("flowchart TD")
 
 
+@pytest.mark.parametrize("name", ["p.pdf", "v1.2/p.jsn", "https://host/p.png"])
+def test_an_ending_that_no_format_has(plan: Path, name: str) -> None:
+    result = call("explain", str(plan), "-o", name)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"error: [OPT403] '{name}' ends in '{name[-4:]}'")
+    assert "ends in .txt, .json, .mmd, .mermaid, .svg, .html, .htm; or --format" in result.stderr
+
+
+def test_an_error_is_text_whatever_the_ending(plan: Path) -> None:
+    result = call("explain", str(plan.parent / "none.json"), "-o", str(plan.parent / "out.json"))
+    assert (result.exit_code, result.stderr[:17]) == (3, "error: [PLAN001] ")
+
+
 @pytest.mark.parametrize("other", [False, True])
 def test_no_plan_is_written_over(plan: Path, other: bool) -> None:
     target = plan.parent / "other.json" if other else plan

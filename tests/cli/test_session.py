@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from stateplan.cli.session import Session, read_text
+from stateplan.cli.session import Session
+from stateplan.cli.sql_client.statements import read_text
 from stateplan.execnodes.errors import OptionError, RunError, SqlError, StateplanError
 from stateplan.execnodes.runtime.job import Progress
 from stateplan.planner.session.environment import TableEnvironment
@@ -44,11 +45,6 @@ def test_results_of_a_script(console: CaptureConsole) -> None:
     Session(console, {}).run_script(TABLES + "SHOW TABLES; USE default_database;")
     assert console.results == [{"columns": ["table name"], "rows": [["orders"], ["sums"]]}]
     assert console.asides == ""
-
-
-def test_the_shell_acknowledges(console: CaptureConsole) -> None:
-    Session(console, {}).run_script("USE default_database;", acknowledge=True)
-    assert (console.text, console.asides) == ("", "OK\n")
 
 
 def test_a_text_is_shown_as_it_is(console: CaptureConsole) -> None:

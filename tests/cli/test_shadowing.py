@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-NAMES = ("cli", "execnodes", "planner", "plans")
+NAMES = ("cli", "execnodes", "gateway", "planner", "plans")
 SCRIPT = """\
 CREATE TABLE orders (id INT, amount INT) WITH ('connector' = 'filesystem', 'path' = 'orders.json', 'format' = 'json');
 CREATE TABLE totals (id INT, total INT) WITH ('connector' = 'print');

@@ -117,6 +117,27 @@ def test_of_two_requests_the_later_one_is_taken_in(checkpoint: Path) -> None:
     assert taken_in(first).to_text() == "join[5].right  rightState  1 h -> 2 h, replaced by a later request\n"
 
 
+def test_who_asked_is_noted(set_ttl: Command, checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from stateplan.plans.live import ask
+    from stateplan.plans.selector_text import parse_assignment
+
+    monkeypatch.setenv("LOGNAME", "ada")
+    live = running(checkpoint)
+    assert set_ttl(str(checkpoint), "join.right=2 h", "-q")[0] == 0
+    ask(checkpoint, [parse_assignment("join.left=3 h")], who="grace")
+    live.take_in(0)
+    left, right = sorted(read_ttls(checkpoint).values(), key=lambda state: state.index)
+    assert [(s.by, s.who) for s in left.settings] == [("live", "grace")]
+    assert [(s.by, s.who) for s in right.settings] == [("live", "ada")]
+
+
+def test_a_record_of_before_names_were_noted_is_read(checkpoint: Path) -> None:
+    state = {"uid": "u", "index": 0, "name": "join.left", "plan": 5, "settings": [], "asked": {"ttl": 7, "at": 1}}
+    (checkpoint / "ttl.json").write_text(json.dumps({"format": 1, "states": [state]}))
+    (found,) = read_ttls(checkpoint).values()
+    assert found.asked is not None and found.asked.who == ""
+
+
 def test_a_dry_run_asks_for_nothing(set_ttl: Command, checkpoint: Path) -> None:
     code, out, _ = set_ttl(str(checkpoint), "join.right=2 h", "--dry-run")
     assert (code, out) == (0, "join[5].right  rightState  1 h -> 2 h, from the next micro-batch on\n")
@@ -140,7 +161,7 @@ def test_waiting_in_vain_leaves_the_request(set_ttl: Command, checkpoint: Path) 
         (["checkpoint", "jion.right=1 h"], "PLAN101", 3, "join"),
         (["checkpoint", "calc=1 h"], "PLAN104", 3, "keeps no state"),
         (["checkpoint", "join.right=1 hx"], "PLAN055", 3, "1 hx"),
-        (["checkpoint", "join.right"], "PLAN105", 3, "has no '='"),
+        (["checkpoint", "join.right"], "PLAN105", 2, "has no '='"),
         (["checkpoint", "join.right=1 h", "5.1=2 h"], "PLAN106", 3, "two TTLs"),
     ],
 )

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cluster_jobs import as_a_guest, changes, compiled, finished, record, run
+from stateplan.execnodes.errors import RunError
+from stateplan.execnodes.runtime.spark.session import runs_elsewhere
+from tests.support.cluster_jobs import as_a_guest, changes, compiled, connected, finished, record, run
 
 pytestmark = pytest.mark.spark
 
@@ -34,3 +36,15 @@ def test_a_session_is_the_same_afterwards(spark: object, tmp_path: Path) -> None
     for name in ("stats", "pairs"):
         assert changes(here, name)
         assert changes(there, name) == changes(here, name)
+
+
+def test_a_session_of_spark_connect_is_refused() -> None:
+    said = finished(connected).splitlines()
+    assert [line for line in said if line.startswith("REFUSED")] == ["REFUSED RUN012"] * 2
+
+
+@pytest.mark.parametrize("key", ["spark.master", "spark.remote"])
+def test_the_address_of_a_connect_server_is_refused(key: str) -> None:
+    with pytest.raises(RunError) as error:
+        runs_elsewhere({key: "sc://somewhere:15002"})
+    assert error.value.code == "RUN012"

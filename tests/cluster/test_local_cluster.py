@@ -12,7 +12,18 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.support.cluster_jobs import MASTER, changes, compiled, finished, in_steps, one_job, record, run, started
+from tests.support.cluster_jobs import (
+    MASTER,
+    changes,
+    compiled,
+    finished,
+    in_steps,
+    kill_tree,
+    one_job,
+    record,
+    run,
+    started,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -42,14 +53,6 @@ def until(folder: Path, files: int, process: subprocess.Popen[str]) -> None:
     while len(list((folder / "stats").glob("part-*"))) < files:
         assert process.poll() is None, process.communicate()[0]
         time.sleep(0.05)
-
-
-def kill_tree(process: subprocess.Popen[str]) -> None:
-    below = psutil.Process(process.pid).children(recursive=True)
-    for victim in [psutil.Process(process.pid), *below]:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            victim.kill()
-    process.communicate()
 
 
 def test_an_executor_and_then_the_driver_are_killed(spark: object, tmp_path: Path) -> None:

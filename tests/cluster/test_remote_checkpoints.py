@@ -10,8 +10,11 @@ import time
 from pathlib import Path
 
 import pytest
+from fsspec.implementations.local import LocalFileSystem
 
 from stateplan.execnodes.errors import CheckpointError
+from stateplan.execnodes.paths import RemotePath
+from stateplan.execnodes.runtime.checkpoint.locks import WRITERS, newest_lease, writer_lock
 from tests.support.cluster_jobs import (
     ROOT,
     changes,
@@ -34,6 +37,14 @@ def test_killed_edited_and_rescaled(spark: object, tmp_path: Path) -> None:
         record(place, 0, 8)
         compiled(place)
     job = started(on_viewfs, there, "first")
+    checkpoint = RemotePath(LocalFileSystem(), str(there / "remote" / "stats"))
+    while not newest_lease(checkpoint / WRITERS):
+        assert job.poll() is None, job.communicate()[0]
+        time.sleep(0.05)
+    with pytest.raises(CheckpointError) as refused:  # as another job would be
+        writer_lock(checkpoint)
+    assert refused.value.code == "CKPT030"
+    assert f"process {job.pid} on host" in refused.value.message
     while len(list((there / "stats").glob("part-*"))) < 3:
         assert job.poll() is None, job.communicate()[0]
         time.sleep(0.05)

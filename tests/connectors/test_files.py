@@ -13,7 +13,8 @@ from connector_tables import fields, make_decoder, read_all, table
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.errors import DataError
+from stateplan.execnodes.connectors.listing import require_path
+from stateplan.execnodes.errors import DataError, OptionError
 from stateplan.execnodes.files import line_chunks, local_path
 
 
@@ -153,6 +154,19 @@ def test_parquet_columns(tmp_path: Path) -> None:
     )
 
 
+def test_a_path_that_does_not_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "orders").mkdir()
+    monkeypatch.chdir(tmp_path)
+    for path, hint in (
+        ("ordes", "did you mean 'orders'?"),
+        (f"{tmp_path}/ordres/2026", "did you mean 'orders'?"),
+        ("data/orders/1.json", f"there is no 'data' in {tmp_path}"),
+    ):
+        with pytest.raises(OptionError) as error:
+            require_path(path, "t")
+        assert (error.value.code, error.value.hint) == ("OPT040", hint)
+
+
 def test_json_messages(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     skips = "'json.ignore-parse-errors' = 'true' skips such input; the line is: "
@@ -175,6 +189,11 @@ def test_json_messages(tmp_path: Path) -> None:
     with pytest.raises(DataError) as error:
         read_all(table("json"), fields("a INT"), path)
     assert str(error.value).startswith("[DATA111] the line is not a JSON object: not UTF-8 (byte 0xff)\n")
+    assert error.value.hint == f"{skips}x'7b2261223aff7d' (7 bytes)"
+    path.write_bytes(bytes(range(128, 256)))
+    with pytest.raises(DataError) as error:
+        read_all(table("json"), fields("a INT"), path)
+    assert error.value.hint == f"{skips}x'808182838485868788898a8b8c8d8e8f...' (128 bytes)"
     path.write_text('{"a":1}\n{"a":"bad"}\nx\n{"a":3}\n')
     df = read_all(table("json") | {"json.ignore-parse-errors": "true"}, fields("a INT"), path)
     assert df["c0"].to_list() == [1, None, 3]

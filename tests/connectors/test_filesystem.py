@@ -113,7 +113,8 @@ def run_batch(path: str, batch: int, rows: list[bytes]) -> None:
     if Staging.at(path, UID).clean(batch):
         return
     staging = Staging.at(path, UID)
-    staging.commit(batch, [staging.stage(batch, n, "json", data) for n, data in enumerate(rows)])
+    names = [staging.stage(batch, n, "json", {"": data}) for n, data in enumerate(rows)]
+    staging.commit(batch, [name for some in names for name in some])
 
 
 BATCHES = [[b"a", b"b"], [], [b"c"], [b"d", b"e", b"f"]]
@@ -128,10 +129,10 @@ def test_batches_become_visible(table: str) -> None:
 
 
 def test_staged_files_are_not_visible(table: str) -> None:
-    Staging.at(table, UID).stage(0, 0, "json", b"a")
+    Staging.at(table, UID).stage(0, 0, "json", {"": b"a"})
     assert list_files(table) == []
     assert Staging.at(table, UID).clean(0) is False
-    Staging.at(table, UID).commit(0, [Staging.at(table, UID).stage(0, 7, "json", b"b")])
+    Staging.at(table, UID).commit(0, Staging.at(table, UID).stage(0, 7, "json", {"": b"b"}))
     assert visible(table) == {f"part-{UID}-0-7.json": b"b"}
 
 
@@ -139,7 +140,7 @@ def test_a_committed_batch_is_not_written_again(table: str) -> None:
     run_batch(table, 0, [b"a"])
     assert Staging.at(table, UID).clean(0) is True
     # A runner that writes it all the same, in other parts, changes nothing.
-    Staging.at(table, UID).commit(0, [Staging.at(table, UID).stage(0, n, "json", b"again") for n in (0, 1)])
+    Staging.at(table, UID).commit(0, Staging.at(table, UID).stage(0, 1, "json", {"": b"again"}))
     assert visible(table) == {f"part-{UID}-0-0.json": b"a"}
 
 
@@ -214,7 +215,7 @@ def test_a_staged_file_that_is_not_there(table: str, lost: int) -> None:
     run_batch(table, 0, [b"a"])
     staging = Staging.at(table, UID)
     assert not staging.clean(1)
-    names = [staging.stage(1, n, "json", b"b", f"p={n}") for n in range(3)]
+    names = staging.stage(1, 0, "json", {f"p={n}": b"b" for n in range(3)})
     fs, inner = filesystem_of(table)
     fs.rm(f"{inner}/.staged-{UID}/1/{names[lost]}")
     with pytest.raises(RunError) as error:
@@ -288,7 +289,7 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("")
     with pytest.raises(RunError) as error:
-        Staging.at(str(path), UID).stage(0, 0, "json", b"")
+        Staging.at(str(path), UID).stage(0, 0, "json", {"": b""})
     assert str(error.value) == (
         f"[RUN151] cannot write to '{path}': Not a directory\n  --> {path}\n  expected: a folder that can be written to"
     )

@@ -177,3 +177,37 @@ def test_paths_that_cannot_be_read(store: Any, tmp_path: Path, path: str, code: 
     with pytest.raises(StateplanError) as error:
         job(tmp_path / "ck", source(path), sink).execute_sql("INSERT INTO snk SELECT k FROM src")
     assert error.value.code == code and text in str(error.value)
+
+
+@pytest.mark.spark
+def test_a_plan_on_the_store_with_a_replay_and_a_lookup(
+    bucket: str, store: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The looked-up object changes between two micro-batches of one job."""
+    folder = bucket.removeprefix("s3://")
+    store.pipe_file(f"{folder}/in/1.json", lines(1))
+    store.pipe_file(f"{folder}/names/x.json", b'{"k":1,"name":"one"}\n{"k":2,"name":"two"}\n')
+    watched = source(f"{bucket}/in", "k INT, t AS PROCTIME()", ", 'source.monitor-interval'='200ms'")
+    names = (
+        "CREATE TABLE names (k INT, name STRING) "
+        f"WITH ('connector'='filesystem', 'format'='json', 'path'='{bucket}/names')"
+    )
+    sink = f"CREATE TABLE snk (k INT, name STRING) WITH ('connector'='filesystem', 'format'='csv', 'path'='{bucket}/o')"
+    tables = (watched, names, sink)
+    insert = "INSERT INTO snk SELECT s.k, n.name FROM src s JOIN names FOR SYSTEM_TIME AS OF s.t AS n ON s.k = n.k"
+    environment = job(tmp_path / "ck", *tables)
+    environment.execute_sql(f"COMPILE PLAN '{bucket}/plan.json' FOR {insert}")
+    running = environment.execute_sql(f"EXECUTE PLAN '{bucket}/plan.json'")
+    try:
+        until(lambda: written(store, f"{bucket}/o") == ["1,one"])
+        store.pipe_file(f"{folder}/names/x.json", b'{"k":2,"name":"zwo"}\n')  # as many bytes as the line that it had
+        store.pipe_file(f"{folder}/in/2.json", lines(2))
+        until(lambda: written(store, f"{bucket}/o") == ["1,one", "2,zwo"])
+    finally:
+        running.get_job_client().stop()
+    store.pipe_file(f"{folder}/replay/r.json.gz", gzip.compress(b'{"@at":5,"k":1}\n{"@at":3,"k":2}\n'))
+    replay = f"CREATE TABLE src (k INT) WITH ('connector'='replay', 'format'='json', 'path'='{bucket}/replay')"
+    played = job(tmp_path / "ck2", replay, "CREATE TABLE snk (k INT) WITH ('connector'='print')")
+    capsys.readouterr()
+    played.execute_sql("INSERT INTO snk SELECT k FROM src").wait()
+    assert capsys.readouterr().out.splitlines() == ["+I[2]", "+I[1]"]

@@ -58,7 +58,7 @@ def test_what_is_written_is_read(tmp_path: Path, fmt: str) -> None:
     encoder = make_encoder(options(tmp_path, fmt), partitioner.in_files)
     parts = partitioner.split(pl.DataFrame(rows, schema=schema, orient="row"))
     staging = Staging.at(str(tmp_path), "s")
-    staging.commit(0, [staging.stage(0, 0, fmt, encoder.encode(f), where) for where, f in parts])
+    staging.commit(0, staging.stage(0, 0, fmt, {where: encoder.encode(f) for where, f in parts}))
     found = sorted(p.parent.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("part-*"))
     assert found == ["day=2024-05-01/n=7", f"day=2024-05-02/n={DEFAULT}", f"day={DEFAULT}/n=8"]
     assert sorted(read(tmp_path, [0, 1, 2, 3], fmt=fmt)) == rows

@@ -113,7 +113,8 @@ def test_names_of_stateplan_stay_its_own(declare: Declare) -> None:
 def test_no_module_but_its_own_names_a_connector() -> None:
     own = {name: sys.modules[type(c).__module__].__file__ for name, c in registry.CONNECTORS.items()}
     wrong = []
-    for path in (p for layer in ("execnodes", "plans", "planner", "cli") for p in (ROOT / layer).rglob("*.py")):
+    layers = ("execnodes", "plans", "planner", "gateway", "cli")
+    for path in (p for layer in layers for p in (ROOT / layer).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             name = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
             if name in own and Path(str(own[name])).resolve() != path.resolve():

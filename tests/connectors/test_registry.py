@@ -76,15 +76,6 @@ def test_loading_the_table_loads_no_engine() -> None:
     assert done.stdout.strip() == "[]"
 
 
-ALL_JSON = ", ".join(
-    sorted(
-        [o.key for o in CONNECTORS["filesystem"].options]
-        + [f"json.{o.key}" for o in FORMATS["json"].options]
-        + ["format"]
-    )
-)
-
-
 @pytest.mark.parametrize(
     ("options", "role", "columns", "message"),
     [
@@ -147,7 +138,16 @@ ALL_JSON = ", ".join(
             "source",
             "a INT",
             "[OPT104] unknown option 'json.ignore-parse-error' of connector 'filesystem' with format 'json'\n"
-            f"  expected: one of {ALL_JSON}\n  hint: did you mean 'json.ignore-parse-errors'?",
+            "  hint: did you mean 'json.ignore-parse-errors'?",
+        ),
+        (
+            FILES | {"colour": "red"},
+            "sink",
+            "a INT",
+            "[OPT104] unknown option 'colour' of connector 'filesystem' with format 'json'\n"
+            "  expected: one of format, json.encode.decimal-as-plain-number, json.encode.ignore-null-fields, "
+            "json.map-null-key.literal, json.map-null-key.mode, json.timestamp-format.standard, "
+            "partition.default-name, path",
         ),
         (
             {"connector": "blackhole", "path": "/x"},
@@ -320,6 +320,15 @@ def test_the_place_is_told() -> None:
     with pytest.raises(OptionError) as error:
         validate_table({"connector": "nope"}, "source", place)
     assert "line 2, column 3\n  abcdef\n    ^" in str(error.value)
+
+
+def test_the_place_of_an_option_is_told() -> None:
+    places = {key: Place(line=1, column=n, source="x" * 9) for n, key in enumerate((*FILES, "pth"), 1)}
+    for options in (FILES | {"pth": "/x"}, FILES | {"connector": "files"}, FILES | {"format": "jsn"}):
+        with pytest.raises(OptionError) as error:
+            validate_table(options, "source", Place(line=7), None, places)
+        wrong = next(key for key in options if options[key] != FILES.get(key))
+        assert error.value.place == places[wrong]
 
 
 def test_good_tables_and_their_notes() -> None:

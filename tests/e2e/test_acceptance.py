@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.runtime.job import JobResult
+from stateplan.execnodes.runtime.job import Job
 from stateplan.execnodes.runtime.translate import translate
 from stateplan.planner.session.environment import TableEnvironment
 from stateplan.planner.session.restore import restore
@@ -201,7 +201,7 @@ def changes(folder: Path) -> list[str]:
     return out
 
 
-def wait_until(job: JobResult, reached: Callable[[], bool]) -> None:
+def wait_until(job: Job, reached: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 120
     while not reached():
         assert job.is_active and time.monotonic() < deadline, "the job did not get there"

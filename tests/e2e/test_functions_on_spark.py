@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import uuid
 from pathlib import Path
 
 import pytest
 
 from stateplan.execnodes.errors import StateplanError
-from stateplan.planner.catalog.udf import udf
+from stateplan.planner.catalog.udf import AggregateFunction, udaf, udf
 from stateplan.planner.session.environment import TableEnvironment
 
 
@@ -70,3 +71,25 @@ def test_an_exception_stops_the_job_with_its_code(env: TableEnvironment) -> None
     assert caught.value.code == "DATA310"
     assert "inverse raised ZeroDivisionError" in caught.value.message
     assert "default_catalog.default_database.t" in caught.value.message
+
+
+class Brittle(AggregateFunction):
+    def create_accumulator(self) -> list[int]:
+        return []
+
+    def accumulate(self, accumulator: list[int], value: int) -> None:
+        raise ValueError("brittle")
+
+    def get_value(self, accumulator: list[int]) -> int:
+        return 0
+
+
+@pytest.mark.spark
+def test_the_trace_of_an_error_names_operator_and_key_group(env: TableEnvironment) -> None:
+    """As the log of an executor does."""
+    env.create_temporary_function("brittle", udaf(Brittle(), ["INT"], "INT"))
+    env.execute_sql("CREATE TABLE shown (a INT, c STRING) WITH ('connector'='print')")
+    with pytest.raises(StateplanError) as caught:
+        env.execute_sql("INSERT INTO shown SELECT brittle(a), c FROM t GROUP BY c").wait()
+    assert "brittle raised ValueError" in caught.value.message
+    assert re.search(r"in python-group-aggregate\[\d+\], key group \d+", str(caught.value.__cause__))

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from stateplan.execnodes.errors import DataError
-from stateplan.execnodes.runtime.job import JobResult
+from stateplan.execnodes.runtime.job import Job as StartedJob
 from stateplan.execnodes.runtime.metrics.log import FOLDER, read_job, read_metrics
 from stateplan.execnodes.runtime.metrics.prometheus import FACTORY
 from stateplan.execnodes.runtime.metrics.records import BatchMetrics, JobInfo
@@ -58,7 +58,7 @@ class Job:
 
         self.environment.create_temporary_function("mortal", udf(mortal, ["INT"], "INT"))
 
-    def start(self, rows: list[tuple[int, int, int]]) -> JobResult:
+    def start(self, rows: list[tuple[int, int, int]]) -> StartedJob:
         self.rows.write_text("".join(json.dumps({"@at": at, "k": k, "v": v}) + "\n" for at, k, v in rows))
         result = self.environment.execute_sql(
             "INSERT INTO snk SELECT mortal(k), CAST(CASE WHEN s = 666 THEN 'x' ELSE '1' END AS INT)"

@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.chaos import folded as result
 from stateplan.execnodes.runtime.checkpoint.rescale import Rescale
-from stateplan.execnodes.runtime.job import JobResult
+from stateplan.execnodes.runtime.job import Job as StartedJob
 from stateplan.execnodes.runtime.spark.checkpoint_files import SparkCheckpoint
 from stateplan.execnodes.runtime.spark.repartition import repartition
 from stateplan.planner.session.environment import TableEnvironment
@@ -52,7 +52,7 @@ class Job:
         for name, rows in (("orders", _orders()), ("shipments", _shipments())):
             (folder / f"{name}.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
-    def start(self, run: str, **options: str) -> JobResult:
+    def start(self, run: str, **options: str) -> StartedJob:
         """Starts the job in the folder ``run``."""
         session = TableEnvironment.create(
             {
@@ -147,7 +147,7 @@ def test_two_five_three(spark: SparkSession, tmp_path: Path, monkeypatch: pytest
         raise CutOffError
 
     with monkeypatch.context() as patched, pytest.raises(CutOffError):
-        patched.setattr("stateplan.execnodes.runtime.job.repartition", cut_off)
+        patched.setattr("stateplan.execnodes.runtime.streaming.repartition", cut_off)
         job.start("scaled", **{"parallelism.default": "3"})
     job.start("scaled").wait()
     assert job.results("scaled") == expected

@@ -88,7 +88,7 @@ class Shop:
 
 @pytest.fixture(scope="module")
 def shop(spark: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
-    shop = Shop(tmp_path_factory.mktemp("shop"))
+    shop = Shop(tmp_path_factory.mktemp("my shop"))  # Spark's reader of state does not take blanks as they are
     shop.order(0, 1, 2, 3, 4)
     shop.order(HOUR, 5, 6)
     shop.ship(2 * HOUR, 2, 5, 5)

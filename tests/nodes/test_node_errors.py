@@ -46,6 +46,7 @@ def refused(plan: Any, strict: bool = True) -> PlanError:
         (f"{STATE}/1/index", REMOVE, "PLAN062", f"{STATE}/1/index"),
         (f"{STATE}/1/index", 2, "PLAN063", f"{STATE}/1/index"),
         (f"{STATE}/0/index", 7, "PLAN063", f"{STATE}/0/index"),
+        (f"{STATE}/1/name", "leftState", "PLAN057", f"{STATE}/1/index"),
         (STATE, {"index": 0}, "PLAN040", STATE),
         (f"{STATE}/0", "1 h", "PLAN040", f"{STATE}/0"),
         (f"{STATE}/0/updateType", "OnWrite", "PLAN046", f"{STATE}/0/updateType"),

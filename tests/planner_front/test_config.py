@@ -60,14 +60,14 @@ def test_every_default_can_be_set_and_says_so(key: str) -> None:
         (
             "table.exec.stat.ttl",
             "1 h",
-            "[OPT001] unknown option 'table.exec.stat.ttl'\n  expected: one of the options that SET "
+            "[OPT001] unknown option 'table.exec.stat.ttl'\n  expected: one of the options that SHOW OPTIONS "
             "lists, or spark.*\n  hint: did you mean 'table.exec.state.ttl'",
         ),
         (
             "state.checkpoints.dir",
             "/x",
             "[OPT001] unknown option 'state.checkpoints.dir'\n  expected: one of the options that "
-            "SET lists, or spark.*\n  hint: did you mean 'execution.checkpointing.dir'?",
+            "SHOW OPTIONS lists, or spark.*\n  hint: did you mean 'execution.checkpointing.dir'?",
         ),
         ("table.exec.state.ttl", "abc", "[OPT105] 'abc' is not a value of the option 'table.exec.state.ttl'"),
         ("table.exec.state.ttl", "-1 d", "[OPT105] '-1 d' is not a value of the option 'table.exec.state.ttl'"),
@@ -97,10 +97,9 @@ def test_every_default_can_be_set_and_says_so(key: str) -> None:
         ),
         (
             "execution.runtime-mode",
-            "batch",
-            "[OPT002] the option 'execution.runtime-mode' = 'batch' cannot be honoured: queries "
-            "always run as streams, and end when their bounded input ends\n"
-            "  expected: 'STREAMING', or leave the option out",
+            "automatic",
+            "[OPT105] 'automatic' is not a value of the option 'execution.runtime-mode'\n"
+            "  expected: 'STREAMING' or 'BATCH'",
         ),
         (
             "table.optimizer.join-reorder-enabled",
@@ -161,6 +160,6 @@ def test_time_zones() -> None:
 
 def test_a_refused_option_changes_nothing() -> None:
     config = Configuration()
-    for key, text in (("nope", "1"), ("parallelism.default", "x"), ("execution.runtime-mode", "BATCH")):
+    for key, text in (("nope", "1"), ("parallelism.default", "x"), ("execution.runtime-mode", "AUTOMATIC")):
         fails(lambda key=key, text=text: config.set(key, text))
     assert config.to_dict() == {}

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from stateplan.execnodes.errors import StateplanError
+from stateplan.execnodes.readable import render
 from stateplan.execnodes.rex import input_refs
+from stateplan.execnodes.settings import OPTIONS
 from stateplan.planner.catalog.objects import CatalogTable, CatalogView
 from stateplan.planner.session.environment import TableEnvironment
 from stateplan.planner.session.results import ResultKind, TableResult
@@ -231,19 +233,44 @@ def test_show_create_runs_again() -> None:
     assert first == second
 
 
-def test_set_lists_every_option_and_reset_forgets() -> None:
-    env = run("SET 'table.exec.state.ttl' = '1 d'")
-    rows = {row[0]: row for row in env.execute_sql("SET").rows}
-    assert rows["table.exec.state.ttl"][1:3] == ("1 d", True)
-    assert rows["table.plan.force-recompile"][1:3] == ("false", False)
+def test_set_lists_what_is_set_and_reset_forgets() -> None:
+    env = run("SET 'table.exec.state.ttl' = '1 d'; SET 'spark.driver.memory' = '4g'")
+    found = env.execute_sql("SET")
+    assert (found.columns, found.notes) == (("key", "value"), ())
+    assert found.rows == [("spark.driver.memory", "4g"), ("table.exec.state.ttl", "1 d")]
     run("RESET 'table.exec.state.ttl'", env)
-    assert env.get_config().to_dict() == {}
+    assert env.execute_sql("SET").rows == [("spark.driver.memory", "4g")]
+    run("RESET", env)
+    assert env.execute_sql("SET").notes == ("no option is set; SHOW OPTIONS lists all",)
     assert fails("SET 'table.exec.state.tt' = '1 d'").startswith(
         "[OPT001] unknown option 'table.exec.state.tt'\n  --> line 1, column 1\n"
     )
     assert env.execute_sql("SET 'state.backend.type' = 'rocksdb'").notes == (
         "the option 'state.backend.type' has no effect: state is kept in Spark's state store",
     )
+
+
+def test_set_with_a_key_shows_the_option() -> None:
+    env = run("SET 'table.exec.state.ttl' = '1 d'")
+    found = env.execute_sql("SET table.exec.state.ttl")
+    assert found.rows == [("table.exec.state.ttl", "1 d")]
+    assert found.notes[0].startswith("Default TTL of state")
+    assert env.execute_sql("SET 'table.plan.force-recompile'").rows == [("table.plan.force-recompile", "false")]
+    assert env.execute_sql("SET 'pipeline.name'").rows == [("pipeline.name", None)]
+    assert env.execute_sql("SET 'spark.driver.memory'").rows == [("spark.driver.memory", None)]
+    assert fails("SET 'table.exec.state.tt'").startswith("[OPT001] unknown option 'table.exec.state.tt'\n  --> line 1")
+
+
+def test_show_options_fits_a_terminal() -> None:
+    env = run("SET 'table.exec.state.ttl' = '1 d'; SET 'spark.driver.memory' = '4g'")
+    found = env.execute_sql("SHOW OPTIONS")
+    rows = {row[0]: row[1:] for row in found.rows}
+    assert set(rows) == {*OPTIONS, "spark.driver.memory"} and list(rows) == sorted(rows)
+    assert rows["table.exec.state.ttl"] == ("1 d", True)
+    assert rows["table.plan.force-recompile"] == ("false", False)
+    assert max(map(len, render(found.columns, found.rows).splitlines())) <= 100
+    keys = [row[0] for row in env.execute_sql("SHOW OPTIONS LIKE '%plan%compile%'").rows]
+    assert keys == ["table.plan.compile.catalog-objects", "table.plan.force-recompile"]
 
 
 def test_show_functions() -> None:

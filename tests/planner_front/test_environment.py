@@ -13,6 +13,7 @@ from sqlglot import exp
 from stateplan.execnodes.errors import StateplanError
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.planner.session.environment import CompiledPlan, PlanReference, TableEnvironment
+from stateplan.planner.session.jobs import JobRecord
 from stateplan.planner.session.results import ResultKind
 from stateplan.plans.document import PlanDocument
 
@@ -35,9 +36,9 @@ class Session(TableEnvironment):
         self.compiled.append([insert.sql("flink") for insert in inserts])
         return PlanDocument.load(str(DATA / "join" / "plan.json")).graph
 
-    def _start(self, document: PlanDocument, graph: ExecGraph, notes: list[str]) -> Any:
+    def _start(self, document: PlanDocument, graph: ExecGraph, notes: list[str], record: JobRecord) -> Any:
         self.started.append((document, graph))
-        return SimpleNamespace(wait=lambda timeout=None: True, job_id="1")
+        return SimpleNamespace(wait=lambda timeout=None: True, job_id="1", when_over=lambda call: None)
 
 
 @pytest.fixture
@@ -55,6 +56,7 @@ def test_compile_plan_writes_the_file_and_says_ok(env: Session, tmp_path: Path) 
     file = tmp_path / "deep" / "plan.json"
     result = env.execute_sql(f"COMPILE PLAN '{file}' FOR {INSERT}")
     assert (result.kind, result.rows, result.job) == (ResultKind.SUCCESS, [("OK",)], None)
+    assert result.notes == (f"created the folder {file.parent}",)
     document = PlanDocument.load(str(file))
     assert document.facts is not None
     assert document.facts.sql == INSERT

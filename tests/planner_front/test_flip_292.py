@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from stateplan.execnodes.errors import StateplanError
+from stateplan.execnodes.graph import ExecGraph
 from stateplan.planner.session.environment import TableEnvironment
+from stateplan.planner.session.jobs import JobRecord
 from stateplan.planner.session.restore import restore
 from stateplan.planner.session.results import ResultKind
 from stateplan.planner.session.script import read_script
@@ -135,7 +138,12 @@ def test_an_options_hint_of_a_temporary_table_reaches_the_job(
     )
     env.execute_sql("CREATE TABLE `out` (a INT) WITH ('connector' = 'print')")
     seen: list[str] = []
-    monkeypatch.setattr(env, "_start", lambda document, graph, notes: seen.append(json.dumps(graph.to_json())))
+
+    def start(document: PlanDocument, graph: ExecGraph, notes: list[str], record: JobRecord) -> SimpleNamespace:
+        seen.append(json.dumps(graph.to_json()))
+        return SimpleNamespace(job_id="1", when_over=lambda call: None)
+
+    monkeypatch.setattr(env, "_start", start)
     env.execute_sql("INSERT INTO `out` SELECT a FROM recent /*+ OPTIONS('path' = '/b') */")
     assert '"path": "/b"' in seen[0]
     assert '"/b"' not in env.compile_plan_sql("INSERT INTO `out` SELECT a FROM recent").as_json_string()

@@ -73,7 +73,26 @@ def test_a_source_that_reads_something_else_is_refused_whatever_is_accepted() ->
     moved = PlanDocument.parse(old.text.replace("orders.json", "other.json"))
     with pytest.raises(CheckpointError) as raised:
         go_on(old, moved, "unknown")
+    assert str(raised.value) == (
+        "[CKPT023] table 'default_catalog.default_database.orders' reads other data than the checkpoint /ckpt has "
+        "read; option path: ${DIR}/orders.json -> ${DIR}/other.json\n"
+        "  expected: option path ${DIR}/orders.json, as in the last run\n"
+        "  hint: to read other data, set another 'execution.checkpointing.dir'; the job then starts with empty state"
+    )
+
+
+def test_a_source_without_options_cannot_be_told() -> None:
+    old = load("dedup")
+    data = json.loads(old.text)
+    del data["nodes"][0]["scanTableSource"]["table"]["resolvedTable"]["options"]
+    with pytest.raises(CheckpointError) as raised:
+        go_on(old, PlanDocument.parse(json.dumps(data)), "unknown")
     assert raised.value.code == "CKPT023"
+    assert raised.value.message == (
+        "it cannot be told whether table 'default_catalog.default_database.orders' reads the data that the checkpoint "
+        "/ckpt has read; the new plan does not contain the options of default_catalog.default_database.orders: the "
+        "compatibility of its state is unknown"
+    )
 
 
 def test_other_sources_are_refused_whatever_is_accepted() -> None:

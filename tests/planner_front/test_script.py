@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -69,6 +70,15 @@ def test_semicolons_in_texts_names_and_comments_end_nothing() -> None:
         ("x.sql", 4, 5),
         ("x.sql", 5, 5),
     ]
+
+
+def test_bytes_that_are_no_text_are_not_quoted() -> None:
+    with pytest.raises(StateplanError) as error:
+        read_script(b"SELECT \x01\xff".decode("utf-8", "surrogateescape"), "<stdin>")
+    assert str(error.value) == (
+        "[SQL401] the script cannot be read: it is not UTF-8 text\n  --> <stdin>\n"
+        "  expected: a file with SQL statements"
+    )
 
 
 def test_a_script_of_nothing_has_no_statements() -> None:

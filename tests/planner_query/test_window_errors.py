@@ -77,3 +77,10 @@ def test_operators_within_windows(query: str, words: str) -> None:
     error = refused(query)
     assert words in error.message
     assert error.code in ("SQL150", "SQL202", "SQL201")
+
+
+def test_a_window_function_outside_of_from() -> None:
+    error = refused("SELECT k, COUNT(*) FROM t GROUP BY k, HOP(ts, INTERVAL '1' SECOND, INTERVAL '5' SECOND)")
+    assert error.message == (
+        "the function HOP cannot be used here: write TABLE(HOP(TABLE t, DESCRIPTOR(ts), slide, size)) in FROM"
+    )

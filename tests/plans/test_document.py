@@ -109,6 +109,22 @@ def test_bad_state_entries(join_text: str, entry: str, code: str, part: str, mar
         assert "0 leftState, 1 rightState" in error.expected
 
 
+def test_swapped_states_are_refused(join_text: str) -> None:
+    swapped = right(join_text, RIGHT.replace("1,", "0,")).replace('"index" : 0,', '"index" : 1,', 1)
+    error = refuse(swapped)
+    assert (error.code, underlined(error)) == ("PLAN057", "1")
+    assert error.message == "the state entry of join with the index 1 has the name 'leftState'"
+    assert error.expected == "the index 0 for 'leftState', or the name 'rightState'"
+
+
+def test_a_renamed_state_is_a_warning(join_text: str) -> None:
+    document = PlanDocument.parse(right(join_text, RIGHT.replace("rightState", "orders")), "plan.json")
+    (warning,) = document.warnings
+    assert warning.message == "state 1 of node 5 (join) is called 'orders'"
+    assert warning.hint == "expected: 'rightState'"
+    assert warning.place.pointer == "/nodes/4/state/1/name" and warning.place.line is not None
+
+
 def test_too_few_state_entries(join_text: str) -> None:
     error = refuse(join_text.replace(", {\n      " + RIGHT + "\n    }", ""))
     assert error.code == "PLAN061"

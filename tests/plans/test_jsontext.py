@@ -198,6 +198,14 @@ def test_other_encodings_are_named(data: bytes, part: str) -> None:
     assert str(caught.value.place) == "plan.json, line 1, column 1, at /"
 
 
+def test_a_binary_file_is_not_quoted() -> None:
+    with pytest.raises(PlanError) as caught:
+        decode(b"\x7fELF\x02\x01\x01\x00\x00\xd0\x1b[31m", "plan.json")
+    assert str(caught.value) == (
+        "[PLAN017] the file is binary\n  --> plan.json, line 1, column 1, at /\n  expected: UTF-8 text"
+    )
+
+
 def test_a_byte_that_is_not_utf8_is_placed() -> None:
     with pytest.raises(PlanError, match="byte 0xE9") as caught:
         decode('{\n  "ä": "'.encode() + b'caf\xe9"}', "plan.json")

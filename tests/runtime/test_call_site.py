@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stateplan.execnodes.runtime.job import _Run
+from stateplan.execnodes.runtime.streaming import _Run
 from stateplan.planner.session.environment import TableEnvironment
 
 if TYPE_CHECKING:

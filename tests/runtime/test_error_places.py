@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -11,16 +12,20 @@ import pytest
 
 from stateplan.execnodes.connectors.protocol import SinkTable, SourceTable
 from stateplan.execnodes.connectors.registry import CONNECTORS, FORMATS
-from stateplan.execnodes.errors import StateplanError, find_encoded
+from stateplan.execnodes.errors import DataError, StateplanError, find_encoded
 from stateplan.execnodes.rex import InputRef
+from stateplan.execnodes.runtime import worker
 from stateplan.execnodes.runtime.exchange import Blob, blob_batch, encode
 from stateplan.execnodes.runtime.hashing import slot_label
 from stateplan.execnodes.runtime.jobgraph import JobGraph, Pipeline, SourceSpec
 from stateplan.execnodes.runtime.kernel import Transform
 from stateplan.execnodes.runtime.sinks import write_sinks
 from stateplan.execnodes.runtime.transforms.calc import WatermarkTransform
-from stateplan.execnodes.runtime.worker import WorkerError, read_source
+from stateplan.execnodes.runtime.translate import translate
+from stateplan.execnodes.runtime.worker import WorkerError, coded, read_source
 from stateplan.execnodes.types import parse_type
+from stateplan.planner.session.environment import TableEnvironment
+from tests.support.local import LocalRun
 
 FILES = CONNECTORS["filesystem"]
 
@@ -61,6 +66,44 @@ def test_a_row_without_a_time(tmp_path: Path) -> None:
     error = read(path, WatermarkTransform(InputRef(parse_type("TIMESTAMP(3)"), 1), 1, "at"))
     assert (error.code, str(error.place)) == ("DATA330", "table orders")
     assert "'at'" in error.message
+
+
+CAST = "CAST(a AS BIGINT)"
+
+
+@pytest.mark.parametrize(
+    ("query", "operator"),
+    [
+        (f"SELECT {CAST} FROM t", "calc[2]"),
+        (f"SELECT SUM({CAST}) FROM t GROUP BY b", "calc[2]"),
+        (f"SELECT x FROM t, UNNEST(ARRAY[{CAST}]) AS v(x)", "correlate[2]"),
+        (f"SELECT b FROM t JOIN u ON b = d AND {CAST} > d", "join[5]"),
+        (f"SELECT b FROM t LEFT JOIN u ON b = d AND {CAST} > d", "join[5]"),
+    ],
+)
+def test_a_row_that_cannot_be_computed_with(query: str, operator: str) -> None:
+    env = TableEnvironment.create({})
+    for name, columns in (("t", "a STRING, b INT"), ("u", "d INT")):
+        env.execute_sql(
+            f"CREATE TABLE {name} ({columns}) WITH ('connector' = 'replay', 'path' = '/x', 'format' = 'json')"
+        )
+    env.execute_sql("CREATE TABLE snk (x BIGINT) WITH ('connector' = 'blackhole')")
+    graph = translate(env.compile_plan_sql(f"INSERT INTO snk {query}").document.graph, {}, 8, job_id="j", started=0)
+    local = LocalRun(graph)
+    row = {"c0": pl.Series(["abc"]), "c1": pl.Series([1], dtype=pl.Int32)}
+    rows = [pl.DataFrame(row)], [pl.DataFrame({"c0": pl.Series([1], dtype=pl.Int32)})]
+    run_operator = worker.run_operator
+
+    def coded_as_by_spark(graph: JobGraph, number: int, *args: Any) -> Iterator[Blob]:
+        return coded(run_operator, graph.operators[number].name)(graph, number, *args)
+
+    with pytest.raises((WorkerError, DataError)) as raised, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tests.support.local.run_operator", coded_as_by_spark)
+        local.batch({i: rows[i] for i in range(len(graph.sources))}, 0)
+    error = find_encoded(str(raised.value)) or raised.value
+    assert isinstance(error, DataError) and error.place is not None
+    assert (error.code, error.place.operator) == ("DATA301", operator)
+    assert error.place.expression == CAST
 
 
 def test_what_cannot_be_written(tmp_path: Path) -> None:

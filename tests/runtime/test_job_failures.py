@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stateplan.execnodes.runtime.spark.checkpoint_files import SparkCheckpoint
-from stateplan.execnodes.runtime.spark.damage import explained
+from stateplan.execnodes.runtime.spark.damage import explain_full_disk, explained
 
 NOWHERE = SparkCheckpoint(Path("nowhere"))
 
@@ -26,6 +26,26 @@ def test_a_python_worker_that_was_killed(cause: str) -> None:
     assert error.code == "RUN001"
     assert error.message.startswith("the job failed: a Python worker died (")
     assert "continue from its checkpoint" in str(error.hint)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "OSError: [Errno 28] No space left on device: '{}/part-0.json'",
+        "Caused by: java.io.FileNotFoundException: {}/part-0.json (No space left on device)",
+        "Caused by: java.io.IOException: Disk quota exceeded",
+    ],
+)
+def test_a_full_disk(tmp_path: Path, text: str) -> None:
+    error = explained(Exception(f"Job aborted\n{text.format(tmp_path / 'out')}"), SparkCheckpoint(tmp_path), ())
+    assert error.code == "RUN031"
+    assert f"the disk of {tmp_path} is full" in error.message
+    assert "continues from its checkpoint" in str(error.hint)
+
+
+def test_a_full_disk_of_an_earlier_job_explains_nothing(tmp_path: Path) -> None:
+    printed = "26/11/24 08:00:00 ERROR java.io.IOException: No space left on device"
+    assert explain_full_disk("EOFError", SparkCheckpoint(tmp_path), printed) is None
 
 
 def test_an_error_in_python_is_its_own_explanation() -> None:

@@ -103,7 +103,7 @@ def test_a_writer_of_another_host_is_followed_when_it_gives_no_sign(folder: Remo
     assert told == [
         "waiting up to 1 s for a sign of life of process 1 on host elsewhere, since 1970-01-01 00:00:00 UTC"
     ]
-    assert [p.name for p in (folder / WRITERS).iterdir()] == ["0000000005"]
+    assert "0000000004" not in [p.name for p in (folder / WRITERS).iterdir()]
     mine.release()
 
 
@@ -115,6 +115,27 @@ def test_a_sign_of_life_is_seen(folder: RemotePath, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(locks, "EXPIRY", 600.0)
     assert "host elsewhere" in refused(folder).message
     alive.release()
+
+
+def test_a_writer_holds_its_lease_while_it_writes_signs_of_life(
+    folder: RemotePath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a file system that replaces a file by removing it first."""
+
+    class TwoSteps(LocalFileSystem):  # type: ignore[misc]
+        cachable = False
+
+        def mv(self, path1: str, path2: str, **_: object) -> None:
+            Path(path2).unlink(missing_ok=True)
+            time.sleep(0.02)
+            Path(path1).rename(path2)
+
+    monkeypatch.setattr(locks, "BEAT", 0.01)
+    mine = writer_lock(RemotePath(TwoSteps(), folder.path))
+    until = time.monotonic() + 1
+    while time.monotonic() < until:
+        mine.check()
+    mine.release()
 
 
 def test_one_writer_in_this_process(folder: RemotePath) -> None:
@@ -130,7 +151,7 @@ def test_who_was_overtaken_finds_out_and_stays_out(folder: RemotePath) -> None:
     slow._ended.set()  # a process that the system does not let run gives no sign
     locks._mine.clear()
     slow._mine["host"] = "elsewhere"
-    write_whole(slow._path(slow._number), slow._text().decode())
+    write_whole(locks._beats(slow._folder, slow._number), slow._text().decode())
     fast = writer_lock(folder)
     with pytest.raises(CheckpointError) as error:
         slow.check()

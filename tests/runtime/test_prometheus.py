@@ -57,7 +57,8 @@ def test_figures_come_back_through_the_parser_of_prometheus() -> None:
         (("input", "1"), ("kind", "+I"), *of): 60,
         (("input", "1"), ("kind", "-D"), *of): 20,
     }
-    assert found["stateplan_state_rows"] == {(*of, ("state", "left-state")): 1001, (*of, ("state", "right-state")): 20}
+    stored = {(*of, ("state", "left-state")): 1001, (*of, ("state", "right-state")): 20}
+    assert found["stateplan_state_stored_rows"] == stored
     assert found["stateplan_state_expired_rows_total"] == {(*of, ("state", "right-state")): 8}
     assert found["stateplan_phase_seconds_total"][*of, ("phase", "lookup")] == pytest.approx(0.4)
     assert found["stateplan_cache_misses_total"][of] == 2

@@ -11,9 +11,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from stateplan.execnodes.runtime.job import Notices
 from stateplan.execnodes.runtime.kernel import StateTable, own_columns
 from stateplan.execnodes.runtime.memory import CacheSettings, cache_settings, rocksdb_settings
+from stateplan.execnodes.runtime.notices import Notices
 from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
 from stateplan.execnodes.runtime.state.run_cache import RunCache
 from stateplan.execnodes.runtime.state.runs import encode_frame

@@ -52,7 +52,7 @@ def test_lines_follow_the_figures() -> None:
     assert (ys[0] - ys[1]) * 2 == pytest.approx(ys[2] - ys[3], abs=0.3)
     assert [x for x, _ in below] == xs
     assert min(y for _, y in below) > max(ys), "bytes stand below rows"
-    assert {"State of <x> & y", "rows", "bytes", "join.left  40", "join.left  3.9 KiB"} <= set(texts(svg))
+    assert {"State of <x> & y", "stored rows", "bytes", "join.left  40", "join.left  3.9 KiB"} <= set(texts(svg))
 
 
 def test_a_state_that_comes_later_begins_later_and_one_record_is_drawn() -> None:
@@ -107,7 +107,9 @@ def test_the_command_draws_what_the_job_recorded(tmp_path: Path) -> None:
     assert "script" not in svg
     piped = CliRunner().invoke(app, ["state", "show", str(folder), "join.right", "--plot", "-"])
     assert piped.stdout == svg
-    done = CliRunner().invoke(app, ["state", "show", str(folder), "--plot", str(folder / "plan.json")])
+    plan = (folder / "plan.json").rename(folder / "plan.svg")
+    (folder / "plan.json").write_bytes(plan.read_bytes())
+    done = CliRunner().invoke(app, ["state", "show", str(folder), "--plot", str(plan)])
     assert done.exit_code == ExitCode.BAD_INPUT
     assert "PLAN183" in done.stderr
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -11,6 +12,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from stateplan import PlanReference, TableEnvironment
 
@@ -127,6 +130,15 @@ def finished(work: Callable[..., None], *arguments: object, **env: str) -> str:
     said, _ = process.communicate(timeout=400)
     assert process.returncode == 0, said
     return said
+
+
+def kill_tree(process: subprocess.Popen[str]) -> None:
+    """kill -9 of a process and all that it has started."""
+    below = psutil.Process(process.pid).children(recursive=True)
+    for victim in [psutil.Process(process.pid), *below]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            victim.kill()
+    process.communicate()
 
 
 def facts(spark: Any) -> dict[str, Any]:
@@ -255,3 +267,22 @@ def from_viewfs(folder: str) -> None:
         env.execute_sql("INSERT INTO t SELECT id FROM s").wait()
     except StateplanError as error:
         print(error.code, error.hint)
+
+
+def connected() -> None:
+    """Gives jobs a session of Spark Connect, and lets one find it; prints how they end."""
+    from pyspark.sql import SparkSession
+
+    from stateplan.execnodes.errors import StateplanError
+
+    spark: Any = SparkSession.builder.remote("local[1]").getOrCreate()
+    assert spark.range(3).count() == 3
+    for given in (spark, None):
+        env = TableEnvironment.create(spark=given)
+        env.execute_sql("CREATE TABLE a (id BIGINT) WITH ('connector' = 'datagen', 'number-of-rows' = '1')")
+        env.execute_sql("CREATE TABLE b (id BIGINT) WITH ('connector' = 'print')")
+        try:
+            env.execute_sql("INSERT INTO b SELECT id FROM a").wait()
+        except StateplanError as error:
+            print("REFUSED", error.code)
+    spark.stop()

@@ -1,40 +1,32 @@
-"""Runs a job graph in this process, without Spark: the same workers' functions over state stores in memory."""
+"""Job graphs that run in this process: given their rows, or with all that their sinks print; results of changes."""
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 import polars as pl
 
 from stateplan.execnodes.connectors.print import format_rows
+from stateplan.execnodes.connectors.protocol import Sink
 from stateplan.execnodes.runtime.exchange import Blob, decode
-from stateplan.execnodes.runtime.jobgraph import JobGraph
+from stateplan.execnodes.runtime.hashing import slot_label
+from stateplan.execnodes.runtime.jobgraph import JobGraph, SinkSpec
+from stateplan.execnodes.runtime.local.job import LocalJob
+from stateplan.execnodes.runtime.local.levels import LocalLevels
 from stateplan.execnodes.runtime.metrics.figures import Figures, add_figures
-from stateplan.execnodes.runtime.state.keyed_state import MemoryRunStore
-from stateplan.execnodes.runtime.state.run_cache import RunCache
-from stateplan.execnodes.runtime.worker import (
-    Clock,
-    closing_marks,
-    deliver,
-    run_operator,
-    send_marks,
-    sweeps,
-    touches,
-    unslot,
-)
+from stateplan.execnodes.runtime.metrics.records import JobInfo
+from stateplan.execnodes.runtime.worker import Clock, closing_marks, deliver, send_marks, sweeps, touches
 
 
-class LocalRun:
-    """A job graph with its state. One :meth:`batch` is one micro-batch; its figures are in ``figures``."""
+class LocalRun(LocalLevels):
+    """A job graph that is given its rows. One :meth:`batch` is one micro-batch; its figures are in ``figures``."""
 
     def __init__(self, graph: JobGraph) -> None:
-        self.graph = graph
+        super().__init__(graph, self._add)
         self.figures: Figures = {}
-        self.cache = RunCache(None)
-        self.stores: dict[int, MemoryRunStore] = defaultdict(MemoryRunStore)
-        self.slots = unslot(graph)
         self.batches = 0
 
     def continue_with(self, graph: JobGraph) -> LocalRun:
@@ -43,7 +35,7 @@ class LocalRun:
         other.stores = self.stores
         return other
 
-    def _count(self, uid: str, figures: dict[str, float]) -> None:
+    def _add(self, uid: str, figures: dict[str, float]) -> None:
         add_figures(self.figures.setdefault(uid, {}), figures)
 
     def batch(self, rows: dict[int, Iterable[pl.DataFrame]], now: int) -> list[list[pl.DataFrame]]:
@@ -61,56 +53,42 @@ class LocalRun:
                 blobs.extend(deliver(self.graph, pipeline, frame, now, f"{source:04d}{n:08d}", clock))
             blobs.extend(send_marks(self.graph, clock.marks, now))
         self.batches += 1
-        return self._play([*blobs, *touches(self.graph, now), *sweeps(self.graph, self.batches, now)])
+        return self._delivered([*blobs, *touches(self.graph, now), *sweeps(self.graph, self.batches, now)])
 
     def close(self, now: int) -> list[list[pl.DataFrame]]:
         """Per sink, the frames that the end of bounded input delivers."""
-        return self._play(list(send_marks(self.graph, closing_marks(self.graph), now)))
+        return self._delivered(send_marks(self.graph, closing_marks(self.graph), now))
 
-    def _play(self, blobs: list[Blob]) -> list[list[pl.DataFrame]]:
-        for level in range(1, self.graph.levels + 1):
-            later: list[Blob] = []
-            mine: dict[int, list[Blob]] = defaultdict(list)
-            for blob in blobs:
-                owner = self.slots.get(blob.slot)
-                if owner is not None and owner[0] < 0:
-                    self.stores.pop(blob.slot, None)  # the range of an operator that is gone
-                elif owner is not None and self.graph.operators[owner[0]].level == level:
-                    mine[blob.slot].append(blob)
-                else:
-                    later.append(blob)
-            for slot, received in sorted(mine.items()):
-                store = self.stores[slot]
-                later.extend(run_operator(self.graph, *self.slots[slot], received, store, self.cache, self._count))
-            blobs = later
+    def _delivered(self, blobs: Iterable[Blob]) -> list[list[pl.DataFrame]]:
         out: list[list[pl.DataFrame]] = [[] for _ in self.graph.sinks]
-        labels = {label: i for i, label in enumerate(_sink_labels(self.graph))}
-        for blob in sorted(blobs, key=lambda b: b.seq):
+        labels = {slot_label(self.graph.sink_slot(i)): i for i in range(len(out))}
+        for blob in sorted(self.play(blobs), key=lambda b: b.seq):
             out[labels[blob.slot]].append(decode([blob.data]))
         return out
 
 
-def _sink_labels(graph: JobGraph) -> list[int]:
-    from stateplan.execnodes.runtime.hashing import slot_label
+@dataclass
+class _Lines(Sink):
+    """Keeps the lines that a sink prints, in the order in which a print table would."""
 
-    return [slot_label(graph.sink_slot(i)) for i in range(len(graph.sinks))]
+    sink: SinkSpec
+    lines: list[str] = field(default_factory=list)
+    ordered = True
+
+    def write(self, frame: pl.DataFrame, epoch: int, part: str) -> bytes:
+        types = [kind for _, kind in self.sink.columns]
+        return json.dumps(format_rows(frame, types, getattr(self.sink.writer, "identifier", None))).encode()
+
+    def commit(self, parts: list[bytes], epoch: int) -> None:
+        self.lines += [line for part in parts for line in json.loads(part)]
 
 
 def printed(graph: JobGraph) -> list[str]:
-    """The lines that the sinks of a plan over replay tables print."""
-    local, lines = LocalRun(graph), []
-    readers: list[Any] = [s.reader for s in graph.sources]
-    now = 0
-
-    def show(delivered: list[list[pl.DataFrame]]) -> None:
-        for sink, frames in zip(graph.sinks, delivered, strict=True):
-            for frame in frames:
-                lines.extend(format_rows(frame, [t for _, t in sink.columns], getattr(sink.writer, "identifier", None)))
-
-    for now in sorted({at for r in readers for at in r.instants()}):
-        show(local.batch({i: list(r.read({"now": now})) for i, r in enumerate(readers)}, now))
-    show(local.close(now))
-    return lines
+    """The lines that the sinks of a plan over bounded tables print, sink by sink."""
+    writers = [_Lines(sink) for sink in graph.sinks]
+    sinks = tuple(replace(sink, writer=writer) for sink, writer in zip(graph.sinks, writers, strict=True))
+    LocalJob(replace(graph, sinks=sinks), JobInfo("", "", 0, 0, ()), print).wait()
+    return [line for writer in writers for line in writer.lines]
 
 
 def fold(lines: Iterable[str]) -> list[str]:

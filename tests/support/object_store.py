@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -46,3 +49,21 @@ def give_to_workers(spark: Any) -> None:
     """Lets the workers of a session that may have started before see the server."""
     names = environment(0)
     spark.sparkContext.environment.update({name: os.environ[name] for name in names})
+
+
+@contextmanager
+def served() -> Iterator[dict[str, str]]:
+    """A server as a process of its own; gives the environment of what is to use it."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = subprocess.Popen(
+        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        yield {**os.environ, **environment(port)}
+    finally:
+        server.kill()
+        server.wait()

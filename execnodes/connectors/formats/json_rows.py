@@ -23,6 +23,7 @@ from typing import Any
 
 from stateplan.execnodes.connectors.formats.base import Fields
 from stateplan.execnodes.errors import DataError, Place
+from stateplan.execnodes.readable import counted
 from stateplan.execnodes.runtime.kernel import Frozen
 from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.values.fields import (
@@ -42,6 +43,8 @@ from stateplan.execnodes.values.fields import (
 from stateplan.execnodes.values.floats import double_text
 
 _MISSING = object()
+_BYTES = 16
+"""So many bytes are shown of a line that is not text."""
 
 
 class Number(str):
@@ -440,8 +443,11 @@ def _decimal(precision: int, scale: int) -> Converter:
 
 
 def excerpt(line: bytes, limit: int = 200) -> str:
-    """The beginning of a line, for a message."""
-    text = line.rstrip(b"\r\n")[: 4 * limit].decode("utf-8", "replace")
+    """The beginning of a line, for a message: of one that is not text its first bytes in hexadecimal digits."""
+    line = line.rstrip(b"\r\n")
+    text = line[: 4 * limit].decode("utf-8", "replace")
+    if "\ufffd" in text[:limit]:
+        return f"x'{line[:_BYTES].hex()}{'...' if len(line) > _BYTES else ''}' ({counted(len(line), 'byte')})"
     return text if len(text) <= limit else text[:limit] + "..."
 
 

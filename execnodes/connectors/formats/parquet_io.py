@@ -16,6 +16,7 @@ from stateplan.execnodes.connectors.formats.base import counted, with_metadata
 from stateplan.execnodes.errors import DataError, Place
 from stateplan.execnodes.files import filesystem_of, local_path, reached
 from stateplan.execnodes.types import INT, LogicalType
+from stateplan.execnodes.values.arrow import arrow_array
 
 _BATCH_ROWS = 250_000
 
@@ -121,36 +122,13 @@ class ParquetDecoder:
             yield counted(with_metadata(pl.DataFrame(data) if data else read, path, len(self.wanted), self.metadata))
 
 
-def _arrow_array(array: Any, declared: LogicalType) -> Any:
-    """The array written for a column as Polars gives it to Arrow: maps as maps, lists and texts with 32-bit offsets."""
-    root = declared.root
-    mask = array.is_null() if array.null_count else None
-    if root in ("MAP", "MULTISET"):
-        entries = array.values
-        value_type = declared.children[1] if root == "MAP" else INT
-        return pa.MapArray.from_arrays(
-            array.offsets.cast(pa.int32()),
-            _arrow_array(entries.field(0), declared.children[0]),
-            _arrow_array(entries.field(1), value_type),
-            mask=mask,
-        )
-    if root == "ARRAY":
-        return pa.ListArray.from_arrays(
-            array.offsets.cast(pa.int32()), _arrow_array(array.values, declared.children[0]), mask=mask
-        )
-    if root == "ROW":
-        return pa.StructArray.from_arrays(
-            [_arrow_array(array.field(i), f.type) for i, f in enumerate(declared.fields)],
-            names=[f.name for f in declared.fields],
-            mask=mask,
-        )
+def _stored(array: Any, declared: LogicalType) -> Any:
+    """An array as the file has it: texts and bytes with 32-bit offsets, day-time intervals as numbers."""
     if declared.is_string:
         return array.cast(pa.string())
-    if root in ("BINARY", "VARBINARY"):
+    if declared.root in ("BINARY", "VARBINARY"):
         return array.cast(pa.binary())
-    if root == "INTERVAL_DAY_TIME":
-        return array.cast(pa.int64())
-    return array
+    return array.cast(pa.int64()) if declared.root == "INTERVAL_DAY_TIME" else array
 
 
 @dataclass
@@ -163,7 +141,8 @@ class ParquetEncoder:
     def encode(self, df: pl.DataFrame) -> bytes:
         """The bytes of one file."""
         arrays = [
-            _arrow_array(df[column(i)].rechunk().to_arrow(), declared) for i, (_, declared) in enumerate(self.fields)
+            arrow_array(df[column(i)].rechunk().to_arrow(), declared, _stored)
+            for i, (_, declared) in enumerate(self.fields)
         ]
         table = pa.table(arrays, names=[name for name, _ in self.fields])
         out = io.BytesIO()

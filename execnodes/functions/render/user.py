@@ -8,7 +8,6 @@ from typing import Any
 import polars as pl
 
 from stateplan.execnodes.errors import RunError, StateplanError
-from stateplan.execnodes.functions.asynchronous import awaited
 from stateplan.execnodes.functions.render.base import USER_DEFINED, Renderer, renders
 from stateplan.execnodes.functions.render.rowwise import shielded
 from stateplan.execnodes.functions.user import UserFunction
@@ -67,6 +66,8 @@ def user_values(
     if function.asynchronous is not None:
         columns = [python_values(s, t) for s, t in zip(inputs, types, strict=True)]
         rows = list(zip(*columns, strict=True)) if columns else [()] * height
+        from stateplan.execnodes.functions.asynchronous import awaited
+
         out = awaited(function, call, rows)
     elif not inputs:
         out = [function.call(call, ()) for _ in range(height)]

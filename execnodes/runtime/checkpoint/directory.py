@@ -256,6 +256,22 @@ class Checkpoint:
         """The last micro-batch of the job that has been committed, -1 for none."""
         return last_of_job(self.spark)
 
+    def require_unfinished(self) -> None:
+        """Of a batch job: its input must not have been brought to its end.
+
+        Raises:
+            CheckpointError: CKPT060; CKPT005, it is damaged.
+        """
+        sources = self.layouts[0].sources if self.layouts else ()
+        ends = [i for i, source in enumerate(sources) if source.node is None]
+        try:
+            last = self.spark.last_done
+            ended = last >= 0 and any(self.spark.planned(last).log_offset(i) >= 0 for i in ends)
+        except (OSError, ValueError) as cause:
+            raise _damaged(self.spark.offset_log, str(cause)) from cause
+        if ended:
+            raise CheckpointError("CKPT060", folder=self.folder)
+
     def adopt(self) -> None:
         """From now on the checkpoint is that of the new plan."""
         assert self.layout is not None

@@ -53,20 +53,23 @@ class Setting:
         since: id of the first micro-batch that saw it.
         by: ``plan``, or ``live`` for one that was asked for.
         at: when it was started with, or asked for, in milliseconds since 1970.
+        who: asked for it; empty for the plan, and where nobody noted it.
     """
 
     ttl: Whole
     since: Whole
     by: str
     at: Whole
+    who: str = ""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A TTL that no micro-batch has taken in yet; ``at`` in milliseconds since 1970."""
+    """A TTL that no micro-batch has taken in yet; ``at`` in milliseconds since 1970, and who asked for it."""
 
     ttl: Whole
     at: Whole
+    who: str = ""
 
 
 @dataclass(frozen=True)
@@ -288,7 +291,7 @@ class LiveTtls:
             for key, mine in self._record.items():
                 state = record.setdefault(key, mine)
                 if state.asked is not None and batch > self.tried:
-                    taken = state.then(Setting(state.asked.ttl, batch, "live", state.asked.at))
+                    taken = state.then(Setting(state.asked.ttl, batch, "live", state.asked.at, state.asked.who))
                     record[key] = replace(taken, asked=None)
         for key, state in record.items():
             if state.settings and key in self._record and state.settings != self._record[key].settings:

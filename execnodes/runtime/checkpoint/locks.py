@@ -200,6 +200,7 @@ class Lease:
         for number in _numbers(self._folder):
             if number < self._number:
                 self._path(number).unlink(missing_ok=True)
+                _beats(self._folder, number).unlink(missing_ok=True)
         threading.Thread(target=self._keep, name="stateplan-lease", daemon=True).start()
         return True
 
@@ -210,14 +211,14 @@ class Lease:
             raise CheckpointError("CKPT035", folder=self._checkpoint, holder=holder or "another process")
 
     def release(self) -> None:
-        """Gives the lease back. Its file stays, so that numbers only grow."""
+        """Gives the lease back. Its files stay, so that numbers only grow."""
         if self._number and not self._ended.is_set():
             self._ended.set()
             _mine.discard(self._mine["token"])
             with contextlib.suppress(OSError):
                 if newest_lease(self._folder) == self._number:
                     self._mine["released"] = True
-                    write_whole(self._path(self._number), self._text().decode())
+                    write_whole(_beats(self._folder, self._number), self._text().decode())
 
     def _path(self, number: int) -> AnyPath:
         return self._folder / f"{number:010d}"
@@ -231,7 +232,7 @@ class Lease:
             with contextlib.suppress(OSError):
                 if newest_lease(self._folder) != self._number:
                     return
-                write_whole(self._path(self._number), self._text().decode())
+                write_whole(_beats(self._folder, self._number), self._text().decode())
 
     def _has_ended(self, number: int) -> bool:
         facts = _lease_facts(self._folder, number)
@@ -267,12 +268,20 @@ def newest_lease(folder: AnyPath) -> int:
     return max(_numbers(folder), default=0)
 
 
+def _beats(folder: AnyPath, number: int) -> AnyPath:
+    """The file that a lease's holder writes again and again. The one that is named by the number is written once: where
+    a file system replaces files in two steps, one that is written again is not there for an instant."""
+    return folder / f"{number:010d}.beat"
+
+
 def _lease_facts(folder: AnyPath, number: int) -> dict[str, Any]:
-    with contextlib.suppress(OSError, ValueError):
-        facts = json.loads((folder / f"{number:010d}").read_bytes())
-        if isinstance(facts, dict):
-            return facts
-    return {}
+    found: dict[str, Any] = {}
+    for path in (folder / f"{number:010d}", _beats(folder, number)):
+        with contextlib.suppress(OSError, ValueError):
+            facts = json.loads(path.read_bytes())
+            if isinstance(facts, dict):
+                found |= facts
+    return found
 
 
 def _read_lease(folder: AnyPath, number: int) -> Holder | None:

@@ -14,10 +14,13 @@ import json
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cache, reduce
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import quote
 
 from stateplan.execnodes.errors import CheckpointError, find_encoded
+from stateplan.execnodes.paths import AnyPath
 from stateplan.execnodes.runtime.inspect.inspection import OperatorState, Snapshot
 from stateplan.execnodes.runtime.inspect.state_figures import TableFigures, count_table, cut_of
 from stateplan.execnodes.runtime.inspect.state_rows import (
@@ -29,6 +32,7 @@ from stateplan.execnodes.runtime.inspect.state_rows import (
 )
 from stateplan.execnodes.runtime.jobgraph import Rewrite
 from stateplan.execnodes.runtime.kernel import StateTable
+from stateplan.execnodes.runtime.scratch import scratch
 from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
 from stateplan.execnodes.runtime.state.run_cache import RunCache
 from stateplan.execnodes.runtime.state.runs import RunInfo
@@ -44,6 +48,9 @@ T = TypeVar("T")
 
 GONE = "CKPT045"
 """The code of state that Spark cannot read, perhaps because its files have been replaced since."""
+
+_PLAIN_SIGNS = "/:@!$&'()*+,;=~-._"
+"""What the path of a URI may hold as it is. Source: RFC 3986."""
 
 _FIGURES = "operator int, key_group int, place int, figures binary"
 
@@ -198,6 +205,22 @@ class _Source:
     frame: DataFrame | None
 
 
+def _location(folder: AnyPath) -> str:
+    """Where Spark's reader of state finds it. The reader takes the URI of a path for a path: one with blanks, or other
+    signs that a URI escapes, is given to it as a link."""
+    path = str(folder)
+    if not isinstance(folder, Path) or quote(path, safe=_PLAIN_SIGNS) == path:
+        return path
+    return _linked(folder.absolute())
+
+
+@cache
+def _linked(folder: Path) -> str:
+    link = scratch("state") / "spark"
+    link.symlink_to(folder, target_is_directory=True)
+    return str(link)
+
+
 def _source(spark: SparkSession, snapshot: Snapshot, operators: Sequence[OperatorState]) -> _Source:
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -207,9 +230,11 @@ def _source(spark: SparkSession, snapshot: Snapshot, operators: Sequence[Operato
         for label, group in operator.labels(snapshot.key_groups).items()
     }
 
+    location = _location(snapshot.spark.folder)
+
     def read(number: int, variable: str) -> DataFrame:
         reader = spark.read.format("statestore").option("operatorId", number).option("stateVarName", variable)
-        frame = reader.option("batchId", snapshot.batch).load(str(snapshot.spark.folder))
+        frame = reader.option("batchId", snapshot.batch).load(location)
         return frame.withColumn("slot", F.col("key.slot"))
 
     manifests: dict[int, str] = {}

@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from stateplan.execnodes.changelog import KIND, columns
+from stateplan.execnodes.node_text import joined_names
 from stateplan.execnodes.rex import InputRef
 from stateplan.execnodes.runtime.kernel import Frames, Kernel, StateTable, Step
 from stateplan.execnodes.runtime.kernels.common.join_outer import MatchingJoin, joinable, keeps_order, netted_rows
@@ -94,9 +95,9 @@ class JoinKernel(Kernel):
         if self.spec.non_equi_condition is None:
             return None
         fields = [*self.left_type.fields, *self.right_type.fields]
-        return CalcTransform(
-            tuple(InputRef(f.type, i) for i, f in enumerate(fields)), self.spec.non_equi_condition, self.time_zone
-        )
+        refs = tuple(InputRef(f.type, i) for i, f in enumerate(fields))
+        names = joined_names((self.left_type, self.right_type))
+        return CalcTransform(refs, self.spec.non_equi_condition, self.time_zone, names=names)
 
     def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
         frames = [self._joinable(side, frame) for side, frame in zip(self._sides, inputs, strict=True)]

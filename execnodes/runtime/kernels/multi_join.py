@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from stateplan.execnodes.changelog import KIND, RowKind, column, columns
+from stateplan.execnodes.node_text import joined_names
 from stateplan.execnodes.rex import InputRef, Rex
 from stateplan.execnodes.runtime.kernel import Frames, Kernel, StateTable, Step, field_columns
 from stateplan.execnodes.runtime.kernels.common.join_state import Side, side_of, without
@@ -95,7 +96,8 @@ class MultiJoinKernel(Kernel):
             width = self._width_of(i)
             refs = [InputRef(f.type, n) for n, f in enumerate(fields[:width])]
             extra = [InputRef(BIGINT.not_null(), width + n) for n in range(2)]
-            out.append(CalcTransform((*refs, *extra), condition, self.time_zone))
+            names = joined_names(self.input_types)
+            out.append(CalcTransform((*refs, *extra), condition, self.time_zone, names=names))
         return out
 
     def _width_of(self, i: int) -> int:

@@ -37,6 +37,8 @@ _NUMBER, _DUE, _LAST, _COUNT = "@arrival", "@due", "last", "@copies"
 def in_order(rows: pl.DataFrame, order: SortSpec) -> pl.DataFrame:
     """``rows`` in an order; those of equal order stay in theirs."""
     fields = order.fields
+    if not fields:
+        return rows
     return rows.sort(
         columns(order.indexes),
         descending=[not f.is_ascending for f in fields],

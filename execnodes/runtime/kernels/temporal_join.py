@@ -15,6 +15,7 @@ from functools import cached_property
 import polars as pl
 
 from stateplan.execnodes.changelog import KIND, column, columns
+from stateplan.execnodes.node_text import joined_names
 from stateplan.execnodes.runtime.kernel import (
     ACCESS_TIME,
     NO_WATERMARK,
@@ -103,7 +104,8 @@ class _TemporalJoin(Kernel):
     @cached_property
     def condition(self) -> CalcTransform | None:
         rest = self.spec.non_equi_condition
-        return None if rest is None else CalcTransform((rest,), None, self.time_zone)
+        names = joined_names((self.left_type, self.right_type))
+        return None if rest is None else CalcTransform((rest,), None, self.time_zone, names=names)
 
     def joined(self, left: pl.DataFrame, right: pl.DataFrame, met: pl.Series, now: int) -> pl.DataFrame:
         """Left rows with the right rows beside them, as changes of the kind of the left row.

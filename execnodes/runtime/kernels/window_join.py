@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from stateplan.execnodes.changelog import column, columns
+from stateplan.execnodes.node_text import joined_names
 from stateplan.execnodes.runtime.kernel import (
     NO_WATERMARK,
     EventTimeKernel,
@@ -77,7 +78,8 @@ class WindowJoinKernel(EventTimeKernel):
     @cached_property
     def _condition(self) -> CalcTransform | None:
         rest = self.spec.non_equi_condition
-        return None if rest is None else CalcTransform((rest,), None, self.time_zone)
+        names = joined_names(self._types)
+        return None if rest is None else CalcTransform((rest,), None, self.time_zone, names=names)
 
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:

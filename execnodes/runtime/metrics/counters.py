@@ -7,25 +7,18 @@ attempt counts. What an unfinished attempt at a micro-batch left is forgotten wh
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+import shutil
+from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext
 from pyspark.accumulators import AccumulatorParam
 
 from stateplan.execnodes.runtime.metrics.figures import Figures, add_all
+from stateplan.execnodes.runtime.metrics.live import Attempt, LiveFigures, clear, live_figures
 from stateplan.execnodes.runtime.spark.tasks import micro_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-class Attempt(NamedTuple):
-    """An attempt at a task: ``batch`` is the micro-batch, -1 outside of one; ``task`` is unique among all attempts."""
-
-    batch: int
-    stage: int
-    partition: int
-    task: int
 
 
 Added = dict[Attempt, Figures]
@@ -42,42 +35,73 @@ class _FiguresParam(AccumulatorParam[Added]):  # type: ignore[misc]
 
 
 class Counting:
-    """Adds figures to those of an operator: what workers are given. Picklable."""
+    """Adds figures to those of an operator: what workers are given. Picklable.
 
-    def __init__(self, accumulator: Any) -> None:
+    Args:
+        accumulator: brings them to the driver.
+        folder: where those of running tasks are left; None where the driver would not find them.
+    """
+
+    def __init__(self, accumulator: Any, folder: str | None = None) -> None:
         self._accumulator = accumulator
+        self._folder = folder
+        self._live = None if folder is None else LiveFigures(folder)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Counting, (self._accumulator, self._folder)
 
     def __call__(self, uid: str, figures: dict[str, float]) -> None:
-        self._accumulator.add({_this_attempt(): {uid: figures}})
+        attempt = _this_attempt()
+        self._accumulator.add({attempt: {uid: figures}})
+        if self._live is not None:
+            self._live.add(attempt, uid, figures)
+
+    def so_far(self, uid: str, figures: dict[str, float]) -> None:
+        """Tells what this task is going to add when it has ended, as far as it is known."""
+        if self._live is not None:
+            self._live.replace(_this_attempt(), uid, figures)
 
 
 class Counters:
     """The driver's side.
+
+    Args:
+        spark: the session of the job.
+        folder: where workers leave the figures of running tasks, if they run on this machine.
 
     Attributes:
         add: what workers call.
         total: the sums over all micro-batches that have ended.
     """
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: SparkSession, folder: str | None = None) -> None:
         self._accumulator: Any = spark.sparkContext.accumulator({}, _FiguresParam())
-        self.add = Counting(self._accumulator)
+        self._folder = folder
+        self.add = Counting(self._accumulator, folder)
         self.total: Figures = {}
 
     def begin(self) -> None:
         """A micro-batch begins: what came before is no longer of interest."""
         self._accumulator.value = {}
+        if self._folder is not None:
+            clear(self._folder)
 
     def current(self, batch: int) -> Figures:
-        """The figures of micro-batch ``batch``, as far as its tasks have ended."""
-        return one_attempt(dict(self._accumulator.value), batch)
+        """The figures of micro-batch ``batch``, as far as they are known."""
+        running = {} if self._folder is None else live_figures(self._folder, batch)
+        return one_attempt({**running, **self._accumulator.value}, batch)
 
     def end(self, batch: int) -> Figures:
         """The figures of a micro-batch whose tasks have all ended; they go into ``total``."""
-        figures = self.current(batch)
+        figures = one_attempt(dict(self._accumulator.value), batch)
         add_all(self.total, figures)
         self._accumulator.value = {}
         return figures
+
+    def close(self) -> None:
+        """The job has ended."""
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def one_attempt(added: Added, batch: int) -> Figures:

@@ -13,8 +13,10 @@ Figures = dict[str, dict[str, float]]
 FIGURES: dict[str, str] = {
     "rows_in": "input rows; `rows_in.<input>.<kind>` by input (from 0) and row kind (`+I`, `-U`, `+U`, `-D`)",
     "rows_out": "output rows; `rows_out.<kind>` by row kind",
+    "bytes_read": "source: bytes of the files read",
     "bytes_in": "bytes of Arrow blobs received through a shuffle",
     "bytes_out": "bytes of Arrow blobs sent to operators and sinks",
+    "key_groups": "key groups with input",
     "busy_ms": "task time in the operator, over all phases; concurrent tasks add up",
     "read_ms": "source: time to read and decode files",
     "decode_ms": "time to decode the blobs of the shuffle",

@@ -8,18 +8,19 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from stateplan.execnodes.graph import ExecGraph
-from stateplan.execnodes.runtime.checkpoint.directory import Checkpoint
 from stateplan.execnodes.runtime.checkpoint.locks import Holder
 from stateplan.execnodes.runtime.jobgraph import JobGraph
-from stateplan.execnodes.runtime.metrics.counters import Counters
 from stateplan.execnodes.runtime.metrics.figures import Figures, add_all
 from stateplan.execnodes.runtime.metrics.log import FOLDER, MetricsLog, read_job, recent_metrics
 from stateplan.execnodes.runtime.metrics.records import BatchMetrics, JobInfo, OperatorInfo, StateSize, StateTotals
 from stateplan.execnodes.runtime.metrics.view import JobView
 from stateplan.execnodes.settings import parallelism
+
+if TYPE_CHECKING:
+    from stateplan.execnodes.runtime.checkpoint.directory import Checkpoint
 
 RECENT = 1000
 """So many records a running job keeps in memory."""
@@ -54,6 +55,24 @@ def job_info(graph: ExecGraph, job: JobGraph, options: Mapping[str, str], first_
     return JobInfo("", name, started, first_batch, tuple(sorted(operators, key=lambda o: o.id)), parallelism(options))
 
 
+class BatchCounters(Protocol):
+    """What a micro-batch is counted with: the figures of its tasks, and the sums over all that have ended."""
+
+    total: Figures
+
+    def begin(self) -> None:
+        """A micro-batch begins."""
+
+    def current(self, batch: int) -> Figures:
+        """The figures of the micro-batch in hand, as far as they are known."""
+
+    def end(self, batch: int) -> Figures:
+        """The figures of a micro-batch whose tasks have all ended; they go into ``total``."""
+
+    def close(self) -> None:
+        """The job has ended."""
+
+
 class JobMetrics:
     """Makes the record of every micro-batch of a run.
 
@@ -63,26 +82,30 @@ class JobMetrics:
         recent: the last records, oldest first.
         batches: micro-batches committed in this run.
         running: the micro-batch in hand: its id, when it began (ms since 1970), and when by a monotonic clock (s).
+        first: when the first micro-batch of this run began, by that clock; None before.
 
     Args:
         info: what the records are about.
         counters: what workers add to.
-        checkpoint: keeps the records, unless it is a temporary one.
+        checkpoint: keeps the records, unless it is a temporary one; None for a job without one.
         tell: is told, once, when they cannot be written.
     """
 
-    def __init__(self, info: JobInfo, counters: Counters, checkpoint: Checkpoint, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, info: JobInfo, counters: BatchCounters, checkpoint: Checkpoint | None, tell: Callable[[str], None]
+    ) -> None:
         self.info = info
         self.counters = counters
         self.recent: deque[BatchMetrics] = deque(maxlen=RECENT)
         self.batches = 0
         self.running: tuple[int, int, float] | None = None
+        self.first: float | None = None
         self._tell = tell
         self._lock = threading.RLock()
         self._log: MetricsLog | None = None
         states = {o.uid: len(o.states) for o in info.operators if o.kind == "operator"}
         base: Mapping[str, StateSize] | None = {}
-        if not checkpoint.temporary:
+        if checkpoint is not None and not checkpoint.temporary:
             base = self._base(checkpoint)
             self._log = MetricsLog(checkpoint.folder / FOLDER)
         self._totals = StateTotals(states, base)
@@ -116,6 +139,7 @@ class JobMetrics:
         self.settle(query)
         self.counters.begin()
         self.running = (batch, time.time_ns() // 1_000_000, time.perf_counter())
+        self.first = self.first or self.running[2]
 
     def end(self, batch: int) -> BatchMetrics:
         """The sinks of micro-batch ``batch`` have been committed."""
@@ -166,11 +190,12 @@ class JobMetrics:
         now = time.time_ns() // 1_000_000
         return JobView(self.info, now, Holder.me(), recent, totals, self.batches, running and running[:2])
 
-    def figures(self) -> Figures:
-        """The sums so far, with what is known of the micro-batch in hand. May be called in any thread."""
+    def figures(self) -> tuple[Figures, Figures]:
+        """The sums over the micro-batches that have ended, and what is known of the one in hand. May be called in any
+        thread."""
         with self._lock:
-            totals, running = self._copied(), self.running
-            return add_all(totals, self.counters.current(running[0])) if running else totals
+            running = self.running
+            return self._copied(), self.counters.current(running[0]) if running else {}
 
     def _copied(self) -> Figures:
         with self._lock:
@@ -181,3 +206,4 @@ class JobMetrics:
         with contextlib.suppress(Exception):  # of a query that failed nothing more is known
             self.settle(query)
         self._log = None
+        self.counters.close()

@@ -166,10 +166,10 @@ def _metrics(view: JobView) -> Iterator[Metric]:
     for figure, (name, text) in _COUNTERS.items():
         values = [(labels, o.totals[figure]) for o, labels in operators if figure in o.totals]
         yield counter(name, text, _OPERATOR, values)
-    for field, text in (
-        ("rows", "Rows of state, older versions and deletion marks included."),
-        ("bytes", "Bytes of state."),
-        ("runs", "Runs that state consists of."),
+    for name, field, text in (
+        ("stored_rows", "rows", "Rows that state consists of, with older versions, deletion marks and expired rows."),
+        ("bytes", "bytes", "Bytes of state."),
+        ("runs", "runs", "Runs that state consists of."),
     ):
         sizes = [
             ((*labels, state), value)
@@ -177,7 +177,7 @@ def _metrics(view: JobView) -> Iterator[Metric]:
             if o.state is not None
             for state, value in zip(o.info.states, getattr(o.state, field), strict=False)
         ]
-        yield gauge(f"stateplan_state_{field}", text, (*_OPERATOR, "state"), sizes)
+        yield gauge(f"stateplan_state_{name}", text, (*_OPERATOR, "state"), sizes)
 
 
 _Labelled = list[tuple[OperatorView, tuple[str, ...]]]

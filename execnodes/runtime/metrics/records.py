@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Annotated, Any, ClassVar
 
 from pydantic import ConfigDict, PlainSerializer, TypeAdapter
@@ -34,7 +35,8 @@ class StateSize:
     """The state of an operator after a micro-batch, per state entry of the plan.
 
     Attributes:
-        rows: rows in all runs; older versions, deletion marks and expired rows that no merge has removed yet count.
+        rows: stored rows: those of all runs. Older versions, deletion marks and expired rows that no merge has removed
+            yet count.
         bytes: of these runs.
         runs: how many they are.
         partial: what was there when the figures began is missing: the checkpoint had no figures of it.
@@ -86,13 +88,13 @@ class BatchMetrics:
     def to_json(self) -> dict[str, Any]:
         """JSON-ready data; what :meth:`from_json` reads."""
         left_out = {"slowest_ms"} if self.batches == 1 else None
-        data: dict[str, Any] = _RECORD.dump_python(self, by_alias=True, exclude_defaults=True, exclude=left_out)
+        data: dict[str, Any] = _record().dump_python(self, by_alias=True, exclude_defaults=True, exclude=left_out)
         return data
 
     @staticmethod
     def from_json(data: Any) -> BatchMetrics:
         """Raises ValueError for data that is not a record."""
-        return _RECORD.validate_python(data)
+        return _record().validate_python(data)
 
     def followed_by(self, later: BatchMetrics) -> BatchMetrics:
         """One record for both: figures are summed, the rest is that of the later one."""
@@ -110,7 +112,9 @@ class BatchMetrics:
         )
 
 
-_RECORD = TypeAdapter(BatchMetrics)
+@cache
+def _record() -> TypeAdapter[BatchMetrics]:
+    return TypeAdapter(BatchMetrics)
 
 
 class StateTotals:
@@ -193,12 +197,12 @@ class JobInfo:
 
     def to_text(self) -> str:
         """JSON; what :meth:`from_text` reads."""
-        return str(_JOB.dump_json(self, by_alias=True, exclude_defaults=True, indent=1), "utf-8") + "\n"
+        return str(_job().dump_json(self, by_alias=True, exclude_defaults=True, indent=1), "utf-8") + "\n"
 
     @staticmethod
     def from_text(text: str) -> JobInfo:
         """Raises ValueError for text that is not about a job."""
-        return _JOB.validate_json(text)
+        return _job().validate_json(text)
 
     def same_state(self, other: JobInfo | None) -> Iterable[str]:
         """Uids of the operators that have the state which ``other`` had."""
@@ -206,4 +210,6 @@ class JobInfo:
         return [o.uid for o in self.operators if o.slot >= 0 and before.get(o.uid) == o.slot]
 
 
-_JOB = TypeAdapter(JobInfo)
+@cache
+def _job() -> TypeAdapter[JobInfo]:
+    return TypeAdapter(JobInfo)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from stateplan.execnodes.paths import AnyPath
 from stateplan.execnodes.runtime.checkpoint.locks import Holder, running_writer
-from stateplan.execnodes.runtime.metrics.figures import Figures, add_all
+from stateplan.execnodes.runtime.metrics.figures import Figures, add_all, split_name
 from stateplan.execnodes.runtime.metrics.log import read_job, read_metrics, recent_metrics
 from stateplan.execnodes.runtime.metrics.records import BatchMetrics, JobInfo, OperatorInfo, StateSize
 from stateplan.execnodes.runtime.spark.checkpoint_files import INSTANTS, SparkCheckpoint
@@ -28,6 +29,7 @@ class OperatorView:
         state: of an operator with state; None before the first micro-batch.
         totals: its figures since the run began.
         watermark: where event time stands in it, ms since 1970; None where nobody asks for it.
+        inputs: rows per second by input; of a source none.
     """
 
     info: OperatorInfo
@@ -37,6 +39,7 @@ class OperatorView:
     state: StateSize | None
     totals: dict[str, float]
     watermark: int | None
+    inputs: tuple[float, ...] = ()
 
     @property
     def cache_hits(self) -> float | None:
@@ -87,6 +90,16 @@ class JobView:
         start = chosen[0].started if chosen else end - WINDOW_MS
         return chosen, max(end - start, 1) / 1000
 
+    @property
+    def load(self) -> float:
+        """The share of the time of :attr:`window` in which a micro-batch was in hand, 0 to 1. Near 1, the job only just
+        keeps up with its input, or does not."""
+        records, seconds = self.window
+        busy = sum(record.ms for record in records)
+        if self.in_hand is not None and self.writer is not None:
+            busy += max(0, self.now - self.in_hand[1])
+        return min(1.0, busy / 1000 / (seconds or WINDOW_MS / 1000))
+
     def operators(self) -> list[OperatorView]:
         """Sources, operators with state and sinks, in the order of the plan."""
         records, seconds = self.window
@@ -107,9 +120,20 @@ class JobView:
                     last.state.get(info.uid) if last else None,
                     self.totals.get(info.uid, {}),
                     last.watermarks.get(info.uid) if last else None,
+                    _by_input(now, seconds) if info.kind != "source" else (),
                 )
             )
         return out
+
+
+def _by_input(figures: Mapping[str, float], seconds: float) -> tuple[float, ...]:
+    """Rows per second by input, of the sum of ``rows_in.<input>.<kind>``."""
+    sums: dict[int, float] = {}
+    for name, rows in figures.items():
+        what, parts = split_name(name)
+        if what == "rows_in" and parts:
+            sums[int(parts[0])] = sums.get(int(parts[0]), 0.0) + rows
+    return tuple(sums.get(i, 0.0) / seconds for i in range(max(sums, default=-1) + 1))
 
 
 class Watcher:
@@ -155,7 +179,7 @@ class Watcher:
             add_all({}, self._totals),
             self._batches,
             _in_hand(spark),
-            _backlog(self._checkpoint, spark),
+            backlog(self._checkpoint),
         )
 
 
@@ -167,8 +191,9 @@ def _in_hand(spark: SparkCheckpoint) -> tuple[int, int] | None:
     return None
 
 
-def _backlog(checkpoint: AnyPath, spark: SparkCheckpoint) -> int | None:
+def backlog(checkpoint: AnyPath) -> int | None:
     """Instants of replay tables that have not been played; None without replay tables."""
+    spark = SparkCheckpoint.of(checkpoint)
     with contextlib.suppress(OSError, ValueError):
         instants = sum(not p.name.startswith(".") for p in (checkpoint / "splits" / INSTANTS).iterdir())
         done = spark.last_done

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from stateplan.execnodes.paths import AnyPath, remove_tree
+from stateplan.execnodes.paths import AnyPath, remove_tree, write_whole
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 """The setting that fixes the number of partitions of state."""
@@ -64,6 +66,15 @@ class SparkCheckpoint:
         """That of our checkpoint in the folder ``checkpoint``."""
         return SparkCheckpoint(checkpoint / "spark")
 
+    def query_id(self, wanted: str | None = None) -> str:
+        """The id of the query. A checkpoint without one gets ``wanted``, by default a new one, before Spark does.
+        Raises OSError."""
+        file = self.folder / "metadata"
+        if not file.exists():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_whole(file, json.dumps({"id": wanted or str(uuid.uuid4())}))
+        return str(json.loads(file.read_text())["id"])
+
     @property
     def offset_log(self) -> AnyPath:
         return self.folder / "offsets"
@@ -108,6 +119,20 @@ class SparkCheckpoint:
         if not isinstance(facts, dict):
             raise ValueError("its second line is not an object")
         return BatchOffsets(facts, tuple(_parsed(line) for line in lines[2:]))
+
+    def files_read(self, batch: int) -> Iterator[str]:
+        """The files that sources of files have read up to a micro-batch, as URIs.
+
+        Raises:
+            OSError, ValueError: a log cannot be read.
+        """
+        offsets = self.planned(batch)
+        for source in range(len(offsets.sources)):
+            for log in (self.folder / "sources" / str(source)).glob("[0-9]*"):
+                for line in log.read_text(encoding="utf-8").splitlines()[1:]:
+                    entry = json.loads(line)
+                    if entry["batchId"] <= offsets.log_offset(source):
+                        yield entry["path"]
 
     def planned_at(self, batch: int) -> float:
         """When the entry of a micro-batch was written, seconds since 1970. Raises OSError."""

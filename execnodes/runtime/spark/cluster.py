@@ -8,6 +8,9 @@ from __future__ import annotations
 import json
 import py_compile
 import re
+import shutil
+import subprocess
+import sys
 import threading
 import time
 import urllib.request
@@ -45,6 +48,7 @@ _met: set[str] = set()
 """The applications on this machine whose Python can run a job."""
 _shipped: set[str] = set()
 """The applications that stateplan was sent to."""
+_shipping = threading.Lock()
 
 
 def meet_executors(spark: SparkSession, options: Mapping[str, str], tell: Callable[[str], None]) -> int:
@@ -69,9 +73,10 @@ def meet_executors(spark: SparkSession, options: Mapping[str, str], tell: Callab
             name, problem = next(iter(facts["missing"].items()))
             raise RunError("RUN015", host=facts["executor"][0], python=facts["python"], library=name, problem=problem)
     ours = probe.digest(PACKAGE)
-    if application not in _shipped and any(facts["digest"] != ours for facts in found):
-        spark.sparkContext.addPyFile(str(_packed()))
-        _shipped.add(application)
+    with _shipping:
+        if application not in _shipped and any(facts["digest"] != ours for facts in found):
+            spark.sparkContext.addPyFile(str(_packed()))
+            _shipped.add(application)
     if local:
         _met.add(application)
     return int(spark.sparkContext.defaultParallelism)
@@ -123,16 +128,18 @@ def _in_time(spark: SparkSession, job: Callable[[], T], options: Mapping[str, st
 
     thread: threading.Thread = InheritableThread(target=run, daemon=True)
     limit = value(options, _TIMEOUT) / 1000
-    began = time.monotonic()
+    since = time.monotonic()
     told = False
     thread.start()
     while thread.is_alive():
         thread.join(0.2)
-        waited = time.monotonic() - began
-        if not told and waited > _PATIENCE and not _taken(spark, group):
+        if _taken(spark, group):
+            since = time.monotonic()
+        waited = time.monotonic() - since
+        if not told and waited > _PATIENCE:
             told = True
             tell(f"waiting for an executor of {context.master} ({_TIMEOUT}: {limit:.0f} s)")
-        if waited > limit and not _taken(spark, group):
+        if waited > limit:
             context.cancelJobGroup(group)
             words = _reasons(spark)
             raise RunError("RUN014", master=context.master, seconds=round(limit), option=_TIMEOUT, reason=words)
@@ -142,11 +149,11 @@ def _in_time(spark: SparkSession, job: Callable[[], T], options: Mapping[str, st
 
 
 def _taken(spark: SparkSession, group: str) -> bool:
-    """Whether an executor runs, or has run, a task of a job."""
+    """Whether an executor runs a task of a job now."""
     tracker = spark.sparkContext.statusTracker()
     stages = [s for job in tracker.getJobIdsForGroup(group) for s in (tracker.getJobInfo(job) or _NO_JOB).stageIds]
     known = [info for info in map(tracker.getStageInfo, stages) if info is not None]
-    return any(info.numActiveTasks or info.numCompletedTasks or info.numFailedTasks for info in known)
+    return any(info.numActiveTasks for info in known)
 
 
 class _NO_JOB:  # noqa: N801 - stands for a value
@@ -232,6 +239,25 @@ def _packed() -> Path:
                 )
                 out.write(made or path, f"{PACKAGE}/{name}c")
     return archive
+
+
+def check_python(spark: SparkSession) -> None:
+    """Looks for the workers' Python on the driver's machine, where Spark starts it to plan a stateful operator.
+
+    Raises:
+        RunError: RUN015, it is not there, or lacks libraries.
+    """
+    program: str = spark.sparkContext.pythonExec
+    found = shutil.which(program)
+    if found is None:
+        raise RunError("RUN015.driver", program=program)
+    if found == sys.executable or is_local(spark.sparkContext.master):
+        return
+    lines = [f"import {name}" for name in ("pyspark", PACKAGE, *probe.LIBRARIES)]
+    tried = subprocess.run([found, "-c", "\n".join(lines)], capture_output=True, text=True, errors="replace")
+    if tried.returncode:
+        problem = (tried.stderr.strip().splitlines() or ["it ends at once"])[-1]
+        raise RunError("RUN015.libraries", program=found, problem=problem)
 
 
 def check_reach(

@@ -15,15 +15,19 @@ import contextlib
 import io
 import math
 import re
+import shutil
+import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Protocol
 
 from stateplan.execnodes.errors import CheckpointError, RunError, StateplanError, find_encoded
 from stateplan.execnodes.paths import AnyPath, inside, ordered
+from stateplan.execnodes.readable import bytes_text
 from stateplan.execnodes.runtime.spark.checkpoint_files import BatchOffsets, SparkCheckpoint
-from stateplan.execnodes.runtime.spark.session import keep_log
+from stateplan.execnodes.runtime.spark.session import keep_log, last_printed
 
 _SIGNS = (
     "CANNOT_LOAD_STATE_STORE",
@@ -211,6 +215,48 @@ _WORKER_GONE = ("IOException: Broken pipe", "SocketException: Connection reset",
 """Spark's messages when the process at the other end has ended."""
 
 
+_FULL = ("No space left on device", "Disk quota exceeded")
+_AT = re.compile(rf"(?:{'|'.join(_FULL)}): '(/[^'\n]+)'|(/[^\n()]+) \((?:{'|'.join(_FULL)})\)")
+"""The file that Python or Java could not write to."""
+
+_LAST = 1 << 18
+"""So many bytes of what Spark printed are of the failure, if not fewer."""
+
+_ALMOST = 1 << 20
+"""A disk with fewer free bytes, or a hundredth of its size, counts as full: what failed may have given back some."""
+
+
+def explain_full_disk(text: str, checkpoint: SparkCheckpoint, printed: str) -> RunError | None:
+    """The error for a failure of Spark for want of disk space; None for any other.
+
+    A full disk often shows in the log alone: Spark ends the connection to a Python worker, which knows no more.
+
+    Args:
+        text: Spark's message.
+        checkpoint: of the query.
+        printed: the end of what Spark printed.
+    """
+    found = next((t for t in (text, printed) if any(sign in t for sign in _FULL)), None)
+    if found is None:
+        return None
+    places: list[AnyPath] = [Path(a or b) for a, b in _AT.findall(found)]
+    places += [checkpoint.folder, Path(tempfile.gettempdir())]
+    disks = {folder: shutil.disk_usage(folder) for place in places if (folder := _existing(place)) is not None}
+    if not disks:
+        return None
+    folder, usage = min(disks.items(), key=lambda disk: disk[1].free)
+    if found is printed and usage.free > max(_ALMOST, usage.total // 100):
+        return None  # the log speaks of an earlier failure
+    return RunError("RUN031", folder=folder, free=bytes_text(usage.free), total=bytes_text(usage.total))
+
+
+def _existing(path: AnyPath) -> Path | None:
+    """The folder of this machine that is nearest to a path; None where there is none."""
+    with contextlib.suppress(OSError):
+        return next((p for p in (path, *path.parents) if p.is_dir()), None) if isinstance(path, Path) else None
+    return None
+
+
 def is_of_spark(failure: Exception) -> bool:
     """Whether Spark raised it, or Py4J in between."""
     from py4j.protocol import Py4JError
@@ -220,15 +266,19 @@ def is_of_spark(failure: Exception) -> bool:
 
 
 def explained(failure: Exception, checkpoint: SparkCheckpoint, operators: Sequence[Stateful]) -> StateplanError:
-    """The error for a failed query: the coded error in Spark's message, a damaged file of the checkpoint, or RUN001
-    with the most specific line of the message.
+    """The error for a failed query: the coded error in Spark's message, a full disk, a damaged file of the checkpoint,
+    or RUN001 with the most specific line of the message.
 
     Args:
         checkpoint: of the query.
         operators: the stateful ones.
     """
     text = str(failure)
-    found = find_encoded(text) or explain_damage(text, checkpoint, operators)
+    found = (
+        find_encoded(text)
+        or explain_full_disk(text, checkpoint, last_printed(_LAST))
+        or explain_damage(text, checkpoint, operators)
+    )
     if found is not None:
         return found
     lines = [line.strip() for line in text.splitlines() if line.strip()]

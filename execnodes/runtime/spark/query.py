@@ -178,7 +178,7 @@ class LevelProcessor(StatefulProcessor):  # type: ignore[misc]
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803 - Spark's names
         from stateplan.execnodes.runtime.exchange import Blob
-        from stateplan.execnodes.runtime.worker import coded, run_operator
+        from stateplan.execnodes.runtime.worker import step_operator
 
         graph = self.shipped.graph()
         slot = int(key[0])
@@ -190,12 +190,8 @@ class LevelProcessor(StatefulProcessor):  # type: ignore[misc]
             self.store.clear()
             return
         blobs = [Blob.unpacked(slot, packed) for _, packed in rows]
-        try:
-            for blob in coded(run_operator)(graph, *owner, blobs, self.store, self.shipped.cache(), self.count):
-                yield Row(slot=blob.slot, blob=blob.packed())
-        except Exception as error:  # the log of the executor is to say where
-            error.add_note(f"in {graph.operators[owner[0]].name}, key group {owner[1]}")
-            raise
+        for blob in step_operator(graph, *owner, blobs, self.store, self.shipped.cache(), self.count):
+            yield Row(slot=blob.slot, blob=blob.packed())
 
     @staticmethod
     def _level(graph: JobGraph, owner: int) -> int:

@@ -9,6 +9,7 @@ import shlex
 import shutil
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -63,8 +64,12 @@ _LOG = "spark.log"
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 """The variable that ``spark-submit`` sets: it has started the JVM of this process."""
 
+_CONNECT = {"SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"}
+"""The variables that lead PySpark to a server of Spark Connect."""
+
 _ours: set[str] = set()
 """The application ids of the Sparks that were started here."""
+_starting = threading.Lock()
 
 _ATTEMPTS = 2
 """How often a local task is tried: a Python worker that the system kills, for want of memory say, ends no job."""
@@ -103,9 +108,10 @@ def spark_of(
     for key, value in FIXED.items():
         if options.get(key, value) != value:
             raise RunError("RUN013.fixed", key=key, value=options[key], actual=value)
-    running = given or _running(options)
-    if running is None:
-        return _started(options, lasting, tweaks or Tweaks(options))
+    with _starting:
+        running = given or _running(options)
+        if running is None:
+            return _started(options, lasting, tweaks or Tweaks(options))
     if not hasattr(running, "_jsparkSession"):
         raise RunError("RUN012")
     _check_static(running, options)
@@ -139,6 +145,20 @@ def is_somebody_elses(options: Mapping[str, str], given: SparkSession | None = N
     return running is not None and (not hasattr(running, "_jsparkSession") or not is_ours(running))
 
 
+def would_be_ours(options: Mapping[str, str]) -> bool:
+    """Whether a job would run on this machine in a Spark that this process starts for jobs, or has started. Loads no
+    engine."""
+    if _SUBMITTED in os.environ or _CONNECT & os.environ.keys() or options.get("spark.remote"):
+        return False
+    if "pyspark" in sys.modules:
+        from pyspark import SparkContext
+
+        context = SparkContext._active_spark_context  # noqa: SLF001 - as in :func:`_running`
+        if context is not None:
+            return context.applicationId in _ours and is_local(context.master)
+    return is_local(options.get("spark.master") or known_settings().get("spark.master") or "local")
+
+
 def _running(options: Mapping[str, str]) -> SparkSession | None:
     """The session of this thread, or of the Spark that this process runs. Raises RunError RUN012."""
     from pyspark import SparkContext
@@ -155,9 +175,14 @@ def _running(options: Mapping[str, str]) -> SparkSession | None:
 
 def _check_static(spark: SparkSession, options: Mapping[str, str]) -> None:
     """Refuses settings that a running Spark cannot take any more."""
-    conf = spark.sparkContext.getConf()
-    for key, value in options.items():
-        if key.startswith("spark.") and not key.startswith("spark.stateplan.") and not spark.conf.isModifiable(key):
+    fixed = {
+        key: value
+        for key, value in options.items()
+        if key.startswith("spark.") and not key.startswith("spark.stateplan.") and not spark.conf.isModifiable(key)
+    }
+    if fixed:
+        conf = spark.sparkContext.getConf()  # tens of milliseconds: the JVM is asked for every setting
+        for key, value in fixed.items():
             actual = conf.get(key)
             if actual != value:
                 raise RunError("RUN013", key=key, value=value, actual=actual or "not set")
@@ -226,8 +251,8 @@ def _started(options: Mapping[str, str], lasting: bool, tweaks: Tweaks) -> Spark
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession as SparkSession
 
-    if _SUBMITTED not in os.environ and not shutil.which("java") and not os.environ.get("JAVA_HOME"):
-        raise RunError("RUN010")
+    if _SUBMITTED not in os.environ:
+        _require_java()
     known = known_settings()
     master = options.get("spark.master") or known.get("spark.master") or f"local[{parallelism(options)},{_ATTEMPTS}]"
     local = is_local(master)
@@ -266,8 +291,19 @@ def _started(options: Mapping[str, str], lasting: bool, tweaks: Tweaks) -> Spark
     return spark
 
 
+def _require_java() -> None:
+    """Raises RunError RUN010 where Spark's start script would find no Java: it goes by JAVA_HOME, then by the PATH."""
+    home = os.environ.get("JAVA_HOME")
+    if home and not shutil.which("java", path=os.path.join(home, "bin")):
+        other = shutil.which("java")
+        raise RunError("RUN010.home", home=home, hint=f"unset JAVA_HOME to use {other}" if other else None)
+    if not home and not shutil.which("java"):
+        raise RunError("RUN010")
+
+
 def _not_started(cause: str, log: Path) -> RunError:
-    tail = " / ".join(log.read_text(errors="replace").strip().splitlines()[-3:])
+    lines = log.read_text(errors="replace").strip().splitlines()
+    tail = " / ".join([line for line in lines if not line[:1].isspace() and " WARN " not in line][-3:])
     return RunError("RUN011", problem=f"Spark does not start: {cause} {tail}".strip(), log=keep_log())
 
 
@@ -345,6 +381,16 @@ def keep_log() -> Path | None:
             kept = Path(tempfile.gettempdir()) / f"stateplan-{_printed[0].parent.name}.log"
             _printed[0] = _printed[0].rename(kept)
     return _printed[0] if _printed else None
+
+
+def last_printed(size: int) -> str:
+    """The last ``size`` bytes of what the JVM printed that this process started; nothing where it started none."""
+    with contextlib.suppress(OSError):
+        for log in _printed:
+            with log.open("rb") as file:
+                file.seek(max(0, log.stat().st_size - size))
+                return file.read().decode("utf-8", "replace")
+    return ""
 
 
 @contextmanager

@@ -15,6 +15,7 @@ import polars as pl
 from stateplan.execnodes.changelog import KIND, column
 from stateplan.execnodes.errors import RunError
 from stateplan.execnodes.functions.values import column_of, python_values, row_cells
+from stateplan.execnodes.node_text import joined_names
 from stateplan.execnodes.rex import Call, CorrelVariable, FieldAccess, InputRef, Rex
 from stateplan.execnodes.runtime.kernel import Transform
 from stateplan.execnodes.runtime.transforms.calc import CalcTransform
@@ -47,6 +48,7 @@ class CorrelateTransform(Transform):
         join_type: LEFT keeps rows for which the function gives none, with NULLs.
         condition: over the function's fields; rows that do not meet it do not count.
         time_zone: of the session.
+        operator: the operator it runs for, as errors name it.
     """
 
     input_type: LogicalType
@@ -54,6 +56,7 @@ class CorrelateTransform(Transform):
     join_type: str
     condition: Rex | None = None
     time_zone: str = "UTC"
+    operator: str | None = None
 
     def __call__(self, frame: pl.DataFrame, now: int) -> pl.DataFrame:
         """Raises as :class:`CalcTransform` does, and DataError DATA310, DATA311 for the function."""
@@ -63,7 +66,8 @@ class CorrelateTransform(Transform):
             refs = tuple(InputRef(f.type, i) for i, f in enumerate(self.call.type.fields))
             number = InputRef(_NUMBER, len(refs))
             numbered = given.with_columns(pl.Series(column(len(refs)), np.arange(given.height)))
-            kept = CalcTransform((*refs, number), self.condition, self.time_zone)(numbered, now)
+            names = joined_names((self.call.type,))
+            kept = CalcTransform((*refs, number), self.condition, self.time_zone, self.operator, names)(numbered, now)
             rows = rows[kept[column(len(refs))].to_numpy()]
             given = kept.drop(column(len(refs)))
         if self.join_type == "LEFT":
@@ -92,7 +96,7 @@ class CorrelateTransform(Transform):
             raise RunError("RUN301.user_call", name=self.call.name)
         arguments: list[Sequence[Any]] = [()] * frame.height
         if self.call.operands and frame.height:
-            values = CalcTransform(self.call.operands, None, self.time_zone)(frame.drop(KIND, strict=False), now)
+            values = self._values(frame, now)
             lists = [python_values(values[column(i)], o.type) for i, o in enumerate(self.call.operands)]
             arguments = list(zip(*lists, strict=True))
         rows: list[int] = []
@@ -108,9 +112,15 @@ class CorrelateTransform(Transform):
         ]
         return np.array(rows, np.int64), pl.DataFrame(out)
 
+    def _values(self, frame: pl.DataFrame, now: int) -> pl.DataFrame:
+        """The arguments of the function, a column each."""
+        names = joined_names((self.input_type,))
+        values = CalcTransform(self.call.operands, None, self.time_zone, self.operator, names)
+        return values(frame.drop(KIND, strict=False), now)
+
     def _replicated(self, frame: pl.DataFrame, now: int) -> tuple[Any, pl.DataFrame]:
         """The arguments but the first, as often as that says (Flink's ``ReplicateRowsFunction``)."""
-        values = CalcTransform(self.call.operands, None, self.time_zone)(frame.drop(KIND, strict=False), now)
+        values = self._values(frame, now)
         rows = np.repeat(np.arange(frame.height), np.maximum(values[column(0)].fill_null(0).to_numpy(), 0))
         given = values[rows]
         return rows, pl.DataFrame([given[column(1 + i)].alias(column(i)) for i in range(len(self.call.type.fields))])
@@ -120,7 +130,7 @@ class CorrelateTransform(Transform):
         is NULL is passed over."""
         fields = self.call.type.fields
         (operand,) = self.call.operands
-        held = CalcTransform((operand,), None, self.time_zone)(frame.drop(KIND, strict=False), now)[column(0)]
+        held = self._values(frame, now)[column(0)]
         sizes = held.list.len().fill_null(0).to_numpy()
         rows = np.repeat(np.arange(frame.height), sizes)
         items = held.filter(pl.Series(sizes > 0)).explode()

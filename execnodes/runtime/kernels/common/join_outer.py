@@ -15,6 +15,7 @@ import numpy.typing as npt
 import polars as pl
 
 from stateplan.execnodes.changelog import KIND, RowKind, columns
+from stateplan.execnodes.node_text import joined_names
 from stateplan.execnodes.rex import InputRef
 from stateplan.execnodes.runtime.kernel import Frames, Frozen, Step
 from stateplan.execnodes.runtime.kernels.common.join_state import CountedRows, PlainRows, Side
@@ -131,7 +132,9 @@ class MatchingJoin(Frozen):
         if self.spec.non_equi_condition is None:
             return None
         width = len(self.types[0].fields) + len(self.types[1].fields)
-        return CalcTransform((InputRef(BIGINT.not_null(), width),), self.spec.non_equi_condition, self.time_zone)
+        number = InputRef(BIGINT.not_null(), width)
+        names = joined_names(self.types)
+        return CalcTransform((number,), self.spec.non_equi_condition, self.time_zone, names=names)
 
     @property
     def _one_sided(self) -> bool:

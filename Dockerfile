@@ -1,0 +1,30 @@
+# stateplan's command line and SQL gateway.
+#
+#   docker build -t stateplan .
+#   docker run --rm -it -v "$PWD:/work" stateplan sql
+#
+FROM python:3.12-slim-bookworm AS build
+WORKDIR /source
+COPY pyproject.toml README.md LICENSE ./
+COPY stateplan stateplan
+COPY cli cli
+COPY execnodes execnodes
+COPY gateway gateway
+COPY planner planner
+COPY plans plans
+RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
+
+FROM python:3.12-slim-bookworm
+# The newest security updates of the release, not a version that will be gone.
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends openjdk-17-jre-headless procps tini \
+    && rm -rf /var/lib/apt/lists/* \
+    && useradd --create-home --uid 1000 stateplan
+COPY --from=build /wheels /wheels
+RUN pip install --no-cache-dir /wheels/*.whl && rm -rf /wheels
+USER 1000
+WORKDIR /work
+# tini hands signals on, so that `docker stop` ends jobs after the micro-batch in hand.
+ENTRYPOINT ["tini", "--", "stateplan"]
+CMD ["sql"]

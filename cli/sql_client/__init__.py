@@ -1,0 +1,1 @@
+"""The SQL client: scripts and the interactive shell, over a session of a gateway."""

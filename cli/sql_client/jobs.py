@@ -1,0 +1,177 @@
+"""The jobs that a client has started and that run on: in this process, or at a gateway elsewhere."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from stateplan.execnodes.errors import StateplanError
+from stateplan.execnodes.runtime.interrupts import between_calls
+from stateplan.gateway.client.wire import error_of_text
+from stateplan.gateway.protocol import GatewaySession, PageKind
+
+if TYPE_CHECKING:
+    from stateplan.execnodes.runtime.job import Progress
+    from stateplan.planner.session.jobs import JobEntry, Jobs
+
+LOOK_SECONDS = 5.0
+"""A gateway elsewhere is asked so often how jobs stand."""
+
+_ENDED = ("FINISHED", "FAILED", "CANCELED")
+
+
+@dataclass(frozen=True)
+class JobState:
+    """How a job stands: its id, Flink's word for it, and what it failed of."""
+
+    id: str
+    status: str
+    error: str | None = None
+
+    @property
+    def running(self) -> bool:
+        return self.status not in _ENDED
+
+
+class BackgroundJobs(Protocol):
+    """The jobs that statements of this client have started."""
+
+    def started(self, job_id: str) -> None:
+        """A statement has started this job."""
+
+    def states(self) -> Sequence[JobState]:
+        """How they stand."""
+
+    def close(self) -> None:
+        """Nobody asks any more."""
+
+
+class JobsHere:
+    """Jobs of this process.
+
+    Args:
+        jobs: of the process.
+    """
+
+    def __init__(self, jobs: Jobs) -> None:
+        self._jobs = jobs
+        self._ids: list[str] = []
+        self._known: set[int] = set()
+
+    def started(self, job_id: str) -> None:
+        self._ids.append(job_id)
+
+    def states(self) -> list[JobState]:
+        return [JobState(entry.id, entry.status, entry.error) for entry in self._entries()]
+
+    def _entries(self) -> list[JobEntry]:
+        """Those of this client; long after their end, jobs are forgotten."""
+        ids = set(self._ids)
+        return [entry for entry in self._jobs.entries() if entry.id in ids]
+
+    def close(self) -> None:
+        """Nothing has to be given back."""
+
+    def mark(self) -> None:
+        """Jobs that start from now on are those of the next statement."""
+        self._known = {id(entry) for entry in self._jobs.entries()}
+
+    def since_mark(self) -> list[JobEntry]:
+        """The jobs that run, and have started since the mark."""
+        return [entry for entry in self._jobs.entries() if id(entry) not in self._known and entry.job is not None]
+
+    def stop(self, entries: Sequence[JobEntry]) -> list[Progress]:
+        """Stops jobs after their micro-batches in hand, and waits for that; their last figures."""
+        running = [entry.job for entry in entries if entry.job is not None]
+        with between_calls():
+            stopping = [threading.Thread(target=job.stop, daemon=True) for job in running]
+            for thread in stopping:
+                thread.start()
+            for thread in stopping:
+                thread.join()
+        return [job.progress for job in running]
+
+    def stop_all(self) -> list[Progress]:
+        """Stops all that statements of this client have started."""
+        return self.stop(self._entries())
+
+    def wait(self, told: Callable[[Progress], None]) -> None:
+        """Waits until all that statements of this client have started have ended.
+
+        Args:
+            told: gets the figures of each that has finished.
+
+        Raises:
+            StateplanError: what the first one failed of.
+            KeyboardInterrupt: after all of them were stopped.
+        """
+        error: StateplanError | None = None
+        for entry in self._entries():
+            job = entry.job
+            try:
+                if job is not None:
+                    job.wait()
+                    told(job.progress)
+                elif entry.error is not None:
+                    raise error_of_text(entry.error)
+            except StateplanError as failure:
+                error = error or failure
+            except KeyboardInterrupt:
+                self.stop_all()
+                raise
+        if error is not None:
+            raise error
+
+
+class JobsElsewhere:
+    """Jobs of a gateway, which is asked now and then in a thread.
+
+    Args:
+        session: asks.
+    """
+
+    def __init__(self, session: GatewaySession) -> None:
+        self._session = session
+        self._states: dict[str, JobState] = {}
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def started(self, job_id: str) -> None:
+        self._states[job_id] = JobState(job_id, "RUNNING")
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(target=self._look, name="jobs", daemon=True)
+            self._thread.start()
+
+    def states(self) -> list[JobState]:
+        return list(self._states.values())
+
+    def close(self) -> None:
+        self._closed.set()
+
+    def _look(self) -> None:
+        """Looks until none of them runs."""
+        while any(state.running for state in self.states()) and not self._closed.wait(LOOK_SECONDS):
+            for state in self.states():
+                if state.running:
+                    try:
+                        self._states[state.id] = JobState(state.id, self._status(state.id))
+                    except StateplanError:  # the gateway is away, or has forgotten the job
+                        return
+
+    def _status(self, job_id: str) -> str:
+        operation = self._session.submit(f"DESCRIBE JOB '{job_id}'")
+        try:
+            token: int | None = 0
+            while token is not None:
+                page = self._session.fetch(operation, token)
+                if page.kind is PageKind.NOT_READY:
+                    self._closed.wait(0.2)
+                elif page.rows:
+                    names = [column.name for column in page.columns]
+                    return str(page.rows[0][1][names.index("status")])
+                token = page.next_token
+            return "RUNNING"
+        finally:
+            self._session.close_operation(operation)

@@ -1,0 +1,184 @@
+"""Where statements are typed: several lines, colours, completion, a history, and the jobs in the background below."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import completion_is_selected, has_completions, is_searching
+from prompt_toolkit.formatted_text import AnyFormattedText
+from prompt_toolkit.history import History
+from prompt_toolkit.input import Input
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.lexers import PygmentsLexer
+from prompt_toolkit.output import Output
+from prompt_toolkit.styles import BaseStyle, Style, merge_styles
+from prompt_toolkit.styles.pygments import style_from_pygments_dict
+
+from stateplan.cli.sql_client.commands import COMMANDS
+from stateplan.cli.sql_client.highlighting import SCHEMES, FlinkLexer
+from stateplan.cli.sql_client.statements import pieces
+from stateplan.execnodes.errors import StateplanError
+from stateplan.execnodes.settings import value
+
+PROMPT = "Stateplan SQL> "
+
+_OUR_STYLE = Style.from_dict({"prompt": "ansigreen bold", "continuation": "ansibrightblack"})
+_ENDS_WORD = " \t\n'`,(=;"
+
+
+def is_to_run(text: str) -> bool:
+    """Whether Enter runs ``text``: every statement in it has ended, or there is none."""
+    return all(piece.ended for piece in pieces(text))
+
+
+class StatementCompleter(Completer):
+    """Candidates of the gateway, commands of the client, and files for SOURCE.
+
+    Args:
+        candidates: asks the gateway: a statement, and a position in it.
+    """
+
+    def __init__(self, candidates: Callable[[str, int], list[str]]) -> None:
+        self._candidates = candidates
+        self._paths = PathCompleter(expanduser=False)
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        """What may stand at the cursor."""
+        before = document.text_before_cursor
+        found = list(pieces(before))
+        last = found[-1] if found else None
+        goes_on = last is not None and (not last.ended or (last.text.startswith("!") and not before.endswith("\n")))
+        written = before[last.start :] if last is not None and goes_on else ""
+        command = written.upper()
+        if command.startswith(("SOURCE '", "!")):
+            path = written[written.index("'") + 1 :] if "'" in written else written.split(" ")[-1].lstrip("!")
+            yield from self._paths.get_completions(Document(path), complete_event)
+            return
+        if command.startswith("HELP "):
+            yield from _names(command.removeprefix("HELP ").lstrip())
+            return
+        if written.strip().isalpha() or not written.strip():
+            for own in COMMANDS:
+                if own.word.isalpha() and own.word.startswith(written.strip().upper()):
+                    yield Completion(own.word, -len(written.strip()))
+        word = len(written) - 1 - max(written.rfind(c) for c in _ENDS_WORD)
+        try:
+            candidates = self._candidates(written, len(written))
+        except StateplanError:
+            return
+        for candidate in candidates:
+            yield Completion(candidate, -word)
+
+
+def _names(begun: str) -> Iterable[Completion]:
+    from stateplan.planner.dialect.grammar import STATEMENTS
+
+    for name in [*(s.name for s in STATEMENTS), *(c.word for c in COMMANDS)]:
+        if name.startswith(begun):
+            yield Completion(name, -len(begun))
+
+
+class Prompt:
+    """Asks for statements.
+
+    Args:
+        options: of the session, each time that it asks.
+        candidates: see :class:`StatementCompleter`.
+        history: of statements.
+        toolbar: what stands below, and is asked again and again; nothing where it is empty.
+        output, input: of the terminal; those of the process by default.
+    """
+
+    def __init__(
+        self,
+        options: Callable[[], Mapping[str, str]],
+        candidates: Callable[[str, int], list[str]],
+        history: History,
+        toolbar: Callable[[], str],
+        output: Output | None = None,
+        input: Input | None = None,  # noqa: A002 - prompt_toolkit's name
+    ) -> None:
+        self._options = options
+        self._numbers = False
+        self._session: PromptSession[str] = PromptSession(
+            [("class:prompt", PROMPT)],
+            multiline=True,
+            lexer=PygmentsLexer(FlinkLexer),
+            completer=StatementCompleter(candidates),
+            complete_while_typing=False,
+            complete_in_thread=True,
+            auto_suggest=AutoSuggestFromHistory(),
+            history=history,
+            search_ignore_case=True,
+            enable_open_in_editor=True,
+            tempfile_suffix=".sql",
+            prompt_continuation=self._continuation,
+            key_bindings=_keys(),
+            output=output,
+            input=input,
+        )
+        self._toolbar = toolbar
+        self._session.app.before_render += lambda _: self._show_toolbar()
+
+    def ask(self) -> str:
+        """One or more statements, each ended.
+
+        Raises:
+            KeyboardInterrupt: what was typed is to be dropped.
+            EOFError: the user leaves.
+        """
+        options = self._options()
+        self._numbers = bool(value(options, "sql-client.display.show-line-numbers"))
+        self._session.style = style(str(value(options, "sql-client.display.color-schema")))
+        self._show_toolbar()
+        self._session.refresh_interval = 1.0 if self._session.bottom_toolbar else 0
+        return self._session.prompt()
+
+    def _show_toolbar(self) -> None:
+        self._session.bottom_toolbar = self._toolbar() or None
+
+    def confirm(self, question: str) -> bool:
+        """Whether the user says yes; no is what Enter says."""
+        asked: PromptSession[str] = PromptSession(output=self._session.output, input=self._session.input)
+        try:
+            return asked.prompt(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+        except EOFError:
+            return True
+        except KeyboardInterrupt:
+            return False
+
+    def _continuation(self, width: int, line: int, wrapped: int) -> AnyFormattedText:
+        text = "" if wrapped else f"{line + 1}> " if self._numbers else "> "
+        return [("class:continuation", text.rjust(width))]
+
+
+def style(scheme: str) -> BaseStyle:
+    """The colours of a scheme."""
+    return merge_styles([style_from_pygments_dict(SCHEMES[scheme]), _OUR_STYLE])
+
+
+def _keys() -> KeyBindings:
+    keys = KeyBindings()
+
+    @keys.add("enter", filter=~is_searching & ~completion_is_selected)
+    def _(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        buffer.complete_state = None
+        if is_to_run(buffer.text):
+            buffer.validate_and_handle()
+        else:
+            buffer.insert_text("\n")
+
+    @keys.add("enter", filter=completion_is_selected & ~is_searching)
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.complete_state = None  # the candidate stays
+
+    @keys.add("escape", filter=has_completions, eager=True)
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.cancel_completion()
+
+    return keys

@@ -1,0 +1,227 @@
+"""The interactive shell: asks for statements, runs them, and goes on after errors."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import traceback
+from collections import deque
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from prompt_toolkit.application import create_app_session, get_app
+from prompt_toolkit.input import Input, create_input
+from prompt_toolkit.output import Output, create_output
+from prompt_toolkit.patch_stdout import StdoutProxy, patch_stdout
+
+from stateplan.cli.console import Console, JsonConsole, TerminalConsole
+from stateplan.cli.options import Terminated
+from stateplan.cli.sql_client.client import Client, Quit, column_limit
+from stateplan.cli.sql_client.history import StatementHistory, history_file
+from stateplan.cli.sql_client.jobs import JobsHere, JobState
+from stateplan.cli.sql_client.prompt import Prompt
+from stateplan.cli.sql_client.rows import CurrentRows, LastChanges
+from stateplan.cli.sql_client.screen import ResultScreen
+from stateplan.execnodes.errors import StateplanError
+from stateplan.execnodes.readable import counted
+from stateplan.execnodes.settings import value
+from stateplan.gateway.protocol import ResultPage
+
+_HELD = 1_000_000
+"""So many characters that jobs print are kept while a result fills the screen; the oldest go."""
+
+
+class TerminalScreen:
+    """The terminal: results on the whole screen, and long texts page by page.
+
+    Args:
+        output, input: of the terminal.
+    """
+
+    def __init__(self, output: Output, input: Input) -> None:  # noqa: A002 - prompt_toolkit's name
+        self.output = output
+        self.input = input
+
+    def show(self, mode: str, first: ResultPage, pages: Iterator[ResultPage], options: Mapping[str, str]) -> None:
+        """Shows the result of a query until the user leaves.
+
+        Raises:
+            StateplanError: what the query failed of.
+        """
+        limit = int(value(options, "sql-client.execution.max-table-result.rows"))
+        rows = LastChanges() if mode == "CHANGELOG" else CurrentRows(limit)
+        screen = ResultScreen(first.columns, rows, column_limit(options), self.output, self.input)
+        with _held_back():
+            screen.run(pages)
+        if screen.error is not None:
+            raise screen.error
+
+    def page(self, text: str) -> bool:
+        """Shows a text in the pager, when it is longer than the screen; whether it did."""
+        size = self.output.get_size()
+        if sum(1 + len(line) // (size.columns + 1) for line in text.splitlines()) < size.rows:
+            return False
+        words = shlex.split(os.environ.get("STATEPLAN_PAGER", os.environ.get("PAGER", "less")))
+        if not words or shutil.which(words[0]) is None:
+            return False
+        options = {**os.environ, "LESS": os.environ.get("LESS", "-FRSX")}
+        with contextlib.suppress(OSError, KeyboardInterrupt):
+            subprocess.run(words, input=text, text=True, env=options, check=False)
+        return True
+
+    def clear(self) -> None:
+        """Clears the screen."""
+        self.output.erase_screen()
+        self.output.cursor_goto(0, 0)
+        self.output.flush()
+
+
+class _Held(io.TextIOBase):
+    """Standard output that keeps the last of what is written to it."""
+
+    def __init__(self) -> None:
+        self._texts: deque[str] = deque()
+        self._length = 0
+
+    def write(self, text: str) -> int:
+        self._texts.append(text)
+        self._length += len(text)
+        while self._length > _HELD:
+            self._length -= len(self._texts.popleft())
+        return len(text)
+
+    def text(self) -> str:
+        """What has been written."""
+        return "".join(self._texts)
+
+
+@contextlib.contextmanager
+def _held_back() -> Iterator[None]:
+    """Keeps what jobs print while a result fills the screen, and prints it afterwards."""
+    held = _Held()
+    before, sys.stdout = sys.stdout, held
+    try:
+        yield
+    finally:
+        sys.stdout = before
+        before.write(held.text())
+        before.flush()
+
+
+class Shell:
+    """The loop of the shell.
+
+    Args:
+        client: runs statements.
+        console: where notes and errors go.
+        debug: whether every error comes with its traceback.
+        history: of statements.
+    """
+
+    def __init__(self, client: Client, console: Console, debug: bool = False, history: Path | None = None) -> None:
+        self._client = client
+        self._prompt = Prompt(
+            client.options, client.session.complete, StatementHistory(history or history_file()), self.toolbar
+        )
+        self._console = console
+        self._debug = debug
+        self._ended: set[str] = set()
+
+    def loop(self) -> None:
+        """Asks and runs until the user leaves.
+
+        Raises:
+            Terminated: SIGTERM.
+        """
+        while True:
+            try:
+                self.toolbar()
+                with patch_stdout(raw=True):
+                    text = self._prompt.ask()
+                self._run(text)
+            except (Quit, EOFError):
+                if self._may_leave():
+                    return
+            except Terminated:
+                raise
+            except KeyboardInterrupt:
+                pass
+
+    def _run(self, text: str) -> None:
+        try:
+            self._client.run_script(text, acknowledge=True)
+        except (Quit, Terminated):
+            raise
+        except KeyboardInterrupt:
+            pass  # the client has said what was stopped
+        except StateplanError as error:
+            self._console.error(error)
+            self._trace()
+        except Exception as bug:
+            self._console.bug(bug)
+            self._trace()
+        finally:
+            self._console.close()
+
+    def _trace(self) -> None:
+        if self._debug or value(self._client.options(), "sql-client.verbose"):
+            traceback.print_exc()
+
+    def toolbar(self) -> str:
+        """The jobs in the background; says, above the prompt, which ones have ended."""
+        states = self._client.jobs.states()
+        if get_app().is_running or not isinstance(sys.stdout, StdoutProxy):  # not while the prompt is about to appear
+            for state in states:
+                if not state.running and state.id not in self._ended:
+                    self._ended.add(state.id)
+                    self.tell(_end_of(state))
+        running = [state.id for state in states if state.running]
+        if not running:
+            return ""
+        return f" {counted(len(running), 'job')} running: {', '.join(running[:3])}{' ...' if len(running) > 3 else ''} "
+
+    def tell(self, text: str) -> None:
+        """Prints a note, now or above the prompt; also from other threads."""
+        if self._console.quiet:
+            return
+        if isinstance(sys.stdout, StdoutProxy | _Held):
+            sys.stdout.write(f"{text}\n")
+        else:
+            self._console.note(text)
+
+    def _may_leave(self) -> bool:
+        count = sum(state.running for state in self._client.jobs.states())
+        if not count:
+            return True
+        jobs, run, stop = ("1 job", "runs", "stops") if count == 1 else (f"{count} jobs", "run", "stop")
+        if not isinstance(self._client.jobs, JobsHere):
+            self._console.note(f"{jobs} {run} on at the gateway")
+            return True
+        kept = "a checkpoint directory keeps the state"
+        return self._prompt.confirm(f"{jobs} {run} in this process and {stop} when you leave; {kept}. Leave?")
+
+
+def _end_of(state: JobState) -> str:
+    if state.error is not None:
+        return f"job {state.id} failed: {state.error}"
+    return f"job {state.id} {state.status.lower()}"
+
+
+@contextlib.contextmanager
+def terminal(console: Console) -> Iterator[tuple[TerminalScreen, Console]]:
+    """The terminal of this process, and a console like ``console`` on it. Both have files of their own: while Spark
+    starts, what is written to standard output goes into Spark's log."""
+    with contextlib.ExitStack() as stack:
+        out, err = (
+            stack.enter_context(os.fdopen(os.dup(f.fileno()), "w", encoding=f.encoding, errors="backslashreplace"))
+            for f in (sys.stdout, sys.stderr)
+        )
+        output, reader = create_output(stdout=out), create_input()
+        stack.enter_context(create_app_session(reader, output))
+        kind = JsonConsole if isinstance(console, JsonConsole) else TerminalConsole
+        yield TerminalScreen(output, reader), kind(console.quiet, out, err)

@@ -1,0 +1,1 @@
+"""A session at a gateway over HTTP: ours or Flink's."""

@@ -1,0 +1,215 @@
+"""A session at a gateway, over HTTP.
+
+    >>> session = connect("http://localhost:8083", {"table.exec.state.ttl": "1 h"})  # doctest: +SKIP
+    >>> session.submit("SHOW TABLES")  # doctest: +SKIP
+    '6f6b3b0e-...'
+
+Source: FLIP-91, Flink's SQL gateway REST API, versions 1 to 4.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ssl
+import threading
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+
+from stateplan.execnodes.errors import RunError
+from stateplan.gateway.client.wire import error_of, page_of
+from stateplan.gateway.protocol import ResultPage
+
+VERSIONS = ("V1", "V2", "V3", "V4")
+"""Of the REST API that this client speaks."""
+
+HEARTBEAT_SECONDS = 60.0
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+def connect(
+    endpoint: str,
+    options: Mapping[str, str] | None = None,
+    *,
+    token: str | None = None,
+    name: str | None = None,
+    ca_file: str | None = None,
+    certificate: str | None = None,
+    heartbeat: float = HEARTBEAT_SECONDS,
+) -> HttpSession:
+    """Opens a session.
+
+    Args:
+        endpoint: address of the gateway, such as ``http://localhost:8083``; without a scheme it is http.
+        options: set in the session.
+        token: sent as ``Authorization: Bearer``.
+        name: of the session.
+        ca_file: certificates (PEM) to trust instead of those of the system.
+        certificate: certificate and key of the client (PEM), for mutual TLS.
+        heartbeat: seconds between signs of life.
+
+    Raises:
+        RunError: RUN161, it cannot be reached; RUN162, it refuses; RUN163, it is no SQL gateway; RUN164, its error.
+    """
+    gateway = _Address(endpoint, token, ca_file, certificate)
+    try:
+        body = {"properties": dict(options or {})} | ({"sessionName": name} if name else {})
+        opened = gateway.ask("POST", f"/{gateway.version()}/sessions", body)
+        return HttpSession(gateway, gateway.text(opened, "sessionHandle"), heartbeat)
+    except BaseException:
+        gateway.close()
+        raise
+
+
+class _Address:
+    """The address, and how it is asked."""
+
+    def __init__(self, endpoint: str, token: str | None, ca_file: str | None, certificate: str | None) -> None:
+        self.endpoint = endpoint if "://" in endpoint else f"http://{endpoint}"
+        parts = urlsplit(self.endpoint)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise RunError("RUN161.address", endpoint=endpoint)
+        verify: ssl.SSLContext | bool = True
+        if parts.scheme == "https":
+            try:
+                verify = ssl.create_default_context(cafile=ca_file)
+                if certificate is not None:
+                    verify.load_cert_chain(certificate)
+            except (OSError, ssl.SSLError) as cause:
+                raise RunError("RUN161", endpoint=self.endpoint, reason=_reason(cause)) from cause
+        self._http = httpx.Client(
+            base_url=self.endpoint.rstrip("/"),
+            headers={"Authorization": f"Bearer {token}"} if token else {},
+            timeout=httpx.Timeout(60.0, connect=10.0),
+            verify=verify,
+            trust_env=parts.hostname not in _LOOPBACK,
+        )
+        self._version: str | None = None
+
+    def version(self) -> str:
+        """The part of a path for the highest version that both sides speak, such as ``v4``."""
+        if self._version is None:
+            known = self.ask("GET", "/v1/api_versions").get("versions")
+            spoken = [v for v in VERSIONS if isinstance(known, list) and v in known]
+            if not spoken:
+                raise RunError("RUN163", endpoint=self.endpoint, what=f"it speaks the versions {known!r}")
+            self._version = spoken[-1].lower()
+        return self._version
+
+    def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """The answer to a request.
+
+        Raises:
+            StateplanError: what the gateway answers instead.
+            RunError: RUN161 to RUN164.
+        """
+        try:
+            got = self._http.request(method, path, json=dict(body or {}))
+        except (httpx.HTTPError, OSError) as cause:
+            raise RunError("RUN161", endpoint=self.endpoint, reason=_reason(cause)) from cause
+        if got.status_code in (401, 403):
+            raise RunError("RUN162", endpoint=self.endpoint)
+        try:
+            answer = got.json()
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict):
+            what = f"status {got.status_code}, and no JSON object"
+            raise RunError("RUN163", endpoint=self.endpoint, what=what)
+        if got.status_code != 200:
+            raise error_of(answer)
+        return answer
+
+    def text(self, answer: Mapping[str, Any], key: str) -> str:
+        """A text in an answer. Raises RunError RUN163, when it has none."""
+        found = answer.get(key)
+        if not isinstance(found, str):
+            raise RunError("RUN163", endpoint=self.endpoint, what=f"an answer has no '{key}'")
+        return found
+
+    def close(self) -> None:
+        self._http.close()
+
+
+class HttpSession:
+    """A :class:`gateway.protocol.GatewaySession` at a gateway. A thread tells the gateway that the session lives."""
+
+    def __init__(self, at: _Address, handle: str, heartbeat: float) -> None:
+        self._at = at
+        self._handle = handle
+        self._path = f"/{at.version()}/sessions/{handle}"
+        self._row_format = "" if at.version() == "v1" else "?rowFormat=PLAIN_TEXT"
+        self._closed = threading.Event()
+        threading.Thread(target=self._live, args=(heartbeat,), name="gateway heartbeat", daemon=True).start()
+
+    @property
+    def handle(self) -> str:
+        return self._handle
+
+    @property
+    def endpoint(self) -> str:
+        """The address of the gateway."""
+        return self._at.endpoint
+
+    def properties(self) -> Mapping[str, str]:
+        found = self._at.ask("GET", self._path).get("properties")
+        return {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}
+
+    def configure(self, statement: str) -> None:
+        if self._at.version() == "v1":  # it has no such path
+            operation = self.submit(statement)
+            token: int | None = 0
+            while token is not None:
+                token = self.fetch(operation, token).next_token
+            self.close_operation(operation)
+            return
+        self._at.ask("POST", f"{self._path}/configure-session", {"statement": statement, "executionTimeout": 0})
+
+    def submit(self, statement: str) -> str:
+        body = {"statement": statement, "executionTimeout": 0}
+        return self._at.text(self._at.ask("POST", f"{self._path}/statements", body), "operationHandle")
+
+    def fetch(self, operation: str, token: int, limit: int | None = None) -> ResultPage:
+        answer = self._at.ask("GET", f"{self._operation(operation)}/result/{token}{self._row_format}")
+        try:
+            return page_of(answer, token)
+        except (KeyError, TypeError, ValueError, AttributeError) as cause:
+            what = f"a page of a result has another form ({type(cause).__name__}: {cause})"
+            raise RunError("RUN163", endpoint=self.endpoint, what=what) from cause
+
+    def cancel(self, operation: str) -> None:
+        self._at.ask("POST", f"{self._operation(operation)}/cancel")
+
+    def close_operation(self, operation: str) -> None:
+        self._at.ask("DELETE", f"{self._operation(operation)}/close")
+
+    def complete(self, statement: str, position: int) -> list[str]:
+        body = {"statement": statement, "position": position}
+        found = self._at.ask("GET", f"{self._path}/complete-statement", body).get("candidates")
+        return [str(candidate) for candidate in found] if isinstance(found, list) else []
+
+    def heartbeat(self) -> None:
+        self._at.ask("POST", f"{self._path}/heartbeat")
+
+    def close(self) -> None:
+        if self._closed.is_set():
+            return
+        self._closed.set()
+        try:
+            self._at.ask("DELETE", self._path)
+        finally:
+            self._at.close()
+
+    def _operation(self, operation: str) -> str:
+        return f"{self._path}/operations/{operation}"
+
+    def _live(self, seconds: float) -> None:
+        while not self._closed.wait(seconds):
+            with contextlib.suppress(RunError):  # the next request says so
+                self.heartbeat()
+
+
+def _reason(cause: Exception) -> str:
+    return getattr(cause, "strerror", None) or str(cause) or type(cause).__name__

@@ -1,0 +1,116 @@
+/* One job: what it does now, its plan, its states, its micro-batches, and what was changed. */
+
+import { h, say, show } from "./dom.js";
+import { post } from "./gateway.js";
+import { duration, statusName } from "./list.js";
+import { now } from "./gateway.js";
+import { batchesPart } from "./batches.js";
+import { changesPart } from "./changes.js";
+import { errorPart } from "./error.js";
+import { operatorsPart } from "./operators.js";
+import { planPart } from "./plan.js";
+import { statesPart } from "./states.js";
+import { bytes, clock, instant, plural, rate, share, span, took } from "./words.js";
+
+const TILES = ["Rows in/s", "Rows out/s", "Last micro-batch", "Load", "To come", "Stored state", "Event time"];
+const HINTS = {
+  Load: "Share of the last ten seconds in which a micro-batch was in hand. Near 100 %, the job only just keeps up with its input, or does not.",
+  "To come": "Micro-batches that the input is still good for. It is known for replay tables.",
+  "Stored state": "Bytes of all rows in state, with older versions and expired rows that no merge has removed yet.",
+  "Event time": "The lowest watermark of all operators.",
+};
+
+const stopDialog = (path, changed) => {
+  const problem = errorPart();
+  const stop = h("button", { type: "submit", class: "danger" }, "Stop job");
+  const keep = h("button", { type: "button", onclick: () => dialog.close() }, "Keep it running");
+  const text = h("p", {}, "The job ends after the micro-batch in hand. Its checkpoint stays, and the job can go on from it.");
+  const form = h("form", { method: "dialog" }, h("h2", { id: "stop-title" }, "Stop this job?"), text, problem.node, h("div", { class: "buttons" }, stop, keep));
+  const dialog = h("dialog", { "aria-labelledby": "stop-title" }, form);
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    stop.disabled = true;
+    say(stop, "Stopping…");
+    problem.update(null);
+    try {
+      await post(`${path}/stop`);
+      dialog.close();
+      changed();
+    } catch (error) {
+      problem.update(error.facts ?? { text: `The gateway does not answer: ${error.message}` });
+    }
+    stop.disabled = false;
+    say(stop, "Stop job");
+  });
+  return { node: dialog, open: () => { problem.update(null); dialog.showModal(); keep.focus(); } };
+};
+
+const tiles = () => {
+  const values = new Map();
+  const list = h("dl", { class: "tiles" });
+  for (const name of TILES) {
+    const value = h("dd", {});
+    values.set(name, value);
+    list.append(h("div", { title: HINTS[name] ?? null }, h("dt", {}, name), value));
+  }
+  const set = (name, text) => {
+    const value = values.get(name);
+    say(value, text);
+    show(value.parentElement, text !== "");
+  };
+  return { node: list, set };
+};
+
+export const jobView = (path, changed) => {
+  const name = h("h1", {}, "Job");
+  const badge = h("span", { class: "status" });
+  const facts = h("p", { class: "dim facts" });
+  const hand = h("p", { class: "dim" });
+  const dialog = stopDialog(path, changed);
+  const stop = h("button", { type: "button", class: "danger", hidden: true, onclick: dialog.open }, "Stop job");
+  const failure = errorPart();
+  const problem = errorPart();
+  const figures = tiles();
+  const states = statesPart(path, changed);
+  const plan = planPart(path, states);
+  const batches = batchesPart();
+  const operators = operatorsPart();
+  const changes = changesPart(path);
+  const head = h("div", { class: "jobhead" }, h("div", {}, h("p", { class: "crumb" }, h("a", { href: "#/" }, "All jobs")), name), h("div", { class: "buttons" }, badge, stop));
+  const parts = [plan, states, batches, operators, changes];
+  let job = null;
+
+  const tick = () => {
+    if (job === null) return;
+    const times = job.status === "RUNNING" ? `started ${instant(job.started)}, runs for ${duration(job)}` : `started ${instant(job.started)}, ended after ${duration(job)}`;
+    say(facts, `${job.id}, ${job.started ? times : statusName(job.status).toLowerCase()}`);
+    const inHand = job.running && job.batchInHand !== null && job.batchInHand !== undefined;
+    say(hand, inHand ? `Micro-batch ${job.batchInHand} runs for ${span(now() - job.batchInHandSince)}.` : "");
+    states.tick();
+  };
+
+  return {
+    node: h("div", { class: "page" }, head, facts, failure.node, problem.node, figures.node, hand, ...parts.map((part) => part.node), dialog.node),
+    title: () => (job ? `${job.name} - stateplan` : "Job - stateplan"),
+    tick,
+    update: (found) => {
+      job = found;
+      say(name, job.name);
+      badge.className = `status ${job.status}`;
+      say(badge, statusName(job.status));
+      show(stop, job.status === "RUNNING");
+      failure.update(job.error);
+      problem.update(job.problem);
+      const running = job.status === "RUNNING";
+      const marks = (job.operators ?? []).map((operator) => operator.watermark).filter((mark) => mark !== null);
+      figures.set("Rows in/s", running ? rate(job.rowsIn) : "");
+      figures.set("Rows out/s", running ? rate(job.rowsOut) : "");
+      figures.set("Last micro-batch", job.batch ? `#${job.batch.batch} took ${took(job.batch.ms)}` : "none yet");
+      figures.set("Load", running && job.batch ? share(job.load) : "");
+      figures.set("To come", job.backlog === null || job.backlog === undefined ? "" : plural(job.backlog, "micro-batch", "micro-batches"));
+      figures.set("Stored state", job.stateBytes === undefined ? "" : bytes(job.stateBytes));
+      figures.set("Event time", marks.length ? clock(Math.min(...marks)) : "");
+      for (const part of parts) part.update(job);
+    },
+  };
+};

@@ -1,0 +1,114 @@
+"""How much of the state of jobs is live, expired, how large and how old: counted by Spark in the background."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import Any
+
+from stateplan.execnodes.errors import StateplanError
+from stateplan.execnodes.paths import AnyPath
+from stateplan.plans.selector_text import Assignment
+from stateplan.plans.state import CheckpointReader
+from stateplan.plans.state.show import StateReport, to_json
+
+PAUSE_MS = 15_000
+SHARE = 20
+"""A job that somebody looks at is counted again after :data:`PAUSE_MS`, and after so many times what counting took."""
+UNASKED_BYTES = 256 << 20
+"""State larger than this is counted only when somebody asks for it."""
+
+
+@dataclass
+class Inspection:
+    """The last count of a job's state.
+
+    Attributes:
+        report: what was found, as JSON-ready data; None before the first count.
+        at: when it was finished, ms since 1970.
+        took: how long it took, ms.
+        busy: whether it is being counted, or is about to be.
+        error: what kept it from being counted the last time.
+    """
+
+    report: dict[str, Any] | None = None
+    at: int = 0
+    took: int = 0
+    busy: bool = False
+    error: str | None = None
+
+
+class Inspections:
+    """Counts one job after the other."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, Inspection] = {}
+        self._queue: SimpleQueue[tuple[str, AnyPath, Mapping[str, str]]] = SimpleQueue()
+        self._one = threading.Lock()
+        self._guard = threading.Lock()
+        self._worker: threading.Thread | None = None
+
+    def of(self, job_id: str) -> Inspection | None:
+        """The last count of a job's state, if there is one or is to be one."""
+        return self._found.get(job_id)
+
+    def request(self, job_id: str, folder: AnyPath, options: Mapping[str, str], unasked: bool = False) -> None:
+        """Has the state of a job counted soon.
+
+        Args:
+            job_id: the job.
+            folder: its checkpoint.
+            options: of its session.
+            unasked: leave it, if it has been counted not long ago.
+        """
+        with self._guard:
+            known = self._found.setdefault(job_id, Inspection())
+            since = time.time_ns() // 1_000_000 - known.at
+            if known.busy or (unasked and since < max(PAUSE_MS, SHARE * known.took)):
+                return
+            known.busy = True
+            if self._worker is None:
+                self._worker = threading.Thread(target=self._work, name="stateplan-inspection", daemon=True)
+                self._worker.start()
+        self._queue.put((job_id, folder, options))
+
+    def what_if(self, folder: AnyPath, options: Mapping[str, str], assignment: Assignment) -> StateReport:
+        """What another TTL would leave of a state; waits for the count in hand. Raises as
+        :meth:`CheckpointReader.show`."""
+        with self._one:
+            return _read(folder, options, (assignment,))
+
+    def forget(self, keep: set[str]) -> None:
+        """Forgets all jobs but these."""
+        with self._guard:
+            for job_id in [j for j, found in self._found.items() if j not in keep and not found.busy]:
+                del self._found[job_id]
+
+    def _work(self) -> None:
+        while True:
+            job_id, folder, options = self._queue.get()
+            found = Inspection()
+            began = 0.0
+            try:
+                with self._one:
+                    began = time.monotonic()
+                    found.report = to_json(_read(folder, options, ()))
+            except StateplanError as error:
+                found.error = str(error)
+            except Exception as bug:
+                found.error = str(StateplanError("BUG000", what=f"{type(bug).__name__}: {bug}".splitlines()[0][:300]))
+            found.at, found.took = time.time_ns() // 1_000_000, round(1000 * (time.monotonic() - began))
+            with self._guard:
+                if found.report is None:
+                    found.report = self._found[job_id].report
+                self._found[job_id] = found
+
+
+def _read(folder: AnyPath, options: Mapping[str, str], what_if: tuple[Assignment, ...]) -> StateReport:
+    reader = CheckpointReader.read(folder, options)
+    if not what_if:
+        return reader.show()
+    return reader.show(*(guess.selector.text for guess in what_if), what_if=what_if)

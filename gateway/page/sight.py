@@ -1,0 +1,257 @@
+"""One job as its page shows it: figures, rates on the lines of the plan, states, the last micro-batches, its error."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from stateplan.execnodes.errors import StateplanError
+from stateplan.execnodes.errors.catalogue import texts_of
+from stateplan.execnodes.runtime.metrics.log import recent_metrics
+from stateplan.execnodes.runtime.metrics.records import BatchMetrics, JobInfo
+from stateplan.execnodes.runtime.metrics.view import JobView, OperatorView, Watcher, backlog
+from stateplan.execnodes.ttl import format_ttl
+from stateplan.planner.session.jobs import JobEntry
+from stateplan.plans.document import PlanDocument
+from stateplan.plans.job_look import JobPlan, Key, PlannedState, job_json
+from stateplan.plans.render.html import graph_data
+from stateplan.plans.render.picture import clean, picture
+from stateplan.plans.render.svg import drawing
+from stateplan.plans.show import show
+
+HISTORY = 240
+"""So many micro-batches are plotted."""
+
+_CODE = re.compile(r"\[([A-Z]+[0-9]{3})\] ")
+_TOTALS = ("rows_in", "rows_out", "late_rows", "retractions_missed")
+_PASS_ON = ("exchange", "watermark-assigner", "union")
+"""Operators that give as many rows as they get, in all."""
+
+
+class JobSight:
+    """A job, looked at as often as wanted.
+
+    Args:
+        entry: the job.
+    """
+
+    def __init__(self, entry: JobEntry) -> None:
+        self.entry = entry
+        self._plan: JobPlan | None = None
+        self._run: int | None = None
+        self._earlier: tuple[BatchMetrics, ...] = ()
+        self._ended: JobView | None = None
+
+    # ---- what is read ------------------------------------------------------------------------------------------
+
+    def view(self) -> JobView | None:
+        """Its figures; None when there are none, as of a job that has not started again yet."""
+        entry = self.entry
+        if entry.job is not None:
+            return entry.job.view
+        if self._ended is None:
+            self._ended = self._recorded() or entry.last
+        return self._ended
+
+    def _recorded(self) -> JobView | None:
+        """The figures that the job has left in its checkpoint."""
+        if self.entry.checkpoint is not None:
+            with contextlib.suppress(StateplanError):
+                return Watcher(self.entry.checkpoint).look()
+        return None
+
+    def plan(self, view: JobView | None) -> JobPlan | None:
+        """Its plan: that in the checkpoint, else the one it was started with; None when it has neither."""
+        run = view.info.started if view else -1
+        if self._run != run:
+            self._plan, self._run = self._read_plan(), run
+            self._earlier = self._before(view) if view else ()
+        return self._plan
+
+    def _read_plan(self) -> JobPlan | None:
+        entry = self.entry
+        if entry.checkpoint is not None:
+            with contextlib.suppress(StateplanError, OSError):
+                return JobPlan.of(entry.checkpoint, entry.options)
+        if entry.plan is not None:
+            with contextlib.suppress(StateplanError):
+                return JobPlan(PlanDocument.parse(entry.plan), None, entry.options)
+        return None
+
+    def _before(self, view: JobView) -> tuple[BatchMetrics, ...]:
+        """The last micro-batches of earlier runs."""
+        if view.info.first_batch > 0 and self.entry.checkpoint is not None:
+            with contextlib.suppress(StateplanError):
+                records = recent_metrics(self.entry.checkpoint)
+                return tuple(r for r in records if r.batch < view.info.first_batch)[-HISTORY:]
+        return ()
+
+    # ---- as data -----------------------------------------------------------------------------------------------
+
+    def summary(self) -> dict[str, Any]:
+        """A line of the list of jobs."""
+        entry = self.entry
+        found: dict[str, Any] = {
+            "id": entry.id,
+            "name": entry.name,
+            "status": entry.status,
+            "started": entry.started,
+            "ended": entry.ended,
+            "statement": clean(entry.statement)[:200],
+            "error": error_json(entry.error),
+        }
+        view = entry.job.view if entry.job is not None else self._ended or entry.last
+        if view is None:
+            return found
+        last = view.last
+        operators = view.operators()
+        return found | {
+            "rowsIn": _round(sum(o.rows_in for o in operators if o.info.kind == "source")),
+            "rowsOut": _round(sum(o.rows_in for o in operators if o.info.kind == "sink")),
+            "load": round(view.load, 2),
+            "stateBytes": sum(sum(size.bytes) for size in last.state.values()) if last else 0,
+            "batch": last and {"batch": last.batch, "ms": round(last.ms, 1), "started": last.started},
+        }
+
+    def figures(self) -> dict[str, Any]:
+        """All that changes while it runs; see :meth:`drawn` for the rest."""
+        view = self.view()
+        found = self.summary()
+        plan = self.plan(view)
+        states: Mapping[Key, PlannedState] = {}
+        if plan is not None:
+            try:
+                states = plan.states()
+            except StateplanError as damaged:
+                found["problem"] = error_json(str(damaged))
+            found["plan"] = _plan_key(plan, states)
+            found["editable"] = plan.folder is not None and plan.folder.is_dir()
+        if view is None:
+            return found
+        operators = view.operators()
+        data = job_json(view, states, operators)
+        last = view.last
+        if last is not None:
+            found["batch"] = {
+                **found["batch"],
+                "time": last.time,
+                "phases": last.spark or (view.recent[-2].spark if len(view.recent) > 1 else {}),
+            }
+        if view.writer is not None and self.entry.checkpoint is not None:
+            data["backlog"] = backlog(self.entry.checkpoint)
+        for operator in data["operators"]:
+            operator["totals"] = {n: v for n, v in operator["totals"].items() if n in _TOTALS or "expired" in n}
+            for rate in ("rowsInPerSecond", "rowsOutPerSecond"):
+                operator[rate] = _round(operator[rate])
+            operator["inputs"] = [_round(rate) for rate in operator["inputs"]]
+        if plan is not None:
+            found["lines"] = lines(plan.document, operators)
+        names = ("running", "batches", "batchInHand", "batchInHandSince", "load", "backlog", "operators")
+        return (
+            found
+            | {name: data[name] for name in names}
+            | {"history": history((*self._earlier, *view.recent), view.info)}
+        )
+
+    def drawn(self) -> dict[str, Any]:
+        """Its plan as it is now, drawn, with the details of each operator; and its statement.
+
+        Raises:
+            CheckpointError: CKPT031, the record of TTLs is damaged.
+        """
+        plan = self.plan(self.view())
+        found: dict[str, Any] = {"id": self.entry.id, "statement": self.entry.statement}
+        if plan is None:
+            return found
+        states = plan.states()
+        view = show(plan.now(states), self.entry.options)
+        inner, width, height = drawing(picture(view), live=True)
+        svg = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}">{inner}</svg>'
+        return found | {
+            "key": _plan_key(plan, states),
+            "origin": view.origin,
+            "svg": svg,
+            "operators": graph_data(view),
+        }
+
+
+def lines(document: PlanDocument, operators: Sequence[OperatorView]) -> dict[int, dict[str, Any]]:
+    """What comes out of the operators of a plan: rows per second, and the watermark (ms since 1970).
+
+    Filters and projections have no figures of their own: what they give is what those get that read from them.
+    """
+    graph = document.graph
+    known = {operator.info.id: operator for operator in operators}
+    readers: dict[int, list[tuple[int, int]]] = {node.id: [] for node in graph.nodes}
+    for node in graph.nodes:
+        for position, source in enumerate(graph.inputs(node)):
+            readers[source.id].append((node.id, position))
+    rates: dict[int, float] = {}
+    for node in reversed(graph.nodes):
+        if node.id in known:
+            rates[node.id] = known[node.id].rows_out
+            continue
+        for reader, position in readers[node.id]:
+            if reader in known:
+                into = known[reader].inputs
+                rates[node.id] = into[position] if position < len(into) else 0.0
+            elif reader in rates and graph.node(reader).title in _PASS_ON and len(graph.inputs(reader)) == 1:
+                rates[node.id] = rates[reader]
+    marks = {i: o.watermark for i, o in known.items() if o.watermark is not None and o.info.kind != "sink"}
+    for node in graph.nodes:
+        inputs = [source.id for source in graph.inputs(node)]
+        if node.id not in rates and node.title in _PASS_ON and all(source in rates for source in inputs):
+            rates[node.id] = sum(rates[source] for source in inputs)
+        if node.id not in known and len(inputs) == 1 and inputs[0] in marks:
+            marks[node.id] = marks[inputs[0]]
+    return {
+        node.id: {"rate": _round(rates[node.id]) if node.id in rates else None, "mark": marks.get(node.id)}
+        for node in graph.nodes
+        if readers[node.id] and (node.id in rates or node.id in marks)
+    }
+
+
+def history(records: Sequence[BatchMetrics], info: JobInfo) -> dict[str, list[float]]:
+    """The last micro-batches of a job, a list per figure, oldest first."""
+
+    def rows(record: BatchMetrics, kind: str) -> float:
+        found = (record.operators.get(o.uid, {}) for o in info.operators if o.kind == kind)
+        return sum(figures.get("rows_in", 0) for figures in found)
+
+    chosen = [record for record in records if record.batches == 1][-HISTORY:]
+    return {
+        "batch": [r.batch for r in chosen],
+        "started": [r.started for r in chosen],
+        "ms": [round(r.ms, 1) for r in chosen],
+        "rowsIn": [rows(r, "source") for r in chosen],
+        "rowsOut": [rows(r, "sink") for r in chosen],
+        "storedRows": [sum(sum(s.rows) for s in r.state.values()) for r in chosen],
+        "bytes": [sum(sum(s.bytes) for s in r.state.values()) for r in chosen],
+    }
+
+
+def error_json(text: str | None) -> dict[str, Any] | None:
+    """An error as the page shows it: its text, and what the catalogue says of its code."""
+    if text is None:
+        return None
+    found: dict[str, Any] = {"text": text}
+    code = _CODE.match(text)
+    if code is not None:
+        with contextlib.suppress(KeyError, OSError):
+            entry = texts_of(code[1])
+            found |= {"code": code[1], "title": entry["title"], "cause": entry["cause"], "remedy": entry["remedy"]}
+    return found
+
+
+def _plan_key(plan: JobPlan, states: Mapping[Key, PlannedState]) -> str:
+    """Another one when the plan looks otherwise."""
+    ttls = ",".join(format_ttl(state.ttl) for state in states.values())
+    return hashlib.sha256(f"{ttls}\n{plan.document.text}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _round(rate: float) -> float:
+    """Three digits: what the page shows, so that less of it changes."""
+    return float(f"{rate:.3g}")

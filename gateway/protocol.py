@@ -1,0 +1,95 @@
+"""What a client asks of a gateway: the shell and the DB-API module know nothing else.
+
+Two things answer: the service of this process, and :mod:`gateway.client`, which asks any gateway over HTTP, Flink's as
+well. Source: FLIP-91, and the methods of Flink's ``SqlGatewayService``.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from stateplan.execnodes.changelog import RowKind
+from stateplan.execnodes.types import LogicalType
+
+
+class PageKind(enum.Enum):
+    """What a fetch gives. Source: Flink's ``ResultSet.ResultType``."""
+
+    NOT_READY = "NOT_READY"
+    PAYLOAD = "PAYLOAD"
+    EOS = "EOS"
+
+
+@dataclass(frozen=True)
+class ResultColumn:
+    """A column of a result."""
+
+    name: str
+    type: LogicalType
+    comment: str | None = None
+
+
+@dataclass(frozen=True)
+class ResultPage:
+    """A page of a result.
+
+    Attributes:
+        kind: whether there are rows yet, and more to come.
+        columns: of the rows; empty while NOT_READY.
+        rows: kind of change, and the values as CAST to STRING writes them; None for NULL.
+        next_token: to fetch next; None after the last page.
+        is_query: whether the statement is a query.
+        has_content: whether the rows are more than ``OK``.
+        job_id: of the job that the statement started.
+        notes: sentences for the user; only the service of this process has them.
+        insert_only: whether the rows of a query are all insertions; False where that is not known.
+    """
+
+    kind: PageKind
+    columns: tuple[ResultColumn, ...] = ()
+    rows: Sequence[tuple[RowKind, Sequence[str | None]]] = ()
+    next_token: int | None = None
+    is_query: bool = False
+    has_content: bool = True
+    job_id: str | None = None
+    notes: tuple[str, ...] = ()
+    insert_only: bool = False
+
+
+class GatewaySession(Protocol):
+    """An open session. Every method raises StateplanError when the gateway cannot do it; errors of a statement come
+    with the first fetch of its result."""
+
+    @property
+    def handle(self) -> str:
+        """Its UUID."""
+
+    def properties(self) -> Mapping[str, str]:
+        """The options that are set."""
+
+    def configure(self, statement: str) -> None:
+        """Runs a statement of an initialization script: DDL, SET, RESET, USE and the like."""
+
+    def submit(self, statement: str) -> str:
+        """Runs a statement in the background; the handle of the operation, a UUID."""
+
+    def fetch(self, operation: str, token: int, limit: int | None = None) -> ResultPage:
+        """A page of a result: that of ``token``, or the same once more. It waits a fraction of a second for rows."""
+
+    def cancel(self, operation: str) -> None:
+        """Ends what the operation does; a job that an INSERT has started runs on."""
+
+    def close_operation(self, operation: str) -> None:
+        """Gives the result up. The job of a query ends."""
+
+    def complete(self, statement: str, position: int) -> list[str]:
+        """What may be written at ``position`` of a statement that is not complete."""
+
+    def heartbeat(self) -> None:
+        """Keeps the session from timing out."""
+
+    def close(self) -> None:
+        """Ends the session, its operations and its queries. Jobs of INSERTs run on where the gateway does."""

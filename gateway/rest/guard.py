@@ -1,0 +1,222 @@
+"""Who may use a gateway, and how much of it at once.
+
+A page of another site can send requests to a gateway on the machine of whoever looks at it, and with a name of its own
+that resolves to the gateway's address it could read the answers. So a request must call the gateway by one of its
+names, and must not come from another origin.
+
+Codes: GW015, GW021 to GW024; BUG000.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import ipaddress
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from stateplan.execnodes.errors import GatewayError, StateplanError
+from stateplan.gateway.rest.app import answer
+from stateplan.gateway.rest.wire import problem
+
+_log = logging.getLogger("stateplan.gateway")
+
+LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
+MAX_BODY = 4 << 20
+MAX_PLAN = 64 << 20
+"""Bytes of the body of a request; of one with a plan."""
+BODY_SECONDS = 30.0
+"""So long the next part of a body may take."""
+
+
+def is_loopback(address: str) -> bool:
+    """Whether only this machine reaches an address."""
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return address == "localhost"
+
+
+@dataclass(frozen=True)
+class Access:
+    """Who may use a gateway.
+
+    Attributes:
+        names: what the header Host may call it, without the port.
+        token: of those who may; None when nobody needs one.
+        remote: whether other machines reach it; then every IP address may be its name.
+    """
+
+    names: tuple[str, ...] = LOCAL_NAMES
+    token: str | None = None
+    remote: bool = False
+
+    @staticmethod
+    def of(
+        address: str,
+        token: str | None = None,
+        certificates: bool = False,
+        names: Sequence[str] = (),
+        confined: bool = False,
+    ) -> Access:
+        """The access to a gateway at ``address``.
+
+        Args:
+            address: that it binds.
+            token: see the class.
+            certificates: whether TLS lets only those in who have a certificate.
+            names: more names that it has.
+            confined: whether statements use the files of certain folders only.
+
+        Raises:
+            GatewayError: GW015, others reach the address and could do anything.
+        """
+        remote = not is_loopback(address)
+        if remote:
+            if token is None and not certificates:
+                raise GatewayError("GW015", address=address)
+            if not confined:
+                raise GatewayError("GW015.roots", address=address)
+        return Access((*LOCAL_NAMES, address, *(name.lower() for name in names)), token, remote)
+
+    def check(self, scope: Scope) -> None:
+        """Raises _RefusedError when a request must not be answered."""
+        headers: dict[bytes, list[str]] = {}
+        for name, value in scope["headers"]:
+            headers.setdefault(name, []).append(value.decode("latin-1"))
+        hosts = headers.get(b"host", [])
+        if len(hosts) != 1:
+            raise _RefusedError(400, GatewayError("GW023.malformed", what="no header Host, or several"))
+        host = _name(hosts[0])
+        if host not in self.names and not (self.remote and _is_address(host)):
+            raise _RefusedError(421, GatewayError("GW023", host=hosts[0][:200], names=", ".join(self.names)))
+        for origin in headers.get(b"origin", []):
+            if origin.lower() != f"{scope['scheme']}://{hosts[0]}".lower():
+                raise _RefusedError(403, GatewayError("GW023.origin", origin=origin[:200]))
+        site = headers.get(b"sec-fetch-site", ["none"])[0]
+        if site not in ("none", "same-origin") and not _is_visit(scope, headers):
+            raise _RefusedError(403, GatewayError("GW023.origin", origin=site[:200]))
+        if self.token is not None and not _is_page(scope) and not self._has_token(headers.get(b"authorization", [])):
+            raise _RefusedError(401, GatewayError("GW024"))
+
+    def _has_token(self, given: Sequence[str]) -> bool:
+        if len(given) != 1:
+            return False
+        scheme, _, token = given[0].partition(" ")
+        if scheme.lower() != "bearer":
+            return False
+        mine, theirs = (hashlib.sha256(text.encode()).digest() for text in (self.token or "", token.strip()))
+        return hmac.compare_digest(mine, theirs)
+
+
+def _name(host: str) -> str:
+    """The name in a header Host, without its port and the brackets of IPv6."""
+    try:
+        return (urlsplit(f"//{host}").hostname or "").lower()
+    except ValueError:
+        return ""
+
+
+def _is_address(name: str) -> bool:
+    """Whether it is an IP address, which no other site can have as its name."""
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_page(scope: Scope) -> bool:
+    """Whether it is for the page itself, which asks its user for the token and tells nothing without it."""
+    path = str(scope["path"])
+    return scope["method"] == "GET" and (path == "/" or path.startswith("/page/files/"))
+
+
+def _is_visit(scope: Scope, headers: dict[bytes, list[str]]) -> bool:
+    """Whether somebody follows a link to a page of the gateway."""
+    return scope["method"] == "GET" and headers.get(b"sec-fetch-mode") == ["navigate"]
+
+
+class _RefusedError(Exception):
+    """A request that is not answered, with the status and the error that say so."""
+
+    def __init__(self, status: int, error: StateplanError) -> None:
+        super().__init__(str(error))
+        self.status = status
+        self.error = error
+
+
+class Guard:
+    """Lets requests through to an application, or not; and nothing but JSON back.
+
+    Args:
+        app: the application.
+        access: who may use it.
+    """
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self._app = app
+        self._access = access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        begun = False
+        limit = MAX_PLAN if scope["method"] == "PUT" else MAX_BODY
+        taken = 0
+
+        async def bounded() -> Message:
+            nonlocal taken
+            try:
+                message = await asyncio.wait_for(receive(), BODY_SECONDS)
+            except TimeoutError:
+                raise _RefusedError(408, GatewayError("GW022", seconds=round(BODY_SECONDS))) from None
+            taken += len(message.get("body", b""))
+            if taken > limit:
+                raise _RefusedError(413, GatewayError("GW021", most=limit))
+            return message
+
+        async def noted(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            self._access.check(scope)
+            length = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
+            if int(length) > limit:
+                raise _RefusedError(413, GatewayError("GW021", most=limit))
+            await self._app(scope, bounded, noted)
+        except _RefusedError as refused:
+            if not begun:
+                await self._refuse(scope, receive, send, refused.status, refused.error)
+        except Exception as bug:
+            _log.exception("a request failed in a way that nobody expected")
+            if begun:
+                raise
+            error = StateplanError("BUG000", what=type(bug).__name__)
+            await self._refuse(scope, receive, send, 500, error)
+
+    @staticmethod
+    async def _refuse(scope: Scope, receive: Receive, send: Send, status: int, error: StateplanError) -> None:
+        response = answer(problem(str(error)), status)
+        if status == 401:
+            response.headers["www-authenticate"] = "Bearer"
+        response.headers["connection"] = "close"
+        await response(scope, receive, send)
+
+
+def security_headers() -> list[tuple[str, str]]:
+    """Headers of every answer: it is what it says it is, and no other site shows or reads it."""
+    return [
+        ("x-content-type-options", "nosniff"),
+        ("x-frame-options", "DENY"),
+        ("cross-origin-resource-policy", "same-origin"),
+        ("cache-control", "no-store"),
+    ]

@@ -1,0 +1,161 @@
+"""The HTTP server: uvicorn, with a time limit for everything that the other side does.
+
+Codes: GW017.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import ssl
+import stat
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from stateplan.execnodes.errors import GatewayError
+from stateplan.gateway.rest.guard import security_headers
+from stateplan.gateway.rest.wire import problem
+
+HEADER_SECONDS = 30.0
+"""So long a new connection may be without a whole request."""
+WRITE_SECONDS = 60.0
+"""So long the other side may leave an answer unread."""
+KEEP_ALIVE_SECONDS = 75
+CONNECTIONS = 2000
+MAX_HEADER = 64 << 10
+MIN_TOKEN = 16
+_GRACE_SECONDS = 10
+
+
+class GatewayProtocol(H11Protocol):
+    """A connection that ends when the other side does not go on."""
+
+    _first: asyncio.TimerHandle | None = None
+    _unread: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._first = self.loop.call_later(HEADER_SECONDS, self._no_request)
+        subject = (transport.get_extra_info("peercert") or {}).get("subject", ())
+        names = [value for part in subject for key, value in part if key == "commonName"]
+        if names and self.client:
+            self.app_state = {**self.app_state, "who": f"{names[0]} {self.client[0]}"}
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        for timer in (self._first, self._unread):
+            if timer is not None:
+                timer.cancel()
+        super().connection_lost(exc)
+
+    def _no_request(self) -> None:
+        if self.cycle is None:
+            self.transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._first is not None and self.cycle is not None:
+            self._first.cancel()
+            self._first = None
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._unread = self.loop.call_later(WRITE_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+
+    def send_400_response(self, msg: str) -> None:
+        """Answers what is no HTTP request, in JSON as everything else."""
+        body = json.dumps(problem(f"{GatewayError('GW023.malformed', what='no form of HTTP')}")).encode()
+        head = "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json; charset=UTF-8\r\nconnection: close\r\n"
+        self.transport.write(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+        self.transport.close()
+
+
+def read_token(path: str) -> str:
+    """The token in a file that only its owner can read.
+
+    Raises:
+        GatewayError: GW017.
+    """
+    try:
+        mode = os.stat(path).st_mode
+        token = Path(path).read_text("utf-8").strip()
+    except (OSError, ValueError) as cause:
+        reason = cause.strerror if isinstance(cause, OSError) else "it is no text"
+        raise GatewayError("GW017", what=f"the token file '{path}'", reason=reason) from cause
+    if os.name == "posix" and mode & (stat.S_IRGRP | stat.S_IROTH):
+        raise GatewayError("GW017.readable", path=path)
+    if len(token) < MIN_TOKEN:
+        raise GatewayError("GW017.token", path=path, least=MIN_TOKEN)
+    return token
+
+
+def tls_options(certificate: str | None, key: str | None, client_ca: str | None) -> dict[str, Any]:
+    """Arguments of uvicorn for TLS; none without a certificate.
+
+    Raises:
+        GatewayError: GW017, one of the files is missing or cannot be used.
+    """
+    given = {"--tls-cert": certificate, "--tls-key": key}
+    missing = [name for name, path in given.items() if path is None]
+    if len(missing) == 1 or (missing and client_ca is not None):
+        found = next((name for name, path in given.items() if path is not None), "--tls-client-ca")
+        raise GatewayError("GW017.tls", given=found, missing=missing[0])
+    if certificate is None or key is None:
+        return {}
+    try:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate, key)
+        if client_ca is not None:
+            context.load_verify_locations(client_ca)
+    except (OSError, ValueError) as cause:
+        raise GatewayError("GW017", what="a file for TLS", reason=str(cause)) from cause
+    options: dict[str, Any] = {"ssl_certfile": certificate, "ssl_keyfile": key}
+    if client_ca is not None:
+        options |= {"ssl_ca_certs": client_ca, "ssl_cert_reqs": ssl.CERT_REQUIRED}
+    return options
+
+
+def bind(address: str, port: int) -> socket.socket:
+    """A listening socket; port 0 for any that is free. Raises GatewayError GW017."""
+    try:
+        family, kind, protocol, _, where = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, protocol)  # asyncio sends at once only on sockets that say TCP
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(where)
+        listener.listen(1024)
+    except OSError as cause:
+        raise GatewayError("GW017", what=f"the address {address}:{port}", reason=cause.strerror or cause) from cause
+    return listener
+
+
+def server(app: ASGIApp, tls: dict[str, Any] | None = None) -> uvicorn.Server:
+    """A server of an application; its ``run`` takes the sockets of :func:`bind`."""
+    config = uvicorn.Config(
+        app,
+        http=GatewayProtocol,
+        ws="none",
+        loop="asyncio",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        headers=security_headers(),
+        limit_concurrency=CONNECTIONS,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+        h11_max_incomplete_event_size=MAX_HEADER,
+        **(tls or {}),
+    )
+    return uvicorn.Server(config)

@@ -1,0 +1,163 @@
+"""The result of a statement, page by page. Source: Flink's ``ResultFetcher``."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from stateplan.execnodes.changelog import KIND, RowKind
+from stateplan.execnodes.errors import GatewayError
+from stateplan.gateway.protocol import PageKind, ResultColumn
+from stateplan.planner.session.jobs import hex_id
+from stateplan.planner.session.results import ResultKind, TableResult
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+PAGE_BYTES = 8 << 20
+"""A page has rows of about so many bytes in memory at most, or one."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a page: of a query a frame of changes, of other statements tuples.
+
+    Attributes:
+        types: see :attr:`ResultColumn.type`.
+        zone: of the session, for points in time.
+        frame: ``c0, c1, ...``, and ``kind`` where there are not only insertions; None for tuples.
+        values: the tuples.
+    """
+
+    columns: tuple[ResultColumn, ...]
+    zone: str = "UTC"
+    frame: pl.DataFrame | None = field(default=None, repr=False)
+    values: Sequence[tuple[object, ...]] = ()
+
+    def kinds(self) -> list[RowKind]:
+        """The kind of change of each row."""
+        if self.frame is None:
+            return [RowKind.INSERT] * len(self.values)
+        if KIND not in self.frame.columns:
+            return [RowKind.INSERT] * self.frame.height
+        return [RowKind(kind) for kind in self.frame[KIND].to_list()]
+
+    def texts(self) -> list[list[str | None]]:
+        """The values as Flink prints them; None for NULL."""
+        if self.frame is None:
+            return [[None if v is None else _text(v) for v in row] for row in self.values]
+        from stateplan.planner.session.tableau import texts
+
+        return texts(self.frame, [column.type for column in self.columns], self.zone)
+
+
+def _text(value: object) -> str:
+    return str(value).upper() if isinstance(value, bool) else str(value)
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page; ``next_token`` is None after the last one."""
+
+    kind: PageKind
+    rows: Rows
+    next_token: int | None
+
+
+class ResultFetcher:
+    """Hands a result out once, page by page. The last page may be asked for again.
+
+    Args:
+        result: of the statement.
+
+    Attributes:
+        columns: of the rows.
+        is_query: whether the statement is a query.
+        insert_only: whether it is one whose rows are all insertions.
+        has_content: whether the rows are more than ``OK``.
+        job_id: of the job that it started.
+        notes: sentences for the user.
+    """
+
+    def __init__(self, result: TableResult) -> None:
+        self._result = result
+        self._channel = result.channel
+        self._lock = threading.Lock()
+        self._token = 0
+        self._last: Page | None = None
+        self._ended = False
+        self.is_query = result.channel is not None
+        self.insert_only = self.is_query and result.insert_only
+        self.has_content = result.kind is ResultKind.SUCCESS_WITH_CONTENT
+        self.job_id = None if result.job is None else hex_id(result.job.job_id)
+        self.notes = result.notes
+        if result.job is not None and not self.is_query:
+            from stateplan.execnodes.types import STRING
+
+            self.columns: tuple[ResultColumn, ...] = (ResultColumn("job id", STRING),)
+            self._left: list[tuple[object, ...]] = [(self.job_id,)]
+        else:
+            self.columns = tuple(map(ResultColumn, result.columns, result.types))
+            self._left = list(result.rows)
+
+    def is_ready(self, token: int) -> bool:
+        """Whether a fetch has rows, an end or an error to give, and not an empty page."""
+        if token != self._token or self._ended or self._channel is None:
+            return True
+        return self._channel.is_ready
+
+    def listen(self, call: Callable[[], None]) -> Callable[[], None]:
+        """Has ``call`` called, in another thread, when :meth:`is_ready` may have changed; what ends that."""
+        return (lambda: None) if self._channel is None else self._channel.listen(call)
+
+    def fetch(self, token: int, limit: int) -> Page:
+        """The page of ``token``, with at most ``limit`` rows; it does not wait.
+
+        Raises:
+            GatewayError: GW003, for a token that is neither the next one nor the last.
+            StateplanError: what made the job of a query fail, after its last row.
+        """
+        with self._lock:
+            if self._last is not None and token == self._token - 1:
+                return self._last
+            if token != self._token:
+                known = f"{self._token} or {self._token - 1}" if self._last is not None else str(self._token)
+                raise GatewayError("GW003", known=known, token=token)
+            rows = None if self._ended else self._next(limit)
+            if rows is None:
+                self._ended = True
+                return Page(PageKind.EOS, Rows(self.columns), None)
+            self._token += 1
+            self._last = Page(PageKind.PAYLOAD, rows, self._token)
+            return self._last
+
+    def _next(self, limit: int) -> Rows | None:
+        """The next rows, perhaps none; None at the end."""
+        if self._channel is None:
+            if not self._left:
+                return None
+            taken, self._left = self._left[:limit], self._left[limit:]
+            return Rows(self.columns, self._result.zone, None, taken)
+        import polars as pl
+
+        frames: list[pl.DataFrame] = []
+        count = 0
+        size = PAGE_BYTES
+        while count < limit and size > 0 and (not frames or self._channel.has_rows):
+            frame = self._channel.take(0, limit - count, size)
+            if frame is None:
+                break
+            frames.append(frame)
+            count += frame.height
+            size -= int(frame.estimated_size())
+        if frames:
+            whole = frames[0] if len(frames) == 1 else pl.concat(frames, how="vertical")
+            return Rows(self.columns, self._result.zone, whole)
+        return None if self._channel.ended else Rows(self.columns, self._result.zone)
+
+    def close(self) -> None:
+        """Gives the result up; the job of a query ends."""
+        self._result.close()

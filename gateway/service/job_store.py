@@ -1,0 +1,206 @@
+"""The jobs of a gateway on disk, so that a gateway that was killed starts them again. A folder each: ``job.json``,
+``plan.json`` with the whole of every table, and the checkpoint of a job that the user gave none.
+
+A job is written down before it begins, and struck out when it has ended. A gateway that stops leaves its jobs as
+running: as with Flink's high availability, the next one goes on with them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import shutil
+import threading
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stateplan.execnodes.errors import GatewayError
+from stateplan.execnodes.paths import write_whole
+from stateplan.execnodes.runtime.checkpoint.locks import FileLock, Holder
+from stateplan.planner.catalog.functions import CatalogFunction
+from stateplan.planner.catalog.objects import ObjectIdentifier
+from stateplan.planner.session.jobs import KEPT, JobEntry, JobRecord, hex_id
+
+_log = logging.getLogger("stateplan.gateway")
+
+LOCK = "gateway.lock"
+_JOB, _PLAN, _CHECKPOINT = "job.json", "plan.json", "checkpoint"
+_FORMAT = 1
+RUNNING = "RUNNING"
+
+
+@dataclass(frozen=True)
+class StoredJob:
+    """A job as it is on disk: what started it, and how it ended."""
+
+    record: JobRecord
+    status: str
+    ended: int | None = None
+    error: str | None = None
+
+
+class JobStore:
+    """The jobs of a gateway. The process that has it is the only one.
+
+    Args:
+        folder: of the gateway, made if need be. Only its owner can look into it: plans hold passwords of tables.
+
+    Raises:
+        GatewayError: GW016, another gateway has the folder; GW016.unusable, it cannot be used.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._jobs = folder / "jobs"
+        self._guard = threading.Lock()
+        self._stopping = False
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._jobs.mkdir(mode=0o700, exist_ok=True)
+            self._lock = FileLock(folder / LOCK)
+            taken = self._lock.take()
+            if taken:
+                self._lock.say(f"{Holder.me()}\n")
+        except OSError as cause:
+            raise GatewayError("GW016.unusable", folder=folder, reason=cause.strerror or cause) from cause
+        if not taken:
+            raise GatewayError("GW016", folder=folder, holder=(folder / LOCK).read_text(errors="replace").strip())
+
+    def release(self) -> None:
+        """Lets another gateway have the folder."""
+        self._lock.release()
+
+    # as the journal of jobs
+
+    def place(self, record: JobRecord) -> str:
+        """See :class:`planner.session.jobs.JobJournal`."""
+        record.id = str(uuid.uuid4())
+        return str(self._jobs / hex_id(record.id) / _CHECKPOINT)
+
+    def started(self, record: JobRecord) -> None:
+        """Writes a job down, on disk when this returns.
+
+        Raises:
+            GatewayError: GW005, the gateway stops; GW016, it cannot be written.
+        """
+        with self._guard:
+            if self._stopping:
+                raise GatewayError("GW005.stopping")
+            assert record.id is not None and record.plan is not None
+            folder = self._jobs / record.id
+            try:
+                folder.mkdir(mode=0o700, exist_ok=True)
+                write_whole(folder / _PLAN, record.plan, lasting=True)
+                self._write(StoredJob(record, RUNNING))
+            except OSError as cause:
+                raise GatewayError("GW016.unusable", folder=folder, reason=cause.strerror or cause) from cause
+
+    def withdrawn(self, record: JobRecord) -> None:
+        """Forgets a job that could not be started."""
+        if record.id is not None:
+            with self._guard:
+                self._remove(self._jobs / record.id)
+
+    def ended(self, entry: JobEntry) -> None:
+        """Strikes a job out, unless it ended because the gateway stops."""
+        with self._guard, contextlib.suppress(OSError):
+            stored = None if self._stopping else self._read(self._jobs / entry.id)
+            if stored is not None:
+                self._write(StoredJob(stored.record, entry.status, entry.ended, entry.error))
+                self._prune()
+
+    def stop(self) -> None:
+        """From now on, a job that ends is left as running."""
+        with self._guard:
+            self._stopping = True
+
+    # files
+
+    def failed(self, record: JobRecord, error: str) -> None:
+        """A job could not be started again."""
+        with self._guard, contextlib.suppress(OSError):
+            self._write(StoredJob(record, "FAILED", time.time_ns() // 1_000_000, error))
+
+    def all(self) -> list[StoredJob]:
+        """All jobs that are remembered, the oldest first. What is left of starts that were killed goes."""
+        with self._guard:
+            for folder in self._jobs.iterdir():
+                if not (folder / _JOB).exists():
+                    self._remove(folder)
+            found = [self._read(folder) for folder in self._jobs.iterdir()]
+        return sorted((job for job in found if job is not None), key=lambda job: job.record.started or 0)
+
+    def _write(self, job: StoredJob) -> None:
+        record = job.record
+        facts: dict[str, Any] = {
+            "format": _FORMAT,
+            "id": record.id,
+            "name": record.name,
+            "statement": record.statement,
+            "status": job.status,
+            "started": record.started,
+            "ended": job.ended,
+            "error": job.error,
+            "checkpoint": record.checkpoint,
+            "options": record.options,
+            "functions": [_function_facts(function) for function in record.functions],
+        }
+        write_whole(self._jobs / str(record.id) / _JOB, json.dumps(facts, indent=1), lasting=True)
+
+    def _read(self, folder: Path) -> StoredJob | None:
+        """The job in a folder; None where the gateway was killed before it had written one."""
+        try:
+            facts: Mapping[str, Any] = json.loads((folder / _JOB).read_text("utf-8"))
+            record = JobRecord(
+                facts["name"],
+                facts["statement"],
+                (folder / _PLAN).read_text("utf-8"),
+                tuple(map(_function_of, facts["functions"])),
+                dict(facts["options"]),
+                facts["id"],
+                facts["checkpoint"],
+                facts["started"],
+            )
+            return StoredJob(record, facts["status"], facts["ended"], facts["error"])
+        except (OSError, ValueError, KeyError, TypeError) as cause:
+            if (folder / _JOB).exists():
+                _log.error("the job in %s cannot be read: %s", folder, cause)
+            return None
+
+    def _prune(self) -> None:
+        """Removes what is left of the jobs that ended first."""
+        folders = list(self._jobs.iterdir())
+        if len(folders) <= KEPT:
+            return
+        found = [(folder, self._read(folder)) for folder in folders]
+        over = sorted((job.ended, folder) for folder, job in found if job is not None and job.ended is not None)
+        for _, folder in over[: max(0, len(over) - KEPT)]:
+            self._remove(folder)
+
+    @staticmethod
+    def _remove(folder: Path) -> None:
+        with contextlib.suppress(OSError):
+            (folder / _JOB).unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _function_facts(function: CatalogFunction) -> dict[str, Any]:
+    parts = function.identifier
+    return {
+        "name": function.name,
+        "identifier": None if parts is None else [parts.catalog, parts.database, parts.name],
+        "reference": function.reference,
+        "language": function.language,
+        "temporary": function.temporary,
+    }
+
+
+def _function_of(facts: Mapping[str, Any]) -> CatalogFunction:
+    parts = facts["identifier"]
+    identifier = None if parts is None else ObjectIdentifier(*parts)
+    return CatalogFunction(facts["name"], identifier, facts["reference"], facts["language"], facts["temporary"])

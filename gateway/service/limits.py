@@ -1,0 +1,88 @@
+"""How much of everything a gateway gives, by Flink's options where there are any.
+
+Codes: OPT001, OPT105.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from stateplan.execnodes.connectors.options import Option, OptionType, parse_value
+from stateplan.execnodes.errors import OptionError, nearest
+
+# fmt: off
+_ROWS = (
+    Option("sql-gateway.session.idle-timeout", OptionType.DURATION, "A session without a request for this long is "
+           "closed. 0 keeps it forever.", default=600_000),
+    Option("sql-gateway.session.check-interval", OptionType.DURATION, "How often idle sessions are looked for. 0 "
+           "disables this.", default=60_000),
+    Option("sql-gateway.session.max-num", OptionType.INTEGER, "Maximum number of open sessions. Flink's default is "
+           "1000000.", default=1000, minimum=1),
+    Option("sql-gateway.worker.threads.max", OptionType.INTEGER, "Maximum number of statements that run at the same "
+           "time.", default=500, minimum=1),
+    Option("sql-gateway.worker.threads.min", OptionType.INTEGER, "Number of threads to keep.", default=5,
+           no_effect="threads are started when they are needed"),
+    Option("sql-gateway.worker.keepalive-time", OptionType.DURATION, "How long idle threads are kept.", default=300_000,
+           no_effect="idle threads are kept"),
+    Option("stateplan.gateway.session.max-waiting", OptionType.INTEGER, "Maximum number of statements of a session "
+           "that wait for their turn.", default=100, minimum=1),
+    Option("stateplan.gateway.session.max-queries", OptionType.INTEGER, "Maximum number of queries of a session whose "
+           "results are open.", default=20, minimum=1),
+    Option("stateplan.gateway.session.max-operations", OptionType.INTEGER, "Number of operations of a session to "
+           "remember. The oldest ones that are over are forgotten first.", default=500, minimum=10),
+    Option("stateplan.gateway.result.page-rows", OptionType.INTEGER, "Maximum number of rows of a page.", default=5000,
+           minimum=1),
+    Option("stateplan.gateway.statement.max-length", OptionType.INTEGER, "Maximum number of characters of a statement.",
+           default=1_000_000, minimum=1),
+)
+# fmt: on
+OPTIONS: dict[str, Option] = {row.key: row for row in _ROWS}
+"""Key to row, in the order of the documentation."""
+
+PREFIXES = ("sql-gateway.", "stateplan.gateway.")
+"""What the keys of a gateway begin with; it hands other options on to its sessions."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """See :data:`OPTIONS`; durations in milliseconds."""
+
+    idle_timeout: int = 600_000
+    check_interval: int = 60_000
+    max_sessions: int = 1000
+    max_threads: int = 500
+    max_waiting: int = 100
+    max_queries: int = 20
+    max_operations: int = 500
+    page_rows: int = 5000
+    statement_length: int = 1_000_000
+
+    @staticmethod
+    def of(options: Mapping[str, str]) -> Limits:
+        """Those that ``options`` set.
+
+        Raises:
+            OptionError: OPT001 unknown key, OPT105 malformed value.
+        """
+        values = {}
+        for key, text in options.items():
+            row = OPTIONS.get(key)
+            if row is None:
+                raise OptionError("OPT001", key=key, expected="an option of the gateway", hint=nearest(key, OPTIONS))
+            values[key] = parse_value(row, text, key)
+        fields = {name: values[key] for name, key in _FIELDS.items() if key in values}
+        return Limits(**fields)
+
+
+_FIELDS = {
+    "idle_timeout": "sql-gateway.session.idle-timeout",
+    "check_interval": "sql-gateway.session.check-interval",
+    "max_sessions": "sql-gateway.session.max-num",
+    "max_threads": "sql-gateway.worker.threads.max",
+    "max_waiting": "stateplan.gateway.session.max-waiting",
+    "max_queries": "stateplan.gateway.session.max-queries",
+    "max_operations": "stateplan.gateway.session.max-operations",
+    "page_rows": "stateplan.gateway.result.page-rows",
+    "statement_length": "stateplan.gateway.statement.max-length",
+}

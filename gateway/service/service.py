@@ -1,0 +1,473 @@
+"""The SQL gateway without the network. Source: FLIP-91, Flink's ``SqlGatewayService``.
+
+>>> service = SqlGatewayService()
+>>> session = service.open_session("shell", {})
+>>> operation = session.submit("SHOW TABLES")
+>>> session.close(), service.stop()
+(None, None)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stateplan.execnodes.errors import GatewayError, Place, StateplanError
+from stateplan.execnodes.runtime.spark.hadoop import checkpoint_path
+from stateplan.gateway.protocol import PageKind, ResultPage
+from stateplan.gateway.service.audit import AuditLog
+from stateplan.gateway.service.confine import Confinement
+from stateplan.gateway.service.fetcher import Page
+from stateplan.gateway.service.job_store import RUNNING, JobStore, StoredJob
+from stateplan.gateway.service.limits import Limits
+from stateplan.gateway.service.operations import Operation, OperationStatus
+from stateplan.gateway.service.plans import PlanStore
+from stateplan.gateway.service.sessions import Session, SessionManager
+from stateplan.planner.dialect import nodes
+from stateplan.planner.session.completion import complete
+from stateplan.planner.session.environment import TableEnvironment
+from stateplan.planner.session.host import PLAN_SCHEME, Host
+from stateplan.planner.session.jobs import CHECKPOINT_DIR, JOBS, JobEntry, Jobs
+from stateplan.planner.session.results import TableResult
+from stateplan.planner.session.script import read_statement
+from stateplan.plans.document import PlanDocument
+
+if TYPE_CHECKING:
+    from stateplan.execnodes.graph import ExecGraph
+    from stateplan.execnodes.runtime.job import OnProgress
+
+_log = logging.getLogger("stateplan.gateway")
+
+HOLD_SECONDS = 0.5
+"""So long a fetch waits for rows before it gives an empty page."""
+
+_CONFIGURING = (
+    nodes.CreateTable,
+    nodes.CreateView,
+    nodes.CreateCatalog,
+    nodes.CreateDatabase,
+    nodes.DropObject,
+    nodes.FunctionStatement,
+    nodes.AlterTable,
+    nodes.AlterView,
+    nodes.UseObject,
+    nodes.SetOption,
+    nodes.ResetOption,
+)
+_RETRIED = frozenset({"RUN010", "RUN011", "RUN014", "CKPT030"})
+"""What keeps a job from being started again, and may be over soon."""
+_STOP_SECONDS = 60.0
+
+RESTARTING = "RESTARTING"
+"""The status of a job that a gateway is about to start again. Source: Flink's ``JobStatus``."""
+
+
+class SqlGatewayService:
+    """Sessions, their statements and results, and jobs that outlive both.
+
+    Args:
+        limits: of everything; by default those of :class:`Limits`, and sessions that never end by themselves.
+        options: set in every session, before its own.
+        folder: where jobs, plans and the audit log are; None to keep nothing beyond this process.
+        roots: see :class:`Confinement`.
+        keep_unknown: see :class:`execnodes.settings.Configuration`.
+        console: gets notes about running jobs, a line each.
+        on_progress: gets the figures of a job while something waits for it.
+
+    Attributes:
+        jobs: those that SHOW JOBS lists.
+        plans: those that statements call by name; None without a folder.
+        audit: the audit log.
+
+    Raises:
+        GatewayError: GW016, another gateway has the folder, or it cannot be used.
+    """
+
+    def __init__(
+        self,
+        limits: Limits | None = None,
+        *,
+        options: Mapping[str, str] | None = None,
+        folder: Path | None = None,
+        roots: Sequence[str] = (),
+        keep_unknown: bool = False,
+        console: Callable[[str], None] | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        self.limits = limits or Limits(idle_timeout=0)
+        self.confinement = Confinement(roots)
+        self._store = None if folder is None else JobStore(folder)
+        self.plans = None if folder is None else PlanStore(folder / "plans")
+        self.audit = AuditLog(None if folder is None else folder / "audit.log")
+        self.jobs = JOBS if self._store is None else Jobs(self._store)
+        self._keep_unknown = keep_unknown
+        self._options = dict(options or {})
+        self._console = console
+        self._on_progress = on_progress
+        self._sessions = SessionManager(self.limits, self._environment)
+        self._stopped = threading.Event()
+        if self._store is not None:
+            self._recover(self._store)
+
+    def _environment(self, options: Mapping[str, str]) -> TableEnvironment:
+        host = _SessionHost(self, self._keep_unknown)
+        env = TableEnvironment(
+            self._options, console=self._console, on_progress=self._on_progress, jobs=self.jobs, host=host
+        )
+        host.confinement = self.confinement
+        for key, text in options.items():
+            host.check_option(key, text)
+            env.get_config().set(key, text)
+        return env
+
+    # sessions
+
+    def open_session(self, name: str | None = None, properties: Mapping[str, str] | None = None) -> InProcessSession:
+        """A new session with these options.
+
+        Raises:
+            GatewayError: GW005, there are too many.
+            OptionError: an option has a value that cannot be used; an unknown option, unless those are kept.
+        """
+        return InProcessSession(self, self.open(name, properties or {}).handle)
+
+    def open(self, name: str | None, properties: Mapping[str, str], who: str = "local") -> Session:
+        """A new session. Raises as :meth:`open_session`."""
+        session = self._sessions.open(name, properties)
+        self.audit.record("open session", who, session=session.handle, name=name)
+        return session
+
+    def session(self, handle: str) -> Session:
+        """The open session of this handle. Raises GatewayError GW001."""
+        return self._sessions.find(handle)
+
+    def sessions(self) -> list[Session]:
+        """All that are open."""
+        return self._sessions.all()
+
+    def close_session(self, handle: str, who: str = "local") -> None:
+        """Ends a session, its statements and queries. Raises GatewayError GW001."""
+        self._sessions.close(handle)
+        self.audit.record("close session", who, session=handle)
+
+    # statements
+
+    def submit(
+        self,
+        handle: str,
+        statement: str,
+        options: Mapping[str, str] | None = None,
+        timeout_ms: int = 0,
+        who: str = "local",
+        allowed: Callable[[object], None] | None = None,
+    ) -> Operation:
+        """Runs a statement in the background, after those that the session has waiting.
+
+        Args:
+            handle: of the session.
+            statement: SQL, with or without a semicolon.
+            options: hold for this statement alone.
+            timeout_ms: so long after this it is given up; 0 for never.
+            who: asks for it.
+            allowed: raises when it is not to be run, given its syntax tree.
+
+        Raises:
+            GatewayError: GW001 no such session, GW006 too many operations, GW008 the statement is too long.
+        """
+        session = self._sessions.find(handle)
+        if len(statement) > self.limits.statement_length:
+            raise GatewayError("GW008", count=len(statement), most=self.limits.statement_length)
+
+        def run(operation: Operation) -> TableResult:
+            read = read_statement(statement)
+            if allowed is not None:
+                allowed(read.node)
+            host = session.environment.host
+            assert isinstance(host, _SessionHost)
+            host.operation = operation
+            try:
+                with session.environment.get_config().overlaid(options or {}):
+                    return session.environment.execute_statement(read)
+            finally:
+                session.refresh()
+
+        def ended(over: Operation) -> None:
+            outcome = over.status.value if over.error is None else f"{over.status.value} {over.error.code}"
+            facts = {"session": handle, "operation": over.handle, "statement": statement, "outcome": outcome}
+            job = None if over.fetcher is None else over.fetcher.job_id
+            seconds = round(time.monotonic() - over.since, 3)
+            self.audit.record("statement", who, **facts, **({"job": job} if job else {}), seconds=seconds)
+
+        return session.operations.submit(run, timeout_ms, ended)
+
+    def configure(self, handle: str, statement: str, timeout_ms: int = 0, who: str = "local") -> None:
+        """Runs a statement of an initialization file, and waits for it.
+
+        Raises:
+            GatewayError: as :meth:`submit`; GW007, the statement is for something else.
+            StateplanError: what it failed of.
+        """
+
+        def allowed(node: object) -> None:
+            if not isinstance(node, _CONFIGURING):
+                raise GatewayError("GW007", place=Place(source=statement, line=1))
+
+        operation = self.submit(handle, statement, None, timeout_ms, who, allowed)
+        while not operation.wait(1.0):
+            pass
+        try:
+            operation.fetch(0, 1)
+        finally:
+            with contextlib.suppress(GatewayError):
+                self._sessions.find(handle).operations.close_operation(operation.handle)
+
+    def complete(self, handle: str, statement: str, position: int) -> list[str]:
+        """What may stand at ``position`` of a statement. Raises GatewayError GW001."""
+        environment = self._sessions.find(handle).environment
+        for _ in range(3):
+            with contextlib.suppress(RuntimeError):  # a statement of the session changes its catalog just now
+                return complete(environment, statement[: self.limits.statement_length], position)
+        return []
+
+    def named_plans(self) -> PlanStore:
+        """The plans by name. Raises GatewayError GW019, when this gateway keeps none."""
+        if self.plans is None:
+            raise GatewayError("GW019.none")
+        return self.plans
+
+    def shown(self, error: StateplanError) -> str:
+        """An error for the user."""
+        return str(error) if self.plans is None else self.plans.shown(str(error))
+
+    # jobs
+
+    def _recover(self, store: JobStore) -> None:
+        """Lists the jobs of the gateway before, and starts those that ran."""
+        stored = store.all()
+        for job in stored:
+            self.jobs.list(_entry_of(job))
+        running = [job for job in stored if job.status == RUNNING]
+        if running:
+            _log.info("%d jobs ran when this gateway was last up; they are started again", len(running))
+            threading.Thread(
+                target=self._restart, args=(store, running), name="stateplan-recovery", daemon=True
+            ).start()
+
+    def _restart(self, store: JobStore, jobs: Sequence[StoredJob]) -> None:
+        wait = 1.0
+        left = list(jobs)
+        while left and not self._stopped.is_set():
+            again = [job for job in left if not self._started_again(store, job)]
+            if again and self._stopped.wait(wait):
+                return
+            wait, left = min(60.0, 2 * wait), again
+
+    def _started_again(self, store: JobStore, job: StoredJob) -> bool:
+        """Starts a job again; False when that is to be tried once more."""
+        record = job.record
+        if self._stopped.is_set() or self.jobs.find(str(record.id)).status != RESTARTING:
+            return True
+        options = {
+            **record.options,
+            CHECKPOINT_DIR: str(record.checkpoint),
+            "table.plan.restore.catalog-objects": "ALL_ENFORCED",
+            "table.dml-sync": "false",
+        }
+        try:
+            assert record.plan is not None
+            host = Host()
+            host.keep_unknown = True
+            env = TableEnvironment(options, console=self._console, jobs=self.jobs, host=host)
+            for function in record.functions:
+                env.functions.create(function, overwrite=True)
+            env.run_document(PlanDocument.parse(record.plan), record)
+        except StateplanError as error:
+            if self._stopped.is_set():
+                return True
+            _log.error("the job %s cannot be started again: %s", record.id, error)
+            if error.code in _RETRIED:
+                return False
+            self._give_up(store, job, str(error))
+        except Exception as bug:
+            _log.exception("the job %s cannot be started again", record.id)
+            self._give_up(store, job, f"{type(bug).__name__}: {bug}")
+        else:
+            _log.info("the job %s runs again", record.id)
+            self.audit.record("restart job", "gateway", job=record.id)
+        return True
+
+    def _give_up(self, store: JobStore, job: StoredJob, error: str) -> None:
+        store.failed(job.record, error)
+        entry = _entry_of(job)
+        entry.status, entry.error, entry.ended = "FAILED", error, time.time_ns() // 1_000_000
+        self.jobs.list(entry)
+
+    def stop(self) -> None:
+        """Ends all sessions and queries. With a folder, jobs are stopped after their micro-batches in hand, and the
+        next gateway goes on with them; without one, they run on as long as this process."""
+        if self._stopped.is_set():
+            return
+        self._stopped.set()
+        if self._store is not None:
+            self._store.stop()
+        self._sessions.stop()
+        if self._store is not None:
+            threads = [
+                threading.Thread(target=entry.job.stop, daemon=True)
+                for entry in self.jobs.entries()
+                if entry.job is not None
+            ]
+            for thread in threads:
+                thread.start()
+            until = time.monotonic() + _STOP_SECONDS
+            for thread in threads:
+                thread.join(max(0.0, until - time.monotonic()))
+            self._store.release()
+        self.audit.close()
+
+
+def _entry_of(job: StoredJob) -> JobEntry:
+    """The job as SHOW JOBS lists it after a restart."""
+    record = job.record
+    status = RESTARTING if job.status == RUNNING else job.status
+    entry = JobEntry(
+        str(record.id), record.name, record.statement, record.started or 0, None, job.ended, status, job.error
+    )
+    entry.plan, entry.options = record.plan, record.options
+    with contextlib.suppress(StateplanError):
+        entry.checkpoint = checkpoint_path(str(record.checkpoint), record.options)
+    return entry
+
+
+class _SessionHost(Host):
+    """What a gateway gives its sessions, and keeps them from.
+
+    Attributes:
+        confinement: holds for what the session does, not for the gateway's own options.
+        operation: the statement in hand.
+    """
+
+    def __init__(self, service: SqlGatewayService, keep_unknown: bool) -> None:
+        self._service = service
+        self.keep_unknown = keep_unknown
+        self.confinement = Confinement()
+        self.operation: Operation | None = None
+
+    def plan_file(self, name: str, place: Place | None = None) -> str:
+        plans = self._service.plans
+        if plans is not None and name.startswith(PLAN_SCHEME):
+            return str(plans.path(name.removeprefix(PLAN_SCHEME), place))
+        self.confinement.check_file(name, place)
+        return super().plan_file(name, place)
+
+    def plan_names(self) -> list[str]:
+        return [] if self._service.plans is None else self._service.plans.names()
+
+    def check_option(self, key: str, text: str, place: Place | None = None) -> None:
+        self.confinement.check_option(key, text, place)
+
+    def check_table(self, options: Mapping[str, str], place: Place | None = None) -> None:
+        self.confinement.check_table(options, place)
+
+    def check_function(self, name: str, place: Place | None = None) -> None:
+        self.confinement.check_function(name, place)
+
+    def check_graph(self, graph: ExecGraph) -> None:
+        from stateplan.planner.catalog.resolved_tables import table_of
+
+        self.check_start()
+        for node in graph.nodes:
+            table = table_of(node)
+            if table is not None and table.resolved_table is not None:
+                self.confinement.check_table(dict(table.resolved_table.options or {}))
+
+    def check_start(self) -> None:
+        if self.operation is not None and self.operation.is_canceled:
+            raise GatewayError("GW009")
+
+
+class InProcessSession:
+    """A session of a gateway in this process: a :class:`gateway.protocol.GatewaySession`."""
+
+    def __init__(self, service: SqlGatewayService, handle: str) -> None:
+        self._service = service
+        self._handle = handle
+
+    @property
+    def handle(self) -> str:
+        return self._handle
+
+    @property
+    def environment(self) -> TableEnvironment:
+        """What its statements run in."""
+        return self._service.session(self._handle).environment
+
+    def properties(self) -> Mapping[str, str]:
+        return self._service.session(self._handle).properties
+
+    def configure(self, statement: str) -> None:
+        self._service.configure(self._handle, statement)
+
+    def submit(self, statement: str) -> str:
+        return self._service.submit(self._handle, statement).handle
+
+    def fetch(self, operation: str, token: int, limit: int | None = None) -> ResultPage:
+        found = self._operation(operation)
+        changed = threading.Event()
+        forget = found.listen(changed.set)
+        try:
+            until = time.monotonic() + HOLD_SECONDS
+            while not found.is_ready(token) and changed.wait(max(0.0, until - time.monotonic())):
+                forget()
+                changed.clear()
+                forget = found.listen(changed.set)
+        finally:
+            forget()
+        page = found.fetch(token, min(limit or self._service.limits.page_rows, self._service.limits.page_rows))
+        return _result_page(found, page, token)
+
+    def _operation(self, handle: str) -> Operation:
+        return self._service.session(self._handle).operations.find(handle)
+
+    def cancel(self, operation: str) -> None:
+        found = self._operation(operation)
+        try:
+            found.cancel()
+        except GatewayError:  # it is over; what may go on is the job of a query
+            if found.status is OperationStatus.FINISHED and found.fetcher is not None:
+                found.fetcher.close()
+
+    def close_operation(self, operation: str) -> None:
+        self._service.session(self._handle).operations.close_operation(operation)
+
+    def complete(self, statement: str, position: int) -> list[str]:
+        return self._service.complete(self._handle, statement, position)
+
+    def heartbeat(self) -> None:
+        self._service.session(self._handle)
+
+    def close(self) -> None:
+        self._service.close_session(self._handle)
+
+
+def _result_page(operation: Operation, page: Page, token: int) -> ResultPage:
+    fetcher = operation.fetcher
+    if page.kind is PageKind.NOT_READY or fetcher is None:
+        return ResultPage(PageKind.NOT_READY, next_token=page.next_token)
+    rows = list(zip(page.rows.kinds(), page.rows.texts(), strict=True))
+    return ResultPage(
+        page.kind,
+        fetcher.columns,
+        rows,
+        page.next_token,
+        fetcher.is_query,
+        fetcher.has_content,
+        fetcher.job_id,
+        fetcher.notes if token == 0 else (),
+        fetcher.insert_only,
+    )

@@ -1,0 +1,38 @@
+"""SHOW JOBS, DESCRIBE JOB, STOP JOB."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from stateplan.execnodes.types import STRING, LogicalType
+from stateplan.execnodes.zone import local_time_zone
+from stateplan.planner.dialect import nodes
+from stateplan.planner.session.context import Context
+from stateplan.planner.session.jobs import JobEntry
+from stateplan.planner.session.results import TableResult, content, ok
+
+_JOB_COLUMNS = ("job id", "job name", "status", "start time")
+_JOB_TYPES = (STRING, STRING, STRING, LogicalType("TIMESTAMP_WITH_LOCAL_TIME_ZONE", precision=6))
+
+
+def _job_row(c: Context, entry: JobEntry) -> tuple[str, ...]:
+    zone = ZoneInfo(local_time_zone(c.env.get_config().to_dict()))
+    started = datetime.fromtimestamp(entry.started / 1000, zone).replace(tzinfo=None)
+    return entry.id, entry.name, entry.status, started.isoformat(timespec="milliseconds")
+
+
+def show_jobs(c: Context) -> TableResult:
+    """SHOW JOBS: the newest first."""
+    rows = [_job_row(c, entry) for entry in c.env.jobs.entries()]
+    return content("SHOW JOBS", _JOB_COLUMNS, rows, types=_JOB_TYPES)
+
+
+def run_describe_job(c: Context, node: nodes.DescribeJob) -> TableResult:
+    entry = c.env.jobs.find(node.this.name, c.place(node.this))
+    return content("DESCRIBE JOB", _JOB_COLUMNS, [_job_row(c, entry)], types=_JOB_TYPES)
+
+
+def run_stop_job(c: Context, node: nodes.StopJob) -> TableResult:
+    c.env.jobs.stop(node.this.name, c.place(node.this))
+    return ok("STOP JOB")

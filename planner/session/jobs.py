@@ -1,0 +1,213 @@
+"""The jobs of this process: what SHOW JOBS lists and STOP JOB stops. Source: FLIP-24, and Flink's job statements."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol
+
+from stateplan.execnodes.errors import Place, RunError, nearest
+from stateplan.planner.catalog.functions import CatalogFunction
+
+if TYPE_CHECKING:
+    from stateplan.execnodes.paths import AnyPath
+    from stateplan.execnodes.runtime.job import Job
+    from stateplan.execnodes.runtime.metrics.view import JobView
+
+CHECKPOINT_DIR = "execution.checkpointing.dir"
+
+KEPT = 200
+"""So many jobs that have ended are remembered. Flink's ``jobstore.max-capacity``."""
+
+_LAST = 30
+"""So many records of a job that has ended are kept in memory."""
+
+
+def hex_id(job_id: str) -> str:
+    """A job's id as Flink writes one, 32 hexadecimal digits: Spark's is a UUID with dashes."""
+    return job_id.replace("-", "").lower()
+
+
+@dataclass
+class JobRecord:
+    """What it takes to start a job, again if need be.
+
+    Attributes:
+        name: ``pipeline.name``, or what Flink calls such a job.
+        statement: its text.
+        plan: with the whole of every table; None for a query, whose rows nobody waits for after a restart.
+        functions: of the session: a plan only names them.
+        options: of the session.
+        id: of the job; of one that is new here, until it has a checkpoint, the one that it would have.
+        checkpoint: its directory.
+        started: ms since 1970; None before it has been started for the first time.
+    """
+
+    name: str
+    statement: str
+    plan: str | None = None
+    functions: tuple[CatalogFunction, ...] = ()
+    options: dict[str, str] = field(default_factory=dict)
+    id: str | None = None
+    checkpoint: str | None = None
+    started: int | None = None
+
+
+class JobJournal(Protocol):
+    """Keeps what is to outlive this process: the jobs that a gateway starts again."""
+
+    def place(self, record: JobRecord) -> str:
+        """Sets the id of a job that is about to start, and gives it a directory for its checkpoint."""
+
+    def started(self, record: JobRecord) -> None:
+        """The job begins now; called before it does anything. Raises StateplanError when it must not."""
+
+    def withdrawn(self, record: JobRecord) -> None:
+        """It could not be started after all; not told of a job that was started before."""
+
+    def ended(self, entry: JobEntry) -> None:
+        """It has ended."""
+
+
+@dataclass
+class JobEntry:
+    """A job that was started here.
+
+    Attributes:
+        id: 32 hexadecimal digits.
+        name: ``pipeline.name``, or what Flink calls such a job.
+        statement: its text.
+        started: ms since 1970.
+        ended: likewise; None while it runs.
+        status: of Flink's ``JobStatus``: RUNNING, FINISHED, FAILED or CANCELED.
+        error: what it failed of.
+        job: to ask and to stop while it runs.
+        checkpoint: its directory.
+        plan: its text; None for a query.
+        options: of the session.
+        last: its figures when it ended.
+    """
+
+    id: str
+    name: str
+    statement: str
+    started: int
+    job: Job | None = field(default=None, repr=False)
+    ended: int | None = None
+    status: str = "RUNNING"
+    error: str | None = None
+    checkpoint: AnyPath | None = None
+    plan: str | None = None
+    options: dict[str, str] = field(default_factory=dict)
+    last: JobView | None = field(default=None, repr=False)
+
+    @property
+    def running(self) -> bool:
+        return self.ended is None
+
+
+class Jobs:
+    """Jobs by the order of their start. Safe to use from several threads.
+
+    Args:
+        journal: keeps them beyond this process; None to keep nothing.
+    """
+
+    def __init__(self, journal: JobJournal | None = None) -> None:
+        self._entries: dict[str, JobEntry] = {}
+        self._lock = threading.Lock()
+        self._journal = journal
+
+    @contextmanager
+    def starting(
+        self, record: JobRecord, options: Mapping[str, str]
+    ) -> Iterator[tuple[Mapping[str, str], Callable[[str, str], None]]]:
+        """Around the start of a job: gives the options to start it with, and what is to be called with its id and
+        the directory of its checkpoint right before it begins."""
+        journal = self._journal if record.plan is not None else None
+        record.options = dict(options)
+        if journal is None:
+            yield options, lambda job_id, folder: None
+            return
+        checkpoint = record.checkpoint = options.get(CHECKPOINT_DIR) or journal.place(record)
+        again, told = record.started is not None, False
+
+        def begins(job_id: str, folder: str) -> None:
+            nonlocal told
+            record.id, record.checkpoint, record.started = hex_id(job_id), folder, record.started or _now()
+            told = True
+            journal.started(record)
+
+        try:
+            yield {**options, CHECKPOINT_DIR: checkpoint}, begins
+        except BaseException:
+            if told and not again:
+                journal.withdrawn(record)
+            raise
+
+    def add(self, job: Job, record: JobRecord) -> JobEntry:
+        """A job that has just been started; its entry follows it to its end."""
+        entry = JobEntry(hex_id(job.job_id), record.name, record.statement, record.started or _now(), job)
+        entry.checkpoint, entry.plan, entry.options = job.checkpoint, record.plan, record.options
+        self.list(entry)
+        job.when_over(lambda ended: self._end(entry, ended))
+        return entry
+
+    def list(self, entry: JobEntry) -> None:
+        """Adds an entry, in the place of an earlier run from the same checkpoint."""
+        with self._lock:
+            self._entries[entry.id] = entry
+            over = sorted((e for e in self._entries.values() if not e.running), key=lambda e: e.started)
+            for old in over[: max(0, len(over) - KEPT)]:
+                del self._entries[old.id]
+
+    def _end(self, entry: JobEntry, job: Job) -> None:
+        entry.status = job.status.value
+        entry.error = None if job.error is None else str(job.error)
+        view = job.view
+        entry.last = replace(view, recent=view.recent[-_LAST:], writer=None)
+        entry.job = None
+        entry.ended = _now()
+        if self._journal is not None:
+            self._journal.ended(entry)
+
+    def entries(self) -> Sequence[JobEntry]:
+        """All that are remembered, the newest first."""
+        with self._lock:
+            return sorted(self._entries.values(), key=lambda entry: entry.started)[::-1]
+
+    def find(self, job_id: str, place: Place | None = None) -> JobEntry:
+        """The job of an id, with or without dashes.
+
+        Raises:
+            RunError: RUN060, there is none.
+        """
+        with self._lock:
+            found = self._entries.get(hex_id(job_id))
+            if found is not None:
+                return found
+            known: Sequence[str] = list(self._entries)
+        raise RunError("RUN060", id=job_id, place=place, hint=nearest(hex_id(job_id), known))
+
+    def stop(self, job_id: str, place: Place | None = None) -> None:
+        """Stops a job after its micro-batch in hand, and waits for that.
+
+        Raises:
+            RunError: RUN060, there is none of the id; RUN052, it has ended.
+        """
+        entry = self.find(job_id, place)
+        job = entry.job
+        if job is None:
+            raise RunError("RUN052", id=entry.id, status=entry.status, place=place)
+        job.stop()
+
+
+JOBS = Jobs()
+"""Those of every session of this process that has no others."""
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

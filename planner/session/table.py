@@ -1,0 +1,214 @@
+"""A query, or a table, as a Python object: PyFlink's ``Table`` without its relational methods.
+
+>>> env = TableEnvironment.create()
+>>> orders = env.from_elements([(1, "tea"), (2, "oil")], ["id", "product"])
+>>> env.sql_query(f"SELECT product FROM {orders} WHERE id > 1")
+Table(product STRING)
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import sys
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from stateplan.execnodes.errors import CatalogError, SqlError
+from stateplan.planner.catalog.ddl import parts_of
+from stateplan.planner.catalog.objects import CatalogTable, CatalogView, Column, ObjectIdentifier, TableSchema
+from stateplan.planner.dialect.errors import too_deep
+from stateplan.planner.session.context import Session
+from stateplan.planner.session.describe import type_text
+from stateplan.planner.session.notebook import html_table
+from stateplan.planner.session.results import TableResult
+from stateplan.planner.session.script import ScriptStatement, read_statement
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
+_PLAIN = re.compile(r"UnnamedTable\$[0-9]+")
+
+
+class Table:
+    """A query of a session. Made by ``TableEnvironment.sql_query``, ``from_path``, ``from_arrow`` and the like.
+
+    In a text it stands for its name, so that SQL can use it: ``f"SELECT * FROM {table}"``.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        statement: ScriptStatement,
+        schema: TableSchema,
+        name: ObjectIdentifier | None = None,
+    ) -> None:
+        self._session = session
+        self._statement = statement
+        self._schema = schema
+        self._name = name
+        self._database = session.catalog.current_catalog, session.catalog.current_database
+
+    # running it
+
+    def execute(self) -> TableResult:
+        """Runs the query; its rows are collected from the result.
+
+        Raises:
+            StateplanError: when the job cannot be started.
+        """
+        with self._session.catalog.at(*self._database):
+            return self._session.execute_sql(self._statement.text)
+
+    def execute_insert(self, table_path: str, overwrite: bool = False) -> TableResult:
+        """Writes the rows to a table; returns once the job has started.
+
+        Args:
+            table_path: of the table, as SQL writes it.
+            overwrite: INSERT OVERWRITE.
+
+        Raises:
+            StateplanError: when the rows do not fit the table, or the job cannot be started.
+        """
+        catalog = self._session.catalog
+        target = catalog.qualify(parts_of(read_name(table_path)))
+        with catalog.at(*self._database):
+            into = "OVERWRITE" if overwrite else "INTO"
+            return self._session.execute_sql(f"INSERT {into} {target} {self._statement.text}")
+
+    def to_arrow(self, limit_rows: int | None = None, timeout_ms: int | None = None) -> Any:
+        """Runs the query and gives its final rows; see :meth:`TableResult.to_arrow`."""
+        with self.execute() as result:
+            return result.to_arrow(limit_rows, timeout_ms)
+
+    def to_pandas(self, limit_rows: int | None = None, timeout_ms: int | None = None) -> pd.DataFrame:
+        """Runs the query and gives its final rows; see :meth:`TableResult.to_pandas`."""
+        with self.execute() as result:
+            return result.to_pandas(limit_rows, timeout_ms)
+
+    def to_polars(self, limit_rows: int | None = None, timeout_ms: int | None = None) -> pl.DataFrame:
+        """Runs the query and gives its final rows; see :meth:`TableResult.to_polars`."""
+        with self.execute() as result:
+            return result.to_polars(limit_rows, timeout_ms)
+
+    # its name
+
+    def is_of(self, session: Session) -> bool:
+        """Whether it is a table of this session."""
+        return self._session is session
+
+    @property
+    def identifier(self) -> ObjectIdentifier:
+        """Its name in the catalog; a table that has none becomes a temporary view with a name of its own."""
+        if self._name is None:
+            catalog, database = self._database
+            names = ((catalog, database, f"UnnamedTable${number}") for number in itertools.count())
+            free = next(name for name in names if self._session.catalog.find(name) is None)
+            self._name = ObjectIdentifier(*free)
+            self._session.catalog.create(self.view(self._name))
+        return self._name
+
+    def view(self, identifier: ObjectIdentifier) -> CatalogView:
+        """The query as a temporary view."""
+        read = self._statement
+        return CatalogView(
+            identifier,
+            read.node,
+            read.text,
+            TableSchema(tuple(Column(c.name, c.type) for c in self._schema.columns)),
+            temporary=True,
+            source=read.source,
+            catalog=self._database[0],
+            database=self._database[1],
+        )
+
+    def __str__(self) -> str:
+        """Its name, for SQL: see :attr:`identifier`."""
+        found, catalog = self.identifier, self._session.catalog
+        here = (catalog.current_catalog, catalog.current_database) == (found.catalog, found.database)
+        return found.name if here and _PLAIN.fullmatch(found.name) else str(found)
+
+    # looking at it
+
+    def explain(self, *details: str) -> str:
+        """The plan of the query, for people. Raises as ``TableEnvironment.explain_sql``."""
+        with self._session.catalog.at(*self._database):
+            return self._session.explain_sql(self._statement.text, *details)
+
+    def get_schema(self) -> TableSchema:
+        """Its columns."""
+        return self._schema
+
+    def print_schema(self) -> None:
+        """Writes the columns to standard output, as Flink does."""
+        sys.stdout.write(f"{self._schema}\n")
+
+    def __repr__(self) -> str:
+        return f"Table({', '.join(f'{c.name} {c.type.summary()}' for c in self._schema.columns)})"
+
+    def _repr_html_(self) -> str:
+        """The columns, for a notebook. Starts no job."""
+        rows = [[c.name, type_text(c.type), "yes" if c.type.nullable else "no"] for c in self._schema.columns]
+        return html_table(["column", "type", "NULL"], rows, self._statement.text)
+
+
+def read_name(path: str) -> exp.Table:
+    """A name as SQL writes it.
+
+    Raises:
+        SqlError: SQL001 to SQL009.
+    """
+    node: Any = read_statement(f"DROP TABLE {path}").node
+    found: exp.Table = node.this
+    return found
+
+
+def table_of(session: Session, query: str) -> Table:
+    """The table of a query.
+
+    Raises:
+        SqlError: SQL013, for a statement that is no query.
+        StateplanError: whatever is wrong with it.
+    """
+    read = read_statement(query)
+    if not isinstance(read.node, exp.Query):
+        raise SqlError("SQL013", place=read.place)
+    try:
+        fields = session.query_fields(read.node, read.source)
+    except RecursionError:
+        raise too_deep(read.source) from None
+    return Table(session, read, TableSchema(tuple(Column(name, kind) for name, kind in fields)))
+
+
+def table_at(session: Session, path: str) -> Table:
+    """The table or view of a name, as SQL writes it.
+
+    Raises:
+        SqlError: SQL001 to SQL009, for what is no name.
+        CatalogError: CAT002 to CAT004, there is none.
+    """
+    found = session.catalog.resolve(parts_of(read_name(path)))
+    return _named(session, found.identifier, found.schema)
+
+
+def in_memory(session: Session, table: CatalogTable) -> Table:
+    """A table that was made for this call, under its name, which no user knows."""
+    session.catalog.create(table)
+    return _named(session, table.identifier, table.schema)
+
+
+def _named(session: Session, identifier: ObjectIdentifier, schema: TableSchema) -> Table:
+    return Table(session, read_statement(f"SELECT * FROM {identifier}"), schema, identifier)
+
+
+def view_of(session: Session, path: str, table: Table) -> None:
+    """Makes a temporary view of a table.
+
+    Raises:
+        CatalogError: CAT010, the name is taken; CAT071, the table is of another session.
+    """
+    if not table.is_of(session):
+        raise CatalogError("CAT071", path=path)
+    session.catalog.create(table.view(session.catalog.qualify(parts_of(read_name(path)))))

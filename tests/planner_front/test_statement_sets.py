@@ -1,0 +1,75 @@
+"""BEGIN STATEMENT SET, INSERTs, END: the statement set of a session that sends its statements one by one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stateplan.execnodes.errors import StateplanError
+from stateplan.planner.session.environment import TableEnvironment
+from stateplan.planner.session.results import ResultKind
+
+
+class Session(TableEnvironment):
+    """A session that only notes which statement sets it would run."""
+
+    ran: list[list[str]]
+
+    def run_inserts(self, inserts: Any, source: str, statement: str) -> Any:
+        self.ran.append([insert.sql("flink") for insert in inserts])
+        return statement
+
+
+@pytest.fixture
+def env() -> Session:
+    made = Session()
+    made.ran = []
+    made.execute_sql("CREATE TABLE s (a INT, b STRING) WITH ('connector' = 'print')")
+    return made
+
+
+def fails(env: TableEnvironment, statement: str) -> str:
+    with pytest.raises(StateplanError) as raised:
+        env.execute_sql(statement)
+    return str(raised.value)
+
+
+def test_inserts_wait_for_end_and_run_as_one_job(env: Session) -> None:
+    assert env.execute_sql("BEGIN STATEMENT SET;").kind is ResultKind.SUCCESS
+    assert env.execute_sql("INSERT INTO s SELECT 1, 'x'").rows == [("OK",)]
+    assert env.execute_sql("INSERT INTO s VALUES (2, 'it''s')").rows == [("OK",)]
+    assert env.ran == []
+    assert str(env.execute_sql("END;")) == "STATEMENT SET"
+    assert env.ran == [["INSERT INTO s SELECT 1, 'x'", "INSERT INTO s VALUES (2, 'it''s')"]]
+    assert str(env.execute_sql("INSERT INTO s SELECT 3, 'y'")) == "INSERT"
+
+
+def test_nothing_else_is_allowed_meanwhile(env: Session) -> None:
+    env.execute_sql("BEGIN STATEMENT SET")
+    for statement in ("SHOW TABLES", "SELECT 1", "BEGIN STATEMENT SET", "EXECUTE INSERT INTO s SELECT 1, 'x'"):
+        assert fails(env, statement).startswith("[SQL007] only INSERT is allowed while a statement set is open")
+    env.execute_sql("INSERT INTO s SELECT 1, 'x'")
+    env.execute_sql("END")
+    assert len(env.ran) == 1
+
+
+def test_a_wrong_insert_is_refused_at_once_and_the_set_stays_open(env: Session) -> None:
+    env.execute_sql("BEGIN STATEMENT SET")
+    assert fails(env, "INSERT INTO nosuch SELECT 1").startswith("[CAT002]")
+    env.execute_sql("INSERT INTO s SELECT 1, 'x'")
+    env.execute_sql("END")
+    assert env.ran == [["INSERT INTO s SELECT 1, 'x'"]]
+
+
+def test_an_empty_set_starts_nothing(env: Session) -> None:
+    env.execute_sql("BEGIN STATEMENT SET")
+    assert env.execute_sql("END").notes == ("the statement set is empty: nothing is started",)
+    assert env.ran == []
+
+
+def test_end_needs_a_beginning(env: Session) -> None:
+    assert fails(env, "END") == (
+        "[SQL007] no statement set is open\n  --> line 1, column 1\n  END\n  ^^^\n"
+        "  expected: END after BEGIN STATEMENT SET"
+    )

@@ -1,0 +1,152 @@
+"""A real terminal for tests: a process on a pseudo-terminal, its keys, and what its screen shows."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import fcntl
+import os
+import pty
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyte
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class _Screen(pyte.HistoryScreen):
+    """With a second screen, which programs that fill the screen switch to."""
+
+    def set_mode(self, *modes: int, **kwargs: Any) -> None:
+        if 1049 in modes and kwargs.get("private"):
+            self.below = copy.deepcopy(self.buffer), copy.copy(self.cursor)
+            self.erase_in_display(2)
+        super().set_mode(*modes, **kwargs)
+
+    def reset_mode(self, *modes: int, **kwargs: Any) -> None:
+        super().reset_mode(*modes, **kwargs)
+        if 1049 in modes and kwargs.get("private"):
+            self.buffer, self.cursor = self.below
+            self.dirty.update(range(self.lines))
+
+
+class Terminal:
+    """A process on a terminal of its own.
+
+    Args:
+        command: what runs.
+        folder: its working directory.
+        environment: variables beside those of this process.
+        columns, rows: of the screen.
+
+    Attributes:
+        process: that runs.
+        record: the screens that :meth:`shot` took, each with its title.
+    """
+
+    def __init__(
+        self,
+        command: list[str],
+        folder: Path,
+        environment: Mapping[str, str] | None = None,
+        columns: int = 120,
+        rows: int = 30,
+    ) -> None:
+        self.record: list[tuple[str, str]] = []
+        self._screen = _Screen(columns, rows, history=10_000, ratio=0.5)
+        self._parser = pyte.ByteStream(self._screen)
+        self._lock = threading.Lock()
+        self._master, terminal = pty.openpty()
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env={**os.environ, "TERM": "xterm-256color", "PYTHONPATH": str(ROOT), **(environment or {})},
+            stdin=terminal,
+            stdout=terminal,
+            stderr=terminal,
+            preexec_fn=_own_terminal,
+        )
+        os.close(terminal)
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        while True:
+            try:
+                data = os.read(self._master, 65536)
+            except OSError:  # the process has ended
+                return
+            if not data:
+                return
+            with self._lock:
+                self._parser.feed(data)
+                cursor = self._screen.cursor
+                answers = b"\x1b[%d;%dR" % (cursor.y + 1, cursor.x + 1)
+            for _ in range(data.count(b"\x1b[6n")):
+                os.write(self._master, answers)
+
+    @property
+    def text(self) -> str:
+        """What the screen shows, without blanks at the ends."""
+        with self._lock:
+            return "\n".join(line.rstrip() for line in self._screen.display).rstrip("\n")
+
+    @property
+    def whole(self) -> str:
+        """What the screen shows, and what has left it at the top."""
+        with self._lock:
+            top = ["".join(line[x].data for x in range(self._screen.columns)) for line in self._screen.history.top]
+            return "\n".join(line.rstrip() for line in [*top, *self._screen.display]).rstrip("\n")
+
+    def type(self, keys: str) -> None:
+        os.write(self._master, keys.encode())
+
+    def until(self, condition: Callable[[str], bool] | str, seconds: float = 180.0) -> str:
+        """Waits until the screen shows a text, or fulfils a condition; what it shows then."""
+        deadline = time.monotonic() + seconds
+        while True:
+            text = self.text
+            if condition in text if isinstance(condition, str) else condition(text):
+                return text
+            assert self.process.poll() is None, f"it has ended\n{text}"
+            assert time.monotonic() < deadline, f"not there: {condition}\n{text}"
+            time.sleep(0.05)
+
+    def shot(self, title: str) -> None:
+        """Keeps what the screen shows."""
+        self.record.append((title, self.text))
+
+    def ended(self, seconds: float = 60.0) -> int:
+        """Waits for the end of the process; its exit code."""
+        code = self.process.wait(seconds)
+        self._reader.join(10)
+        return code
+
+    def close(self) -> None:
+        """Ends the process, if it still runs, and all that it has started."""
+        if self.process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait(30)
+        with contextlib.suppress(OSError):
+            os.close(self._master)
+
+
+def _own_terminal() -> None:
+    os.setsid()
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def stateplan(*arguments: str) -> list[str]:
+    """The command line of this checkout."""
+    return [sys.executable, "-m", "stateplan", *arguments]
