@@ -10,6 +10,7 @@ import pytest
 from stateplan.planner.session.completion import MOST, complete
 from stateplan.planner.session.environment import TableEnvironment
 from stateplan.planner.session.host import Host
+from stateplan.planner.session.jobs import Jobs
 
 PLAN = Path(__file__).resolve().parent.parent / "cli" / "data" / "join_plan.json"
 WHOLE = "default_catalog.default_database."
@@ -17,7 +18,7 @@ WHOLE = "default_catalog.default_database."
 
 @pytest.fixture(scope="module")
 def env() -> TableEnvironment:
-    made = TableEnvironment()
+    made = TableEnvironment(jobs=Jobs())
     made.execute_sql(
         "CREATE TABLE orders (order_id BIGINT, product_id BIGINT, `select` INT, placed AS PROCTIME()) "
         "WITH ('connector' = 'filesystem', 'path' = '/x', 'format' = 'json')"
