@@ -85,6 +85,7 @@ class Job(ABC):
         self.error: StateplanError | None = None
         self._on_progress = on_progress
         self._stopped = False
+        self._end: JobStatus | None = None
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._when_over: list[Callable[[Job], None]] = []
@@ -112,11 +113,7 @@ class Job(ABC):
     @property
     def status(self) -> JobStatus:
         """Where it stands now."""
-        if not self._over.is_set():
-            return JobStatus.RUNNING
-        if self.error is not None:
-            return JobStatus.FAILED
-        return JobStatus.CANCELED if self._stopped else JobStatus.FINISHED
+        return self._end or JobStatus.RUNNING
 
     @property
     def has_ended(self) -> bool:
@@ -155,9 +152,10 @@ class Job(ABC):
             raise
 
     def when_over(self, call: Callable[[Job], None]) -> None:
-        """Has ``call`` called once when the job has ended, in another thread, or at once. It must not raise."""
+        """Has ``call`` called once when the job has ended, in another thread, or at once. Who waits for the job goes on
+        after these calls; so they must not wait for it, and must not raise."""
         with self._lock:
-            if not self._over.is_set():
+            if self._end is None:
                 self._when_over.append(call)
                 return
         call(self)
@@ -179,7 +177,7 @@ class Job(ABC):
     def _to_stop(self) -> None:
         """Notes that the job, unless it has ended, is stopped from outside."""
         with self._lock:
-            if not self._over.is_set():
+            if self._end is None:
                 self._stopped = True
 
     def _see_to_its_end(self) -> None:
@@ -190,13 +188,17 @@ class Job(ABC):
         except Exception as bug:
             self.error = RunError("RUN001", detail=f"{type(bug).__name__}: {bug}")
             self.error.__cause__ = bug
-        if self._stopped:
-            self.error = None
         try:
             self._close()
         finally:
             with self._lock:
-                self._over.set()
+                if self._stopped:
+                    self.error, self._end = None, JobStatus.CANCELED
+                else:
+                    self._end = JobStatus.FINISHED if self.error is None else JobStatus.FAILED
                 calls, self._when_over = self._when_over, []
-            for call in calls:
-                call(self)
+            try:
+                for call in calls:
+                    call(self)
+            finally:
+                self._over.set()

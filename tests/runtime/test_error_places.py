@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -14,7 +13,6 @@ from stateplan.execnodes.connectors.protocol import SinkTable, SourceTable
 from stateplan.execnodes.connectors.registry import CONNECTORS, FORMATS
 from stateplan.execnodes.errors import DataError, StateplanError, find_encoded
 from stateplan.execnodes.rex import InputRef
-from stateplan.execnodes.runtime import worker
 from stateplan.execnodes.runtime.exchange import Blob, blob_batch, encode
 from stateplan.execnodes.runtime.hashing import slot_label
 from stateplan.execnodes.runtime.jobgraph import JobGraph, Pipeline, SourceSpec
@@ -22,7 +20,7 @@ from stateplan.execnodes.runtime.kernel import Transform
 from stateplan.execnodes.runtime.sinks import write_sinks
 from stateplan.execnodes.runtime.transforms.calc import WatermarkTransform
 from stateplan.execnodes.runtime.translate import translate
-from stateplan.execnodes.runtime.worker import WorkerError, coded, read_source
+from stateplan.execnodes.runtime.worker import WorkerError, read_source
 from stateplan.execnodes.types import parse_type
 from stateplan.planner.session.environment import TableEnvironment
 from tests.support.local import LocalRun
@@ -92,13 +90,7 @@ def test_a_row_that_cannot_be_computed_with(query: str, operator: str) -> None:
     local = LocalRun(graph)
     row = {"c0": pl.Series(["abc"]), "c1": pl.Series([1], dtype=pl.Int32)}
     rows = [pl.DataFrame(row)], [pl.DataFrame({"c0": pl.Series([1], dtype=pl.Int32)})]
-    run_operator = worker.run_operator
-
-    def coded_as_by_spark(graph: JobGraph, number: int, *args: Any) -> Iterator[Blob]:
-        return coded(run_operator, graph.operators[number].name)(graph, number, *args)
-
-    with pytest.raises((WorkerError, DataError)) as raised, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tests.support.local.run_operator", coded_as_by_spark)
+    with pytest.raises((WorkerError, DataError)) as raised:
         local.batch({i: rows[i] for i in range(len(graph.sources))}, 0)
     error = find_encoded(str(raised.value)) or raised.value
     assert isinstance(error, DataError) and error.place is not None

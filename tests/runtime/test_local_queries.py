@@ -40,6 +40,8 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
         raise SparkError
 
     monkeypatch.setattr(streaming, "execute", refuse)
+    if "pyspark" in sys.modules:  # a Spark that another test of this process started
+        monkeypatch.setattr("pyspark.SparkContext._active_spark_context", None)
 
 
 def session(options: dict[str, str] | None = None, **more: Any) -> TableEnvironment:

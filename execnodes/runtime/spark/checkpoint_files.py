@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from stateplan.execnodes.errors import CheckpointError
 from stateplan.execnodes.paths import AnyPath, remove_tree, write_whole
 
 PARTITIONS = "spark.sql.shuffle.partitions"
@@ -68,12 +69,18 @@ class SparkCheckpoint:
 
     def query_id(self, wanted: str | None = None) -> str:
         """The id of the query. A checkpoint without one gets ``wanted``, by default a new one, before Spark does.
-        Raises OSError."""
+
+        Raises:
+            OSError: a file cannot be read or written.
+            CheckpointError: CKPT014, the file of the id does not hold one.
+        """
         file = self.folder / "metadata"
         if not file.exists():
             self.folder.mkdir(parents=True, exist_ok=True)
             write_whole(file, json.dumps({"id": wanted or str(uuid.uuid4())}))
-        return str(json.loads(file.read_text())["id"])
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            return str(json.loads(file.read_bytes())["id"])
+        raise CheckpointError("CKPT014", path=file, why="holds no id", content="the identity of the query")
 
     @property
     def offset_log(self) -> AnyPath:

@@ -150,6 +150,8 @@ def would_be_ours(options: Mapping[str, str]) -> bool:
     engine."""
     if _SUBMITTED in os.environ or _CONNECT & os.environ.keys() or options.get("spark.remote"):
         return False
+    if not is_local(options.get("spark.master") or "local"):
+        return False
     if "pyspark" in sys.modules:
         from pyspark import SparkContext
 
