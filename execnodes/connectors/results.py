@@ -8,7 +8,7 @@ hand the rows to the driver, and the driver puts them into a :class:`ResultChann
 from __future__ import annotations
 
 import io
-import itertools
+import secrets
 import threading
 import time
 import weakref
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 BUFFERED_ROWS = 100_000
 """A job waits with its next micro-batch while so many rows of its query have not been read."""
 
-_numbers = itertools.count(1)
-
 
 class ResultChannel:
     """Frames of changes between a job, which puts them in, and one reader.
@@ -41,7 +39,7 @@ class ResultChannel:
     """
 
     def __init__(self, buffered: int = BUFFERED_ROWS) -> None:
-        self.id = str(next(_numbers))
+        self.id = secrets.token_hex(16)  # whoever knew it could write rows
         self._buffered = buffered
         self._frames: deque[pl.DataFrame] = deque()
         self._rows = 0

@@ -28,6 +28,7 @@ from stateplan.gateway.page.service import JobsPage
 from stateplan.gateway.protocol import PageKind
 from stateplan.gateway.rest import jobs_api
 from stateplan.gateway.rest.wire import (
+    JSON,
     RowFormat,
     columns_json,
     dumps,
@@ -58,7 +59,7 @@ class BadRequestError(Exception):
 def answer(value: object, status: int = 200) -> Response:
     """A JSON answer; ``value`` is a text where it is JSON already."""
     text = value if isinstance(value, str) else dumps(value)
-    return Response(text, status, media_type="application/json; charset=UTF-8")
+    return Response(text.encode("utf-8", "replace"), status, media_type=JSON)
 
 
 class RestApi:
@@ -303,12 +304,19 @@ async def _body(request: Request) -> Mapping[str, Any]:
     if not data.strip():
         return {}
     try:
-        found = json.loads(data)
+        found = json.loads(data, parse_constant=_no_constant)
+        if b"\\u" in data:
+            dumps(found).encode()  # raises for half a surrogate pair
     except (ValueError, RecursionError):
         raise BadRequestError("the body is not JSON.") from None
     if not isinstance(found, dict):
         raise BadRequestError("the body is not a JSON object.")
     return found
+
+
+def _no_constant(name: str) -> None:
+    """Raises ValueError for ``NaN`` and the like, which JSON does not have."""
+    raise ValueError(name)
 
 
 def _text(body: Mapping[str, Any], name: str) -> str:
@@ -347,9 +355,14 @@ class _Versioned:
         if scope["type"] == "http":
             match = _PREFIX.fullmatch(scope["path"])
             version, path = (4, scope["path"]) if match is None else (int(match[1]), match[2])
+            path = path.rstrip("/") or "/"  # Flink's gateway takes both, and its documentation has both
             state = {**scope.get("state", {}), "version": version, "prefix": "" if match is None else f"/v{version}"}
             scope = {**scope, "state": state, "full_path": scope["path"], "path": path, "raw_path": path.encode()}
         await self._app(scope, receive, send)
+
+
+async def _bug(request: Request, error: Exception) -> Response:
+    return answer(problem(str(StateplanError("BUG000", what=type(error).__name__))), 500)
 
 
 async def _not_found(request: Request, error: Exception) -> Response:
@@ -366,7 +379,7 @@ def application(service: SqlGatewayService) -> ASGIApp:
 
     app = Starlette(
         routes=[*RestApi(service).routes(), *jobs_api.routes(JobsPage(service.jobs, service.audit.record), who)],
-        exception_handlers={HTTPException: _not_found},
+        exception_handlers={HTTPException: _not_found, Exception: _bug},
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False

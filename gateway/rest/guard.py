@@ -4,7 +4,7 @@ A page of another site can send requests to a gateway on the machine of whoever 
 that resolves to the gateway's address it could read the answers. So a request must call the gateway by one of its
 names, and must not come from another origin.
 
-Codes: GW015, GW021 to GW024; BUG000.
+Codes: GW015, GW021 to GW024.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from stateplan.execnodes.errors import GatewayError, StateplanError
+from stateplan.execnodes.errors import GatewayError
 from stateplan.gateway.rest.app import answer
 from stateplan.gateway.rest.wire import problem
 
@@ -31,7 +32,8 @@ MAX_BODY = 4 << 20
 MAX_PLAN = 64 << 20
 """Bytes of the body of a request; of one with a plan."""
 BODY_SECONDS = 30.0
-"""So long the next part of a body may take."""
+BODY_RATE = 16 << 10
+"""So long a body may take: this time, and one second more for so many bytes of it."""
 
 
 def is_loopback(address: str) -> bool:
@@ -89,6 +91,8 @@ class Access:
         headers: dict[bytes, list[str]] = {}
         for name, value in scope["headers"]:
             headers.setdefault(name, []).append(value.decode("latin-1"))
+        if b"content-length" in headers and b"transfer-encoding" in headers:  # a proxy may go by the other one
+            raise _RefusedError(400, GatewayError("GW023.malformed", what="two lengths"))
         hosts = headers.get(b"host", [])
         if len(hosts) != 1:
             raise _RefusedError(400, GatewayError("GW023.malformed", what="no header Host, or several"))
@@ -98,9 +102,9 @@ class Access:
         for origin in headers.get(b"origin", []):
             if origin.lower() != f"{scope['scheme']}://{hosts[0]}".lower():
                 raise _RefusedError(403, GatewayError("GW023.origin", origin=origin[:200]))
-        site = headers.get(b"sec-fetch-site", ["none"])[0]
-        if site not in ("none", "same-origin") and not _is_visit(scope, headers):
-            raise _RefusedError(403, GatewayError("GW023.origin", origin=site[:200]))
+        for site in headers.get(b"sec-fetch-site", []):
+            if site not in ("none", "same-origin") and not _is_visit(scope, headers):
+                raise _RefusedError(403, GatewayError("GW023.origin", origin=site[:200]))
         if self.token is not None and not _is_page(scope) and not self._has_token(headers.get(b"authorization", [])):
             raise _RefusedError(401, GatewayError("GW024"))
 
@@ -145,7 +149,7 @@ def _is_visit(scope: Scope, headers: dict[bytes, list[str]]) -> bool:
 class _RefusedError(Exception):
     """A request that is not answered, with the status and the error that say so."""
 
-    def __init__(self, status: int, error: StateplanError) -> None:
+    def __init__(self, status: int, error: GatewayError) -> None:
         super().__init__(str(error))
         self.status = status
         self.error = error
@@ -167,25 +171,33 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        begun = False
         limit = MAX_PLAN if scope["method"] == "PUT" else MAX_BODY
-        taken = 0
+        since, taken, whole, begun = asyncio.get_running_loop().time(), 0, False, False
+        refused: _RefusedError | None = None
 
         async def bounded() -> Message:
-            nonlocal taken
+            """The next part of the body. To the application, one that is refused is a client that is gone."""
+            nonlocal taken, whole, refused
+            if whole or refused is not None:
+                return await receive() if refused is None else {"type": "http.disconnect"}
+            until = since + BODY_SECONDS + taken / BODY_RATE
             try:
-                message = await asyncio.wait_for(receive(), BODY_SECONDS)
+                message = await asyncio.wait_for(receive(), until - asyncio.get_running_loop().time())
             except TimeoutError:
-                raise _RefusedError(408, GatewayError("GW022", seconds=round(BODY_SECONDS))) from None
+                refused = _RefusedError(408, GatewayError("GW022", seconds=round(BODY_SECONDS)))
+                return {"type": "http.disconnect"}
             taken += len(message.get("body", b""))
+            whole = not message.get("more_body", False)
             if taken > limit:
-                raise _RefusedError(413, GatewayError("GW021", most=limit))
+                refused = _RefusedError(413, GatewayError("GW021", most=limit))
+                return {"type": "http.disconnect"}
             return message
 
         async def noted(message: Message) -> None:
             nonlocal begun
-            begun = True
-            await send(message)
+            if refused is None:
+                begun = True
+                await send(message)
 
         try:
             self._access.check(scope)
@@ -193,23 +205,18 @@ class Guard:
             if int(length) > limit:
                 raise _RefusedError(413, GatewayError("GW021", most=limit))
             await self._app(scope, bounded, noted)
-        except _RefusedError as refused:
-            if not begun:
-                await self._refuse(scope, receive, send, refused.status, refused.error)
-        except Exception as bug:
+        except _RefusedError as early:
+            refused = early
+        except ClientDisconnect:
+            pass
+        except Exception:  # the application has answered, as well as it could
             _log.exception("a request failed in a way that nobody expected")
-            if begun:
-                raise
-            error = StateplanError("BUG000", what=type(bug).__name__)
-            await self._refuse(scope, receive, send, 500, error)
-
-    @staticmethod
-    async def _refuse(scope: Scope, receive: Receive, send: Send, status: int, error: StateplanError) -> None:
-        response = answer(problem(str(error)), status)
-        if status == 401:
-            response.headers["www-authenticate"] = "Bearer"
-        response.headers["connection"] = "close"
-        await response(scope, receive, send)
+        if refused is not None and not begun:
+            response = answer(problem(str(refused.error)), refused.status)
+            if refused.status == 401:
+                response.headers["www-authenticate"] = "Bearer"
+            response.headers["connection"] = "close"
+            await response(scope, receive, send)
 
 
 def security_headers() -> list[tuple[str, str]]:

@@ -109,7 +109,7 @@ def _problem(text: str, status: int) -> Response:
 
 def _tagged(request: Request, data: bytes, kind: str) -> Response:
     tag = f'"{hashlib.sha256(data).hexdigest()[:20]}"'
-    headers = {"etag": tag, "x-content-type-options": "nosniff"}
+    headers = {"etag": tag}
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers=headers)
     return Response(data, headers=headers, media_type=kind)

@@ -1,67 +1,96 @@
 """The HTTP server: uvicorn, with a time limit for everything that the other side does.
 
-Codes: GW017.
+Codes: GW017, GW022, GW023, GW025.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import socket
 import ssl
 import stat
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+import h11
 import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from stateplan.execnodes.errors import GatewayError
 from stateplan.gateway.rest.guard import security_headers
-from stateplan.gateway.rest.wire import problem
+from stateplan.gateway.rest.wire import JSON, dumps, problem
 
 HEADER_SECONDS = 30.0
-"""So long a new connection may be without a whole request."""
+"""So long the head of a request may take; that of the first one from the connection on."""
 WRITE_SECONDS = 60.0
 """So long the other side may leave an answer unread."""
 KEEP_ALIVE_SECONDS = 75
 CONNECTIONS = 2000
+_OTHER_FILES = 1000
+"""So many open files are for everything else."""
 MAX_HEADER = 64 << 10
 MIN_TOKEN = 16
 _GRACE_SECONDS = 10
 
 
 class GatewayProtocol(H11Protocol):
-    """A connection that ends when the other side does not go on."""
+    """A connection that ends when the other side does not go on. Where there are too many, one that waits for its next
+    request gives way.
 
-    _first: asyncio.TimerHandle | None = None
+    Attributes:
+        used: when a request was last awaited or begun, by the clock of the loop.
+    """
+
+    _head: asyncio.TimerHandle | None = None
     _unread: asyncio.TimerHandle | None = None
+    used = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._first = self.loop.call_later(HEADER_SECONDS, self._no_request)
+        self.used = self.loop.time()
+        self._await_head()
         subject = (transport.get_extra_info("peercert") or {}).get("subject", ())
         names = [value for part in subject for key, value in part if key == "commonName"]
         if names and self.client:
             self.app_state = {**self.app_state, "who": f"{names[0]} {self.client[0]}"}
+        if len(self.connections) > connections():
+            others = (other for other in self.connections if isinstance(other, GatewayProtocol) and other is not self)
+            oldest = min((other for other in others if other.idle), key=lambda other: other.used, default=None)
+            if oldest is None:
+                self._refuse(503, GatewayError("GW025", most=connections()))
+            else:
+                oldest.transport.abort()
+
+    @property
+    def idle(self) -> bool:
+        """Whether no request is under way."""
+        return self.cycle is None or self.cycle.response_complete
 
     def connection_lost(self, exc: Exception | None) -> None:
-        for timer in (self._first, self._unread):
+        for timer in (self._head, self._unread):
             if timer is not None:
                 timer.cancel()
         super().connection_lost(exc)
 
-    def _no_request(self) -> None:
-        if self.cycle is None:
-            self.transport.abort()
+    def _await_head(self) -> None:
+        self._head = self.loop.call_later(HEADER_SECONDS, self._no_head)
+
+    def _no_head(self) -> None:
+        if not self.transport.is_closing():
+            self._refuse(408, GatewayError("GW022", seconds=round(HEADER_SECONDS)))
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if self._first is not None and self.cycle is not None:
-            self._first.cancel()
-            self._first = None
+        self.used = self.loop.time()
+        if self.conn.their_state is not h11.IDLE:
+            if self._head is not None:
+                self._head.cancel()
+                self._head = None
+        elif self._head is None:
+            self._await_head()
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -75,10 +104,29 @@ class GatewayProtocol(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         """Answers what is no HTTP request, in JSON as everything else."""
-        body = json.dumps(problem(f"{GatewayError('GW023.malformed', what='no form of HTTP')}")).encode()
-        head = "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json; charset=UTF-8\r\nconnection: close\r\n"
-        self.transport.write(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+        self._refuse(400, GatewayError("GW023.malformed", what="a form that is not HTTP"))
+
+    def _refuse(self, status: int, error: GatewayError) -> None:
+        """Answers without the application, unless that has begun to, and ends the connection."""
+        if self.idle or not self.cycle.response_started:
+            body = dumps(problem(str(error))).encode("utf-8", "replace")
+            fixed = {"content-type": JSON, "content-length": str(len(body)), "connection": "close"}
+            lines = "".join(f"{name}: {value}\r\n" for name, value in (*fixed.items(), *security_headers()))
+            self.transport.write(f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n{lines}\r\n".encode() + body)
+        if self.cycle is not None:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
         self.transport.close()
+
+
+def connections() -> int:
+    """How many connections there may be: :data:`CONNECTIONS`, or fewer where a process may open few files."""
+    if os.name != "posix":
+        return CONNECTIONS
+    import resource
+
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return CONNECTIONS if allowed == resource.RLIM_INFINITY else max(1, min(CONNECTIONS, allowed - _OTHER_FILES))
 
 
 def read_token(path: str) -> str:
@@ -152,7 +200,6 @@ def server(app: ASGIApp, tls: dict[str, Any] | None = None) -> uvicorn.Server:
         proxy_headers=False,
         server_header=False,
         headers=security_headers(),
-        limit_concurrency=CONNECTIONS,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=_GRACE_SECONDS,
         h11_max_incomplete_event_size=MAX_HEADER,

@@ -25,6 +25,10 @@ class RowFormat(enum.Enum):
     PLAIN_TEXT = "PLAIN_TEXT"
 
 
+JSON = "application/json; charset=UTF-8"
+"""The content type of every answer."""
+
+
 def dumps(value: object) -> str:
     """JSON without blanks."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)

@@ -219,17 +219,25 @@ class OperationManager:
         Raises:
             GatewayError: GW006, too many wait, or too many results of queries are open.
         """
-        operation = Operation(run, ended or (lambda operation: None))
+        limit: threading.Timer | None = None
+
+        def over(operation: Operation) -> None:
+            if limit is not None:
+                limit.cancel()
+            if ended is not None:
+                ended(operation)
+
+        operation = Operation(run, over)
         with self._lock:
             self._require_room()
+            if timeout_ms > 0:
+                limit = threading.Timer(min(timeout_ms / 1000, threading.TIMEOUT_MAX), operation.time_out)
+                limit.daemon = True
+                limit.start()
             self._operations[operation.handle] = operation
             self._forget_old()
             self._waiting.append(operation)
             begin, self._busy = not self._busy, True
-        if timeout_ms > 0:
-            timer = threading.Timer(timeout_ms / 1000, operation.time_out)
-            timer.daemon = True
-            timer.start()
         if begin:
             self._pool.submit(self._work)
         return operation

@@ -190,6 +190,8 @@ class SqlGatewayService:
             host = session.environment.host
             assert isinstance(host, _SessionHost)
             host.operation = operation
+            for key, text in (options or {}).items():
+                host.check_option(key, text)
             try:
                 with session.environment.get_config().overlaid(options or {}):
                     return session.environment.execute_statement(read)

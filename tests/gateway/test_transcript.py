@@ -17,13 +17,10 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.conftest import shared_folder
 from tests.support.gateway_server import GatewayServer
+from tests.support.gateway_transcript import TRANSCRIPT, UUID, Exchange, exchanges
 
 pytestmark = pytest.mark.spark
-
-_SHARED = shared_folder()
-TRANSCRIPT = None if _SHARED is None else _SHARED.parent / "gateway" / "TRANSCRIPT.md"
 
 DIFFERENT = ("EXPLAIN PLAN '/data/out/plan.json';", "EXPLAIN PLAN '/data/out/plan2.json'")
 """Statements that Flink refuses and that run here."""
@@ -32,65 +29,7 @@ NOT_YET = "WITH SAVEPOINT"
 """What a statement ends with that does not give Flink's result yet."""
 
 ORDERS = [(1, 0, 1), (2, 1, 2), (3, 0, 3), (4, 1, 4), (5, 0, 5), (6, 1, 6)]
-_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-_CUT = re.compile(r" … \((\d+) characters\)$")
 NOBODY = "00000000-0000-0000-0000-000000000000"
-
-
-@dataclass
-class Exchange:
-    """A request and its answer.
-
-    Attributes:
-        section: A to D.
-        title: the heading above it.
-        answer: the text, as far as it was kept.
-        length: of all of it, where it was cut.
-    """
-
-    section: str
-    title: str
-    method: str
-    path: str
-    body: str | None
-    status: int
-    answer: str
-    length: int | None
-
-    @property
-    def is_fetch(self) -> bool:
-        return "/result/" in self.path
-
-    @property
-    def statement(self) -> str:
-        return str(json.loads(self.body).get("statement", "")) if self.body and "/statements" in self.path else ""
-
-
-def exchanges() -> list[Exchange]:
-    assert TRANSCRIPT is not None
-    section, title, found = "", "", []
-    for part in re.split(r"^(## .*|### .*)$", TRANSCRIPT.read_text("utf-8"), flags=re.M):
-        if part.startswith("## "):
-            section, title = part[3], part
-        elif part.startswith("### "):
-            title = part[4:]
-        else:
-            found += list(_in_part(section, title, part))
-    return found
-
-
-def _in_part(section: str, title: str, text: str) -> Iterator[Exchange]:
-    for block in re.findall(r"^```\n(> .*?)^```", text, flags=re.M | re.S):
-        lines = block.rstrip("\n").split("\n")
-        method, path = lines[0][2:].split(" ", 1)
-        body = None if lines[1] == "> (no body)" else lines[1][2:]
-        if body is not None and _CUT.search(body):
-            properties = {"jobmanager.rpc.address": "127.0.0.1", "parallelism.default": "1"}
-            body = json.dumps({"sessionName": "default", "properties": properties})
-        answer = re.sub(r'   <- ".*', "", "\n".join(lines[3:])[2:])
-        cut = _CUT.search(answer)
-        length = int(cut[1]) if cut else None
-        yield Exchange(section, title, method, path, body, int(lines[2][2:]), _CUT.sub("", answer), length)
 
 
 @dataclass
@@ -149,7 +88,7 @@ def test_every_exchange_has_the_recorded_answer(replay: Replay, section: str) ->
 def _prepare(replay: Replay, found: list[Exchange]) -> None:
     """The session of section B was opened, and its tables made, before what was recorded."""
     session = replay.ask("POST", "/v4/sessions", "{}").json()["sessionHandle"]
-    replay.names[_UUID.findall(found[0].path)[0]] = session
+    replay.names[UUID.findall(found[0].path)[0]] = session
     for exchange in exchanges():
         if exchange.section == "A" and exchange.statement.startswith("CREATE TABLE"):
             body = exchange.body or ""
@@ -177,7 +116,7 @@ def _check(replay: Replay, exchange: Exchange, later: list[Exchange]) -> None:
     assert list(ours) == list(theirs)
     for key in ("sessionHandle", "operationHandle"):
         if key in theirs:
-            assert _UUID.fullmatch(ours[key])
+            assert UUID.fullmatch(ours[key])
             replay.names[theirs[key]] = ours[key]
             replay.statements[theirs[key]] = exchange.statement
     if not {"sessionHandle", "operationHandle", "productName"} & set(theirs):
