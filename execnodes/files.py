@@ -292,12 +292,8 @@ def local_path(path: str) -> str | None:
 
 
 def plain_path(path: str) -> str:
-    """A ``file:`` URI as Spark writes it, with its escapes, as a plain path; any other path as it is."""
-    if path.startswith("file:"):
-        from urllib.parse import unquote, urlsplit
-
-        return unquote(urlsplit(path).path)
-    return path
+    """A path without the scheme ``file:``; a URL of another file system as it is. Raises DataError DATA101."""
+    return local_path(path) or path
 
 
 def filesystem_of(path: str) -> tuple[Any, str]:

@@ -52,6 +52,14 @@ _ROWS: tuple[Option, ...] = (
            values=("STREAMING", "BATCH")),
     Option("execution.checkpointing.dir", _STRING, "Checkpoint directory of the job. The job continues from a "
            "checkpoint in this directory if the plan is compatible."),
+    Option("execution.checkpointing.savepoint-dir", _STRING, "Directory for savepoints: copies of the checkpoints of "
+           "jobs that STOP JOB ... WITH SAVEPOINT ends. See [savepoints](savepoints.md)."),
+    Option("execution.state-recovery.path", _STRING, "Savepoint to start the job from. It is copied into the "
+           "checkpoint directory, unless the directory began as a copy of it before. See "
+           "[savepoints](savepoints.md)."),
+    Option("execution.state-recovery.claim-mode", _ENUM, "Who owns the savepoint that a job starts from. NO_CLAIM: the "
+           "user. The job never changes it.", default="NO_CLAIM", values=("NO_CLAIM", "CLAIM"),
+           refused="a job copies its savepoint, and never removes it"),
     Option("execution.state-recovery.accept", _ENUM, "How to treat state in the checkpoint that does not match the "
            "plan. none: refuse to run. rewrite: convert it. reset: also discard it, so that its operators start "
            "empty. unknown: also discard it where a match cannot be determined.",
@@ -263,6 +271,8 @@ PASSED_PREFIXES = ("spark.", "metrics.reporter.")
 #: Keys that are written from habit, and what to write instead.
 _RENAMED = {
     "state.checkpoints.dir": "execution.checkpointing.dir",
+    "state.savepoints.dir": "execution.checkpointing.savepoint-dir",
+    "execution.savepoint.path": "execution.state-recovery.path",
     "state.backend": "state.backend.type",
     "table.exec.state-ttl": "table.exec.state.ttl",
     "table.exec.async-scalar.buffer-capacity": "table.exec.async-scalar.max-concurrent-operations",

@@ -110,6 +110,20 @@ class Job(ABC):
     def stop(self) -> None:
         """Stops the job and waits for that. What it has committed stays; its checkpoint stays usable."""
 
+    def stop_with_savepoint(self, folder: AnyPath, drain: bool = False) -> None:
+        """Stops the job after the micro-batch in hand, and copies its checkpoint. The job has FINISHED then.
+
+        Args:
+            folder: where the savepoint is written. It does not exist yet.
+            drain: whether event time is brought to its end first, so that all windows are complete.
+
+        Raises:
+            RunError: RUN052, the job has ended or is being stopped; RUN059, it has no checkpoint.
+            CheckpointError: CKPT074, the savepoint cannot be written; the job goes on.
+            StateplanError: what made the job fail meanwhile.
+        """
+        raise RunError("RUN059", id=self.job_id)
+
     @property
     def status(self) -> JobStatus:
         """Where it stands now."""

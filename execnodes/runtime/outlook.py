@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from stateplan.execnodes.connectors.protocol import FileSource, InstantSource, RangeSource
 from stateplan.execnodes.errors import StateplanError
-from stateplan.execnodes.files import local_path, plain_path
+from stateplan.execnodes.files import local_path
 from stateplan.execnodes.runtime.jobgraph import JobGraph
 from stateplan.execnodes.runtime.metrics.figures import Figures
 from stateplan.execnodes.runtime.spark.checkpoint_files import SparkCheckpoint
@@ -95,7 +95,7 @@ class Forecast:
                 return 0.0
             read: set[str] = set()
             if self._first_batch and self._spark is not None:
-                read.update(map(plain_path, self._spark.files_read(self._first_batch - 1)))
+                read.update(self._spark.files_read(self._first_batch - 1))
             return float(sum(f.size for reader in self._files for f in reader.files() if f.path not in read))
         ranges = [s.reader for s in self._job.sources if isinstance(s.reader, RangeSource)]
         return 0.0 if self._first_batch else float(sum(reader.total or 0 for reader in ranges))

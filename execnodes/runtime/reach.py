@@ -11,7 +11,8 @@ from pathlib import Path
 
 from stateplan.execnodes.connectors.protocol import Sink, Source
 from stateplan.execnodes.errors import CheckpointError
-from stateplan.execnodes.runtime.checkpoint.directory import FACTS, Checkpoint
+from stateplan.execnodes.runtime.checkpoint.directory import Checkpoint
+from stateplan.execnodes.runtime.checkpoint.savepoint import FACTS
 from stateplan.execnodes.runtime.jobgraph import JobGraph
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.paths import AnyPath
 from stateplan.execnodes.runtime.checkpoint.directory import Checkpoint, RestartCheck
 from stateplan.execnodes.runtime.checkpoint.live_ttl import LiveTtls
+from stateplan.execnodes.runtime.checkpoint.savepoint import write_savepoint
 from stateplan.execnodes.runtime.interrupts import between_calls
 from stateplan.execnodes.runtime.job import Job, OnProgress, Progress
 from stateplan.execnodes.runtime.jobgraph import JobGraph
@@ -58,18 +60,14 @@ class SparkJob(Job):
 
     checkpoint: AnyPath
 
-    def __init__(
-        self,
-        query: StreamingQuery,
-        run: _Run,
-        bounded: bool,
-        on_progress: OnProgress | None,
-        ending: Callable[[], StreamingQuery | None] | None = None,
-    ) -> None:
-        super().__init__(str(query.id), bounded, run.checkpoint.folder, on_progress)
+    def __init__(self, query: StreamingQuery, queries: _Queries, bounded: bool, on_progress: OnProgress | None) -> None:
+        super().__init__(str(query.id), bounded, queries.run.checkpoint.folder, on_progress)
         self._query = query
-        self._run = run
-        self._ending = ending
+        self._run = queries.run
+        self._queries = queries
+        self._to_end = bounded
+        self._saving: _Saving | None = None
+        self._ending = False
         self._begin()
 
     @property
@@ -88,30 +86,109 @@ class SparkJob(Job):
         """Stops the job after the micro-batch in hand, and waits for that; the checkpoint stays usable."""
         self._to_stop()
         with self._lock:
-            self._ending = None
+            self._to_end = False
+        self._stop_query()
+        self._over.wait()
+
+    def stop_with_savepoint(self, folder: AnyPath, drain: bool = False) -> None:
+        with self._lock:
+            if self._ending or self._stopped or self._saving is not None:
+                raise RunError(
+                    "RUN052", id=self.job_id, status="being stopped" if self._end is None else self._end.value
+                )
+            saving = self._saving = _Saving(folder, drain)
+        self._await_micro_batch()
+        self._stop_query()
+        saving.done.wait()
+        if saving.error is not None:
+            raise saving.error
+        self._over.wait()
+
+    def _await_micro_batch(self) -> None:
+        """Returns when a micro-batch ends, or when none is in hand."""
+        query, before = self._query, self._run.metrics.batches
+        with contextlib.suppress(Exception):
+            while query.isActive and query.status["isTriggerActive"] and self._run.metrics.batches == before:
+                time.sleep(0.05)
+
+    def _stop_query(self) -> None:
+        with self._lock:
             query = self._query
         for writer in self._run.sinks.writers:
             writer.release()
         with contextlib.suppress(Exception):
             query.stop()
-        self._over.wait()
 
     def _run_to_end(self) -> None:
-        while not (_ended(self._query, self._run, 0.2) and not self._goes_on()):
-            self._run.settle()
-        self._run.settle()
+        try:
+            while True:
+                while not _ended(self._query, self._run, 0.2):
+                    self._run.settle()
+                self._run.settle()
+                if not (self._saves() if self._saving is not None else self._ends_event_time()):
+                    return
+        except StateplanError as error:
+            self._give_up_saving(error)
+            raise
+        finally:
+            self._give_up_saving(None)
+
+    def _give_up_saving(self, error: StateplanError | None) -> None:
+        """Tells who waits for a savepoint that there will be none."""
+        with self._lock:
+            self._ending, saving = True, self._saving
+        if saving is not None and not saving.done.is_set():
+            saving.error = error or RunError("RUN052", id=self.job_id, status="being stopped")
+            saving.done.set()
 
     def _close(self) -> None:
         self._run.close()
 
-    def _goes_on(self) -> bool:
+    def _ends_event_time(self) -> bool:
         """Whether the job, out of input, has event time to bring to its end, and begins with it."""
         with self._lock:
-            ending, self._ending = self._ending, None
-            query = ending() if ending is not None else None
+            query = self._queries.last() if self._to_end else None
+            self._to_end = False
             if query is not None:
                 self._query = query
         return query is not None
+
+    def _saves(self) -> bool:
+        """Writes the savepoint that was asked for; whether the job goes on, because it cannot be written."""
+        saving, queries, checkpoint = self._saving, self._queries, self._run.checkpoint
+        assert saving is not None
+        if checkpoint.spark.last_planned != checkpoint.spark.last_done:
+            queries.finish()
+        if saving.drain:
+            queries.drain()
+        self._run.settle()
+        try:
+            write_savepoint(checkpoint.folder, saving.folder, saving.drain)
+        except CheckpointError as error:
+            with self._lock:
+                if not self._stopped:
+                    self._query = queries.start()
+                    self._saving = None
+            saving.error = error
+        saving.done.set()
+        return self._saving is None
+
+
+@dataclass
+class _Saving:
+    """A savepoint that a job is to write when its query has stopped.
+
+    Attributes:
+        folder: of the savepoint.
+        drain: whether event time is brought to its end first.
+        done: set when it is written, or is not going to be.
+        error: why it is not written.
+    """
+
+    folder: AnyPath
+    drain: bool
+    done: threading.Event = field(default_factory=threading.Event)
+    error: StateplanError | None = None
 
 
 @dataclass
@@ -200,6 +277,67 @@ class _Run:
         self.checkpoint.close()
 
 
+@dataclass
+class _Queries:
+    """The queries of a job, one at a time and one after another, from the same checkpoint.
+
+    Attributes:
+        bounded: whether the job's input ends.
+        interval: between micro-batches of an unbounded job, in milliseconds.
+        name: of the query.
+    """
+
+    run: _Run
+    shipped: Shipped
+    counters: Counters
+    bounded: bool
+    interval: int
+    name: str | None
+
+    def start(self) -> StreamingQuery:
+        """The query that does what the job is for."""
+        if self.bounded:
+            return self._start(availableNow=True)
+        return self._start(processingTime=f"{self.interval} milliseconds")
+
+    def finish(self) -> None:
+        """Runs the micro-batch that was planned last, and waits for it. Raises what it fails of."""
+        _finish(self._start(once=True), self.run)
+
+    def last(self) -> StreamingQuery | None:
+        """The query that brings event time to its end when bounded input has ended; None where there is nothing to
+        bring to its end."""
+        run = self.run
+        if not run.job.event_time or (not run.metrics.batches and run.sources.closed):
+            return None
+        run.sources.close()
+        return self.start()
+
+    def drain(self) -> None:
+        """Brings event time to its end after one more micro-batch, and waits for that. Raises what it fails of."""
+        run = self.run
+        if run.job.event_time and not run.sources.closed:
+            run.sources.close()
+            _finish(self._start(processingTime="365 days"), run, batches=1)
+
+    def _start(self, **trigger: Any) -> StreamingQuery:
+        run = self.run
+        frame = build(
+            run.job,
+            self.shipped,
+            lambda index: run.sources.frame(run.spark, index),
+            run.sinks,
+            self.counters.add,
+            lambda: run.sources.closing_frame(run.spark),
+        )
+        run.ttls.restart()
+        writer = frame.writeStream.foreachBatch(run.on_batch)
+        writer = writer.option("checkpointLocation", str(run.checkpoint.spark.folder))
+        if self.name:
+            writer = writer.queryName(self.name)
+        return run.started(_start(writer.trigger(**trigger), run))
+
+
 def execute(
     graph: ExecGraph,
     options: Mapping[str, str],
@@ -279,45 +417,16 @@ def execute(
             tell(sentence)
         if checkpoint.resumed:
             tell(f"continuing from the checkpoint {checkpoint.folder}")
-        going = run
-        name = options.get("pipeline.name")
-
-        def start(pending: bool = False) -> StreamingQuery:
-            frame = build(
-                job,
-                shipped,
-                lambda index: sources.frame(spark, index),
-                sinks,
-                counters.add,
-                lambda: sources.closing_frame(spark),
-            )
-            ttls.restart()
-            writer = frame.writeStream.foreachBatch(going.on_batch)
-            writer = writer.option("checkpointLocation", str(checkpoint.spark.folder))
-            if name:
-                writer = writer.queryName(name)
-            if pending:
-                return going.started(_start(writer.trigger(once=True), going))
-            if bounded:
-                return going.started(_start(writer.trigger(availableNow=True), going))
-            interval = f"{sources.trigger_interval()} milliseconds"
-            return going.started(_start(writer.trigger(processingTime=interval), going))
-
-        def end() -> StreamingQuery | None:
-            if not going.metrics.batches and sources.closed:
-                return None
-            sources.close()
-            return start()
-
+        queries = _Queries(run, shipped, counters, bounded, sources.trigger_interval(), options.get("pipeline.name"))
         if checkpoint.rescale is not None:
             if checkpoint.rescale.pending is not None:
-                _finish(start(pending=True), run)
+                queries.finish()
             repartition(spark, checkpoint.spark, checkpoint.rescale, tell)
         elif checkpoint.parallelism is not None:
             checkpoint.spark.sweep(checkpoint.parallelism)
         if on_start is not None:
             on_start(checkpoint.spark.query_id(job_id), str(checkpoint.folder))
-        query = start()
+        query = queries.start()
         sources.start(run.fail)
     except BaseException:
         if run is not None:
@@ -325,7 +434,7 @@ def execute(
         else:
             checkpoint.close()
         raise
-    return SparkJob(query, run, bounded, on_progress, end if bounded and job.event_time else None)
+    return SparkJob(query, queries, bounded, on_progress)
 
 
 def _live_folder() -> str | None:
@@ -352,13 +461,16 @@ def _ended(query: StreamingQuery, run: _Run, seconds: float) -> bool:
     return ended
 
 
-def _finish(query: StreamingQuery, run: _Run) -> None:
-    """Waits for the end of a query of one micro-batch; stops it when interrupted."""
+def _finish(query: StreamingQuery, run: _Run, batches: int | None = None) -> None:
+    """Waits for the end of a query, or stops it after so many micro-batches; stops it when interrupted."""
+    wanted = None if batches is None else run.metrics.batches + batches
     ended = False
     try:
         while not ended:
             with between_calls():
                 ended = _ended(query, run, 0.2)
+                if wanted is not None and run.metrics.batches >= wanted and not query.status["isTriggerActive"]:
+                    query.stop()
     except KeyboardInterrupt:
         query.stop()
         raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from stateplan.execnodes.types import STRING, LogicalType
@@ -34,5 +35,15 @@ def run_describe_job(c: Context, node: nodes.DescribeJob) -> TableResult:
 
 
 def run_stop_job(c: Context, node: nodes.StopJob) -> TableResult:
-    c.env.jobs.stop(node.this.name, c.place(node.this))
-    return ok("STOP JOB")
+    """STOP JOB: with a savepoint, its path is the answer."""
+    from stateplan.execnodes.runtime.checkpoint.savepoint import new_savepoint
+
+    job_id, place = node.this.name, c.place(node.this)
+    if not node.args.get("savepoint"):
+        c.env.jobs.stop(job_id, place)
+        return ok("STOP JOB")
+    entry = c.env.jobs.find(job_id, place)
+    folder = new_savepoint(c.env.get_config().to_dict(), entry.id)
+    c.env.jobs.stop(job_id, place, folder, bool(node.args.get("drain")))
+    shown = f"file:{folder}" if isinstance(folder, Path) else str(folder)
+    return content("STOP JOB", ("savepoint path",), [(shown,)], types=(STRING,))

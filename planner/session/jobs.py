@@ -192,17 +192,29 @@ class Jobs:
             known: Sequence[str] = list(self._entries)
         raise RunError("RUN060", id=job_id, place=place, hint=nearest(hex_id(job_id), known))
 
-    def stop(self, job_id: str, place: Place | None = None) -> None:
+    def stop(
+        self, job_id: str, place: Place | None = None, savepoint: AnyPath | None = None, drain: bool = False
+    ) -> None:
         """Stops a job after its micro-batch in hand, and waits for that.
+
+        Args:
+            job_id: of the job.
+            place: of the id in the statement.
+            savepoint, drain: see :meth:`execnodes.runtime.job.Job.stop_with_savepoint`; without a savepoint, the job
+                is CANCELED.
 
         Raises:
             RunError: RUN060, there is none of the id; RUN052, it has ended.
+            StateplanError: the savepoint cannot be written.
         """
         entry = self.find(job_id, place)
         job = entry.job
         if job is None:
             raise RunError("RUN052", id=entry.id, status=entry.status, place=place)
-        job.stop()
+        if savepoint is None:
+            job.stop()
+        else:
+            job.stop_with_savepoint(savepoint, drain)
 
 
 JOBS = Jobs()

@@ -28,11 +28,12 @@ from stateplan.execnodes.runtime.checkpoint.rescale import (
     planned,
     wanted_parallelism,
 )
+from stateplan.execnodes.runtime.checkpoint.savepoint import FACTS, RECOVERING, RECOVERY_PATH, recover
 from stateplan.execnodes.runtime.checkpoint.slots import LAYOUTS, Continuation, Layout, laid_out
 from stateplan.execnodes.runtime.jobgraph import JobGraph
 from stateplan.execnodes.runtime.scratch import scratch
 from stateplan.execnodes.runtime.spark.checkpoint_files import SparkCheckpoint
-from stateplan.execnodes.runtime.spark.hadoop import checkpoint_path
+from stateplan.execnodes.runtime.spark.hadoop import CHECKPOINT_DIR, checkpoint_path
 from stateplan.execnodes.settings import parallelism
 
 __all__ = ["Checkpoint", "Continuation", "RestartCheck", "default_key_groups"]
@@ -54,8 +55,6 @@ it."""
 _BEGUN = {WRITER_LOCK, WRITERS, "stateplan.tmp"}
 """What a start that was killed at once leaves in an empty directory."""
 
-FACTS = "stateplan.json"
-"""The file with what must not change over the life of the state."""
 _FORMAT = 2
 _ADOPTIONS = 5
 """How often a checkpoint is looked at again whose plan is being replaced."""
@@ -74,6 +73,9 @@ class Checkpoint:
         resumed: whether an earlier run wrote to it.
         plan_text: the plan that is to run.
         lock: the right to write to it; :meth:`close` gives it back.
+        recovered: the savepoint that it began as a copy of.
+        place: where its directory was when the last run began.
+        savepoint: whether it is one, which no job writes to.
         layouts: what the checkpoint holds, the layout of its plan first; empty before the first run.
         continuation: how the plan goes on from the one before; None without one.
         parallelism: that the job runs with, where the checkpoint or the user says; the state has it after ``rescale``.
@@ -88,6 +90,9 @@ class Checkpoint:
     resumed: bool
     plan_text: str = ""
     layouts: tuple[Layout, ...] = ()
+    recovered: str | None = None
+    place: str | None = None
+    savepoint: bool = False
     continuation: Continuation | None = None
     layout: Layout | None = None
     parallelism: int | None = None
@@ -125,9 +130,11 @@ class Checkpoint:
             CheckpointError: CKPT001, the directory cannot be used; CKPT002, it is not a checkpoint; CKPT003, it was
                 written by another plan (from ``check``); CKPT004, another number of key groups; CKPT005, damaged;
                 CKPT006, Spark has no such file system; CKPT030, another query writes to it; CKPT050, fewer key groups
-                than the parallelism.
+                than the parallelism; CKPT070 to CKPT073, it cannot begin as a copy of
+                ``execution.state-recovery.path``.
         """
-        given = options.get("execution.checkpointing.dir")
+        tell = tell or (lambda text: None)
+        given = options.get(CHECKPOINT_DIR)
         wanted = int(options.get("pipeline.max-parallelism") or 0)
         groups = wanted if wanted > 0 else default_key_groups(wanted_parallelism(options) or cores or parallelism({}))
         folder = checkpoint_path(given, options) if given else scratch("checkpoint")
@@ -136,9 +143,11 @@ class Checkpoint:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
                 entries = {p.name for p in folder.iterdir()}
-                if entries - _BEGUN and FACTS not in entries:
+                if entries - _BEGUN and entries.isdisjoint((FACTS, RECOVERING)):
                     raise _no_checkpoint(folder)
                 lock = writer_lock(folder, tell)
+                if options.get(RECOVERY_PATH):
+                    recover(options[RECOVERY_PATH], folder, options, tell)
                 new = not (folder / FACTS).exists()
             except OSError as cause:
                 raise CheckpointError("CKPT001", folder=folder, strerror=cause.strerror or cause) from cause
@@ -151,6 +160,9 @@ class Checkpoint:
                 write_whole(folder / "plan.json", plan_text)
                 return fresh
             known = _read(folder, plan_text)
+            if known.savepoint:
+                raise CheckpointError("CKPT073", folder=folder, key=CHECKPOINT_DIR, recovery=RECOVERY_PATH)
+            known._settle_in()  # noqa: SLF001 - of the same class
             if 0 < wanted != known.key_groups:
                 raise CheckpointError("CKPT004", folder=folder, key_groups=known.key_groups, wanted=wanted)
             check_parallelism(options, known.key_groups, resumed=True)
@@ -167,6 +179,15 @@ class Checkpoint:
     def settings(self, options: Mapping[str, str]) -> dict[str, str]:
         """The session options with the parallelism that the job runs with: without one, that of the checkpoint."""
         return {**({PARALLELISM: str(self.parallelism)} if self.parallelism else {}), **options}
+
+    def _settle_in(self) -> None:
+        """Brings the places of files up to date where the directory was moved or copied, or rescaled under another
+        name."""
+        if self.place != str(self.folder) or not self.spark.is_plainly_named:
+            try:
+                self.spark.relocate()
+            except OSError as cause:
+                raise CheckpointError("CKPT001", folder=self.folder, strerror=cause.strerror or cause) from cause
 
     def _scale(self, wanted: int | None) -> None:
         try:
@@ -281,11 +302,11 @@ class Checkpoint:
         write_whole(self.folder / "plan.json", self.plan_text)
 
     def _write_facts(self, layouts: tuple[Layout, ...]) -> None:
-        facts = {"format": _FORMAT, "id": self.id, "created": self.created, "keyGroups": self.key_groups}
-        write_whole(
-            self.folder / FACTS,
-            json.dumps({**facts, "layouts": LAYOUTS.dump_python(layouts)}, indent=1) + "\n",
-        )
+        facts = {"format": _FORMAT, "id": self.id, "created": self.created, "place": str(self.folder)}
+        if self.recovered is not None:
+            facts["recovered"] = self.recovered
+        facts |= {"keyGroups": self.key_groups, "layouts": LAYOUTS.dump_python(layouts)}
+        write_whole(self.folder / FACTS, json.dumps(facts, indent=1) + "\n")
 
     def ttls(self, job: JobGraph, graph: ExecGraph, tell: Callable[[str], None]) -> LiveTtls:
         """How long the states of ``job`` live from which micro-batch on, as the checkpoint and its plan have it.
@@ -327,9 +348,12 @@ def _read(folder: AnyPath, plan_text: str) -> Checkpoint:
             raise CheckpointError("CKPT005", folder=folder, version=version, format=_FORMAT)
         layouts = LAYOUTS.validate_python(facts["layouts"])
         name, created, groups = str(facts["id"]), int(facts["created"]), int(facts["keyGroups"])
+        recovered, place = facts.get("recovered"), facts.get("place")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as cause:
         raise _damaged(file, str(cause)) from cause
-    return Checkpoint(folder, name, created, groups, False, True, plan_text, layouts)
+    return Checkpoint(
+        folder, name, created, groups, False, True, plan_text, layouts, recovered, place, "savepoint" in facts
+    )
 
 
 def _no_checkpoint(folder: AnyPath) -> CheckpointError:

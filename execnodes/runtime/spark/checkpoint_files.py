@@ -9,19 +9,30 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import uuid
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote, unquote
 
 from stateplan.execnodes.errors import CheckpointError
-from stateplan.execnodes.paths import AnyPath, remove_tree, write_whole
+from stateplan.execnodes.paths import AnyPath, ordered, remove_tree, write_whole
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 """The setting that fixes the number of partitions of state."""
 
 INSTANTS = "instants"
 """The folder of marker files for the instants of a virtual clock, next to Spark's part: a number and the instant."""
+
+
+_MARKER = re.compile(r"/splits/([^/]+/[0-9]{10}_[^/]+)$")
+_SCHEMA = re.compile(r"/spark/state/([0-9]+/_stateSchema/.+)$")
+_HERE = "file:"
+_LEGAL = "/;:@&=+$,-_.!~*'()"
+"""What Java's ``URI`` leaves as it is in a path, besides letters, digits and what is not ASCII."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +94,52 @@ class SparkCheckpoint:
         raise CheckpointError("CKPT014", path=file, why="holds no id", content="the identity of the query")
 
     @property
+    def is_plainly_named(self) -> bool:
+        """Whether its path reads the same as a URI."""
+        return _as_spark(self.folder).endswith(str(self.folder))
+
+    def forget_id(self) -> None:
+        """From now on it is the checkpoint of another query. Raises OSError."""
+        for name in ("metadata", ".metadata.crc"):
+            (self.folder / name).unlink(missing_ok=True)
+
+    def relocate(self) -> None:
+        """Brings the places of its own files up to date that Spark has written down, after the checkpoint was moved or
+        copied: of marker files, which Spark would take for new ones, and of schemas of state.
+
+        Raises:
+            OSError: a log cannot be read or written.
+        """
+        for log in ordered((self.folder / "sources").glob("*/[0-9]*")):
+            _rewrite(log, self._with_marker)
+        for facts in ordered(self.state.glob("*/_metadata/*/[0-9]*")):
+            _rewrite(facts, self._with_schemas)
+
+    def _with_marker(self, line: str) -> str:
+        """A line of the log of a source of files."""
+        entry = json.loads(line)
+        marker = _MARKER.search(unquote(str(entry.get("path"))))
+        if marker is None or not (self.folder.parent / "splits" / marker[1]).exists():
+            return line
+        entry["path"] = _as_spark(self.folder.parent / "splits" / marker[1])
+        return json.dumps(entry, separators=(",", ":"))
+
+    def _with_schemas(self, line: str) -> str:
+        """What Spark knows of a stateful operator, as JSON."""
+        facts = json.loads(line)
+        for store in facts.get("stateStoreInfo", ()):
+            paths = store.get("stateSchemaFilePaths", ())
+            store["stateSchemaFilePaths"] = [self._schema(path) for path in paths]
+        return json.dumps(facts, separators=(",", ":"))
+
+    def _schema(self, path: str) -> str:
+        """The place of a schema, from an earlier one."""
+        found = _SCHEMA.search(path)
+        if found is None:
+            return path
+        return f"{_HERE if isinstance(self.state, Path) else ''}{self.state / found[1]}"
+
+    @property
     def offset_log(self) -> AnyPath:
         return self.folder / "offsets"
 
@@ -128,7 +185,7 @@ class SparkCheckpoint:
         return BatchOffsets(facts, tuple(_parsed(line) for line in lines[2:]))
 
     def files_read(self, batch: int) -> Iterator[str]:
-        """The files that sources of files have read up to a micro-batch, as URIs.
+        """The files that sources of files have read up to a micro-batch: local ones as paths, others as URLs.
 
         Raises:
             OSError, ValueError: a log cannot be read.
@@ -139,7 +196,7 @@ class SparkCheckpoint:
                 for line in log.read_text(encoding="utf-8").splitlines()[1:]:
                     entry = json.loads(line)
                     if entry["batchId"] <= offsets.log_offset(source):
-                        yield entry["path"]
+                        yield _from_spark(entry["path"])
 
     def planned_at(self, batch: int) -> float:
         """When the entry of a micro-batch was written, seconds since 1970. Raises OSError."""
@@ -167,6 +224,60 @@ def _parsed(line: str) -> Any:
     with contextlib.suppress(ValueError):
         return json.loads(line)
     return None  # "-": nothing has been read yet
+
+
+def damage_of(path: AnyPath) -> str | None:
+    """What is wrong with a file that Spark wrote; None for nothing that its checksums tell. Raises OSError.
+
+    They are beside it (``.<name>.crc``, of Hadoop's ``ChecksumFileSystem``): "crc", a zero byte, the bytes per checksum
+    as a 32-bit integer, and a CRC-32 for each so many bytes.
+    """
+    data = path.read_bytes()
+    sums = path.with_name(f".{path.name}.crc")
+    if not sums.exists():
+        return "is empty" if not data else None
+    facts = sums.read_bytes()
+    if facts[:4] != b"crc\0" or len(facts) < 8:
+        return None
+    step = int.from_bytes(facts[4:8], "big")
+    if step <= 0:
+        return None
+    expected = [int.from_bytes(facts[n : n + 4], "big") for n in range(8, len(facts), 4)]
+    most, least = len(expected) * step, max(0, (len(expected) - 1) * step)
+    if len(data) > most or (expected and len(data) <= least):
+        return f"is too {'long' if len(data) > most else 'short'} ({len(data)} bytes)"
+    for number, value in enumerate(expected):
+        if zlib.crc32(data[number * step : (number + 1) * step]) != value:
+            return f"is damaged at byte {number * step} to {min(len(data), (number + 1) * step)}"
+    return None
+
+
+def _rewrite(log: AnyPath, change: Callable[[str], str]) -> None:
+    """Changes the lines of a file of Spark's after that of its version. A damaged one stays as it is, for Spark to
+    find. Raises OSError."""
+    if damage_of(log) is not None:
+        return
+    try:
+        before = log.read_text(encoding="utf-8")
+        version, *lines = before.split("\n")
+        after = "\n".join((version, *(change(line) if line.strip() else line for line in lines)))
+    except (ValueError, AttributeError, TypeError):
+        return
+    if after != before:
+        log.with_name(f".{log.name}.crc").unlink(missing_ok=True)
+        write_whole(log, after)
+
+
+def _as_spark(path: AnyPath) -> str:
+    """A path as a URI, as Java writes one."""
+    text = f"{_HERE}//{path}" if isinstance(path, Path) else str(path)
+    return "".join(quote(c, safe=_LEGAL) if c.isascii() else c for c in text)
+
+
+def _from_spark(uri: str) -> str:
+    """The path or URL of a URI that Java wrote."""
+    text = unquote(uri)
+    return f"/{text.removeprefix(_HERE).lstrip('/')}" if text.startswith(_HERE) else text
 
 
 def _last(log: AnyPath) -> int:

@@ -1,10 +1,8 @@
 """Exceptions of Spark as coded errors; which file of a checkpoint is damaged, when Spark fails over one.
 
 Spark's messages say it somewhere in an exception of the file system, or not at all. So the checkpoint itself is asked:
-every file that Spark writes has its checksums beside it (``.<name>.crc``, of Hadoop's ``ChecksumFileSystem``: "crc", a
-zero byte, the bytes per checksum as a 32-bit integer, and a CRC-32 for each so many bytes), and it is known which files
-the state of a micro-batch consists of: a snapshot, the SST files that it names, and a changelog for each micro-batch
-after it.
+files have checksums, and it is known which files the state of a micro-batch consists of: a snapshot, the SST files that
+it names, and a changelog for each micro-batch after it.
 
 Code: CKPT014.
 """
@@ -18,7 +16,6 @@ import re
 import shutil
 import tempfile
 import zipfile
-import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -26,7 +23,7 @@ from typing import Protocol
 from stateplan.execnodes.errors import CheckpointError, RunError, StateplanError, find_encoded
 from stateplan.execnodes.paths import AnyPath, inside, ordered
 from stateplan.execnodes.readable import bytes_text
-from stateplan.execnodes.runtime.spark.checkpoint_files import BatchOffsets, SparkCheckpoint
+from stateplan.execnodes.runtime.spark.checkpoint_files import BatchOffsets, SparkCheckpoint, damage_of
 from stateplan.execnodes.runtime.spark.session import keep_log, last_printed
 
 _SIGNS = (
@@ -118,7 +115,7 @@ def find_damage(spark: SparkCheckpoint) -> Iterator[tuple[AnyPath, str]]:
         if path.name.startswith(".") or not path.is_file() or not _CHECKED.fullmatch(place):
             continue
         try:
-            why = _wrong(path)
+            why = damage_of(path)
         except OSError as cause:
             why = f"cannot be read ({cause.strerror})"
         if why is not None:
@@ -144,28 +141,6 @@ def find_damage(spark: SparkCheckpoint) -> Iterator[tuple[AnyPath, str]]:
                 yield partition, "has no snapshot"
             else:
                 yield from ((path, "is missing") for path in missing)
-
-
-def _wrong(path: AnyPath) -> str | None:
-    """What is wrong with a file; None for nothing that its checksums tell."""
-    data = path.read_bytes()
-    sums = path.with_name(f".{path.name}.crc")
-    if not sums.exists():
-        return "is empty" if not data else None
-    facts = sums.read_bytes()
-    if facts[:4] != b"crc\0" or len(facts) < 8:
-        return None
-    step = int.from_bytes(facts[4:8], "big")
-    if step <= 0:
-        return None
-    expected = [int.from_bytes(facts[n : n + 4], "big") for n in range(8, len(facts), 4)]
-    most, least = len(expected) * step, max(0, (len(expected) - 1) * step)
-    if len(data) > most or (expected and len(data) <= least):
-        return f"is too {'long' if len(data) > most else 'short'} ({len(data)} bytes)"
-    for number, value in enumerate(expected):
-        if zlib.crc32(data[number * step : (number + 1) * step]) != value:
-            return f"is damaged at byte {number * step} to {min(len(data), (number + 1) * step)}"
-    return None
 
 
 def _missing_of_source(source: AnyPath, newest: int, end: int) -> Iterator[AnyPath]:

@@ -5,12 +5,15 @@ Code: CKPT051.
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stateplan.execnodes.errors import CheckpointError
 from stateplan.execnodes.runtime.checkpoint.rescale import Rescale
+from stateplan.execnodes.runtime.scratch import scratch
 from stateplan.execnodes.runtime.spark.checkpoint_files import SparkCheckpoint
 from stateplan.execnodes.runtime.spark.tweaks import reason
 
@@ -39,7 +42,8 @@ def repartition(
         started = time.monotonic()
         try:
             spark.conf.set(_STORE_FORMAT, form)
-            spark._streamingCheckpointManager.repartition(str(checkpoint.folder), after)  # noqa: SLF001 - not public yet
+            with _plainly_named(checkpoint) as place:
+                spark._streamingCheckpointManager.repartition(place, after)  # noqa: SLF001 - not public yet
         except Exception as cause:  # Spark's, Py4J's, or what Python says of a name that is gone
             raise CheckpointError(
                 "CKPT051", before=before, after=after, noun=noun, reason=reason(cause)[:500]
@@ -48,3 +52,18 @@ def repartition(
             spark.conf.set(_STORE_FORMAT, was or "1")
         tell(f"rescaled from {before} to {after} {noun} in {time.monotonic() - started:.1f} s")
         before = after
+
+
+@contextlib.contextmanager
+def _plainly_named(checkpoint: SparkCheckpoint) -> Iterator[str]:
+    """A name of Spark's folder that reads the same as a URI: here Spark 4.3 takes the URI of a path for a path."""
+    if checkpoint.is_plainly_named or not isinstance(checkpoint.folder, Path):
+        yield str(checkpoint.folder)
+        return
+    link = scratch("rescale") / checkpoint.folder.name
+    link.symlink_to(checkpoint.folder)
+    try:
+        yield str(link)
+    finally:
+        link.unlink()
+        checkpoint.relocate()
