@@ -29,7 +29,7 @@ _ESCAPED = re.compile(r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^]""")
 def folder_of(partition: Partition, default_name: str) -> str:
     """The folder of a partition below the table's, without a slash at the end; ``default_name`` stands for NULL and
     for empty text."""
-    return "/".join(f"{_escape(k)}={_escape(v) if v else default_name}" for k, v in partition.items())
+    return "/".join(f"{_escape(k)}={_escape(v or default_name)}" for k, v in partition.items())
 
 
 def _escape(text: str) -> str:
@@ -41,7 +41,8 @@ def _part(segment: str, key: str, default_name: str) -> str | None:
     name, equals, value = segment.partition("=")
     if not equals or unquote(name) != key:
         raise ValueError(segment)
-    return None if value == default_name else unquote(value)
+    text = unquote(value)
+    return None if text == default_name else text
 
 
 def partition_of(path: str, root: str, keys: Sequence[str], default_name: str) -> dict[str, str | None]:

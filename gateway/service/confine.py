@@ -6,7 +6,6 @@ Codes: GW012, GW013, GW014.
 from __future__ import annotations
 
 import os
-import posixpath
 from collections.abc import Mapping, Sequence
 
 from stateplan.execnodes.errors import GatewayError, Place
@@ -53,6 +52,29 @@ class Confinement:
             if _names_a_path(key):
                 self.check_file(text, place)
 
+    def check_links(self, options: Mapping[str, str]) -> None:
+        """Raises GatewayError GW012 when a link in a folder of a table leads elsewhere: its reader would follow it."""
+        if not self.roots:
+            return
+        for key, text in options.items():
+            local = place_of(text) if _names_a_path(key) else None
+            if local is not None:
+                self._check_links(os.path.realpath(local), set())
+
+    def _check_links(self, folder: str, seen: set[str]) -> None:
+        seen.add(folder)
+        try:
+            entries = list(os.scandir(folder))
+        except OSError:  # there is none, or it is a file, or whoever reads it fails
+            return
+        for entry in entries:
+            real = entry.path
+            if entry.is_symlink():
+                self.check_file(entry.path)
+                real = os.path.realpath(entry.path)
+            if entry.is_dir() and real not in seen:
+                self._check_links(real, seen)
+
     def check_function(self, name: str, place: Place | None = None) -> None:
         """Raises GatewayError GW014: a function of Python can do anything."""
         if self.roots:
@@ -64,14 +86,13 @@ def _names_a_path(key: str) -> bool:
 
 
 def _real(path: str) -> str:
-    """A local path without links and dots, or a URL without dots. Raises UrlError."""
+    """A local path without links and dots, or a URL. Raises UrlError, for a URL with dots too: they mean something to
+    some stores, and nothing to others."""
     local = place_of(path)
     if local is not None:
         return os.path.realpath(local)
     rest = path.partition(":")[2]
-    if "::" in path or "\\" in path or "%" in path:
+    host, _, inside = rest.removeprefix("//").partition("/") if rest.startswith("//") else ("", "", rest[1:])
+    if "::" in path or "\\" in path or "%" in path or "@" in host or {".", ".."} & {*inside.split("/")}:
         raise UrlError("unusable")
-    host, _, inside = rest.lstrip("/").partition("/")
-    if "@" in host:
-        raise UrlError("unusable")
-    return f"{scheme_of(path)}://{host}{posixpath.normpath('/' + inside)}"
+    return f"{scheme_of(path)}://{host}/{inside}".rstrip("/")

@@ -82,6 +82,7 @@ class SqlGatewayService:
     Attributes:
         jobs: those that SHOW JOBS lists.
         plans: those that statements call by name; None without a folder.
+        savepoint_dir: directory for savepoints where a session names none; None without a folder.
         audit: the audit log.
 
     Raises:
@@ -102,6 +103,7 @@ class SqlGatewayService:
         self.limits = limits or Limits(idle_timeout=0)
         self.confinement = Confinement(roots)
         self._store = None if folder is None else JobStore(folder)
+        self.savepoint_dir = None if folder is None else str(folder / "savepoints")
         self.plans = None if folder is None else PlanStore(folder / "plans")
         self.audit = AuditLog(None if folder is None else folder / "audit.log")
         self.jobs = JOBS if self._store is None else Jobs(self._store)
@@ -367,6 +369,9 @@ class _SessionHost(Host):
         self.confinement.check_file(name, place)
         return super().plan_file(name, place)
 
+    def savepoint_dir(self) -> str | None:
+        return self._service.savepoint_dir
+
     def plan_names(self) -> list[str]:
         return [] if self._service.plans is None else self._service.plans.names()
 
@@ -386,7 +391,9 @@ class _SessionHost(Host):
         for node in graph.nodes:
             table = table_of(node)
             if table is not None and table.resolved_table is not None:
-                self.confinement.check_table(dict(table.resolved_table.options or {}))
+                options = dict(table.resolved_table.options or {})
+                self.confinement.check_table(options)
+                self.confinement.check_links(options)
 
     def check_start(self) -> None:
         if self.operation is not None and self.operation.is_canceled:

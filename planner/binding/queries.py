@@ -407,6 +407,7 @@ class QueryBinder:
                 raise SqlError("SQL120.named_table_2", parts=parts[-1], place=self.place(node.args["hints"][0]))
             return self._view(found, place), parts[-1], path
         options = read_options_hint(node.args.get("hints") or (), self.source)
+        self.catalog.check_table(options, place)
         table = found.with_options(options) if options else found
         return scan_of(table, place, tuple(options.items()), self.duplicates), parts[-1], path
 

@@ -133,7 +133,9 @@ def _target(node: exp.Expr, catalog: CatalogManager, source: str) -> CatalogTabl
     if node.args.get("hints"):
         from stateplan.planner.binding.queries import read_options_hint
 
-        return found.with_options(read_options_hint(node.args["hints"], source))
+        options = read_options_hint(node.args["hints"], source)
+        catalog.check_table(options, place)
+        return found.with_options(options)
     return found
 
 

@@ -10,7 +10,7 @@ Codes: CAT001 to CAT029.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -47,7 +47,14 @@ class CatalogDescriptor:
 
 
 class CatalogManager:
-    """All catalogs of a session with their functions, what is current, and the session's temporary objects."""
+    """All catalogs of a session with their functions, what is current, and the session's temporary objects.
+
+    Attributes:
+        check_table: raises StateplanError when a statement must not use a table with these options, which it gives
+            in a hint: to plan a query is to look at the folders of its tables.
+    """
+
+    check_table: Callable[[Mapping[str, str], Place | None], None]
 
     def __init__(self, catalog: str = DEFAULT_CATALOG, database: str = DEFAULT_DATABASE) -> None:
         self._catalogs: dict[str, dict[str, Database]] = {catalog: {database: Database(database)}}
@@ -57,6 +64,7 @@ class CatalogManager:
         self.current_catalog = catalog
         self.current_database: str = database
         self.functions = FunctionCatalog()
+        self.check_table = lambda options, place: None
 
     def as_permanent(self) -> CatalogManager:
         """A view of this catalog, for reading, in which temporary objects are not marked as such: a plan made from it

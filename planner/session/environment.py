@@ -91,6 +91,7 @@ class TableEnvironment(Tables):
         self.host = host or Host()
         self.statement_set: list[str] | None = None
         self.catalog = CatalogManager()
+        self.catalog.check_table = self.host.check_table
         self.console = console
         self.on_progress = on_progress
         self.spark = spark

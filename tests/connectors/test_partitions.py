@@ -43,6 +43,12 @@ def test_any_value_has_a_folder(partition: dict[str, str | None]) -> None:
     assert partition_of(f"/t/{folder}/f.json", "/t", list(partition), DEFAULT) == partition
 
 
+def test_the_name_for_null_is_escaped_as_any_other() -> None:
+    name = "a/../../../elsewhere\nb"
+    assert (found := folder_of({"p": None}, name)) == "p=a%2F..%2F..%2F..%2Felsewhere%0Ab"
+    assert partition_of(f"/t/{found}/f.json", "/t", ["p"], name) == {"p": None}
+
+
 @pytest.mark.parametrize("fmt", ["json", "csv", "parquet"])
 def test_what_is_written_is_read(tmp_path: Path, fmt: str) -> None:
     from datetime import date

@@ -1,0 +1,300 @@
+"""A gateway with roots: statements, options and plans reach no file elsewhere, whatever they call it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stateplan.execnodes.connectors.options import Option, OptionType
+from stateplan.execnodes.connectors.registry import CONNECTORS, FORMATS
+from stateplan.execnodes.errors import GatewayError, StateplanError
+from stateplan.execnodes.settings import OPTIONS
+from stateplan.gateway.service.confine import Confinement
+from stateplan.gateway.service.limits import Limits
+from stateplan.gateway.service.service import SqlGatewayService
+from tests.support.gateway_here import GatewayHere, gateway_here
+
+TABLE = "(a STRING) WITH ('connector' = 'filesystem', 'format' = 'json', 'path' = '{}')"
+SECRET = "S3CRET"
+
+
+class Confined:
+    """A gateway with a root, and a folder beside it that nobody must reach.
+
+    Attributes:
+        gateway: with a session.
+        root: where files may be used.
+        outside: where not.
+    """
+
+    def __init__(self, gateway: GatewayHere, folder: Path) -> None:
+        self.gateway = gateway
+        self.root, self.outside = folder / "root", folder / "outside"
+        self.session = gateway.session()
+        self._before = self._there()
+
+    def _there(self) -> set[str]:
+        """All that is not below the root, nor in the gateway's own folder."""
+        below = [p for name in ("outside", "root-evil") for p in (self.root.parent / name).rglob("*")]
+        return {str(p) for p in (*below, *self.root.parent.iterdir())}
+
+    def run(self, statement: str, **more: object) -> str:
+        """The text of what comes of a statement."""
+        return self.gateway.run(self.session, statement, **more).text
+
+    def assert_unharmed(self) -> None:
+        """Nothing was read or written elsewhere, as far as that can be seen."""
+        assert self._there() == self._before
+        assert self.gateway.complaints() == []
+
+
+@pytest.fixture(scope="module")
+def confined(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Confined]:
+    folder = tmp_path_factory.mktemp("confined")
+    for name in ("root/in", "root/parts/p=fine", "outside/p=S3CRET", "root-evil", "state"):
+        (folder / name).mkdir(parents=True)
+    (folder / "outside" / "f.json").write_text(json.dumps({"a": SECRET}) + "\n")
+    (folder / "root-evil" / "f.json").write_text(json.dumps({"a": SECRET}) + "\n")
+    (folder / "root" / "in" / "f.json").write_text('{"a": "fine"}\n')
+    (folder / "root" / "link").symlink_to(folder / "outside")
+    (folder / "root" / "dots").symlink_to("../outside")
+    service = SqlGatewayService(
+        Limits(idle_timeout=0), folder=folder / "state", roots=[str(folder / "root")], keep_unknown=True
+    )
+    with gateway_here(service) as gateway:
+        yield Confined(gateway, folder)
+
+
+@pytest.fixture
+def names(confined: Confined) -> list[str]:
+    """The folder outside, as hostile statements call it, and others that are not below the root."""
+    root, outside = confined.root, confined.outside
+    up = os.path.relpath(outside)
+    return [
+        *(f"{outside}", f"{outside}/f.json", f"{root}/../outside", f"{root}/in/../../outside", f"{root}/./..//outside"),
+        *(f"file:{outside}", f"file://{outside}", f"file:////{outside}", f"FILE://{outside}", f"local:{outside}"),
+        *(f"file://localhost{outside}", f"file://elsewhere{outside}", f"file://{root}/../outside", f"{root}-evil"),
+        *(f"{root}/link", f"{root}/link/f.json", f"{root}/dots", f"file://{root}/link", f"{root}/in/../link/p=S3CRET"),
+        *(up, f"./{up}", "", ".", "/", "~", "/proc/self/environ", "/dev/stdin", f"{root}\\..\\outside", f" {outside}"),
+        *("memory://x", "s3://bucket/x", "http://127.0.0.1:1/x", "hdfs://h/x", f"simplecache::file://{outside}"),
+        *(f"zip://f.json::file://{outside}/a.zip", f"dir://{outside}", "ftp://h/x", "data:text/plain,x"),
+    ]
+
+
+STATEMENTS = (
+    *("CREATE TABLE t_new " + TABLE,),
+    *("CREATE TABLE t_new (a STRING) WITH ('connector' = 'replay', 'format' = 'json', 'path' = '{}')",),
+    *("CREATE TABLE t_new WITH ('path' = '{}') LIKE t", "CREATE TEMPORARY TABLE t_new " + TABLE),
+    *("CREATE VIEW v_new AS SELECT * FROM t /*+ OPTIONS('path' = '{}') */", "ALTER TABLE t SET ('path' = '{}')"),
+    *("SELECT * FROM t /*+ OPTIONS('path' = '{}') */",),
+    *("EXPLAIN SELECT * FROM parts /*+ OPTIONS('path' = '{}') */ WHERE p > ''",),
+    *("INSERT INTO t /*+ OPTIONS('path' = '{}') */ SELECT 'x'",),
+    *("EXPLAIN INSERT INTO t /*+ OPTIONS('path' = '{}') */ SELECT 'x'",),
+    *("EXECUTE STATEMENT SET BEGIN INSERT INTO t /*+ OPTIONS('path' = '{}') */ SELECT 'x'; END",),
+    *("COMPILE PLAN '{}' FOR INSERT INTO t SELECT 'x'", "COMPILE PLAN '{}/plan.json' FOR INSERT INTO t SELECT 'x'"),
+    *("COMPILE AND EXECUTE PLAN '{}/plan.json' FOR INSERT INTO t SELECT 'x'", "EXECUTE PLAN '{}'"),
+    *("EXPLAIN PLAN '{}'", "ALTER PLAN '{}' SET TTL '1 h' FOR deduplicate"),
+    *("SET 'execution.checkpointing.dir' = '{}'", "SET 'execution.checkpointing.savepoint-dir' = '{}'"),
+    *("SET 'execution.state-recovery.path' = '{}'", "SET 'state.backend.forst.cache.dir' = '{}'"),
+)
+
+
+def test_no_statement_reaches_a_file_elsewhere(confined: Confined, names: list[str]) -> None:
+    assert "OK" in confined.run("CREATE TABLE t " + TABLE.format(confined.root / "in"))
+    parts = (
+        "(a STRING, p STRING) PARTITIONED BY (p) WITH ('connector' = 'filesystem', 'format' = 'json', 'path' = '{}')"
+    )
+    assert "OK" in confined.run(f"CREATE TABLE parts {parts.format(confined.root / 'parts')}")
+    for statement in STATEMENTS:
+        for name in names:
+            said = confined.run(statement.format(name))
+            assert "[GW012]" in said, f"{statement.format(name)}: {said[:500]}"
+            assert SECRET not in said.replace(name, "")
+    assert "fine" in confined.run("SELECT * FROM t")
+    confined.assert_unharmed()
+
+
+def test_no_option_of_a_session_or_of_a_statement_does(confined: Confined, names: list[str]) -> None:
+    for name in names:
+        options = {"execution.checkpointing.dir": name}
+        opened = confined.gateway.http.post("/v4/sessions", json={"properties": options})
+        assert opened.status_code == 500 and "[GW012]" in opened.text
+        assert "[GW012]" in confined.run("SHOW TABLES", executionConfig=options)
+    for key in ("spark.jars", "spark.driver.extraJavaOptions", "pipeline.jars", "python.files", "metrics.reporters"):
+        assert "[GW013]" in confined.run(f"SET '{key}' = 'x'")
+        assert "[GW013]" in confined.run("SHOW TABLES", executionConfig={key: "x"})
+        assert "[GW013]" in confined.gateway.http.post("/v4/sessions", json={"properties": {key: "x"}}).text
+    confined.assert_unharmed()
+
+
+def test_no_code_is_loaded(confined: Confined) -> None:
+    for statement in (
+        "CREATE FUNCTION f AS 'os.system' LANGUAGE PYTHON",
+        "CREATE TEMPORARY SYSTEM FUNCTION f AS 'os.system' LANGUAGE PYTHON",
+        "ALTER FUNCTION f AS 'os.system' LANGUAGE PYTHON",
+    ):
+        assert "[GW014]" in confined.run(statement)
+    for statement in (
+        "ADD JAR '/x.jar'",
+        "REMOVE JAR '/x.jar'",
+        "CREATE FUNCTION f AS 'x.Y'",
+        "CREATE FUNCTION f AS 'x.Y' USING JAR '/x.jar'",
+        "LOAD MODULE hive WITH ('hive-version' = '3.1.3')",
+        "CREATE CATALOG c WITH ('type' = 'hive', 'hive-conf-dir' = '/etc')",
+    ):
+        assert confined.gateway.run(confined.session, statement).status_code == 500, statement
+    confined.assert_unharmed()
+
+
+def test_completion_names_no_file_elsewhere(confined: Confined, names: list[str]) -> None:
+    path = f"/v4/sessions/{confined.session}/complete-statement"
+    (confined.root / "plan.json").write_text("{}")
+    for name in (str(confined.root), *names):
+        statement = f"EXECUTE PLAN '{name}/"
+        asked = {"statement": statement, "position": len(statement)}
+        found = confined.gateway.http.request("GET", path, json=asked).json()["candidates"]
+        inside = name == str(confined.root)
+        assert (f"{name}/plan.json" in found) if inside else found == [], name
+
+
+def test_a_plan_that_was_written_elsewhere(confined: Confined, tmp_path: Path) -> None:
+    """Its tables are those of its text."""
+    service = SqlGatewayService(folder=tmp_path / "free")
+    session = service.open_session()
+    for statement in (
+        "CREATE TABLE source " + TABLE.format(confined.outside),
+        "CREATE TABLE sink " + TABLE.format(confined.root / "out"),
+        "COMPILE PLAN 'plan://reads' FOR INSERT INTO sink SELECT * FROM source",
+        "COMPILE PLAN 'plan://writes' FOR INSERT INTO source SELECT * FROM sink",
+    ):
+        operation = service.submit(session.handle, statement)
+        assert operation.wait(30) and operation.error is None
+    for name in ("reads", "writes"):
+        plan = service.named_plans().read(name)
+        assert confined.gateway.http.put(f"/v4/plans/{name}", content=plan).status_code == 201
+        assert "[GW012]" in confined.run(f"EXECUTE PLAN 'plan://{name}'")
+        for mode in ("ALL", "ALL_ENFORCED"):
+            options = {"table.plan.restore.catalog-objects": mode}
+            assert "[GW012]" in confined.run(f"EXECUTE PLAN 'plan://{name}'", executionConfig=options)
+    service.stop()
+    confined.assert_unharmed()
+
+
+NO_NAMES = (
+    *("..", ".", ".hidden", "../x", "..%2fx", "%2e%2e%2fx", "a%2f..%2f..%2fx", "a/../../x", "%00", "a%00"),
+    *("%2fetc%2fx", "a b", "é", "x" * 200, "a.tmp", "a%5cb", "a%0ab", "-a", "_a", "%252e%252e", "a;b"),
+)
+
+
+@pytest.mark.parametrize("name", NO_NAMES)
+def test_what_is_no_name_of_a_plan(confined: Confined, name: str) -> None:
+    there = sorted((confined.root.parent / "state").rglob("*"))
+    for method, body in (("PUT", b"{}"), ("GET", b""), ("DELETE", b"")):
+        answer = confined.gateway.request(method, f"/v4/plans/{name}", body=body)
+        assert answer.status in (400, 404) and answer.json()["errors"], (method, answer)
+    assert sorted((confined.root.parent / "state").rglob("*")) == there
+    plain = name.replace("%2f", "/").replace("%2e", ".").replace("%00", "\0")
+    for statement in ("EXECUTE PLAN", "EXPLAIN PLAN"):
+        assert "[GW019]" in confined.run(f"{statement} 'plan://{plain}'"), plain
+    confined.assert_unharmed()
+
+
+def test_links_in_the_folder_of_a_table(confined: Confined) -> None:
+    """They are followed where they lead below a root, and refused elsewhere, before the job begins."""
+    for name in ("good", "bad", "far"):
+        (confined.root / name).mkdir()
+    (confined.root / "good" / "f.json").symlink_to(confined.root / "in" / "f.json")
+    (confined.root / "bad" / "f.json").symlink_to(confined.outside / "f.json")
+    (confined.root / "far" / "sub").symlink_to(confined.root / "bad")
+    (confined.root / "good" / "round").symlink_to(confined.root / "good")
+    for name in ("good", "bad", "far"):
+        assert "OK" in confined.run(f"CREATE TABLE links_{name} " + TABLE.format(confined.root / name))
+    (confined.root / "good" / "round").unlink()
+    assert "fine" in confined.run("SELECT * FROM links_good")
+    for name in ("bad", "far"):
+        for statement in (f"SELECT * FROM links_{name}", f"INSERT INTO links_{name} SELECT 'x'"):
+            said = confined.run(statement)
+            assert "[GW012]" in said and SECRET not in said
+    confined.assert_unharmed()
+
+
+# which options name files
+
+NO_PATHS = {
+    *("fields.#.min", "fields.#.max", "fields.#.start", "fields.#.end"),
+    *("field-delimiter", "quote-character", "escape-character", "null-literal", "array-element-delimiter", "digest"),
+    *(
+        "line-delimiter",
+        "channel",
+        "print-identifier",
+        "database.include",
+        "table.include",
+        "watermark.alignment.group",
+    ),
+    *("partition.default-name", "map-null-key.literal", "source.path.regex-pattern", "partition.time-extractor.kind"),
+    *("partition.time-extractor.class", "partition.time-extractor.timestamp-pattern", "schema", "compression"),
+    *("partition.time-extractor.timestamp-formatter", "sink.partition-commit.watermark-time-zone"),
+    *(
+        "sink.partition-commit.policy.kind",
+        "sink.partition-commit.policy.class",
+        "sink.partition-commit.success-file.name",
+    ),
+    *(
+        "sink.partition-commit.policy.class.parameters",
+        "table.local-time-zone",
+        "pipeline.name",
+        "table.exec.uid.format",
+    ),
+}
+
+
+def test_every_option_with_a_text_is_known_to_name_a_file_or_not() -> None:
+    """An option that comes to be has to be told apart here: by its key, the gateway sees which ones are paths."""
+    makers = (*CONNECTORS.values(), *FORMATS.values())
+    rows: list[Option] = [*OPTIONS.values(), *(option for maker in makers for option in maker.options)]
+    checked = Confinement(["/nowhere/at/all"])
+    free = set()
+    for key in {row.key for row in rows if row.type is OptionType.STRING and not row.no_effect}:
+        try:
+            checked.check_option(key, "/etc/passwd")
+        except GatewayError:
+            continue
+        free.add(key)
+    assert free - NO_PATHS == set()
+
+
+@pytest.mark.parametrize(
+    ("root", "path", "inside"),
+    [
+        ("s3://bucket/root", "s3a://bucket/root/x", True),
+        ("s3://bucket/root", "s3://bucket/root", True),
+        ("s3://bucket/root", "s3://bucket/rooted", False),
+        ("s3://bucket/root", "s3://other/root/x", False),
+        ("s3://bucket/root", "s3://bucket/root/../x", False),
+        ("s3://bucket/root", "s3://bucket/x/../root/y", False),
+        ("s3://bucket/root", "s3://key@bucket/root/x", False),
+        ("s3://bucket/root", "s3://bucket/root/%2e%2e/x", False),
+        ("s3://bucket/root", "/bucket/root/x", False),
+        ("hdfs:///data", "hdfs:///data/x", True),
+        ("hdfs:///data", "hdfs:/data/x", True),
+        ("hdfs:///data", "hdfs://data/x", False),
+        ("hdfs://data", "hdfs:///data/x", False),
+        ("s3://bucket/a/b", "s3://bucket/a//b", False),
+        ("s3://bucket", "s3://bucket/a", True),
+        ("s3://bucket", "s3://bucket-b/a", False),
+        ("/", "/etc", True),
+    ],
+)
+def test_roots_that_are_urls(root: str, path: str, inside: bool) -> None:
+    def is_inside() -> bool:
+        try:
+            Confinement([root]).check_file(path)
+        except StateplanError:
+            return False
+        return True
+
+    assert is_inside() == inside
