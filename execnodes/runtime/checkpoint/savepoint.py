@@ -134,7 +134,7 @@ def _facts_of(origin: AnyPath, text: str) -> dict[str, Any]:
         hint = None if inner is None else f"did you mean '{inner}'?"
     elif origin.parent.is_dir():
         hint = nearest(origin.name, (p.name for p in origin.parent.iterdir()))
-    what = "holds no savepoint" if origin.is_dir() else "does not exist"
+    what = "holds no savepoint" if origin.is_dir() else "is no folder" if origin.exists() else "does not exist"
     raise CheckpointError("CKPT070", path=text, what=what, key=RECOVERY_PATH, hint=hint)
 
 
