@@ -46,6 +46,7 @@ class ResultPage:
         job_id: of the job that the statement started.
         notes: sentences for the user; only the service of this process has them.
         insert_only: whether the rows of a query are all insertions; False where that is not known.
+        values: the rows as values of JSON, where they were asked for so; ``rows`` is empty then.
     """
 
     kind: PageKind
@@ -57,6 +58,7 @@ class ResultPage:
     job_id: str | None = None
     notes: tuple[str, ...] = ()
     insert_only: bool = False
+    values: Sequence[tuple[RowKind, Sequence[object]]] = ()
 
 
 class GatewaySession(Protocol):

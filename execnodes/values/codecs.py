@@ -10,7 +10,7 @@ import polars as pl
 
 from stateplan.execnodes.errors import PlanError
 from stateplan.execnodes.rex import Literal
-from stateplan.execnodes.types import INT, LogicalType
+from stateplan.execnodes.types import INT, STRING, LogicalType
 from stateplan.execnodes.values.atomic import ATOMIC, Codec, FieldStyle, NoValueError, Opaque, of_class, quoted
 from stateplan.execnodes.values.java_hash import hash_map_order
 from stateplan.execnodes.values.row import Row
@@ -106,8 +106,9 @@ class _Map(Opaque):
         if self.key.type.is_string:
             key = key.fill_null(style.null_literal)
         text = self.key.json(key, style)
-        if not self.key.quoted:
-            text = pl.concat_str(pl.lit('"'), text, pl.lit('"'))
+        if not self.key.quoted:  # a key of JSON is a text, which may hold the quotes of a nested key
+            text = codec(STRING).json(text, style)
+        text = text.fill_null(quoted(style.null_literal))
         if style.functions:
             e = e.list.eval(pl.element().sort_by(text))
         e = e.map_batches(_last_of_each_key, return_dtype=self.type.polars(), is_elementwise=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import ssl
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -68,8 +68,12 @@ class _Address:
 
     def __init__(self, endpoint: str, token: str | None, ca_file: str | None, certificate: str | None) -> None:
         self.endpoint = endpoint if "://" in endpoint else f"http://{endpoint}"
-        parts = urlsplit(self.endpoint)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        try:
+            parts = urlsplit(self.endpoint)
+            known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        except ValueError:
+            known = False
+        if not known:
             raise RunError("RUN161.address", endpoint=endpoint)
         verify: ssl.SSLContext | bool = True
         if parts.scheme == "https":
@@ -79,13 +83,18 @@ class _Address:
                     verify.load_cert_chain(certificate)
             except (OSError, ssl.SSLError) as cause:
                 raise RunError("RUN161", endpoint=self.endpoint, reason=_reason(cause)) from cause
-        self._http = httpx.Client(
-            base_url=self.endpoint.rstrip("/"),
-            headers={"Authorization": f"Bearer {token}"} if token else {},
-            timeout=httpx.Timeout(60.0, connect=10.0),
-            verify=verify,
-            trust_env=parts.hostname not in _LOOPBACK,
-        )
+        try:
+            self._http = httpx.Client(
+                base_url=self.endpoint.rstrip("/"),
+                headers={"Authorization": f"Bearer {token}"} if token else {},
+                timeout=httpx.Timeout(60.0, connect=10.0),
+                verify=verify,
+                trust_env=parts.hostname not in _LOOPBACK,
+            )
+        except httpx.InvalidURL as cause:
+            raise RunError("RUN161.address", endpoint=endpoint) from cause
+        except UnicodeError as cause:
+            raise RunError("RUN161", endpoint=self.endpoint, reason="a header can only be ASCII") from cause
         self._version: str | None = None
 
     def version(self) -> str:
@@ -98,8 +107,14 @@ class _Address:
             self._version = spoken[-1].lower()
         return self._version
 
-    def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """The answer to a request.
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        fraction: Callable[[str], object] = float,
+    ) -> dict[str, Any]:
+        """The answer to a request; ``fraction`` reads numbers with a fraction or an exponent.
 
         Raises:
             StateplanError: what the gateway answers instead.
@@ -107,12 +122,18 @@ class _Address:
         """
         try:
             got = self._http.request(method, path, json=dict(body or {}))
-        except (httpx.HTTPError, OSError) as cause:
+        except (
+            httpx.HTTPError,
+            httpx.InvalidURL,
+            OSError,
+            UnicodeError,
+            RuntimeError,
+        ) as cause:  # RuntimeError: closed
             raise RunError("RUN161", endpoint=self.endpoint, reason=_reason(cause)) from cause
         if got.status_code in (401, 403):
             raise RunError("RUN162", endpoint=self.endpoint)
         try:
-            answer = got.json()
+            answer = got.json(parse_float=fraction)
         except ValueError:
             answer = None
         if not isinstance(answer, dict):
@@ -140,7 +161,6 @@ class HttpSession:
         self._at = at
         self._handle = handle
         self._path = f"/{at.version()}/sessions/{handle}"
-        self._row_format = "" if at.version() == "v1" else "?rowFormat=PLAIN_TEXT"
         self._closed = threading.Event()
         threading.Thread(target=self._live, args=(heartbeat,), name="gateway heartbeat", daemon=True).start()
 
@@ -172,9 +192,20 @@ class HttpSession:
         return self._at.text(self._at.ask("POST", f"{self._path}/statements", body), "operationHandle")
 
     def fetch(self, operation: str, token: int, limit: int | None = None) -> ResultPage:
-        answer = self._at.ask("GET", f"{self._operation(operation)}/result/{token}{self._row_format}")
+        return self._page(operation, token, "PLAIN_TEXT")
+
+    def fetch_values(self, operation: str, token: int) -> ResultPage:
+        """As :meth:`fetch`, with :attr:`ResultPage.values` instead of texts; numbers with a fraction or an exponent
+        are texts. Source: Flink's ``RowFormat.JSON``, as its JDBC driver asks for it."""
+        return self._page(operation, token, "JSON")
+
+    def _page(self, operation: str, token: int, row_format: str) -> ResultPage:
+        as_values = row_format == "JSON"
+        path = f"{self._operation(operation)}/result/{token}"
+        form = "" if self._at.version() == "v1" else f"?rowFormat={row_format}"
+        answer = self._at.ask("GET", path + form, fraction=str if as_values else float)
         try:
-            return page_of(answer, token)
+            return page_of(answer, token, as_values)
         except (KeyError, TypeError, ValueError, AttributeError) as cause:
             what = f"a page of a result has another form ({type(cause).__name__}: {cause})"
             raise RunError("RUN163", endpoint=self.endpoint, what=what) from cause

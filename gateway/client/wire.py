@@ -29,6 +29,9 @@ _FAMILIES: dict[str, type[StateplanError]] = {
     "DATA": errors.DataError,
     "RUN": errors.RunError,
     "CKPT": errors.CheckpointError,
+    "GW": errors.GatewayError,
+    "TYPE": StateplanError,
+    "BUG": StateplanError,
 }
 _PARTS = {"length", "precision", "scale"}
 
@@ -53,8 +56,8 @@ def type_of(value: Any) -> LogicalType:
     return LogicalType(root, nullable, **given)
 
 
-def page_of(answer: Mapping[str, Any], token: int) -> ResultPage:
-    """The page that a fetch of ``token`` gave.
+def page_of(answer: Mapping[str, Any], token: int, as_values: bool = False) -> ResultPage:
+    """The page that a fetch of ``token`` gave; ``as_values`` where rows are JSON, and not texts.
 
     Raises:
         TypeError, KeyError, ValueError, AttributeError: it has another form.
@@ -66,15 +69,16 @@ def page_of(answer: Mapping[str, Any], token: int) -> ResultPage:
         return ResultPage(kind, next_token=token if following is None else following)
     results = answer["results"]
     columns = tuple(ResultColumn(c["name"], type_of(c["logicalType"]), c.get("comment")) for c in results["columns"])
-    rows = [(_KINDS[row["kind"]], [_text(cell) for cell in row["fields"]]) for row in results["data"]]
+    data = [(_KINDS[row["kind"]], row["fields"]) for row in results["data"]]
     return ResultPage(
         kind,
         columns,
-        rows,
+        () if as_values else [(change, [_text(cell) for cell in fields]) for change, fields in data],
         None if kind is PageKind.EOS else following,
         bool(answer.get("isQueryResult")),
         answer.get("resultKind") != "SUCCESS",
         answer.get("jobID"),
+        values=data if as_values else (),
     )
 
 
