@@ -76,6 +76,7 @@ def write_savepoint(checkpoint: AnyPath, savepoint: AnyPath, drained: bool = Fal
             "drained": drained,
         }
         _copy(checkpoint, savepoint)
+        SparkCheckpoint.of(savepoint).relocate()
         _write_facts(savepoint, facts)
     except (OSError, ValueError) as cause:
         remove_tree(savepoint)
