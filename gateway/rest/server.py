@@ -37,8 +37,8 @@ _GRACE_SECONDS = 10
 
 
 class GatewayProtocol(H11Protocol):
-    """A connection that ends when the other side does not go on. Where there are too many, one that waits for its next
-    request gives way.
+    """A connection that ends when the other side does not go on. Where there are too many, one without a request gives
+    way, and first one that has never had any.
 
     Attributes:
         used: when a request was last awaited or begun, by the clock of the loop.
@@ -57,12 +57,18 @@ class GatewayProtocol(H11Protocol):
         if names and self.client:
             self.app_state = {**self.app_state, "who": f"{names[0]} {self.client[0]}"}
         if len(self.connections) > connections():
-            others = (other for other in self.connections if isinstance(other, GatewayProtocol) and other is not self)
-            oldest = min((other for other in others if other.idle), key=lambda other: other.used, default=None)
-            if oldest is None:
-                self._refuse(503, GatewayError("GW025", most=connections()))
-            else:
-                oldest.transport.abort()
+            self._make_room(connections())
+
+    def _make_room(self, most: int) -> None:
+        there = [c for c in self.connections if isinstance(c, GatewayProtocol) and not c.transport.is_closing()]
+        if len(there) <= most:
+            return
+        idle = (other for other in there if other.idle and other is not self)
+        least = min(idle, key=lambda other: (other.cycle is not None, other.used), default=None)
+        if least is None:
+            self._refuse(503, GatewayError("GW025", most=most))
+        else:
+            least.transport.abort()
 
     @property
     def idle(self) -> bool:

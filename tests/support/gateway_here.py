@@ -69,6 +69,12 @@ class GatewayHere:
         """A new connection."""
         return socket.create_connection(("127.0.0.1", self.port), timeout=seconds)
 
+    @contextlib.contextmanager
+    def connections(self, count: int) -> Iterator[list[socket.socket]]:
+        """So many new connections, one after the other."""
+        with contextlib.ExitStack() as opened:
+            yield [opened.enter_context(self.connect()) for _ in range(count)]
+
     def ask(self, raw: bytes, patience: float | None = None, seconds: float = 20) -> Answer:
         """The answer to these bytes, on a connection of their own.
 
