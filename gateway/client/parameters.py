@@ -127,12 +127,11 @@ class Template:
     def _bound(self, literals: Sequence[str]) -> str:
         """Blanks keep a literal apart from its neighbours: ``a-?`` with -1 must not become a comment."""
         out = [self._texts[0]]
+        last = self._texts[0][-1:]
         for text, behind in zip(literals, self._texts[1:], strict=True):
-            last, following = out[-1][-1:], behind[:1]
-            out.append("" if not last or last in _BEFORE else " ")
-            out.append(text)
-            out.append("" if not following or following in _BEHIND else " ")
-            out.append(behind)
+            out.append(text if not last or last in _BEFORE else f" {text}")
+            out.append(f" {behind}" if behind and behind[0] not in _BEHIND else behind)
+            last = (text + behind)[-1]
         return "".join(out)
 
 
