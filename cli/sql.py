@@ -212,5 +212,5 @@ def _shell(console: Console, given: Arguments, settings: Settings) -> None:
             for path in settings.files:
                 own.note(f"configured by {path}")
             own.note("Type HELP; for help, QUIT; to exit.")
-            shells.append(Shell(client, own, given.debug))
+            shells.append(Shell(client, own, screen, given.debug))
             shells[0].loop()

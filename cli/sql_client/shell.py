@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from prompt_toolkit.application import create_app_session, get_app
+from prompt_toolkit.application import get_app
 from prompt_toolkit.input import Input, create_input
 from prompt_toolkit.output import Output, create_output
 from prompt_toolkit.patch_stdout import StdoutProxy, patch_stdout
@@ -119,14 +119,27 @@ class Shell:
     Args:
         client: runs statements.
         console: where notes and errors go.
+        screen: where statements are typed.
         debug: whether every error comes with its traceback.
         history: of statements.
     """
 
-    def __init__(self, client: Client, console: Console, debug: bool = False, history: Path | None = None) -> None:
+    def __init__(
+        self,
+        client: Client,
+        console: Console,
+        screen: TerminalScreen,
+        debug: bool = False,
+        history: Path | None = None,
+    ) -> None:
         self._client = client
         self._prompt = Prompt(
-            client.options, client.session.complete, StatementHistory(history or history_file()), self.toolbar
+            client.options,
+            client.session.complete,
+            StatementHistory(history or history_file()),
+            self.toolbar,
+            screen.output,
+            screen.input,
         )
         self._console = console
         self._debug = debug
@@ -215,13 +228,15 @@ def _end_of(state: JobState) -> str:
 @contextlib.contextmanager
 def terminal(console: Console) -> Iterator[tuple[TerminalScreen, Console]]:
     """The terminal of this process, and a console like ``console`` on it. Both have files of their own: while Spark
-    starts, what is written to standard output goes into Spark's log."""
+    starts, what is written to standard output goes into Spark's log.
+
+    Programs get the terminal as arguments. In an app session of its own, prompt_toolkit would not write what jobs print
+    above the prompt but into it: the thread that writes does not know the session.
+    """
     with contextlib.ExitStack() as stack:
         out, err = (
             stack.enter_context(os.fdopen(os.dup(f.fileno()), "w", encoding=f.encoding, errors="backslashreplace"))
             for f in (sys.stdout, sys.stderr)
         )
-        output, reader = create_output(stdout=out), create_input()
-        stack.enter_context(create_app_session(reader, output))
         kind = JsonConsole if isinstance(console, JsonConsole) else TerminalConsole
-        yield TerminalScreen(output, reader), kind(console.quiet, out, err)
+        yield TerminalScreen(create_output(stdout=out), create_input()), kind(console.quiet, out, err)

@@ -45,32 +45,31 @@ class Terminal:
     Args:
         command: what runs.
         folder: its working directory.
-        environment: variables beside those of this process.
+        environment: variables beside those of this process; None for one that it does not get.
         columns, rows: of the screen.
 
     Attributes:
         process: that runs.
-        record: the screens that :meth:`shot` took, each with its title.
     """
 
     def __init__(
         self,
         command: list[str],
         folder: Path,
-        environment: Mapping[str, str] | None = None,
+        environment: Mapping[str, str | None] | None = None,
         columns: int = 120,
         rows: int = 30,
     ) -> None:
-        self.record: list[tuple[str, str]] = []
         self._screen = _Screen(columns, rows, history=10_000, ratio=0.5)
         self._parser = pyte.ByteStream(self._screen)
         self._lock = threading.Lock()
         self._master, terminal = pty.openpty()
-        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        variables = {**os.environ, "TERM": "xterm-256color", "PYTHONPATH": str(ROOT), **(environment or {})}
+        self.resize(columns, rows)
         self.process = subprocess.Popen(
             command,
             cwd=folder,
-            env={**os.environ, "TERM": "xterm-256color", "PYTHONPATH": str(ROOT), **(environment or {})},
+            env={name: value for name, value in variables.items() if value is not None},
             stdin=terminal,
             stdout=terminal,
             stderr=terminal,
@@ -95,6 +94,12 @@ class Terminal:
             for _ in range(data.count(b"\x1b[6n")):
                 os.write(self._master, answers)
 
+    def resize(self, columns: int, rows: int) -> None:
+        """Another size; the process is told."""
+        with self._lock:
+            self._screen.resize(rows, columns)
+        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
     @property
     def text(self) -> str:
         """What the screen shows, without blanks at the ends."""
@@ -108,10 +113,17 @@ class Terminal:
             top = ["".join(line[x].data for x in range(self._screen.columns)) for line in self._screen.history.top]
             return "\n".join(line.rstrip() for line in [*top, *self._screen.display]).rstrip("\n")
 
+    @property
+    def colours(self) -> set[str]:
+        """The colours of the letters on the screen."""
+        with self._lock:
+            cells = [self._screen.buffer[y][x] for y in range(self._screen.lines) for x in range(self._screen.columns)]
+            return {cell.fg for cell in cells if cell.data.strip()}
+
     def type(self, keys: str) -> None:
         os.write(self._master, keys.encode())
 
-    def until(self, condition: Callable[[str], bool] | str, seconds: float = 180.0) -> str:
+    def until(self, condition: Callable[[str], bool] | str, seconds: float = 90.0) -> str:
         """Waits until the screen shows a text, or fulfils a condition; what it shows then."""
         deadline = time.monotonic() + seconds
         while True:
@@ -121,10 +133,6 @@ class Terminal:
             assert self.process.poll() is None, f"it has ended\n{text}"
             assert time.monotonic() < deadline, f"not there: {condition}\n{text}"
             time.sleep(0.05)
-
-    def shot(self, title: str) -> None:
-        """Keeps what the screen shows."""
-        self.record.append((title, self.text))
 
     def ended(self, seconds: float = 60.0) -> int:
         """Waits for the end of the process; its exit code."""
