@@ -4,7 +4,7 @@ A page of another site can send requests to a gateway on the machine of whoever 
 that resolves to the gateway's address it could read the answers. So a request must call the gateway by one of its
 names, and must not come from another origin.
 
-Codes: GW015, GW021 to GW024.
+Codes: GW015, GW021 to GW024; BUG000.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from stateplan.execnodes.errors import GatewayError
+from stateplan.execnodes.errors import GatewayError, StateplanError
 from stateplan.gateway.rest.app import answer
 from stateplan.gateway.rest.wire import problem
 
@@ -149,7 +149,7 @@ def _is_visit(scope: Scope, headers: dict[bytes, list[str]]) -> bool:
 class _RefusedError(Exception):
     """A request that is not answered, with the status and the error that say so."""
 
-    def __init__(self, status: int, error: GatewayError) -> None:
+    def __init__(self, status: int, error: StateplanError) -> None:
         super().__init__(str(error))
         self.status = status
         self.error = error
@@ -209,8 +209,9 @@ class Guard:
             refused = early
         except ClientDisconnect:
             pass
-        except Exception:  # the application has answered, as well as it could
+        except Exception as bug:
             _log.exception("a request failed in a way that nobody expected")
+            refused = _RefusedError(500, StateplanError("BUG000", what=type(bug).__name__))
         if refused is not None and not begun:
             response = answer(problem(str(refused.error)), refused.status)
             if refused.status == 401:

@@ -257,3 +257,20 @@ def test_too_many_requests_at_a_time(gateway: GatewayHere, monkeypatch: pytest.M
 def test_the_head_of_a_request_may_be_so_long(gateway: GatewayHere) -> None:
     for size, status in ((50_000, 200), (200_000, 400)):
         assert gateway.request("GET", "/v4/info", {"X": "x" * size}).status == status
+
+
+@pytest.mark.parametrize("where", ["guard", "application"])
+def test_a_bug_has_the_form_of_an_error(gateway: GatewayHere, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("a secret")
+
+    monkeypatch.setattr("stateplan.gateway.service.service.SqlGatewayService.named_plans", broken)
+    monkeypatch.setattr("stateplan.gateway.rest.guard.Access.check", broken if where == "guard" else lambda *_: None)
+    answer = gateway.request("GET", "/v4/plans")
+    assert answer.status == 500 and answer.json()["errors"][0].startswith("[BUG000]") and b"secret" not in answer.body
+    assert [len(answer.header(name)) for name in SECURITY] == [1] * len(SECURITY)
+    until = time.monotonic() + 10
+    while len(gateway.complaints()) != 1:  # it is noted when the answer is sent
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    gateway.records.clear()
