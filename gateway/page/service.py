@@ -148,13 +148,25 @@ class JobsPage:
         ]
         return {**edit.to_json(), "changes": changes, "written": not dry_run}
 
-    def stop(self, job_id: str, who: str) -> dict[str, Any]:
-        """Stops a job after its micro-batch in hand, and waits for that. Raises RunError RUN060, RUN052."""
+    def stop(self, job_id: str, who: str, savepoint: bool = False) -> dict[str, Any]:
+        """Stops a job after its micro-batch in hand, and waits for that.
+
+        Args:
+            job_id: of the job.
+            who: asks for it.
+            savepoint: whether a savepoint is written, in the directory that the options of the job name.
+
+        Raises:
+            StateplanError: see :meth:`planner.session.jobs.Jobs.stop` and ``save``.
+        """
         entry = self._jobs.find(job_id)
-        self._jobs.stop(job_id)
-        self._record("stop job", who, job=entry.id)
+        if savepoint:
+            self._jobs.save(job_id, entry.options)
+        else:
+            self._jobs.stop(job_id)
+        self._record("stop job", who, job=entry.id, **({"savepoint": entry.savepoint} if savepoint else {}))
         self._looks.pop(entry.id, None)
-        return {"id": entry.id, "status": entry.status}
+        return {"id": entry.id, "status": entry.status, "savepoint": entry.savepoint}
 
     # ---- inside ------------------------------------------------------------------------------------------------
 

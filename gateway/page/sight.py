@@ -102,6 +102,7 @@ class JobSight:
             "ended": entry.ended,
             "statement": clean(entry.statement)[:200],
             "error": error_json(entry.error),
+            "savepoint": entry.savepoint,
         }
         view = entry.job.view if entry.job is not None else self._ended or entry.last
         if view is None:

@@ -71,7 +71,7 @@ def routes(page: JobsPage, who: Callable[[Request], str]) -> list[Route]:
         try:
             body = await _body(request)
             if action == "stop":
-                return await _answer(request, page.stop, job_id, who(request))
+                return await _answer(request, page.stop, job_id, who(request), body.get("savepoint") is True)
             if action == "inspection":
                 return await _answer(request, page.inspect, job_id)
             state, ttl = _text(body, "state"), _text(body, "ttl")

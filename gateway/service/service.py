@@ -82,7 +82,6 @@ class SqlGatewayService:
     Attributes:
         jobs: those that SHOW JOBS lists.
         plans: those that statements call by name; None without a folder.
-        savepoint_dir: directory for savepoints where a session names none; None without a folder.
         audit: the audit log.
 
     Raises:
@@ -103,10 +102,9 @@ class SqlGatewayService:
         self.limits = limits or Limits(idle_timeout=0)
         self.confinement = Confinement(roots)
         self._store = None if folder is None else JobStore(folder)
-        self.savepoint_dir = None if folder is None else str(folder / "savepoints")
         self.plans = None if folder is None else PlanStore(folder / "plans")
         self.audit = AuditLog(None if folder is None else folder / "audit.log")
-        self.jobs = JOBS if self._store is None else Jobs(self._store)
+        self.jobs = JOBS if self._store is None else Jobs(self._store, str(self._store.folder / "savepoints"))
         self._keep_unknown = keep_unknown
         self._options = dict(options or {})
         self._console = console
@@ -368,9 +366,6 @@ class _SessionHost(Host):
             return str(plans.path(name.removeprefix(PLAN_SCHEME), place))
         self.confinement.check_file(name, place)
         return super().plan_file(name, place)
-
-    def savepoint_dir(self) -> str | None:
-        return self._service.savepoint_dir
 
     def plan_names(self) -> list[str]:
         return [] if self._service.plans is None else self._service.plans.names()

@@ -233,8 +233,8 @@ STATEMENTS: tuple[Grammar, ...] = (
     Grammar(
         "STOP JOB",
         ("STOP JOB 'id' [WITH SAVEPOINT] [WITH DRAIN]",),
-        "stops a job; its checkpoint stays usable. WITH SAVEPOINT copies the checkpoint for other jobs to start from, and "
-        "WITH DRAIN completes all windows first. See [savepoints](savepoints.md)",
+        "stops a job; its checkpoint stays usable. WITH SAVEPOINT copies the checkpoint for other jobs to start from, "
+        "and WITH DRAIN completes all windows first. See [savepoints](savepoints.md)",
         "STOP JOB '9d3e6d0672fd4890adf157f3a7321ee0' WITH SAVEPOINT",
     ),
     Grammar(

@@ -32,10 +32,6 @@ class Host:
             raise PlanError("PLAN006.by_name", place=place)
         return name
 
-    def savepoint_dir(self) -> str | None:
-        """The directory for savepoints where no option names one."""
-        return None
-
     def plan_names(self) -> list[str]:
         """The plans that can be called by name."""
         return []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from stateplan.execnodes.types import STRING, LogicalType
@@ -36,16 +35,9 @@ def run_describe_job(c: Context, node: nodes.DescribeJob) -> TableResult:
 
 def run_stop_job(c: Context, node: nodes.StopJob) -> TableResult:
     """STOP JOB: with a savepoint, its path is the answer."""
-    from stateplan.execnodes.runtime.checkpoint.savepoint import SAVEPOINT_DIR, new_savepoint
-
     job_id, place = node.this.name, c.place(node.this)
     if not node.args.get("savepoint"):
         c.env.jobs.stop(job_id, place)
         return ok("STOP JOB")
-    entry = c.env.jobs.find(job_id, place)
-    options = c.env.get_config().to_dict()
-    options[SAVEPOINT_DIR] = options.get(SAVEPOINT_DIR) or c.env.host.savepoint_dir() or ""
-    folder = new_savepoint(options, entry.id)
-    c.env.jobs.stop(job_id, place, folder, bool(node.args.get("drain")))
-    shown = f"file:{folder}" if isinstance(folder, Path) else str(folder)
-    return content("STOP JOB", ("savepoint path",), [(shown,)], types=(STRING,))
+    path = c.env.jobs.save(job_id, c.env.get_config().to_dict(), bool(node.args.get("drain")), place)
+    return content("STOP JOB", ("savepoint path",), [(path,)], types=(STRING,))

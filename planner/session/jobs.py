@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from stateplan.execnodes.errors import Place, RunError, nearest
@@ -89,6 +90,7 @@ class JobEntry:
         plan: its text; None for a query.
         options: of the session.
         last: its figures when it ended.
+        savepoint: the path of the one that it was stopped with.
     """
 
     id: str
@@ -103,6 +105,7 @@ class JobEntry:
     plan: str | None = None
     options: dict[str, str] = field(default_factory=dict)
     last: JobView | None = field(default=None, repr=False)
+    savepoint: str | None = None
 
     @property
     def running(self) -> bool:
@@ -114,12 +117,14 @@ class Jobs:
 
     Args:
         journal: keeps them beyond this process; None to keep nothing.
+        savepoint_dir: directory for savepoints where no option names one.
     """
 
-    def __init__(self, journal: JobJournal | None = None) -> None:
+    def __init__(self, journal: JobJournal | None = None, savepoint_dir: str | None = None) -> None:
         self._entries: dict[str, JobEntry] = {}
         self._lock = threading.Lock()
         self._journal = journal
+        self._savepoint_dir = savepoint_dir
 
     @contextmanager
     def starting(
@@ -192,29 +197,44 @@ class Jobs:
             known: Sequence[str] = list(self._entries)
         raise RunError("RUN060", id=job_id, place=place, hint=nearest(hex_id(job_id), known))
 
-    def stop(
-        self, job_id: str, place: Place | None = None, savepoint: AnyPath | None = None, drain: bool = False
-    ) -> None:
+    def stop(self, job_id: str, place: Place | None = None) -> None:
         """Stops a job after its micro-batch in hand, and waits for that.
-
-        Args:
-            job_id: of the job.
-            place: of the id in the statement.
-            savepoint, drain: see :meth:`execnodes.runtime.job.Job.stop_with_savepoint`; without a savepoint, the job
-                is CANCELED.
 
         Raises:
             RunError: RUN060, there is none of the id; RUN052, it has ended.
+        """
+        self._running(job_id, place)[1].stop()
+
+    def save(self, job_id: str, options: Mapping[str, str], drain: bool = False, place: Place | None = None) -> str:
+        """Stops a job with a savepoint, and waits for that; the path of the savepoint.
+
+        Args:
+            job_id: of the job.
+            options: of the session.
+            drain: see :meth:`execnodes.runtime.job.Job.stop_with_savepoint`.
+            place: of the id in the statement.
+
+        Raises:
+            RunError: RUN060, there is none of the id; RUN052, it has ended; RUN058, no directory for savepoints is
+                configured; RUN059, the job has no checkpoint.
             StateplanError: the savepoint cannot be written.
         """
+        from stateplan.execnodes.runtime.checkpoint.savepoint import SAVEPOINT_DIR, new_savepoint
+
+        entry, job = self._running(job_id, place)
+        where = {SAVEPOINT_DIR: self._savepoint_dir} if self._savepoint_dir and not options.get(SAVEPOINT_DIR) else {}
+        folder = new_savepoint({**options, **where}, entry.id)
+        job.stop_with_savepoint(folder, drain)
+        entry.savepoint = f"file:{folder}" if isinstance(folder, Path) else str(folder)
+        return entry.savepoint
+
+    def _running(self, job_id: str, place: Place | None) -> tuple[JobEntry, Job]:
+        """A job that runs. Raises RunError RUN060, RUN052."""
         entry = self.find(job_id, place)
         job = entry.job
         if job is None:
             raise RunError("RUN052", id=entry.id, status=entry.status, place=place)
-        if savepoint is None:
-            job.stop()
-        else:
-            job.stop_with_savepoint(savepoint, drain)
+        return entry, job
 
 
 JOBS = Jobs()

@@ -230,7 +230,8 @@ def test_a_hidden_page_asks_for_nothing(opened: Any) -> None:
 
 @pytest.mark.spark
 def test_a_ttl_of_a_running_job_takes_effect(spark: object, browser: Any, tmp_path: Path) -> None:
-    jobs = Jobs()
+    jobs = Jobs(savepoint_dir=str(tmp_path / "savepoints"))
+    (tmp_path / "savepoints").write_text("in the way")
     options = {"pipeline.max-parallelism": "1", "pipeline.name": "counts", "table.exec.state.ttl": "1 h"}
     env = TableEnvironment.create({**options, "execution.checkpointing.dir": str(tmp_path / "my cp")}, jobs=jobs)
     env.execute_sql(
@@ -265,9 +266,20 @@ def test_a_ttl_of_a_running_job_takes_effect(spark: object, browser: Any, tmp_pa
         )
         page.get_by_role("button", name="Stop job").click()
         assert page.focused == "Keep it running"
-        page.get_by_role("dialog").get_by_role("button", name="Stop job").click()
-        page.get_by_text("Canceled").wait_for()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_label("Write a savepoint").check()
+        dialog.get_by_role("button", name="Stop job").click()
+        dialog.get_by_text("CKPT074").first.wait_for()
+        assert [text for text in page.said if "400 (Bad Request)" not in text] == []
+        page.said.clear()
+        assert job.is_active
+        (tmp_path / "savepoints").unlink()
+        dialog.get_by_role("button", name="Stop job").click()
+        page.get_by_text("Finished").wait_for()
         assert not job.is_active
+        (savepoint,) = (tmp_path / "savepoints").iterdir()
+        page.get_by_text(f"Stopped with the savepoint file:{savepoint}").wait_for()
+        assert (savepoint / "stateplan.json").is_file()
         assert page.said == []
         assert [url for url in page.asked if not url.startswith((address, "data:"))] == []
         page.context.close()

@@ -25,7 +25,9 @@ const stopDialog = (path, changed) => {
   const stop = h("button", { type: "submit", class: "danger" }, "Stop job");
   const keep = h("button", { type: "button", onclick: () => dialog.close() }, "Keep it running");
   const text = h("p", {}, "The job ends after the micro-batch in hand. Its checkpoint stays, and the job can go on from it.");
-  const form = h("form", { method: "dialog" }, h("h2", { id: "stop-title" }, "Stop this job?"), text, problem.node, h("div", { class: "buttons" }, stop, keep));
+  const save = h("input", { type: "checkbox" });
+  const choice = h("label", { class: "choice" }, save, " Write a savepoint, for other jobs to start from");
+  const form = h("form", { method: "dialog" }, h("h2", { id: "stop-title" }, "Stop this job?"), text, choice, problem.node, h("div", { class: "buttons" }, stop, keep));
   const dialog = h("dialog", { "aria-labelledby": "stop-title" }, form);
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
@@ -33,7 +35,7 @@ const stopDialog = (path, changed) => {
     say(stop, "Stopping…");
     problem.update(null);
     try {
-      await post(`${path}/stop`);
+      await post(`${path}/stop`, { savepoint: save.checked });
       dialog.close();
       changed();
     } catch (error) {
@@ -42,7 +44,7 @@ const stopDialog = (path, changed) => {
     stop.disabled = false;
     say(stop, "Stop job");
   });
-  return { node: dialog, open: () => { problem.update(null); dialog.showModal(); keep.focus(); } };
+  return { node: dialog, open: () => { problem.update(null); save.checked = false; dialog.showModal(); keep.focus(); } };
 };
 
 const tiles = () => {
@@ -66,6 +68,7 @@ export const jobView = (path, changed) => {
   const badge = h("span", { class: "status" });
   const facts = h("p", { class: "dim facts" });
   const hand = h("p", { class: "dim" });
+  const saved = h("p", { hidden: true });
   const dialog = stopDialog(path, changed);
   const stop = h("button", { type: "button", class: "danger", hidden: true, onclick: dialog.open }, "Stop job");
   const failure = errorPart();
@@ -90,7 +93,7 @@ export const jobView = (path, changed) => {
   };
 
   return {
-    node: h("div", { class: "page" }, head, facts, failure.node, problem.node, figures.node, hand, ...parts.map((part) => part.node), dialog.node),
+    node: h("div", { class: "page" }, head, facts, saved, failure.node, problem.node, figures.node, hand, ...parts.map((part) => part.node), dialog.node),
     title: () => (job ? `${job.name} - stateplan` : "Job - stateplan"),
     tick,
     update: (found) => {
@@ -99,6 +102,8 @@ export const jobView = (path, changed) => {
       badge.className = `status ${job.status}`;
       say(badge, statusName(job.status));
       show(stop, job.status === "RUNNING");
+      show(saved, Boolean(job.savepoint));
+      say(saved, job.savepoint ? `Stopped with the savepoint ${job.savepoint}` : "");
       failure.update(job.error);
       problem.update(job.problem);
       const running = job.status === "RUNNING";
