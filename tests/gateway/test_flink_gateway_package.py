@@ -82,8 +82,8 @@ def test_rows_in_pages(url: str) -> None:
 
 def test_values_of_every_type(url: str) -> None:
     statement = """SELECT CAST(1 AS BIGINT), CAST(1.50 AS DECIMAL(10, 2)), 'x', CAST(NULL AS INT), TRUE,
-        DATE '2026-01-02', TIMESTAMP '2026-01-02 03:04:05.123', TIME '10:11:12', CAST(1.25 AS DOUBLE), ARRAY[1, 2], MAP['k', 1],
-        ROW(1, 'z'), X'0AFF'"""
+        DATE '2026-01-02', TIMESTAMP '2026-01-02 03:04:05.123', TIME '10:11:12', CAST(1.25 AS DOUBLE), ARRAY[1, 2],
+        MAP['k', 1], ROW(1, 'z'), X'0AFF'"""
     with flink_gateway.connect(url) as connection:
         row = connection.cursor().execute(statement).fetchone()
     assert row is not None
