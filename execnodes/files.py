@@ -296,6 +296,13 @@ def plain_path(path: str) -> str:
     return local_path(path) or path
 
 
+def find_files(fs: Any, folder: str) -> dict[str, dict[str, Any]]:
+    """The facts of all files below a folder of an object store, by path. Where the first object appears while s3fs
+    looks, it gives the folder as if it were a file. Raises OSError."""
+    found = fs.find(folder, detail=True).items()
+    return {str(path): facts for path, facts in found if facts.get("type") != "directory"}
+
+
 def filesystem_of(path: str) -> tuple[Any, str]:
     """The fsspec filesystem of a path or URL, and the path on it.
 

@@ -20,6 +20,7 @@ from stateplan.execnodes.errors import DataError, OptionError, Place, nearest
 from stateplan.execnodes.files import (
     HADOOP,
     filesystem_of,
+    find_files,
     has_whole_objects,
     local_path,
     modified,
@@ -143,7 +144,7 @@ def _remote_files(path: str) -> list[FileEntry]:
     committed = committed_epochs(fs, inner)
     strangers: set[str] = set()
     while True:
-        infos = fs.find(inner, detail=True)
+        infos = find_files(fs, inner)
         uids = {part[1] for name in infos if (part := _PART.fullmatch(posixpath.basename(name)))}
         # A sink that has begun since, or whose table is a folder further up: its files are listed again when it is
         # known what they were a part of before.

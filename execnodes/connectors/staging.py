@@ -23,7 +23,7 @@ from typing import Any
 
 from stateplan.execnodes.connectors.listing import COMMITTED, epoch_of, note_of, part_name
 from stateplan.execnodes.errors import Place, RunError
-from stateplan.execnodes.files import filesystem_of, has_whole_objects, local_path, reached, shown
+from stateplan.execnodes.files import filesystem_of, find_files, has_whole_objects, local_path, reached, shown
 
 _MARKER = ".committed"
 _MARK = "reach-"
@@ -259,7 +259,7 @@ class _Copied(Staging):
         self._fs.pipe(dict(files))
 
     def _entries(self) -> list[str]:
-        return [path[len(self._hidden) + 1 :] for path in self._fs.find(self._hidden)]
+        return [path[len(self._hidden) + 1 :] for path in find_files(self._fs, self._hidden)]
 
     def _remove(self, entries: Iterable[str]) -> None:
         paths = [f"{self._hidden}/{entry}" for entry in entries]
@@ -271,7 +271,7 @@ class _Copied(Staging):
 
     def _staged(self, batch_id: int, names: Sequence[str]) -> set[str]:
         folder = self._batch(batch_id)
-        return {path[len(folder) + 1 :] for path in self._fs.find(folder)}
+        return {path[len(folder) + 1 :] for path in find_files(self._fs, folder)}
 
     def _decide(self, batch_id: int, listed: bytes) -> None:
         self._write(self._marker(batch_id), listed)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -244,7 +246,8 @@ def test_waiting_for_a_job_ends_with_the_time_limit_or_an_interrupt(
     def interrupted(_: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("stateplan.cli.job.look.time.sleep", interrupted)
+    clock = SimpleNamespace(sleep=interrupted, monotonic=time.monotonic)
+    monkeypatch.setattr("stateplan.cli.job.look.time", clock)
     assert CliRunner().invoke(app, arguments).exit_code == 0
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from stateplan.execnodes.connectors.listing import table_files
 from stateplan.execnodes.errors import DataError, StateplanError
+from stateplan.execnodes.files import find_files
 from stateplan.planner.session.environment import TableEnvironment
 from tests.support.object_store import give_to_workers, object_store
 
@@ -211,3 +212,20 @@ def test_a_plan_on_the_store_with_a_replay_and_a_lookup(
     capsys.readouterr()
     played.execute_sql("INSERT INTO snk SELECT k FROM src").wait()
     assert capsys.readouterr().out.splitlines() == ["+I[2]", "+I[1]"]
+
+
+def test_a_first_object_that_appears_while_a_folder_is_listed(
+    bucket: str, store: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = f"{bucket}/new".removeprefix("s3://")
+    look = store._lsdir
+
+    async def too_early(*args: Any, **kwargs: Any) -> Any:
+        found = await look(*args, **kwargs)
+        monkeypatch.setattr(store, "_lsdir", look)
+        await store._pipe_file(f"{path}/a.json", b"{}")
+        return found
+
+    monkeypatch.setattr(store, "_lsdir", too_early)
+    assert find_files(store, path) == {}
+    assert list(find_files(store, path)) == [f"{path}/a.json"]
