@@ -138,13 +138,13 @@ def test_a_wrong_number_of_parameters(given_: list[int]) -> None:
 
 @pytest.mark.parametrize("given_", ["ab", b"ab", {"a": 1, "b": 2}, {1, 2}, iter([1, 2]), 5])
 def test_parameters_that_are_no_list(given_: Any) -> None:
-    with pytest.raises(SqlError, match="SQL410.*of the class"):
+    with pytest.raises(SqlError, match=r"SQL410.*of the class"):
         Template("SELECT ?, ?").bind(given_)
 
 
 @pytest.mark.parametrize("value", [object(), [1], {}, (1,), 1j, dt.UTC, np.datetime64("2024-01-01"), np.bool_(True)])
 def test_classes_without_a_literal(value: object) -> None:
-    with pytest.raises(SqlError, match="SQL410.*cannot be a parameter"):
+    with pytest.raises(SqlError, match=r"SQL410.*cannot be a parameter"):
         literal(value)
 
 
@@ -177,7 +177,7 @@ def test_values_without_a_literal(value: object) -> None:
 
 @pytest.mark.parametrize("statement", ["SELECT 'a", "SELECT `a", "SELECT /* a", "SELECT '\ud800'"])
 def test_statements_that_are_none(statement: str) -> None:
-    with pytest.raises(StateplanError, match="SQL003|SQL401"):
+    with pytest.raises(StateplanError, match=r"SQL003|SQL401"):
         Template(statement)
 
 
