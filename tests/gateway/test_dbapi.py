@@ -32,10 +32,13 @@ from stateplan.execnodes.errors import (
     StateplanError,
 )
 from stateplan.execnodes.types import STRING, parse_type
+from stateplan.gateway.client.http import HttpSession
 from stateplan.gateway.client.values import row_reader
+from stateplan.gateway.protocol import ResultPage
 from stateplan.gateway.rest.guard import Access
 from stateplan.gateway.service.limits import Limits
 from stateplan.gateway.service.service import SqlGatewayService
+from tests.gateway.test_client import OPERATION, SESSION, TRACE, Gateway
 from tests.support.gateway_here import GatewayHere, gateway_here
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "python.md"
@@ -84,12 +87,14 @@ def test_the_module() -> None:
 # values
 
 DAY = dt.datetime(2024, 1, 1, 10, 0, 0, 123000)
+LONG = Decimal("1234567890123456789.0123456789012345678")
 SHOWN: list[tuple[str, str, object, Any]] = [
     ("TRUE", "BOOLEAN", dbapi.BOOLEAN, True),
     ("CAST(-1 AS TINYINT)", "TINYINT", dbapi.NUMBER, -1),
     ("1", "INT", dbapi.NUMBER, 1),
     ("9223372036854775807", "BIGINT", dbapi.NUMBER, 2**63 - 1),
     ("CAST('1.50' AS DECIMAL(38, 2))", "DECIMAL(38, 2)", dbapi.NUMBER, Decimal("1.50")),
+    (f"CAST('{LONG}' AS DECIMAL(38, 19))", "DECIMAL(38, 19)", dbapi.NUMBER, LONG),
     ("CAST(0 AS DECIMAL(5, 0))", "DECIMAL(5, 0)", dbapi.NUMBER, Decimal(0)),
     ("CAST(0.1 AS FLOAT)", "FLOAT", dbapi.NUMBER, 0.1),
     ("CAST('1e-320' AS DOUBLE)", "DOUBLE", dbapi.NUMBER, 1e-320),
@@ -388,6 +393,15 @@ def test_a_token() -> None:
             assert connection.cursor().execute("SELECT 1").fetchall() == [(1,)]
 
 
+def test_a_session_that_ends(gateway: GatewayHere, connection: dbapi.Connection, cursor: dbapi.Cursor) -> None:
+    for session in gateway.service.sessions():
+        gateway.service.close_session(session.handle)
+    with pytest.raises(dbapi.OperationalError, match=r"session '.*' does not exist") as raised:
+        cursor.execute("SELECT 1")
+    assert raised.value.code == "GW001"
+    assert isinstance(raised.value.__cause__, GatewayError)
+
+
 def test_a_gateway_that_ends() -> None:
     with gateway_here(SqlGatewayService(Limits(idle_timeout=0, page_rows=3))) as ending:
         connection = dbapi.connect(at(ending))
@@ -438,6 +452,20 @@ def test_what_is_closed_says_so(gateway: GatewayHere) -> None:
     connection.close()
 
 
+def test_another_thread_closes_the_connection(gateway: GatewayHere, monkeypatch: pytest.MonkeyPatch) -> None:
+    connection = dbapi.connect(at(gateway))
+    cursor = connection.cursor().execute(TEN)
+    fetch = HttpSession.fetch_values
+
+    def closed_meanwhile(session: HttpSession, operation: str, token: int) -> ResultPage:
+        connection.close()
+        return fetch(session, operation, token)
+
+    monkeypatch.setattr(HttpSession, "fetch_values", closed_meanwhile)
+    with pytest.raises(dbapi.InterfaceError, match=r"GW030.*connection"):
+        cursor.fetchall()
+
+
 def test_a_connection_that_is_forgotten_ends_its_session(gateway: GatewayHere) -> None:
     before = len(gateway.service.sessions())
     connection: dbapi.Connection | None = dbapi.connect(at(gateway))
@@ -475,6 +503,51 @@ def test_threads_share_a_connection(connection: dbapi.Connection) -> None:
     for thread in threads:
         thread.join(60)
     assert found == {number: [(n,) for n in range(10) if n != number] for number in range(6)}
+
+
+# Flink's gateway, as it answered when its exchange was recorded
+
+
+@pytest.mark.parametrize("version", ["v1", "v4"])
+def test_flinks_gateway(version: str) -> None:
+    flink = Gateway()
+    form = "" if version == "v1" else "?rowFormat=JSON"
+    session = f"/{version}/sessions/{SESSION}"
+    operation = f"{session}/operations/{OPERATION}"
+    column = {"name": "product_id", "logicalType": {"type": "BIGINT", "nullable": True}, "comment": None}
+    price = {"type": "DECIMAL", "nullable": False, "precision": 10, "scale": 2}
+    columns = [column, {"name": "price", "logicalType": price, "comment": None}]
+
+    def page(token: int, rows: list[Any], **more: Any) -> dict[str, Any]:
+        results = {"columns": columns, "rowFormat": "JSON", "data": [{"kind": k, "fields": f} for k, f in rows]}
+        common = {"isQueryResult": True, "jobID": "f9f2ab5ca13aa7920dc0605fbd603a56"}
+        following = {"nextResultUri": f"{operation}/result/{token + 1}{form}"}
+        kinds = {"resultType": "PAYLOAD", "resultKind": "SUCCESS_WITH_CONTENT"}
+        return {**kinds, **common, "results": results, **following, **more}
+
+    waiting = {"resultType": "NOT_READY", "nextResultUri": f"{operation}/result/0{form}"}
+    changes = [("INSERT", [0, 1]), ("UPDATE_BEFORE", [0, 1]), ("UPDATE_AFTER", [0, 2.5]), ("INSERT", [None, 1e3])]
+    flink.answers |= {
+        "GET /v1/api_versions": (200, {"versions": [version.upper()]}),
+        f"POST /{version}/sessions": (200, {"sessionHandle": SESSION}),
+        f"DELETE {session}": (200, {"status": "CLOSED"}),
+        f"POST {session}/statements": (200, {"operationHandle": OPERATION}),
+        f"GET {operation}/result/0{form}": [(200, waiting), (200, waiting), (200, page(0, []))],
+        f"GET {operation}/result/1{form}": (200, page(1, changes)),
+        f"GET {operation}/result/2{form}": (200, page(2, [], resultType="EOS")),
+        f"DELETE {operation}/close": (200, {"status": "CLOSED"}),
+    }
+    with dbapi.connect(flink.url, changelog=True) as connection:
+        rows = connection.cursor().execute("SELECT * FROM t").fetchall()
+    assert [row[:2] for row in rows] == [("+I", 0), ("-U", 0), ("+U", 0), ("+I", None)]
+    assert [str(row[2]) for row in rows] == ["1.00", "1.00", "2.50", "1000.00"]
+    flink.answers[f"GET {operation}/result/0{form}"] = (500, {"errors": ["Internal server error.", TRACE]})
+    with dbapi.connect(flink.url) as connection, pytest.raises(dbapi.ProgrammingError, match="'nosuch' not found"):
+        connection.cursor().execute("SELECT * FROM nosuch")
+    modes = [body["properties"] for request, body in flink.requests if request == f"POST /{version}/sessions"]
+    assert modes == [{"execution.runtime-mode": "STREAMING"}, {"execution.runtime-mode": "BATCH"}]
+    flink.server.shutdown()
+    flink.server.server_close()
 
 
 # data frames
