@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import pytest
 from stateplan.execnodes.changelog import RowKind
 from stateplan.execnodes.errors import StateplanError
 from stateplan.execnodes.runtime.job import JobStatus
+from stateplan.execnodes.runtime.spark.checkpoint_files import SparkCheckpoint
 from stateplan.planner.session.environment import TableEnvironment
 from stateplan.planner.session.jobs import Jobs
 
@@ -118,3 +120,33 @@ def test_stopping_a_query_that_waits_for_its_reader(tables: TableEnvironment, tm
     assert result.wait()
     tables.execute_sql(f"STOP JOB '{result.job.job_id}'")
     assert result.job.status in (JobStatus.CANCELED, JobStatus.FINISHED)
+
+
+@pytest.mark.usefixtures("tables")
+def test_jobs_that_start_at_once_keep_their_settings(tmp_path: Path) -> None:
+    """In one Spark, each with a parallelism of its own."""
+    failed: list[BaseException] = []
+
+    def run(parallelism: int) -> None:
+        try:
+            env = TableEnvironment.create(
+                {**OPTIONS, "parallelism.default": str(parallelism), "pipeline.max-parallelism": "8"}, jobs=Jobs()
+            )
+            env.execute_sql(f"SET 'execution.checkpointing.dir' = '{tmp_path / str(parallelism)}'")
+            path = tmp_path / "in"
+            env.execute_sql(
+                f"CREATE TABLE t (k INT) WITH ('connector' = 'filesystem', 'path' = '{path}', 'format' = 'json')"
+            )
+            env.execute_sql("CREATE TABLE nothing (k INT, n BIGINT) WITH ('connector' = 'blackhole')")
+            env.execute_sql("INSERT INTO nothing SELECT k, COUNT(*) FROM t GROUP BY k").wait()
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=run, args=(n,)) for n in range(1, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    found = {n: SparkCheckpoint.of(tmp_path / str(n)).planned(0).partitions for n in range(1, 5)}
+    assert found == {1: 1, 2: 2, 3: 3, 4: 4}

@@ -25,6 +25,7 @@ from stateplan.execnodes.runtime.spark.tweaks import TWEAKS, Tweaks, reason
 from stateplan.execnodes.settings import parallelism
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession as SparkSession
 
 FIXED = {
@@ -69,7 +70,9 @@ _CONNECT = {"SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"}
 
 _ours: set[str] = set()
 """The application ids of the Sparks that were started here."""
-_starting = threading.Lock()
+_starting = threading.RLock()
+_pending = threading.Event()
+"""Whether one is being started: PySpark has its context long before it is of any use."""
 
 _ATTEMPTS = 2
 """How often a local task is tried: a Python worker that the system kills, for want of memory say, ends no job."""
@@ -111,7 +114,11 @@ def spark_of(
     with _starting:
         running = given or _running(options)
         if running is None:
-            return _started(options, lasting, tweaks or Tweaks(options))
+            _pending.set()
+            try:
+                return _started(options, lasting, tweaks or Tweaks(options))
+            finally:
+                _pending.clear()
     if not hasattr(running, "_jsparkSession"):
         raise RunError("RUN012")
     _check_static(running, options)
@@ -119,14 +126,13 @@ def spark_of(
 
 
 def job_session(spark: SparkSession, options: Mapping[str, str]) -> SparkSession:
-    """A session with the settings of a job. In somebody else's Spark it is one of its own, with the settings and the
-    listeners of ``spark``, which stays as it is."""
-    if not is_ours(spark):
-        spark = _guest(spark)
+    """A session of its own for a job: with the settings and the listeners of ``spark``, which stays as it is, and those
+    of the job, which other jobs do not see."""
+    own = _child(spark)
     for key, value in _settings(options).items():
-        if key.startswith("spark.sql.") and spark.conf.isModifiable(key):
-            spark.conf.set(key, value)
-    return spark
+        if key.startswith("spark.sql.") and own.conf.isModifiable(key):
+            own.conf.set(key, value)
+    return own
 
 
 def runs_elsewhere(options: Mapping[str, str], given: SparkSession | None = None) -> bool:
@@ -152,27 +158,35 @@ def would_be_ours(options: Mapping[str, str]) -> bool:
         return False
     if not is_local(options.get("spark.master") or "local"):
         return False
-    if "pyspark" in sys.modules:
-        from pyspark import SparkContext
-
-        context = SparkContext._active_spark_context  # noqa: SLF001 - as in :func:`_running`
-        if context is not None:
-            return context.applicationId in _ours and is_local(context.master)
+    context = running_context()
+    if context is not None:
+        return context.applicationId in _ours and is_local(context.master)
     return is_local(options.get("spark.master") or known_settings().get("spark.master") or "local")
 
 
+def running_context() -> SparkContext | None:
+    """The Spark that this process runs, if there is one; not one that is just being started. Loads no engine."""
+    if "pyspark" not in sys.modules or _pending.is_set():
+        return None
+    from pyspark import SparkContext
+
+    return SparkContext._active_spark_context  # noqa: SLF001 - PySpark has no question without an answer for this
+
+
 def _running(options: Mapping[str, str]) -> SparkSession | None:
-    """The session of this thread, or of the Spark that this process runs. Raises RunError RUN012."""
+    """The session of this thread, or of the Spark that this process runs; waits for one that another thread starts.
+    Raises RunError RUN012."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession as SparkSession
     from pyspark.sql.utils import is_remote
 
     if is_remote() or options.get("spark.remote") or options.get("spark.master", "").startswith("sc://"):
         raise RunError("RUN012")
-    context = SparkContext._active_spark_context  # noqa: SLF001 - a session that another thread uses has no public name
-    if context is None:
-        return None
-    return SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
+    with _starting:
+        context = SparkContext._active_spark_context  # noqa: SLF001 - a session of another thread has no public name
+        if context is None:
+            return None
+        return SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
 
 
 def _check_static(spark: SparkSession, options: Mapping[str, str]) -> None:
@@ -195,11 +209,14 @@ def is_ours(spark: SparkSession) -> bool:
     return spark.sparkContext.applicationId in _ours
 
 
-def _guest(spark: SparkSession) -> SparkSession:
+def _child(spark: SparkSession) -> SparkSession:
     own = spark.newSession()
-    for key, value in spark.conf.getAll.items():
-        if spark.conf.isModifiable(key) and own.conf.get(key, None) != value:
+    has, wanted = own.conf.getAll, spark.conf.getAll
+    for key, value in wanted.items():
+        if has.get(key) != value and spark.conf.isModifiable(key):
             own.conf.set(key, value)
+    for key in has.keys() - wanted.keys():
+        own.conf.unset(key)
     own.conf.set("spark.sql.adaptive.enabled", "false")
     theirs, ours = (s._jsparkSession.streams() for s in (spark, own))  # noqa: SLF001 - PySpark cannot list listeners
     known = {listener.hashCode() for listener in ours.listListeners()}
@@ -411,7 +428,12 @@ def _environment(name: str, value: str) -> Iterator[None]:
 
 @contextmanager
 def quietly() -> Iterator[Path]:
-    """Gives child processes started inside a log file as standard output and error."""
+    """Gives child processes started inside a log file as standard output and error: one thread at a time."""
+    with _starting:
+        yield from _quietly()
+
+
+def _quietly() -> Iterator[Path]:
     log = scratch("spark") / _LOG
     _printed[:] = [log]
     handle = os.open(log, os.O_WRONLY | os.O_CREAT, 0o600)
