@@ -87,7 +87,11 @@ def _port(text: str) -> int:
 
 
 def _log_to_stderr(quiet: bool) -> None:
-    handler = logging.StreamHandler()
+    try:
+        own = os.fdopen(os.dup(sys.stderr.fileno()), "w", encoding="utf-8", errors="backslashreplace")
+    except (AttributeError, OSError):  # there is none
+        return
+    handler = logging.StreamHandler(own)  # while Spark starts, it is the standard error of the process
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     for name, level in (("stateplan.gateway", logging.INFO), ("uvicorn.error", logging.ERROR)):
         logger = logging.getLogger(name)

@@ -103,6 +103,11 @@ class ResultFetcher:
             self.columns = tuple(map(ResultColumn, result.columns, result.types))
             self._left = list(result.rows)
 
+    @property
+    def is_read(self) -> bool:
+        """Whether all has been fetched, and the end."""
+        return self._ended
+
     def is_ready(self, token: int) -> bool:
         """Whether a fetch has rows, an end or an error to give, and not an empty page."""
         if token != self._token or self._ended or self._channel is None:

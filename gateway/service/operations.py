@@ -65,7 +65,9 @@ class Operation:
     @property
     def is_open_query(self) -> bool:
         """Whether it is a query whose result somebody may still want."""
-        return self.fetcher is not None and self.fetcher.is_query and self.status is OperationStatus.FINISHED
+        fetcher = self.fetcher
+        open_result = fetcher is not None and fetcher.is_query and not fetcher.is_read
+        return open_result and self.status is OperationStatus.FINISHED
 
     @property
     def is_canceled(self) -> bool:

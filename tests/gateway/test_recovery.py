@@ -172,6 +172,7 @@ def test_jobs_outlive_their_gateway(tmp_path: Path) -> None:
     assert world.gateway.stop() == ExitCode.TERMINATED
     said = world.gateway.log.read_text()
     assert "Traceback" not in said and "nobody expected" not in said
+    assert said.count(f"the job {going} runs again") == 2, "the log has gaps"
 
 
 def submit_and_kill(world: World) -> list[str]:

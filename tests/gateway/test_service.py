@@ -334,6 +334,18 @@ def test_old_operations_are_forgotten_and_open_queries_are_not(manager: Operatio
     assert manager.submit(query).wait(10)
 
 
+def test_a_query_that_was_read_to_its_end_is_not_open(manager: OperationManager) -> None:
+    def query(operation: Operation) -> TableResult:
+        channel = ResultChannel()
+        channel.end()
+        return TableResult(("a",), (INT,), [], ResultKind.SUCCESS_WITH_CONTENT, channel=channel)
+
+    for _ in range(5):  # of which two may be open
+        read = manager.submit(query)
+        assert read.wait(10)
+        assert read.fetch(0, 10).kind is PageKind.EOS
+
+
 # results
 
 

@@ -10,19 +10,15 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from xml.etree import ElementTree
 
 from stateplan.execnodes.errors import CheckpointError
 from stateplan.execnodes.paths import AnyPath, RemotePath
-from stateplan.execnodes.runtime.spark.session import known_settings, quietly
+from stateplan.execnodes.runtime.spark.session import known_settings, quietly, running_context
 from stateplan.execnodes.runtime.spark.tweaks import reason
-
-if TYPE_CHECKING:
-    from pyspark import SparkContext
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 _DEFAULT = "fs.defaultFS"
@@ -61,7 +57,7 @@ def is_remote(options: Mapping[str, str]) -> bool:
 
 def default_file_system(options: Mapping[str, str]) -> str:
     """Hadoop's default file system, from a running Spark, the options, ``spark-defaults.conf`` or ``core-site.xml``."""
-    context = _context()
+    context = running_context()
     if context is not None:
         return str(_configuration(options).get(_DEFAULT))
     key = _HADOOP + _DEFAULT
@@ -77,14 +73,6 @@ def default_file_system(options: Mapping[str, str]) -> str:
     return found or "file:///"
 
 
-def _context() -> SparkContext | None:
-    if "pyspark" not in sys.modules:
-        return None
-    from pyspark import SparkContext
-
-    return SparkContext._active_spark_context  # noqa: SLF001 - PySpark has no question without an answer for this
-
-
 def _jvm() -> Any:
     """The JVM of Spark, or one that has its libraries."""
     from pyspark import SparkContext
@@ -97,7 +85,7 @@ def _jvm() -> Any:
 
 def _configuration(options: Mapping[str, str]) -> Any:
     """Hadoop's options: those of a running Spark, or what they would be."""
-    context = _context()
+    context = running_context()
     if context is not None:
         return context._jsc.hadoopConfiguration()  # noqa: SLF001 - PySpark has no other way to them
     configuration = _jvm().org.apache.hadoop.conf.Configuration()
