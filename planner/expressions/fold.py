@@ -65,7 +65,7 @@ def evaluate_constant(rex: Rex, time_zone: str) -> Literal | None:
         return None
     try:
         value = evaluate(rex, time_zone=time_zone)
-    except StateplanError:
+    except (StateplanError, ValueError, OverflowError):  # Python has no dates after the year 9999
         return None
     if value is None:
         return Literal(rex.type.as_nullable(), None)

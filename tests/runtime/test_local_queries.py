@@ -423,3 +423,15 @@ def test_many_at_once(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_constants_beyond_the_dates_of_python() -> None:
+    (row,) = (
+        session()
+        .execute_sql(
+            "SELECT CAST(DATE '9999-12-31' + INTERVAL '1' DAY AS STRING), "
+            "CAST(DATE '0001-01-01' - INTERVAL '1' DAY AS STRING)"
+        )
+        .collect()
+    )
+    assert tuple(row) == ("+10000-01-01", "0000-12-31")
