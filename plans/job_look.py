@@ -128,7 +128,7 @@ def job_json(view: JobView, states: Mapping[Key, PlannedState], operators: Seque
     """
     last = view.last
     return {
-        "jobId": view.info.job_id,
+        "jobId": view.info.job_id.replace("-", ""),
         "name": view.info.name,
         "running": view.writer is not None,
         "process": view.writer.pid if view.writer else None,

@@ -57,7 +57,7 @@ def _count(totals: Mapping[str, float], name: str) -> str:
 
 def _head(view: JobView) -> list[str]:
     info, last = view.info, view.last
-    lines = [f"{info.name} ({info.job_id})", f"runs: {view.writer}" if view.writer else "stopped"]
+    lines = [f"{info.name} ({info.job_id.replace('-', '')})", f"runs: {view.writer}" if view.writer else "stopped"]
     facts = ["no micro-batch yet"]
     if last is not None:
         facts = [f"batch {last.batch} took {took(last.ms)}", f"its time {instant_text(last.time)}"]

@@ -200,7 +200,7 @@ def to_text(found: StateReport) -> str:
     lines += [note for state in found.states for note in _notes(state.state, snapshot.batch)]
     if found.what_if:
         lines += ["", *_what_if(found.what_if)]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines).rstrip("\n") + "\n"
 
 
 def _ttl(state: StateOf) -> str:

@@ -63,6 +63,8 @@ class Terminal:
         self._screen = _Screen(columns, rows, history=10_000, ratio=0.5)
         self._parser = pyte.ByteStream(self._screen)
         self._lock = threading.Lock()
+        self._fed = 0
+        self._made: dict[str, tuple[int, str]] = {}
         self._master, terminal = pty.openpty()
         variables = {**os.environ, "TERM": "xterm-256color", "PYTHONPATH": str(ROOT), **(environment or {})}
         self.resize(columns, rows)
@@ -89,6 +91,7 @@ class Terminal:
                 return
             with self._lock:
                 self._parser.feed(data)
+                self._fed += 1
                 cursor = self._screen.cursor
                 answers = b"\x1b[%d;%dR" % (cursor.y + 1, cursor.x + 1)
             for _ in range(data.count(b"\x1b[6n")):
@@ -98,20 +101,34 @@ class Terminal:
         """Another size; the process is told."""
         with self._lock:
             self._screen.resize(rows, columns)
+            self._fed += 1
         fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     @property
     def text(self) -> str:
         """What the screen shows, without blanks at the ends."""
-        with self._lock:
-            return "\n".join(line.rstrip() for line in self._screen.display).rstrip("\n")
+        return self._kept("text", lambda: self._screen.display)
 
     @property
     def whole(self) -> str:
         """What the screen shows, and what has left it at the top."""
+        screen = self._screen
+        return self._kept(
+            "whole",
+            lambda: [
+                *("".join(line[x].data for x in range(screen.columns)) for line in screen.history.top),
+                *screen.display,
+            ],
+        )
+
+    def _kept(self, name: str, make: Callable[[], list[str]]) -> str:
+        """A text that is made anew only after something was written."""
         with self._lock:
-            top = ["".join(line[x].data for x in range(self._screen.columns)) for line in self._screen.history.top]
-            return "\n".join(line.rstrip() for line in [*top, *self._screen.display]).rstrip("\n")
+            made, text = self._made.get(name, (-1, ""))
+            if made != self._fed:
+                text = "\n".join(line.rstrip() for line in make()).rstrip("\n")
+                self._made[name] = self._fed, text
+            return text
 
     @property
     def colours(self) -> set[str]:

@@ -1,0 +1,41 @@
+"""Types the pages that show a terminal, and writes into them what is shown: ``python -m scripts.record_terminal``.
+
+Arguments name some of the pages. See ``tests/support/walkthrough.py`` for how such a page is written.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.support.walkthrough import Walkthrough
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = {"tutorial": 150}
+"""Each page, with the columns of its terminal."""
+
+
+def main(names: Sequence[str]) -> None:
+    for name in names or PAGES:
+        page = ROOT / "docs" / f"{name}.md"
+        with tempfile.TemporaryDirectory() as folder:
+            played = Walkthrough(
+                page.read_text(encoding="utf-8"),
+                Path(folder) / "home",
+                Path(sys.executable).parent,
+                {"PYTHONPATH": str(ROOT)},
+                columns=PAGES[name],
+                correct=True,
+                patience=120,
+            )
+            try:
+                played.play()
+            finally:
+                played.close()
+                page.write_text(played.corrected(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
