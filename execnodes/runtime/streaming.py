@@ -40,6 +40,7 @@ from stateplan.execnodes.runtime.spark.collect import run_batch
 from stateplan.execnodes.runtime.spark.damage import explained, is_of_spark
 from stateplan.execnodes.runtime.spark.hadoop import CHECKPOINT_DIR, default_file_system, hadoop_path, is_remote
 from stateplan.execnodes.runtime.spark.local_spark import adapt_query
+from stateplan.execnodes.runtime.spark.lost import lost
 from stateplan.execnodes.runtime.spark.query import Shipped, build
 from stateplan.execnodes.runtime.spark.repartition import repartition
 from stateplan.execnodes.runtime.spark.session import is_ours, is_somebody_elses, job_session, runs_elsewhere, spark_of
@@ -127,9 +128,13 @@ class SparkJob(Job):
                 self._run.settle()
                 if not (self._saves() if self._saving is not None else self._ends_event_time()):
                     return
-        except StateplanError as error:
+        except Exception as failure:
+            known = failure if isinstance(failure, StateplanError) else None
+            error = lost(0.0 if known else 3.0) or known
             self._give_up_saving(error)
-            raise
+            if error is None or error is failure:
+                raise
+            raise error from failure
         finally:
             self._give_up_saving(None)
 

@@ -43,6 +43,12 @@ def adapt(spark: SparkSession, tweaks: Tweaks) -> None:
     _adapted[spark.sparkContext.applicationId] = {name: ours for name, ours in made.items() if ours is not None}
 
 
+def forget_classes() -> None:
+    """The JVM that had them is gone."""
+    _classes.clear()
+    _adapted.clear()
+
+
 def adapt_query(spark: SparkSession, tweaks: Tweaks) -> None:
     """Sets up a query that has just started, where :func:`adapt` set up its Spark."""
     for name, ours in _adapted.get(spark.sparkContext.applicationId, {}).items():

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 from stateplan.execnodes.errors import RunError
 from stateplan.execnodes.runtime.memory import rocksdb_settings
 from stateplan.execnodes.runtime.scratch import scratch
-from stateplan.execnodes.runtime.spark.local_spark import adapt
+from stateplan.execnodes.runtime.spark.local_spark import adapt, forget_classes
+from stateplan.execnodes.runtime.spark.lost import forget_lost
 from stateplan.execnodes.runtime.spark.tweaks import TWEAKS, Tweaks, reason
 from stateplan.execnodes.settings import parallelism
 
@@ -182,6 +183,8 @@ def _running(options: Mapping[str, str]) -> SparkSession | None:
 
     if is_remote() or options.get("spark.remote") or options.get("spark.master", "").startswith("sc://"):
         raise RunError("RUN012")
+    if forget_lost():
+        forget_classes()
     with _starting:
         context = SparkContext._active_spark_context  # noqa: SLF001 - a session of another thread has no public name
         if context is None:

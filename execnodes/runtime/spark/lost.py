@@ -1,0 +1,46 @@
+"""A JVM of Spark that is gone: killed for want of memory, say. This process can start another one.
+
+Code: RUN019.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from stateplan.execnodes.errors import RunError
+
+
+def lost(wait: float = 0.0) -> RunError | None:
+    """The error for jobs whose Spark this process had started and that has ended by itself; None while it runs.
+
+    Args:
+        wait: so many seconds for its end, of which its connections tell first.
+    """
+    if "pyspark" not in sys.modules:
+        return None
+    from pyspark import SparkContext
+
+    process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - PySpark tells nobody
+    if process is None:
+        return None
+    try:
+        return RunError("RUN019", status=process.wait(wait))
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def forget_lost() -> bool:
+    """Whether the JVM was gone; Spark can be started again then. PySpark would go on with the dead one for ever."""
+    if lost() is None:
+        return False
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    context = SparkContext._active_spark_context  # noqa: SLF001
+    if context is not None:
+        context._jsc = None  # noqa: SLF001 - sessions of a context without one are not used again
+    SparkContext._active_spark_context = None  # noqa: SLF001
+    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
+    SparkSession._instantiatedSession = SparkSession._activeSession = None  # noqa: SLF001
+    return True
