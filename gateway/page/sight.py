@@ -148,6 +148,10 @@ class JobSight:
             for rate in ("rowsInPerSecond", "rowsOutPerSecond"):
                 operator[rate] = _round(operator[rate])
             operator["inputs"] = [_round(rate) for rate in operator["inputs"]]
+        outlook = self.entry.job.progress.outlook if self.entry.job is not None else None
+        if outlook is not None:
+            left = None if outlook.seconds is None else _round(outlook.seconds)
+            found["outlook"] = {"share": round(outlook.share, 4), "secondsLeft": left}
         if plan is not None:
             found["lines"] = lines(plan.document, operators)
         names = ("running", "batches", "batchInHand", "batchInHandSince", "load", "backlog", "operators")

@@ -286,3 +286,30 @@ def test_a_ttl_of_a_running_job_takes_effect(spark: object, browser: Any, tmp_pa
     (state,) = read_ttls(tmp_path / "my cp").values()
     assert [(s.ttl, s.by, s.who) for s in state.settings] == [(3_600_000, "plan", ""), (1_000, "live", "ada")]
     assert json.loads((tmp_path / "my cp" / "ttl.json").read_text())["format"] == 1
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_how_far_a_job_with_bounded_input_has_come(browser: Any, tmp_path: Path) -> None:
+    jobs = Jobs()
+    (tmp_path / "in").mkdir()
+    for n in range(60):
+        (tmp_path / "in" / f"{n}.json").write_text(f'{{"k": {n}}}\n')
+    env = TableEnvironment.create({"pipeline.name": "numbers"}, jobs=jobs)
+    env.execute_sql(
+        f"CREATE TABLE src (k INT) WITH ('connector' = 'filesystem', 'path' = '{tmp_path / 'in'}', 'format' = 'json', "
+        "'source.max-files-per-trigger' = '1')"
+    )
+    env.execute_sql("CREATE TABLE snk (k INT) WITH ('connector' = 'blackhole')")
+    job = env.execute_sql("INSERT INTO snk SELECT k FROM src").job
+    assert job is not None
+    with served(app_of(jobs)) as address:
+        page = Opened(browser, f"{address}/#/jobs/{jobs.entries()[0].id}", WIDE)
+        page.set_default_timeout(180_000)
+        done = page.locator("dl.tiles div", has_text="Input done").locator("dd")
+        done.get_by_text(re.compile(r"^\d+%, about \d+ .* left$")).wait_for()
+        job.stop()
+        page.get_by_text("Canceled").wait_for()
+        done.wait_for(state="hidden")
+        assert page.said == []
+        page.context.close()

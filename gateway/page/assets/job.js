@@ -12,9 +12,10 @@ import { planPart } from "./plan.js";
 import { statesPart } from "./states.js";
 import { bytes, clock, instant, plural, rate, share, span, took } from "./words.js";
 
-const TILES = ["Rows in/s", "Rows out/s", "Last micro-batch", "Load", "To come", "Stored state", "Event time"];
+const TILES = ["Rows in/s", "Rows out/s", "Last micro-batch", "Load", "Input done", "To come", "Stored state", "Event time"];
 const HINTS = {
   Load: "Share of the last ten seconds in which a micro-batch was in hand. Near 100 %, the job only just keeps up with its input, or does not.",
+  "Input done": "Share of the bounded input that the job has dealt with, and how long the rest takes if it goes on like this.",
   "To come": "Micro-batches that the input is still good for. It is known for replay tables.",
   "Stored state": "Bytes of all rows in state, with older versions and expired rows that no merge has removed yet.",
   "Event time": "The lowest watermark of all operators.",
@@ -112,6 +113,7 @@ export const jobView = (path, changed) => {
       figures.set("Rows out/s", running ? rate(job.rowsOut) : "");
       figures.set("Last micro-batch", job.batch ? `#${job.batch.batch} took ${took(job.batch.ms)}` : "none yet");
       figures.set("Load", running && job.batch ? share(job.load) : "");
+      figures.set("Input done", job.outlook ? share(job.outlook.share) + (job.outlook.secondsLeft === null ? "" : `, about ${span(1000 * job.outlook.secondsLeft)} left`) : "");
       figures.set("To come", job.backlog === null || job.backlog === undefined ? "" : plural(job.backlog, "micro-batch", "micro-batches"));
       figures.set("Stored state", job.stateBytes === undefined ? "" : bytes(job.stateBytes));
       figures.set("Event time", marks.length ? clock(Math.min(...marks)) : "");
