@@ -310,6 +310,7 @@ class Storm:
         self._sessions, self._statements, self._jobs = sessions, statements, jobs
         self._pause, self._breaks = pause, breaks
         self._fed = 0
+        self.endless = ""
 
     # ---- sessions ----------------------------------------------------------------------------------------------
 
@@ -410,14 +411,17 @@ class Storm:
             with contextlib.suppress(AnsweredError):
                 await session.open()
 
-    async def feed(self) -> None:
-        """The job that runs the whole time, and new files for it; forever."""
+    async def start(self) -> None:
+        """Starts the job that runs the whole time."""
         session = Session(self.gateway.port, self.data, self.tally)
         await session.open()
         await session.configure(ENDLESS.format(data=self.data))
         await session.configure(SINK.format(name="from_fed", data=self.data))
         operation = await session.submit("INSERT INTO from_fed SELECT id FROM fed")
         self.endless = str((await session.first(operation))["jobID"])
+
+    async def feed(self) -> None:
+        """New files for that job; forever."""
         while True:
             lines = "".join(f'{{"id":{self._fed * 10 + i}}}\n' for i in range(10))
             hidden = self.data / "fed" / f".{self._fed}"
@@ -438,8 +442,8 @@ class Storm:
 
     async def run(self, kills: int, seed: int) -> float:
         """The whole storm; seconds that the sessions took."""
+        await self.start()
         others = [asyncio.create_task(work) for work in (self.watch(), self.feed())]
-        await asyncio.sleep(0)
         began = time.monotonic()
         killer = asyncio.create_task(self.kill(kills, seed))
         await asyncio.gather(*(self.user(number, seed) for number in range(self._sessions)))

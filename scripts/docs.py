@@ -156,6 +156,16 @@ def options() -> str:
     )
 
 
+def gateway_options() -> str:
+    """Limits of a gateway."""
+    from stateplan.gateway.service.limits import OPTIONS
+
+    return _table(
+        ["option", "type", "default", "description"],
+        [[row[0], row[1], row[2], row[4]] for row in _option_rows(OPTIONS.values())],
+    )
+
+
 def plan_statements() -> str:
     """Statements on plan files."""
     return _statements(True)
@@ -246,6 +256,7 @@ PARTS: dict[str, Callable[[], str]] = {
         connectors,
         formats,
         options,
+        gateway_options,
         plan_statements,
         statements,
         tweaks,

@@ -28,7 +28,7 @@ _ROWS = (
     Option("stateplan.gateway.session.max-waiting", OptionType.INTEGER, "Maximum number of statements of a session "
            "that wait for their turn.", default=100, minimum=1),
     Option("stateplan.gateway.session.max-queries", OptionType.INTEGER, "Maximum number of queries of a session whose "
-           "results are open.", default=20, minimum=1),
+           "results are neither read to their end nor closed.", default=20, minimum=1),
     Option("stateplan.gateway.session.max-operations", OptionType.INTEGER, "Number of operations of a session to "
            "remember. The oldest ones that are over are forgotten first.", default=500, minimum=10),
     Option("stateplan.gateway.result.page-rows", OptionType.INTEGER, "Maximum number of rows of a page.", default=5000,
