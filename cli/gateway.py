@@ -49,7 +49,7 @@ def run(console: Console, options: Mapping[str, str], settings: Settings, quiet:
     from stateplan.execnodes.settings import Configuration
     from stateplan.gateway.rest.app import application
     from stateplan.gateway.rest.guard import Access, Guard
-    from stateplan.gateway.rest.server import bind, read_token, server, tls_options
+    from stateplan.gateway.rest.server import allow_files, bind, read_token, server, tls_options
     from stateplan.gateway.service.limits import PREFIXES, Limits
     from stateplan.gateway.service.service import SqlGatewayService
 
@@ -70,6 +70,7 @@ def run(console: Console, options: Mapping[str, str], settings: Settings, quiet:
         limits, options=defaults.to_dict(), folder=folder.absolute(), roots=settings.roots, keep_unknown=True
     )
     sys.setswitchinterval(_SWITCH_SECONDS)
+    allow_files()
     where = f"[{address}]" if ":" in address else address
     console.note(f"SQL gateway at {'https' if tls else 'http'}://{where}:{listener.getsockname()[1]}")
     console.note(f"jobs, plans and the audit log are in {folder}")

@@ -126,13 +126,29 @@ class GatewayProtocol(H11Protocol):
 
 
 def connections() -> int:
-    """How many connections there may be: :data:`CONNECTIONS`, or fewer where a process may open few files."""
+    """How many connections there may be: :data:`CONNECTIONS`, or fewer where the process may open few files."""
     if os.name != "posix":
         return CONNECTIONS
     import resource
 
     allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return CONNECTIONS if allowed == resource.RLIM_INFINITY else max(1, min(CONNECTIONS, allowed - _OTHER_FILES))
+    if allowed == resource.RLIM_INFINITY:
+        return CONNECTIONS
+    return min(CONNECTIONS, max(allowed - _OTHER_FILES, allowed // 2))
+
+
+def allow_files() -> None:
+    """Lets the process open as many files as it may need. Systems allow it, and do not do so by themselves."""
+    if os.name != "posix":
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = CONNECTIONS + 2 * _OTHER_FILES
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def read_token(path: str) -> str:

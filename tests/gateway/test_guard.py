@@ -7,6 +7,7 @@ import random
 import re
 import select
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -274,3 +275,17 @@ def test_a_bug_has_the_form_of_an_error(gateway: GatewayHere, monkeypatch: pytes
         assert time.monotonic() < until
         time.sleep(0.01)
     gateway.records.clear()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no such limit")
+@pytest.mark.parametrize(
+    ("soft", "hard", "allowed", "connections"), [(1024, 100_000, 4000, 2000), (256, 512, 512, 256), (-1, -1, -1, 2000)]
+)
+def test_open_files(monkeypatch: pytest.MonkeyPatch, soft: int, hard: int, allowed: int, connections: int) -> None:
+    import resource
+
+    limit = [soft, hard]
+    monkeypatch.setattr(resource, "getrlimit", lambda what: tuple(limit))
+    monkeypatch.setattr(resource, "setrlimit", lambda what, new: limit.__setitem__(slice(None), new))
+    server.allow_files()
+    assert (limit[0], server.connections()) == (allowed, connections)

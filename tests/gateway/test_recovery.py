@@ -20,7 +20,7 @@ from tests.support.gateway_server import FailedError, GatewayClient, GatewayServ
 
 pytestmark = pytest.mark.spark
 
-FILES, ROWS = 24, 50
+FILES, ROWS = 30, 50
 """Of the job that is killed: a file is a micro-batch."""
 RACING = 6
 """So many statements are being submitted when the kill comes, a moment after the other."""
@@ -115,18 +115,17 @@ def test_jobs_outlive_their_gateway(tmp_path: Path) -> None:
     session = world.gateway.session()
     for statement in TABLES.format(world.data).split(";"):
         assert session.run(statement.strip()) == [["OK"]]
-    session.run("SET 'pipeline.name' = 'the one that goes on'")
-    going = session.start(
-        "EXECUTE STATEMENT SET BEGIN INSERT INTO copied SELECT id, doubled(id) FROM numbers; "
-        "INSERT INTO counted SELECT key, COUNT(*) FROM numbers GROUP BY key; END"
-    )
-    session.run("RESET 'pipeline.name'")
     finished = session.start("INSERT INTO out_1 SELECT id FROM few")
     failed = session.start("INSERT INTO out_2 SELECT id FROM broken")
     stopped = session.start("INSERT INTO out_3 SELECT id FROM endless")
     until(lambda: session.jobs()[finished] == "FINISHED" and session.jobs()[failed] == "FAILED")
     session.run(f"STOP JOB '{stopped}'")
     ended = {finished: "FINISHED", failed: "FAILED", stopped: "CANCELED"}
+    session.run("SET 'pipeline.name' = 'the one that goes on'")
+    going = session.start(
+        "EXECUTE STATEMENT SET BEGIN INSERT INTO copied SELECT id, doubled(id) FROM numbers; "
+        "INSERT INTO counted SELECT key, COUNT(*) FROM numbers GROUP BY key; END"
+    )
     assert session.jobs() == {**ended, going: "RUNNING"}
     listed = {row[0]: row for row in session.run("SHOW JOBS")}
 
