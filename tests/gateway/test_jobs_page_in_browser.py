@@ -275,7 +275,7 @@ def test_a_ttl_of_a_running_job_takes_effect(spark: object, browser: Any, tmp_pa
         assert job.is_active
         (tmp_path / "savepoints").unlink()
         dialog.get_by_role("button", name="Stop job").click()
-        page.get_by_text("Finished").wait_for()
+        page.locator(".jobhead .status", has_text="Finished").wait_for()
         assert not job.is_active
         (savepoint,) = (tmp_path / "savepoints").iterdir()
         page.get_by_text(f"Stopped with the savepoint file:{savepoint}").wait_for()
@@ -309,7 +309,7 @@ def test_how_far_a_job_with_bounded_input_has_come(browser: Any, tmp_path: Path)
         done = page.locator("dl.tiles div", has_text="Input done").locator("dd")
         done.get_by_text(re.compile(r"^\d+%, about \d+ .* left$")).wait_for()
         job.stop()
-        page.get_by_text("Canceled").wait_for()
+        page.locator(".jobhead .status", has_text="Canceled").wait_for()
         done.wait_for(state="hidden")
         assert page.said == []
         page.context.close()
