@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.support.walkthrough import Walkthrough
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = {"tutorial": 150}
+PAGES = {"tutorial": 150, "sql-client": 80}
 """Each page, with the columns of its terminal."""
 
 
@@ -28,7 +28,7 @@ def main(names: Sequence[str]) -> None:
                 {"PYTHONPATH": str(ROOT)},
                 columns=PAGES[name],
                 correct=True,
-                patience=120,
+                patience=20,
             )
             try:
                 played.play()

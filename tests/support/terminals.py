@@ -153,7 +153,10 @@ class Terminal:
 
     def ended(self, seconds: float = 60.0) -> int:
         """Waits for the end of the process; its exit code."""
-        code = self.process.wait(seconds)
+        try:
+            code = self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"it has not ended\n{self.text}") from None
         self._reader.join(10)
         return code
 

@@ -17,6 +17,7 @@ comment                effect
 ``screen``             The next ``text`` is the whole screen of the SQL client.
 ``rates``              The numbers of the next ``text`` differ from run to run.
 ``keys: KEYS``         Types keys in the SQL client, written as in a Python string.
+``clear``              Clears the screen of the SQL client.
 ``size: 90x16``        Gives the terminal of the SQL client another size.
 ``check: NAME``        Is for the test of the page.
 ====================== ================================================================================================
@@ -148,7 +149,7 @@ class Walkthrough:
         self._client: Terminal | None = None
         self._server: subprocess.Popen[bytes] | None = None
         self._log = folder.with_name(f"{folder.name}.gateway.log")
-        self._seen = 0
+        self._prompts = self._seen = 0
         self._rates = False
         self._jobs: dict[str, str] = {}
         self._answer: Callable[[], str] = str
@@ -203,13 +204,15 @@ class Walkthrough:
 
     def _comment(self, part: Part) -> None:
         if part.text == "keys":
-            self._now().type(ast.literal_eval(f"'{part.value}'"))
-            if part.value.endswith("q"):
-                self._prompted()
+            self._now().type(ast.literal_eval(f'"""{part.value}"""'))
         elif part.text == "client":
             self._answer = self._said
         elif part.text == "gateway":
             self._answer = lambda: self._log.read_text(encoding="utf-8")
+        elif part.text == "clear":
+            self._prompted()
+            self._now().type("CLEAR;\r")
+            self._until(lambda: self._now().text == PROMPT)
         elif part.text == "size":
             columns, rows = part.value.split("x")
             self._now().resize(int(columns), int(rows))
@@ -232,7 +235,7 @@ class Walkthrough:
                 assert self._client.ended(self._patience) == 0
             command = ["bash", "-c", f"exec {text}"]
             self._client = Terminal(command, self._folder, self._environment, self._columns, self._rows)
-            self._seen = 0
+            self._seen = self._prompts = 0
             self._prompted()
             self._answer = self._said
         else:
@@ -279,8 +282,8 @@ class Walkthrough:
     def _statements(self, text: str) -> None:
         self._prompted()
         client = self._now()
-        self._seen = len(client.whole.rpartition(PROMPT)[0])
-        before = client.whole.count(PROMPT)
+        before = self._prompts = client.whole.count(PROMPT)
+        self._seen = 0
         client.type(f"\x1b[200~{self._with_ids(text).rstrip()}\x1b[201~\r")
         self._answer = self._said
         self._until(lambda: client.whole.count(PROMPT) > before or "SQL Query Result" in client.text or self._gone())
@@ -311,11 +314,17 @@ class Walkthrough:
             time.sleep(0.05)
 
     def _said(self) -> str:
-        """What the client has shown since the last statement was typed, without what was typed."""
-        whole = self._now().whole
-        text = whole[self._seen :] if self._gone() else whole.rpartition(PROMPT)[0][self._seen :]
-        typed = re.match(rf"{PROMPT}.*\n(?: {{13}}> .*\n| {{13}}>\n)*", text)
-        return text[typed.end() :] if typed else text
+        """What the client has shown since the last statement was typed or what it said was compared."""
+        said = self._whole_answer()
+        if self._seen:
+            return said[self._seen :]
+        typed = re.match(r".*\n(?: {13}> .*\n| {13}>\n)*", said) if self._prompts else None
+        return said[typed.end() :] if typed else said
+
+    def _whole_answer(self) -> str:
+        """The last statement, and all that has come since then."""
+        after = self._now().whole.split(PROMPT)[self._prompts :]
+        return PROMPT.join(after if self._gone() else after[:-1])
 
     def _compare(self, part: Part) -> None:
         """Waits until what the page shows is shown. What a job prints may come in any order."""
@@ -327,7 +336,7 @@ class Walkthrough:
                 text = text.replace(self.url, _URL)
             if text != last:
                 last, since = text, time.monotonic()
-            if self._lines(text) == expected:
+            if expected and self._lines(text) == expected:
                 break
             waited = time.monotonic() - since
             if self._correct and text.strip() and not expected and waited > _SETTLED:
@@ -341,7 +350,7 @@ class Walkthrough:
         for page, here in zip(*(re.findall(r"\b[0-9a-f]{32}\b", t) for t in (part.text, text)), strict=False):
             self._jobs[page] = here
         if self._client is not None and self._answer == self._said:
-            self._seen = len(self._now().whole.rpartition(PROMPT)[0])
+            self._seen = len(self._whole_answer())
         self._rates = False
 
     def _lines(self, text: str) -> list[str]:
