@@ -398,7 +398,8 @@ class Storm:
         while True:
             await asyncio.sleep(1)
             since = time.monotonic() - self.gateway.started
-            self.tally.memory[-1].append((since, self.tally.done, self.gateway.memory))
+            if self.tally.done < self._sessions * self._statements:
+                self.tally.memory[-1].append((since, self.tally.done, self.gateway.memory))
             await self._look(session)
 
     async def _look(self, session: Session) -> None:
@@ -504,7 +505,7 @@ class Storm:
         print("errors: " + (", ".join(f"{count} {code}" for code, count in sorted(tally.errors.items())) or "none"))
         longest = max(tally.memory, key=len)
         steady = longest[len(longest) // 3 :]
-        if len(steady) > 5:
+        if len(steady) > 5 and steady[0][1] < steady[-1][1]:
             slope = statistics.linear_regression([d for _, d, _ in steady], [m for _, _, m in steady]).slope
             marks = ", ".join(f"{mib:.0f} MiB after {s:.0f} s" for s, _, mib in (longest[0], steady[0], steady[-1]))
             print(f"memory of the gateway: {marks}; at last {1000 * slope:+.2f} MiB per 1000 statements")
