@@ -51,8 +51,8 @@ def stateplan(capfd: pytest.CaptureFixture[str]) -> Command:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The one Spark session of the test run. Tests that use it carry ``@pytest.mark.spark``."""
-    from stateplan.execnodes.runtime.spark.session import session
+    from stateplan.execnodes.runtime.spark.session import spark_of
 
-    running = session({})
+    running = spark_of({})
     yield running
     running.stop()

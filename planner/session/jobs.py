@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 CHECKPOINT_DIR = "execution.checkpointing.dir"
 
 KEPT = 200
-"""So many jobs that have ended are remembered. Flink's ``jobstore.max-capacity``."""
+"""So many jobs that have ended are remembered, and as many queries. Flink's ``jobstore.max-capacity``."""
 
 _LAST = 30
 """So many records of a job that has ended are kept in memory."""
@@ -165,9 +165,11 @@ class Jobs:
         """Adds an entry, in the place of an earlier run from the same checkpoint."""
         with self._lock:
             self._entries[entry.id] = entry
-            over = sorted((e for e in self._entries.values() if not e.running), key=lambda e: e.started)
-            for old in over[: max(0, len(over) - KEPT)]:
-                del self._entries[old.id]
+            for queries in (False, True):  # which must not push the others out
+                ended = (e for e in self._entries.values() if not e.running and (e.plan is None) is queries)
+                over = sorted(ended, key=lambda e: e.started)
+                for old in over[: max(0, len(over) - KEPT)]:
+                    del self._entries[old.id]
 
     def _end(self, entry: JobEntry, job: Job) -> None:
         entry.status = job.status.value

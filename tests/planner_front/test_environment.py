@@ -306,3 +306,13 @@ def test_importing_the_environment_loads_no_engine() -> None:
         cwd=Path(__file__).parent.parent.parent,
     )
     assert done.stdout == "[]\n"
+
+
+def test_queries_do_not_push_other_jobs_out_of_the_list() -> None:
+    jobs = Jobs()
+    jobs.list(JobEntry("a" * 32, "insert", "INSERT ...", 1, ended=2, status="FINISHED", plan="{}"))
+    for n in range(KEPT + 5):
+        jobs.list(JobEntry(f"{n:032x}", "collect", "SELECT 1", 10 + n, ended=11 + n, status="FINISHED"))
+    found = jobs.entries()
+    assert len(found) == KEPT + 1
+    assert (found[0].id, found[-1].id) == (f"{KEPT + 4:032x}", "a" * 32)

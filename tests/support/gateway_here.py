@@ -84,7 +84,7 @@ class GatewayHere:
             seconds: to wait at most.
         """
         with self.connect(seconds) as connection:
-            with contextlib.suppress(ConnectionError):
+            with contextlib.suppress(OSError):  # it may have refused already, and be gone
                 connection.sendall(raw)
                 if patience is not None and not select.select([connection], [], [], patience)[0]:
                     connection.shutdown(socket.SHUT_WR)
