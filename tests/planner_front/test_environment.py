@@ -13,7 +13,7 @@ from sqlglot import exp
 from stateplan.execnodes.errors import StateplanError
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.planner.session.environment import CompiledPlan, PlanReference, TableEnvironment
-from stateplan.planner.session.jobs import JobRecord
+from stateplan.planner.session.jobs import KEPT, JobEntry, JobRecord, Jobs
 from stateplan.planner.session.results import ResultKind
 from stateplan.plans.document import PlanDocument
 
