@@ -33,8 +33,9 @@ class ExitCode(IntEnum):
 _BY_CODE = {
     **dict.fromkeys(("OPT401", "OPT402", "OPT403", "OPT404", "OPT421", "PLAN105"), ExitCode.USAGE),
     **dict.fromkeys(("CKPT044", "CKPT046", "CKPT048", "CKPT049"), ExitCode.BAD_INPUT),
+    "BUG000": ExitCode.BUG,
 }
-"""The errors of arguments: of their form, and of what they name in a checkpoint."""
+"""The errors of arguments, of their form and of what they name in a checkpoint; and a bug in a statement."""
 
 _BY_CLASS: tuple[tuple[type[StateplanError], ExitCode], ...] = (
     (CheckpointError, ExitCode.CHECKPOINT),

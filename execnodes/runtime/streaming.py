@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stateplan.execnodes.connectors.registry import clashing_names
@@ -35,10 +37,17 @@ from stateplan.execnodes.runtime.reach import reach
 from stateplan.execnodes.runtime.scratch import scratch
 from stateplan.execnodes.runtime.sinks import SinkDriver, reports
 from stateplan.execnodes.runtime.sources import Sources
+from stateplan.execnodes.runtime.spark.checkpoint_files import SparkCheckpoint
 from stateplan.execnodes.runtime.spark.cluster import check_python, check_reach, meet_executors
 from stateplan.execnodes.runtime.spark.collect import run_batch
-from stateplan.execnodes.runtime.spark.damage import explained, is_of_spark
-from stateplan.execnodes.runtime.spark.hadoop import CHECKPOINT_DIR, default_file_system, hadoop_path, is_remote
+from stateplan.execnodes.runtime.spark.damage import explain_full_disk, explained, is_of_spark
+from stateplan.execnodes.runtime.spark.hadoop import (
+    CHECKPOINT_DIR,
+    checkpoint_path,
+    default_file_system,
+    hadoop_path,
+    is_remote,
+)
 from stateplan.execnodes.runtime.spark.local_spark import adapt_query
 from stateplan.execnodes.runtime.spark.lost import lost
 from stateplan.execnodes.runtime.spark.query import Shipped, build
@@ -388,7 +397,11 @@ def execute(
         # Workers have another working directory; and in Spark, a path without a scheme is on the default file system.
         opened = options
         graph = with_places(graph, lambda path: str(hadoop_path(path, opened)) if remote else os.path.abspath(path))
-    checkpoint = Checkpoint.open(options, plan_text, graph, check_restart, tell, cores)
+    try:
+        checkpoint = Checkpoint.open(options, plan_text, graph, check_restart, tell, cores)
+    except OSError as failure:
+        _require_space(failure, options)
+        raise
     options = checkpoint.settings(options)
     run: _Run | None = None
     try:
@@ -433,13 +446,24 @@ def execute(
             on_start(checkpoint.spark.query_id(job_id), str(checkpoint.folder))
         query = queries.start()
         sources.start(run.fail)
-    except BaseException:
+    except BaseException as failure:
         if run is not None:
             run.close()
         else:
             checkpoint.close()
+        _require_space(failure, options)
         raise
     return SparkJob(query, queries, bounded, on_progress)
+
+
+def _require_space(failure: BaseException, options: Mapping[str, str]) -> None:
+    """Raises RunError RUN031 if a job could not begin for want of disk space."""
+    if isinstance(failure, OSError):
+        given = options.get(CHECKPOINT_DIR)
+        folder = checkpoint_path(given, options) if given else Path(tempfile.gettempdir())
+        full = explain_full_disk(str(failure), SparkCheckpoint(folder), "")
+        if full is not None:
+            raise full from failure
 
 
 def _live_folder() -> str | None:

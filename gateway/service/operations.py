@@ -83,7 +83,9 @@ class Operation:
             self._fail(error)
         except Exception as bug:
             _log.exception("a statement failed in a way that nobody expected")
-            self._fail(StateplanError("BUG000", what=f"{type(bug).__name__}: {bug}".splitlines()[0][:300]))
+            told = StateplanError("BUG000", what=f"{type(bug).__name__}: {bug}".splitlines()[0][:300])
+            told.__cause__ = bug  # for --debug of a client in this process
+            self._fail(told)
         else:
             self._finish(result)
 

@@ -155,6 +155,21 @@ def test_a_bug_is_one_line(stateplan: Command, monkeypatch: pytest.MonkeyPatch) 
         app.main(["plan", "show", PLAN])
 
 
+def test_a_bug_in_a_statement(stateplan: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr("stateplan.planner.session.environment.run_statement", broken)
+    answer = stateplan("sql", "--no-config", "-e", "SHOW TABLES")
+    assert answer.code == ExitCode.BUG
+    assert answer.err.endswith(
+        "error: [BUG000] this is a bug in stateplan: ZeroDivisionError: division by zero\n  hint: --debug shows where\n"
+    )
+    with pytest.raises(StateplanError) as raised:
+        app.main(["sql", "--no-config", "--debug", "-e", "SHOW TABLES"])
+    assert isinstance(raised.value.__cause__, ZeroDivisionError)
+
+
 @pytest.mark.parametrize(
     ("sent", "code"),
     [

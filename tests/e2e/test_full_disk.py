@@ -63,3 +63,15 @@ def test_a_full_disk_is_named_and_the_job_goes_on_later(spark: object, tmp_path:
     run()
     written = [line for file in out.rglob("*.json") for line in file.read_text().splitlines()]
     assert len(written) == len(set(written)) == ROWS
+
+
+@pytest.mark.parametrize("free", [4, 16, 20])
+def test_a_job_that_cannot_begin_names_the_full_disk(tmp_path: Path, small_disk: Path, free: int) -> None:
+    (small_disk / "other").write_bytes(bytes((400 - free) * 1024))
+    env = TableEnvironment.create({"execution.checkpointing.dir": str(small_disk / "checkpoint")})
+    env.execute_sql("CREATE TABLE src (x INT) WITH ('connector' = 'datagen', 'number-of-rows' = '9')")
+    env.execute_sql("CREATE TABLE snk (x INT, n BIGINT) WITH ('connector' = 'blackhole')")
+    with pytest.raises(RunError) as raised:
+        env.execute_sql("INSERT INTO snk SELECT x, COUNT(*) FROM src GROUP BY x")
+    assert raised.value.code == "RUN031"
+    assert "of 400 KiB are free" in raised.value.message
