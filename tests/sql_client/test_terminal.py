@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import signal
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -73,9 +75,13 @@ def run(shell: Terminal, statement: str, shown: str) -> str:
 
 
 def left(shell: Terminal) -> None:
-    """Leaves."""
+    """Leaves. What is typed while the client still draws its prompt may be lost, as on every terminal."""
     shell.until(prompted)
-    shell.type("\x04")
+    for _ in range(5):
+        shell.type("\x04")
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            shell.process.wait(10)
+            break
     assert shell.ended() == 0
 
 
