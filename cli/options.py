@@ -70,10 +70,6 @@ AssignmentsArgument = Annotated[
         metavar="SELECTOR=TTL...", help="State and TTL, such as 'deduplicate=1 h', 'join.right=7 d' or '5.0=never'."
     ),
 ]
-FileOption = Annotated[
-    str | None,
-    typer.Option("--output", "-o", metavar="FILE", help="File to write. An existing file is replaced."),
-]
 CheckpointArgument = Annotated[
     str, typer.Argument(metavar="CHECKPOINT", help="Checkpoint directory of a running or stopped job.")
 ]
@@ -92,6 +88,12 @@ def settings(pairs: Sequence[str]) -> dict[str, str]:
             raise OptionError("OPT401", pair=pair)
         found[key.strip()] = value.strip()
     return found
+
+
+def extensions(by_extension: Mapping[str, object]) -> str:
+    """The extensions of files that a command writes, for its help."""
+    *others, last = by_extension
+    return f"{', '.join(others)} or {last}"
 
 
 def format_of(given: F | None, target: str | None, by_extension: Mapping[str, F]) -> F | None:

@@ -10,10 +10,10 @@ import typer
 from stateplan.cli.console import Console
 from stateplan.cli.options import (
     DebugOption,
-    FileOption,
     Format,
     PlanArgument,
     SettingsOption,
+    extensions,
     format_of,
     run,
     settings,
@@ -54,7 +54,15 @@ def explain(
             show_default=False,
         ),
     ] = None,
-    target: FileOption = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help=f"File to write, which ends in {extensions(_BY_EXTENSION)}. An existing file is replaced.",
+        ),
+    ] = None,
     details: Annotated[
         list[str] | None,
         typer.Option(

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
+from typing import Annotated
+
+import typer
+
 from stateplan.cli.console import Console
-from stateplan.cli.options import DebugOption, FileOption, Format, run
+from stateplan.cli.options import DebugOption, Format, run
 from stateplan.cli.plan_files import tells_new_folder
+from stateplan.execnodes.errors import OptionError
 
 
-def schema(target: FileOption = None, debug: DebugOption = False) -> None:
+def schema(
+    target: Annotated[
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="File to write, which ends in .json. An existing file is replaced.",
+        ),
+    ] = None,
+    debug: DebugOption = False,
+) -> None:
     """Print the JSON Schema of plan files, for completion, hover text and validation in an editor."""
 
     def work(console: Console) -> None:
@@ -17,6 +34,8 @@ def schema(target: FileOption = None, debug: DebugOption = False) -> None:
         from stateplan.plans.schema import plan_schema
 
         text = json.dumps(plan_schema(), indent=2, ensure_ascii=False) + "\n"
+        if target is not None and PurePath(target).suffix.lower() not in ("", ".json"):
+            raise OptionError("OPT403.json", target=target)
         if target is None:
             console.show(text, None)
         else:

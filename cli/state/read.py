@@ -16,6 +16,7 @@ from stateplan.cli.options import (
     Format,
     QuietOption,
     SettingsOption,
+    extensions,
     format_of,
     instant,
     run,
@@ -80,7 +81,13 @@ def read(
         ),
     ] = None,
     target: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the rows to a file.")
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help=f"Write the rows to a file, which ends in {extensions(_BY_EXTENSION)}.",
+        ),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing --output file.")] = False,
     batch: BatchOption = None,

@@ -10,7 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from stateplan.cli.app import app
 from tests.conftest import ROOT
 from tests.support.plan_checks import run_command
 
@@ -186,3 +188,17 @@ def test_text_that_the_terminal_cannot_show_is_escaped(monkeypatch: pytest.Monke
     done = process("", "explain", "plan.json")
     assert done.returncode == 0, done.stderr
     assert r"Quelle f\xfcr \u043a\u043b\u044e\u0447" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "ends"),
+    [
+        (("plan", "explain"), ".txt, .json, .mmd, .mermaid, .svg, .html or .htm"),
+        (("plan", "schema"), ".json"),
+        (("state", "read"), ".txt, .parquet, .json, .jsonl or .ndjson"),
+        (("state", "show"), "FILE.svg"),
+    ],
+)
+def test_the_help_names_the_extensions_of_files(command: tuple[str, ...], ends: str) -> None:
+    answer = CliRunner().invoke(app, [*command, "-h"])
+    assert ends in " ".join(answer.stdout.split())

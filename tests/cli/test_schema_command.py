@@ -37,6 +37,12 @@ def test_in_a_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert capfd.readouterr() == ("", "")
 
 
+def test_a_file_that_says_it_is_something_else(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert stateplan("-o", str(tmp_path / "schema.yaml")) == 2
+    assert "does not end in '.json', and a JSON Schema is nothing else" in capfd.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_plan_is_not_replaced(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     plan = tmp_path / "plan.json"
     plan.write_bytes((ROOT / "examples" / "flink" / "plan.json").read_bytes())
