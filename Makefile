@@ -28,7 +28,7 @@ demo: setup ## Compile, edit and run the two FLIP-292 examples, and show each op
 	@$(BIN)/python -m examples.demo
 
 test: setup check browser ## Run the linters, the type checker and every test
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --durations 25
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 25
 
 check: setup ## Run ruff and mypy
 	@$(BIN)/ruff check .

@@ -29,6 +29,28 @@ def shared_folder() -> Path | None:
     return folder if folder.is_dir() else None
 
 
+SLOW_FILES = (
+    "cluster/test_local_cluster.py",
+    "cluster/test_hosts.py",
+    "packages/test_ledger.py",
+    "cluster/test_remote_checkpoints.py",
+    "e2e/test_chaos.py",
+    "connectors/test_object_store_kills.py",
+    "test_readme.py",
+    "cluster/test_guests.py",
+    "test_tutorial.py",
+    "e2e/test_rescaled.py",
+    "sql_client/test_terminal.py",
+    "gateway/test_recovery.py",
+)
+"""They run first, so that no test process is left with one of them at the end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    ranks = {ROOT / "tests" / name: rank for rank, name in enumerate(SLOW_FILES)}
+    items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The reference material (see :func:`shared_folder`). Its absence skips the test, and fails it where
